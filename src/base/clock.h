@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One time line for everybody who shares a table.
+ *
+ * It starts at the wall time of the table's creation and then follows the
+ * boot-time clock, which no one can set and which counts suspends. The anchor
+ * that says how far the two are apart lives in shared memory, so that every
+ * process gets the same time; after a reboot the first one to open the table
+ * moves the anchor, never below the last time seen.
+ *
+ * Calendar time is this time plus an offset, measured again every second. When
+ * the wall clock is set forward the offset follows at once; set back, it
+ * follows at half speed, so that calendar time never runs backwards.
+ */
+#ifndef RN_BASE_CLOCK_H
+#define RN_BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RN_SECOND_NS INT64_C(1000000000)
+
+/* Shared between processes; all fields are accessed atomically. */
+struct rn_anchor {
+    uint64_t boot_id[2];
+    int64_t boot_ns;      /* boot-time clock when anchored */
+    int64_t delta_ns;     /* now = boot-time clock + delta */
+    int64_t last_seen_ns; /* within a second of the latest time used */
+    int64_t wall_offset_ns;
+    int64_t checked_ns; /* when the offset was last measured */
+};
+
+int64_t rn_clock_boot_ns(void);
+int64_t rn_clock_wall_ns(void);
+
+/* A new time line that starts at the wall time. */
+void rn_anchor_init(struct rn_anchor *anchor);
+/* To be called by a process that is alone with the anchor. Answers false,
+ * having done nothing, if the time line would go on more than a day ahead of
+ * the wall clock. */
+bool rn_anchor_resume(struct rn_anchor *anchor);
+
+static inline int64_t rn_anchor_now(const struct rn_anchor *anchor)
+{
+    return rn_clock_boot_ns() + __atomic_load_n(&anchor->delta_ns, __ATOMIC_RELAXED);
+}
+
+/* Measures the offset and notes the time; any thread may, about once a second. */
+void rn_anchor_refresh(struct rn_anchor *anchor, int64_t now_ns);
+
+/* Wall time - now. */
+static inline int64_t rn_anchor_wall_offset(struct rn_anchor *anchor, int64_t now_ns)
+{
+    uint64_t age = (uint64_t)(now_ns - __atomic_load_n(&anchor->checked_ns, __ATOMIC_RELAXED));
+
+    if (__builtin_expect(age >= (uint64_t)RN_SECOND_NS, 0))
+        rn_anchor_refresh(anchor, now_ns);
+    return __atomic_load_n(&anchor->wall_offset_ns, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sliding window counter: the previous window weighted by how much of it the
+ * sliding window still covers, plus the current one. With W the period, e the
+ * time into the current window and n the cost, a request fits if
+ *
+ *   prev * (W - e) + (cur + n) * W <= amount * W
+ *
+ * in exact integers. Windows are numbered floor(now / W).
+ *
+ *   [0] (number of the current window + 2) * W: when nothing counts any more
+ *   [1] previous count   [2] current count
+ */
+#include "core/forms.h"
+
+struct counter {
+    int64_t number; /* of the current window */
+    uint64_t prev, cur;
+    int64_t into_ns; /* time into it */
+};
+
+/* The counter as it stands at now; a clock that went back stays at the start
+ * of the window it had reached, up to a window's length. */
+static struct counter roll(const struct rn_limit *limit, const uint64_t *state, int64_t now,
+                           bool *clamped)
+{
+    int64_t period = limit->period_ns, number = rn_floor_div(now, period);
+    struct counter c = {.number = rn_floor_div((int64_t)state[0], period) - 2,
+                        .prev = state[1],
+                        .cur = state[2]};
+
+    *clamped = false;
+    if (c.number > number + 1) {
+        c.number = number;
+        *clamped = true;
+    }
+    if (c.number > number)
+        return c;
+    if (c.number < number) {
+        c.prev = c.number == number - 1 ? c.cur : 0;
+        c.cur = 0;
+        c.number = number;
+    }
+    c.into_ns = now - number * period;
+    return c;
+}
+
+/* amount * W - prev * (W - e) - cur * W: free units times W. */
+static rn_i128 free_area(const struct rn_limit *limit, const struct counter *c)
+{
+    rn_i128 period = limit->period_ns;
+
+    return (rn_i128)limit->amount * period - (rn_i128)c->prev * (period - c->into_ns) -
+           (rn_i128)c->cur * period;
+}
+
+/* When `prev` has faded so far that `room` units are enough for it: the
+ * smallest e with prev * (W - e) <= room * W. */
+static int64_t fades_at(int64_t period, uint64_t prev, uint64_t room)
+{
+    if (prev <= room)
+        return 0;
+    return period - (int64_t)((rn_u128)room * (uint64_t)period / prev);
+}
+
+static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, int64_t now,
+                       uint64_t cost)
+{
+    int64_t start = c->number * limit->period_ns;
+
+    if (cost > limit->amount)
+        return RN_NEVER;
+    if (c->cur <= limit->amount && c->cur + cost <= limit->amount)
+        return start + fades_at(limit->period_ns, c->prev, limit->amount - cost - c->cur) - now;
+    return start + limit->period_ns + fades_at(limit->period_ns, c->cur, limit->amount - cost) -
+           now;
+}
+
+static bool give_back(struct counter *c, const struct rn_ask *ask)
+{
+    uint64_t *count = ask->mark == c->number ? &c->cur : ask->mark == c->number - 1 ? &c->prev : NULL;
+
+    if (!count || *count == 0 || ask->cost == 0)
+        return false;
+    *count -= rn_min_u64(*count, ask->cost);
+    return true;
+}
+
+enum rn_outcome rn_counter_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                                 const struct rn_ask *ask, struct rn_answer *answer)
+{
+    int64_t now = ask->now_ns, period = limit->period_ns;
+    bool write;
+    struct counter c = roll(limit, state, now, &write);
+    rn_i128 area = free_area(limit, &c);
+    uint64_t left = area > 0 ? (uint64_t)(area / period) : 0;
+
+    (void)words;
+    answer->retry_after_ns = answer->delay_ns = 0;
+    answer->mark = c.number;
+    if (ask->op == RN_GIVE_BACK) {
+        answer->allowed = give_back(&c, ask);
+        write |= answer->allowed;
+        area = free_area(limit, &c);
+    } else {
+        answer->allowed = ask->cost <= left;
+        if (!answer->allowed)
+            answer->retry_after_ns = wait_ns(limit, &c, now, ask->cost);
+        if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
+            c.cur += rn_min_u64(ask->cost, left);
+            area -= (rn_i128)rn_min_u64(ask->cost, left) * period;
+            write = true;
+        }
+    }
+    int64_t idle_at = c.cur ? (c.number + 2) * period : c.prev ? (c.number + 1) * period : now;
+
+    answer->remaining = area > 0 ? (uint64_t)(area / period) : 0;
+    answer->reset_after_ns = idle_at - now;
+    if (!write)
+        return RN_KEEP;
+    state[0] = (uint64_t)((c.number + 2) * period);
+    state[1] = c.prev;
+    state[2] = c.cur;
+    return RN_WRITE;
+}
+
+int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, int64_t now_ns)
+{
+    bool clamped;
+    struct counter c = roll(limit, state, now_ns, &clamped);
+
+    if (c.prev == 0 && c.cur == 0)
+        return RN_NEVER;
+    return rn_max_i64(now_ns - (c.number - (c.prev != 0)) * limit->period_ns, 0);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiling a limit: bounds, rounding, the choice of layout; and dispatch to
+ * the file of its form.
+ */
+#include "core/limit.h"
+
+#include "core/forms.h"
+
+#define SECOND_NS INT64_C(1000000000)
+/* Rounding a unit of this many ns up to whole ns changes the rate by at most 1e-6. */
+#define COARSE_UNIT_NS INT64_C(1000000)
+#define FULL_MAX_NS (2 * RATION_PERIOD_MAX_NS)
+#define SUBS_MAX 1024
+#define DEFAULT_LEASE_NS (60 * SECOND_NS)
+/* Blocks of a log or of places start small: most clients never need the whole. */
+#define SMALL_PART 16
+
+static bool is_bucket(enum ration_algorithm a)
+{
+    return a == RATION_TOKEN_BUCKET || a == RATION_LEAKY_BUCKET;
+}
+
+static uint64_t capacity(const struct ration_limit *s)
+{
+    if (s->algorithm == RATION_LEAKY_BUCKET)
+        return s->amount == 0 ? 0 : s->queue + 1;
+    if (s->algorithm == RATION_TOKEN_BUCKET && s->burst != 0 && s->amount != 0)
+        return s->burst;
+    return s->amount;
+}
+
+static const char *fault_of_bucket(const struct ration_limit *s)
+{
+    rn_u128 full = (rn_u128)capacity(s) * (uint64_t)s->period_ns;
+
+    if (s->burst > RATION_AMOUNT_MAX || s->queue >= RATION_AMOUNT_MAX)
+        return "a burst or queue above 1,000,000,000,000,000; write a smaller one";
+    if (s->amount != 0 && full / s->amount > (uint64_t)FULL_MAX_NS)
+        return "a bucket that takes more than 20 years to refill; write a smaller burst or a "
+               "higher rate";
+    if (s->step_ns == 0)
+        return NULL;
+    if (s->step_ns < 0 || s->step_ns > s->period_ns)
+        return "steps longer than the period; write steps of at most the period";
+    if (s->algorithm == RATION_LEAKY_BUCKET)
+        return "steps with a queue; a leaky bucket leaks evenly, so leave out the steps";
+    if ((rn_u128)s->amount * (uint64_t)s->step_ns % (uint64_t)s->period_ns != 0)
+        return "steps that do not refill a whole number of units; write a step in which the rate "
+               "yields one";
+    return NULL;
+}
+
+static const char *fault_of_extras(const struct ration_limit *s)
+{
+    if (s->burst != 0 && s->algorithm != RATION_TOKEN_BUCKET)
+        return "a burst without a token bucket; only algorithm token-bucket has one";
+    if (s->queue != 0 && s->algorithm != RATION_LEAKY_BUCKET)
+        return "a queue without a leaky bucket; only algorithm leaky-bucket has one";
+    if (s->step_ns != 0 && !is_bucket(s->algorithm))
+        return "steps without a token bucket; only algorithm token-bucket refills in steps";
+    if (s->sub_windows != 0 && s->algorithm != RATION_SLIDING_WINDOW)
+        return "sub-windows without a sliding window; only algorithm sliding-window has them";
+    if (s->sub_windows == 1 || s->sub_windows > SUBS_MAX)
+        return "a number of sub-windows that is not 2 to 1024";
+    if (s->from_first && s->algorithm != RATION_FIXED_WINDOW)
+        return "a start at the first request without a fixed window; only algorithm fixed-window "
+               "has one";
+    if (s->lease_ns < 0 || s->lease_ns > RATION_LEASE_MAX_NS)
+        return "a lease that is not between 1 ns and 24 hours";
+    return NULL;
+}
+
+const char *rn_limit_fault(const struct ration_limit *s)
+{
+    const char *fault = fault_of_extras(s);
+
+    if (fault || s->algorithm == RATION_UNLIMITED)
+        return fault;
+    if ((unsigned)s->algorithm > RATION_UNLIMITED)
+        return "an unknown algorithm";
+    if (s->algorithm == RATION_CONCURRENCY)
+        return s->amount > RATION_PLACES_MAX ? "more than 16,000 concurrent; write at most that"
+                                             : NULL;
+    if (s->amount > RATION_AMOUNT_MAX)
+        return "an amount above 1,000,000,000,000,000; write a smaller one";
+    if (s->period_ns < RATION_PERIOD_MIN_NS || s->period_ns > RATION_PERIOD_MAX_NS)
+        return "a period that is not between 1 microsecond and 10 years";
+    if (s->amount > (uint64_t)s->period_ns)
+        return "a rate above 1,000,000,000 per second; write a lower one";
+    if (s->algorithm == RATION_SLIDING_LOG && s->amount > RATION_LOG_MAX)
+        return "a log of more than 65,536 entries; use algorithm sliding-window with sub_windows";
+    return is_bucket(s->algorithm) ? fault_of_bucket(s) : NULL;
+}
+
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    return h ^ h >> 32;
+}
+
+/* Limits with equal shapes read each other's state as the same share spent:
+ * algorithm + window, where the window of a bucket is its time from empty to
+ * full. */
+static uint64_t shape_of(const struct ration_limit *s)
+{
+    uint64_t window = (uint64_t)s->period_ns;
+    uint64_t h = mix(0, (uint64_t)s->algorithm);
+
+    if (s->algorithm == RATION_CONCURRENCY || s->algorithm == RATION_UNLIMITED)
+        return h;
+    if (is_bucket(s->algorithm) && s->amount != 0)
+        window = (uint64_t)((rn_u128)capacity(s) * (uint64_t)s->period_ns / s->amount);
+    return mix(mix(mix(mix(h, window), (uint64_t)s->step_ns), s->sub_windows), s->from_first);
+}
+
+static void init_bucket(struct rn_limit *l, const struct ration_limit *s)
+{
+    uint64_t period = (uint64_t)s->period_ns, amount = s->amount ? s->amount : 1;
+    uint64_t whole = period / amount, rest = period % amount;
+
+    l->form = RN_FORM_GCRA;
+    l->unit_ns = (int64_t)(whole + (rest != 0));
+    if (s->step_ns != 0 && s->amount != 0) {
+        l->form = RN_FORM_STEP;
+        l->step_ns = s->step_ns;
+        l->step_units = (uint64_t)((rn_u128)s->amount * (uint64_t)s->step_ns / period);
+    } else if (rest != 0 && whole < (uint64_t)COARSE_UNIT_NS) {
+        l->form = RN_FORM_FINE;
+        l->unit_ns = (int64_t)whole;
+        rn_u128 frac = (((rn_u128)rest << 32) + amount - 1) / amount;
+        l->unit_ns += (int64_t)(frac >> 32);
+        l->unit_frac = (uint32_t)frac;
+        l->words_small = l->words_full = 2;
+    }
+    l->full_ns = (int64_t)l->cap * l->unit_ns;
+    l->unit_inverse = UINT64_MAX / (uint64_t)l->unit_ns;
+}
+
+static void init_window(struct rn_limit *l)
+{
+    bool packs = l->amount < UINT64_C(1) << RN_WINDOW_COUNT_BITS &&
+                 l->period_ns >= 1000 * RN_WINDOW_QUANTUM_NS;
+
+    l->form = packs ? RN_FORM_WINDOW : RN_FORM_WIDE;
+    l->words_small = l->words_full = packs ? 0 : 2;
+}
+
+static void init_sliding(struct rn_limit *l, const struct ration_limit *s)
+{
+    unsigned bits = l->amount ? 64 - (unsigned)__builtin_clzll(l->amount) : 1;
+
+    l->form = RN_FORM_COUNTER;
+    l->words_full = 3;
+    if (s->sub_windows != 0) {
+        l->form = RN_FORM_SUBS;
+        l->subs = s->sub_windows;
+        l->sub_ns = rn_ceil_div(l->period_ns, s->sub_windows);
+        l->words_full = 2 + (uint32_t)(((uint64_t)(l->subs + 1) * bits + 63) / 64);
+    }
+    l->words_small = l->words_full;
+}
+
+static void init_log(struct rn_limit *l)
+{
+    uint64_t small = l->amount / SMALL_PART < 4 ? rn_min_u64(l->amount, 4) : l->amount / SMALL_PART;
+
+    l->form = RN_FORM_LOG;
+    l->sub_ns = l->period_ns / 65500 + 1;
+    l->words_small = 3 + (uint32_t)((small + 3) / 4);
+    l->words_full = 3 + (uint32_t)((l->amount + 3) / 4);
+}
+
+static void init_places(struct rn_limit *l, const struct ration_limit *s)
+{
+    uint64_t small = l->amount / SMALL_PART < 4 ? rn_min_u64(l->amount, 4) : l->amount / SMALL_PART;
+
+    l->form = RN_FORM_PLACES;
+    l->lease_ns = s->lease_ns ? s->lease_ns : DEFAULT_LEASE_NS;
+    l->words_small = 2 + 2 * (uint32_t)small;
+    l->words_full = 2 + 2 * (uint32_t)l->amount;
+}
+
+void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
+{
+    *l = (struct rn_limit){.algorithm = s->algorithm,
+                           .from_first = s->from_first,
+                           .amount = s->amount,
+                           .cap = capacity(s),
+                           .period_ns = s->period_ns,
+                           .shape = shape_of(s)};
+    switch (s->algorithm) {
+    case RATION_TOKEN_BUCKET:
+    case RATION_LEAKY_BUCKET:
+        init_bucket(l, s);
+        break;
+    case RATION_FIXED_WINDOW:
+        init_window(l);
+        break;
+    case RATION_SLIDING_WINDOW:
+        init_sliding(l, s);
+        break;
+    case RATION_SLIDING_LOG:
+        init_log(l);
+        break;
+    case RATION_CONCURRENCY:
+        init_places(l, s);
+        break;
+    case RATION_UNLIMITED:
+        l->cap = l->amount = UINT64_MAX;
+        break;
+    }
+}
+
+static enum rn_outcome apply_none(const struct rn_limit *limit, struct rn_answer *answer)
+{
+    *answer = (struct rn_answer){
+        .allowed = true, .remaining = limit->cap, .oldest_ns = RN_NEVER};
+    return RN_KEEP;
+}
+
+static int64_t oldest_of(enum rn_form form, const struct rn_limit *limit, const uint64_t *state,
+                         uint32_t words, int64_t now_ns)
+{
+    int64_t end = rn_state_idle_at(form, state[0]);
+
+    switch (form) {
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+        return end <= now_ns ? RN_NEVER : rn_max_i64(now_ns - (end - limit->period_ns), 0);
+    case RN_FORM_COUNTER:
+        return rn_counter_oldest(limit, state, now_ns);
+    case RN_FORM_SUBS:
+        return rn_subs_oldest(limit, state, words, now_ns);
+    case RN_FORM_LOG:
+        return rn_log_oldest(limit, state, words, now_ns);
+    default:
+        return RN_NEVER;
+    }
+}
+
+enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, uint64_t *state,
+                              uint32_t words, const struct rn_ask *ask, struct rn_answer *answer)
+{
+    if (__builtin_expect(ask->op == RN_OLDEST, 0))
+        answer->oldest_ns = oldest_of(form, limit, state, words, ask->now_ns);
+    switch (form) {
+    case RN_FORM_GCRA:
+        return rn_gcra_apply(limit, state, words, ask, answer);
+    case RN_FORM_STEP:
+        return rn_step_apply(limit, state, words, ask, answer);
+    case RN_FORM_WINDOW:
+        return rn_window_apply(limit, state, words, ask, answer);
+    case RN_FORM_FINE:
+        return rn_fine_apply(limit, state, words, ask, answer);
+    case RN_FORM_WIDE:
+        return rn_wide_apply(limit, state, words, ask, answer);
+    case RN_FORM_COUNTER:
+        return rn_counter_apply(limit, state, words, ask, answer);
+    case RN_FORM_SUBS:
+        return rn_subs_apply(limit, state, words, ask, answer);
+    case RN_FORM_LOG:
+        return rn_log_apply(limit, state, words, ask, answer);
+    case RN_FORM_PLACES:
+        return rn_places_apply(limit, state, words, ask, answer);
+    case RN_FORM_NONE:
+        break;
+    }
+    return apply_none(limit, answer);
+}
+
+enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                               const struct rn_ask *ask, struct rn_answer *answer)
+{
+    return rn_form_apply(limit->form, limit, state, words, ask, answer);
+}
+
+int64_t rn_state_idle_at(enum rn_form form, uint64_t state)
+{
+    return form == RN_FORM_WINDOW ? rn_window_unpack(state).end_ns : (int64_t)state;
+}
+
+uint64_t rn_state_weight(enum rn_form form, uint64_t state)
+{
+    return form == RN_FORM_WINDOW ? rn_window_unpack(state).count : 1;
+}
+
+bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,
+                      uint64_t *state)
+{
+    if (from == RN_FORM_GCRA && limit->form == RN_FORM_FINE) {
+        state[0] = word;
+        state[1] = 0;
+        return true;
+    }
+    if (from == RN_FORM_WINDOW && limit->form == RN_FORM_WIDE) {
+        struct rn_window w = rn_window_unpack(word);
+
+        state[0] = (uint64_t)w.end_ns;
+        state[1] = w.count;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arithmetic of limits. A limit is compiled once (rn_limit_init) and then
+ * applied to a state: one 64-bit word, or a block of words whose first word is
+ * the time at which the state is idle, that is, equal to no state at all.
+ *
+ * Pure: no allocation, no clock, no I/O; time is an argument in nanoseconds.
+ * All-zero state is the fresh one. Contents of a block are never trusted.
+ */
+#ifndef RN_CORE_LIMIT_H
+#define RN_CORE_LIMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ration/limit.h>
+
+#define RN_NEVER INT64_MAX
+
+/* How a state is laid out. Numbers are part of the state file: append only. */
+enum rn_form {
+    RN_FORM_NONE = 0,   /* unlimited: no state */
+    RN_FORM_GCRA = 1,   /* word: theoretical arrival time, ns */
+    RN_FORM_STEP = 2,   /* word: stepped bucket, see step.c */
+    RN_FORM_WINDOW = 3, /* word: end (44 bits) and count (20 bits) of a fixed window */
+    RN_FORM_BLOCKS = 4, /* the forms from here on live in blocks */
+    RN_FORM_FINE = 4,   /* GCRA with a fraction of a nanosecond per unit */
+    RN_FORM_WIDE = 5,   /* fixed window with a 64-bit count and an exact end */
+    RN_FORM_COUNTER = 6, /* two windows, weighted */
+    RN_FORM_SUBS = 7,   /* N sub-windows */
+    RN_FORM_LOG = 8,    /* one 16-bit time per unit */
+    RN_FORM_PLACES = 9, /* concurrency: one {expiry, id} per place taken */
+};
+
+struct rn_limit {
+    enum rn_form form;
+    enum ration_algorithm algorithm;
+    bool from_first;
+    uint64_t amount; /* units a period admits */
+    uint64_t cap;    /* units admitted at once after any idle time */
+    int64_t period_ns;
+    uint64_t shape; /* equal for limits that may share state: algorithm + window */
+
+    /* buckets */
+    int64_t unit_ns;    /* ns one unit takes to refill, rounded up */
+    uint32_t unit_frac; /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
+    int64_t full_ns;    /* ns from empty to full: cap units */
+    uint64_t unit_inverse; /* for dividing by unit_ns */
+    int64_t step_ns;       /* STEP: length of a step */
+    uint64_t step_units;   /* and what it refills */
+
+    /* windows and logs */
+    uint32_t subs;    /* SUBS: how many */
+    int64_t sub_ns;   /* SUBS: length of one, LOG: quantum of a time stamp */
+    int64_t lease_ns; /* PLACES: default lease */
+
+    uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
+};
+
+enum rn_op {
+    RN_PEEK,      /* look */
+    RN_OLDEST,    /* look, and find the oldest charge still counted */
+    RN_TAKE,      /* charge if it fits; PLACES: acquire */
+    RN_FORCE,     /* charge what fits, never refuse: keeps a variant's state abreast */
+    RN_GIVE_BACK, /* undo a take: mark and at_ns are its receipt */
+    RN_RENEW,     /* PLACES: prolong lease `id` */
+    RN_RELEASE,   /* PLACES: end lease `id` */
+    RN_RESET,     /* forget the state; the store's own, never applied to words */
+};
+
+struct rn_ask {
+    enum rn_op op;
+    int64_t now_ns;
+    int64_t wall_offset_ns; /* wall time = now + this; for windows aligned to the epoch */
+    uint64_t cost;
+    uint64_t id;      /* PLACES: lease id, not 0 */
+    int64_t lease_ns; /* PLACES: how long */
+    int64_t at_ns;    /* GIVE_BACK: time of the take */
+    int64_t mark;     /* GIVE_BACK: its mark */
+};
+
+struct rn_answer {
+    bool allowed; /* TAKE, PEEK: fits; RESET: something was spent; other ops: found and done */
+    uint64_t remaining;
+    int64_t retry_after_ns, reset_after_ns, delay_ns;
+    int64_t mark; /* TAKE: receipt */
+    int64_t oldest_ns; /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+};
+
+enum rn_outcome {
+    RN_KEEP,  /* the state is as it was */
+    RN_WRITE, /* the state changed: publish it */
+    RN_GROW,  /* the block is too small: copy it into words_full words and ask again */
+};
+
+/* Compiles a limit in which rn_limit_fault finds none. */
+void rn_limit_init(struct rn_limit *limit, const struct ration_limit *spec);
+
+/* NULL if the limit can be enforced, else a constant text that says what is
+ * wrong and what would be right. */
+const char *rn_limit_fault(const struct ration_limit *spec);
+
+/* Applies one operation to `words` words of state (1 for word forms), which
+ * the caller owns. A refusal changes nothing, save that a state too far in the
+ * future is brought back to full_ns from now, so that nobody is locked out
+ * longer than that. */
+enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                               const struct rn_ask *ask, struct rn_answer *answer);
+
+/* When a state equals none; judged from form and state alone. `state` is the
+ * word, or the first word of the block. */
+int64_t rn_state_idle_at(enum rn_form form, uint64_t state);
+/* Units known to be spent from form and word alone (1 where it is not). */
+uint64_t rn_state_weight(enum rn_form form, uint64_t state);
+
+/* The same for a state found in another form of the same shape, because it was
+ * written when the amount was larger: it is kept as it is. */
+enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, uint64_t *state,
+                              uint32_t words, const struct rn_ask *ask, struct rn_answer *answer);
+
+/* Rewrites a word of form `from` into the block form of this limit, whose
+ * amount has outgrown the word. False if `from` is not its small form. */
+bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,
+                      uint64_t *state);
+
+#endif

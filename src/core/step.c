@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Token bucket refilled in steps: step_units at every multiple of step_ns.
+ *
+ * Time is counted in whole units: at step k = floor(now / step_ns) the clock
+ * stands at k * step_units. The state is the unit time U at which the bucket
+ * is full, written as the step in which that happens and what is left over:
+ *
+ *   U = k * step_units - d, 0 <= d < step_units   is stored as   k * step_ns + d
+ *
+ * which is possible because no rate exceeds one unit a nanosecond, and useful
+ * because read as a time it is never earlier than the bucket is full.
+ */
+#include "core/forms.h"
+
+static int64_t unpack_units(const struct rn_limit *limit, uint64_t word)
+{
+    int64_t at = rn_max_i64((int64_t)word, 0);
+    int64_t step = at / limit->step_ns, rest = at % limit->step_ns;
+
+    return step * (int64_t)limit->step_units - rest;
+}
+
+static uint64_t pack_units(const struct rn_limit *limit, int64_t units)
+{
+    int64_t per_step = (int64_t)limit->step_units;
+    int64_t step = rn_ceil_div(units, per_step);
+
+    return (uint64_t)(step * limit->step_ns + (step * per_step - units));
+}
+
+/* Until `units` more have been refilled. */
+static int64_t wait_ns(const struct rn_limit *limit, int64_t now, int64_t units)
+{
+    int64_t steps = rn_ceil_div(units, (int64_t)limit->step_units);
+
+    return units <= 0 ? 0 : (now / limit->step_ns + steps) * limit->step_ns - now;
+}
+
+enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                              const struct rn_ask *ask, struct rn_answer *answer)
+{
+    int64_t now = ask->now_ns, cap = (int64_t)limit->cap;
+    int64_t clock = now / limit->step_ns * (int64_t)limit->step_units;
+    int64_t debt = rn_max_i64(unpack_units(limit, *state) - clock, 0);
+    bool clamped = debt > cap + (int64_t)limit->step_units;
+    bool write = clamped;
+
+    (void)words;
+    debt = debt > cap ? cap : debt;
+    answer->retry_after_ns = answer->delay_ns = 0;
+    if (ask->op == RN_GIVE_BACK) {
+        int64_t steps = rn_max_i64(now / limit->step_ns - ask->at_ns / limit->step_ns, 0);
+        rn_i128 back = (rn_i128)rn_min_u64(ask->cost, limit->cap) -
+                       (rn_i128)steps * (rn_i128)limit->step_units;
+
+        answer->allowed = back > 0 && debt > 0;
+        if (answer->allowed) {
+            debt = back < debt ? debt - (int64_t)back : 0;
+            write = true;
+        }
+    } else {
+        bool possible = ask->cost <= limit->cap;
+        int64_t cost = (int64_t)rn_min_u64(ask->cost, limit->cap), over = debt + cost - cap;
+
+        answer->allowed = possible && over <= 0;
+        if (!answer->allowed)
+            answer->retry_after_ns = possible ? wait_ns(limit, now, over) : RN_NEVER;
+        if (rn_op_charges(ask->op) && cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
+            debt = over <= 0 ? debt + cost : cap;
+            write = true;
+        }
+    }
+    if (write)
+        *state = pack_units(limit, clock + debt);
+    answer->mark = (int64_t)*state;
+    answer->remaining = (uint64_t)(cap - debt);
+    answer->reset_after_ns = wait_ns(limit, now, debt);
+    return write ? RN_WRITE : RN_KEEP;
+}

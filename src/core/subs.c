@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sliding window of K sub-windows of length w = ceil(period / K), numbered
+ * floor(now / w). A request at sub-window i is judged by the counts of
+ * i - K .. i: the oldest, of which the sliding window covers a part, counts
+ * whole, so that never more than the limit is admitted in any period.
+ *
+ *   [0] (newest number + K + 1) * w: when nothing counts any more
+ *   [1] bits per count
+ *   [2] counts of K + 1 sub-windows, packed; number i is at i mod (K + 1)
+ */
+#include "core/forms.h"
+
+#define HEADER 2
+
+static uint64_t low_bits(unsigned bits)
+{
+    return (UINT64_C(1) << bits) - 1;
+}
+
+/* bits <= 50, so a count touches at most two words. */
+static uint64_t get_count(const uint64_t *state, unsigned bits, uint32_t at)
+{
+    size_t bit = (size_t)at * bits, word = HEADER + bit / 64, shift = bit % 64;
+    uint64_t value = state[word] >> shift;
+
+    if (shift + bits > 64)
+        value |= state[word + 1] << (64 - shift);
+    return value & low_bits(bits);
+}
+
+static void set_count(uint64_t *state, unsigned bits, uint32_t at, uint64_t value)
+{
+    size_t bit = (size_t)at * bits, word = HEADER + bit / 64, shift = bit % 64;
+
+    state[word] = (state[word] & ~(low_bits(bits) << shift)) | value << shift;
+    if (shift + bits > 64) {
+        size_t done = 64 - shift;
+
+        state[word + 1] = (state[word + 1] & ~(low_bits(bits) >> done)) | value >> done;
+    }
+}
+
+static unsigned bits_for(uint64_t amount)
+{
+    return amount == 0 ? 1 : 64 - (unsigned)__builtin_clzll(amount);
+}
+
+static uint32_t words_for(uint32_t subs, unsigned bits)
+{
+    return HEADER + (uint32_t)(((uint64_t)(subs + 1) * bits + 63) / 64);
+}
+
+/* What the block says, checked against its size. */
+struct view {
+    const uint64_t *state;
+    unsigned bits;
+    uint32_t ring;  /* K + 1 */
+    int64_t newest; /* number of the newest sub-window in the block */
+    int64_t now;    /* number of the sub-window judged: never before newest */
+};
+
+static struct view look(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                        int64_t now, bool *clamped)
+{
+    struct view v = {.state = state, .ring = limit->subs + 1};
+    bool sound = state[1] >= 1 && state[1] <= 50 && words_for(limit->subs, (unsigned)state[1]) <= words;
+
+    *clamped = false;
+    v.now = rn_floor_div(now, limit->sub_ns);
+    v.bits = sound ? (unsigned)state[1] : 0;
+    v.newest = sound ? rn_floor_div((int64_t)state[0], limit->sub_ns) - v.ring : v.now - v.ring;
+    if (v.newest > v.now + (int64_t)v.ring) {
+        v.newest = v.now;
+        *clamped = true;
+    }
+    v.now = rn_max_i64(v.now, v.newest);
+    return v;
+}
+
+static uint32_t ring_at(const struct view *v, int64_t number)
+{
+    int64_t at = number % v->ring;
+
+    return (uint32_t)(at < 0 ? at + v->ring : at);
+}
+
+/* A clamp keeps the counts where they are, whatever number they had. */
+static uint64_t count_of(const struct view *v, int64_t number)
+{
+    if (v->bits == 0 || number > v->newest || number <= v->newest - v->ring)
+        return 0;
+    return get_count(v->state, v->bits, ring_at(v, number));
+}
+
+static uint64_t sum(const struct view *v)
+{
+    uint64_t total = 0;
+
+    for (int64_t i = v->now - v->ring + 1; i <= v->newest; i++)
+        total += count_of(v, i);
+    return total;
+}
+
+/* Until `excess` units have left, oldest first. */
+static int64_t wait_ns(const struct rn_limit *limit, const struct view *v, int64_t now,
+                       uint64_t excess)
+{
+    int64_t i = v->now - v->ring + 1;
+
+    for (uint64_t gone = 0; i <= v->newest; i++) {
+        gone += count_of(v, i);
+        if (gone >= excess)
+            break;
+    }
+    return (i + v->ring) * limit->sub_ns - now;
+}
+
+static int64_t reset_ns(const struct rn_limit *limit, const struct view *v, int64_t now)
+{
+    for (int64_t i = v->newest; i > v->now - v->ring; i--)
+        if (count_of(v, i) != 0)
+            return (i + v->ring) * limit->sub_ns - now;
+    return 0;
+}
+
+/* Widens the counts in place, last first, so that none is overwritten unread. */
+static void widen(uint64_t *state, unsigned from, unsigned to, uint32_t ring)
+{
+    for (uint32_t i = ring; i-- > 0;)
+        set_count(state, to, i, from != 0 ? get_count(state, from, i) : 0);
+    state[1] = to;
+}
+
+/* Brings the block up to v->now: clears what fell out of the window. */
+static void advance(const struct rn_limit *limit, uint64_t *state, struct view *v)
+{
+    int64_t stale = v->now - v->newest;
+
+    for (int64_t i = 0; i < stale && i < v->ring; i++)
+        set_count(state, v->bits, ring_at(v, v->now - i), 0);
+    v->newest = v->now;
+    state[0] = (uint64_t)((v->now + v->ring) * limit->sub_ns);
+}
+
+static void add(uint64_t *state, const struct view *v, int64_t number, uint64_t up, uint64_t down)
+{
+    uint32_t at = ring_at(v, number);
+
+    set_count(state, v->bits, at, get_count(state, v->bits, at) + up - down);
+}
+
+enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                              const struct rn_ask *ask, struct rn_answer *answer)
+{
+    int64_t now = ask->now_ns;
+    unsigned bits = bits_for(limit->amount);
+    bool clamped;
+    struct view v = look(limit, state, words, now, &clamped);
+    uint64_t spent = sum(&v), left = limit->amount > spent ? limit->amount - spent : 0;
+    uint64_t up = 0, down = 0;
+    int64_t number = v.now;
+
+    answer->retry_after_ns = answer->delay_ns = 0;
+    answer->mark = v.now;
+    if (ask->op == RN_GIVE_BACK) {
+        number = ask->mark;
+        down = number > v.now - v.ring ? rn_min_u64(count_of(&v, number), ask->cost) : 0;
+        answer->allowed = down != 0;
+    } else {
+        answer->allowed = ask->cost <= left;
+        if (!answer->allowed)
+            answer->retry_after_ns = ask->cost > limit->amount
+                                         ? RN_NEVER
+                                         : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
+        if (rn_op_charges(ask->op) && (answer->allowed || ask->op == RN_FORCE))
+            up = rn_min_u64(ask->cost, left);
+    }
+    if (up != 0 || down != 0 || clamped) {
+        if (v.bits < bits && words < limit->words_full)
+            return RN_GROW;
+        if (v.bits < bits) {
+            widen(state, v.bits, bits, v.ring);
+            v.bits = bits;
+        }
+        advance(limit, state, &v);
+        if (up != 0 || down != 0)
+            add(state, &v, number, up, down);
+    }
+    answer->remaining = limit->amount > spent + up - down ? limit->amount - spent - up + down : 0;
+    answer->reset_after_ns = reset_ns(limit, &v, now);
+    return up != 0 || down != 0 || clamped ? RN_WRITE : RN_KEEP;
+}
+
+int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                       int64_t now_ns)
+{
+    bool clamped;
+    struct view v = look(limit, state, words, now_ns, &clamped);
+
+    for (int64_t i = v.now - v.ring + 1; i <= v.newest; i++)
+        if (count_of(&v, i) != 0)
+            return rn_max_i64(now_ns - i * limit->sub_ns, 0);
+    return RN_NEVER;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fixed window: when it ends and how much of it is spent. A window that has
+ * begun ends when it was going to, whatever the wall clock does meanwhile.
+ *
+ *   WINDOW   end / 320 µs, rounded up (44 bits) | count (20 bits)
+ *   WIDE     [0] end in ns   [1] count
+ */
+#include "core/forms.h"
+
+struct rn_window rn_window_unpack(uint64_t word)
+{
+    return (struct rn_window){
+        .end_ns = (int64_t)(word >> RN_WINDOW_COUNT_BITS) * RN_WINDOW_QUANTUM_NS,
+        .count = word & ((UINT64_C(1) << RN_WINDOW_COUNT_BITS) - 1),
+    };
+}
+
+uint64_t rn_window_pack(struct rn_window window)
+{
+    int64_t end = rn_ceil_div(window.end_ns, RN_WINDOW_QUANTUM_NS);
+
+    return (uint64_t)end << RN_WINDOW_COUNT_BITS | window.count;
+}
+
+static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
+{
+    int64_t wall = ask->now_ns + ask->wall_offset_ns, period = limit->period_ns;
+
+    if (limit->from_first)
+        return ask->now_ns + period;
+    return (rn_floor_div(wall, period) + 1) * period - ask->wall_offset_ns;
+}
+
+static bool give_back(struct rn_window *w, const struct rn_ask *ask)
+{
+    if (w->end_ns != ask->mark || w->count == 0 || ask->cost == 0)
+        return false;
+    w->count -= rn_min_u64(w->count, ask->cost);
+    return true;
+}
+
+/* Returns whether the window changed. `quantum` is what packing may add to its end. */
+static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t quantum,
+                  const struct rn_ask *ask, struct rn_answer *answer)
+{
+    int64_t now = ask->now_ns;
+    bool write = false;
+
+    if (w->end_ns <= now) {
+        *w = (struct rn_window){0};
+    } else if (w->end_ns - now > limit->period_ns + quantum) {
+        w->end_ns = now + limit->period_ns;
+        write = true;
+    }
+    uint64_t left = limit->amount > w->count ? limit->amount - w->count : 0;
+
+    answer->delay_ns = answer->retry_after_ns = 0;
+    if (ask->op == RN_GIVE_BACK) {
+        answer->allowed = give_back(w, ask);
+        write |= answer->allowed;
+    } else {
+        answer->allowed = ask->cost <= left;
+        if (!answer->allowed)
+            answer->retry_after_ns = ask->cost > limit->amount ? RN_NEVER : w->end_ns - now;
+        if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
+            if (w->end_ns == 0)
+                w->end_ns = new_end(limit, ask);
+            w->count += rn_min_u64(ask->cost, left);
+            write = true;
+        }
+    }
+    answer->remaining = limit->amount > w->count ? limit->amount - w->count : 0;
+    answer->reset_after_ns = w->count != 0 ? w->end_ns - now : 0;
+    answer->mark = w->end_ns;
+    return write;
+}
+
+enum rn_outcome rn_window_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                                const struct rn_ask *ask, struct rn_answer *answer)
+{
+    struct rn_window w = rn_window_unpack(*state);
+    bool write = apply(limit, &w, RN_WINDOW_QUANTUM_NS, ask, answer);
+
+    (void)words;
+    if (!write)
+        return RN_KEEP;
+    *state = rn_window_pack(w);
+    answer->mark = rn_window_unpack(*state).end_ns;
+    if (answer->reset_after_ns != 0)
+        answer->reset_after_ns = answer->mark - ask->now_ns;
+    return RN_WRITE;
+}
+
+enum rn_outcome rn_wide_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                              const struct rn_ask *ask, struct rn_answer *answer)
+{
+    struct rn_window w = {.end_ns = (int64_t)state[0], .count = state[1]};
+    bool write = apply(limit, &w, 0, ask, answer);
+
+    (void)words;
+    if (!write)
+        return RN_KEEP;
+    state[0] = (uint64_t)w.end_ns;
+    state[1] = w.count;
+    return RN_WRITE;
+}

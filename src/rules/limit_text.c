@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One limit as text, both ways, and the names of the algorithms.
+ *
+ *   limit  = "unlimited" | number "concurrent" | number "per" duration option*
+ *   option = "burst" number | "queue" number | "in steps of" duration
+ *
+ * Numbers and durations are read by base/number.c. Whether a limit can be
+ * enforced is for core/limit.c to say.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <ration/limit.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "core/limit.h"
+
+#define EXAMPLES "write for example 100 per minute, 20 concurrent or unlimited"
+
+struct reader {
+    const char *text;
+    size_t len, pos;
+    struct ration_error *error;
+};
+
+#define FAIL(r, ...) rn_error_set((r)->error, RATION_EPARSE, (r)->pos, __VA_ARGS__)
+
+static void skip_space(struct reader *r)
+{
+    while (r->pos < r->len &&
+           (r->text[r->pos] == ' ' || (r->text[r->pos] >= '\t' && r->text[r->pos] <= '\r')))
+        r->pos++;
+}
+
+/* How many letters there are at the position. */
+static size_t word_len(const struct reader *r)
+{
+    size_t at = r->pos;
+
+    while (at < r->len && (r->text[at] | 0x20) >= 'a' && (r->text[at] | 0x20) <= 'z')
+        at++;
+    return at - r->pos;
+}
+
+/* Skips white space, and the keyword if it is next. */
+static bool accept_word(struct reader *r, const char *keyword)
+{
+    skip_space(r);
+    size_t len = word_len(r);
+    if (len != strlen(keyword) || strncasecmp(r->text + r->pos, keyword, len) != 0)
+        return false;
+    r->pos += len;
+    return true;
+}
+
+static struct rn_quote found(const struct reader *r)
+{
+    return rn_quote_word(r->text, r->len, r->pos);
+}
+
+static int read_number(struct reader *r, uint64_t *value)
+{
+    skip_space(r);
+    return rn_number_parse(r->text, r->len, &r->pos, value, r->error);
+}
+
+static int read_duration(struct reader *r, int64_t *ns)
+{
+    skip_space(r);
+    return rn_duration_parse(r->text, r->len, &r->pos, ns, r->error);
+}
+
+/* Whether a keyword was meant: one letter too many, too few or wrong, or two
+ * neighbours swapped. What the two have in common at either end is set aside;
+ * the rest tells. */
+static bool is_near(const char *word, size_t len, const char *keyword)
+{
+    size_t want = strlen(keyword), head = 0, tail = 0;
+
+    while (head < len && head < want && (word[head] | 0x20) == keyword[head])
+        head++;
+    while (tail < len - head && tail < want - head &&
+           (word[len - 1 - tail] | 0x20) == keyword[want - 1 - tail])
+        tail++;
+    len -= head + tail;
+    want -= head + tail;
+    word += head;
+    keyword += head;
+    return (len <= 1 && want <= 1) || (len == 2 && want == 2 && (word[0] | 0x20) == keyword[1] &&
+                                       (word[1] | 0x20) == keyword[0]);
+}
+
+/* The keyword of a NULL-terminated list that is nearly what was found, or NULL. */
+static const char *guess_word(const struct reader *r, const char *const *keywords)
+{
+    size_t len = word_len(r);
+
+    for (; len >= 2 && *keywords != NULL; keywords++)
+        if (is_near(r->text + r->pos, len, *keywords))
+            return *keywords;
+    return NULL;
+}
+
+static int read_burst(struct reader *r, struct ration_limit *limit)
+{
+    uint64_t burst;
+
+    skip_space(r);
+    size_t at = r->pos;
+    int failed = read_number(r, &burst);
+    if (failed)
+        return failed;
+    if (burst == 0) {
+        r->pos = at;
+        return FAIL(r, "a burst of 0 admits nothing; to refuse everything write 0 per minute");
+    }
+    limit->burst = burst;
+    return 0;
+}
+
+/* After "in". */
+static int read_steps(struct reader *r, struct ration_limit *limit)
+{
+    if (!accept_word(r, "steps") || !accept_word(r, "of"))
+        return FAIL(r, "expected \"in steps of\" and a length of time, found %s", found(r).text);
+    skip_space(r);
+    size_t at = r->pos;
+    int failed = read_duration(r, &limit->step_ns);
+    if (!failed && limit->step_ns == 0) {
+        r->pos = at;
+        failed = FAIL(r, "steps of no length; leave them out to refill continuously");
+    }
+    return failed;
+}
+
+static int fail_at_option(const struct reader *r)
+{
+    static const char *const keywords[] = {"burst", "queue", "in", NULL};
+    const char *meant = guess_word(r, keywords);
+
+    if (meant != NULL)
+        return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
+    return FAIL(r,
+                "unexpected %s; after the period may follow \"burst\" or \"queue\" and a number, "
+                "or \"in steps of\" and a length of time",
+                found(r).text);
+}
+
+/* What may follow the period, each once. */
+static int read_options(struct reader *r, struct ration_limit *limit)
+{
+    int failed = 0;
+
+    for (skip_space(r); !failed && r->pos < r->len; skip_space(r)) {
+        bool sized = limit->burst != 0 || limit->algorithm == RATION_LEAKY_BUCKET;
+        struct reader start = *r;
+        if (accept_word(r, "burst")) {
+            failed = sized ? FAIL(&start, "only one \"burst\" or \"queue\" can be given")
+                           : read_burst(r, limit);
+        } else if (accept_word(r, "queue")) {
+            limit->algorithm = RATION_LEAKY_BUCKET;
+            failed = sized ? FAIL(&start, "only one \"burst\" or \"queue\" can be given")
+                           : read_number(r, &limit->queue);
+        } else if (accept_word(r, "in")) {
+            failed = limit->step_ns != 0 ? FAIL(&start, "\"in steps of\" is given twice")
+                                         : read_steps(r, limit);
+        } else {
+            failed = fail_at_option(r);
+        }
+    }
+    return failed;
+}
+
+static int read_end(struct reader *r)
+{
+    skip_space(r);
+    return r->pos == r->len ? 0 : FAIL(r, "unexpected %s; nothing may follow here", found(r).text);
+}
+
+static int read_amount(struct reader *r, uint64_t *amount)
+{
+    struct reader start = *r;
+
+    if (r->pos == r->len)
+        return FAIL(r, "an empty limit; " EXAMPLES);
+    if (r->text[r->pos] == '-')
+        return FAIL(r, "%s is negative; to refuse everything write 0 per minute", found(r).text);
+    if (accept_word(r, "per"))
+        return FAIL(&start, "a number is missing before \"per\"; write for example 100 per minute");
+    if (r->text[r->pos] < '0' || r->text[r->pos] > '9') {
+        static const char *const keywords[] = {"unlimited", NULL};
+        if (guess_word(r, keywords) != NULL)
+            return FAIL(r, "unexpected %s; did you mean \"unlimited\"?", found(r).text);
+        return FAIL(r, "expected a number, found %s; " EXAMPLES, found(r).text);
+    }
+    return read_number(r, amount);
+}
+
+static int read_limit(struct reader *r, struct ration_limit *limit)
+{
+    static const char *const keywords[] = {"per", "concurrent", NULL};
+    int failed;
+
+    if (accept_word(r, "unlimited")) {
+        limit->algorithm = RATION_UNLIMITED;
+        return read_end(r);
+    }
+    failed = read_amount(r, &limit->amount);
+    if (failed)
+        return failed;
+    if (accept_word(r, "concurrent")) {
+        limit->algorithm = RATION_CONCURRENCY;
+        return read_end(r);
+    }
+    if (accept_word(r, "per")) {
+        failed = read_duration(r, &limit->period_ns);
+        return failed ? failed : read_options(r, limit);
+    }
+    const char *meant = guess_word(r, keywords);
+    if (meant != NULL)
+        return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
+    return FAIL(r, "expected \"per\" or \"concurrent\", found %s; " EXAMPLES, found(r).text);
+}
+
+int ration_limit_parse(const char *text, size_t len, struct ration_limit *limit,
+                       struct ration_error *error)
+{
+    struct reader r = {.text = text, .len = len, .error = error};
+    struct ration_limit read = {.algorithm = RATION_TOKEN_BUCKET};
+
+    int failed = read_limit(&r, &read);
+    if (!failed)
+        failed = ration_limit_check(&read, error);
+    if (!failed)
+        *limit = read;
+    return failed;
+}
+
+int ration_limit_check(const struct ration_limit *limit, struct ration_error *error)
+{
+    const char *fault = rn_limit_fault(limit);
+
+    return fault == NULL ? 0 : rn_error_set(error, RATION_EINVAL, 0, "%s", fault);
+}
+
+size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t size)
+{
+    char period[RN_DURATION_TEXT], step[RN_DURATION_TEXT], extra[64] = "", steps[64] = "";
+
+    if (limit->algorithm == RATION_UNLIMITED)
+        return (size_t)snprintf(out, size, "unlimited");
+    if (limit->algorithm == RATION_CONCURRENCY)
+        return (size_t)snprintf(out, size, "%" PRIu64 " concurrent", limit->amount);
+
+    rn_duration_write(limit->period_ns, period, sizeof period);
+    if (limit->algorithm == RATION_LEAKY_BUCKET)
+        snprintf(extra, sizeof extra, " queue %" PRIu64, limit->queue);
+    else if (limit->burst != 0 && limit->burst != limit->amount)
+        snprintf(extra, sizeof extra, " burst %" PRIu64, limit->burst);
+    if (limit->step_ns != 0) {
+        rn_duration_write(limit->step_ns, step, sizeof step);
+        snprintf(steps, sizeof steps, " in steps of %s", step);
+    }
+    return (size_t)snprintf(out, size, "%" PRIu64 " per %s%s%s", limit->amount, period, extra,
+                            steps);
+}
+
+static const char *const names[] = {
+    [RATION_TOKEN_BUCKET] = "token-bucket",     [RATION_LEAKY_BUCKET] = "leaky-bucket",
+    [RATION_FIXED_WINDOW] = "fixed-window",     [RATION_SLIDING_LOG] = "sliding-log",
+    [RATION_SLIDING_WINDOW] = "sliding-window", [RATION_CONCURRENCY] = "concurrency",
+    [RATION_UNLIMITED] = "unlimited",
+};
+#define NAMES (sizeof names / sizeof names[0])
+
+const char *ration_algorithm_name(enum ration_algorithm algorithm)
+{
+    return (size_t)algorithm < NAMES ? names[algorithm] : "unknown";
+}
+
+int ration_algorithm_parse(const char *text, size_t len, enum ration_algorithm *algorithm)
+{
+    for (size_t i = 0; i < NAMES; i++) {
+        if (strlen(names[i]) == len && strncasecmp(text, names[i], len) == 0) {
+            *algorithm = (enum ration_algorithm)i;
+            return 0;
+        }
+    }
+    return RATION_EPARSE;
+}

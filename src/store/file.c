@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a table: anonymous, or a file that is created, checked, resumed or
+ * rebuilt.
+ *
+ * Everyone who uses a file holds a shared flock; whoever gets the exclusive
+ * one is alone and may resume the time line, collect what a killed process
+ * left, or rebuild the file at another size. New files are made under another
+ * name and moved into place whole, so that a kill leaves no torn one. A file
+ * that is not sound is left alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/blocks.h"
+#include "store/slots.h"
+
+#define DEFAULT_BYTES (UINT64_C(64) << 20)
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_NS 10000000L
+#define PATH_BYTES 4096
+
+#define CHECKED_BYTES offsetof(struct rn_header, check)
+
+/* While opening: what was asked for, and where to explain. */
+struct opening {
+    const char *path;
+    uint64_t bytes;
+    unsigned block_share;
+    struct ration_error *error;
+};
+
+/* What came of one attempt. */
+enum attempt { OPENED, TRY_AGAIN, WAIT, FAILED };
+
+__attribute__((format(printf, 3, 4))) static enum attempt fail(struct opening *o, int code,
+                                                               const char *format, ...)
+{
+    int n = o->path ? snprintf(o->error->text, sizeof o->error->text, "state file \"%s\": ", o->path)
+                    : 0;
+    va_list args;
+
+    va_start(args, format);
+    if (n >= 0 && (size_t)n < sizeof o->error->text)
+        vsnprintf(o->error->text + n, sizeof o->error->text - (size_t)n, format, args);
+    va_end(args);
+    o->error->code = code;
+    return FAILED;
+}
+
+static uint64_t check_of(const struct rn_header *header)
+{
+    static const struct rn_hash_key fixed = {RN_MAGIC, RN_LAYOUT_VERSION};
+
+    return rn_siphash(&fixed, header, CHECKED_BYTES);
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The geometry of a table of `bytes`, of which block_share percent hold blocks. */
+static void plan(struct rn_header *h, uint64_t bytes, unsigned block_share)
+{
+    uint64_t arena = bytes / 100 * block_share / RN_SLAB_BYTES;
+
+    h->magic = RN_MAGIC;
+    h->version = RN_LAYOUT_VERSION;
+    h->header_bytes = sizeof *h;
+    h->bytes = bytes;
+    h->slabs = block_share != 0 && arena == 0 ? 1 : arena;
+    h->slabs_at = round_up(sizeof *h, RN_PAGE);
+    h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
+    h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
+    h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
+}
+
+/* Fills zeroed memory with an empty table. */
+static int init_mapping(void *mapping, const struct opening *o)
+{
+    struct rn_header *h = mapping;
+
+    plan(h, o->bytes, o->block_share);
+    if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
+        return RATION_EIO;
+    h->check = check_of(h);
+    rn_anchor_init(&h->anchor);
+    for (unsigned i = 0; i < RN_CLASSES; i++)
+        h->classes[i] = (struct rn_class_lists){RN_NIL, RN_NIL};
+    return 0;
+}
+
+static void *map_memory(uint64_t bytes, int fd)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    if (mapping == MAP_FAILED)
+        return NULL;
+    madvise(mapping, bytes, MADV_HUGEPAGE); /* an advice: fewer TLB misses where it is heeded */
+    return mapping;
+}
+
+/* The process's own part. */
+static struct rn_table *new_table(void *mapping, int fd)
+{
+    struct rn_table *table = aligned_alloc(_Alignof(struct rn_table), sizeof *table);
+    uint64_t scratch_bytes = RN_THREADS * RN_SLAB_BYTES;
+
+    if (!table)
+        return NULL;
+    memset(table, 0, sizeof *table);
+    table->scratch = map_memory(scratch_bytes, -1);
+    if (!table->scratch) {
+        free(table);
+        return NULL;
+    }
+    for (unsigned i = 0; i < RN_THREADS; i++) {
+        table->contexts[i].scratch = (uint64_t *)table->scratch + (size_t)i * RN_SLAB_WORDS;
+        memset(table->contexts[i].spare, 0xFF, sizeof table->contexts[i].spare);
+    }
+    rn_table_attach(table, mapping, fd);
+    return table;
+}
+
+static void free_table(struct rn_table *table)
+{
+    munmap(table->header, table->header->bytes);
+    munmap(table->scratch, RN_THREADS * RN_SLAB_BYTES);
+    if (table->fd >= 0)
+        close(table->fd);
+    free(table);
+}
+
+void rn_table_close(struct rn_table *table)
+{
+    if (!table)
+        return;
+    rn_contexts_drain(table);
+    rn_anchor_refresh(&table->header->anchor, rn_table_now(table));
+    free_table(table);
+}
+
+/* A new file beside the path, complete, mapped, and known to nobody yet.
+ * Its name is left in `name`. */
+static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
+{
+    struct rn_table *table = NULL;
+    void *mapping = NULL;
+    int fd = -1, error;
+
+    if (snprintf(name, PATH_BYTES, "%s.new-%ld-%" PRIx64, o->path, (long)getpid(),
+                 (uint64_t)rn_clock_boot_ns()) >= PATH_BYTES) {
+        fail(o, RATION_EINVAL, "the path is longer than %d bytes", PATH_BYTES - 64);
+        return NULL;
+    }
+    fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
+    if (fd < 0) {
+        fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
+        return NULL;
+    }
+    error = posix_fallocate(fd, 0, (off_t)o->bytes);
+    if (error) {
+        fail(o, RATION_EIO, "cannot reserve %" PRIu64 " bytes: %s", o->bytes, strerror(error));
+        goto out;
+    }
+    fchmod(fd, 0660); /* whatever the umask: those who share a group share the table */
+    mapping = map_memory(o->bytes, fd);
+    if (!mapping || init_mapping(mapping, o) != 0 || !(table = new_table(mapping, fd)))
+        fail(o, RATION_EIO, "cannot be mapped: %s", strerror(errno));
+out:
+    if (!table) {
+        if (mapping)
+            munmap(mapping, o->bytes);
+        close(fd);
+        unlink(name);
+    }
+    return table;
+}
+
+/* Makes the file exist. If somebody else was faster, so much the better. */
+static enum attempt create_file(struct opening *o)
+{
+    char name[PATH_BYTES];
+    struct rn_table *table = new_file(o, name);
+    bool linked;
+
+    if (!table)
+        return FAILED;
+    linked = link(name, o->path) == 0 || errno == EEXIST;
+    if (!linked)
+        fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
+    unlink(name);
+    free_table(table);
+    return linked ? TRY_AGAIN : FAILED;
+}
+
+/* Copies one live slot into a table that nobody else uses. */
+static void move_slot(struct rn_table *to, const struct rn_table *from, struct rn_slot_value v,
+                      int64_t now)
+{
+    struct rn_found found;
+    uint64_t *words = to->contexts[0].scratch;
+
+    if (rn_tag_has_block(v.tag)) {
+        unsigned class = rn_block_class(v.state);
+        uint32_t block = rn_block_alloc(to, class);
+
+        if (block == RN_NIL) {
+            to->header->evictions++;
+            return;
+        }
+        rn_block_read(from, rn_block_offset(v.state), words, rn_class_words(class));
+        rn_block_write(to, block, words, rn_class_words(class));
+        v.state = rn_block_state(class, rn_block_version(v.state), block);
+    }
+    if (rn_slot_claim(to, v.tag & RN_TAG_HASH, now, v.tag & RN_TAG_KEEP, &found) == 0)
+        rn_slot_swap(found.slot, found.value, v);
+    else
+        to->header->evictions++;
+}
+
+/* Moves all live states into a new file of the size asked for and puts that in
+ * place of the old one, which this process alone has open. */
+static enum attempt rebuild(struct opening *o, const struct rn_table *old)
+{
+    char name[PATH_BYTES];
+    struct rn_table *table = new_file(o, name);
+    const struct rn_slot *slots = old->groups[0].slots;
+    int64_t now = rn_table_now(old);
+
+    if (!table)
+        return FAILED;
+    table->header->secret = old->header->secret;
+    table->header->check = check_of(table->header);
+    table->header->anchor = old->header->anchor;
+    table->header->evictions = old->header->evictions;
+    for (uint64_t i = 0; i < old->group_count * RN_GROUP_SLOTS; i++) {
+        struct rn_found found = {(struct rn_slot *)&slots[i], rn_slot_load(&slots[i])};
+
+        if ((found.value.tag & RN_KIND_MASK) != RN_KIND_PENDING &&
+            rn_slot_idle_at(old, &found) > now)
+            move_slot(table, old, found.value, now);
+    }
+    enum attempt attempt = TRY_AGAIN;
+
+    if (rename(name, o->path) != 0) {
+        attempt = fail(o, RATION_EIO, "cannot be replaced: %s", strerror(errno));
+        unlink(name);
+    }
+    free_table(table);
+    return attempt;
+}
+
+static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
+{
+    struct stat st;
+    ssize_t got = pread(fd, h, sizeof *h, 0);
+
+    if (got < 0 || fstat(fd, &st) != 0)
+        return fail(o, RATION_EIO, "cannot be read: %s", strerror(errno));
+    if ((size_t)got < sizeof h->magic || h->magic != RN_MAGIC)
+        return fail(o, RATION_EFOREIGN,
+                    "not a ration state file; it was left alone: name another file or move this "
+                    "one away");
+    if ((size_t)got < CHECKED_BYTES)
+        return fail(o, RATION_ETORN, "cut off within its header; it was left alone: move it away");
+    if (h->version != RN_LAYOUT_VERSION || h->header_bytes != sizeof *h)
+        return fail(o, RATION_EVERSION,
+                    "layout version %u where this library reads %u; it was left alone: use the "
+                    "version that wrote it or move it away",
+                    h->version, RN_LAYOUT_VERSION);
+    if (h->check != check_of(h))
+        return fail(o, RATION_ETORN, "its header is damaged; it was left alone: move it away");
+    if ((uint64_t)st.st_size != h->bytes)
+        return fail(o, RATION_ETORN,
+                    "%" PRIu64 " bytes long where its header says %" PRIu64
+                    "; it was left alone: move it away",
+                    (uint64_t)st.st_size, h->bytes);
+    return OPENED;
+}
+
+/* A time line that lies in the future would make every wait wrong; the counters
+ * on it cannot be told from stale ones. */
+static enum attempt set_aside(struct opening *o)
+{
+    char name[PATH_BYTES];
+
+    if (snprintf(name, sizeof name, "%s.aside-%" PRId64, o->path,
+                 rn_clock_wall_ns() / RN_SECOND_NS) >= (int)sizeof name ||
+        rename(o->path, name) != 0)
+        return fail(o, RATION_EIO, "more than a day ahead of the wall clock, and cannot be set "
+                                   "aside: %s", strerror(errno));
+    fail(o, 0, "more than a day ahead of the wall clock; set aside as \"%s\"", name);
+    return TRY_AGAIN;
+}
+
+static bool is_at_path(const struct opening *o, int fd)
+{
+    struct stat by_fd, by_path;
+
+    return fstat(fd, &by_fd) == 0 && stat(o->path, &by_path) == 0 &&
+           by_fd.st_ino == by_path.st_ino && by_fd.st_dev == by_path.st_dev;
+}
+
+/* The file is sound and locked: exclusively if `alone`. */
+static enum attempt use_file(struct opening *o, int fd, const struct rn_header *h, bool alone,
+                             struct rn_table **out)
+{
+    bool resize = (o->bytes != 0 && o->bytes != h->bytes) || (o->block_share != 0 && h->slabs == 0);
+    void *mapping;
+    struct rn_table *table;
+    enum attempt attempt = OPENED;
+
+    if (resize && !alone)
+        return fail(o, RATION_EBUSY,
+                    "in use with %" PRIu64 " bytes%s and cannot be rebuilt meanwhile; stop the "
+                    "others or leave the size as it is",
+                    h->bytes, h->slabs == 0 ? " and no room for blocks" : "");
+    mapping = map_memory(h->bytes, fd);
+    table = mapping ? new_table(mapping, fd) : NULL;
+    if (!table) {
+        if (mapping)
+            munmap(mapping, h->bytes);
+        return fail(o, RATION_ENOMEM, "cannot be mapped: %s", strerror(errno));
+    }
+    if (alone && !rn_anchor_resume(&table->header->anchor))
+        attempt = set_aside(o);
+    else if (alone && rn_blocks_collect(table) != 0)
+        attempt = fail(o, RATION_ENOMEM, "out of memory");
+    else if (resize) {
+        o->bytes = o->bytes ? o->bytes : h->bytes;
+        attempt = rebuild(o, table);
+    } else if (alone && (flock(fd, LOCK_SH) != 0 || !is_at_path(o, fd))) {
+        attempt = TRY_AGAIN;
+    }
+    if (attempt == OPENED)
+        *out = table;
+    else
+        table->fd = -1, free_table(table); /* the caller closes fd */
+    return attempt;
+}
+
+static enum attempt try_open(struct opening *o, struct rn_table **out)
+{
+    struct rn_header header;
+    struct stat st;
+    int fd = open(o->path, O_RDWR | O_CLOEXEC);
+    enum attempt attempt;
+
+    if (fd < 0 && errno == ENOENT) {
+        uint64_t asked = o->bytes;
+
+        o->bytes = asked ? asked : DEFAULT_BYTES;
+        attempt = create_file(o);
+        o->bytes = asked;
+        return attempt;
+    }
+    if (fd < 0)
+        return fail(o, RATION_EIO, "cannot be opened: %s", strerror(errno));
+    bool alone = flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (!alone && flock(fd, LOCK_SH | LOCK_NB) != 0)
+        attempt = WAIT;
+    else if (!is_at_path(o, fd))
+        attempt = TRY_AGAIN;
+    else if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        attempt = fail(o, RATION_EFOREIGN, "not a regular file");
+    else
+        attempt = check_header(o, fd, &header);
+    if (attempt == OPENED)
+        attempt = use_file(o, fd, &header, alone, out);
+    if (attempt != OPENED)
+        close(fd);
+    return attempt;
+}
+
+static int open_file(struct opening *o, struct rn_table **out)
+{
+    for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
+        enum attempt attempt = try_open(o, out);
+
+        if (attempt == OPENED)
+            return 0;
+        if (attempt == FAILED)
+            return o->error->code;
+        if (attempt == WAIT)
+            nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
+    fail(o, RATION_EBUSY, "locked for two seconds by a process that creates or rebuilds it; try "
+                          "again when it is done");
+    return RATION_EBUSY;
+}
+
+static int open_anonymous(struct opening *o, struct rn_table **out)
+{
+    o->bytes = o->bytes ? o->bytes : DEFAULT_BYTES;
+    void *mapping = map_memory(o->bytes, -1);
+
+    if (mapping && init_mapping(mapping, o) == 0 && (*out = new_table(mapping, -1)))
+        return 0;
+    if (mapping)
+        munmap(mapping, o->bytes);
+    fail(o, RATION_ENOMEM, "cannot reserve %" PRIu64 " bytes of memory: %s", o->bytes,
+         strerror(errno));
+    return RATION_ENOMEM;
+}
+
+int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
+                  struct ration_error *error)
+{
+    struct ration_error unused;
+    struct opening o = {.path = options->path,
+                        .bytes = options->bytes / RN_PAGE * RN_PAGE,
+                        .block_share = options->block_share,
+                        .error = error ? error : &unused};
+
+    *o.error = (struct ration_error){0};
+    if (options->bytes != 0 && options->bytes < RN_TABLE_BYTES_MIN) {
+        fail(&o, RATION_EINVAL, "%" PRIu64 " bytes of memory; at least %" PRIu64 " are needed",
+             options->bytes, RN_TABLE_BYTES_MIN);
+        return RATION_EINVAL;
+    }
+    if (options->bytes > UINT64_C(1) << 44 || options->block_share > 99) {
+        fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
+        return RATION_EINVAL;
+    }
+    return options->path ? open_file(&o, out) : open_anonymous(&o, out);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to store/: what the mapping looks like. Position-independent; the
+ * same bytes serve as anonymous memory and as the state file.
+ *
+ *   header   one struct rn_header, padded to RN_PAGE
+ *   groups   `groups` times 8 slots of 16 bytes
+ *   slabs    class and fill of each slab
+ *   arena    `slabs` times RN_SLAB_BYTES, cut into blocks
+ *
+ * A slot is {tag, state}:
+ *
+ *   tag     hash of the key (58 bits) | keep (1 bit) | kind (5 bits); 0: empty
+ *   kind    an rn_form, or RN_KIND_PENDING: claimed, nothing charged yet
+ *   state   word forms: the word
+ *           block forms: class (8 bits) | version (24 bits) | offset (32 bits)
+ *           pending: time of the claim with random low bits
+ *
+ * and only ever changes by one 16-byte compare-and-swap.
+ */
+#ifndef RN_STORE_LAYOUT_H
+#define RN_STORE_LAYOUT_H
+
+#include "base/clock.h"
+#include "base/siphash.h"
+#include "base/thread.h"
+#include "store/table.h"
+
+#define RN_PAGE 4096
+#define RN_MAGIC UINT64_C(0x656C626174766E72) /* "rnvtable" */
+#define RN_LAYOUT_VERSION 1
+
+#define RN_GROUP_SLOTS 8
+#define RN_SLAB_BYTES (UINT64_C(256) * 1024)
+#define RN_SLAB_WORDS ((uint32_t)(RN_SLAB_BYTES / 8))
+#define RN_CLASSES 112
+#define RN_NIL UINT32_MAX
+
+#define RN_KIND_MASK UINT64_C(31)
+#define RN_KIND_PENDING UINT64_C(31)
+#define RN_TAG_KEEP UINT64_C(32)
+#define RN_TAG_HASH (~UINT64_C(63))
+
+struct rn_slot {
+    _Alignas(16) uint64_t tag;
+    uint64_t state;
+};
+
+struct rn_group {
+    _Alignas(128) struct rn_slot slots[RN_GROUP_SLOTS];
+};
+
+/* Blocks of one size. */
+struct rn_class_lists {
+    uint64_t free;    /* version << 32 | offset of the first free block */
+    uint64_t current; /* slab being cut, or RN_NIL */
+};
+
+struct rn_slab {
+    uint32_t class_plus_1; /* 0: unassigned */
+    uint32_t cut;          /* blocks handed out so far; may overshoot */
+};
+
+struct rn_header {
+    /* fixed at creation, covered by the check sum */
+    uint64_t magic;
+    uint32_t version, header_bytes;
+    uint64_t bytes, groups, slabs;
+    uint64_t groups_at, slabs_at, arena_at;
+    struct rn_hash_key secret;
+    uint64_t check;
+
+    _Alignas(128) struct rn_anchor anchor;
+    _Alignas(128) uint64_t evictions;
+    _Alignas(128) struct rn_class_lists classes[RN_CLASSES];
+};
+
+/* What one operation on a block needs, so that it need not allocate. Any
+ * thread takes the one at its index if it is free, else the next. */
+struct rn_context {
+    _Alignas(128) uint32_t busy;
+    uint32_t spare[RN_CLASSES]; /* a block of each class, or RN_NIL */
+    uint64_t *scratch;          /* RN_SLAB_WORDS words, private */
+};
+
+struct rn_table {
+    struct rn_store store;
+    struct rn_header *header;
+    struct rn_group *groups;
+    struct rn_slab *slabs;
+    uint64_t *arena;
+    uint64_t group_count; /* header's fields, out of the shared cache line */
+    uint64_t slab_count;
+    int fd;
+    void *scratch;
+    struct rn_context contexts[RN_THREADS];
+};
+
+/* Points the table at a mapping whose header is valid. */
+void rn_table_attach(struct rn_table *table, void *mapping, int fd);
+
+/* One slot as read; consistent unless it changed meanwhile, which a
+ * compare-and-swap from it would notice. */
+struct rn_slot_value {
+    uint64_t tag, state;
+};
+
+static inline struct rn_slot_value rn_slot_load(const struct rn_slot *slot)
+{
+    for (;;) {
+        uint64_t tag = __atomic_load_n(&slot->tag, __ATOMIC_ACQUIRE);
+        uint64_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+
+        if (__atomic_load_n(&slot->tag, __ATOMIC_RELAXED) == tag)
+            return (struct rn_slot_value){tag, state};
+    }
+}
+
+/* gcc's 16-byte _Atomic would call libatomic, whose locks other processes do
+ * not see; the __sync builtin is one instruction. */
+static inline bool rn_slot_swap(struct rn_slot *slot, struct rn_slot_value from,
+                                struct rn_slot_value to)
+{
+    __extension__ typedef unsigned __int128 pair;
+    pair old = (pair)from.state << 64 | from.tag, new = (pair)to.state << 64 | to.tag;
+
+    return __sync_bool_compare_and_swap((pair *)(void *)slot, old, new);
+}
+
+static inline enum rn_form rn_tag_form(uint64_t tag)
+{
+    return (enum rn_form)(tag & RN_KIND_MASK);
+}
+
+static inline bool rn_tag_has_block(uint64_t tag)
+{
+    uint64_t kind = tag & RN_KIND_MASK;
+
+    return kind >= RN_FORM_BLOCKS && kind != RN_KIND_PENDING;
+}
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two threads that insert the same fresh key may pick different slots, and
+ * then both admit. So an insert first claims a slot without charging it
+ * (pending, with a nonce) and looks again:
+ *
+ *   - a committed slot of the key wins: the claims go;
+ *   - of several claims all but the lowest go, whoever made them;
+ *   - a claim may be committed, by anyone, only if a scan that began after it
+ *     was published found it alone.
+ *
+ * Of two claims, the later one's scan sees the earlier one, unless that is
+ * gone; so both cannot have been found alone. A commit and a removal are swaps
+ * from the same value: one of them fails. A claim charges nothing, so dropping
+ * one that a killed process left behind costs nobody anything.
+ */
+#include "store/slots.h"
+
+#include "store/blocks.h"
+
+/* A slot is taken from an idle key only this long after it became idle, so
+ * that a thread that read the clock and was then held up does not find a
+ * bucket full that at its time was not yet. */
+#define GRACE_NS RN_SECOND_NS
+/* A claim older than this was left behind. */
+#define CLAIM_NS RN_SECOND_NS
+#define NONCE_BITS 20
+/* Groups looked at for a block before giving up. */
+#define RECLAIM_GROUPS 256
+
+struct rn_group *rn_group_second(const struct rn_table *table, uint64_t tag)
+{
+    return rn_group_first(table, tag * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+static bool same_key(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & RN_TAG_HASH) == 0;
+}
+
+static bool is_pending(uint64_t tag)
+{
+    return (tag & RN_KIND_MASK) == RN_KIND_PENDING;
+}
+
+static struct rn_found find_in(struct rn_group *group, uint64_t tag)
+{
+    unsigned home = rn_slot_home(tag);
+
+    for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
+        struct rn_slot *slot = &group->slots[home ^ i];
+
+        if (!same_key(__atomic_load_n(&slot->tag, __ATOMIC_RELAXED), tag))
+            continue;
+        struct rn_slot_value value = rn_slot_load(slot);
+
+        if (same_key(value.tag, tag) && !is_pending(value.tag))
+            return (struct rn_found){slot, value};
+    }
+    return (struct rn_found){0};
+}
+
+struct rn_found rn_slot_find(const struct rn_table *table, uint64_t tag)
+{
+    struct rn_found found = find_in(rn_group_first(table, tag), tag);
+
+    return found.slot ? found : find_in(rn_group_second(table, tag), tag);
+}
+
+static uint32_t random_bits(void)
+{
+    static _Thread_local uint64_t state;
+
+    if (state == 0)
+        state = (uint64_t)rn_clock_boot_ns() ^ (uint64_t)(uintptr_t)&state;
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(state >> 33);
+}
+
+int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *found)
+{
+    uint64_t tag = found->value.tag, state = found->value.state;
+
+    if (tag == 0)
+        return INT64_MIN;
+    if (is_pending(tag))
+        return (int64_t)state + CLAIM_NS;
+    if (!rn_tag_has_block(tag))
+        return rn_state_idle_at(rn_tag_form(tag), state);
+    if (!rn_block_sound(table, state))
+        return INT64_MIN;
+    uint64_t first;
+
+    rn_block_read(table, rn_block_offset(state), &first, 1);
+    /* Reused under our eyes? Then the slot has changed, and is live. */
+    if (rn_slot_load(found->slot).state != state)
+        return INT64_MAX;
+    return rn_state_idle_at(rn_tag_form(tag), first);
+}
+
+bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
+                     struct rn_slot_value value)
+{
+    if (!rn_slot_swap(found->slot, found->value, value))
+        return false;
+    if (rn_tag_has_block(found->value.tag) && rn_block_sound(table, found->value.state))
+        rn_block_free(table, rn_block_class(found->value.state),
+                      rn_block_offset(found->value.state));
+    return true;
+}
+
+/* What giving a live slot to another key would cost: the time its budget needs
+ * to come back, times the units spent where the state tells. */
+static uint64_t cost_of_loss(const struct rn_found *found, int64_t left_ns)
+{
+    uint64_t weight = rn_tag_has_block(found->value.tag)
+                          ? 1
+                          : rn_state_weight(rn_tag_form(found->value.tag), found->value.state);
+    uint64_t cost;
+
+    return __builtin_mul_overflow((uint64_t)left_ns, weight, &cost) ? UINT64_MAX : cost;
+}
+
+/* The best slot to take so far. Rank 0 is empty, 1 idle, 2 idle only just, 3 live. */
+struct candidate {
+    struct rn_found found;
+    unsigned rank;
+    uint64_t cost;
+};
+
+static struct candidate judge(const struct rn_table *table, struct rn_slot *slot, int64_t now)
+{
+    struct candidate c = {.found = {slot, rn_slot_load(slot)}};
+    int64_t idle_at = rn_slot_idle_at(table, &c.found);
+
+    if (c.found.value.tag == 0)
+        return c;
+    if (idle_at <= now - GRACE_NS) {
+        c.rank = 1;
+    } else if (idle_at <= now) {
+        c.rank = 2;
+        c.cost = (uint64_t)(idle_at - (now - GRACE_NS));
+    } else {
+        c.rank = c.found.value.tag & RN_TAG_KEEP ? 4 : 3;
+        c.cost = cost_of_loss(&c.found, idle_at - now);
+    }
+    return c;
+}
+
+static bool better(const struct candidate *a, const struct candidate *b)
+{
+    return !b->found.slot || a->rank < b->rank || (a->rank == b->rank && a->cost < b->cost);
+}
+
+static struct candidate best_in(const struct rn_table *table, struct rn_group *group, uint64_t tag,
+                                int64_t now, unsigned *empty)
+{
+    struct candidate best = {0};
+    unsigned home = rn_slot_home(tag);
+
+    *empty = 0;
+    for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
+        struct candidate c = judge(table, &group->slots[home ^ i], now);
+
+        *empty += c.rank == 0;
+        if (better(&c, &best))
+            best = c;
+    }
+    return best;
+}
+
+/* Puts a claim into the best of sixteen slots. The first group is preferred
+ * while it has room, for then a look-up touches no other; but the fuller it
+ * is the sooner the second one takes over, which evens out the groups. */
+static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
+                   struct rn_found *claim)
+{
+    unsigned empty_1, empty_2;
+    struct candidate best = best_in(table, rn_group_first(table, tag), tag, now, &empty_1);
+
+    if (empty_1 < RN_GROUP_SLOTS / 2) {
+        struct candidate c = best_in(table, rn_group_second(table, tag), tag, now, &empty_2);
+
+        if (best.rank == 0 && c.rank == 0 ? empty_2 > empty_1 : better(&c, &best))
+            best = c;
+    }
+    if (best.rank > (keep ? 2 : 3))
+        return RATION_EFULL;
+    struct rn_slot_value value = {
+        .tag = tag | RN_KIND_PENDING,
+        .state = (uint64_t)now >> NONCE_BITS << NONCE_BITS | random_bits() >> (31 - NONCE_BITS),
+    };
+    bool taken = rn_slot_replace(table, &best.found, value);
+
+    if (taken && best.rank == 3)
+        __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
+    *claim = taken ? (struct rn_found){best.found.slot, value} : (struct rn_found){0};
+    return 0;
+}
+
+/* All slots of a key, as one pass over its sixteen candidates finds them. */
+struct scan {
+    struct rn_found committed;
+    struct rn_found claims[2 * RN_GROUP_SLOTS];
+    unsigned claim_count, lowest;
+};
+
+static void scan_group(struct rn_group *group, uint64_t tag, struct scan *s)
+{
+    for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
+        struct rn_slot *slot = &group->slots[i];
+        struct rn_found found = {slot, rn_slot_load(slot)};
+
+        if (found.value.tag == 0 || !same_key(found.value.tag, tag))
+            continue;
+        if (!is_pending(found.value.tag)) {
+            s->committed = found;
+            continue;
+        }
+        if (s->claim_count == 0 || slot < s->claims[s->lowest].slot)
+            s->lowest = s->claim_count;
+        s->claims[s->claim_count++] = found;
+    }
+}
+
+static void drop_claims(struct scan *s, bool lowest_too)
+{
+    for (unsigned i = 0; i < s->claim_count; i++)
+        if (lowest_too || i != s->lowest)
+            rn_slot_swap(s->claims[i].slot, s->claims[i].value, (struct rn_slot_value){0, 0});
+}
+
+int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool keep,
+                  struct rn_found *found)
+{
+    struct rn_group *first = rn_group_first(table, tag), *second = rn_group_second(table, tag);
+    struct rn_found seen = {0}; /* a claim published before the scan that follows */
+
+    for (;;) {
+        struct scan s = {0};
+
+        scan_group(first, tag, &s);
+        if (second != first)
+            scan_group(second, tag, &s);
+        if (s.committed.slot || s.claim_count > 1)
+            drop_claims(&s, s.committed.slot != NULL);
+        if (s.committed.slot) {
+            *found = s.committed;
+            return 0;
+        }
+        if (s.claim_count == 0) {
+            int error = publish(table, tag, now_ns, keep, &seen);
+
+            if (error)
+                return error;
+        } else if (s.claim_count == 1) {
+            struct rn_found *claim = &s.claims[0];
+
+            if (claim->slot == seen.slot && claim->value.state == seen.value.state) {
+                *found = *claim;
+                return 0;
+            }
+            seen = *claim;
+        }
+    }
+}
+
+bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bool evict)
+{
+    uint64_t at = (uint64_t)random_bits() % table->group_count;
+    struct candidate victim = {0};
+    bool freed = false;
+
+    for (unsigned n = 0; n < RECLAIM_GROUPS && n < table->group_count && !freed; n++) {
+        for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
+            struct candidate c = judge(table, &table->groups[at].slots[i], now_ns);
+
+            if (!rn_tag_has_block(c.found.value.tag) || rn_block_class(c.found.value.state) != class)
+                continue;
+            if (c.rank <= 2)
+                freed |= rn_slot_replace(table, &c.found, (struct rn_slot_value){0, 0});
+            else if (better(&c, &victim))
+                victim = c;
+        }
+        at = at + 1 < table->group_count ? at + 1 : 0;
+    }
+    if (freed || !evict || !victim.found.slot || victim.rank > 3)
+        return freed;
+    if (rn_slot_replace(table, &victim.found, (struct rn_slot_value){0, 0}))
+        __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
+    return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract of every store: apply a batch of operations to states, each
+ * atomically, and answer inline or later.
+ */
+#ifndef RN_STORE_STORE_H
+#define RN_STORE_STORE_H
+
+#include "core/limit.h"
+
+enum rn_charge_flags {
+    RN_CHARGE_KEEP = 1, /* at capacity refuse with RATION_EFULL; never evicted by others */
+};
+
+/* One operation on the state of one key under one limit. `limit` is borrowed
+ * until the charge is done. */
+struct rn_charge {
+    const struct rn_limit *limit;
+    uint64_t key; /* hash of limit name, shape and key parts */
+    unsigned flags;
+    struct rn_ask ask;
+    struct rn_answer answer; /* out, when error is 0 */
+    int error;               /* out: 0 or RATION_E* */
+};
+
+struct rn_store;
+typedef void rn_store_done(void *arg, struct rn_charge *batch, size_t n);
+
+enum rn_progress {
+    RN_DONE = 0,    /* every charge is answered; `done` is not called */
+    RN_PENDING = 1, /* `done` will be called once, from the store's own loop */
+};
+
+struct rn_store_ops {
+    /* Charges of one batch are independent: one may fail and others not. The
+     * same key may occur several times; they are then applied in order. A
+     * store that never pends accepts done == NULL. */
+    enum rn_progress (*apply)(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg);
+};
+
+struct rn_store {
+    const struct rn_store_ops *ops;
+};
+
+static inline enum rn_progress rn_store_apply(struct rn_store *store, struct rn_charge *batch,
+                                              size_t n, rn_store_done *done, void *arg)
+{
+    return store->ops->apply(store, batch, n, done, arg);
+}
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Applying operations to the memory table. Each is a loop: read the slot,
+ * compute the new state aside, swap; if the slot changed meanwhile, again.
+ * Somebody's swap succeeded then, so the table as a whole always progresses.
+ * A refusal writes nothing.
+ */
+#include "store/table.h"
+
+#include <string.h>
+
+#include "store/blocks.h"
+#include "store/slots.h"
+
+enum step { FINISHED, AGAIN };
+
+static enum step finish(struct rn_charge *c, int error)
+{
+    c->error = error;
+    return FINISHED;
+}
+
+static uint64_t tag_for(const struct rn_charge *c, uint64_t tag, enum rn_form form)
+{
+    return tag | (c->flags & RN_CHARGE_KEEP ? RN_TAG_KEEP : 0) | (uint64_t)form;
+}
+
+/* Finds a slot to publish into if the key has none yet. */
+static enum step need_slot(struct rn_table *table, struct rn_charge *c, uint64_t tag,
+                           struct rn_found *found, int *error)
+{
+    *error = 0;
+    if (found->slot)
+        return FINISHED;
+    *error = rn_slot_claim(table, tag, c->ask.now_ns, c->flags & RN_CHARGE_KEEP, found);
+    if (*error == 0 && (found->value.tag & RN_KIND_MASK) != RN_KIND_PENDING)
+        return AGAIN; /* somebody else was first: charge that one */
+    return FINISHED;
+}
+
+static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_t tag,
+                            struct rn_found found)
+{
+    enum rn_form form = c->limit->form;
+    bool own = found.slot && rn_tag_form(found.value.tag) == form;
+    uint64_t word = own ? found.value.state : 0;
+    int error;
+
+    if (rn_form_apply(form, c->limit, &word, 1, &c->ask, &c->answer) == RN_KEEP)
+        return finish(c, 0);
+    if (__builtin_expect(!found.slot, 0)) {
+        if (need_slot(table, c, tag, &found, &error) == AGAIN)
+            return AGAIN;
+        if (error)
+            return finish(c, error);
+    }
+    struct rn_slot_value value = {tag_for(c, tag, form), word};
+
+    if (!(own ? rn_slot_swap(found.slot, found.value, value)
+              : rn_slot_replace(table, &found, value)))
+        return AGAIN;
+    return finish(c, 0);
+}
+
+/* A state in a block, copied aside to be worked on. */
+struct draft {
+    uint64_t *words;
+    uint32_t count;
+    enum rn_form form;
+};
+
+static void extend(struct draft *d, uint32_t count)
+{
+    count = rn_class_words(rn_class_of(count));
+    if (count <= d->count)
+        return;
+    memset(d->words + d->count, 0, 8 * (size_t)(count - d->count));
+    d->count = count;
+}
+
+/* Whether states found in `form` belong to this limit: its own form, or the
+ * one it has when the amount is larger. */
+static bool fits_form(const struct rn_limit *limit, enum rn_form form)
+{
+    return form == limit->form || (form == RN_FORM_FINE && limit->form == RN_FORM_GCRA) ||
+           (form == RN_FORM_WIDE && limit->form == RN_FORM_WINDOW);
+}
+
+static bool holds_block(const struct rn_limit *limit, struct rn_slot_value value)
+{
+    return rn_tag_has_block(value.tag) && fits_form(limit, rn_tag_form(value.tag));
+}
+
+static enum step read_draft(const struct rn_table *table, const struct rn_charge *c,
+                            const struct rn_found *found, struct draft *d)
+{
+    const struct rn_slot_value *v = &found->value;
+
+    d->count = 0;
+    d->form = c->limit->form;
+    if (found->slot && holds_block(c->limit, *v) && rn_block_sound(table, v->state)) {
+        d->form = rn_tag_form(v->tag);
+        d->count = rn_class_words(rn_block_class(v->state));
+        rn_block_read(table, rn_block_offset(v->state), d->words, d->count);
+        struct rn_slot_value again = rn_slot_load(found->slot);
+
+        if (again.tag != v->tag || again.state != v->state)
+            return AGAIN;
+        extend(d, c->limit->words_small);
+        return FINISHED;
+    }
+    extend(d, c->limit->words_small);
+    if (found->slot && !rn_tag_has_block(v->tag))
+        rn_limit_convert(c->limit, rn_tag_form(v->tag), v->state, d->words);
+    return FINISHED;
+}
+
+static uint32_t take_spare(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
+                           unsigned class)
+{
+    if (x->spare[class] == RN_NIL)
+        x->spare[class] = rn_block_alloc(table, class);
+    if (x->spare[class] == RN_NIL &&
+        rn_slots_reclaim(table, class, c->ask.now_ns, !(c->flags & RN_CHARGE_KEEP)))
+        x->spare[class] = rn_block_alloc(table, class);
+    return x->spare[class];
+}
+
+/* Writes the draft into a spare block and swaps it in; the old block becomes
+ * the spare. */
+static enum step publish_draft(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
+                               uint64_t tag, struct rn_found found, const struct draft *d)
+{
+    unsigned class = rn_class_of(d->count);
+    uint32_t block = take_spare(table, x, c, class);
+    int error = block == RN_NIL ? RATION_EFULL : 0;
+
+    if (!error && need_slot(table, c, tag, &found, &error) == AGAIN)
+        return AGAIN;
+    if (error)
+        return finish(c, error);
+    rn_block_write(table, block, d->words, d->count);
+    struct rn_slot_value old = found.value;
+    uint64_t version = rn_tag_has_block(old.tag) ? rn_block_version(old.state) + 1 : old.state;
+    struct rn_slot_value new = {tag_for(c, tag, d->form), rn_block_state(class, version, block)};
+
+    if (!rn_slot_swap(found.slot, old, new))
+        return AGAIN;
+    x->spare[class] = RN_NIL;
+    if (rn_tag_has_block(old.tag) && rn_block_sound(table, old.state)) {
+        unsigned old_class = rn_block_class(old.state);
+
+        if (x->spare[old_class] == RN_NIL)
+            x->spare[old_class] = rn_block_offset(old.state);
+        else
+            rn_block_free(table, old_class, rn_block_offset(old.state));
+    }
+    return finish(c, 0);
+}
+
+static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64_t tag,
+                             struct rn_found found)
+{
+    struct rn_context *x = rn_context_enter(table);
+    struct draft d = {.words = x->scratch};
+    enum step step = read_draft(table, c, &found, &d);
+
+    if (step == FINISHED) {
+        enum rn_outcome outcome =
+            rn_form_apply(d.form, c->limit, d.words, d.count, &c->ask, &c->answer);
+
+        if (outcome == RN_GROW) {
+            extend(&d, c->limit->words_full);
+            outcome = rn_form_apply(d.form, c->limit, d.words, d.count, &c->ask, &c->answer);
+        }
+        step = outcome == RN_KEEP ? finish(c, 0) : publish_draft(table, x, c, tag, found, &d);
+    }
+    rn_context_leave(x);
+    return step;
+}
+
+static enum step apply_reset(struct rn_table *table, struct rn_charge *c, struct rn_found found)
+{
+    int64_t idle_at = found.slot ? rn_slot_idle_at(table, &found) : INT64_MIN;
+
+    if (found.slot && !rn_slot_replace(table, &found, (struct rn_slot_value){0, 0}))
+        return AGAIN;
+    c->answer = (struct rn_answer){.allowed = idle_at > c->ask.now_ns, .remaining = c->limit->cap};
+    return finish(c, 0);
+}
+
+static void apply_one(struct rn_table *table, struct rn_charge *c)
+{
+    uint64_t tag = rn_key_tag(c->key);
+    enum step step;
+
+    if (__builtin_expect(c->limit->form == RN_FORM_NONE, 0)) {
+        rn_limit_apply(c->limit, NULL, 0, &c->ask, &c->answer);
+        c->error = 0;
+        return;
+    }
+    do {
+        struct rn_found found = rn_slot_find(table, tag);
+
+        if (__builtin_expect(c->ask.op == RN_RESET, 0))
+            step = apply_reset(table, c, found);
+        else if (c->limit->words_full != 0 || (found.slot && holds_block(c->limit, found.value)))
+            step = apply_block(table, c, tag, found);
+        else
+            step = apply_word(table, c, tag, found);
+    } while (step == AGAIN);
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct rn_table *table = (struct rn_table *)(void *)store;
+
+    (void)done, (void)arg;
+    for (size_t i = 0; i < n; i++)
+        apply_one(table, &batch[i]);
+    return RN_DONE;
+}
+
+static const struct rn_store_ops table_ops = {.apply = apply};
+
+void rn_table_attach(struct rn_table *table, void *mapping, int fd)
+{
+    char *base = mapping;
+
+    table->store.ops = &table_ops;
+    table->header = mapping;
+    table->groups = (struct rn_group *)(void *)(base + table->header->groups_at);
+    table->slabs = (struct rn_slab *)(void *)(base + table->header->slabs_at);
+    table->arena = (uint64_t *)(void *)(base + table->header->arena_at);
+    table->group_count = table->header->groups;
+    table->slab_count = table->header->slabs;
+    table->fd = fd;
+}
+
+struct rn_store *rn_table_store(struct rn_table *table)
+{
+    return &table->store;
+}
+
+const struct rn_hash_key *rn_table_secret(const struct rn_table *table)
+{
+    return &table->header->secret;
+}
+
+void rn_table_prefetch(const struct rn_table *table, uint64_t key)
+{
+    uint64_t tag = rn_key_tag(key);
+
+    __builtin_prefetch(&rn_group_first(table, tag)->slots[rn_slot_home(tag)], 1);
+}
+
+int64_t rn_table_now(const struct rn_table *table)
+{
+    return rn_anchor_now(&table->header->anchor);
+}
+
+int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_ns)
+{
+    return rn_anchor_wall_offset(&table->header->anchor, now_ns);
+}
+
+uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns)
+{
+    struct rn_slot *slots = table->groups[0].slots;
+    uint64_t freed = 0;
+
+    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
+        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
+
+        if (found.value.tag != 0 && rn_slot_idle_at(table, &found) <= now_ns - RN_SECOND_NS)
+            freed += rn_slot_replace(table, &found, (struct rn_slot_value){0, 0});
+    }
+    return freed;
+}
+
+void rn_table_each(const struct rn_table *table, int64_t now_ns,
+                   int (*see)(void *arg, const struct rn_table_entry *entry), void *arg)
+{
+    struct rn_slot *slots = table->groups[0].slots;
+
+    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
+        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
+        uint64_t tag = found.value.tag;
+
+        if (tag == 0 || (tag & RN_KIND_MASK) == RN_KIND_PENDING)
+            continue;
+        struct rn_table_entry entry = {tag, rn_tag_form(tag), rn_slot_idle_at(table, &found)};
+
+        if (entry.idle_at_ns > now_ns && see(arg, &entry) != 0)
+            return;
+    }
+}
+
+static int count_entry(void *arg, const struct rn_table_entry *entry)
+{
+    (void)entry;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_table_memory *memory)
+{
+    *memory = (struct rn_table_memory){
+        .bytes = table->header->bytes,
+        .slots = table->group_count * RN_GROUP_SLOTS,
+        .evictions = __atomic_load_n(&table->header->evictions, __ATOMIC_RELAXED),
+        .block_bytes = table->slab_count * RN_SLAB_BYTES,
+        .block_bytes_used = rn_blocks_bytes_used(table),
+    };
+    rn_table_each(table, now_ns, count_entry, &memory->live);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory table: a store of fixed size in one mapping, anonymous or a file,
+ * shared by threads and processes. Decisions are lock-free and always inline;
+ * nothing is allocated after rn_table_open.
+ */
+#ifndef RN_STORE_TABLE_H
+#define RN_STORE_TABLE_H
+
+#include "base/siphash.h"
+#include "store/store.h"
+
+struct rn_table;
+
+struct rn_table_options {
+    const char *path;     /* NULL: anonymous */
+    uint64_t bytes;       /* whole mapping; 0: as in the file, else 64 MiB */
+    unsigned block_share; /* percent of `bytes` for block forms, 0 to 99 (fixed at creation) */
+};
+
+#define RN_TABLE_BYTES_MIN (UINT64_C(1) << 20)
+
+/* 0, or RATION_E* with `error` filled. A file that exists with another size is
+ * rebuilt at options->bytes if nobody else has it open, else RATION_EBUSY.
+ * error->text may hold a notice on success, else it is "". */
+int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
+                  struct ration_error *error);
+void rn_table_close(struct rn_table *table);
+
+/* The table as a store; lives as long as the table. */
+struct rn_store *rn_table_store(struct rn_table *table);
+
+/* The secret under which keys of this table are hashed. */
+const struct rn_hash_key *rn_table_secret(const struct rn_table *table);
+
+/* Start fetching the memory of a key from RAM. */
+void rn_table_prefetch(const struct rn_table *table, uint64_t key);
+
+/* The table's time line, and wall time - now (re-read once a second, see base/clock.h). */
+int64_t rn_table_now(const struct rn_table *table);
+int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_ns);
+
+/* Frees idle slots; returns how many. */
+uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns);
+
+struct rn_table_entry {
+    uint64_t tag; /* hash of the key; the low 6 bits are not part of it */
+    enum rn_form form;
+    int64_t idle_at_ns;
+};
+/* Visits live keys until `see` returns non-zero. */
+void rn_table_each(const struct rn_table *table, int64_t now_ns,
+                   int (*see)(void *arg, const struct rn_table_entry *entry), void *arg);
+
+struct rn_table_memory {
+    uint64_t bytes, slots, live, evictions;
+    uint64_t block_bytes, block_bytes_used;
+};
+void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_table_memory *memory);
+
+#endif

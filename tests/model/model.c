@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t floor_to(int64_t a, int64_t b)
+{
+    int64_t q = a / b;
+
+    return q * b > a ? q - 1 : q;
+}
+
+static int64_t ceil_to(int64_t a, int64_t b)
+{
+    return -floor_to(-a, b);
+}
+
+/* ---- buckets */
+
+static uint64_t capacity(const struct ration_limit *spec)
+{
+    if (spec->algorithm == RATION_LEAKY_BUCKET)
+        return spec->amount == 0 ? 0 : spec->queue + 1;
+    if (spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 && spec->amount != 0)
+        return spec->burst;
+    return spec->amount;
+}
+
+static void bucket_init(struct model_bucket *b, const struct ration_limit *spec, bool strict)
+{
+    model_int amount = (model_int)spec->amount, period = spec->period_ns, one = 1;
+
+    *b = (struct model_bucket){.unit = period, .per_tick = amount, .tick_ns = 1, .strict = strict};
+    if (spec->step_ns != 0) {
+        b->unit = 1;
+        b->per_tick = amount * spec->step_ns / period;
+        b->tick_ns = spec->step_ns;
+    } else if (strict && amount != 0) {
+        model_int unit = (period + amount - 1) / amount;
+        bool whole = (unit * amount - period) * 1000000 <= period;
+
+        b->per_tick = one << 32;
+        b->unit = whole ? unit << 32 : ((period << 32) + amount - 1) / amount;
+    }
+    b->full = b->unit * (model_int)capacity(spec);
+    /* A state this little beyond full is not worth a write: see debt_bound in
+     * gcra.c. It makes a step back cost that much more. */
+    b->slack = spec->step_ns != 0 ? b->per_tick : b->full / 1024 + 1000 * b->per_tick;
+}
+
+static void bucket_tick(struct model_bucket *b, int64_t now_ns)
+{
+    int64_t tick = floor_to(now_ns, b->tick_ns);
+    model_int paid = (model_int)(tick - b->tick) * b->per_tick;
+
+    b->tick = tick;
+    if (paid >= 0 || b->strict)
+        b->debt -= paid;
+    if (b->debt < 0)
+        b->debt = 0;
+    if (b->debt > b->full + b->slack)
+        b->debt = b->full;
+}
+
+static bool bucket_fits(const struct model_bucket *b, uint64_t cost)
+{
+    return b->debt + (model_int)cost * b->unit <= b->full;
+}
+
+static void bucket_take(struct model_bucket *b, uint64_t cost)
+{
+    b->debt += (model_int)cost * b->unit;
+    if (b->strict && b->debt > b->full)
+        b->debt = b->full;
+}
+
+/* ---- windows */
+
+int64_t model_window_ns(const struct ration_limit *spec)
+{
+    if (spec->algorithm == RATION_SLIDING_WINDOW && spec->sub_windows != 0)
+        return ceil_to(spec->period_ns, spec->sub_windows);
+    return spec->period_ns;
+}
+
+int64_t model_grain(const struct ration_limit *spec)
+{
+    bool packed = spec->period_ns >= 320000000 && spec->amount < 1 << 20;
+
+    return packed ? 320000 : 1;
+}
+
+static int64_t window_number(const struct model *m)
+{
+    int64_t number = floor_to(m->now_ns, model_window_ns(&m->spec));
+
+    for (size_t i = 0; i < m->charge_count; i++)
+        if (m->charges[i].number > number)
+            number = m->charges[i].number;
+    return number;
+}
+
+/* A clock that went back by more than the window covers takes the charges
+ * with it: the latest is in the present window, the others as far behind it
+ * as they were. */
+static void shift_windows(struct model *m)
+{
+    int64_t number = floor_to(m->now_ns, model_window_ns(&m->spec));
+    int64_t ahead = window_number(m) - number;
+
+    if (ahead > (m->spec.sub_windows != 0 ? m->spec.sub_windows + 1 : 1))
+        for (size_t i = 0; i < m->charge_count; i++)
+            m->charges[i].number -= ahead;
+}
+
+static uint64_t units_in(const struct model *m, int64_t number)
+{
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < m->charge_count; i++)
+        if (m->charges[i].number == number)
+            units += m->charges[i].units;
+    return units;
+}
+
+static bool counter_fits(const struct model *m, uint64_t cost)
+{
+    model_int period = m->spec.period_ns;
+    int64_t number = window_number(m), into = m->now_ns - number * m->spec.period_ns;
+    model_int prev = (model_int)units_in(m, number - 1), cur = (model_int)units_in(m, number);
+
+    if (into < 0)
+        into = 0;
+    return prev * (period - into) + (cur + (model_int)cost) * period <=
+           (model_int)m->spec.amount * period;
+}
+
+static bool subs_fit(const struct model *m, uint64_t cost)
+{
+    int64_t number = window_number(m);
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < m->charge_count; i++)
+        if (m->charges[i].number >= number - (int64_t)m->spec.sub_windows)
+            units += m->charges[i].units;
+    return units + cost <= m->spec.amount;
+}
+
+/* Entries younger than `period_ns`; at exactly that age they are gone. */
+static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
+{
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < m->charge_count; i++)
+        if (m->charges[i].elapsed_ns > m->elapsed_ns - period_ns)
+            units += m->charges[i].units;
+    return units + cost <= m->spec.amount;
+}
+
+/* ---- all */
+
+void model_init(struct model *m, const struct ration_limit *spec)
+{
+    *m = (struct model){.spec = *spec, .cap = capacity(spec), .back_at_ns = -1};
+    m->grain_ns = model_grain(spec);
+    bucket_init(&m->exact, spec, false);
+    bucket_init(&m->strict, spec, true);
+}
+
+void model_done(struct model *m)
+{
+    free(m->charges);
+}
+
+void model_tick(struct model *m, int64_t now_ns)
+{
+    if (now_ns >= m->now_ns)
+        m->elapsed_ns += m->now_ns == 0 ? 0 : now_ns - m->now_ns;
+    else
+        m->back_at_ns = m->elapsed_ns;
+    m->now_ns = now_ns;
+    bucket_tick(&m->exact, now_ns);
+    bucket_tick(&m->strict, now_ns);
+    if (m->spec.algorithm == RATION_SLIDING_WINDOW)
+        shift_windows(m);
+    if (m->end_ns <= now_ns) {
+        m->end_ns = 0;
+        m->count = 0;
+    } else if (m->end_ns - now_ns > m->spec.period_ns + (m->grain_ns > 1 ? m->grain_ns : 0)) {
+        m->end_ns = ceil_to(now_ns + m->spec.period_ns, m->grain_ns) * m->grain_ns;
+    }
+}
+
+bool model_fits(const struct model *m, uint64_t cost)
+{
+    if (cost == 0 || cost > m->cap)
+        return cost == 0;
+    switch (m->spec.algorithm) {
+    case RATION_TOKEN_BUCKET:
+    case RATION_LEAKY_BUCKET:
+        return bucket_fits(&m->exact, cost);
+    case RATION_FIXED_WINDOW:
+        return m->count + cost <= m->spec.amount;
+    case RATION_SLIDING_LOG:
+        return log_fits(m, m->spec.period_ns, cost);
+    case RATION_SLIDING_WINDOW:
+        return m->spec.sub_windows != 0 ? subs_fit(m, cost) : counter_fits(m, cost);
+    default:
+        return true;
+    }
+}
+
+bool model_must_fit(const struct model *m, uint64_t cost)
+{
+    int64_t quantum = 0;
+
+    if (cost == 0 || cost > m->cap)
+        return cost == 0;
+    switch (m->spec.algorithm) {
+    case RATION_TOKEN_BUCKET:
+    case RATION_LEAKY_BUCKET:
+        return bucket_fits(&m->strict, cost);
+    case RATION_SLIDING_LOG:
+        quantum = m->spec.period_ns / 65500 + 1;
+        if (!log_fits(m, m->spec.period_ns + quantum, cost))
+            return false;
+        break;
+    default:
+        if (!model_fits(m, cost))
+            return false;
+    }
+    /* The state from before a step back may linger for twice its length. */
+    return m->back_at_ns < 0 || m->spec.algorithm == RATION_FIXED_WINDOW ||
+           m->elapsed_ns - m->back_at_ns > 3 * (m->spec.period_ns + model_window_ns(&m->spec) + quantum);
+}
+
+void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
+{
+    struct model_charge charge = {m->now_ns, m->elapsed_ns, 0, cost};
+    int64_t wall = m->now_ns + wall_offset_ns, period = m->spec.period_ns;
+
+    if (cost == 0)
+        return;
+    bucket_take(&m->exact, cost);
+    bucket_take(&m->strict, cost);
+    if (m->end_ns == 0) {
+        m->end_ns = m->spec.from_first ? m->now_ns + period
+                                       : (floor_to(wall, period) + 1) * period - wall_offset_ns;
+        m->end_ns = ceil_to(m->end_ns, m->grain_ns) * m->grain_ns;
+    }
+    m->count += cost;
+    charge.number = m->spec.algorithm == RATION_FIXED_WINDOW ? m->end_ns : window_number(m);
+    if ((m->charge_count & (m->charge_count + 1)) == 0) {
+        size_t room = 2 * (m->charge_count + 1);
+
+        m->charges = realloc(m->charges, room * sizeof(*m->charges));
+        if (!m->charges)
+            abort();
+    }
+    m->charges[m->charge_count++] = charge;
+}
+
+void model_saturate(struct model *m)
+{
+    m->strict.debt = m->strict.full;
+}
+
+void model_give_back(struct model *m, size_t at, uint64_t units)
+{
+    struct model_charge *c = &m->charges[at];
+
+    c->units -= units;
+    if (c->number == m->end_ns)
+        m->count -= units;
+}
+
+model_int model_bound_scale(const struct model *m)
+{
+    return m->spec.step_ns != 0 ? 1 : m->spec.period_ns;
+}
+
+model_int model_bound(const struct model *m, int64_t apart_ns)
+{
+    const struct ration_limit *spec = &m->spec;
+    model_int scale = model_bound_scale(m), full = (model_int)m->cap * scale;
+    model_int whole_periods = apart_ns / spec->period_ns;
+
+    switch (spec->algorithm) {
+    case RATION_TOKEN_BUCKET:
+    case RATION_LEAKY_BUCKET:
+        if (spec->step_ns != 0) /* a grid line may lie between any two instants */
+            return full + (apart_ns / spec->step_ns + 1) * m->exact.per_tick;
+        return full + (model_int)apart_ns * (model_int)spec->amount;
+    case RATION_SLIDING_LOG:
+        return full * (whole_periods + 1);
+    case RATION_SLIDING_WINDOW:
+        if (spec->sub_windows != 0)
+            return full * (whole_periods + 1);
+        return full * (whole_periods + 2);
+    case RATION_FIXED_WINDOW:
+        return full * ((apart_ns + m->grain_ns) / spec->period_ns + 2);
+    default:
+        return INT64_MAX;
+    }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each algorithm means, written as plainly as possible: exact fractions,
+ * lists that are never trimmed, counts per window. Shares no code with core/.
+ *
+ * A model is driven with the decisions of the implementation: ask model_fits,
+ * then charge what the implementation admitted. Two answers bound it:
+ *
+ *   model_fits       the exact definition; admitting what it refuses mints budget
+ *   model_must_fit   the definition less one documented quantum (below);
+ *                    refusing what it admits is too strict
+ *
+ * Quanta: bucket, the time per unit rounded up to 1 ns where that is at most
+ * 1e-6 of it, else to 2^-32 ns; log, period / 65500 rounded up; all others
+ * none. A fixed window that packs its end into 320 µs is by definition that
+ * much longer, see model_grain.
+ *
+ * Time. A step back is no time passed: the exact definition counts the sum of
+ * the forward steps, so that an implementation may be stricter after a step
+ * back, never more generous than the time that passed. For windows with a
+ * place on the clock (counter, sub-windows) an earlier time is the start of
+ * the latest window charged; a fixed window ends at most a period from now.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ration/limit.h>
+
+__extension__ typedef __int128 model_int;
+
+/* Debt in 1/`unit` parts of a unit; every tick_ns pays off per_tick of them. */
+struct model_bucket {
+    model_int unit, per_tick, full, slack, debt;
+    int64_t tick_ns, tick;
+    bool strict; /* the bound from below: a step back adds to the debt */
+};
+
+struct model_charge {
+    int64_t now_ns, elapsed_ns, number; /* number: of the window it counts in */
+    uint64_t units;                     /* less what was given back */
+};
+
+struct model {
+    struct ration_limit spec;
+    uint64_t cap;
+    int64_t now_ns, elapsed_ns; /* clock, and the sum of its forward steps */
+    int64_t back_at_ns;         /* elapsed time of the last step back, or -1 */
+    struct model_bucket exact, strict;
+    int64_t grain_ns, end_ns; /* fixed window */
+    uint64_t count;
+    struct model_charge *charges; /* all of them, oldest first */
+    size_t charge_count;
+};
+
+void model_init(struct model *m, const struct ration_limit *spec);
+void model_done(struct model *m);
+
+/* Moves the model's clock; the calls below are at its time. */
+void model_tick(struct model *m, int64_t now_ns);
+
+bool model_fits(const struct model *m, uint64_t cost);
+bool model_must_fit(const struct model *m, uint64_t cost);
+void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns);
+/* A forced charge filled a bucket to the brim, fractions included. */
+void model_saturate(struct model *m);
+/* Undoes part of charge `at` for the algorithms that count charges. */
+void model_give_back(struct model *m, size_t at, uint64_t units);
+
+/* Length of a window or sub-window. */
+int64_t model_window_ns(const struct ration_limit *spec);
+/* Fixed windows of at least 320 ms and less than 2^20 units end at the next
+ * multiple of this, 1 for all others. */
+int64_t model_grain(const struct ration_limit *spec);
+
+/* Most units that may be charged, and not given back, between two instants
+ * `apart_ns` apart, both included. As a fraction of model_bound_scale. */
+model_int model_bound(const struct model *m, int64_t apart_ns);
+model_int model_bound_scale(const struct model *m);
+
+#endif

@@ -25,46 +25,45 @@
 /* A claim older than this was left behind. */
 #define CLAIM_NS RN_SECOND_NS
 #define NONCE_BITS 20
+/* Below this many empty slots in the first group the emptier of the two is
+ * taken. At a load of 0.7 five loses 3 keys in 10^7 for want of a slot and
+ * leaves 79 % in their first group; four would lose 50 for 84 %. */
+#define SPREAD_BELOW 5
 /* Groups looked at for a block before giving up. */
 #define RECLAIM_GROUPS 256
 
-struct rn_group *rn_group_second(const struct rn_table *table, uint64_t tag)
+/* The committed slot of a key among the four of a line. Which of them it is
+ * cannot be predicted, so all are compared and then one branch is taken. */
+static struct rn_found find_in_line(struct rn_slot *line, uint64_t tag)
 {
-    return rn_group_first(table, tag * UINT64_C(0x9E3779B97F4A7C15));
-}
+    unsigned match = 0;
 
-static bool same_key(uint64_t a, uint64_t b)
-{
-    return ((a ^ b) & RN_TAG_HASH) == 0;
-}
-
-static bool is_pending(uint64_t tag)
-{
-    return (tag & RN_KIND_MASK) == RN_KIND_PENDING;
-}
-
-static struct rn_found find_in(struct rn_group *group, uint64_t tag)
-{
-    unsigned home = rn_slot_home(tag);
-
-    for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
-        struct rn_slot *slot = &group->slots[home ^ i];
-
-        if (!same_key(__atomic_load_n(&slot->tag, __ATOMIC_RELAXED), tag))
-            continue;
+    for (unsigned i = 0; i < RN_LINE_SLOTS; i++)
+        match |= (unsigned)rn_same_key(__atomic_load_n(&line[i].tag, __ATOMIC_RELAXED), tag) << i;
+    for (; match != 0; match &= match - 1) {
+        struct rn_slot *slot = &line[__builtin_ctz(match)];
         struct rn_slot_value value = rn_slot_load(slot);
 
-        if (same_key(value.tag, tag) && !is_pending(value.tag))
+        if (rn_same_key(value.tag, tag) && !rn_is_pending(value.tag))
             return (struct rn_found){slot, value};
     }
     return (struct rn_found){0};
 }
 
-struct rn_found rn_slot_find(const struct rn_table *table, uint64_t tag)
+struct rn_found rn_slot_find_away(const struct rn_table *table, uint64_t tag)
 {
-    struct rn_found found = find_in(rn_group_first(table, tag), tag);
+    struct rn_slot *first = rn_group_first(table, tag)->slots;
+    struct rn_slot *second = rn_group_second(table, tag)->slots;
+    unsigned line = rn_slot_home_line(tag), other = line ^ RN_LINE_SLOTS;
+    struct rn_found found = find_in_line(first + line, tag);
 
-    return found.slot ? found : find_in(rn_group_second(table, tag), tag);
+    if (!found.slot)
+        found = find_in_line(second + line, tag);
+    if (!found.slot)
+        found = find_in_line(first + other, tag);
+    if (!found.slot)
+        found = find_in_line(second + other, tag);
+    return found;
 }
 
 static uint32_t random_bits(void)
@@ -83,7 +82,7 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
 
     if (tag == 0)
         return INT64_MIN;
-    if (is_pending(tag))
+    if (rn_is_pending(tag))
         return (int64_t)state + CLAIM_NS;
     if (!rn_tag_has_block(tag))
         return rn_state_idle_at(rn_tag_form(tag), state);
@@ -170,15 +169,14 @@ static struct candidate best_in(const struct rn_table *table, struct rn_group *g
 }
 
 /* Puts a claim into the best of sixteen slots. The first group is preferred
- * while it has room, for then a look-up touches no other; but the fuller it
- * is the sooner the second one takes over, which evens out the groups. */
+ * while it has room, for then a look-up touches no other. */
 static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
                    struct rn_found *claim)
 {
     unsigned empty_1, empty_2;
     struct candidate best = best_in(table, rn_group_first(table, tag), tag, now, &empty_1);
 
-    if (empty_1 < RN_GROUP_SLOTS / 2) {
+    if (empty_1 < SPREAD_BELOW) {
         struct candidate c = best_in(table, rn_group_second(table, tag), tag, now, &empty_2);
 
         if (best.rank == 0 && c.rank == 0 ? empty_2 > empty_1 : better(&c, &best))
@@ -211,9 +209,9 @@ static void scan_group(struct rn_group *group, uint64_t tag, struct scan *s)
         struct rn_slot *slot = &group->slots[i];
         struct rn_found found = {slot, rn_slot_load(slot)};
 
-        if (found.value.tag == 0 || !same_key(found.value.tag, tag))
+        if (found.value.tag == 0 || !rn_same_key(found.value.tag, tag))
             continue;
-        if (!is_pending(found.value.tag)) {
+        if (!rn_is_pending(found.value.tag)) {
             s->committed = found;
             continue;
         }

@@ -29,16 +29,52 @@ static inline struct rn_group *rn_group_first(const struct rn_table *table, uint
 
     return &table->groups[(uint64_t)(((wide)tag * table->group_count) >> 64)];
 }
-struct rn_group *rn_group_second(const struct rn_table *table, uint64_t tag);
-
-/* A quarter line of slots is looked at first: the one most keys are in. */
-static inline unsigned rn_slot_home(uint64_t tag)
+static inline struct rn_group *rn_group_second(const struct rn_table *table, uint64_t tag)
 {
-    return (unsigned)(tag >> 6 & 1) * (RN_GROUP_SLOTS / 2);
+    return rn_group_first(table, tag * UINT64_C(0x9E3779B97F4A7C15));
 }
 
+/* A group is two cache lines. In either group a key is put into its home slot,
+ * or else its home line, while there is room: at a load of 0.7, 76 of 100 keys
+ * are in the home line of their first group and 18 in that of the second. */
+#define RN_LINE_SLOTS (RN_GROUP_SLOTS / 2)
+
+static inline unsigned rn_slot_home(uint64_t tag)
+{
+    return (unsigned)(tag >> 6) % RN_GROUP_SLOTS;
+}
+
+static inline unsigned rn_slot_home_line(uint64_t tag)
+{
+    return rn_slot_home(tag) & ~(RN_LINE_SLOTS - 1u);
+}
+
+static inline bool rn_same_key(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & RN_TAG_HASH) == 0;
+}
+
+static inline bool rn_is_pending(uint64_t tag)
+{
+    return (tag & RN_KIND_MASK) == RN_KIND_PENDING;
+}
+
+/* The committed slot of a key, when it is not at home. */
+struct rn_found rn_slot_find_away(const struct rn_table *table, uint64_t tag);
+
 /* The committed slot of a key; claims not yet committed count as none. */
-struct rn_found rn_slot_find(const struct rn_table *table, uint64_t tag);
+static inline struct rn_found rn_slot_find(const struct rn_table *table, uint64_t tag)
+{
+    struct rn_slot *slot = &rn_group_first(table, tag)->slots[rn_slot_home(tag)];
+
+    if (rn_same_key(__atomic_load_n(&slot->tag, __ATOMIC_RELAXED), tag)) {
+        struct rn_slot_value value = rn_slot_load(slot);
+
+        if (rn_same_key(value.tag, tag) && !rn_is_pending(value.tag))
+            return (struct rn_found){slot, value};
+    }
+    return rn_slot_find_away(table, tag);
+}
 
 /* Makes a slot for a key that had none. On success `found` is either the slot
  * someone else has committed meanwhile, or a pending one that the caller

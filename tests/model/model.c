@@ -231,7 +231,7 @@ bool model_must_fit(const struct model *m, uint64_t cost)
             return false;
     }
     /* The state from before a step back may linger for twice its length. */
-    return m->back_at_ns < 0 || m->spec.algorithm == RATION_FIXED_WINDOW ||
+    return m->back_at_ns < 0 ||
            m->elapsed_ns - m->back_at_ns > 3 * (m->spec.period_ns + model_window_ns(&m->spec) + quantum);
 }
 

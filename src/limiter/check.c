@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The all-or-nothing check: each function below reads the answers to one batch
+ * and either asks the next one (true) or has decided (false).
+ *
+ * Variants. Every admission is counted in the state of every variant: its
+ * units, and at least the share of the limit that is now spent. So each state
+ * knows all that its client was admitted, whichever variant admitted it, and
+ * moving to and fro between variants admits no more than the largest of them.
+ * Nothing is carried over when a client moves; that would hold a client that
+ * was promoted to its former limit, which keeps being spent. Two decisions on
+ * one key under two variants at the same instant do not see each other: each
+ * may admit what the other took.
+ */
+#include "limiter/check.h"
+
+#include "limiter/decide.h"
+#include "limiter/limiter.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+static void ask(struct rn_check *k, size_t item, const struct rn_compiled *l, enum rn_op op,
+                uint64_t cost)
+{
+    struct rn_charge *charge = &k->batch[k->batch_n];
+
+    k->item_of[k->batch_n++] = (uint8_t)item;
+    charge->limit = &l->limit;
+    charge->key = k->items[item].key ^ k->items[item].limit->salt ^ l->salt;
+    charge->flags = l->charge_flags;
+    charge->ask = (struct rn_ask){
+        .op = op, .now_ns = k->now_ns, .wall_offset_ns = k->wall_offset_ns, .cost = cost};
+}
+
+/* The error of a shadow limit is noted with its charge and stops nobody. */
+static void note_answer(struct rn_check *k, size_t item, const struct rn_charge *charge)
+{
+    k->charges[item].error = charge->error;
+    k->items[item].answer = charge->error == 0 ? charge->answer : (struct rn_answer){0};
+}
+
+static bool after_undo(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        struct rn_answer *answer = &k->items[k->item_of[i]].answer;
+
+        if (k->batch[i].error != 0)
+            continue; /* burnt: the charge stands */
+        answer->remaining = k->batch[i].answer.remaining;
+        answer->reset_after_ns = k->batch[i].answer.reset_after_ns;
+    }
+    rn_decide_end(k, false);
+    return false;
+}
+
+static bool undo(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        struct rn_check_item *item = &k->items[i];
+
+        if (item->taken == 0)
+            continue;
+        ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
+        k->batch[k->batch_n - 1].ask.at_ns = k->now_ns;
+        k->batch[k->batch_n - 1].ask.mark = item->answer.mark;
+        item->taken = 0;
+    }
+    k->next = after_undo;
+    return k->batch_n != 0 || after_undo(k);
+}
+
+static bool fail(struct rn_check *k, size_t item, int error)
+{
+    k->error = error;
+    k->charges[item].error = error;
+    return undo(k);
+}
+
+/* What the state of a variant lacks: the units just charged, or more if it
+ * would still show a smaller share spent than this limit does. Rounded up. */
+static uint64_t shortfall(const struct rn_check_item *item, const struct rn_charge *peeked)
+{
+    uint64_t cap = item->limit->limit.cap, other_cap = peeked->limit->cap;
+    uint64_t spent = cap - item->answer.remaining;
+    uint64_t other_spent = other_cap - peeked->answer.remaining;
+    uint64_t share = (uint64_t)(((u128)spent * other_cap + cap - 1) / cap);
+
+    return share > other_spent && share - other_spent > item->taken ? share - other_spent
+                                                                     : item->taken;
+}
+
+static bool follow(struct rn_check *k);
+
+static bool after_follow(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++)
+        if (k->batch[i].error != 0)
+            return fail(k, k->item_of[i], k->batch[i].error);
+    return follow(k);
+}
+
+static bool after_follow_look(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        struct rn_charge *charge = &k->batch[i];
+
+        if (charge->error != 0)
+            return fail(k, k->item_of[i], charge->error);
+        charge->ask.op = RN_FORCE;
+        charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
+    }
+    k->next = after_follow;
+    return true;
+}
+
+/* A batch at a time: a name may have any number of shapes. */
+static bool follow(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (; k->follow_item < k->n; k->follow_item++, k->follow_shape = 0) {
+        const struct rn_check_item *item = &k->items[k->follow_item];
+        const struct rn_compiled *l = item->limit;
+
+        if (item->taken == 0)
+            continue;
+        for (; k->follow_shape < l->shape_count; k->follow_shape++) {
+            if (!rn_compiled_follows(l, l->shapes[k->follow_shape]))
+                continue;
+            if (k->batch_n == RATION_CHARGES_MAX)
+                goto out;
+            ask(k, k->follow_item, l->shapes[k->follow_shape], RN_PEEK, 0);
+        }
+    }
+out:
+    k->next = after_follow_look;
+    if (k->batch_n == 0)
+        rn_decide_end(k, true);
+    return k->batch_n != 0;
+}
+
+static bool after_shadow(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        size_t at = k->item_of[i];
+
+        note_answer(k, at, &k->batch[i]);
+        k->items[at].taken = k->items[at].answer.allowed ? k->charges[at].cost : 0;
+    }
+    return follow(k);
+}
+
+static bool take_shadows(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->items[i].limit->shadow)
+            ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
+    k->next = after_shadow;
+    return k->batch_n != 0 || follow(k);
+}
+
+static bool take_next(struct rn_check *k);
+
+static bool after_take(struct rn_check *k)
+{
+    size_t i = k->order[k->entered];
+
+    if (k->batch[0].error != 0)
+        return fail(k, i, k->batch[0].error);
+    k->items[i].answer = k->batch[0].answer;
+    if (!k->batch[0].answer.allowed)
+        return undo(k);
+    k->items[i].taken = k->charges[i].cost;
+    k->entered++;
+    return take_next(k);
+}
+
+static bool take_next(struct rn_check *k)
+{
+    if (k->entered == k->enforced)
+        return take_shadows(k);
+    size_t i = k->order[k->entered];
+
+    k->batch_n = 0;
+    ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
+    k->next = after_take;
+    return true;
+}
+
+/* Whether `a` has room for fewer requests like this one than `b`: the one more
+ * likely to refuse is asked first, when there is least to undo. */
+static bool narrower(const struct rn_check *k, uint8_t a, uint8_t b)
+{
+    return (u128)k->items[a].answer.remaining * k->charges[b].cost <
+           (u128)k->items[b].answer.remaining * k->charges[a].cost;
+}
+
+static void sort_narrowest_first(struct rn_check *k)
+{
+    for (size_t i = 1; i < k->enforced; i++) {
+        uint8_t moved = k->order[i];
+        size_t at = i;
+
+        for (; at > 0 && narrower(k, moved, k->order[at - 1]); at--)
+            k->order[at] = k->order[at - 1];
+        k->order[at] = moved;
+    }
+}
+
+static bool after_look(struct rn_check *k)
+{
+    bool fits = true;
+
+    for (size_t i = 0; i < k->n; i++) {
+        bool shadow = k->items[i].limit->shadow;
+
+        if (k->batch[i].error != 0 && !shadow)
+            return fail(k, i, k->batch[i].error);
+        note_answer(k, i, &k->batch[i]);
+        fits &= shadow || k->batch[i].answer.allowed;
+    }
+    if (!fits)
+        return undo(k);
+    sort_narrowest_first(k);
+    return take_next(k);
+}
+
+static bool look(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (!k->items[i].limit->shadow)
+            k->order[k->enforced++] = (uint8_t)i;
+    if (k->n == 1 || k->enforced == 0)
+        return take_next(k);
+    for (size_t i = 0; i < k->n; i++)
+        ask(k, i, k->items[i].limit, RN_PEEK, k->charges[i].cost);
+    k->next = after_look;
+    return true;
+}
+
+static void resume(void *arg, struct rn_charge *batch, size_t n);
+
+static enum rn_progress run(struct rn_check *k)
+{
+    do {
+        if (rn_store_apply(k->store, k->batch, k->batch_n, resume, k) == RN_PENDING)
+            return RN_PENDING;
+    } while (k->next(k));
+    return RN_DONE;
+}
+
+static void resume(void *arg, struct rn_charge *batch, size_t n)
+{
+    struct rn_check *k = arg;
+
+    (void)batch;
+    (void)n;
+    if (!k->next(k) || run(k) == RN_DONE)
+        k->done(k->arg, k);
+}
+
+void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges, size_t n,
+                   int64_t now_ns)
+{
+    k->r = r;
+    k->store = r->store;
+    k->charges = charges;
+    k->n = n;
+    k->now_ns = now_ns;
+    k->done = NULL;
+    k->arg = NULL;
+    k->error = 0;
+    k->enforced = k->entered = k->batch_n = k->follow_item = 0;
+    k->follow_shape = 0;
+    for (size_t i = 0; i < n; i++)
+        charges[i].error = 0;
+}
+
+/* Compiles, hashes and fetches, before the clock is read. */
+static int prepare(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        struct rn_check_item *item = &k->items[i];
+
+        item->limit = rn_limiter_find(k->r, &k->charges[i], &item->own);
+        if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
+            return k->charges[i].error = RATION_EINVAL;
+        item->key = rn_compiled_key(item->limit, &k->charges[i]);
+        item->taken = 0;
+        rn_table_prefetch(k->r->table, item->key);
+    }
+    k->now_ns = rn_limiter_now(k->r, k->now_ns);
+    k->wall_offset_ns = rn_table_wall_offset(k->r->table, k->now_ns);
+    return 0;
+}
+
+enum rn_progress rn_check_start(struct rn_check *k)
+{
+    k->error = prepare(k);
+    return k->error == 0 && look(k) ? run(k) : RN_DONE;
+}
+
+int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
+                 struct ration_decision *decision)
+{
+    struct rn_check check;
+
+    if (n > RATION_CHARGES_MAX)
+        return RATION_EINVAL;
+    rn_check_init(&check, r, c, n, now_ns);
+    rn_check_start(&check);
+    if (check.error == 0)
+        *decision = check.decision;
+    return check.error;
+}

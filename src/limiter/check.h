@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charging several limits: all or none, over a store that answers inline or
+ * later.
+ *
+ *   LOOK    peek at all limits in one batch; one refuses: done, nothing was
+ *           written. (Left out for a single limit.)
+ *   TAKE    charge the enforcing ones one by one, the narrowest first; one
+ *           refuses after all, others were faster: UNDO what was taken, refuse.
+ *   SHADOW  charge the shadow limits, which never refuse.
+ *   FOLLOW  count the charges in the states of the variants of each limit.
+ *
+ * A store that fails in TAKE or FOLLOW leads to UNDO too, and to its error.
+ */
+#ifndef RN_LIMITER_CHECK_H
+#define RN_LIMITER_CHECK_H
+
+#include <ration/ration.h>
+
+#include "limiter/compile.h"
+#include "store/store.h"
+
+struct rn_check;
+typedef void rn_check_done(void *arg, struct rn_check *check);
+
+struct rn_check_item {
+    const struct rn_compiled *limit;
+    uint64_t key;
+    uint64_t taken; /* what UNDO would have to give back */
+    struct rn_answer answer;
+    struct rn_compiled own; /* the limit, if it was given with the call */
+};
+
+/* Large (about 30 KB): on the stack of a synchronous caller, else in whatever
+ * waits for the answer. */
+struct rn_check {
+    struct ration *r;
+    struct rn_store *store; /* the limiter's own, unless changed before the start */
+    struct ration_charge *charges; /* borrowed until done, with keys and limits */
+    size_t n;
+    int64_t now_ns;
+    rn_check_done *done; /* called if the start was RN_PENDING */
+    void *arg;
+
+    /* The outcome. On an error the charges are untouched, save c[i].error. */
+    int error;
+    struct ration_decision decision;
+
+    /* Private. */
+    int64_t wall_offset_ns;
+    bool (*next)(struct rn_check *check); /* reads the answers, asks again: true */
+    size_t enforced, entered;             /* how many enforce, how many of them took */
+    uint8_t order[RATION_CHARGES_MAX];    /* the enforcing ones as they are taken */
+    size_t follow_item;                   /* FOLLOW: how far it has come */
+    uint32_t follow_shape;
+    size_t batch_n;
+    uint8_t item_of[RATION_CHARGES_MAX]; /* whom a charge of the batch belongs to */
+    struct rn_charge batch[RATION_CHARGES_MAX];
+    struct rn_check_item items[RATION_CHARGES_MAX];
+};
+
+/* n <= RATION_CHARGES_MAX. `store`, `done` and `arg` may be set afterwards. */
+void rn_check_init(struct rn_check *check, struct ration *r, struct ration_charge *charges,
+                   size_t n, int64_t now_ns);
+
+/* RN_DONE: `error` and `decision` are there. RN_PENDING: `done` will be called. */
+enum rn_progress rn_check_start(struct rn_check *check);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A limit made ready to be charged: its arithmetic, how its keys are hashed,
+ * and which other limits are variants of it.
+ *
+ * The state key of a client is hash(seed, key) ^ salt. The seed depends on the
+ * limit's name only and the salt on name and shape, so that variants of one
+ * shape share a state, and the state keys of the others follow from any one of
+ * them without the key itself: key ^ my salt ^ their salt.
+ */
+#ifndef RN_LIMITER_COMPILE_H
+#define RN_LIMITER_COMPILE_H
+
+#include <ration/ration.h>
+
+#include "base/siphash.h"
+#include "core/limit.h"
+
+/* `index` of a limit given with the call. */
+#define RN_AD_HOC UINT32_MAX
+
+struct rn_compiled {
+    struct rn_hash_key seed;
+    uint64_t salt;
+    uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
+    unsigned charge_flags; /* RN_CHARGE_* */
+    bool shadow;
+    bool lean; /* one RN_TAKE is all there is to charging it */
+    struct rn_limit limit;
+
+    /* One limit of each shape that its name has, the largest of that shape. */
+    const struct rn_compiled *const *shapes;
+    uint32_t shape_count; /* 0 for a limit given with the call */
+    char *name;           /* NULL for those */
+};
+
+/* Compiles a limit in which rn_limit_fault finds none. Returns 0 or
+ * RATION_ENOMEM; rn_compiled_done frees what it owns. */
+int rn_compiled_init(struct rn_compiled *l, const struct rn_hash_key *secret, uint32_t index,
+                     const struct ration_named *named);
+void rn_compiled_done(struct rn_compiled *l);
+
+/* The same for a limit given with the call: owns nothing, and hashes no name.
+ * False if the limit is faulty. */
+bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *secret,
+                             const struct ration_limit *spec);
+
+/* Finds the variants among `n` limits. `pool` has room for n pointers and lives
+ * as long as the limits. */
+void rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_compiled **pool);
+
+/* Whether an admission by `l` is also counted in the state of `other`, one of
+ * its shapes. Places are held, not spent; unlimited has nothing to count. */
+static inline bool rn_compiled_counts(const struct rn_compiled *l)
+{
+    return l->limit.algorithm != RATION_CONCURRENCY && l->limit.algorithm != RATION_UNLIMITED &&
+           l->limit.cap != 0;
+}
+
+static inline bool rn_compiled_follows(const struct rn_compiled *l, const struct rn_compiled *other)
+{
+    return l->limit.shape != other->limit.shape && rn_compiled_counts(l) &&
+           rn_compiled_counts(other);
+}
+
+static inline uint64_t rn_compiled_hash(const struct rn_compiled *l, const void *key, size_t len)
+{
+    return rn_siphash(&l->seed, key, len) ^ l->salt;
+}
+
+/* The state key of a charge. */
+static inline uint64_t rn_compiled_key(const struct rn_compiled *l, const struct ration_charge *c)
+{
+    return c->key ? rn_compiled_hash(l, c->key, c->key_len) : c->hash;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the answers of all limits to one decision.
+ */
+#include "limiter/decide.h"
+
+#include "limiter/limiter.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+/* remaining / limit of a is less than that of b. */
+static bool nearer(const struct ration_verdict *a, const struct ration_verdict *b)
+{
+    return (u128)a->remaining * b->limit < (u128)b->remaining * a->limit;
+}
+
+static bool outranks(const struct ration_verdict *a, const struct ration_verdict *b, bool allowed)
+{
+    return allowed ? nearer(a, b) : a->retry_after_ns > b->retry_after_ns;
+}
+
+/* Shadow limits never decide; nor, in a refusal, those that would admit. */
+static int find_decider(const struct rn_check *k, bool allowed)
+{
+    int best = -1;
+
+    for (size_t i = 0; i < k->n; i++) {
+        const struct ration_verdict *verdict = &k->charges[i].verdict;
+
+        if (k->items[i].limit->shadow || verdict->allowed != allowed)
+            continue;
+        if (best < 0 || outranks(verdict, &k->charges[best].verdict, allowed))
+            best = (int)i;
+    }
+    return best;
+}
+
+static void decide(struct rn_check *k, bool allowed)
+{
+    struct ration_decision *d = &k->decision;
+
+    d->allowed = allowed;
+    d->decided_by = find_decider(k, allowed);
+    if (d->decided_by >= 0)
+        d->verdict = k->charges[d->decided_by].verdict;
+    else /* nothing stood in the way: as of no limit */
+        d->verdict = (struct ration_verdict){
+            .allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
+    d->verdict.delay_ns = 0;
+    for (size_t i = 0; i < k->n && allowed; i++) {
+        int64_t delay_ns = k->charges[i].verdict.delay_ns;
+
+        if (!k->items[i].limit->shadow && delay_ns > d->verdict.delay_ns)
+            d->verdict.delay_ns = delay_ns;
+    }
+}
+
+static void fill_charges(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_check_item *item = &k->items[i];
+        struct ration_charge *c = &k->charges[i];
+
+        c->hash = item->key;
+        c->at_ns = k->now_ns;
+        c->mark = item->answer.mark;
+        c->taken = item->taken;
+        rn_verdict_set(&c->verdict, item->limit, &item->answer);
+    }
+}
+
+static void count_admission(struct rn_check *k, struct rn_stripe *s)
+{
+    bool shadowed = false;
+
+    for (size_t i = 0; i < k->n; i++) {
+        struct rn_counts *row = rn_stats_row(s, k->items[i].limit->index);
+
+        if (k->charges[i].error != 0) {
+            rn_limiter_failed(s, k->items[i].limit);
+            continue;
+        }
+        rn_stats_add(s, &row->allowed);
+        if (!k->charges[i].verdict.allowed) {
+            rn_stats_add(s, &row->shadowed);
+            shadowed = true;
+        }
+    }
+    rn_stats_add(s, &s->total.allowed);
+    if (shadowed)
+        rn_stats_add(s, &s->total.shadowed);
+}
+
+static void count_refusal(struct rn_check *k, struct rn_stripe *s)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_compiled *l = k->items[i].limit;
+
+        if (l->shadow || k->charges[i].verdict.allowed)
+            continue;
+        rn_stats_add(s, &rn_stats_row(s, l->index)->refused);
+        rn_top_note(k->r->top, s, l->index, &k->charges[i]);
+    }
+    rn_stats_add(s, &s->total.refused);
+}
+
+static void count_failure(const struct rn_check *k, struct rn_stripe *s)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (k->charges[i].error != 0)
+            rn_stats_add(s, &rn_stats_row(s, k->items[i].limit->index)->errors);
+    rn_stats_add(s, &s->total.errors);
+}
+
+void rn_decide_end(struct rn_check *k, bool allowed)
+{
+    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
+
+    if (k->error != 0) {
+        count_failure(k, s);
+        return;
+    }
+    fill_charges(k);
+    decide(k, allowed);
+    if (allowed)
+        count_admission(k, s);
+    else
+        count_refusal(k, s);
+}

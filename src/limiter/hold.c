@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reservations: charge now, settle later, once.
+ *
+ * A reservation is a key of the table like any other: its id under a token
+ * bucket of one unit that takes the timeout to refill. Taking that unit creates
+ * it; it is live until the deadline; forgetting it is atomic and tells whether
+ * it was live, so that of all threads and processes one settles it. If it is
+ * evicted at capacity, the charge stands: nothing is minted.
+ */
+#include "limiter/limiter.h"
+
+#define TIMEOUT_MIN_NS INT64_C(1000000)
+#define TIMEOUT_MAX_NS (INT64_C(86400) * 1000000000)
+
+static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
+{
+    rn_limit_init(limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                                .amount = 1,
+                                                .period_ns = timeout_ns});
+}
+
+static int apply(struct ration *r, uint64_t id, const struct rn_limit *limit,
+                 struct rn_charge *charge)
+{
+    charge->limit = limit;
+    charge->key = rn_siphash(&r->hold_seed, &id, sizeof id);
+    charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
+    rn_store_apply(r->store, charge, 1, NULL, NULL);
+    return charge->error;
+}
+
+/* A reservation on a limit that keeps its keys at capacity is kept as well. */
+static unsigned flags_of(const struct ration *r, const struct ration_charge *c, size_t n)
+{
+    unsigned flags = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (!c[i].ad_hoc)
+            flags |= r->limits[c[i].limit].charge_flags;
+    return flags;
+}
+
+static int create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
+                  uint64_t *hold)
+{
+    struct rn_limit limit;
+    struct rn_charge charge = {.flags = flags,
+                               .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
+    uint64_t id;
+
+    hold_limit(&limit, timeout_ns);
+    do {
+        id = rn_limiter_new_id(r);
+        if (apply(r, id, &limit, &charge) != 0)
+            return charge.error;
+    } while (!charge.answer.allowed); /* an id in use, once in a blue moon */
+    *hold = id;
+    return 0;
+}
+
+/* Whether the reservation was there to be settled, and now is not. */
+static int settle(struct ration *r, uint64_t hold, int64_t now_ns)
+{
+    struct rn_limit limit;
+    struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
+
+    hold_limit(&limit, TIMEOUT_MAX_NS);
+    if (hold == 0)
+        return RATION_EGONE;
+    if (apply(r, hold, &limit, &charge) != 0)
+        return charge.error;
+    return charge.answer.allowed ? 0 : RATION_EGONE;
+}
+
+/* Gives back all but what was used, of every charge, whatever happens to one. */
+static int give_back_rest(struct ration *r, struct ration_charge *c, size_t n,
+                          const uint64_t *used, int64_t now_ns)
+{
+    int first = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t kept = used ? used[i] : 0;
+
+        c[i].taken = c[i].taken > kept ? c[i].taken - kept : 0;
+        int code = ration_give_back(r, &c[i], now_ns);
+
+        first = first ? first : code;
+    }
+    return first;
+}
+
+int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t timeout_ns,
+                   int64_t now_ns, uint64_t *hold, struct ration_decision *decision)
+{
+    struct ration_decision decided;
+
+    if (timeout_ns < TIMEOUT_MIN_NS || timeout_ns > TIMEOUT_MAX_NS)
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    int code = ration_check(r, c, n, now_ns, &decided);
+
+    if (code != 0)
+        return code;
+    uint64_t id = 0;
+
+    if (decided.allowed)
+        code = create(r, timeout_ns, now_ns, flags_of(r, c, n), &id);
+    if (code != 0) {
+        (void)give_back_rest(r, c, n, NULL, now_ns);
+        return code;
+    }
+    *hold = id;
+    *decision = decided;
+    return 0;
+}
+
+int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,
+                  const uint64_t *used, int64_t now_ns)
+{
+    /* A shadow limit may have taken nothing of the cost that was reserved. */
+    for (size_t i = 0; i < n; i++)
+        if (used[i] > c[i].taken && used[i] > c[i].cost)
+            return RATION_ECOST;
+    now_ns = rn_limiter_now(r, now_ns);
+    int code = settle(r, hold, now_ns);
+
+    return code ? code : give_back_rest(r, c, n, used, now_ns);
+}
+
+int ration_refund(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,
+                  int64_t now_ns)
+{
+    now_ns = rn_limiter_now(r, now_ns);
+    int code = settle(r, hold, now_ns);
+
+    return code ? code : give_back_rest(r, c, n, NULL, now_ns);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One key of one limit: hashing it, looking at it, returning a charge to it,
+ * forgetting it.
+ */
+#include "limiter/limiter.h"
+
+uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
+{
+    return limit < r->limit_count ? rn_compiled_hash(&r->limits[limit], key, len) : 0;
+}
+
+uint64_t ration_hash_parts(const struct ration *r, uint32_t limit, const struct ration_part *parts,
+                           size_t count)
+{
+    struct rn_siphash s;
+
+    if (limit >= r->limit_count)
+        return 0;
+    if (count == 1)
+        return ration_hash(r, limit, parts[0].data, parts[0].len);
+    /* Another key for each count: a single part that looks like several with
+     * their lengths is none of them. */
+    struct rn_hash_key seed = r->limits[limit].seed;
+
+    seed.k1 ^= count + 1;
+    rn_siphash_init(&s, &seed);
+    for (size_t i = 0; i < count; i++)
+        rn_siphash_add(&s, parts[i].data, parts[i].len);
+    return rn_siphash_done(&s) ^ r->limits[limit].salt;
+}
+
+uint64_t ration_hash_ad_hoc(const struct ration *r, const struct ration_limit *limit,
+                            const void *key, size_t len)
+{
+    struct rn_compiled own;
+
+    return rn_compiled_init_ad_hoc(&own, &r->secret, limit) ? rn_compiled_hash(&own, key, len) : 0;
+}
+
+/* Finds the limit and applies a look that changes nothing. */
+static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_t now_ns,
+                struct rn_answer *answer)
+{
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    if (!l)
+        return c->error = RATION_EINVAL;
+    struct rn_charge charge = {
+        .ask = {.op = op, .now_ns = rn_limiter_now(r, now_ns), .cost = c->cost}};
+
+    c->error = rn_limiter_apply(r, l, rn_compiled_key(l, c), &charge);
+    if (c->error != 0)
+        return c->error;
+    *answer = charge.answer;
+    c->hash = charge.key;
+    rn_verdict_set(&c->verdict, l, answer);
+    return 0;
+}
+
+int ration_peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct rn_answer answer;
+
+    return look(r, c, RN_PEEK, now_ns, &answer);
+}
+
+int ration_oldest(struct ration *r, struct ration_charge *c, int64_t now_ns, int64_t *age_ns)
+{
+    struct rn_answer answer;
+    int code = look(r, c, RN_OLDEST, now_ns, &answer);
+
+    if (code == 0)
+        *age_ns = answer.oldest_ns;
+    return code;
+}
+
+/* The key may be gone by now; its hash is in the receipt. */
+int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    if (!l)
+        return c->error = RATION_EINVAL;
+    uint64_t taken = c->taken;
+
+    c->taken = 0;
+    c->error = 0;
+    if (taken == 0)
+        return 0;
+    struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
+                                       .now_ns = rn_limiter_now(r, now_ns),
+                                       .cost = taken,
+                                       .id = (uint64_t)c->mark, /* a lease's */
+                                       .at_ns = c->at_ns,
+                                       .mark = c->mark}};
+
+    return c->error = rn_limiter_apply(r, l, c->hash, &charge);
+}
+
+static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, int64_t now_ns)
+{
+    struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
+
+    return rn_limiter_apply(r, l, key, &charge);
+}
+
+int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    if (!l)
+        return c->error = RATION_EINVAL;
+    uint64_t key = rn_compiled_key(l, c);
+
+    now_ns = rn_limiter_now(r, now_ns);
+    c->error = l->shape_count == 0 ? forget(r, l, key, now_ns) : 0;
+    for (uint32_t i = 0; i < l->shape_count && c->error == 0; i++)
+        c->error = forget(r, l->shapes[i], key ^ l->salt ^ l->shapes[i]->salt, now_ns);
+    if (c->error == 0)
+        c->hash = key;
+    return c->error;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing a limiter, and the parts of a decision that are not in
+ * everyone's way.
+ */
+#include "limiter/limiter.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* What a live key of a one-word form takes in the table, everything counted. */
+#define SLOT_BYTES 23
+#define SHARE_LEAST 25
+#define SHARE_MOST 95
+#define SHARE_UNKNOWN 50
+/* Any number: ids of reservations are hashed like no limit's keys. */
+#define HOLD_DOMAIN UINT64_C(0xA0761D6478BD642F)
+
+static int check_limit(const struct ration_named *named, size_t i, struct ration_error *error)
+{
+    const unsigned known = RATION_SHADOW | RATION_KEEP;
+
+    if (!named->name || named->name[0] == '\0')
+        return rn_error_set(error, RATION_EINVAL, 0, "limit %zu has no name; give it one", i);
+    if (named->flags & ~known)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "limit \"%s\": flags 0x%x; there are only RATION_SHADOW and RATION_KEEP",
+                            named->name, named->flags);
+    const char *fault = rn_limit_fault(&named->limit);
+
+    if (fault)
+        return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
+    return 0;
+}
+
+static int check_options(const struct ration_options *o, struct ration_error *error)
+{
+    if (o->memory_bytes != 0 && o->memory_bytes < RN_TABLE_BYTES_MIN)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%" PRIu64 " bytes of memory; give at least %" PRIu64, o->memory_bytes,
+                            RN_TABLE_BYTES_MIN);
+    if (o->limit_count >= RN_AD_HOC || (o->limit_count != 0 && !o->limits))
+        return rn_error_set(error, RATION_EINVAL, 0, "%zu limits, but no list of so many",
+                            o->limit_count);
+    for (size_t i = 0; i < o->limit_count; i++) {
+        int code = check_limit(&o->limits[i], i, error);
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}
+
+/* If every key used the largest block, this percentage of memory would be
+ * blocks when the slots run out. */
+static unsigned block_share(const struct ration_options *o)
+{
+    uint64_t bytes = 0;
+
+    if (o->limit_count == 0)
+        return SHARE_UNKNOWN;
+    for (size_t i = 0; i < o->limit_count; i++) {
+        struct rn_limit limit;
+
+        rn_limit_init(&limit, &o->limits[i].limit);
+        if (limit.words_full * UINT64_C(8) > bytes)
+            bytes = limit.words_full * UINT64_C(8);
+    }
+    unsigned percent = (unsigned)(100 * bytes / (bytes + SLOT_BYTES));
+
+    if (bytes == 0)
+        return 0;
+    return percent < SHARE_LEAST ? SHARE_LEAST : percent > SHARE_MOST ? SHARE_MOST : percent;
+}
+
+static int compile_limits(struct ration *r, const struct ration_options *o)
+{
+    size_t n = o->limit_count;
+
+    r->limits = calloc(n + 1, sizeof *r->limits);
+    r->shapes = calloc(n + 1, sizeof *r->shapes);
+    if (!r->limits || !r->shapes)
+        return RATION_ENOMEM;
+    for (; r->limit_count < n; r->limit_count++) {
+        uint32_t i = (uint32_t)r->limit_count;
+
+        if (rn_compiled_init(&r->limits[i], &r->secret, i, &o->limits[i]) != 0)
+            return RATION_ENOMEM;
+    }
+    rn_compiled_link(r->limits, n, r->shapes);
+    r->top = rn_top_new();
+    return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
+}
+
+static int fill(struct ration *r, const struct ration_options *o, struct ration_error *error)
+{
+    int code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
+                                                        .bytes = o->memory_bytes,
+                                                        .block_share = block_share(o)},
+                             &r->table, error);
+
+    if (code != 0)
+        return code;
+    r->store = rn_table_store(r->table);
+    r->secret = *rn_table_secret(r->table);
+    r->hold_seed = (struct rn_hash_key){r->secret.k0 ^ HOLD_DOMAIN, ~r->secret.k1};
+    if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
+        return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
+    if (compile_limits(r, o) != 0)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for %zu limits",
+                            o->limit_count);
+    return 0;
+}
+
+int ration_open(const struct ration_options *options, struct ration **out,
+                struct ration_error *error)
+{
+    struct ration_error unread;
+    int code;
+
+    error = error ? error : &unread;
+    *error = (struct ration_error){0};
+    code = check_options(options, error);
+    if (code != 0)
+        return code;
+    struct ration *r = calloc(1, sizeof *r);
+
+    code = r ? fill(r, options, error)
+             : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limiter");
+    if (code != 0)
+        ration_close(r);
+    else
+        *out = r;
+    return code;
+}
+
+void ration_close(struct ration *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->limit_count; i++)
+        rn_compiled_done(&r->limits[i]);
+    free(r->limits);
+    free(r->shapes);
+    rn_stats_done(&r->stats);
+    rn_top_free(r->top);
+    if (r->table)
+        rn_table_close(r->table);
+    free(r);
+}
+
+int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
+                     struct rn_charge *charge)
+{
+    charge->limit = &l->limit;
+    charge->key = key;
+    charge->flags = l->charge_flags;
+    charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
+    rn_store_apply(r->store, charge, 1, NULL, NULL);
+    return charge->error;
+}
+
+/* A count keeps the ids of a thread apart; process and time those of a child
+ * that was forked with our seed and counts. Hashed, none gives away another. */
+uint64_t rn_limiter_new_id(struct ration *r)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    uint64_t words[] = {__atomic_fetch_add(&s->ids, 1, __ATOMIC_RELAXED), rn_thread_index(),
+                        (uint64_t)getpid(), (uint64_t)rn_clock_boot_ns()};
+    uint64_t id = rn_siphash(&r->id_seed, words, sizeof words);
+
+    return id ? id : 1;
+}
+
+void rn_limiter_refused(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
+                        const struct ration_charge *c)
+{
+    struct rn_counts *row = rn_stats_row(s, l->index);
+
+    if (l->shadow) {
+        rn_stats_add(s, &s->total.allowed);
+        rn_stats_add(s, &s->total.shadowed);
+        rn_stats_add(s, &row->allowed);
+        rn_stats_add(s, &row->shadowed);
+        return;
+    }
+    rn_stats_add(s, &s->total.refused);
+    rn_stats_add(s, &row->refused);
+    rn_top_note(r->top, s, l->index, c);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limiter itself, private to this room: the table, the compiled limits and
+ * what is counted; and the steps that all operations on a charge share.
+ */
+#ifndef RN_LIMITER_LIMITER_H
+#define RN_LIMITER_LIMITER_H
+
+#include <ration/ration.h>
+
+#include "limiter/compile.h"
+#include "limiter/stats.h"
+#include "limiter/top.h"
+#include "store/table.h"
+
+#define rn_likely(x) __builtin_expect(!!(x), 1)
+#define rn_unlikely(x) __builtin_expect(!!(x), 0)
+
+struct ration {
+    struct rn_table *table;
+    struct rn_store *store; /* the table */
+    struct rn_compiled *limits;
+    size_t limit_count;
+    struct rn_stats stats;
+    struct rn_top *top;
+    struct rn_hash_key secret;    /* the table's */
+    struct rn_hash_key hold_seed; /* hashes the ids of reservations */
+    struct rn_hash_key id_seed;   /* makes ids: random, of this process */
+    const struct rn_compiled **shapes;
+};
+
+/* The limit that a charge names; `own` is filled if it came with the call.
+ * NULL: there is no such limit, or it is faulty. */
+static inline const struct rn_compiled *
+rn_limiter_find(const struct ration *r, const struct ration_charge *c, struct rn_compiled *own)
+{
+    if (rn_unlikely(c->ad_hoc != NULL))
+        return rn_compiled_init_ad_hoc(own, &r->secret, c->ad_hoc) ? own : NULL;
+    return rn_likely(c->limit < r->limit_count) ? &r->limits[c->limit] : NULL;
+}
+
+static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
+{
+    return now_ns == RATION_NOW ? rn_table_now(r->table) : now_ns;
+}
+
+/* One operation on one key, inline; charge->ask is set apart from the wall
+ * offset. Returns charge->error. */
+int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
+                     struct rn_charge *charge);
+
+/* An id that nobody can guess and no other thread or process makes. Not 0. */
+uint64_t rn_limiter_new_id(struct ration *r);
+
+/* Counts an answered charge that was refused, and remembers its key. */
+void rn_limiter_refused(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
+                        const struct ration_charge *c);
+
+static inline void rn_limiter_failed(struct rn_stripe *s, const struct rn_compiled *l)
+{
+    rn_stats_add(s, &s->total.errors);
+    rn_stats_add(s, &rn_stats_row(s, l->index)->errors);
+}
+
+static inline void rn_verdict_set(struct ration_verdict *verdict, const struct rn_compiled *l,
+                                  const struct rn_answer *answer)
+{
+    verdict->allowed = answer->allowed;
+    verdict->limit = l->limit.cap;
+    verdict->remaining = answer->remaining;
+    verdict->retry_after_ns = answer->retry_after_ns;
+    verdict->reset_after_ns = answer->reset_after_ns;
+    verdict->delay_ns = answer->delay_ns;
+}
+
+/* Fills the charge from the answer to an RN_TAKE and counts it as a decision
+ * of its own. Returns its error. */
+static inline int rn_limiter_settle(struct ration *r, struct rn_stripe *s,
+                                    const struct rn_compiled *l, struct ration_charge *c,
+                                    const struct rn_charge *done)
+{
+    c->error = done->error;
+    if (rn_unlikely(done->error != 0)) {
+        rn_limiter_failed(s, l);
+        return done->error;
+    }
+    c->hash = done->key;
+    c->at_ns = done->ask.now_ns;
+    c->mark = done->answer.mark;
+    c->taken = done->answer.allowed ? done->ask.cost : 0;
+    rn_verdict_set(&c->verdict, l, &done->answer);
+    if (rn_likely(done->answer.allowed)) {
+        rn_stats_add(s, &s->total.allowed);
+        rn_stats_add(s, &rn_stats_row(s, l->index)->allowed);
+    } else {
+        rn_limiter_refused(r, s, l, c);
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counting decisions without sharing cache lines: each thread has a stripe of
+ * counters of its own (base/thread.h), written by nobody else and summed by
+ * whoever asks. Threads beyond RN_THREADS share the last stripe.
+ */
+#ifndef RN_LIMITER_STATS_H
+#define RN_LIMITER_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ration/ration.h>
+
+#include "base/thread.h"
+
+struct rn_counts {
+    uint64_t allowed, refused, shadowed, errors;
+};
+
+/* All fields but `shared` are accessed atomically, since anyone may read. */
+struct rn_stripe {
+    bool shared;
+    uint64_t ids;            /* lease and hold ids made */
+    int64_t second;          /* top.c: the time slice, */
+    uint64_t refused;        /* and refusals seen in it */
+    struct rn_counts total;  /* of decisions, whatever number of limits they name */
+    struct rn_counts rows[]; /* [0]: limits given with the call; [i + 1]: limit i */
+};
+
+struct rn_stats {
+    void *memory;
+    char *stripes; /* aligned to cache lines */
+    size_t stride;
+};
+
+int rn_stats_init(struct rn_stats *stats, size_t limits);
+void rn_stats_done(struct rn_stats *stats);
+
+static inline struct rn_stripe *rn_stats_stripe(const struct rn_stats *stats)
+{
+    return (struct rn_stripe *)(void *)(stats->stripes + rn_thread_index() * stats->stride);
+}
+
+/* RN_AD_HOC + 1 wraps to row 0. */
+static inline struct rn_counts *rn_stats_row(struct rn_stripe *s, uint32_t index)
+{
+    return &s->rows[(uint32_t)(index + 1)];
+}
+
+static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
+{
+    if (__builtin_expect(s->shared, 0))
+        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charging one limit: the path that everything else was kept out of.
+ *
+ * The key's memory is fetched while the clock is read, and no branch before
+ * the store is taken in the common case: a limit given at open, without
+ * variants of another shape.
+ */
+#include "limiter/check.h"
+#include "limiter/limiter.h"
+
+/* Charges that are hashed and fetched before the first one is decided. */
+#define CHUNK 16
+
+static inline void ask_take(struct rn_charge *charge, const struct rn_compiled *l,
+                            const struct ration_charge *c)
+{
+    charge->limit = &l->limit;
+    charge->key = rn_compiled_key(l, c);
+    charge->flags = l->charge_flags;
+    charge->ask.op = RN_TAKE;
+    charge->ask.cost = c->cost;
+    charge->answer.mark = 0; /* a refusal leaves none */
+}
+
+static inline int take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c,
+                            int64_t now_ns)
+{
+    struct rn_charge charge;
+
+    ask_take(&charge, l, c);
+    if (now_ns == RATION_NOW) {
+        rn_table_prefetch(r->table, charge.key);
+        now_ns = rn_table_now(r->table);
+    }
+    charge.ask.now_ns = now_ns;
+    charge.ask.wall_offset_ns = rn_table_wall_offset(r->table, now_ns);
+    rn_store_apply(r->store, &charge, 1, NULL, NULL);
+    return rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &charge);
+}
+
+static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct rn_check check;
+
+    rn_check_init(&check, r, c, 1, now_ns);
+    rn_check_start(&check);
+    return check.error;
+}
+
+static __attribute__((noinline)) int take_other(struct ration *r, struct ration_charge *c,
+                                                int64_t now_ns)
+{
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    if (!l || l->limit.algorithm == RATION_CONCURRENCY)
+        return c->error = RATION_EINVAL;
+    return l->lean ? take_lean(r, l, c, now_ns) : take_with_variants(r, c, now_ns);
+}
+
+int ration_take(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    if (rn_likely(!c->ad_hoc && c->limit < r->limit_count)) {
+        const struct rn_compiled *l = &r->limits[c->limit];
+
+        if (rn_likely(l->lean))
+            return take_lean(r, l, c, now_ns);
+    }
+    return take_other(r, c, now_ns);
+}
+
+struct chunk {
+    size_t n;
+    struct ration_charge *from[CHUNK];
+    const struct rn_compiled *limits[CHUNK];
+    struct rn_charge charges[CHUNK];
+    struct rn_compiled own[CHUNK];
+};
+
+/* Hashes and fetches what can be charged together; decides the others. */
+static inline void gather(struct ration *r, struct chunk *k, struct ration_charge *c, size_t n,
+                          int64_t now_ns)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &k->own[i]);
+
+        if (rn_unlikely(!l || !l->lean)) {
+            take_other(r, &c[i], now_ns);
+            continue;
+        }
+        struct rn_charge *charge = &k->charges[k->n];
+
+        ask_take(charge, l, &c[i]);
+        rn_table_prefetch(r->table, charge->key);
+        k->from[k->n] = &c[i];
+        k->limits[k->n++] = l;
+    }
+}
+
+static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns)
+{
+    struct chunk k;
+
+    k.n = 0;
+    gather(r, &k, c, n, now_ns);
+    if (k.n == 0)
+        return;
+    now_ns = rn_limiter_now(r, now_ns);
+    int64_t wall_offset_ns = rn_table_wall_offset(r->table, now_ns);
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+
+    for (size_t i = 0; i < k.n; i++) {
+        k.charges[i].ask.now_ns = now_ns;
+        k.charges[i].ask.wall_offset_ns = wall_offset_ns;
+    }
+    rn_store_apply(r->store, k.charges, k.n, NULL, NULL);
+    for (size_t i = 0; i < k.n; i++)
+        rn_limiter_settle(r, s, k.limits[i], k.from[i], &k.charges[i]);
+}
+
+void ration_take_batch(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns)
+{
+    for (; n > CHUNK; c += CHUNK, n -= CHUNK)
+        take_chunk(r, c, CHUNK, now_ns);
+    take_chunk(r, c, n, now_ns);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sketch of the keys refused most often.
+ */
+#include "limiter/top.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "limiter/limiter.h"
+
+struct rn_top {
+    atomic_flag busy;
+    size_t count;
+    uint64_t hashes[RN_TOP_ENTRIES]; /* apart from the entries: this is what is searched */
+    struct ration_top entries[RN_TOP_ENTRIES];
+};
+
+struct rn_top *rn_top_new(void)
+{
+    struct rn_top *top = calloc(1, sizeof *top);
+
+    if (top)
+        atomic_flag_clear(&top->busy);
+    return top;
+}
+
+void rn_top_free(struct rn_top *top)
+{
+    free(top);
+}
+
+static bool try_lock(struct rn_top *top)
+{
+    return !atomic_flag_test_and_set_explicit(&top->busy, memory_order_acquire);
+}
+
+static void unlock(struct rn_top *top)
+{
+    atomic_flag_clear_explicit(&top->busy, memory_order_release);
+}
+
+/* How many refusals this one stands for; 0 to leave it out. Threads that share
+ * a stripe may lose a few of each other's: the sketch is approximate then anyway. */
+static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
+{
+    int64_t second = now_ns >> 30;
+    uint64_t seen = __atomic_load_n(&s->refused, __ATOMIC_RELAXED) + 1;
+
+    if (__atomic_load_n(&s->second, __ATOMIC_RELAXED) != second) {
+        __atomic_store_n(&s->second, second, __ATOMIC_RELAXED);
+        seen = 1;
+    }
+    __atomic_store_n(&s->refused, seen, __ATOMIC_RELAXED);
+    if (seen <= RN_TOP_EXACT)
+        return 1;
+    return seen % RN_TOP_SAMPLE == 0 ? RN_TOP_SAMPLE : 0;
+}
+
+static void set_name(struct ration_top *entry, const struct ration_charge *c)
+{
+    size_t most = sizeof entry->name - 1;
+
+    entry->name_len = c->key ? (uint32_t)(c->key_len < most ? c->key_len : most) : 0;
+    if (entry->name_len != 0)
+        memcpy(entry->name, c->key, entry->name_len);
+    entry->name[entry->name_len] = '\0';
+}
+
+/* The entry of this hash, or the one it is to take over. */
+static size_t find(const struct rn_top *top, uint64_t hash)
+{
+    size_t least = 0;
+
+    for (size_t i = 0; i < top->count; i++)
+        if (top->hashes[i] == hash)
+            return i;
+    if (top->count < RN_TOP_ENTRIES)
+        return top->count;
+    for (size_t i = 1; i < RN_TOP_ENTRIES; i++)
+        if (top->entries[i].refused < top->entries[least].refused)
+            least = i;
+    return least;
+}
+
+void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit,
+                 const struct ration_charge *c)
+{
+    uint64_t weight = weight_of(stripe, c->at_ns);
+
+    if (weight == 0 || !try_lock(top))
+        return;
+    size_t i = find(top, c->hash);
+    struct ration_top *entry = &top->entries[i];
+
+    if (i == top->count)
+        top->count++;
+    if (top->hashes[i] != c->hash || entry->name_len == 0)
+        set_name(entry, c);
+    top->hashes[i] = c->hash;
+    entry->limit = limit;
+    entry->refused += weight;
+    unlock(top);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct ration_top *a = left, *b = right;
+
+    return (a->refused < b->refused) - (a->refused > b->refused);
+}
+
+size_t ration_top(const struct ration *r, struct ration_top *out, size_t max)
+{
+    struct ration_top entries[RN_TOP_ENTRIES];
+
+    /* Held only for the time of one look-up, and never across a wait. */
+    while (!try_lock(r->top))
+        sched_yield();
+    size_t count = r->top->count;
+
+    memcpy(entries, r->top->entries, count * sizeof *entries);
+    unlock(r->top);
+    qsort(entries, count, sizeof *entries, compare);
+    if (count > max)
+        count = max;
+    if (count != 0)
+        memcpy(out, entries, count * sizeof *entries);
+    return count;
+}

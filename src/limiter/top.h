@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys refused most often: a Space-Saving sketch (Metwally et al., 2005).
+ * A key that is not among the entries takes over the smallest one together
+ * with its count, so that counts err upwards and a frequent key stays.
+ *
+ * Refusals must stay cheap and scale, so nobody waits for the sketch: who finds
+ * it locked goes on without, and a thread that refuses more than RN_TOP_EXACT
+ * times in a time slice of about a second records one in RN_TOP_SAMPLE.
+ */
+#ifndef RN_LIMITER_TOP_H
+#define RN_LIMITER_TOP_H
+
+#include "limiter/stats.h"
+
+#define RN_TOP_ENTRIES 128
+#define RN_TOP_EXACT 1024
+#define RN_TOP_SAMPLE 64
+
+struct rn_top;
+
+struct rn_top *rn_top_new(void);
+void rn_top_free(struct rn_top *top);
+
+/* Notes a refusal of the charge: c->limit is not read, `limit` is. The name is
+ * kept when c->key is given. */
+void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit,
+                 const struct ration_charge *c);
+
+#endif

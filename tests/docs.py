@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the documentation is true where a script can tell.
+
+usage: docs.py ROOT [BUILD]
+
+- every `function()` named in backticks exists in src/ or include/; when a file
+  is named just before it, in that file
+- every file named in backticks exists
+- C blocks of README.md and docs/library.md compile; with BUILD, those marked
+  `c complete` are also linked with BUILD/libration.so and run
+- relative links lead somewhere, also to headings
+- man pages are sound, if scdoc is installed
+
+Prints one line per check; exits 1 if one failed.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+
+# What the fragments of docs/library.md take for granted.
+PREAMBLE = """
+#include <stdio.h>
+#include <string.h>
+#include <ration/ration.h>
+enum { LOGIN, API, REPORTS };
+void reply_429(int64_t retry_after_ns);
+void set_header(const char *name, int64_t value);
+void log_error(const char *text);
+void die(const char *text);
+void drop(size_t i);
+void wait_or_drop(int64_t ns);
+void show_age(int64_t ns);
+void print_escaped(const char *text, size_t len);
+uint64_t do_work(void);
+bool is_pro(const char *user);
+void fragment(struct ration *r, const char *ip, const char *user, const char *const *users,
+              const struct ration_named *limits);
+void fragment(struct ration *r, const char *ip, const char *user, const char *const *users,
+              const struct ration_named *limits)
+{
+    struct ration_error error;
+    (void)r, (void)ip, (void)user, (void)users, (void)limits, (void)error;
+"""
+FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
+
+CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)
+NAMED_FUNCTION = re.compile(r"`(\w+)\(\)`")
+NAMED_FILE = re.compile(r"`((?:src|include|tests|docs|examples|bench|fuzz|man|"
+                        r"base|core|rules|store|limiter)/[\w./-]+\.\w+)`")
+PAIR = re.compile(NAMED_FILE.pattern + r"\s+" + NAMED_FUNCTION.pattern)
+LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
+
+
+class Checks:
+    def __init__(self):
+        self.failed = 0
+
+    def report(self, what, faults):
+        """One line, and what is wrong below it."""
+        print(f"{'not ok' if faults else 'ok'} - {what}")
+        for fault in faults:
+            print(f"    {fault}")
+        self.failed += bool(faults)
+
+
+def pages(root):
+    """All Markdown of the project."""
+    found = [p for p in root.glob("*.md")]
+    for folder in ("docs", "examples", "man", "tests", "bench"):
+        found += (root / folder).rglob("*.md")
+    return sorted(found)
+
+
+def sources(root):
+    """Text of every C file, by its path from the root and, below src/, from there."""
+    texts = {}
+    for folder in ("src", "include", "examples"):
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            name = path.relative_to(root).as_posix()
+            texts[name] = path.read_text()
+            if folder == "src":
+                texts[name.removeprefix("src/")] = texts[name]
+    return texts
+
+
+def has_function(text, name):
+    return re.search(rf"\b{name}\(", text) is not None
+
+
+def check_names(root, page, texts):
+    """Functions and files that a page names and that do not exist."""
+    text = CODE.sub(blank, page.read_text())
+    faults = [f"no file {f}" for f in NAMED_FILE.findall(text)
+              if f not in texts and not (root / f).exists()]
+    faults += [f"no {name}() in src/ or include/" for name in NAMED_FUNCTION.findall(text)
+               if not any(has_function(t, name) for t in texts.values())]
+    faults += [f"no {name}() in {file}" for file, name in PAIR.findall(text)
+               if file in texts and not has_function(texts[file], name)]
+    return faults
+
+
+def blank(match):
+    """As many empty lines, so that line numbers stay."""
+    return "\n" * match.group(0).count("\n")
+
+
+def compile_block(root, build, text, complete, scratch):
+    """What the compiler or the program says, or nothing."""
+    source, program = scratch / "block.c", scratch / "block"
+    source.write_text(text if complete else PREAMBLE + text + "}\n")
+    command = ["cc", *FLAGS, "-I", root / "include", source]
+    if not complete:
+        command += FRAGMENT_FLAGS
+    if not (complete and build):
+        command += ["-fsyntax-only"]
+    else:
+        command += ["-o", program, "-L", build, "-lration", f"-Wl,-rpath,{build.resolve()}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0 and complete and build:
+        done = subprocess.run([program], capture_output=True, text=True, timeout=30, cwd=scratch)
+        if done.returncode != 0:
+            return [f"exit status {done.returncode}", *done.stdout.splitlines()]
+    return (done.stderr.splitlines() or ["failed"]) if done.returncode != 0 else []
+
+
+def check_code(root, build, page, checks):
+    text = page.read_text()
+    for match in CODE.finditer(text):
+        language, mark, block = match.groups()
+        if language != "c":
+            continue
+        line = text.count("\n", 0, match.start()) + 1
+        complete = mark.strip() == "complete"
+        with tempfile.TemporaryDirectory() as scratch:
+            faults = compile_block(root, build, block, complete, pathlib.Path(scratch))
+        does = "runs" if complete and build else "compiles"
+        checks.report(f"{page.relative_to(root)}:{line} {does}", faults)
+
+
+def anchors(text):
+    """The names by which GitHub links to the headings of a page."""
+    headings = re.findall(r"^#+ +(.+?)\s*$", CODE.sub(blank, text), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def check_links(page):
+    faults = []
+    for target in LINK.findall(CODE.sub(blank, page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        to = page.parent / name if name else page
+        if not to.exists():
+            faults.append(f"{target}: there is no such file")
+        elif anchor and to.suffix == ".md" and anchor not in anchors(to.read_text()):
+            faults.append(f"{target}: there is no such heading")
+    return faults
+
+
+def check_man(page):
+    done = subprocess.run(["scdoc"], stdin=page.open("rb"), capture_output=True)
+    return done.stderr.decode().splitlines() if done.returncode != 0 else []
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    build = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    checks = Checks()
+    texts = sources(root)
+
+    for page in pages(root):
+        name = page.relative_to(root)
+        checks.report(f"{name} links", check_links(page))
+        if "adr" not in page.parts: # dated pages tell how it was then
+            checks.report(f"{name} names", check_names(root, page, texts))
+    for name in ("README.md", "docs/library.md"):
+        check_code(root, build, root / name, checks)
+    if shutil.which("scdoc"):
+        for page in sorted((root / "man").glob("*.scd")):
+            checks.report(f"{page.relative_to(root)} is a man page", check_man(page))
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -103,7 +103,7 @@ static const char *decide(const struct server *s, const struct client *c, int64_
 
     /* If the limiter cannot decide, this server would rather serve than not. */
     *d = (struct ration_decision){.allowed = true};
-    if (ration_check(s->limiter, charges, key_len > 0 ? 2 : 1, now_ns, d) != 0)
+    if (ration_check(s->limiter, charges, key_len ? 2 : 1, now_ns, d) != 0 || d->decided_by < 0)
         return "none";
     return limits[charges[d->decided_by].limit].name;
 }

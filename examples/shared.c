@@ -21,7 +21,7 @@
 
 #include <ration/ration.h>
 
-enum { WORKERS = 4, LIMIT = 1000 };
+enum { WORKERS = 4, LIMIT = 500000 };
 
 /* A window from the first request on: nothing comes back during the run, so
  * that the total can be checked to the unit. */
@@ -43,7 +43,7 @@ static struct ration *open_state(const char *path)
     struct ration *r = NULL;
 
     if (ration_open(&options, &r, &error) != 0) {
-        fprintf(stderr, "shared: %s: %s\n", path, error.text);
+        fprintf(stderr, "shared: %s\n", error.text);
         exit(EXIT_FAILURE);
     }
     return r;
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 {
     char temporary[] = "/tmp/ration-shared-XXXXXX";
     const char *path = argc > 1 ? argv[1] : mkdtemp(temporary);
-    long takes = argc > 2 ? atol(argv[2]) : LIMIT;
+    long takes = argc > 2 ? atol(argv[2]) : LIMIT / 2;
     char file[64];
     int start[2], results[2], status, failed = 0;
     uint64_t total = 0, admitted;

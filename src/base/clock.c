@@ -2,7 +2,6 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DAY_NS (86400 * RN_SECOND_NS)
@@ -11,24 +10,6 @@
 
 #define load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-
-static int64_t read_clock(clockid_t id)
-{
-    struct timespec t;
-
-    clock_gettime(id, &t);
-    return t.tv_sec * RN_SECOND_NS + t.tv_nsec;
-}
-
-int64_t rn_clock_boot_ns(void)
-{
-    return read_clock(CLOCK_BOOTTIME);
-}
-
-int64_t rn_clock_wall_ns(void)
-{
-    return read_clock(CLOCK_REALTIME);
-}
 
 /* The kernel's random id of this boot as two words; zeros where there is none,
  * which leaves the boot-time clock to tell a reboot. */

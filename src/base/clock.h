@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #define RN_SECOND_NS INT64_C(1000000000)
 
@@ -30,8 +31,23 @@ struct rn_anchor {
     int64_t checked_ns; /* when the offset was last measured */
 };
 
-int64_t rn_clock_boot_ns(void);
-int64_t rn_clock_wall_ns(void);
+static inline int64_t rn_clock_read_ns(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return t.tv_sec * RN_SECOND_NS + t.tv_nsec;
+}
+
+static inline int64_t rn_clock_boot_ns(void)
+{
+    return rn_clock_read_ns(CLOCK_BOOTTIME);
+}
+
+static inline int64_t rn_clock_wall_ns(void)
+{
+    return rn_clock_read_ns(CLOCK_REALTIME);
+}
 
 /* A new time line that starts at the wall time. */
 void rn_anchor_init(struct rn_anchor *anchor);

@@ -4,13 +4,21 @@
  * and either asks the next one (true) or has decided (false).
  *
  * Variants. Every admission is counted in the state of every variant: its
- * units, and at least the share of the limit that is now spent. So each state
- * knows all that its client was admitted, whichever variant admitted it, and
- * moving to and fro between variants admits no more than the largest of them.
- * Nothing is carried over when a client moves; that would hold a client that
- * was promoted to its former limit, which keeps being spent. Two decisions on
- * one key under two variants at the same instant do not see each other: each
- * may admit what the other took.
+ * units, and at least the share of the limit that is now spent. Let C be the
+ * largest capacity and R the largest rate of a family of buckets, and V the
+ * debt of a bucket (C, R) that counts everything. Then for each variant
+ *
+ *   V <= debt + C - cap
+ *
+ * holds: V drains no slower than the debt, and a count that saturates at cap
+ * leaves V <= C, as the variant that admitted had room. So moving to and fro
+ * admits at most C + R t in any time t. Windows and logs forget at once what
+ * they could not count while full: with them, R is the sum of the rates.
+ *
+ * Nothing is carried over when a client moves. That would hold a client that
+ * was promoted to its former limit, which goes on being counted and stays
+ * spent. Two decisions on one key under two variants at the same instant do not
+ * see each other: each may admit what the other took.
  */
 #include "limiter/check.h"
 
@@ -87,7 +95,7 @@ static uint64_t shortfall(const struct rn_check_item *item, const struct rn_char
     uint64_t share = (uint64_t)(((u128)spent * other_cap + cap - 1) / cap);
 
     return share > other_spent && share - other_spent > item->taken ? share - other_spent
-                                                                     : item->taken;
+                                                                    : item->taken;
 }
 
 static bool follow(struct rn_check *k);

@@ -35,7 +35,7 @@ struct rn_check_item {
  * waits for the answer. */
 struct rn_check {
     struct ration *r;
-    struct rn_store *store; /* the limiter's own, unless changed before the start */
+    struct rn_store *store;        /* the limiter's own, unless changed before the start */
     struct ration_charge *charges; /* borrowed until done, with keys and limits */
     size_t n;
     int64_t now_ns;

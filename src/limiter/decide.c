@@ -44,8 +44,8 @@ static void decide(struct rn_check *k, bool allowed)
     if (d->decided_by >= 0)
         d->verdict = k->charges[d->decided_by].verdict;
     else /* nothing stood in the way: as of no limit */
-        d->verdict = (struct ration_verdict){
-            .allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
+        d->verdict =
+            (struct ration_verdict){.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
     d->verdict.delay_ns = 0;
     for (size_t i = 0; i < k->n && allowed; i++) {
         int64_t delay_ns = k->charges[i].verdict.delay_ns;

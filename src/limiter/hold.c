@@ -45,8 +45,7 @@ static int create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned
                   uint64_t *hold)
 {
     struct rn_limit limit;
-    struct rn_charge charge = {.flags = flags,
-                               .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
+    struct rn_charge charge = {.flags = flags, .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
     uint64_t id;
 
     hold_limit(&limit, timeout_ns);
@@ -74,8 +73,8 @@ static int settle(struct ration *r, uint64_t hold, int64_t now_ns)
 }
 
 /* Gives back all but what was used, of every charge, whatever happens to one. */
-static int give_back_rest(struct ration *r, struct ration_charge *c, size_t n,
-                          const uint64_t *used, int64_t now_ns)
+static int give_back_rest(struct ration *r, struct ration_charge *c, size_t n, const uint64_t *used,
+                          int64_t now_ns)
 {
     int first = 0;
 

@@ -75,9 +75,9 @@ static inline void rn_verdict_set(struct ration_verdict *verdict, const struct r
 
 /* Fills the charge from the answer to an RN_TAKE and counts it as a decision
  * of its own. Returns its error. */
-static inline int rn_limiter_settle(struct ration *r, struct rn_stripe *s,
-                                    const struct rn_compiled *l, struct ration_charge *c,
-                                    const struct rn_charge *done)
+static inline __attribute__((always_inline)) int
+rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
+                  struct ration_charge *c, const struct rn_charge *done)
 {
     c->error = done->error;
     if (rn_unlikely(done->error != 0)) {
@@ -89,12 +89,10 @@ static inline int rn_limiter_settle(struct ration *r, struct rn_stripe *s,
     c->mark = done->answer.mark;
     c->taken = done->answer.allowed ? done->ask.cost : 0;
     rn_verdict_set(&c->verdict, l, &done->answer);
-    if (rn_likely(done->answer.allowed)) {
-        rn_stats_add(s, &s->total.allowed);
-        rn_stats_add(s, &rn_stats_row(s, l->index)->allowed);
-    } else {
+    if (rn_likely(done->answer.allowed))
+        rn_stats_admit(s, l->index);
+    else
         rn_limiter_refused(r, s, l, c);
-    }
     return 0;
 }
 

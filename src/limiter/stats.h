@@ -57,4 +57,20 @@ static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
         __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
+/* The common case: both counters behind one question. */
+static inline void rn_stats_admit(struct rn_stripe *s, uint32_t index)
+{
+    struct rn_counts *row = rn_stats_row(s, index);
+
+    if (__builtin_expect(s->shared, 0)) {
+        __atomic_fetch_add(&s->total.allowed, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&row->allowed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_store_n(&s->total.allowed, __atomic_load_n(&s->total.allowed, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&row->allowed, __atomic_load_n(&row->allowed, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELAXED);
+}
+
 #endif

@@ -23,8 +23,8 @@ static inline void ask_take(struct rn_charge *charge, const struct rn_compiled *
     charge->answer.mark = 0; /* a refusal leaves none */
 }
 
-static inline int take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c,
-                            int64_t now_ns)
+static inline __attribute__((always_inline)) int
+take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c, int64_t now_ns)
 {
     struct rn_charge charge;
 

@@ -30,6 +30,7 @@
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000L
 #define PATH_BYTES 4096
+#define SLABS_MAX (RN_NIL / RN_SLAB_WORDS) /* offsets of blocks have 32 bits */
 
 #define CHECKED_BYTES offsetof(struct rn_header, check)
 
@@ -80,7 +81,7 @@ static void plan(struct rn_header *h, uint64_t bytes, unsigned block_share)
     h->version = RN_LAYOUT_VERSION;
     h->header_bytes = sizeof *h;
     h->bytes = bytes;
-    h->slabs = block_share != 0 && arena == 0 ? 1 : arena;
+    h->slabs = block_share != 0 && arena == 0 ? 1 : arena < SLABS_MAX ? arena : SLABS_MAX;
     h->slabs_at = round_up(sizeof *h, RN_PAGE);
     h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
     h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
@@ -275,7 +276,7 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
         return fail(o, RATION_EFOREIGN,
                     "not a ration state file; it was left alone: name another file or move this "
                     "one away");
-    if ((size_t)got < CHECKED_BYTES)
+    if ((size_t)got < CHECKED_BYTES + sizeof h->check)
         return fail(o, RATION_ETORN, "cut off within its header; it was left alone: move it away");
     if (h->version != RN_LAYOUT_VERSION || h->header_bytes != sizeof *h)
         return fail(o, RATION_EVERSION,
@@ -342,6 +343,8 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
         attempt = fail(o, RATION_ENOMEM, "out of memory");
     else if (resize) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
+        if (o->block_share == 0) /* who needs no blocks does not take them from others */
+            o->block_share = (unsigned)(h->slabs * RN_SLAB_BYTES * 100 / h->bytes);
         attempt = rebuild(o, table);
     } else if (alone && (flock(fd, LOCK_SH) != 0 || !is_at_path(o, fd))) {
         attempt = TRY_AGAIN;
@@ -433,8 +436,13 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
              options->bytes, RN_TABLE_BYTES_MIN);
         return RATION_EINVAL;
     }
-    if (options->bytes > UINT64_C(1) << 44 || options->block_share > 99) {
+    if (options->bytes > UINT64_C(1) << 44) {
         fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
+        return RATION_EINVAL;
+    }
+    if (options->block_share > 99) {
+        fail(&o, RATION_EINVAL, "%u percent for blocks; at most 99 leave room for keys",
+             options->block_share);
         return RATION_EINVAL;
     }
     return options->path ? open_file(&o, out) : open_anonymous(&o, out);

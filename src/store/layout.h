@@ -84,7 +84,7 @@ struct rn_context {
 };
 
 struct rn_table {
-    struct rn_store store;
+    struct rn_table_face face;
     struct rn_header *header;
     struct rn_group *groups;
     struct rn_slab *slabs;

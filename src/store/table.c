@@ -99,8 +99,9 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
 
     d->count = 0;
     d->form = c->limit->form;
-    if (found->slot && holds_block(c->limit, *v) && rn_block_sound(table, v->state)) {
+    if (found->slot && holds_block(c->limit, *v))
         d->form = rn_tag_form(v->tag);
+    if (found->slot && holds_block(c->limit, *v) && rn_block_sound(table, v->state)) {
         d->count = rn_class_words(rn_block_class(v->state));
         rn_block_read(table, rn_block_offset(v->state), d->words, d->count);
         struct rn_slot_value again = rn_slot_load(found->slot);
@@ -190,18 +191,33 @@ static enum step apply_reset(struct rn_table *table, struct rn_charge *c, struct
     return finish(c, 0);
 }
 
+/* Somebody else is at the same slot: leave the cache line with them for a
+ * while, which is faster for both than fetching it back and forth. */
+static void back_off(unsigned attempt)
+{
+    for (unsigned i = 0; i < 1u << (attempt < 5 ? attempt + 2 : 7); i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
+}
+
 __attribute__((noinline)) static void apply_one(struct rn_table *table, struct rn_charge *c)
 {
     uint64_t tag = rn_key_tag(c->key);
-    enum step step;
 
     if (__builtin_expect(c->limit->form == RN_FORM_NONE, 0)) {
-        rn_limit_apply(c->limit, NULL, 0, &c->ask, &c->answer);
+        uint64_t none = 0;
+
+        rn_limit_apply(c->limit, &none, 1, &c->ask, &c->answer);
         c->error = 0;
         return;
     }
-    do {
+    for (unsigned attempt = 0;; back_off(attempt++)) {
         struct rn_found found = rn_slot_find(table, tag);
+        enum step step;
 
         if (__builtin_expect(c->ask.op == RN_RESET, 0))
             step = apply_reset(table, c, found);
@@ -209,7 +225,9 @@ __attribute__((noinline)) static void apply_one(struct rn_table *table, struct r
             step = apply_block(table, c, tag, found);
         else
             step = apply_word(table, c, tag, found);
-    } while (step == AGAIN);
+        if (step == FINISHED)
+            return;
+    }
 }
 
 /* The common case without its detours: a bucket that has a word, charged or
@@ -231,8 +249,10 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
         struct rn_slot_value value = {tag_for(c, tag, RN_FORM_GCRA), (uint64_t)(now + debt)};
 
         c->answer.mark = now + debt;
-        if (!rn_slot_swap(found.slot, found.value, value))
+        if (!rn_slot_swap(found.slot, found.value, value)) {
+            back_off(0);
             return false;
+        }
     }
     c->error = 0;
     return true;
@@ -256,19 +276,14 @@ void rn_table_attach(struct rn_table *table, void *mapping, int fd)
 {
     char *base = mapping;
 
-    table->store.ops = &table_ops;
     table->header = mapping;
+    table->face = (struct rn_table_face){{&table_ops}, &table->header->anchor};
     table->groups = (struct rn_group *)(void *)(base + table->header->groups_at);
     table->slabs = (struct rn_slab *)(void *)(base + table->header->slabs_at);
     table->arena = (uint64_t *)(void *)(base + table->header->arena_at);
     table->group_count = table->header->groups;
     table->slab_count = table->header->slabs;
     table->fd = fd;
-}
-
-struct rn_store *rn_table_store(struct rn_table *table)
-{
-    return &table->store;
 }
 
 const struct rn_hash_key *rn_table_secret(const struct rn_table *table)
@@ -284,16 +299,6 @@ void rn_table_prefetch(const struct rn_table *table, uint64_t key)
      * more bandwidth than it saves. */
     __builtin_prefetch(&rn_group_first(table, tag)->slots[rn_slot_home(tag)], 1);
     __builtin_prefetch(&rn_group_second(table, tag)->slots[rn_slot_home(tag)], 1);
-}
-
-int64_t rn_table_now(const struct rn_table *table)
-{
-    return rn_anchor_now(&table->header->anchor);
-}
-
-int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_ns)
-{
-    return rn_anchor_wall_offset(&table->header->anchor, now_ns);
 }
 
 uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns)

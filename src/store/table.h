@@ -7,10 +7,17 @@
 #ifndef RN_STORE_TABLE_H
 #define RN_STORE_TABLE_H
 
+#include "base/clock.h"
 #include "base/siphash.h"
 #include "store/store.h"
 
 struct rn_table;
+
+/* What the inline functions below see of a table: it begins with this. */
+struct rn_table_face {
+    struct rn_store store;
+    struct rn_anchor *anchor;
+};
 
 struct rn_table_options {
     const char *path;     /* NULL: anonymous */
@@ -28,7 +35,10 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
 void rn_table_close(struct rn_table *table);
 
 /* The table as a store; lives as long as the table. */
-struct rn_store *rn_table_store(struct rn_table *table);
+static inline struct rn_store *rn_table_store(struct rn_table *table)
+{
+    return &((struct rn_table_face *)(void *)table)->store;
+}
 
 /* The secret under which keys of this table are hashed. */
 const struct rn_hash_key *rn_table_secret(const struct rn_table *table);
@@ -37,8 +47,15 @@ const struct rn_hash_key *rn_table_secret(const struct rn_table *table);
 void rn_table_prefetch(const struct rn_table *table, uint64_t key);
 
 /* The table's time line, and wall time - now (re-read once a second, see base/clock.h). */
-int64_t rn_table_now(const struct rn_table *table);
-int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_ns);
+static inline int64_t rn_table_now(const struct rn_table *table)
+{
+    return rn_anchor_now(((const struct rn_table_face *)(const void *)table)->anchor);
+}
+
+static inline int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_ns)
+{
+    return rn_anchor_wall_offset(((struct rn_table_face *)(void *)table)->anchor, now_ns);
+}
 
 /* Frees idle slots; returns how many. */
 uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns);

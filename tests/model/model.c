@@ -93,33 +93,18 @@ int64_t model_grain(const struct ration_limit *spec)
 
 static int64_t window_number(const struct model *m)
 {
-    int64_t number = floor_to(m->now_ns, model_window_ns(&m->spec));
-
-    for (size_t i = 0; i < m->charge_count; i++)
-        if (m->charges[i].number > number)
-            number = m->charges[i].number;
-    return number;
+    return floor_to(m->now_ns, model_window_ns(&m->spec));
 }
 
-/* A clock that went back by more than the window covers takes the charges
- * with it: the latest is in the present window, the others as far behind it
- * as they were. */
-static void shift_windows(struct model *m)
-{
-    int64_t number = floor_to(m->now_ns, model_window_ns(&m->spec));
-    int64_t ahead = window_number(m) - number;
-
-    if (ahead > (m->spec.sub_windows != 0 ? m->spec.sub_windows + 1 : 1))
-        for (size_t i = 0; i < m->charge_count; i++)
-            m->charges[i].number -= ahead;
-}
-
-static uint64_t units_in(const struct model *m, int64_t number)
+/* Units of the windows first .. last, of those charged since a step back: the
+ * clock passes the same windows again. */
+static uint64_t units_in(const struct model *m, int64_t first, int64_t last)
 {
     uint64_t units = 0;
 
     for (size_t i = 0; i < m->charge_count; i++)
-        if (m->charges[i].number == number)
+        if (m->charges[i].number >= first && m->charges[i].number <= last &&
+            m->charges[i].elapsed_ns > m->back_at_ns)
             units += m->charges[i].units;
     return units;
 }
@@ -128,23 +113,33 @@ static bool counter_fits(const struct model *m, uint64_t cost)
 {
     model_int period = m->spec.period_ns;
     int64_t number = window_number(m), into = m->now_ns - number * m->spec.period_ns;
-    model_int prev = (model_int)units_in(m, number - 1), cur = (model_int)units_in(m, number);
+    model_int prev = (model_int)units_in(m, number - 1, number - 1);
+    model_int cur = (model_int)units_in(m, number, number);
 
-    if (into < 0)
-        into = 0;
     return prev * (period - into) + (cur + (model_int)cost) * period <=
            (model_int)m->spec.amount * period;
+}
+
+/* Wherever the windows lie, a unit counts whole while its window is the
+ * current one and fades after that: at least 1 - age / period in all. */
+static bool fading_fits(const struct model *m, uint64_t cost)
+{
+    model_int period = m->spec.period_ns, area = (model_int)cost * period;
+
+    for (size_t i = 0; i < m->charge_count; i++) {
+        int64_t age = m->elapsed_ns - m->charges[i].elapsed_ns;
+
+        if (age < m->spec.period_ns)
+            area += (model_int)m->charges[i].units * (period - age);
+    }
+    return area <= (model_int)m->spec.amount * period;
 }
 
 static bool subs_fit(const struct model *m, uint64_t cost)
 {
     int64_t number = window_number(m);
-    uint64_t units = 0;
 
-    for (size_t i = 0; i < m->charge_count; i++)
-        if (m->charges[i].number >= number - (int64_t)m->spec.sub_windows)
-            units += m->charges[i].units;
-    return units + cost <= m->spec.amount;
+    return units_in(m, number - (int64_t)m->spec.sub_windows, number) + cost <= m->spec.amount;
 }
 
 /* Entries younger than `period_ns`; at exactly that age they are gone. */
@@ -156,6 +151,23 @@ static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
         if (m->charges[i].elapsed_ns > m->elapsed_ns - period_ns)
             units += m->charges[i].units;
     return units + cost <= m->spec.amount;
+}
+
+/* After a step back the windows on the clock are passed again and the state
+ * may lie ahead, for a while. */
+static bool is_disturbed(const struct model *m)
+{
+    return m->back_at_ns >= 0 &&
+           m->elapsed_ns - m->back_at_ns <= 4 * (m->spec.period_ns + model_window_ns(&m->spec));
+}
+
+static bool sliding_fits(const struct model *m, uint64_t cost)
+{
+    bool subs = m->spec.sub_windows != 0;
+
+    if (is_disturbed(m))
+        return subs ? log_fits(m, m->spec.period_ns, cost) : fading_fits(m, cost);
+    return subs ? subs_fit(m, cost) : counter_fits(m, cost);
 }
 
 /* ---- all */
@@ -182,14 +194,8 @@ void model_tick(struct model *m, int64_t now_ns)
     m->now_ns = now_ns;
     bucket_tick(&m->exact, now_ns);
     bucket_tick(&m->strict, now_ns);
-    if (m->spec.algorithm == RATION_SLIDING_WINDOW)
-        shift_windows(m);
-    if (m->end_ns <= now_ns) {
-        m->end_ns = 0;
-        m->count = 0;
-    } else if (m->end_ns - now_ns > m->spec.period_ns + (m->grain_ns > 1 ? m->grain_ns : 0)) {
+    if (m->end_ns - now_ns > m->spec.period_ns + (m->grain_ns > 1 ? m->grain_ns : 0))
         m->end_ns = ceil_to(now_ns + m->spec.period_ns, m->grain_ns) * m->grain_ns;
-    }
 }
 
 bool model_fits(const struct model *m, uint64_t cost)
@@ -201,11 +207,11 @@ bool model_fits(const struct model *m, uint64_t cost)
     case RATION_LEAKY_BUCKET:
         return bucket_fits(&m->exact, cost);
     case RATION_FIXED_WINDOW:
-        return m->count + cost <= m->spec.amount;
+        return (m->end_ns > m->now_ns ? m->count : 0) + cost <= m->spec.amount;
     case RATION_SLIDING_LOG:
         return log_fits(m, m->spec.period_ns, cost);
     case RATION_SLIDING_WINDOW:
-        return m->spec.sub_windows != 0 ? subs_fit(m, cost) : counter_fits(m, cost);
+        return sliding_fits(m, cost);
     default:
         return true;
     }
@@ -213,26 +219,20 @@ bool model_fits(const struct model *m, uint64_t cost)
 
 bool model_must_fit(const struct model *m, uint64_t cost)
 {
-    int64_t quantum = 0;
-
-    if (cost == 0 || cost > m->cap)
-        return cost == 0;
+    if (cost > m->cap)
+        return false;
     switch (m->spec.algorithm) {
     case RATION_TOKEN_BUCKET:
     case RATION_LEAKY_BUCKET:
         return bucket_fits(&m->strict, cost);
     case RATION_SLIDING_LOG:
-        quantum = m->spec.period_ns / 65500 + 1;
-        if (!log_fits(m, m->spec.period_ns + quantum, cost))
-            return false;
-        break;
+        return !is_disturbed(m) &&
+               log_fits(m, m->spec.period_ns + m->spec.period_ns / 65500 + 1, cost);
+    case RATION_SLIDING_WINDOW:
+        return !is_disturbed(m) && sliding_fits(m, cost);
     default:
-        if (!model_fits(m, cost))
-            return false;
+        return model_fits(m, cost);
     }
-    /* The state from before a step back may linger for twice its length. */
-    return m->back_at_ns < 0 ||
-           m->elapsed_ns - m->back_at_ns > 3 * (m->spec.period_ns + model_window_ns(&m->spec) + quantum);
 }
 
 void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
@@ -244,7 +244,8 @@ void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
         return;
     bucket_take(&m->exact, cost);
     bucket_take(&m->strict, cost);
-    if (m->end_ns == 0) {
+    if (m->end_ns <= m->now_ns) {
+        m->count = 0;
         m->end_ns = m->spec.from_first ? m->now_ns + period
                                        : (floor_to(wall, period) + 1) * period - wall_offset_ns;
         m->end_ns = ceil_to(m->end_ns, m->grain_ns) * m->grain_ns;

@@ -17,9 +17,9 @@
  *
  * Time. A step back is no time passed: the exact definition counts the sum of
  * the forward steps, so that an implementation may be stricter after a step
- * back, never more generous than the time that passed. For windows with a
- * place on the clock (counter, sub-windows) an earlier time is the start of
- * the latest window charged; a fixed window ends at most a period from now.
+ * back, never more generous than the time that passed. For sliding windows,
+ * whose place on the clock is then uncertain, what every placing has in common
+ * is required for a while. A fixed window ends at most a period from now.
  */
 #ifndef MODEL_H
 #define MODEL_H

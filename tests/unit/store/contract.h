@@ -441,21 +441,16 @@ static void buckets_keep_the_share_spent_when_the_amount_changes(void **state)
     for (unsigned i = 0; i < 4; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;
         struct client c = new_client(p, store, kinds[i], kinds[i]);
-        bool steps = kinds[i] == STEPS;
 
         ask_now(&c, RN_TAKE, c.limit.cap / 2);
         c.limit = compiled(&specs[1]);
-        uint64_t left = ask_now(&c, RN_PEEK, 0).remaining;
+        uint64_t left = ask_now(&c, RN_PEEK, 0).remaining, half = c.limit.cap - c.limit.cap / 2;
 
-        /* steps count units, not time: half of 100 is a quarter of 200, or less is left */
-        if (!steps)
-            assert_in_range(left, c.limit.cap - c.limit.cap / 2 - 1, c.limit.cap - c.limit.cap / 2);
-        assert_true(left > 0 || steps);
-        assert_true(steps || ask_now(&c, RN_TAKE, left).allowed);
-        assert_true(steps || !ask_now(&c, RN_TAKE, 1).allowed);
-        c.limit = compiled(&specs[0]);
-        if (!steps)
-            assert_in_range(ask_now(&c, RN_PEEK, 0).remaining, 0, c.limit.cap / c.limit.unit_ns + c.limit.cap / 7);
+        assert_in_range(left, half - 1, half);
+        assert_true(ask_now(&c, RN_TAKE, left).allowed);
+        assert_false(ask_now(&c, RN_TAKE, 1).allowed);
+        c.limit = compiled(&specs[0]); /* what is left now is less than one unit of the other */
+        assert_in_range(ask_now(&c, RN_PEEK, 0).remaining, 0, c.limit.cap / 7);
         c.now += 2 * MINUTE;
         assert_int_equal(ask_now(&c, RN_PEEK, 0).remaining, c.limit.cap);
     }

@@ -19,8 +19,14 @@ struct counter {
     int64_t into_ns; /* time into it */
 };
 
-/* The counter as it stands at now; a clock that went back stays at the start
- * of the window it had reached, up to a window's length. */
+static uint64_t saturating_sum(uint64_t a, uint64_t b)
+{
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* The counter as it stands at now. A clock that went back stays at the start of
+ * the window it had reached, if that is the next one; from further ahead all
+ * that counted is brought into the current window, where none of it has faded. */
 static struct counter roll(const struct rn_limit *limit, const uint64_t *state, int64_t now,
                            bool *clamped)
 {
@@ -31,7 +37,7 @@ static struct counter roll(const struct rn_limit *limit, const uint64_t *state, 
 
     *clamped = false;
     if (c.number > number + 1) {
-        c.number = number;
+        c = (struct counter){.number = number, .cur = saturating_sum(c.prev, c.cur)};
         *clamped = true;
     }
     if (c.number > number)

@@ -51,11 +51,8 @@ enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uin
     (void)words;
     debt = debt < 0 ? 0 : debt;
     if (debt > full) {
-        if (debt > full + (full >> 10) + ((rn_i128)1000 << 32)) {
-            rn_fine_pack(state, now + full);
-            outcome = RN_WRITE;
-        }
         debt = full;
+        outcome = RN_WRITE;
     }
     answer->retry_after_ns = answer->delay_ns = 0;
     if (ask->op == RN_GIVE_BACK) {

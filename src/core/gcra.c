@@ -3,13 +3,6 @@
 
 #include "core/forms.h"
 
-/* Debts a little above full come from a limit of the same shape whose unit was
- * rounded differently; they are full, not lost in time. */
-static int64_t debt_bound(const struct rn_limit *limit)
-{
-    return limit->full_ns + (limit->full_ns >> 10) + 1000;
-}
-
 /* Why not simply give back cost * unit_ns: had the charge not been made, the
  * bucket might have been full meanwhile and lost what was refilled since. So
  * the refill of the time that passed is burnt. A queue can tell exactly: its
@@ -29,11 +22,10 @@ static int64_t refund_ns(const struct rn_limit *limit, uint64_t tat, const struc
 enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                               const struct rn_ask *ask, struct rn_answer *answer)
 {
-    int64_t now = ask->now_ns, debt = rn_gcra_debt(*state, now), before;
-    bool clamp = debt > debt_bound(limit);
+    int64_t now = ask->now_ns, before = rn_gcra_debt(*state, now);
+    int64_t debt = before > limit->full_ns ? limit->full_ns : before;
 
     (void)words;
-    debt = before = debt > limit->full_ns ? limit->full_ns : debt;
     if (ask->op == RN_GIVE_BACK) {
         int64_t back = refund_ns(limit, *state, ask);
 
@@ -61,8 +53,8 @@ enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uin
             answer->reset_after_ns = debt;
         }
     }
-    if (debt != before || clamp)
+    if (debt != before)
         *state = (uint64_t)(now + debt);
     answer->mark = (int64_t)*state;
-    return debt != before || clamp ? RN_WRITE : RN_KEEP;
+    return debt != before ? RN_WRITE : RN_KEEP;
 }

@@ -135,7 +135,8 @@ static int64_t wait_ns(const struct rn_limit *limit, const uint64_t *state, cons
         return RN_NEVER;
     uint32_t leave = (uint32_t)(l->count + cost - limit->amount);
 
-    return time_of(limit, state, l, l->head + leave - 1) + limit->period_ns - now;
+    return rn_max_i64(
+        time_of(limit, state, l, l->head + leave - 1) + limit->period_ns - now, 1);
 }
 
 enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
@@ -171,7 +172,8 @@ enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint
         }
     }
     answer->remaining = limit->amount > l.count ? limit->amount - l.count : 0;
-    answer->reset_after_ns = l.count ? newest_ns(limit, &l) + limit->period_ns - now : 0;
+    answer->reset_after_ns =
+        l.count ? rn_max_i64(newest_ns(limit, &l) + limit->period_ns - now, 0) : 0;
     if (write)
         store(limit, state, &l);
     return write ? RN_WRITE : RN_KEEP;

@@ -43,8 +43,7 @@ enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uin
     int64_t now = ask->now_ns, cap = (int64_t)limit->cap;
     int64_t clock = now / limit->step_ns * (int64_t)limit->step_units;
     int64_t debt = rn_max_i64(unpack_units(limit, *state) - clock, 0);
-    bool clamped = debt > cap + (int64_t)limit->step_units;
-    bool write = clamped;
+    bool write = debt > cap;
 
     (void)words;
     debt = debt > cap ? cap : debt;

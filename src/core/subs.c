@@ -58,7 +58,17 @@ struct view {
     uint32_t ring;  /* K + 1 */
     int64_t newest; /* number of the newest sub-window in the block */
     int64_t now;    /* number of the sub-window judged: never before newest */
+    uint64_t lump;  /* found too far ahead: all that counted, now in the newest */
 };
+
+static uint64_t count_all(const struct view *v)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < v->ring; i++)
+        total += get_count(v->state, v->bits, i);
+    return rn_min_u64(total, low_bits(v->bits));
+}
 
 static struct view look(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                         int64_t now, bool *clamped)
@@ -72,6 +82,7 @@ static struct view look(const struct rn_limit *limit, const uint64_t *state, uin
     v.newest = sound ? rn_floor_div((int64_t)state[0], limit->sub_ns) - v.ring : v.now - v.ring;
     if (v.newest > v.now + (int64_t)v.ring) {
         v.newest = v.now;
+        v.lump = count_all(&v);
         *clamped = true;
     }
     v.now = rn_max_i64(v.now, v.newest);
@@ -85,9 +96,10 @@ static uint32_t ring_at(const struct view *v, int64_t number)
     return (uint32_t)(at < 0 ? at + v->ring : at);
 }
 
-/* A clamp keeps the counts where they are, whatever number they had. */
 static uint64_t count_of(const struct view *v, int64_t number)
 {
+    if (v->lump != 0)
+        return number == v->newest ? v->lump : 0;
     if (v->bits == 0 || number > v->newest || number <= v->newest - v->ring)
         return 0;
     return get_count(v->state, v->bits, ring_at(v, number));
@@ -135,10 +147,13 @@ static void widen(uint64_t *state, unsigned from, unsigned to, uint32_t ring)
 /* Brings the block up to v->now: clears what fell out of the window. */
 static void advance(const struct rn_limit *limit, uint64_t *state, struct view *v)
 {
-    int64_t stale = v->now - v->newest;
+    int64_t stale = v->lump != 0 ? v->ring : v->now - v->newest;
 
     for (int64_t i = 0; i < stale && i < v->ring; i++)
         set_count(state, v->bits, ring_at(v, v->now - i), 0);
+    if (v->lump != 0)
+        set_count(state, v->bits, ring_at(v, v->now), v->lump);
+    v->lump = 0;
     v->newest = v->now;
     state[0] = (uint64_t)((v->now + v->ring) * limit->sub_ns);
 }

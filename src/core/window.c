@@ -18,9 +18,7 @@ struct rn_window rn_window_unpack(uint64_t word)
 
 uint64_t rn_window_pack(struct rn_window window)
 {
-    int64_t end = rn_ceil_div(window.end_ns, RN_WINDOW_QUANTUM_NS);
-
-    return (uint64_t)end << RN_WINDOW_COUNT_BITS | window.count;
+    return (uint64_t)(window.end_ns / RN_WINDOW_QUANTUM_NS) << RN_WINDOW_COUNT_BITS | window.count;
 }
 
 static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
@@ -32,6 +30,11 @@ static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
     return (rn_floor_div(wall, period) + 1) * period - ask->wall_offset_ns;
 }
 
+static int64_t round_up(int64_t end_ns, int64_t quantum)
+{
+    return rn_ceil_div(end_ns, quantum) * quantum;
+}
+
 static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 {
     if (w->end_ns != ask->mark || w->count == 0 || ask->cost == 0)
@@ -40,7 +43,7 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
     return true;
 }
 
-/* Returns whether the window changed. `quantum` is what packing may add to its end. */
+/* Returns whether the window changed. Its end stays a multiple of `quantum`. */
 static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t quantum,
                   const struct rn_ask *ask, struct rn_answer *answer)
 {
@@ -50,7 +53,7 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
     if (w->end_ns <= now) {
         *w = (struct rn_window){0};
     } else if (w->end_ns - now > limit->period_ns + quantum) {
-        w->end_ns = now + limit->period_ns;
+        w->end_ns = round_up(now + limit->period_ns, quantum);
         write = true;
     }
     uint64_t left = limit->amount > w->count ? limit->amount - w->count : 0;
@@ -65,7 +68,7 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
             answer->retry_after_ns = ask->cost > limit->amount ? RN_NEVER : w->end_ns - now;
         if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
             if (w->end_ns == 0)
-                w->end_ns = new_end(limit, ask);
+                w->end_ns = round_up(new_end(limit, ask), quantum);
             w->count += rn_min_u64(ask->cost, left);
             write = true;
         }
@@ -86,9 +89,6 @@ enum rn_outcome rn_window_apply(const struct rn_limit *limit, uint64_t *state, u
     if (!write)
         return RN_KEEP;
     *state = rn_window_pack(w);
-    answer->mark = rn_window_unpack(*state).end_ns;
-    if (answer->reset_after_ns != 0)
-        answer->reset_after_ns = answer->mark - ask->now_ns;
     return RN_WRITE;
 }
 
@@ -96,7 +96,7 @@ enum rn_outcome rn_wide_apply(const struct rn_limit *limit, uint64_t *state, uin
                               const struct rn_ask *ask, struct rn_answer *answer)
 {
     struct rn_window w = {.end_ns = (int64_t)state[0], .count = state[1]};
-    bool write = apply(limit, &w, 0, ask, answer);
+    bool write = apply(limit, &w, 1, ask, answer);
 
     (void)words;
     if (!write)

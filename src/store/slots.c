@@ -29,8 +29,10 @@
  * taken. At a load of 0.7 five loses 3 keys in 10^7 for want of a slot and
  * leaves 79 % in their first group; four would lose 50 for 84 %. */
 #define SPREAD_BELOW 5
-/* Groups looked at for a block before giving up. */
-#define RECLAIM_GROUPS 32
+/* For a block, the best of so many keys that have one is evicted; and so many
+ * groups are looked at to find them. */
+#define RECLAIM_CHOICE 16
+#define RECLAIM_GROUPS 4096
 
 /* The committed slot of a key among the four of a line. Which of them it is
  * cannot be predicted, so all are compared and then one branch is taken. */
@@ -269,9 +271,12 @@ bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bo
 {
     uint64_t at = (uint64_t)random_bits() % table->group_count;
     struct candidate victim = {0};
+    unsigned choice = 0;
     bool freed = false;
 
-    for (unsigned n = 0; n < RECLAIM_GROUPS && n < table->group_count && !freed; n++) {
+    for (unsigned n = 0; n < RECLAIM_GROUPS && n < table->group_count; n++) {
+        if (freed || choice >= RECLAIM_CHOICE)
+            break;
         for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
             struct candidate c = judge(table, &table->groups[at].slots[i], now_ns);
 
@@ -281,6 +286,7 @@ bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bo
                 freed |= rn_slot_replace(table, &c.found, (struct rn_slot_value){0, 0});
             else if (better(&c, &victim))
                 victim = c;
+            choice += c.rank == 3;
         }
         at = at + 1 < table->group_count ? at + 1 : 0;
     }

@@ -70,6 +70,7 @@ struct subject {
     uint64_t *state, *scratch; /* exactly `words`; words_full */
     uint32_t words;
     int64_t wall_offset_ns;
+    int64_t promised_ns; /* retry_after or reset_after of the last answer */
 };
 
 static inline uint64_t *zeroed(size_t words)
@@ -129,6 +130,9 @@ static inline enum rn_outcome subject_ask(struct subject *s, const struct rn_ask
         subject_grow(s);
         outcome = rn_limit_apply(&s->limit, s->state, s->words, &shifted, answer);
     }
+    s->promised_ns = answer->reset_after_ns;
+    if (answer->retry_after_ns > 0 && answer->retry_after_ns != RN_NEVER)
+        s->promised_ns = answer->retry_after_ns;
     return outcome;
 }
 
@@ -244,7 +248,8 @@ static inline struct ration_limit random_limit(enum ration_algorithm algorithm)
     }
 }
 
-/* A pause of any interesting length, up to a few times the whole state. */
+/* A pause of any interesting length, up to a few times the whole state: the
+ * edges of what was promised above all. */
 static inline int64_t random_gap(const struct subject *s)
 {
     int64_t horizon = subject_horizon(s);
@@ -262,6 +267,10 @@ static inline int64_t random_gap(const struct subject *s)
         return (int64_t)random_below((uint64_t)horizon / 8 + 1);
     case 5:
         return 1;
+    case 11:
+        return s->promised_ns;
+    case 12:
+        return s->promised_ns > 0 ? s->promised_ns - 1 : 0;
     case 6:
     case 7:
         return unit;

@@ -15,6 +15,7 @@
 
 /* What a live key of a one-word form takes in the table, everything counted. */
 #define SLOT_BYTES 23
+#define SHARE_AD_HOC 2 /* for limits given with the call, if those at open need none */
 #define SHARE_LEAST 25
 #define SHARE_MOST 95
 #define SHARE_UNKNOWN 50
@@ -74,7 +75,7 @@ static unsigned block_share(const struct ration_options *o)
     unsigned percent = (unsigned)(100 * bytes / (bytes + SLOT_BYTES));
 
     if (bytes == 0)
-        return 0;
+        return SHARE_AD_HOC;
     return percent < SHARE_LEAST ? SHARE_LEAST : percent > SHARE_MOST ? SHARE_MOST : percent;
 }
 

@@ -44,9 +44,6 @@ static void bucket_init(struct model_bucket *b, const struct ration_limit *spec,
         b->unit = whole ? unit << 32 : ((period << 32) + amount - 1) / amount;
     }
     b->full = b->unit * (model_int)capacity(spec);
-    /* A state this little beyond full is not worth a write: see debt_bound in
-     * gcra.c. It makes a step back cost that much more. */
-    b->slack = spec->step_ns != 0 ? b->per_tick : b->full / 1024 + 1000 * b->per_tick;
 }
 
 static void bucket_tick(struct model_bucket *b, int64_t now_ns)
@@ -59,7 +56,7 @@ static void bucket_tick(struct model_bucket *b, int64_t now_ns)
         b->debt -= paid;
     if (b->debt < 0)
         b->debt = 0;
-    if (b->debt > b->full + b->slack)
+    if (b->debt > b->full)
         b->debt = b->full;
 }
 
@@ -194,7 +191,7 @@ void model_tick(struct model *m, int64_t now_ns)
     m->now_ns = now_ns;
     bucket_tick(&m->exact, now_ns);
     bucket_tick(&m->strict, now_ns);
-    if (m->end_ns - now_ns > m->spec.period_ns + (m->grain_ns > 1 ? m->grain_ns : 0))
+    if (m->end_ns - now_ns > m->spec.period_ns + m->grain_ns)
         m->end_ns = ceil_to(now_ns + m->spec.period_ns, m->grain_ns) * m->grain_ns;
 }
 

@@ -34,7 +34,7 @@ __extension__ typedef __int128 model_int;
 
 /* Debt in 1/`unit` parts of a unit; every tick_ns pays off per_tick of them. */
 struct model_bucket {
-    model_int unit, per_tick, full, slack, debt;
+    model_int unit, per_tick, full, debt;
     int64_t tick_ns, tick;
     bool strict; /* the bound from below: a step back adds to the debt */
 };

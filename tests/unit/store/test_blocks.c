@@ -13,6 +13,18 @@
 #include "store/blocks.h"
 #include "store/slots.h"
 
+/* The thread sanitizer makes everything some twenty times slower. */
+#if defined(__SANITIZE_THREAD__)
+#define SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLOW 1
+#endif
+#endif
+#ifndef SLOW
+#define SLOW 0
+#endif
+
 #define MIB (UINT64_C(1) << 20)
 #define WORDS_MAX 32768u
 
@@ -374,6 +386,59 @@ static void no_block_is_handed_out_twice_by_threads(void **state)
     rn_table_close(shared);
 }
 
+/* Few blocks, all of them going round: a thread that was held up between
+ * reading the head of the list and replacing it finds the same block there. */
+static pthread_barrier_t start_line;
+
+static void *pass_around(void *arg)
+{
+    unsigned class = rn_class_of(WORDS_MAX), *turns = arg;
+
+    pthread_barrier_wait(&start_line);
+    for (unsigned i = 0; i < *turns; i++) {
+        uint32_t a = rn_block_alloc(shared, class), b = rn_block_alloc(shared, class);
+
+        for (unsigned n = 0; n < 2; n++) {
+            uint32_t offset = n ? b : a;
+
+            if (offset != RN_NIL && atomic_exchange(&owned[offset], 1) != 0)
+                atomic_fetch_add(&doubly, 1);
+        }
+        for (unsigned n = 0; n < 2; n++) {
+            uint32_t offset = n ? b : a;
+
+            if (offset == RN_NIL)
+                continue;
+            atomic_store(&owned[offset], 0);
+            rn_block_free(shared, class, offset);
+        }
+    }
+    return NULL;
+}
+
+static void a_slow_pop_does_not_break_the_free_list(void **state)
+{
+    pthread_t threads[THREADS];
+    unsigned turns = SLOW ? 60000 : 2500000, left = 0;
+
+    (void)state;
+    doubly = 0;
+    shared = open_table(4 * MIB, 70);
+    owned = calloc(shared->slab_count * RN_SLAB_WORDS, 1);
+    pthread_barrier_init(&start_line, NULL, THREADS);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, pass_around, &turns), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start_line);
+    assert_int_equal(doubly, 0);
+    while (left <= shared->slab_count && rn_block_alloc(shared, rn_class_of(WORDS_MAX)) != RN_NIL)
+        left++;
+    assert_int_equal(left, shared->slab_count);
+    free((void *)owned);
+    rn_table_close(shared);
+}
+
 static void *cut_all(void *arg)
 {
     uint64_t mine = 0;
@@ -427,6 +492,7 @@ int main(void)
         cmocka_unit_test(collecting_drops_slots_whose_block_is_not_theirs),
         cmocka_unit_test(a_slot_that_points_nowhere_reads_as_none),
         cmocka_unit_test(no_block_is_handed_out_twice_by_threads),
+        cmocka_unit_test(a_slow_pop_does_not_break_the_free_list),
         cmocka_unit_test(threads_share_out_the_arena_without_overlap),
     };
 

@@ -178,8 +178,12 @@ static struct rn_answer ask(struct rn_table *table, unsigned kind, uint64_t key,
 
     if (kind == FINE)
         spec.period_ns = 7000 * SECOND + 1;
-    else if (kind != PLACES && kind != STEPS)
-        spec.period_ns = DAY;
+    else if (kind != PLACES)
+        spec.period_ns = 3650 * DAY;
+    if (kind == STEPS)
+        spec.step_ns = spec.period_ns;
+    if (kind == SHORT_WINDOW)
+        spec.amount = 3000000; /* a long window whose count does not pack */
     limit = compiled(&spec);
     struct rn_charge c = {.limit = &limit,
                           .key = key_of(key),

@@ -384,6 +384,55 @@ static void blocks_that_grow_under_contention_lose_nothing(void **state)
     end_storm(s);
 }
 
+/* ---- looking while others write */
+
+#define LOOKED_AT 1
+#define RESET_OFTEN 2
+#define LOG_LIMIT 20000
+
+/* Half of the tickets look at one key, whose blocks its writers swap with those
+ * of another that is reset again and again. */
+static void look_step(struct storm *s, uint64_t ticket, uint64_t *random)
+{
+    static _Thread_local uint64_t least_seen; /* 0: nothing yet */
+    struct rn_charge c = take_of(s, ticket % 4 == 0 ? LOOKED_AT : RESET_OFTEN, ticket + 1);
+
+    c.ask.cost = 1 + draw(random) % 3;
+    if (ticket % 2) {
+        uint64_t left = left_of(s, LOOKED_AT);
+
+        if (least_seen != 0 && left > least_seen)
+            atomic_fetch_add(&s->resets, 1); /* it came back from nowhere */
+        least_seen = left;
+        return;
+    }
+    if (ticket % 4 == 2 && draw(random) % 64 == 0)
+        c.ask.op = RN_RESET;
+    apply(s, &c);
+}
+
+static void a_look_never_sees_another_keys_block(void **state)
+{
+    struct storm *s = new_storm(32 * MIB, 80, 1);
+
+    (void)state;
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        s->limits[kind] = still_limit(LOG, LOG_LIMIT);
+    /* both keys have blocks of the full size from the start */
+    for (uint64_t key = LOOKED_AT; key <= RESET_OFTEN; key++) {
+        struct rn_charge c = take_of(s, key, 1);
+
+        c.ask.cost = LOG_LIMIT / 4;
+        assert_true(apply(s, &c));
+    }
+    s->step = look_step;
+    s->tickets = SCALED(60000, 6000);
+    blow(s);
+    assert_int_equal(s->errors, 0);
+    assert_int_equal(s->resets, 0);
+    end_storm(s);
+}
+
 /* ---- no room */
 
 static void crowd_step(struct storm *s, uint64_t ticket, uint64_t *random)
@@ -444,6 +493,7 @@ int main(void)
         cmocka_unit_test(what_is_given_back_balances_exactly),
         cmocka_unit_test(resets_free_no_more_than_they_say),
         cmocka_unit_test(blocks_that_grow_under_contention_lose_nothing),
+        cmocka_unit_test(a_look_never_sees_another_keys_block),
         cmocka_unit_test(a_full_table_stays_whole_under_contention),
     };
 

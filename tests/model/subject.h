@@ -184,8 +184,8 @@ static inline int64_t subject_horizon(const struct subject *s)
     case RN_FORM_GCRA:
         return s->limit.full_ns;
     case RN_FORM_FINE:
-        return (int64_t)s->limit.cap * s->limit.unit_ns + (int64_t)(s->limit.cap >> 32) *
-               s->limit.unit_frac + 1 +
+        return (int64_t)s->limit.cap * s->limit.unit_ns +
+               (int64_t)(s->limit.cap >> 32) * s->limit.unit_frac + 1 +
                (int64_t)((s->limit.cap & UINT32_MAX) * s->limit.unit_frac >> 32);
     case RN_FORM_COUNTER:
         return 2 * s->limit.period_ns;
@@ -232,7 +232,7 @@ static inline struct ration_limit random_limit(enum ration_algorithm algorithm)
 
         l.period_ns = random_below(2) ? periods[random_below(sizeof periods / sizeof *periods)]
                                       : (int64_t)random_scale(1000, RATION_PERIOD_MAX_NS);
-        l.amount = random_below(2) ? amounts[random_below(sizeof amounts / sizeof *amounts)]
+        l.amount = random_below(2)   ? amounts[random_below(sizeof amounts / sizeof *amounts)]
                    : random_below(3) ? 1 + random_below(200)
                                      : random_scale(0, most);
         if (algorithm == RATION_SLIDING_LOG && random_below(50) == 0)
@@ -240,8 +240,8 @@ static inline struct ration_limit random_limit(enum ration_algorithm algorithm)
         if (algorithm == RATION_TOKEN_BUCKET || algorithm == RATION_LEAKY_BUCKET)
             random_bucket(&l);
         if (algorithm == RATION_SLIDING_WINDOW && random_below(2))
-            l.sub_windows = random_below(4) ? 2 + (uint32_t)random_below(60)
-                                            : (uint32_t)random_scale(2, 1024);
+            l.sub_windows =
+                random_below(4) ? 2 + (uint32_t)random_below(60) : (uint32_t)random_scale(2, 1024);
         l.from_first = algorithm == RATION_FIXED_WINDOW && random_below(2);
         if (!rn_limit_fault(&l))
             return l;

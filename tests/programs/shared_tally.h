@@ -64,9 +64,8 @@ static inline uint64_t key_of(uint64_t number)
 /* bucket, window, hour, wide, counter, subs, log, places */
 static inline struct rn_limit limit_named(const char *name, uint64_t amount)
 {
-    struct ration_limit spec = {.algorithm = RATION_TOKEN_BUCKET,
-                                .amount = amount,
-                                .period_ns = LONG_NS};
+    struct ration_limit spec = {
+        .algorithm = RATION_TOKEN_BUCKET, .amount = amount, .period_ns = LONG_NS};
     struct rn_limit limit;
 
     if (strcmp(name, "window") == 0 || strcmp(name, "wide") == 0) {

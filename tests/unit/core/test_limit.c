@@ -280,8 +280,8 @@ static void an_amount_of_0_refuses_all(void **unused)
 {
     (void)unused;
     for (int a = RATION_TOKEN_BUCKET; a <= RATION_CONCURRENCY; a++) {
-        struct subject s = subject_new(
-            &(limit){(enum ration_algorithm)a, .amount = 0, .period_ns = MINUTE});
+        struct subject s =
+            subject_new(&(limit){(enum ration_algorithm)a, .amount = 0, .period_ns = MINUTE});
 
         assert_false(take(&s, BASE, 1).allowed);
         assert_int_equal(take(&s, BASE, 1).retry_after_ns, RN_NEVER);

@@ -176,6 +176,7 @@ static void a_bucket_gives_back_what_has_not_been_refilled(void **unused)
 
     (void)unused;
     assert_int_equal(give_back(&s, BASE + 2 * SECOND, 6, BASE, mark).remaining, 10);
+    assert_false(give_back(&s, BASE + 2 * SECOND, 6, BASE, mark).allowed);
     mark = take(&s, BASE + 2 * SECOND, 10).mark;
     assert_true(take(&s, BASE + 5 * SECOND, 3).allowed);
     struct rn_answer answer = give_back(&s, BASE + 6 * SECOND, 10, BASE + 2 * SECOND, mark);

@@ -17,20 +17,19 @@
 
 static struct subject bucket(uint64_t amount, int64_t period_ns, uint64_t burst)
 {
-    return subject_new(&(struct ration_limit){
-        RATION_TOKEN_BUCKET, .amount = amount, .period_ns = period_ns, .burst = burst});
+    return subject_new(&(struct ration_limit){RATION_TOKEN_BUCKET, .amount = amount,
+                                              .period_ns = period_ns, .burst = burst});
 }
 
 static struct subject queue(uint64_t amount, int64_t period_ns, uint64_t waiting)
 {
-    return subject_new(&(struct ration_limit){
-        RATION_LEAKY_BUCKET, .amount = amount, .period_ns = period_ns, .queue = waiting});
+    return subject_new(&(struct ration_limit){RATION_LEAKY_BUCKET, .amount = amount,
+                                              .period_ns = period_ns, .queue = waiting});
 }
 
 static struct subject window(enum ration_algorithm algorithm, uint64_t amount, int64_t period_ns)
 {
-    return subject_new(
-        &(struct ration_limit){algorithm, .amount = amount, .period_ns = period_ns});
+    return subject_new(&(struct ration_limit){algorithm, .amount = amount, .period_ns = period_ns});
 }
 
 static uint64_t take_singly(struct subject *s, int64_t now, uint64_t tries)
@@ -266,8 +265,8 @@ static void at_99_of_100_one_of_two_is_allowed(void **unused)
 
 static void window_from_first_request_renews_at_exactly_1_s(void **unused)
 {
-    struct subject s = subject_new(&(struct ration_limit){
-        RATION_FIXED_WINDOW, .amount = 10, .period_ns = SECOND, .from_first = true});
+    struct subject s = subject_new(&(struct ration_limit){RATION_FIXED_WINDOW, .amount = 10,
+                                                          .period_ns = SECOND, .from_first = true});
 
     (void)unused;
     assert_int_equal(take(&s, BASE, 1).remaining, 9);
@@ -345,8 +344,7 @@ static void counter_weighs_the_previous_window(void **unused)
     for (size_t i = 0; i < 3; i++) {
         struct subject s = counter_with(rows[i].prev, rows[i].cur, rows[i].into_s);
 
-        assert_int_equal(take_singly(&s, BASE + (100 + rows[i].into_s) * SECOND, 60),
-                         rows[i].left);
+        assert_int_equal(take_singly(&s, BASE + (100 + rows[i].into_s) * SECOND, 60), rows[i].left);
         subject_free(&s);
     }
 }
@@ -368,8 +366,8 @@ static void states_are_as_small_as_promised(void **unused)
 {
     struct subject fixed = window(RATION_FIXED_WINDOW, 100, MINUTE);
     struct subject log = window(RATION_SLIDING_LOG, 500, MINUTE);
-    struct subject subs = subject_new(&(struct ration_limit){
-        RATION_SLIDING_WINDOW, .amount = 1000, .period_ns = HOUR, .sub_windows = 60});
+    struct subject subs = subject_new(&(struct ration_limit){RATION_SLIDING_WINDOW, .amount = 1000,
+                                                             .period_ns = HOUR, .sub_windows = 60});
 
     (void)unused;
     assert_int_equal(fixed.limit.words_full, 0);

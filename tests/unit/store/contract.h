@@ -67,11 +67,8 @@ static struct rn_answer ask_store(struct client *c, const struct rn_ask *ask)
 
 static struct rn_answer ask_now(struct client *c, enum rn_op op, uint64_t cost)
 {
-    return ask_store(c, &(struct rn_ask){.op = op,
-                                         .now_ns = c->now,
-                                         .cost = cost,
-                                         .id = 1,
-                                         .lease_ns = MINUTE});
+    return ask_store(
+        c, &(struct rn_ask){.op = op, .now_ns = c->now, .cost = cost, .id = 1, .lease_ns = MINUTE});
 }
 
 static struct client new_client(struct plugged_store *p, struct rn_store *store, unsigned kind,
@@ -168,11 +165,9 @@ static void what_was_given_back_can_be_taken_again(void **state)
         struct client c = new_client(p, store, kind, kind);
 
         assert_true(ask_now(&c, RN_TAKE, 1).allowed);
-        struct rn_answer last = ask_store(&c, &(struct rn_ask){.op = RN_TAKE,
-                                                               .now_ns = c.now,
-                                                               .cost = 2,
-                                                               .id = 2,
-                                                               .lease_ns = MINUTE});
+        struct rn_answer last = ask_store(
+            &c, &(struct rn_ask){
+                    .op = RN_TAKE, .now_ns = c.now, .cost = 2, .id = 2, .lease_ns = MINUTE});
         assert_int_equal(last.remaining, c.limit.cap - 3);
         struct rn_ask back = {.op = RN_GIVE_BACK,
                               .now_ns = c.now,
@@ -265,9 +260,9 @@ static void the_oldest_charge_has_the_age_of_its_entry_or_window(void **state)
     struct plugged_store *p = *state;
     struct rn_store *store = p->open(p);
     static const int64_t expected[KINDS] = {
-        [TOKENS] = RN_NEVER,       [QUEUE] = RN_NEVER,  [STEPS] = RN_NEVER, [FINE] = RN_NEVER,
-        [SHORT_WINDOW] = RN_NEVER, [LOG] = 5 * SECOND,  [SMALL_LOG] = 5 * SECOND,
-        [SUBS] = 5 * SECOND,       [PLACES] = RN_NEVER,
+        [TOKENS] = RN_NEVER,      [QUEUE] = RN_NEVER,        [STEPS] = RN_NEVER,
+        [FINE] = RN_NEVER,        [SHORT_WINDOW] = RN_NEVER, [LOG] = 5 * SECOND,
+        [SMALL_LOG] = 5 * SECOND, [SUBS] = 5 * SECOND,       [PLACES] = RN_NEVER,
     };
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -290,11 +285,9 @@ static void the_oldest_charge_has_the_age_of_its_entry_or_window(void **state)
 
 static struct rn_answer lease(struct client *c, enum rn_op op, uint64_t id, int64_t lease_ns)
 {
-    return ask_store(c, &(struct rn_ask){.op = op,
-                                         .now_ns = c->now,
-                                         .cost = op == RN_TAKE,
-                                         .id = id,
-                                         .lease_ns = lease_ns});
+    return ask_store(
+        c, &(struct rn_ask){
+               .op = op, .now_ns = c->now, .cost = op == RN_TAKE, .id = id, .lease_ns = lease_ns});
 }
 
 static void places_are_held_until_released_or_run_out(void **state)
@@ -375,7 +368,8 @@ static void charges_of_one_key_in_a_batch_are_applied_in_order(void **state)
             batch[i] = (struct rn_charge){
                 .limit = &limit,
                 .key = key_of(100 * kind + i % 2),
-                .ask = {.op = RN_TAKE, .now_ns = BASE, .cost = part, .id = i + 1, .lease_ns = HOUR}};
+                .ask = {
+                    .op = RN_TAKE, .now_ns = BASE, .cost = part, .id = i + 1, .lease_ns = HOUR}};
         apply_batch(p, store, batch, 16);
         for (unsigned i = 0; i < 16; i++) {
             assert_int_equal(batch[i].error, 0);
@@ -461,8 +455,8 @@ static void windows_and_logs_keep_their_count_when_the_amount_changes(void **sta
 {
     struct plugged_store *p = *state;
     struct rn_store *store = p->open(p);
-    static const unsigned kinds[] = {WINDOW, FIRST_WINDOW, SHORT_WINDOW, COUNTER, SUBS, SMALL_LOG,
-                                     LOG, PLACES};
+    static const unsigned kinds[] = {WINDOW, FIRST_WINDOW, SHORT_WINDOW, COUNTER,
+                                     SUBS,   SMALL_LOG,    LOG,          PLACES};
 
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;
@@ -560,7 +554,8 @@ static struct rn_ask random_ask(unsigned kind, const struct rn_limit *limit, int
                                 const struct receipt *r)
 {
     struct rn_ask ask = {.op = RN_TAKE,
-                         .now_ns = now - (random_below(8) == 0 ? (int64_t)random_below(SECOND / 2) : 0),
+                         .now_ns =
+                             now - (random_below(8) == 0 ? (int64_t)random_below(SECOND / 2) : 0),
                          .wall_offset_ns = 12345 * SECOND / 1000,
                          .cost = random_below(3) ? 1 + random_below(4) : random_cost(limit->cap),
                          .id = 1 + random_next() / 2,
@@ -632,9 +627,8 @@ static void random_operations_agree_with_a_private_state(void **state)
     for (uint64_t step = 0; step < RANDOM_OPS * soak_factor(); step++) {
         unsigned at = (unsigned)random_below(RANDOM_KEYS), kind = at % KINDS;
         struct rn_limit *limit = &limits[kind][random_below(10) == 0];
-        struct rn_charge c = {.limit = limit,
-                              .key = key_of(at),
-                              .ask = random_ask(kind, limit, now, &receipts[at])};
+        struct rn_charge c = {
+            .limit = limit, .key = key_of(at), .ask = random_ask(kind, limit, now, &receipts[at])};
         struct rn_answer want;
 
         apply_batch(p, store, &c, 1);
@@ -654,7 +648,7 @@ static void random_operations_agree_with_a_private_state(void **state)
 
 #define CONTRACT_TEST(f, store)                                                                    \
     {                                                                                              \
-        #f, f, NULL, NULL, store                                                                   \
+#f, f, NULL, NULL, store                                                                   \
     }
 #define CONTRACT_TESTS(store)                                                                      \
     CONTRACT_TEST(the_limits_cover_every_form, store),                                             \

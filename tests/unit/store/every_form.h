@@ -38,10 +38,11 @@ static const struct every_form {
                 {RN_FORM_GCRA, RN_FORM_GCRA},
                 {{.algorithm = RATION_TOKEN_BUCKET, .amount = 100, .period_ns = MINUTE},
                  {.algorithm = RATION_TOKEN_BUCKET, .amount = 7, .period_ns = MINUTE}}},
-    [QUEUE] = {"leaky bucket",
-               {RN_FORM_GCRA, RN_FORM_GCRA},
-               {{.algorithm = RATION_LEAKY_BUCKET, .amount = 10, .period_ns = SECOND, .queue = 49},
-                {.algorithm = RATION_LEAKY_BUCKET, .amount = 20, .period_ns = SECOND, .queue = 99}}},
+    [QUEUE] =
+        {"leaky bucket",
+         {RN_FORM_GCRA, RN_FORM_GCRA},
+         {{.algorithm = RATION_LEAKY_BUCKET, .amount = 10, .period_ns = SECOND, .queue = 49},
+          {.algorithm = RATION_LEAKY_BUCKET, .amount = 20, .period_ns = SECOND, .queue = 99}}},
     [STEPS] = {"stepped token bucket",
                {RN_FORM_STEP, RN_FORM_STEP},
                {{.algorithm = RATION_TOKEN_BUCKET,
@@ -135,10 +136,9 @@ struct cell {
 
 static inline bool cell_serves(const struct cell *cell, const struct rn_limit *limit)
 {
-    return cell->present &&
-           (cell->form == limit->form ||
-            (cell->form == RN_FORM_FINE && limit->form == RN_FORM_GCRA) ||
-            (cell->form == RN_FORM_WIDE && limit->form == RN_FORM_WINDOW));
+    return cell->present && (cell->form == limit->form ||
+                             (cell->form == RN_FORM_FINE && limit->form == RN_FORM_GCRA) ||
+                             (cell->form == RN_FORM_WIDE && limit->form == RN_FORM_WINDOW));
 }
 
 static inline int64_t cell_idle_at(const struct cell *cell)
@@ -167,8 +167,7 @@ static inline void cell_apply(struct cell *cell, const struct rn_limit *limit,
             rn_limit_convert(limit, cell->form, cell->words[0], work.words);
     }
     work.count = work.count < least ? least : work.count;
-    enum rn_outcome outcome =
-        rn_form_apply(work.form, limit, work.words, work.count, ask, answer);
+    enum rn_outcome outcome = rn_form_apply(work.form, limit, work.words, work.count, ask, answer);
 
     if (outcome == RN_GROW) {
         work.count = limit->words_full;

@@ -32,10 +32,10 @@ static struct rn_table *open_table(uint64_t bytes, unsigned block_share)
 {
     struct rn_table *table = NULL;
 
-    assert_int_equal(rn_table_open(&(struct rn_table_options){.bytes = bytes,
-                                                              .block_share = block_share},
-                                   &table, NULL),
-                     0);
+    assert_int_equal(
+        rn_table_open(&(struct rn_table_options){.bytes = bytes, .block_share = block_share},
+                      &table, NULL),
+        0);
     return table;
 }
 
@@ -57,7 +57,7 @@ static void every_size_has_the_smallest_class_that_holds_it(void **state)
 static void classes_and_sizes_are_inverse_and_grow_together(void **state)
 {
     (void)state;
-    for (unsigned class = 0; class <= rn_class_of(WORDS_MAX); class++) {
+    for (unsigned class = 0; class <= rn_class_of(WORDS_MAX); class ++) {
         assert_int_equal(rn_class_of(rn_class_words(class)), class);
         assert_true(class == 0 || rn_class_words(class) > rn_class_words(class - 1));
         /* beyond 32 words at most an eighth is wasted */
@@ -156,7 +156,7 @@ static void a_table_without_blocks_gives_none(void **state)
     struct rn_table *table = open_table(MIB, 0);
 
     (void)state;
-    for (unsigned class = 0; class < RN_CLASSES; class++) {
+    for (unsigned class = 0; class < RN_CLASSES; class ++) {
         assert_int_equal(rn_block_alloc(table, class), RN_NIL);
         assert_false(rn_block_sound(table, rn_block_state(class, 0, 0)));
     }
@@ -187,16 +187,16 @@ static void only_states_that_point_at_a_block_are_sound(void **state)
 static void an_arena_beyond_the_reach_of_an_offset_is_not_made(void **state)
 {
     struct rn_table *table = NULL;
-    int error = rn_table_open(&(struct rn_table_options){.bytes = UINT64_C(40) << 30,
-                                                         .block_share = 99},
-                              &table, NULL);
+    int error = rn_table_open(
+        &(struct rn_table_options){.bytes = UINT64_C(40) << 30, .block_share = 99}, &table, NULL);
 
     (void)state;
     if (error == RATION_ENOMEM)
         return; /* a machine that does not overcommit */
     assert_int_equal(error, 0);
     assert_true(table->slab_count * RN_SLAB_WORDS <= RN_NIL);
-    assert_true(table->header->arena_at + table->slab_count * RN_SLAB_BYTES <= table->header->bytes);
+    assert_true(table->header->arena_at + table->slab_count * RN_SLAB_BYTES <=
+                table->header->bytes);
     rn_table_close(table);
 }
 
@@ -254,8 +254,7 @@ static void an_unused_slab_can_serve_another_size_after_collecting(void **state)
     assert_int_equal(rn_blocks_bytes_used(table), 0);
     while (rn_block_alloc(table, rn_class_of(5000)) != RN_NIL)
         big++;
-    assert_int_equal(big,
-                     table->slab_count * (RN_SLAB_WORDS / rn_class_words(rn_class_of(5000))));
+    assert_int_equal(big, table->slab_count * (RN_SLAB_WORDS / rn_class_words(rn_class_of(5000))));
     rn_table_close(table);
 }
 
@@ -297,13 +296,10 @@ static void a_slot_that_points_nowhere_reads_as_none(void **state)
         for (unsigned variant = 0; variant < 2; variant++) {
             struct rn_limit large = compiled(&every_form[kinds[i]].spec[kinds[i] == WINDOW]);
             struct rn_limit limit = compiled(&every_form[kinds[i]].spec[variant]);
-            struct rn_charge c = {.limit = &large,
-                                  .key = key_of(i),
-                                  .ask = {.op = RN_TAKE,
-                                          .now_ns = BASE,
-                                          .cost = 2,
-                                          .id = 1,
-                                          .lease_ns = MINUTE}};
+            struct rn_charge c = {
+                .limit = &large,
+                .key = key_of(i),
+                .ask = {.op = RN_TAKE, .now_ns = BASE, .cost = 2, .id = 1, .lease_ns = MINUTE}};
 
             rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
             assert_int_equal(c.error, 0);

@@ -179,15 +179,16 @@ static struct rn_answer ask(struct rn_table *table, unsigned kind, uint64_t key,
     if (kind == FINE)
         spec.period_ns = 7000 * SECOND + 1;
     else if (kind != PLACES)
-        spec.period_ns = 3650 * DAY;
+        spec.period_ns = kind == QUEUE ? 300 * DAY : 3650 * DAY;
     if (kind == STEPS)
         spec.step_ns = spec.period_ns;
     if (kind == SHORT_WINDOW)
         spec.amount = 3000000; /* a long window whose count does not pack */
     limit = compiled(&spec);
-    struct rn_charge c = {.limit = &limit,
-                          .key = key_of(key),
-                          .ask = {.op = op, .now_ns = now, .cost = cost, .id = 1, .lease_ns = HOUR}};
+    struct rn_charge c = {
+        .limit = &limit,
+        .key = key_of(key),
+        .ask = {.op = op, .now_ns = now, .cost = cost, .id = 1, .lease_ns = HOUR}};
 
     rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
     assert_int_equal(c.error, 0);
@@ -316,7 +317,11 @@ static void the_error_may_be_left_out(void **state)
 
 static void a_foreign_file_is_refused(void **state)
 {
-    static const char *const texts[] = {"", "a", "debian\n", "rnvtabl", "{\"limits\": []}\n",
+    static const char *const texts[] = {"",
+                                        "a",
+                                        "debian\n",
+                                        "rnvtabl",
+                                        "{\"limits\": []}\n",
                                         "# settings\nkey = value\nanother = one\n"};
 
     (void)state;
@@ -336,8 +341,8 @@ static void a_foreign_file_is_refused(void **state)
 
 static void a_file_cut_off_is_refused(void **state)
 {
-    static const off_t header_cuts[] = {8, 9, 16, 64, offsetof(struct rn_header, check),
-                                        offsetof(struct rn_header, check) + 7};
+    static const off_t header_cuts[] = {
+        8, 9, 16, 64, offsetof(struct rn_header, check), offsetof(struct rn_header, check) + 7};
     static const off_t body_cuts[] = {offsetof(struct rn_header, check) + 8, 4096, 500000, MIB - 1};
     char text[200];
 
@@ -345,7 +350,8 @@ static void a_file_cut_off_is_refused(void **state)
     for (unsigned i = 0; i < sizeof header_cuts / sizeof *header_cuts; i++) {
         make_file(MIB, 0);
         assert_int_equal(truncate(path, header_cuts[i]), 0);
-        expect_left_alone(RATION_ETORN, "cut off within its header; it was left alone: move it away");
+        expect_left_alone(RATION_ETORN,
+                          "cut off within its header; it was left alone: move it away");
         unlink(path);
     }
     for (unsigned i = 0; i < sizeof body_cuts / sizeof *body_cuts; i++) {
@@ -446,7 +452,8 @@ static void sizes_out_of_range_are_refused(void **state)
                    "1048575 bytes of memory; at least 1048576 are needed");
     expect_refusal(UINT64_C(1) << 50, 0, RATION_EINVAL,
                    "a size of 1125899906842624 bytes is more than 16 TiB");
-    expect_refusal(MIB, 100, RATION_EINVAL, "100 percent for blocks; at most 99 leave room for keys");
+    expect_refusal(MIB, 100, RATION_EINVAL,
+                   "100 percent for blocks; at most 99 leave room for keys");
     assert_int_equal(each_entry(NULL), 0);
 }
 
@@ -576,8 +583,9 @@ static void a_file_locked_by_another_process_is_busy(void **state)
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    expect_refusal(0, 0, RATION_EBUSY, "locked for two seconds by a process that creates or "
-                                       "rebuilds it; try again when it is done");
+    expect_refusal(0, 0, RATION_EBUSY,
+                   "locked for two seconds by a process that creates or "
+                   "rebuilds it; try again when it is done");
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     close(ready[0]);
@@ -694,7 +702,7 @@ static void leaked_blocks_are_collected_by_who_opens_alone(void **state)
     int64_t now = spend(table);
 
     (void)state;
-    for (unsigned class = 0; class < RN_CLASSES; class++)
+    for (unsigned class = 0; class < RN_CLASSES; class ++)
         while (rn_block_alloc(table, class) != RN_NIL)
             ;
     other = open_ok(0, 0); /* not alone: must not touch what the first may be using */

@@ -104,10 +104,10 @@ static struct storm *new_storm(uint64_t bytes, unsigned block_share, uint64_t ke
     struct storm *s = aligned_alloc(128, sizeof *s);
 
     memset(s, 0, sizeof *s);
-    assert_int_equal(rn_table_open(&(struct rn_table_options){.bytes = bytes,
-                                                              .block_share = block_share},
-                                   &s->table, NULL),
-                     0);
+    assert_int_equal(
+        rn_table_open(&(struct rn_table_options){.bytes = bytes, .block_share = block_share},
+                      &s->table, NULL),
+        0);
     s->keys = keys;
     s->admitted = calloc(keys, sizeof *s->admitted);
     s->returned = calloc(keys, sizeof *s->returned);
@@ -129,14 +129,11 @@ static void end_storm(struct storm *s)
 
 static struct rn_charge take_of(struct storm *s, uint64_t key, uint64_t id)
 {
-    return (struct rn_charge){.limit = &s->limits[key % KINDS],
-                              .key = key_of(key),
-                              .ask = {.op = RN_TAKE,
-                                      .now_ns = BASE,
-                                      .cost = 1,
-                                      .id = id,
-                                      .lease_ns = HOUR,
-                                      .at_ns = BASE}};
+    return (struct rn_charge){
+        .limit = &s->limits[key % KINDS],
+        .key = key_of(key),
+        .ask = {
+            .op = RN_TAKE, .now_ns = BASE, .cost = 1, .id = id, .lease_ns = HOUR, .at_ns = BASE}};
 }
 
 static bool apply(struct storm *s, struct rn_charge *c)
@@ -388,43 +385,51 @@ static void blocks_that_grow_under_contention_lose_nothing(void **state)
 
 #define LOOKED_AT 1
 #define RESET_OFTEN 2
-#define LOG_LIMIT 20000
+#define PLACES_LIMIT 4000
+#define HELD 3000
 
-/* Half of the tickets look at one key, whose blocks its writers swap with those
- * of another that is reset again and again. */
+static struct rn_charge lease_of(struct storm *s, uint64_t key, enum rn_op op, int64_t lease_ns)
+{
+    struct rn_charge c = take_of(s, key, 1);
+
+    c.ask.op = op;
+    c.ask.cost = HELD;
+    c.ask.lease_ns = lease_ns;
+    return c;
+}
+
+/* Half of the tickets look at a key whose places are renewed by others. Its old
+ * blocks go to a key that is reset again and again and whose leases have ended
+ * by the time of the look: one word of them would show. */
 static void look_step(struct storm *s, uint64_t ticket, uint64_t *random)
 {
-    static _Thread_local uint64_t least_seen; /* 0: nothing yet */
-    struct rn_charge c = take_of(s, ticket % 4 == 0 ? LOOKED_AT : RESET_OFTEN, ticket + 1);
+    struct rn_charge c;
 
-    c.ask.cost = 1 + draw(random) % 3;
     if (ticket % 2) {
-        uint64_t left = left_of(s, LOOKED_AT);
-
-        if (least_seen != 0 && left > least_seen)
-            atomic_fetch_add(&s->resets, 1); /* it came back from nowhere */
-        least_seen = left;
+        c = lease_of(s, LOOKED_AT, RN_PEEK, 0);
+        c.ask.now_ns = BASE + 2;
+        apply(s, &c);
+        if (c.answer.remaining != PLACES_LIMIT - HELD)
+            atomic_fetch_add(&s->resets, 1);
         return;
     }
-    if (ticket % 4 == 2 && draw(random) % 64 == 0)
-        c.ask.op = RN_RESET;
+    if (draw(random) % 2)
+        c = lease_of(s, LOOKED_AT, RN_RENEW, HOUR);
+    else
+        c = lease_of(s, RESET_OFTEN, draw(random) % 2 ? RN_RESET : RN_TAKE, 1);
     apply(s, &c);
 }
 
 static void a_look_never_sees_another_keys_block(void **state)
 {
     struct storm *s = new_storm(32 * MIB, 80, 1);
+    struct rn_charge c;
 
     (void)state;
     for (unsigned kind = 0; kind < KINDS; kind++)
-        s->limits[kind] = still_limit(LOG, LOG_LIMIT);
-    /* both keys have blocks of the full size from the start */
-    for (uint64_t key = LOOKED_AT; key <= RESET_OFTEN; key++) {
-        struct rn_charge c = take_of(s, key, 1);
-
-        c.ask.cost = LOG_LIMIT / 4;
-        assert_true(apply(s, &c));
-    }
+        s->limits[kind] = still_limit(PLACES, PLACES_LIMIT);
+    c = lease_of(s, LOOKED_AT, RN_TAKE, HOUR);
+    assert_true(apply(s, &c));
     s->step = look_step;
     s->tickets = SCALED(60000, 6000);
     blow(s);

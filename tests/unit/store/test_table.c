@@ -16,10 +16,10 @@ static struct rn_table *open_table(uint64_t bytes, unsigned block_share)
     struct ration_error error;
     struct rn_table *table = NULL;
 
-    assert_int_equal(rn_table_open(&(struct rn_table_options){.bytes = bytes,
-                                                              .block_share = block_share},
-                                   &table, &error),
-                     0);
+    assert_int_equal(
+        rn_table_open(&(struct rn_table_options){.bytes = bytes, .block_share = block_share},
+                      &table, &error),
+        0);
     assert_string_equal(error.text, "");
     return table;
 }
@@ -441,7 +441,8 @@ static void a_refused_room_changes_no_byte(void **state)
         i++;
     image = image_of(table);
     for (unsigned n = 0; n < 100; n++)
-        assert_int_equal(take_flagged(table, &limit, key_of(i), BASE, RN_CHARGE_KEEP), RATION_EFULL);
+        assert_int_equal(take_flagged(table, &limit, key_of(i), BASE, RN_CHARGE_KEEP),
+                         RATION_EFULL);
     assert_memory_equal(image, table->header, table->header->bytes);
     free(image);
     rn_table_close(table);
@@ -553,8 +554,8 @@ static void chosen_keys_spread_like_any_others(void **state)
             continue;
         n++;
         do_ok(naive, &limit, unkeyed, RN_TAKE, BASE, 1);
-        do_ok(victim, &limit, rn_siphash(rn_table_secret(victim), &text, sizeof text), RN_TAKE, BASE,
-              1);
+        do_ok(victim, &limit, rn_siphash(rn_table_secret(victim), &text, sizeof text), RN_TAKE,
+              BASE, 1);
     }
     assert_true(memory_at(naive, BASE).live == CHOSEN); /* second groups help even then */
     assert_int_equal(memory_at(victim, BASE).live, CHOSEN);

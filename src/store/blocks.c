@@ -166,11 +166,11 @@ void rn_contexts_drain(struct rn_table *table)
 {
     for (unsigned i = 0; i < RN_THREADS; i++) {
         for (unsigned class = 0; class < RN_CLASSES; class++) {
-            uint32_t spare = table->contexts[i].spare[class];
+            uint32_t *spare = &table->contexts[i].spare_plus_1[class];
 
-            if (spare != RN_NIL)
-                rn_block_free(table, class, spare);
-            table->contexts[i].spare[class] = RN_NIL;
+            if (*spare != 0)
+                rn_block_free(table, class, *spare - 1);
+            *spare = 0;
         }
     }
 }

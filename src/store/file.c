@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,24 +115,22 @@ static void *map_memory(uint64_t bytes, int fd)
     return mapping;
 }
 
-/* The process's own part. */
+#define CONTEXTS_BYTES (RN_THREADS * sizeof(struct rn_context))
+
+/* The process's own part: of the contexts, only what is used takes memory. */
 static struct rn_table *new_table(void *mapping, int fd)
 {
-    struct rn_table *table = aligned_alloc(_Alignof(struct rn_table), sizeof *table);
-    uint64_t scratch_bytes = RN_THREADS * RN_SLAB_BYTES;
+    struct rn_table *table = calloc(1, sizeof *table);
+    void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (!table)
-        return NULL;
-    memset(table, 0, sizeof *table);
-    table->scratch = map_memory(scratch_bytes, -1);
-    if (!table->scratch) {
+    if (!table || contexts == MAP_FAILED || madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
+        if (contexts != MAP_FAILED)
+            munmap(contexts, CONTEXTS_BYTES);
         free(table);
         return NULL;
     }
-    for (unsigned i = 0; i < RN_THREADS; i++) {
-        table->contexts[i].scratch = (uint64_t *)table->scratch + (size_t)i * RN_SLAB_WORDS;
-        memset(table->contexts[i].spare, 0xFF, sizeof table->contexts[i].spare);
-    }
+    table->contexts = contexts;
     rn_table_attach(table, mapping, fd);
     return table;
 }
@@ -139,7 +138,7 @@ static struct rn_table *new_table(void *mapping, int fd)
 static void free_table(struct rn_table *table)
 {
     munmap(table->header, table->header->bytes);
-    munmap(table->scratch, RN_THREADS * RN_SLAB_BYTES);
+    munmap(table->contexts, CONTEXTS_BYTES);
     if (table->fd >= 0)
         close(table->fd);
     free(table);
@@ -191,21 +190,30 @@ out:
     return table;
 }
 
-/* Makes the file exist. If somebody else was faster, so much the better. */
+/* Gives the file its name unless somebody else was faster, in which case theirs
+ * is as good. Not every file system can rename without replacing. */
+static bool put_in_place(const char *name, const char *path)
+{
+    if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) == 0 || errno == EEXIST)
+        return true;
+    return (errno == EINVAL || errno == ENOSYS) && (link(name, path) == 0 || errno == EEXIST);
+}
+
+/* Makes the file exist. */
 static enum attempt create_file(struct opening *o)
 {
     char name[PATH_BYTES];
     struct rn_table *table = new_file(o, name);
-    bool linked;
+    bool placed;
 
     if (!table)
         return FAILED;
-    linked = link(name, o->path) == 0 || errno == EEXIST;
-    if (!linked)
+    placed = put_in_place(name, o->path);
+    if (!placed)
         fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
     unlink(name);
     free_table(table);
-    return linked ? TRY_AGAIN : FAILED;
+    return placed ? TRY_AGAIN : FAILED;
 }
 
 /* Copies one live slot into a table that nobody else uses. */
@@ -390,8 +398,25 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
     return attempt;
 }
 
+/* Follows a symbolic link, so that a rebuild replaces the file and not the link. */
+static enum attempt resolve(struct opening *o, char resolved[PATH_MAX])
+{
+    struct stat st;
+
+    if (lstat(o->path, &st) != 0 || !S_ISLNK(st.st_mode))
+        return OPENED;
+    if (!realpath(o->path, resolved))
+        return fail(o, RATION_EIO, "a symbolic link that leads nowhere; name the file itself");
+    o->path = resolved;
+    return OPENED;
+}
+
 static int open_file(struct opening *o, struct rn_table **out)
 {
+    char resolved[PATH_MAX];
+
+    if (resolve(o, resolved) == FAILED)
+        return o->error->code;
     for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
         enum attempt attempt = try_open(o, out);
 

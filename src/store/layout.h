@@ -76,11 +76,13 @@ struct rn_header {
 };
 
 /* What one operation on a block needs, so that it need not allocate. Any
- * thread takes the one at its index if it is free, else the next. */
+ * thread takes the one at its index if it is free, else the next. All zeros is
+ * a context with no spares: the kernel makes them so in a child after a fork,
+ * which must not use the spares of its parent. */
 struct rn_context {
     _Alignas(128) uint32_t busy;
-    uint32_t spare[RN_CLASSES]; /* a block of each class, or RN_NIL */
-    uint64_t *scratch;          /* RN_SLAB_WORDS words, private */
+    uint32_t spare_plus_1[RN_CLASSES]; /* a block of each class; 0: none */
+    uint64_t scratch[RN_SLAB_WORDS];
 };
 
 struct rn_table {
@@ -92,8 +94,7 @@ struct rn_table {
     uint64_t group_count; /* header's fields, out of the shared cache line */
     uint64_t slab_count;
     int fd;
-    void *scratch;
-    struct rn_context contexts[RN_THREADS];
+    struct rn_context *contexts; /* RN_THREADS of them */
 };
 
 /* Points the table at a mapping whose header is valid. */

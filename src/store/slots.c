@@ -196,7 +196,7 @@ static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
     };
     bool taken = rn_slot_replace(table, &best.found, value);
 
-    if (taken && best.rank == 3)
+    if (taken && best.rank == 3 && !rn_is_pending(best.found.value.tag))
         __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
     *claim = taken ? (struct rn_found){best.found.slot, value} : (struct rn_found){0};
     return 0;

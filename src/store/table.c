@@ -117,30 +117,49 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
     return FINISHED;
 }
 
-static uint32_t take_spare(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
-                           unsigned class)
+/* How many sizes above the right one a block may have, for want of that: up to
+ * twice as large. */
+#define CLASSES_ABOVE 8
+
+/* Makes the spare of `class` or a little above a block; returns its class, or
+ * RN_CLASSES if there is none to be had. */
+static unsigned need_spare(struct rn_table *table, struct rn_context *x, unsigned class)
 {
-    if (x->spare[class] == RN_NIL)
-        x->spare[class] = rn_block_alloc(table, class);
-    if (x->spare[class] == RN_NIL &&
+    for (unsigned k = class; k <= class + CLASSES_ABOVE && k < RN_CLASSES; k++) {
+        if (x->spare_plus_1[k] == 0)
+            x->spare_plus_1[k] = rn_block_alloc(table, k) + 1; /* RN_NIL + 1 is none */
+        if (x->spare_plus_1[k] != 0)
+            return k;
+    }
+    return RN_CLASSES;
+}
+
+static unsigned need_spare_or_evict(struct rn_table *table, struct rn_context *x,
+                                    const struct rn_charge *c, unsigned class)
+{
+    unsigned got = need_spare(table, x, class);
+
+    if (got == RN_CLASSES &&
         rn_slots_reclaim(table, class, c->ask.now_ns, !(c->flags & RN_CHARGE_KEEP)))
-        x->spare[class] = rn_block_alloc(table, class);
-    return x->spare[class];
+        got = need_spare(table, x, class);
+    return got;
 }
 
 /* Writes the draft into a spare block and swaps it in; the old block becomes
  * the spare. */
 static enum step publish_draft(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
-                               uint64_t tag, struct rn_found found, const struct draft *d)
+                               uint64_t tag, struct rn_found found, struct draft *d)
 {
-    unsigned class = rn_class_of(d->count);
-    uint32_t block = take_spare(table, x, c, class);
-    int error = block == RN_NIL ? RATION_EFULL : 0;
+    unsigned class = need_spare_or_evict(table, x, c, rn_class_of(d->count));
+    int error = class == RN_CLASSES ? RATION_EFULL : 0;
 
     if (!error && need_slot(table, c, tag, &found, &error) == AGAIN)
         return AGAIN;
     if (error)
         return finish(c, error);
+    uint32_t block = x->spare_plus_1[class] - 1;
+
+    extend(d, rn_class_words(class));
     rn_block_write(table, block, d->words, d->count);
     struct rn_slot_value old = found.value;
     uint64_t version = rn_tag_has_block(old.tag) ? rn_block_version(old.state) + 1 : old.state;
@@ -148,12 +167,12 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
 
     if (!rn_slot_swap(found.slot, old, new))
         return AGAIN;
-    x->spare[class] = RN_NIL;
+    x->spare_plus_1[class] = 0;
     if (rn_tag_has_block(old.tag) && rn_block_sound(table, old.state)) {
         unsigned old_class = rn_block_class(old.state);
 
-        if (x->spare[old_class] == RN_NIL)
-            x->spare[old_class] = rn_block_offset(old.state);
+        if (x->spare_plus_1[old_class] == 0)
+            x->spare_plus_1[old_class] = rn_block_offset(old.state) + 1;
         else
             rn_block_free(table, old_class, rn_block_offset(old.state));
     }

@@ -64,6 +64,8 @@ FAILING(void *, mmap, (void *at, size_t n, int p, int f, int fd, off_t o), (at, 
         ENOMEM, MAP_FAILED)
 FAILING(int, posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n), ENOSPC, ENOSPC)
 FAILING(int, flock, (int fd, int how), (fd, how), EINTR, -1)
+FAILING(int, renameat2, (int a, const char *from, int b, const char *to, unsigned how),
+        (a, from, b, to, how), EINVAL, -1)
 FAILING(int, link, (const char *from, const char *to), (from, to), EACCES, -1)
 FAILING(int, rename, (const char *from, const char *to), (from, to), EACCES, -1)
 FAILING(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), EIO, -1)

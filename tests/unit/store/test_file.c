@@ -832,6 +832,67 @@ static void on_the_same_boot_a_wall_clock_set_back_changes_nothing(void **state)
     rn_table_close(table);
 }
 
+/* ---- children and links */
+
+#define CHILDREN 3
+#define CHILD_KEYS 40
+
+/* Three units of every key, in logs: each take moves to another block. */
+static void spend_in_child(struct rn_table *table, int64_t now)
+{
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned key = 0; key < CHILD_KEYS; key++)
+            if (!ask(table, LOG, key, RN_TAKE, now, 1).allowed)
+                _exit(1);
+    _exit(0);
+}
+
+/* A child that used its parent's spare blocks would publish one block twice. */
+static void a_table_opened_before_a_fork_is_shared_exactly(void **state)
+{
+    struct rn_table *table = open_ok(16 * MIB, 50);
+    int64_t now = rn_table_now(table);
+    pid_t children[CHILDREN];
+    int status;
+
+    (void)state;
+    for (unsigned key = 0; key < CHILD_KEYS; key++)
+        assert_true(ask(table, LOG, key, RN_TAKE, now, 1).allowed);
+    for (unsigned i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            spend_in_child(table, now);
+    }
+    for (unsigned i = 0; i < CHILDREN; i++) {
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+    }
+    for (unsigned key = 0; key < CHILD_KEYS; key++)
+        assert_int_equal(ask(table, LOG, key, RN_PEEK, now, 0).remaining,
+                         every_form[LOG].spec[0].amount - 1 - 3 * CHILDREN);
+    rn_table_close(table);
+}
+
+static void a_link_is_followed_and_outlives_a_rebuild(void **state)
+{
+    char target[PATH_MAX];
+    struct stat st;
+
+    (void)state;
+    snprintf(target, sizeof target, "%s.target", path);
+    assert_int_equal(symlink(target, path), 0);
+    expect_refusal(MIB, 0, RATION_EIO, "a symbolic link that leads nowhere; name the file itself");
+    assert_int_equal(unlink(path), 0);
+    make_file(2 * MIB, 0);
+    assert_int_equal(rename(path, target), 0);
+    assert_int_equal(symlink(target, path), 0);
+    make_file(4 * MIB, 0);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(target, &st), 0);
+    assert_int_equal(st.st_size, 4 * MIB);
+}
+
 #define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, drop_folder)
 
 int main(void)
@@ -871,6 +932,8 @@ int main(void)
         FILE_TEST(after_a_reboot_with_the_wall_clock_set_back_time_stays_at_the_last_seen),
         FILE_TEST(a_time_line_more_than_a_day_ahead_is_set_aside_with_a_notice),
         FILE_TEST(on_the_same_boot_a_wall_clock_set_back_changes_nothing),
+        FILE_TEST(a_table_opened_before_a_fork_is_shared_exactly),
+        FILE_TEST(a_link_is_followed_and_outlives_a_rebuild),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

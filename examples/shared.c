@@ -59,8 +59,8 @@ static uint64_t units_left(const char *path)
     return failed ? 0 : c.verdict.remaining;
 }
 
-/* Runs in a process of its own. A limiter is opened after the fork, never
- * carried across it. */
+/* Runs in a process of its own, which opens the file for itself, as processes
+ * that are not related would. */
 static void work(const char *path, long takes, int start, int results)
 {
     struct ration *r = open_state(path);

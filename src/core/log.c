@@ -56,7 +56,7 @@ static int64_t newest_ns(const struct rn_limit *limit, const struct log *l)
 }
 
 /* The log at `now`: damaged ones read as empty, expired units as gone, and one
- * that lies more than a period ahead is moved to now. */
+ * that lies more than a period ahead is moved back to now. */
 static struct log look(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                        int64_t now, bool *clamped)
 {
@@ -69,8 +69,10 @@ static struct log look(const struct rn_limit *limit, const uint64_t *state, uint
         (newest - base) % limit->sub_ns != 0 || newest <= now - limit->period_ns)
         return (struct log){0};
     if (newest - now > limit->period_ns) {
-        base -= newest - now;
-        newest = now;
+        int64_t back = newest - now - limit->sub_ns; /* its own time was rounded up */
+
+        base -= back;
+        newest -= back;
         *clamped = true;
     }
     l.base_ns = base;

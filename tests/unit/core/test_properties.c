@@ -283,6 +283,38 @@ static void only_the_tail_of_a_queue_can_be_given_back(void **unused)
 
 /* ---- clocks */
 
+static void a_clock_that_went_back_adds_nothing(void **unused)
+{
+    (void)unused;
+    random_init();
+    for (uint64_t i = 0; i < 10 * TRACES * soak_factor(); i++) {
+        struct ration_limit spec = random_limit(random_algorithm());
+        struct subject s = subject_new(&spec);
+        int64_t now = BASE;
+
+        spend_at_random(&s, &now);
+        uint64_t left = peek(&s, now, 0).remaining;
+        int64_t back = (int64_t)random_scale(1, 4 * (uint64_t)subject_horizon(&s));
+
+        need(&s, now - back < DAY || peek(&s, now - back, 0).remaining <= left);
+        subject_free(&s);
+    }
+}
+
+/* A log rounds times up: the newest may seem more than a period after the
+ * oldest, which is not gone for that. */
+static void a_log_brought_back_in_time_keeps_its_oldest(void **unused)
+{
+    struct ration_limit spec = {RATION_SLIDING_LOG, .amount = 3, .period_ns = DAY};
+    struct subject s = subject_new(&spec);
+
+    (void)unused;
+    take(&s, BASE, 2);
+    take(&s, BASE + DAY - 1, 1);
+    assert_false(take(&s, BASE - 2 * DAY, 1).allowed);
+    subject_free(&s);
+}
+
 static void nobody_is_locked_out_by_a_clock_that_went_back(void **unused)
 {
     (void)unused;
@@ -313,6 +345,8 @@ int main(void)
         cmocka_unit_test(units_given_back_in_time_are_there_again),
         cmocka_unit_test(departures_from_a_queue_keep_their_distance),
         cmocka_unit_test(only_the_tail_of_a_queue_can_be_given_back),
+        cmocka_unit_test(a_clock_that_went_back_adds_nothing),
+        cmocka_unit_test(a_log_brought_back_in_time_keeps_its_oldest),
         cmocka_unit_test(nobody_is_locked_out_by_a_clock_that_went_back),
     };
 

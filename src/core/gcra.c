@@ -10,7 +10,7 @@
 static int64_t refund_ns(const struct rn_limit *limit, uint64_t tat, const struct rn_ask *ask)
 {
     int64_t cost_ns = (int64_t)rn_min_u64(ask->cost, limit->cap) * limit->unit_ns;
-    int64_t ahead = ask->mark - ask->now_ns;
+    int64_t ahead = ask->mark > ask->now_ns ? ask->mark - ask->now_ns : 0;
 
     if (limit->algorithm != RATION_LEAKY_BUCKET)
         return cost_ns - rn_max_i64(ask->now_ns - ask->at_ns, 0);

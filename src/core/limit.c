@@ -134,7 +134,8 @@ static void init_bucket(struct rn_limit *l, const struct ration_limit *s)
         l->unit_frac = (uint32_t)frac;
         l->words_small = l->words_full = 2;
     }
-    l->full_ns = (int64_t)l->cap * l->unit_ns;
+    l->full_ns = (int64_t)((((rn_u128)(uint64_t)l->unit_ns << 32) + l->unit_frac) * l->cap >> 32) +
+                 (l->unit_frac != 0);
     l->unit_inverse = UINT64_MAX / (uint64_t)l->unit_ns;
 }
 

@@ -61,7 +61,8 @@ static struct log look(const struct rn_limit *limit, const uint64_t *state, uint
                        int64_t now, bool *clamped)
 {
     struct log l = {.head = (uint32_t)(state[2] >> 32), .count = (uint32_t)state[2]};
-    int64_t newest = (int64_t)state[0] - limit->period_ns, base = (int64_t)state[1];
+    int64_t newest = rn_max_i64((int64_t)state[0], 0) - limit->period_ns;
+    int64_t base = (int64_t)state[1];
     uint32_t cap = (words - HEADER) * TIMES_PER_WORD;
 
     *clamped = false;

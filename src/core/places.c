@@ -156,6 +156,6 @@ enum rn_outcome rn_places_apply(const struct rn_limit *limit, uint64_t *state, u
         write = true;
     }
     answer->remaining = limit->amount > live ? limit->amount - live : 0;
-    answer->reset_after_ns = live ? rn_max_i64((int64_t)state[0] - now, 0) : 0;
+    answer->reset_after_ns = live && (int64_t)state[0] > now ? (int64_t)state[0] - now : 0;
     return write ? RN_WRITE : RN_KEEP;
 }

@@ -5,6 +5,11 @@
  *
  *   WINDOW   end / 320 µs, rounded up (44 bits) | count (20 bits)
  *   WIDE     [0] end in ns   [1] count
+ *
+ * In the last 320 µs of a packed window it may have ended already. If it is
+ * aligned to the epoch that can be computed; if not, nothing is admitted until
+ * the rounded end, for a unit charged to the wrong window would be one too many
+ * in the right one.
  */
 #include "core/forms.h"
 
@@ -43,20 +48,82 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
     return true;
 }
 
+/* How much the rounding has added to the end of a window: known if it is
+ * aligned, for then a boundary lies that much before. -1 if it is not, or if
+ * the wall clock has been set since. */
+static int64_t rounding(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                        const struct rn_ask *ask)
+{
+    int64_t wall = w->end_ns + ask->wall_offset_ns;
+    int64_t past = wall - rn_floor_div(wall, limit->period_ns) * limit->period_ns;
+
+    return !limit->from_first && past < quantum ? past : -1;
+}
+
+/* Time until the window ends: exactly, where that can be told. */
+static int64_t time_left(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                         const struct rn_ask *ask)
+{
+    return w->end_ns - rn_max_i64(rounding(limit, w, quantum, ask), 0) - ask->now_ns;
+}
+
+/* Where `now` is in relation to the window in the state. */
+enum place {
+    INSIDE,
+    UNCLEAR, /* in the rounding: no telling */
+    AFTER,
+};
+
+static enum place locate(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                         const struct rn_ask *ask)
+{
+    int64_t now = ask->now_ns;
+
+    if (w->end_ns <= now)
+        return AFTER;
+    if (w->end_ns - now >= quantum)
+        return INSIDE;
+    int64_t added = rounding(limit, w, quantum, ask);
+
+    return added < 0 ? UNCLEAR : w->end_ns - added <= now ? AFTER : INSIDE;
+}
+
+/* Brings the window up to now; returns whether it had to be brought back from
+ * too far ahead. An aligned window may be the next one if the clock went back a
+ * little: to cut it short would be to begin that one twice. */
+static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t quantum,
+                    const struct rn_ask *ask, enum place place)
+{
+    int64_t now = ask->now_ns, horizon = limit->period_ns + quantum;
+
+    if (place == AFTER) {
+        int64_t end = limit->from_first ? 0 : round_up(new_end(limit, ask), quantum);
+
+        /* The wall clock was set back, and it is the same window again. */
+        if (w->end_ns != 0 && end - w->end_ns < limit->period_ns / 2 && !limit->from_first)
+            w->end_ns = end;
+        else
+            *w = (struct rn_window){0};
+        return false;
+    }
+    if (w->end_ns - now <= (limit->from_first ? horizon : 2 * horizon))
+        return false;
+    w->end_ns = round_up(new_end(limit, ask), quantum);
+    return true;
+}
+
+static uint64_t left_in(const struct rn_limit *limit, const struct rn_window *w, enum place place)
+{
+    return place != UNCLEAR && limit->amount > w->count ? limit->amount - w->count : 0;
+}
+
 /* Returns whether the window changed. Its end stays a multiple of `quantum`. */
 static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t quantum,
                   const struct rn_ask *ask, struct rn_answer *answer)
 {
-    int64_t now = ask->now_ns;
-    bool write = false;
-
-    if (w->end_ns <= now) {
-        *w = (struct rn_window){0};
-    } else if (w->end_ns - now > limit->period_ns + quantum) {
-        w->end_ns = round_up(now + limit->period_ns, quantum);
-        write = true;
-    }
-    uint64_t left = limit->amount > w->count ? limit->amount - w->count : 0;
+    enum place place = locate(limit, w, quantum, ask);
+    bool write = advance(limit, w, quantum, ask, place);
+    uint64_t left = left_in(limit, w, place);
 
     answer->delay_ns = answer->retry_after_ns = 0;
     if (ask->op == RN_GIVE_BACK) {
@@ -65,7 +132,8 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
     } else {
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
-            answer->retry_after_ns = ask->cost > limit->amount ? RN_NEVER : w->end_ns - now;
+            answer->retry_after_ns =
+                ask->cost > limit->amount ? RN_NEVER : time_left(limit, w, quantum, ask);
         if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
             if (w->end_ns == 0)
                 w->end_ns = round_up(new_end(limit, ask), quantum);
@@ -73,8 +141,8 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
             write = true;
         }
     }
-    answer->remaining = limit->amount > w->count ? limit->amount - w->count : 0;
-    answer->reset_after_ns = w->count != 0 ? w->end_ns - now : 0;
+    answer->remaining = left_in(limit, w, place);
+    answer->reset_after_ns = w->count != 0 ? time_left(limit, w, quantum, ask) : 0;
     answer->mark = w->end_ns;
     return write;
 }

@@ -38,6 +38,7 @@
 /* While opening: what was asked for, and where to explain. */
 struct opening {
     const char *path;
+    char resolved[PATH_MAX]; /* if path was a symbolic link */
     uint64_t bytes;
     unsigned block_share;
     struct ration_error *error;
@@ -399,23 +400,21 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
 }
 
 /* Follows a symbolic link, so that a rebuild replaces the file and not the link. */
-static enum attempt resolve(struct opening *o, char resolved[PATH_MAX])
+static enum attempt resolve(struct opening *o)
 {
     struct stat st;
 
     if (lstat(o->path, &st) != 0 || !S_ISLNK(st.st_mode))
         return OPENED;
-    if (!realpath(o->path, resolved))
+    if (!realpath(o->path, o->resolved))
         return fail(o, RATION_EIO, "a symbolic link that leads nowhere; name the file itself");
-    o->path = resolved;
+    o->path = o->resolved;
     return OPENED;
 }
 
 static int open_file(struct opening *o, struct rn_table **out)
 {
-    char resolved[PATH_MAX];
-
-    if (resolve(o, resolved) == FAILED)
+    if (resolve(o) == FAILED)
         return o->error->code;
     for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
         enum attempt attempt = try_open(o, out);

@@ -167,6 +167,31 @@ static bool sliding_fits(const struct model *m, uint64_t cost)
     return subs ? subs_fit(m, cost) : counter_fits(m, cost);
 }
 
+/* ---- fixed windows */
+
+/* Where a window that begins now, or the one that now is in, ends. */
+static int64_t window_end(const struct model *m)
+{
+    int64_t period = m->spec.period_ns;
+
+    if (m->spec.from_first)
+        return m->now_ns + period;
+    return (floor_to(m->now_ns + m->wall_offset_ns, period) + 1) * period - m->wall_offset_ns;
+}
+
+static int64_t rounded_end(const struct model *m)
+{
+    return ceil_to(m->end_ns, m->grain_ns) * m->grain_ns;
+}
+
+/* So close to the rounded end of a window that began anywhere that it may have
+ * ended already. */
+static bool is_unclear(const struct model *m)
+{
+    return m->spec.from_first && rounded_end(m) > m->now_ns &&
+           rounded_end(m) - m->now_ns < m->grain_ns;
+}
+
 /* ---- all */
 
 void model_init(struct model *m, const struct ration_limit *spec)
@@ -191,8 +216,8 @@ void model_tick(struct model *m, int64_t now_ns)
     m->now_ns = now_ns;
     bucket_tick(&m->exact, now_ns);
     bucket_tick(&m->strict, now_ns);
-    if (m->end_ns - now_ns > m->spec.period_ns + m->grain_ns)
-        m->end_ns = ceil_to(now_ns + m->spec.period_ns, m->grain_ns) * m->grain_ns;
+    if (rounded_end(m) - now_ns > (m->spec.from_first ? 1 : 2) * (m->spec.period_ns + m->grain_ns))
+        m->end_ns = window_end(m);
 }
 
 bool model_fits(const struct model *m, uint64_t cost)
@@ -227,6 +252,8 @@ bool model_must_fit(const struct model *m, uint64_t cost)
                log_fits(m, m->spec.period_ns + m->spec.period_ns / 65500 + 1, cost);
     case RATION_SLIDING_WINDOW:
         return !is_disturbed(m) && sliding_fits(m, cost);
+    case RATION_FIXED_WINDOW:
+        return !is_unclear(m) && model_fits(m, cost);
     default:
         return model_fits(m, cost);
     }
@@ -235,17 +262,15 @@ bool model_must_fit(const struct model *m, uint64_t cost)
 void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
 {
     struct model_charge charge = {m->now_ns, m->elapsed_ns, 0, cost};
-    int64_t wall = m->now_ns + wall_offset_ns, period = m->spec.period_ns;
 
+    m->wall_offset_ns = wall_offset_ns;
     if (cost == 0)
         return;
     bucket_take(&m->exact, cost);
     bucket_take(&m->strict, cost);
     if (m->end_ns <= m->now_ns) {
         m->count = 0;
-        m->end_ns = m->spec.from_first ? m->now_ns + period
-                                       : (floor_to(wall, period) + 1) * period - wall_offset_ns;
-        m->end_ns = ceil_to(m->end_ns, m->grain_ns) * m->grain_ns;
+        m->end_ns = window_end(m);
     }
     m->count += cost;
     charge.number = m->spec.algorithm == RATION_FIXED_WINDOW ? m->end_ns : window_number(m);
@@ -297,7 +322,7 @@ model_int model_bound(const struct model *m, int64_t apart_ns)
             return full * (whole_periods + 1);
         return full * (whole_periods + 2);
     case RATION_FIXED_WINDOW:
-        return full * ((apart_ns + m->grain_ns) / spec->period_ns + 2);
+        return full * (whole_periods + 2);
     default:
         return INT64_MAX;
     }

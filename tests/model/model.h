@@ -11,15 +11,16 @@
  *                    refusing what it admits is too strict
  *
  * Quanta: bucket, the time per unit rounded up to 1 ns where that is at most
- * 1e-6 of it, else to 2^-32 ns; log, period / 65500 rounded up; all others
- * none. A fixed window that packs its end into 320 µs is by definition that
- * much longer, see model_grain.
+ * 1e-6 of it, else to 2^-32 ns; log, period / 65500 rounded up; fixed window
+ * from the first request, the last model_grain before its rounded end; all
+ * others none.
  *
  * Time. A step back is no time passed: the exact definition counts the sum of
  * the forward steps, so that an implementation may be stricter after a step
  * back, never more generous than the time that passed. For sliding windows,
  * whose place on the clock is then uncertain, what every placing has in common
- * is required for a while. A fixed window ends at most a period from now.
+ * is required for a while. A fixed window ends at most a period from now, an
+ * aligned one two.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -50,7 +51,7 @@ struct model {
     int64_t now_ns, elapsed_ns; /* clock, and the sum of its forward steps */
     int64_t back_at_ns;         /* elapsed time of the last step back, or -1 */
     struct model_bucket exact, strict;
-    int64_t grain_ns, end_ns; /* fixed window */
+    int64_t grain_ns, end_ns, wall_offset_ns; /* fixed window */
     uint64_t count;
     struct model_charge *charges; /* all of them, oldest first */
     size_t charge_count;
@@ -72,8 +73,8 @@ void model_give_back(struct model *m, size_t at, uint64_t units);
 
 /* Length of a window or sub-window. */
 int64_t model_window_ns(const struct ration_limit *spec);
-/* Fixed windows of at least 320 ms and less than 2^20 units end at the next
- * multiple of this, 1 for all others. */
+/* The ends of fixed windows of at least 320 ms and less than 2^20 units are kept
+ * as multiples of this, rounded up; 1 for all others. */
 int64_t model_grain(const struct ration_limit *spec);
 
 /* Most units that may be charged, and not given back, between two instants

@@ -293,6 +293,7 @@ static void a_clock_that_went_back_adds_nothing(void **unused)
         int64_t now = BASE;
 
         spend_at_random(&s, &now);
+        now -= now % model_grain(&spec); /* not in the rounding of a window's end */
         uint64_t left = peek(&s, now, 0).remaining;
         int64_t back = (int64_t)random_scale(1, 4 * (uint64_t)subject_horizon(&s));
 
@@ -335,6 +336,64 @@ static void nobody_is_locked_out_by_a_clock_that_went_back(void **unused)
     }
 }
 
+#define BOUNDARY ((BASE / (60 * SECOND) + 1) * 60 * SECOND)
+
+static struct subject ten_per_minute(bool from_first)
+{
+    struct ration_limit spec = {RATION_FIXED_WINDOW, .amount = 10, .period_ns = 60 * SECOND};
+
+    spec.from_first = from_first;
+    return subject_new(&spec);
+}
+
+/* Ended early, the window would be followed by a rest of itself. */
+static void a_step_back_does_not_begin_an_aligned_window_twice(void **unused)
+{
+    struct subject s = ten_per_minute(false);
+
+    (void)unused;
+    assert_true(take(&s, BOUNDARY + SECOND / 2, 1).allowed);
+    assert_int_equal(peek(&s, BOUNDARY - SECOND / 2, 0).remaining, 9);
+    take(&s, BOUNDARY - SECOND / 2, 1);
+    assert_true(take(&s, BOUNDARY + 59 * SECOND, 8).allowed);
+    assert_false(take(&s, BOUNDARY + 60 * SECOND - SECOND / 1000, 1).allowed);
+    assert_true(take(&s, BOUNDARY + 60 * SECOND, 10).allowed);
+    subject_free(&s);
+}
+
+/* The wall clock is set back by half a minute: what begins when the window ends
+ * is the same minute once more. */
+static void a_window_that_the_wall_clock_repeats_keeps_its_count(void **unused)
+{
+    struct subject s = ten_per_minute(false);
+
+    (void)unused;
+    assert_true(take(&s, BOUNDARY + SECOND, 10).allowed);
+    s.wall_offset_ns = -30 * SECOND;
+    assert_false(take(&s, BOUNDARY + 61 * SECOND, 1).allowed);
+    assert_int_equal(peek(&s, BOUNDARY + 61 * SECOND, 1).retry_after_ns, 29 * SECOND);
+    assert_true(take(&s, BOUNDARY + 90 * SECOND, 10).allowed);
+    subject_free(&s);
+}
+
+/* The end of the first window is rounded up; what is asked in the rounding
+ * belongs to the second, but it cannot be told to which. */
+static void nothing_is_admitted_while_it_is_unclear_whether_a_window_has_ended(void **unused)
+{
+    struct subject s = ten_per_minute(true);
+    int64_t start = BOUNDARY + 1, end = start + 60 * SECOND;
+    struct rn_answer answer;
+
+    (void)unused;
+    assert_true(take(&s, start, 5).allowed);
+    assert_int_equal(peek(&s, end - SECOND / 1000, 0).remaining, 5);
+    answer = take(&s, end + 1, 1);
+    assert_false(answer.allowed);
+    assert_in_range(answer.retry_after_ns, 1, 320000);
+    assert_true(take(&s, end + 1 + answer.retry_after_ns, 10).allowed);
+    subject_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +407,9 @@ int main(void)
         cmocka_unit_test(a_clock_that_went_back_adds_nothing),
         cmocka_unit_test(a_log_brought_back_in_time_keeps_its_oldest),
         cmocka_unit_test(nobody_is_locked_out_by_a_clock_that_went_back),
+        cmocka_unit_test(a_step_back_does_not_begin_an_aligned_window_twice),
+        cmocka_unit_test(a_window_that_the_wall_clock_repeats_keeps_its_count),
+        cmocka_unit_test(nothing_is_admitted_while_it_is_unclear_whether_a_window_has_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,8 +99,9 @@ static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t q
     if (place == AFTER) {
         int64_t end = limit->from_first ? 0 : round_up(new_end(limit, ask), quantum);
 
-        /* The wall clock was set back, and it is the same window again. */
-        if (w->end_ns != 0 && end - w->end_ns < limit->period_ns / 2 && !limit->from_first)
+        /* Ends follow each other a period apart; if less, the wall clock was
+         * set back, and it is the same window again. */
+        if (w->end_ns != 0 && end - w->end_ns < limit->period_ns / 8 * 7 && !limit->from_first)
             w->end_ns = end;
         else
             *w = (struct rn_window){0};

@@ -101,7 +101,7 @@ static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t q
 
         /* Ends follow each other a period apart; if less, the wall clock was
          * set back, and it is the same window again. */
-        if (w->end_ns != 0 && end - w->end_ns < limit->period_ns / 8 * 7 && !limit->from_first)
+        if (w->end_ns > 0 && end - w->end_ns < limit->period_ns / 8 * 7 && !limit->from_first)
             w->end_ns = end;
         else
             *w = (struct rn_window){0};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A piece of somebody's text: a pointer and a length, not terminated, borrowed.
+ * An empty slice may have a NULL pointer; where a header says so, that means
+ * absent.
+ */
+#ifndef RN_BASE_SLICE_H
+#define RN_BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct rn_slice {
+    const char *data;
+    size_t len;
+};
+
+/* Of a string literal; also fit for initialising what is static. */
+#define RN_SLICE_INIT(literal)                                                                     \
+    {                                                                                              \
+        "" literal, sizeof(literal) - 1                                                            \
+    }
+#define RN_SLICE(literal) ((struct rn_slice)RN_SLICE_INIT(literal))
+
+static inline struct rn_slice rn_slice_of(const char *text)
+{
+    return (struct rn_slice){text, strlen(text)};
+}
+
+static inline bool rn_slice_equal(struct rn_slice a, struct rn_slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static inline bool rn_slice_is(struct rn_slice a, const char *text)
+{
+    return rn_slice_equal(a, rn_slice_of(text));
+}
+
+static inline bool rn_slice_starts_with(struct rn_slice a, struct rn_slice prefix)
+{
+    return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);
+}
+
+/* By bytes; a prefix comes before what it begins. Negative, 0 or positive. */
+static inline int rn_slice_compare(struct rn_slice a, struct rn_slice b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter == 0 ? 0 : memcmp(a.data, b.data, shorter);
+
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+#endif

@@ -7,6 +7,7 @@
  *   100 per minute in steps of 6s  refilled by 10 every 6 seconds
  *   10 per second queue 50       leaky bucket: one leaves every 100 ms, 50 may wait
  *   5 per 7 days                 any length of period
+ *   10000 per calendar month Europe/Rome  fixed window from the 1st to the 1st, there
  *   20 concurrent                at most 20 in flight
  *   unlimited
  */
@@ -29,6 +30,17 @@ enum ration_algorithm {
     RATION_UNLIMITED,
 };
 
+/* Periods of no fixed length. Weeks begin on Monday. */
+enum ration_calendar {
+    RATION_CALENDAR_NONE,
+    RATION_CALENDAR_DAY,
+    RATION_CALENDAR_WEEK,
+    RATION_CALENDAR_MONTH,
+    RATION_CALENDAR_YEAR,
+};
+
+#define RATION_ZONE_TEXT 40
+
 struct ration_limit {
     enum ration_algorithm algorithm;
     uint64_t amount;      /* units per period; places for concurrency; 0 refuses all */
@@ -39,6 +51,11 @@ struct ration_limit {
     bool from_first;      /* fixed window: starts at the first request, not at the epoch */
     int64_t step_ns;      /* token bucket: refill in steps of this length; 0 is lazy */
     int64_t lease_ns;     /* concurrency: a place frees itself after this; 0 means 60 s */
+
+    /* Fixed window: ends where the calendar's unit does. period_ns is then the
+     * length of the longest, 24 h, 7, 31 or 366 days, or 0, which means that. */
+    enum ration_calendar calendar;
+    char zone[RATION_ZONE_TEXT]; /* whose calendar: "Europe/Rome"; empty is UTC */
 };
 
 /* Bounds that ration_limit_check() enforces. */

@@ -32,6 +32,7 @@ uint64_t rn_window_pack(struct rn_window window);
 rn_i128 rn_fine_unpack(const uint64_t *state);
 void rn_fine_pack(uint64_t *state, rn_i128 tat);
 
+int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask);
 int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, int64_t now_ns);
 int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                        int64_t now_ns);

@@ -5,6 +5,8 @@
  */
 #include "core/limit.h"
 
+#include <assert.h>
+
 #include "core/forms.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -13,12 +15,33 @@
 #define FULL_MAX_NS (2 * RATION_PERIOD_MAX_NS)
 #define SUBS_MAX 1024
 #define DEFAULT_LEASE_NS (60 * SECOND_NS)
+#define DAY_NS (86400 * SECOND_NS)
+/* A unit of the calendar may last this much longer than period_ns: a day comes
+ * twice where a zone crosses the date line eastwards, an hour in autumn. */
+#define CALENDAR_SLACK_NS (DAY_NS + 3600 * SECOND_NS)
 /* Blocks of a log or of places start small: most clients never need the whole. */
 #define SMALL_PART 16
 
 static bool is_bucket(enum ration_algorithm a)
 {
     return a == RATION_TOKEN_BUCKET || a == RATION_LEAKY_BUCKET;
+}
+
+int64_t rn_limit_period(const struct ration_limit *s)
+{
+    switch (s->calendar) {
+    case RATION_CALENDAR_DAY:
+        return DAY_NS;
+    case RATION_CALENDAR_WEEK:
+        return 7 * DAY_NS;
+    case RATION_CALENDAR_MONTH:
+        return 31 * DAY_NS;
+    case RATION_CALENDAR_YEAR:
+        return 366 * DAY_NS;
+    case RATION_CALENDAR_NONE:
+        break;
+    }
+    return s->period_ns;
 }
 
 static uint64_t capacity(const struct ration_limit *s)
@@ -51,6 +74,39 @@ static const char *fault_of_bucket(const struct ration_limit *s)
     return NULL;
 }
 
+static bool zone_is_written(const struct ration_limit *s)
+{
+    size_t len = 0;
+
+    for (; len < sizeof s->zone && s->zone[len] != '\0'; len++) {
+        char c = s->zone[len], lower = (char)(c | 0x20);
+
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && c != '_' && c != '+' &&
+            c != '-' && c != '/')
+            return false;
+    }
+    return len < sizeof s->zone;
+}
+
+static const char *fault_of_calendar(const struct ration_limit *s)
+{
+    if (s->calendar == RATION_CALENDAR_NONE)
+        return s->zone[0] == '\0' ? NULL
+                                  : "a time zone without a calendar; only calendar day, week, "
+                                    "month and year have one";
+    if ((unsigned)s->calendar > RATION_CALENDAR_YEAR)
+        return "an unknown unit of the calendar; use day, week, month or year";
+    if (s->algorithm != RATION_FIXED_WINDOW)
+        return "a calendar without a fixed window; only algorithm fixed-window has one";
+    if (s->from_first)
+        return "a calendar and a start at the first request; leave out one of them";
+    if (s->period_ns != 0 && s->period_ns != rn_limit_period(s))
+        return "a calendar and another length of the period; leave the length 0";
+    if (!zone_is_written(s))
+        return "a time zone that is not at most 39 letters, digits, _, +, - and /";
+    return NULL;
+}
+
 static const char *fault_of_extras(const struct ration_limit *s)
 {
     if (s->burst != 0 && s->algorithm != RATION_TOKEN_BUCKET)
@@ -68,7 +124,7 @@ static const char *fault_of_extras(const struct ration_limit *s)
                "has one";
     if (s->lease_ns < 0 || s->lease_ns > RATION_LEASE_MAX_NS)
         return "a lease that is not between 1 ns and 24 hours";
-    return NULL;
+    return fault_of_calendar(s);
 }
 
 const char *rn_limit_fault(const struct ration_limit *s)
@@ -84,9 +140,9 @@ const char *rn_limit_fault(const struct ration_limit *s)
                                              : NULL;
     if (s->amount > RATION_AMOUNT_MAX)
         return "an amount above 1,000,000,000,000,000; write a smaller one";
-    if (s->period_ns < RATION_PERIOD_MIN_NS || s->period_ns > RATION_PERIOD_MAX_NS)
+    if (rn_limit_period(s) < RATION_PERIOD_MIN_NS || rn_limit_period(s) > RATION_PERIOD_MAX_NS)
         return "a period that is not between 1 microsecond and 10 years";
-    if (s->amount > (uint64_t)s->period_ns)
+    if (s->amount > (uint64_t)rn_limit_period(s))
         return "a rate above 1,000,000,000 per second; write a lower one";
     if (s->algorithm == RATION_SLIDING_LOG && s->amount > RATION_LOG_MAX)
         return "a log of more than 65,536 entries; use algorithm sliding-window with sub_windows";
@@ -100,19 +156,37 @@ static uint64_t mix(uint64_t h, uint64_t value)
     return h ^ h >> 32;
 }
 
+/* Without a zone it is UTC. */
+static uint64_t calendar_id_of(const struct ration_limit *s)
+{
+    const char *z = s->zone;
+
+    if (s->calendar == RATION_CALENDAR_NONE)
+        return 0;
+
+    uint64_t h = mix(0, (uint64_t)s->calendar);
+
+    if (z[0] == 'U' && z[1] == 'T' && z[2] == 'C' && z[3] == '\0')
+        z += 3;
+    for (; *z != '\0'; z++)
+        h = mix(h, (unsigned char)*z);
+    return h != 0 ? h : 1;
+}
+
 /* Limits with equal shapes read each other's state as the same share spent:
  * algorithm + window, where the window of a bucket is its time from empty to
  * full. */
 static uint64_t shape_of(const struct ration_limit *s)
 {
-    uint64_t window = (uint64_t)s->period_ns;
+    uint64_t window = (uint64_t)rn_limit_period(s);
     uint64_t h = mix(0, (uint64_t)s->algorithm);
 
     if (s->algorithm == RATION_CONCURRENCY || s->algorithm == RATION_UNLIMITED)
         return h;
     if (is_bucket(s->algorithm) && s->amount != 0)
         window = (uint64_t)((rn_u128)capacity(s) * (uint64_t)s->period_ns / s->amount);
-    return mix(mix(mix(mix(h, window), (uint64_t)s->step_ns), s->sub_windows), s->from_first);
+    h = mix(mix(mix(mix(h, window), (uint64_t)s->step_ns), s->sub_windows), s->from_first);
+    return s->calendar == RATION_CALENDAR_NONE ? h : mix(h, calendar_id_of(s));
 }
 
 static void init_bucket(struct rn_limit *l, const struct ration_limit *s)
@@ -144,6 +218,7 @@ static void init_window(struct rn_limit *l)
     bool packs = l->amount < UINT64_C(1) << RN_WINDOW_COUNT_BITS &&
                  l->period_ns >= 1000 * RN_WINDOW_QUANTUM_NS;
 
+    l->longest_ns = l->period_ns + (l->calendar_id != 0 ? CALENDAR_SLACK_NS : 0);
     l->form = packs ? RN_FORM_WINDOW : RN_FORM_WIDE;
     l->words_small = l->words_full = packs ? 0 : 2;
 }
@@ -189,7 +264,8 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
                            .from_first = s->from_first,
                            .amount = s->amount,
                            .cap = capacity(s),
-                           .period_ns = s->period_ns,
+                           .period_ns = rn_limit_period(s),
+                           .calendar_id = calendar_id_of(s),
                            .shape = shape_of(s)};
     switch (s->algorithm) {
     case RATION_TOKEN_BUCKET:
@@ -214,22 +290,38 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
     }
 }
 
-static enum rn_outcome apply_none(const struct rn_limit *limit, struct rn_answer *answer)
+void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *calendar)
 {
+    assert(limit->calendar_id != 0 || calendar == NULL);
+    limit->calendar = calendar;
+}
+
+static enum rn_outcome apply_none(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                                  const struct rn_ask *ask, struct rn_answer *answer)
+{
+    (void)state, (void)words, (void)ask;
     *answer = (struct rn_answer){
         .allowed = true, .remaining = limit->cap, .oldest_ns = RN_NEVER};
     return RN_KEEP;
 }
 
+static rn_apply *const applies[] = {
+    [RN_FORM_NONE] = apply_none,          [RN_FORM_GCRA] = rn_gcra_apply,
+    [RN_FORM_STEP] = rn_step_apply,       [RN_FORM_WINDOW] = rn_window_apply,
+    [RN_FORM_FINE] = rn_fine_apply,       [RN_FORM_WIDE] = rn_wide_apply,
+    [RN_FORM_COUNTER] = rn_counter_apply, [RN_FORM_SUBS] = rn_subs_apply,
+    [RN_FORM_LOG] = rn_log_apply,         [RN_FORM_PLACES] = rn_places_apply,
+};
+
 static int64_t oldest_of(enum rn_form form, const struct rn_limit *limit, const uint64_t *state,
-                         uint32_t words, int64_t now_ns)
+                         uint32_t words, const struct rn_ask *ask)
 {
-    int64_t end = rn_state_idle_at(form, state[0]);
+    int64_t now_ns = ask->now_ns;
 
     switch (form) {
     case RN_FORM_WINDOW:
     case RN_FORM_WIDE:
-        return end <= now_ns ? RN_NEVER : rn_max_i64(now_ns - (end - limit->period_ns), 0);
+        return rn_window_oldest(limit, rn_state_idle_at(form, state[0]), ask);
     case RN_FORM_COUNTER:
         return rn_counter_oldest(limit, state, now_ns);
     case RN_FORM_SUBS:
@@ -245,30 +337,8 @@ enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, u
                               uint32_t words, const struct rn_ask *ask, struct rn_answer *answer)
 {
     if (__builtin_expect(ask->op == RN_OLDEST, 0))
-        answer->oldest_ns = oldest_of(form, limit, state, words, ask->now_ns);
-    switch (form) {
-    case RN_FORM_GCRA:
-        return rn_gcra_apply(limit, state, words, ask, answer);
-    case RN_FORM_STEP:
-        return rn_step_apply(limit, state, words, ask, answer);
-    case RN_FORM_WINDOW:
-        return rn_window_apply(limit, state, words, ask, answer);
-    case RN_FORM_FINE:
-        return rn_fine_apply(limit, state, words, ask, answer);
-    case RN_FORM_WIDE:
-        return rn_wide_apply(limit, state, words, ask, answer);
-    case RN_FORM_COUNTER:
-        return rn_counter_apply(limit, state, words, ask, answer);
-    case RN_FORM_SUBS:
-        return rn_subs_apply(limit, state, words, ask, answer);
-    case RN_FORM_LOG:
-        return rn_log_apply(limit, state, words, ask, answer);
-    case RN_FORM_PLACES:
-        return rn_places_apply(limit, state, words, ask, answer);
-    case RN_FORM_NONE:
-        break;
-    }
-    return apply_none(limit, answer);
+        answer->oldest_ns = oldest_of(form, limit, state, words, ask);
+    return applies[form](limit, state, words, ask, answer);
 }
 
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,

@@ -33,6 +33,14 @@ enum rn_form {
     RN_FORM_PLACES = 9, /* concurrency: one {expiry, id} per place taken */
 };
 
+/* Where the windows of a calendar limit end: wall time in nanoseconds, strictly
+ * ascending; ends[0] is where the first window begins. Immutable, and outlives
+ * the limits that point to it. */
+struct rn_calendar {
+    const int64_t *ends;
+    uint32_t count;
+};
+
 struct rn_limit {
     enum rn_form form;
     enum ration_algorithm algorithm;
@@ -51,9 +59,12 @@ struct rn_limit {
     uint64_t step_units;   /* and what it refills */
 
     /* windows and logs */
-    uint32_t subs;    /* SUBS: how many */
-    int64_t sub_ns;   /* SUBS: length of one, LOG: quantum of a time stamp */
-    int64_t lease_ns; /* PLACES: default lease */
+    uint32_t subs;        /* SUBS: how many */
+    int64_t sub_ns;       /* SUBS: length of one, LOG: quantum of a time stamp */
+    int64_t lease_ns;     /* PLACES: default lease */
+    int64_t longest_ns;   /* no fixed window ends later than this from now */
+    uint64_t calendar_id; /* equal for equal unit and zone; 0 without a calendar */
+    const struct rn_calendar *calendar; /* borrowed; see rn_limit_set_calendar */
 
     uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
 };
@@ -98,8 +109,18 @@ enum rn_outcome {
 void rn_limit_init(struct rn_limit *limit, const struct ration_limit *spec);
 
 /* NULL if the limit can be enforced, else a constant text that says what is
- * wrong and what would be right. */
+ * wrong and what would be right. Whether there is such a zone is not asked. */
 const char *rn_limit_fault(const struct ration_limit *spec);
+
+/* period_ns, or the longest a unit of its calendar lasts where clocks do not
+ * change. */
+int64_t rn_limit_period(const struct ration_limit *spec);
+
+/* Attaches the calendar to a limit whose calendar_id is not 0: only who knows
+ * time zones can make one. Without it, and at wall times that it does not
+ * cover, windows have the length period_ns and start at multiples of it since
+ * the epoch (which for days is midnight UTC). */
+void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *calendar);
 
 /* Applies one operation to `words` words of state (1 for word forms), which
  * the caller owns. A refusal changes nothing, save that a state too far in the

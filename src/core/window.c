@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fixed window: when it ends and how much of it is spent. A window that has
- * begun ends when it was going to, whatever the wall clock does meanwhile.
+ * begun ends when it was going to, whatever the wall clock does meanwhile. It
+ * ends a period after the first charge, at the next multiple of the period, or
+ * where the limit's calendar says.
  *
  *   WINDOW   end / 320 µs, rounded up (44 bits) | count (20 bits)
  *   WIDE     [0] end in ns   [1] count
@@ -26,13 +28,67 @@ uint64_t rn_window_pack(struct rn_window window)
     return (uint64_t)(window.end_ns / RN_WINDOW_QUANTUM_NS) << RN_WINDOW_COUNT_BITS | window.count;
 }
 
+/* The calendar's window that holds a wall time; false if the limit has no
+ * calendar or it does not cover that time. One that lasts longer than a state
+ * may is not trusted. */
+static bool find_in_calendar(const struct rn_limit *limit, int64_t wall_ns, int64_t *begin_ns,
+                             int64_t *end_ns)
+{
+    const struct rn_calendar *c = limit->calendar;
+
+    if (c == NULL || c->count < 2 || wall_ns < c->ends[0] || wall_ns >= c->ends[c->count - 1])
+        return false;
+
+    uint32_t low = 0, high = c->count - 1; /* ends[low] <= wall_ns < ends[high] */
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (c->ends[middle] <= wall_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    *begin_ns = c->ends[low];
+    *end_ns = c->ends[high];
+    return *end_ns - *begin_ns <= limit->longest_ns;
+}
+
+/* The aligned window that holds a wall time. */
+static void find_window(const struct rn_limit *limit, int64_t wall_ns, int64_t *begin_ns,
+                        int64_t *end_ns)
+{
+    if (find_in_calendar(limit, wall_ns, begin_ns, end_ns))
+        return;
+    *begin_ns = rn_floor_div(wall_ns, limit->period_ns) * limit->period_ns;
+    *end_ns = *begin_ns + limit->period_ns;
+}
+
 static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
 {
-    int64_t wall = ask->now_ns + ask->wall_offset_ns, period = limit->period_ns;
+    int64_t begin, end;
 
     if (limit->from_first)
-        return ask->now_ns + period;
-    return (rn_floor_div(wall, period) + 1) * period - ask->wall_offset_ns;
+        return ask->now_ns + limit->period_ns;
+    find_window(limit, ask->now_ns + ask->wall_offset_ns, &begin, &end);
+    return end - ask->wall_offset_ns;
+}
+
+/* Since the window began, if its end is still the calendar's; else since the
+ * earliest it can have. */
+int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask)
+{
+    int64_t now = ask->now_ns, wall = now + ask->wall_offset_ns, begin, end;
+
+    if (end_ns <= now)
+        return RN_NEVER;
+    if (find_in_calendar(limit, wall, &begin, &end)) {
+        int64_t late = end_ns - (end - ask->wall_offset_ns);
+
+        if (late >= 0 && late < RN_WINDOW_QUANTUM_NS)
+            return wall - begin;
+    }
+    return rn_max_i64(now - (end_ns - limit->period_ns), 0);
 }
 
 static int64_t round_up(int64_t end_ns, int64_t quantum)
@@ -54,10 +110,10 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 static int64_t rounding(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
                         const struct rn_ask *ask)
 {
-    int64_t wall = w->end_ns + ask->wall_offset_ns;
-    int64_t past = wall - rn_floor_div(wall, limit->period_ns) * limit->period_ns;
+    int64_t wall = w->end_ns + ask->wall_offset_ns, begin, end;
 
-    return !limit->from_first && past < quantum ? past : -1;
+    find_window(limit, wall, &begin, &end);
+    return !limit->from_first && wall - begin < quantum ? wall - begin : -1;
 }
 
 /* Time until the window ends: exactly, where that can be told. */
@@ -94,7 +150,7 @@ static enum place locate(const struct rn_limit *limit, const struct rn_window *w
 static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t quantum,
                     const struct rn_ask *ask, enum place place)
 {
-    int64_t now = ask->now_ns, horizon = limit->period_ns + quantum;
+    int64_t now = ask->now_ns, horizon = limit->longest_ns + quantum;
 
     if (place == AFTER) {
         int64_t end = limit->from_first ? 0 : round_up(new_end(limit, ask), quantum);

@@ -19,21 +19,18 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "store/blocks.h"
+#include "store/mapping.h"
 #include "store/slots.h"
 
 #define DEFAULT_BYTES (UINT64_C(64) << 20)
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000L
 #define PATH_BYTES 4096
-#define SLABS_MAX (RN_NIL / RN_SLAB_WORDS) /* offsets of blocks have 32 bits */
-
-#define CHECKED_BYTES offsetof(struct rn_header, check)
 
 /* While opening: what was asked for, and where to explain. */
 struct opening {
@@ -62,98 +59,6 @@ __attribute__((format(printf, 3, 4))) static enum attempt fail(struct opening *o
     return FAILED;
 }
 
-static uint64_t check_of(const struct rn_header *header)
-{
-    static const struct rn_hash_key fixed = {RN_MAGIC, RN_LAYOUT_VERSION};
-
-    return rn_siphash(&fixed, header, CHECKED_BYTES);
-}
-
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-/* The geometry of a table of `bytes`, of which block_share percent hold blocks. */
-static void plan(struct rn_header *h, uint64_t bytes, unsigned block_share)
-{
-    uint64_t arena = bytes / 100 * block_share / RN_SLAB_BYTES;
-
-    h->magic = RN_MAGIC;
-    h->version = RN_LAYOUT_VERSION;
-    h->header_bytes = sizeof *h;
-    h->bytes = bytes;
-    h->slabs = block_share != 0 && arena == 0 ? 1 : arena < SLABS_MAX ? arena : SLABS_MAX;
-    h->slabs_at = round_up(sizeof *h, RN_PAGE);
-    h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
-    h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
-    h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
-}
-
-/* Fills zeroed memory with an empty table. */
-static int init_mapping(void *mapping, const struct opening *o)
-{
-    struct rn_header *h = mapping;
-
-    plan(h, o->bytes, o->block_share);
-    if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
-        return RATION_EIO;
-    h->check = check_of(h);
-    rn_anchor_init(&h->anchor);
-    for (unsigned i = 0; i < RN_CLASSES; i++)
-        h->classes[i] = (struct rn_class_lists){RN_NIL, RN_NIL};
-    return 0;
-}
-
-static void *map_memory(uint64_t bytes, int fd)
-{
-    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-
-    if (mapping == MAP_FAILED)
-        return NULL;
-    madvise(mapping, bytes, MADV_HUGEPAGE); /* an advice: fewer TLB misses where it is heeded */
-    return mapping;
-}
-
-#define CONTEXTS_BYTES (RN_THREADS * sizeof(struct rn_context))
-
-/* The process's own part: of the contexts, only what is used takes memory. */
-static struct rn_table *new_table(void *mapping, int fd)
-{
-    struct rn_table *table = calloc(1, sizeof *table);
-    void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (!table || contexts == MAP_FAILED || madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
-        if (contexts != MAP_FAILED)
-            munmap(contexts, CONTEXTS_BYTES);
-        free(table);
-        return NULL;
-    }
-    table->contexts = contexts;
-    rn_table_attach(table, mapping, fd);
-    return table;
-}
-
-static void free_table(struct rn_table *table)
-{
-    munmap(table->header, table->header->bytes);
-    munmap(table->contexts, CONTEXTS_BYTES);
-    if (table->fd >= 0)
-        close(table->fd);
-    free(table);
-}
-
-void rn_table_close(struct rn_table *table)
-{
-    if (!table)
-        return;
-    rn_contexts_drain(table);
-    rn_anchor_refresh(&table->header->anchor, rn_table_now(table));
-    free_table(table);
-}
-
 /* A new file beside the path, complete, mapped, and known to nobody yet.
  * Its name is left in `name`. */
 static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
@@ -178,8 +83,8 @@ static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
         goto out;
     }
     fchmod(fd, 0660); /* whatever the umask: those who share a group share the table */
-    mapping = map_memory(o->bytes, fd);
-    if (!mapping || init_mapping(mapping, o) != 0 || !(table = new_table(mapping, fd)))
+    mapping = rn_mapping_new(o->bytes, fd);
+    if (!mapping || rn_mapping_init(mapping, o->bytes, o->block_share) != 0 || !(table = rn_table_new(mapping, fd)))
         fail(o, RATION_EIO, "cannot be mapped: %s", strerror(errno));
 out:
     if (!table) {
@@ -213,7 +118,7 @@ static enum attempt create_file(struct opening *o)
     if (!placed)
         fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
     unlink(name);
-    free_table(table);
+    rn_table_free(table);
     return placed ? TRY_AGAIN : FAILED;
 }
 
@@ -254,7 +159,7 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
     if (!table)
         return FAILED;
     table->header->secret = old->header->secret;
-    table->header->check = check_of(table->header);
+    table->header->check = rn_header_check(table->header);
     table->header->anchor = old->header->anchor;
     table->header->evictions = old->header->evictions;
     for (uint64_t i = 0; i < old->group_count * RN_GROUP_SLOTS; i++) {
@@ -270,7 +175,7 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
         attempt = fail(o, RATION_EIO, "cannot be replaced: %s", strerror(errno));
         unlink(name);
     }
-    free_table(table);
+    rn_table_free(table);
     return attempt;
 }
 
@@ -285,14 +190,14 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
         return fail(o, RATION_EFOREIGN,
                     "not a ration state file; it was left alone: name another file or move this "
                     "one away");
-    if ((size_t)got < CHECKED_BYTES + sizeof h->check)
+    if ((size_t)got < RN_CHECKED_BYTES + sizeof h->check)
         return fail(o, RATION_ETORN, "cut off within its header; it was left alone: move it away");
     if (h->version != RN_LAYOUT_VERSION || h->header_bytes != sizeof *h)
         return fail(o, RATION_EVERSION,
                     "layout version %u where this library reads %u; it was left alone: use the "
                     "version that wrote it or move it away",
                     h->version, RN_LAYOUT_VERSION);
-    if (h->check != check_of(h))
+    if (h->check != rn_header_check(h))
         return fail(o, RATION_ETORN, "its header is damaged; it was left alone: move it away");
     if ((uint64_t)st.st_size != h->bytes)
         return fail(o, RATION_ETORN,
@@ -339,8 +244,8 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
                     "in use with %" PRIu64 " bytes%s and cannot be rebuilt meanwhile; stop the "
                     "others or leave the size as it is",
                     h->bytes, h->slabs == 0 ? " and no room for blocks" : "");
-    mapping = map_memory(h->bytes, fd);
-    table = mapping ? new_table(mapping, fd) : NULL;
+    mapping = rn_mapping_new(h->bytes, fd);
+    table = mapping ? rn_table_new(mapping, fd) : NULL;
     if (!table) {
         if (mapping)
             munmap(mapping, h->bytes);
@@ -361,7 +266,7 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     if (attempt == OPENED)
         *out = table;
     else
-        table->fd = -1, free_table(table); /* the caller closes fd */
+        table->fd = -1, rn_table_free(table); /* the caller closes fd */
     return attempt;
 }
 
@@ -434,9 +339,9 @@ static int open_file(struct opening *o, struct rn_table **out)
 static int open_anonymous(struct opening *o, struct rn_table **out)
 {
     o->bytes = o->bytes ? o->bytes : DEFAULT_BYTES;
-    void *mapping = map_memory(o->bytes, -1);
+    void *mapping = rn_mapping_new(o->bytes, -1);
 
-    if (mapping && init_mapping(mapping, o) == 0 && (*out = new_table(mapping, -1)))
+    if (mapping && rn_mapping_init(mapping, o->bytes, o->block_share) == 0 && (*out = rn_table_new(mapping, -1)))
         return 0;
     if (mapping)
         munmap(mapping, o->bytes);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/mapping.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "store/blocks.h"
+
+#define SLABS_MAX (RN_NIL / RN_SLAB_WORDS) /* offsets of blocks have 32 bits */
+#define CONTEXTS_BYTES (RN_THREADS * sizeof(struct rn_context))
+
+uint64_t rn_header_check(const struct rn_header *header)
+{
+    static const struct rn_hash_key fixed = {RN_MAGIC, RN_LAYOUT_VERSION};
+
+    return rn_siphash(&fixed, header, RN_CHECKED_BYTES);
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The geometry of a table of `bytes`, of which block_share percent hold blocks. */
+static void plan(struct rn_header *h, uint64_t bytes, unsigned block_share)
+{
+    uint64_t arena = bytes / 100 * block_share / RN_SLAB_BYTES;
+
+    h->magic = RN_MAGIC;
+    h->version = RN_LAYOUT_VERSION;
+    h->header_bytes = sizeof *h;
+    h->bytes = bytes;
+    h->slabs = block_share != 0 && arena == 0 ? 1 : arena < SLABS_MAX ? arena : SLABS_MAX;
+    h->slabs_at = round_up(sizeof *h, RN_PAGE);
+    h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
+    h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
+    h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
+}
+
+int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share)
+{
+    struct rn_header *h = mapping;
+
+    plan(h, bytes, block_share);
+    if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
+        return RATION_EIO;
+    h->check = rn_header_check(h);
+    rn_anchor_init(&h->anchor);
+    for (unsigned i = 0; i < RN_CLASSES; i++)
+        h->classes[i] = (struct rn_class_lists){RN_NIL, RN_NIL};
+    return 0;
+}
+
+void *rn_mapping_new(uint64_t bytes, int fd)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    if (mapping == MAP_FAILED)
+        return NULL;
+    madvise(mapping, bytes, MADV_HUGEPAGE); /* an advice: fewer TLB misses where it is heeded */
+    return mapping;
+}
+
+/* Of the contexts, only what is used takes memory. */
+struct rn_table *rn_table_new(void *mapping, int fd)
+{
+    struct rn_table *table = calloc(1, sizeof *table);
+    void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (!table || contexts == MAP_FAILED || madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
+        if (contexts != MAP_FAILED)
+            munmap(contexts, CONTEXTS_BYTES);
+        free(table);
+        return NULL;
+    }
+    table->contexts = contexts;
+    rn_table_attach(table, mapping, fd);
+    return table;
+}
+
+void rn_table_free(struct rn_table *table)
+{
+    munmap(table->header, table->header->bytes);
+    munmap(table->contexts, CONTEXTS_BYTES);
+    if (table->fd >= 0)
+        close(table->fd);
+    free(table);
+}
+
+void rn_table_close(struct rn_table *table)
+{
+    if (!table)
+        return;
+    rn_contexts_drain(table);
+    rn_anchor_refresh(&table->header->anchor, rn_table_now(table));
+    rn_table_free(table);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to store/: a table's memory, and what a process has besides.
+ */
+#ifndef RN_STORE_MAPPING_H
+#define RN_STORE_MAPPING_H
+
+#include <stddef.h>
+
+#include "store/layout.h"
+
+/* What the check sum of a header covers. */
+#define RN_CHECKED_BYTES offsetof(struct rn_header, check)
+uint64_t rn_header_check(const struct rn_header *header);
+
+/* Maps a file, or memory if fd is -1. NULL with errno set if it cannot. */
+void *rn_mapping_new(uint64_t bytes, int fd);
+
+/* Fills zeroed memory with an empty table, of which block_share percent hold
+ * blocks. 0 or RATION_EIO: there are no random numbers. */
+int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share);
+
+/* The process's part of a table whose header is valid. It owns mapping and fd
+ * (-1: none) from now on; rn_table_free gives up all three without touching the
+ * contents. NULL if memory ran out. */
+struct rn_table *rn_table_new(void *mapping, int fd);
+void rn_table_free(struct rn_table *table);
+
+#endif

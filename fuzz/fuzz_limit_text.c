@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     demand(ration_limit_parse(text, len, &again, NULL) == 0);
     demand(again.algorithm == limit.algorithm && again.amount == limit.amount &&
            again.period_ns == limit.period_ns && capacity(&again) == capacity(&limit) &&
-           again.queue == limit.queue && again.step_ns == limit.step_ns);
+           again.queue == limit.queue && again.step_ns == limit.step_ns &&
+           again.calendar == limit.calendar && strcmp(again.zone, limit.zone) == 0);
     return 0;
 }

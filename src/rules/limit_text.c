@@ -3,7 +3,9 @@
  * One limit as text, both ways, and the names of the algorithms.
  *
  *   limit  = "unlimited" | number "concurrent" | number "per" duration option*
+ *          | number "per calendar" unit [zone]
  *   option = "burst" number | "queue" number | "in steps of" duration
+ *   unit   = "day" | "week" | "month" | "year"
  *
  * Numbers and durations are read by base/number.c. Whether a limit can be
  * enforced is for core/limit.c to say.
@@ -181,6 +183,100 @@ static int read_end(struct reader *r)
     return r->pos == r->len ? 0 : FAIL(r, "unexpected %s; nothing may follow here", found(r).text);
 }
 
+static const char *const calendar_units[] = {
+    [RATION_CALENDAR_NONE] = "",     [RATION_CALENDAR_DAY] = "day",
+    [RATION_CALENDAR_WEEK] = "week", [RATION_CALENDAR_MONTH] = "month",
+    [RATION_CALENDAR_YEAR] = "year", NULL,
+};
+
+#define CALENDAR_UNITS "write calendar day, week, month or year"
+#define ZONES "write one such as Europe/Rome, America/New_York or UTC"
+
+static int read_calendar_unit(struct reader *r, enum ration_calendar *unit)
+{
+    for (int i = RATION_CALENDAR_DAY; i <= RATION_CALENDAR_YEAR; i++) {
+        if (accept_word(r, calendar_units[i])) {
+            *unit = (enum ration_calendar)i;
+            return 0;
+        }
+    }
+    const char *meant = guess_word(r, calendar_units + RATION_CALENDAR_DAY);
+    if (meant != NULL)
+        return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
+    return FAIL(r, "expected a unit of the calendar, found %s; " CALENDAR_UNITS, found(r).text);
+}
+
+/* What may follow the period of other limits has no place here. */
+static int refuse_options(struct reader *r)
+{
+    struct reader start = *r;
+
+    skip_space(&start);
+    if (accept_word(r, "burst") || accept_word(r, "queue") || accept_word(r, "in"))
+        return FAIL(&start, "a calendar limit is a fixed window, without burst, queue or steps; "
+                            "leave them out");
+    return 0;
+}
+
+/* UTC is what no zone means: it is not kept. */
+static int read_zone(struct reader *r, char zone[RATION_ZONE_TEXT])
+{
+    size_t len = 0;
+
+    skip_space(r);
+    const char *name = r->text + r->pos;
+    while (r->pos + len < r->len && name[len] != ' ' && (name[len] < '\t' || name[len] > '\r')) {
+        char c = name[len++];
+        bool is_letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+        if (!is_letter && (c < '0' || c > '9') && (c == '\0' || strchr("_+-/", c) == NULL))
+            return FAIL(r, "%s is no name of a time zone; " ZONES, found(r).text);
+    }
+    if (len >= RATION_ZONE_TEXT)
+        return FAIL(r, "%s is too long for a time zone; " ZONES, found(r).text);
+    r->pos += len;
+    if (len != 3 || memcmp(name, "UTC", 3) != 0)
+        memcpy(zone, name, len);
+    return 0;
+}
+
+/* After "calendar". */
+static int read_calendar(struct reader *r, struct ration_limit *limit)
+{
+    limit->algorithm = RATION_FIXED_WINDOW;
+    int failed = read_calendar_unit(r, &limit->calendar);
+    limit->period_ns = rn_limit_period(limit);
+    if (!failed)
+        failed = refuse_options(r);
+    if (!failed)
+        failed = read_zone(r, limit->zone);
+    if (!failed)
+        failed = refuse_options(r);
+    return failed ? failed : read_end(r);
+}
+
+/* After "per". */
+static int read_period(struct reader *r, struct ration_limit *limit)
+{
+    static const char *const keywords[] = {"calendar", NULL};
+    uint64_t number;
+
+    skip_space(r);
+    struct reader start = *r;
+    if (accept_word(r, "calendar"))
+        return read_calendar(r, limit);
+    if (guess_word(r, keywords) != NULL)
+        return FAIL(r, "unexpected %s; did you mean \"calendar\"?", found(r).text);
+    if (accept_word(r, "month"))
+        return FAIL(&start, "a month has no fixed length; write calendar month, or 30 days");
+    if (accept_word(r, "year"))
+        return FAIL(&start, "a year has no fixed length; write calendar year, or 365 days");
+    if (rn_number_parse(r->text, r->len, &r->pos, &number, NULL) == 0 && accept_word(r, "calendar"))
+        return FAIL(&start, "units of the calendar are not counted; " CALENDAR_UNITS);
+    *r = start;
+    int failed = read_duration(r, &limit->period_ns);
+    return failed ? failed : read_options(r, limit);
+}
+
 static int read_amount(struct reader *r, uint64_t *amount)
 {
     struct reader start = *r;
@@ -216,10 +312,8 @@ static int read_limit(struct reader *r, struct ration_limit *limit)
         limit->algorithm = RATION_CONCURRENCY;
         return read_end(r);
     }
-    if (accept_word(r, "per")) {
-        failed = read_duration(r, &limit->period_ns);
-        return failed ? failed : read_options(r, limit);
-    }
+    if (accept_word(r, "per"))
+        return read_period(r, limit);
     const char *meant = guess_word(r, keywords);
     if (meant != NULL)
         return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
@@ -247,6 +341,15 @@ int ration_limit_check(const struct ration_limit *limit, struct ration_error *er
     return fault == NULL ? 0 : rn_error_set(error, RATION_EINVAL, 0, "%s", fault);
 }
 
+static size_t write_calendar(const struct ration_limit *limit, char *out, size_t size)
+{
+    bool is_utc = limit->zone[0] == '\0' || strncmp(limit->zone, "UTC", sizeof "UTC") == 0;
+
+    return (size_t)snprintf(out, size, "%" PRIu64 " per calendar %s%s%.*s", limit->amount,
+                            calendar_units[limit->calendar], is_utc ? "" : " ",
+                            is_utc ? 0 : RATION_ZONE_TEXT - 1, limit->zone);
+}
+
 size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t size)
 {
     char period[RN_DURATION_TEXT], step[RN_DURATION_TEXT], extra[64] = "", steps[64] = "";
@@ -255,6 +358,8 @@ size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t si
         return (size_t)snprintf(out, size, "unlimited");
     if (limit->algorithm == RATION_CONCURRENCY)
         return (size_t)snprintf(out, size, "%" PRIu64 " concurrent", limit->amount);
+    if (limit->calendar >= RATION_CALENDAR_DAY && limit->calendar <= RATION_CALENDAR_YEAR)
+        return write_calendar(limit, out, size);
 
     rn_duration_write(limit->period_ns, period, sizeof period);
     if (limit->algorithm == RATION_LEAKY_BUCKET)

@@ -26,7 +26,8 @@ static uint64_t capacity(const struct ration_limit *limit)
 static bool same(const struct ration_limit *a, const struct ration_limit *b)
 {
     return a->algorithm == b->algorithm && a->amount == b->amount && a->period_ns == b->period_ns &&
-           capacity(a) == capacity(b) && a->queue == b->queue && a->step_ns == b->step_ns;
+           capacity(a) == capacity(b) && a->queue == b->queue && a->step_ns == b->step_ns &&
+           a->calendar == b->calendar && strcmp(a->zone, b->zone) == 0;
 }
 
 static void assert_means(const char *text, struct ration_limit expected)
@@ -98,6 +99,29 @@ static void refill_may_come_in_steps(void **state)
     assert_means("100 per minute in steps of 6s burst 20", limit);
 }
 
+static void a_calendar_makes_a_fixed_window(void **state)
+{
+    struct ration_limit limit = {.algorithm = RATION_FIXED_WINDOW,
+                                 .amount = 10000,
+                                 .period_ns = 31 * DAY,
+                                 .calendar = RATION_CALENDAR_MONTH,
+                                 .zone = "Europe/Rome"};
+
+    (void)state;
+    assert_means("10000 per calendar month Europe/Rome", limit);
+    assert_means(" 10_000 PER\tCalendar  Month\nEurope/Rome ", limit);
+    limit.zone[0] = '\0';
+    assert_means("10000 per calendar month", limit);
+    assert_means("10000 per calendar month UTC", limit);
+    limit.calendar = RATION_CALENDAR_DAY, limit.period_ns = DAY;
+    assert_means("10000 per calendar day", limit);
+    limit.calendar = RATION_CALENDAR_WEEK, limit.period_ns = 7 * DAY;
+    assert_means("10000 per calendar week", limit);
+    limit.calendar = RATION_CALENDAR_YEAR, limit.period_ns = 366 * DAY;
+    strcpy(limit.zone, "Etc/GMT-14");
+    assert_means("10000 per calendar year Etc/GMT-14", limit);
+}
+
 static void places_and_no_limit_have_words(void **state)
 {
     (void)state;
@@ -120,6 +144,10 @@ static void an_unknown_period_is_answered_with_examples(void **state)
     assert_fails(RATION_EPARSE, "100 per ^fortnight",
                  "unknown period \"fortnight\"; write a length of time such as " PERIODS);
     assert_fails(RATION_EPARSE, "100 per ^month",
+                 "a month has no fixed length; write calendar month, or 30 days");
+    assert_fails(RATION_EPARSE, "100 per ^Year",
+                 "a year has no fixed length; write calendar year, or 365 days");
+    assert_fails(RATION_EPARSE, "100 per 2 ^months",
                  "a month has no fixed length; write a number of days, such as 30 days");
     assert_fails(RATION_EPARSE, "100 per ^",
                  "expected a length of time, found nothing; write " PERIODS);
@@ -182,6 +210,37 @@ static void what_comes_too_much_is_pointed_at(void **state)
     assert_fails(RATION_EPARSE, "3 per 1h^30m",
                  "unexpected \"30m\"; after the period may follow \"burst\" or \"queue\" and a "
                  "number, or \"in steps of\" and a length of time");
+}
+
+#define CALENDAR_UNITS "write calendar day, week, month or year"
+#define NO_OPTIONS "a calendar limit is a fixed window, without burst, queue or steps; leave them out"
+#define ZONES "write one such as Europe/Rome, America/New_York or UTC"
+
+static void mistakes_about_the_calendar_are_told_apart(void **state)
+{
+    (void)state;
+    assert_fails(RATION_EPARSE, "1 per calendar ^fortnight",
+                 "expected a unit of the calendar, found \"fortnight\"; " CALENDAR_UNITS);
+    assert_fails(RATION_EPARSE, "1 per calendar ^",
+                 "expected a unit of the calendar, found nothing; " CALENDAR_UNITS);
+    assert_fails(RATION_EPARSE, "1 per calendar ^months",
+                 "unexpected \"months\"; did you mean \"month\"?");
+    assert_fails(RATION_EPARSE, "1 per ^calender month",
+                 "unexpected \"calender\"; did you mean \"calendar\"?");
+    assert_fails(RATION_EPARSE, "1 per ^3 calendar months",
+                 "units of the calendar are not counted; " CALENDAR_UNITS);
+    assert_fails(RATION_EPARSE, "1 per calendar week ^burst 5", NO_OPTIONS);
+    assert_fails(RATION_EPARSE, "1 per calendar week  ^queue 5", NO_OPTIONS);
+    assert_fails(RATION_EPARSE, "1 per calendar week Asia/Tokyo ^in steps of 1h", NO_OPTIONS);
+    assert_fails(RATION_EPARSE, "1 per calendar week Asia/Tokyo ^Europe/Rome",
+                 "unexpected \"Europe/Rome\"; nothing may follow here");
+    assert_fails(RATION_EPARSE, "1 per calendar month ^../etc/passwd",
+                 "\"../etc/passwd\" is no name of a time zone; " ZONES);
+    assert_fails(RATION_EPARSE, "1 per calendar month ^Europe/R\303\263ma",
+                 "\"Europe/R\\xc3\\xb3ma\" is no name of a time zone; " ZONES);
+    assert_fails(RATION_EPARSE,
+                 "1 per calendar month ^America/Argentina/Someplace/Much_Too_Far_South",
+                 "\"America/Argentina/Someplace/Muc...\" is too long for a time zone; " ZONES);
 }
 
 static void numbers_must_be_whole_and_in_range(void **state)
@@ -259,6 +318,13 @@ static void a_limit_is_written_as_people_would(void **state)
     assert_written((struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = 20},
                    "20 concurrent");
     assert_written((struct ration_limit){.algorithm = RATION_UNLIMITED}, "unlimited");
+    limit = (struct ration_limit){.algorithm = RATION_FIXED_WINDOW,
+                                  .amount = 10000,
+                                  .calendar = RATION_CALENDAR_MONTH,
+                                  .zone = "UTC"};
+    assert_written(limit, "10000 per calendar month");
+    strcpy(limit.zone, "Europe/Rome");
+    assert_written(limit, "10000 per calendar month Europe/Rome");
 }
 
 static void writing_never_overruns_and_tells_the_length(void **state)
@@ -288,12 +354,29 @@ static uint64_t random_size(uint64_t *seed, unsigned bits)
     return next_random(seed) >> shift;
 }
 
+static struct ration_limit random_calendar(uint64_t *seed)
+{
+    static const char letters[] = "AZaz09_+-/";
+    static const int64_t days[] = {1, 7, 31, 366};
+    unsigned unit = (unsigned)(next_random(seed) % 4), len = (unsigned)(next_random(seed) % 39);
+    struct ration_limit limit = {.algorithm = RATION_FIXED_WINDOW,
+                                 .amount = random_size(seed, 50),
+                                 .period_ns = days[unit] * DAY,
+                                 .calendar = (enum ration_calendar)(1 + unit)};
+
+    for (unsigned i = 0; i < len; i++)
+        limit.zone[i] = letters[next_random(seed) % (sizeof letters - 1)];
+    return limit;
+}
+
 static struct ration_limit random_limit(uint64_t *seed)
 {
     static const int64_t units[] = {1, 1000, 1000000, S, MINUTE, 60 * MINUTE, DAY, 7 * DAY};
     struct ration_limit limit = {.algorithm = RATION_TOKEN_BUCKET};
 
-    switch (next_random(seed) % 8) {
+    switch (next_random(seed) % 9) {
+    case 8:
+        return random_calendar(seed);
     case 0:
         return (struct ration_limit){.algorithm = RATION_UNLIMITED};
     case 1:
@@ -325,7 +408,7 @@ static struct ration_limit random_limit(uint64_t *seed)
 static void whatever_is_valid_survives_writing_and_reading(void **state)
 {
     uint64_t seed = 42;
-    unsigned valid = 0, stepped = 0;
+    unsigned valid = 0, stepped = 0, calendars = 0;
 
     (void)state;
     while (valid < 50000) {
@@ -335,12 +418,14 @@ static void whatever_is_valid_survives_writing_and_reading(void **state)
             continue;
         valid++;
         stepped += limit.step_ns != 0;
+        calendars += limit.calendar != RATION_CALENDAR_NONE;
         size_t len = ration_limit_write(&limit, text, sizeof text);
         assert_true(len < sizeof text);
         if (ration_limit_parse(text, len, &back, NULL) != 0 || !same(&limit, &back))
             fail_msg("%s does not read back", text);
     }
     assert_true(stepped > 1000);
+    assert_true(calendars > 1000);
 }
 
 static void algorithms_have_names(void **state)
@@ -374,12 +459,14 @@ int main(void)
         cmocka_unit_test(zero_refuses_everything_and_is_valid),
         cmocka_unit_test(a_queue_makes_a_leaky_bucket),
         cmocka_unit_test(refill_may_come_in_steps),
+        cmocka_unit_test(a_calendar_makes_a_fixed_window),
         cmocka_unit_test(places_and_no_limit_have_words),
         cmocka_unit_test(space_and_letter_case_do_not_matter),
         cmocka_unit_test(an_unknown_period_is_answered_with_examples),
         cmocka_unit_test(a_missing_word_is_named),
         cmocka_unit_test(a_misspelled_word_is_guessed),
         cmocka_unit_test(what_comes_too_much_is_pointed_at),
+        cmocka_unit_test(mistakes_about_the_calendar_are_told_apart),
         cmocka_unit_test(numbers_must_be_whole_and_in_range),
         cmocka_unit_test(a_limit_that_cannot_be_enforced_is_refused),
         cmocka_unit_test(bytes_of_any_kind_are_quoted_safely),

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request as rules see it: named attributes. Names are lower case:
+ *
+ *   ip, method, path, host     as the caller knows them
+ *   header.NAME                a header of the request, NAME in lower case
+ *   anything else              user, api_key, tier, country, …
+ *
+ * The rules file may derive further ones (a user from the path, the client's
+ * address from X-Forwarded-For).
+ */
+#ifndef RATION_REQUEST_H
+#define RATION_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ration_attribute {
+    const char *name;
+    size_t name_len;
+    const char *value; /* any bytes; borrowed during the call */
+    size_t value_len;
+};
+
+struct ration_request {
+    const struct ration_attribute *attributes;
+    size_t count;
+    uint64_t cost; /* 0 means 1; multiplied by nothing: a rule's own `cost` replaces it */
+};
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ruleset while it is being put together: what the readers of the two formats
+ * (native.c, envoy.c) hand over, file by file. Everything that lasts lives in
+ * the ruleset's arena; the growing lists are the builder's own and become the
+ * ruleset's arrays in rn_builder_finish.
+ *
+ * When memory runs out a function returns NULL (or RN_NO_ATTRIBUTE) and sets
+ * `failed`; readers may go on or give up, the ruleset is dropped either way.
+ * What is wrong with the text is said to `report`, by the readers.
+ */
+#ifndef RN_RULES_BUILDER_H
+#define RN_RULES_BUILDER_H
+
+#include "rules/document.h"
+#include "rules/ruleset.h"
+
+/* A growing array of `count` pointers or plain values. */
+struct rn_builder_list {
+    void *items;
+    uint32_t count, room;
+};
+
+/* Names already taken and what they stand for: open addressing by hash. */
+struct rn_builder_names {
+    struct rn_builder_name *slots;
+    uint32_t count, room;
+};
+
+struct rn_builder {
+    struct rn_ruleset *ruleset; /* `shadow` and `trusted_proxies` are set directly */
+    struct rn_arena *arena;     /* the ruleset's */
+    struct rn_report *report;
+    struct rn_slice file; /* the file being read, kept in the arena */
+    bool failed;          /* out of memory */
+
+    struct rn_builder_list attributes; /* struct rn_attribute */
+    struct rn_builder_list rules;      /* struct rn_rule *, each in the arena */
+    struct rn_builder_list limits;     /* struct rn_rule_limit * */
+    struct rn_builder_list lists;      /* struct rn_list_entry */
+    struct rn_builder_list settings;   /* struct rn_setting */
+    struct rn_builder_list calendars;  /* struct rn_calendar * */
+    struct rn_builder_list references; /* struct rn_builder_reference */
+    struct rn_builder_names rule_names, attribute_names;
+
+    /* envoy.c's: an array in the arena, replaced by a longer one as files come. */
+    struct rn_envoy_domain *domains;
+    uint32_t domain_count;
+
+    struct rn_native *native; /* native.c's: what sections of several files share */
+    char fault[256];          /* of rn_builder_limit, when it is no constant */
+};
+
+/* False: out of memory; `builder` then needs no done. */
+bool rn_builder_init(struct rn_builder *builder, struct rn_report *report);
+/* Frees what rn_builder_finish has not handed over. */
+void rn_builder_done(struct rn_builder *builder);
+
+/* The number of an attribute, new or known. A new one is taken from the request
+ * under its own name; `ip` is an address. RN_NO_ATTRIBUTE: there are
+ * RN_ATTRIBUTES_MAX already (or memory ran out: `failed`). */
+uint16_t rn_builder_attribute(struct rn_builder *builder, struct rn_slice name);
+/* To say how it is derived. Valid until the next rn_builder_attribute. */
+struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_t number);
+
+/* A new rule with defaults: no conditions, one counter for all, no tiers (give
+ * it rn_builder_tier), the cost of the request, on_store_failure local, strict,
+ * status 429. The
+ * address is good until rn_builder_finish; to keep a pointer to it longer see
+ * rn_builder_refer. The name is copied. */
+struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name, uint32_t line,
+                                uint32_t column);
+/* The rule of that name, in any file; NULL if the name is free. */
+const struct rn_rule *rn_builder_find_rule(const struct rn_builder *builder, struct rn_slice name);
+
+/* Rules move once, into one array: rn_builder_finish stores in *place where
+ * `rule` is then. `place` lies in the arena. (A limit's own `rule` is seen to.) */
+bool rn_builder_refer(struct rn_builder *builder, const struct rn_rule *rule,
+                      const struct rn_rule **place);
+
+/* Checks and compiles a limit of `rule`, whose soft_percent is already set. If
+ * it cannot be enforced (also: there is no such time zone) NULL is returned and
+ * *fault says why, as rn_limit_fault does, until the next call; NULL with a
+ * NULL fault: out of memory. Not for unlimited ones: a tier without limits is
+ * unlimited. */
+struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, struct rn_rule *rule,
+                                       const struct ration_limit *spec, const char **fault);
+
+/* Makes `limits` (count of them; copied into the arena) the only tier. */
+bool rn_builder_tier(struct rn_builder *builder, struct rn_rule *rule,
+                     struct rn_rule_limit *const *limits, uint32_t count);
+
+struct rn_list_entry *rn_builder_list_entry(struct rn_builder *builder); /* until the next one */
+struct rn_setting *rn_builder_setting(struct rn_builder *builder);       /* until the next one */
+
+/* A copy in the arena. An empty slice stays one (data not NULL); data NULL only
+ * when memory ran out. */
+struct rn_slice rn_builder_dup(struct rn_builder *builder, struct rn_slice text);
+/* One more item at the end of a list, zeroed; NULL: out of memory. */
+void *rn_builder_push(struct rn_builder *builder, struct rn_builder_list *list, size_t size);
+/* Zeroed memory in the arena, aligned for anything; NULL: out of memory. */
+void *rn_builder_alloc(struct rn_builder *builder, size_t count, size_t size);
+
+/* Turns the lists into the ruleset's arrays and builds the index. The ruleset
+ * is the caller's from here on. NULL: out of memory. */
+struct rn_ruleset *rn_builder_finish(struct rn_builder *builder);
+
+/* --- the readers ----------------------------------------------------------------- */
+
+/* Reads one file (builder->file) into the builder; the document stays until all
+ * files have been read. What is wrong with it goes to the report; false: at
+ * least one error, or out of memory. */
+bool rn_native_parse(struct rn_builder *builder, const struct rn_document *document);
+bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *document);
+
+/* Before any file is parsed, for each native one: what rules of all files may
+ * refer to (attributes, tiers) or start from (response, mode). */
+bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document);
+/* After all files: what nobody has referred to. */
+void rn_native_finish(struct rn_builder *builder);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits of a ruleset under construction: compiled with their soft part, and
+ * with the calendar that tells where their windows end.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/calendar.h"
+#include "base/zone.h"
+#include "rules/builder.h"
+
+/* Calendars begin here (2020-01-01), so that loading needs no clock, and go as
+ * far as they can. */
+#define CALENDAR_FROM_S INT64_C(1577836800)
+#define CALENDAR_YEARS 50
+
+/* How much may be used at once, as core/limit.c understands it. */
+static uint64_t capacity_of(const struct ration_limit *spec)
+{
+    if (spec->amount == 0)
+        return 0;
+    if (spec->algorithm == RATION_LEAKY_BUCKET)
+        return spec->queue + 1;
+    return spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 ? spec->burst : spec->amount;
+}
+
+/* The limit with a capacity larger by `units`; its rate stays, if it has one. */
+static struct ration_limit soften(const struct ration_limit *spec, uint64_t units)
+{
+    struct ration_limit soft = *spec;
+
+    if (units == 0)
+        return soft;
+    if (spec->algorithm == RATION_TOKEN_BUCKET)
+        soft.burst = capacity_of(spec) + units;
+    else if (spec->algorithm == RATION_LEAKY_BUCKET)
+        soft.queue += units;
+    else
+        soft.amount += units;
+    return soft;
+}
+
+/* Copies the boundaries of a zone's calendar into the arena. */
+static struct rn_calendar *make_calendar(struct rn_builder *builder,
+                                         const struct ration_limit *spec, const char **fault)
+{
+    struct rn_calendar *calendar = rn_builder_alloc(builder, 1, sizeof *calendar);
+    struct rn_zone *zone = NULL;
+    struct ration_error error = {.text = ""};
+    int64_t *ends = NULL, *copy = NULL;
+    uint32_t count = 0;
+
+    int failed = calendar == NULL ? RATION_ENOMEM : rn_zone_load(spec->zone, &zone, &error);
+    if (!failed)
+        failed =
+            rn_calendar_ends(zone, spec->calendar, CALENDAR_FROM_S, CALENDAR_YEARS, &ends, &count);
+    if (!failed)
+        copy = rn_builder_alloc(builder, count, sizeof *copy);
+    if (copy != NULL) {
+        memcpy(copy, ends, count * sizeof *copy);
+        *calendar = (struct rn_calendar){.ends = copy, .count = count};
+    }
+    free(ends);
+    rn_zone_free(zone);
+    if (failed == RATION_ENOMEM) {
+        builder->failed = true;
+    } else if (failed) {
+        snprintf(builder->fault, sizeof builder->fault, "%s", error.text);
+        *fault = builder->fault;
+    }
+    return copy == NULL ? NULL : calendar;
+}
+
+/* One calendar serves all limits of a unit and zone. */
+static const struct rn_calendar *find_calendar(struct rn_builder *builder,
+                                               const struct ration_limit *spec, uint64_t id,
+                                               const char **fault)
+{
+    struct rn_rule_limit *const *limits = builder->limits.items;
+
+    for (uint32_t i = builder->limits.count; i-- > 0;)
+        if (limits[i]->limit.calendar_id == id)
+            return limits[i]->limit.calendar;
+
+    struct rn_calendar *calendar = make_calendar(builder, spec, fault);
+    struct rn_calendar **slot = calendar == NULL ? NULL
+                                                 : rn_builder_push(builder, &builder->calendars,
+                                                                   sizeof(struct rn_calendar *));
+    return slot == NULL ? NULL : (*slot = calendar);
+}
+
+struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, struct rn_rule *rule,
+                                       const struct ration_limit *spec, const char **fault)
+{
+    uint64_t units = (capacity_of(spec) * rule->soft_percent + 99) / 100;
+    struct ration_limit soft = soften(spec, units);
+    struct rn_limit compiled;
+
+    *fault = rn_limit_fault(spec);
+    if (*fault == NULL && rn_limit_fault(&soft) != NULL) {
+        snprintf(builder->fault, sizeof builder->fault, "with the soft part, %s",
+                 rn_limit_fault(&soft));
+        *fault = builder->fault;
+    }
+    if (*fault != NULL)
+        return NULL;
+    rn_limit_init(&compiled, &soft);
+    if (compiled.calendar_id != 0) {
+        const struct rn_calendar *calendar =
+            find_calendar(builder, spec, compiled.calendar_id, fault);
+        if (calendar == NULL)
+            return NULL;
+        rn_limit_set_calendar(&compiled, calendar);
+    }
+
+    struct rn_rule_limit *limit = rn_builder_alloc(builder, 1, sizeof *limit);
+    struct rn_rule_limit **slot =
+        limit == NULL ? NULL
+                      : rn_builder_push(builder, &builder->limits, sizeof(struct rn_rule_limit *));
+    if (slot == NULL)
+        return NULL;
+    *limit = (struct rn_rule_limit){
+        .spec = *spec, .limit = compiled, .soft_units = units, .id = builder->limits.count - 1};
+    *slot = limit;
+    return rn_builder_refer(builder, rule, &limit->rule) ? limit : NULL;
+}

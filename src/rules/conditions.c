@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditions: a map of attribute to what its value must be. A value alone is
+ * equality, a pattern if it has a `*`, a network if the attribute is an
+ * address; a list is one of them; a map names its tests.
+ *
+ * Paths given without naming a test are always patterns, so that /login is also
+ * //login/ and /login?next=/, as for every other pattern of paths.
+ */
+#include <stdlib.h>
+
+#include "rules/native.h"
+#include "rules/pattern.h"
+
+#define DUPLICATES_AMONG 1000 /* values at the beginning of a list: looking takes n^2 */
+
+/* In the order of the enum below. */
+static const char *const tests[] = {"equals", "one_of",  "pattern", "prefix",
+                                    "cidr",   "present", "not"};
+enum { EQUALS, ONE_OF, PATTERN, PREFIX, CIDR, PRESENT, NOT };
+
+/* The conditions read so far; values are read for one attribute at a time. */
+struct reader {
+    struct rn_builder *builder;
+    struct rn_report *report;
+    struct rn_builder_list list; /* struct rn_condition */
+    size_t start;                /* of this attribute's */
+    uint16_t attribute;
+    struct rn_slice name;
+    bool is_ip, is_path;
+};
+
+/* --- values ------------------------------------------------------------------------ */
+
+struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
+                                struct rn_slice text)
+{
+    struct rn_slice name = rn_builder_attribute_at(builder, attribute)->name;
+    bool upper = rn_slice_is(name, "method"), lower = rn_slice_is(name, "host");
+    struct rn_slice copy = rn_builder_dup(builder, text);
+
+    if (copy.data == NULL || (!upper && !lower))
+        return copy;
+    for (char *c = (char *)copy.data; c < copy.data + copy.len; c++) {
+        if (upper ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z')
+            *c = (char)(*c ^ 0x20);
+    }
+    return copy;
+}
+
+/* A scalar or a list of scalars: how many, and the first. -1 after reporting. */
+static int64_t open_values(struct rn_report *report, const struct rn_node *node,
+                           const struct rn_node **first)
+{
+    if (node->kind == RN_NODE_MAP) {
+        rn_report_error(report, node->at, "expected a value or a list of values, found a map");
+        return -1;
+    }
+    *first = node->kind == RN_NODE_LIST ? node->first : node;
+    return node->kind == RN_NODE_LIST ? node->count : 1;
+}
+
+static const struct rn_node *next_value(const struct rn_node *node, const struct rn_node *item)
+{
+    return node->kind == RN_NODE_LIST ? item->next : NULL;
+}
+
+static void warn_of_empty_list(struct rn_report *report, const struct rn_node *node)
+{
+    if (node->kind == RN_NODE_LIST && node->count == 0)
+        rn_report_warning(report, node->at,
+                          "an empty list, which no value is in; add values or remove it");
+}
+
+const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder, const struct rn_node *node)
+{
+    const struct rn_node *item = NULL;
+    int64_t count = open_values(builder->report, node, &item);
+    struct rn_cidr_set *set = rn_builder_alloc(builder, 1, sizeof *set);
+    struct rn_cidr *networks =
+        count < 0 ? NULL : rn_builder_alloc(builder, (size_t)count, sizeof *networks);
+    size_t read = 0;
+    bool ok = set != NULL && networks != NULL;
+
+    for (; networks != NULL && item != NULL; item = next_value(node, item)) {
+        struct ration_error error;
+        struct rn_slice text;
+
+        if (!rn_node_as_text(item, builder->report, &text)) {
+            ok = false;
+        } else if (memchr(text.data, '*', text.len) != NULL) {
+            rn_report_error(builder->report, item->at,
+                            "addresses have no patterns; write a network, as in 10.0.0.0/8");
+            ok = false;
+        } else if (rn_cidr_parse(text.data, text.len, &networks[read++], &error) != 0) {
+            rn_report_error(builder->report, rn_report_place_in(builder->report, item, error.pos),
+                            "%s", error.text);
+            ok = false;
+        }
+    }
+    if (!ok)
+        return NULL;
+    warn_of_empty_list(builder->report, node);
+    *set = rn_cidr_set_build(networks, read);
+    if (set->count < read)
+        rn_report_warning(builder->report, node->at,
+                          "networks that lie inside others of this list: %zu; remove them",
+                          read - set->count);
+    return set;
+}
+
+/* Whether a value without a named test is a pattern. */
+static bool looks_like_pattern(const struct reader *r, struct rn_slice text)
+{
+    return r->is_path || memchr(text.data, '*', text.len) != NULL;
+}
+
+/* Checks and copies one value of a list under construction. */
+static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test test,
+                      struct rn_slice *values, uint32_t *count)
+{
+    const char *fault = NULL;
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, r->report, &text))
+        return false;
+    if (text.len == 0)
+        fault = "an empty value, which is as good as absent; write {present: false}";
+    else if (r->is_path && test == RN_TEST_PATTERN)
+        fault = rn_path_fault(text);
+    else if (r->is_path && text.data[0] != '/')
+        fault = "a path begins with a slash; write /login rather than login";
+    else if (r->is_path && (memchr(text.data, '?', text.len) || memchr(text.data, '#', text.len)))
+        fault = "a path ends before ? or #, so this can never match; leave the query away";
+    if (fault != NULL) {
+        rn_report_error(r->report, node->at, "%s", fault);
+        return false;
+    }
+
+    struct rn_slice value = rn_native_value(r->builder, r->attribute, text);
+    for (uint32_t i = 0; i < *count && i < DUPLICATES_AMONG; i++) {
+        if (rn_slice_equal(values[i], value)) {
+            rn_report_warning(r->report, node->at, "%s stands twice in this list; remove one",
+                              rn_excerpt(value).text);
+            return true;
+        }
+    }
+    if (value.data != NULL)
+        values[(*count)++] = value;
+    return value.data != NULL;
+}
+
+/* --- conditions -------------------------------------------------------------------- */
+
+static bool same_condition(const struct rn_condition *a, const struct rn_condition *b)
+{
+    if (a->test != b->test || a->negated != b->negated || a->value_count != b->value_count ||
+        a->test == RN_TEST_CIDR)
+        return false;
+    for (uint32_t i = 0; i < a->value_count; i++)
+        if (!rn_slice_equal(a->values[i], b->values[i]))
+            return false;
+    return true;
+}
+
+static void add_condition(struct reader *r, const struct rn_node *node,
+                          struct rn_condition condition)
+{
+    const struct rn_condition *earlier = r->list.items;
+
+    condition.attribute = r->attribute;
+    condition.line = node->at.line;
+    condition.column = node->at.column;
+    for (size_t i = r->start; i < r->list.count; i++) {
+        if (same_condition(&earlier[i], &condition)) {
+            rn_report_warning(r->report, node->at, "the same condition on %s as before; remove one",
+                              rn_excerpt(r->name).text);
+            return;
+        }
+    }
+
+    struct rn_condition *place = rn_builder_push(r->builder, &r->list, sizeof *place);
+    if (place != NULL)
+        *place = condition;
+}
+
+static void read_networks(struct reader *r, const struct rn_node *node, bool negated)
+{
+    const struct rn_cidr_set *set = rn_native_networks(r->builder, node);
+
+    if (set != NULL)
+        add_condition(
+            r, node,
+            (struct rn_condition){.test = RN_TEST_CIDR, .negated = negated, .networks = set});
+}
+
+static void read_texts(struct reader *r, const struct rn_node *node, enum rn_test test,
+                       bool negated)
+{
+    const struct rn_node *item = NULL;
+    int64_t room = open_values(r->report, node, &item);
+    struct rn_slice *values =
+        room < 0 ? NULL : rn_builder_alloc(r->builder, (size_t)room, sizeof *values);
+    uint32_t count = 0;
+    bool ok = values != NULL;
+
+    for (; values != NULL && item != NULL; item = next_value(node, item))
+        ok &= add_value(r, item, test, values, &count);
+    if (!ok)
+        return;
+    warn_of_empty_list(r->report, node);
+    add_condition(r, node,
+                  (struct rn_condition){.test = test,
+                                        .negated = negated,
+                                        .is_path = r->is_path && test == RN_TEST_PATTERN,
+                                        .values = values,
+                                        .value_count = count});
+}
+
+/* A value or a list without a named test. */
+static void read_plain(struct reader *r, const struct rn_node *node, bool negated)
+{
+    enum rn_test test = RN_TEST_EQUALS;
+    const struct rn_node *item = NULL;
+
+    if (r->is_ip) {
+        read_networks(r, node, negated);
+        return;
+    }
+    if (open_values(r->report, node, &item) < 0)
+        return;
+    for (; item != NULL; item = next_value(node, item))
+        if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
+            test = RN_TEST_PATTERN;
+    read_texts(r, node, test, negated);
+}
+
+static void read_present(struct reader *r, const struct rn_node *node, bool negated)
+{
+    bool present;
+
+    if (rn_node_as_bool(node, r->report, &present))
+        add_condition(
+            r, node, (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
+}
+
+/* Whether a test suits the attribute; reported if not. */
+static bool check_test(struct reader *r, const struct rn_node *node, int test)
+{
+    struct rn_excerpt name = rn_excerpt(r->name);
+
+    if (r->is_ip && (test == PATTERN || test == PREFIX)) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is an address and has no %s; write a network, as in {cidr: 10.0.0.0/8}",
+                        name.text, tests[test]);
+        return false;
+    }
+    if (!r->is_ip && test == CIDR) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is no address; cidr is for ip and attributes with forwarded",
+                        name.text);
+        return false;
+    }
+    if (test == EQUALS && node->kind == RN_NODE_LIST) {
+        rn_report_error(r->report, node->at, "equals takes one value; for a list write one_of");
+        return false;
+    }
+    if (test == ONE_OF && node->kind == RN_NODE_SCALAR) {
+        rn_report_error(r->report, node->at, "one_of takes a list; for one value write equals");
+        return false;
+    }
+    return true;
+}
+
+static void read_test(struct reader *r, const struct rn_node *node, int test, bool negated)
+{
+    static const enum rn_test of[] = {[EQUALS] = RN_TEST_EQUALS,
+                                      [ONE_OF] = RN_TEST_EQUALS,
+                                      [PATTERN] = RN_TEST_PATTERN,
+                                      [PREFIX] = RN_TEST_PREFIX};
+
+    if (!check_test(r, node, test))
+        return;
+    if (test == PRESENT)
+        read_present(r, node, negated);
+    else if (test == CIDR || r->is_ip)
+        read_networks(r, node, negated);
+    else
+        read_texts(r, node, of[test], negated);
+}
+
+/* Which test a key names; -1 if none: that has been reported. */
+static int test_of(const struct rn_node *node)
+{
+    for (int i = 0; i < (int)RN_COUNT(tests); i++)
+        if (rn_slice_is(node->key->text, tests[i]))
+            return i;
+    return -1;
+}
+
+static void read_not(struct reader *r, const struct rn_node *node)
+{
+    if (node->kind != RN_NODE_MAP) {
+        read_plain(r, node, true);
+        return;
+    }
+    if (!rn_native_map(r->builder, node, tests, RN_COUNT(tests)))
+        return;
+    if (node->count != 1) {
+        rn_report_error(r->report, node->at,
+                        "not takes one test, found %u; write another limit for the others",
+                        node->count);
+        return;
+    }
+    int test = test_of(node->first);
+    if (test == NOT)
+        rn_report_error(r->report, node->first->key->at, "not inside not; leave out both");
+    else if (test >= 0)
+        read_test(r, node->first, test, true);
+}
+
+static void read_tests(struct reader *r, const struct rn_node *map)
+{
+    /* Tests of one kind: all would have to hold, but only one would be meant. */
+    const struct rn_node *kind = NULL;
+
+    if (!rn_native_map(r->builder, map, tests, RN_COUNT(tests)))
+        return;
+    if (map->count == 0)
+        rn_report_error(r->report, map->at,
+                        "a condition without a test; write for example {present: true}");
+    RN_NODE_EACH(node, map) {
+        int test = test_of(node);
+        bool chooses = test == EQUALS || test == ONE_OF || test == CIDR;
+
+        if (chooses && kind != NULL) {
+            rn_report_error(r->report, node->key->at, "%s beside %s; one of them is enough",
+                            node->key->text.data, kind->key->text.data);
+            continue;
+        }
+        kind = chooses ? node : kind;
+        if (test == NOT)
+            read_not(r, node);
+        else if (test >= 0)
+            read_test(r, node, test, false);
+    }
+}
+
+static void read_attribute(struct reader *r, const struct rn_node *node)
+{
+    r->attribute = rn_native_attribute_used(r->builder, node->key);
+    if (r->attribute == RN_NO_ATTRIBUTE)
+        return;
+
+    const struct rn_attribute *attribute = rn_builder_attribute_at(r->builder, r->attribute);
+    r->name = attribute->name;
+    r->is_ip = attribute->is_ip;
+    r->is_path = rn_slice_is(attribute->name, "path");
+    r->start = r->list.count;
+    const struct rn_condition *earlier = r->list.items;
+    for (uint32_t i = 0; i < r->list.count; i++) {
+        if (earlier[i].attribute == r->attribute) { /* header.X and header.x */
+            rn_report_error(r->report, node->key->at,
+                            "%s has a condition already; put both in one map",
+                            rn_excerpt(r->name).text);
+            return;
+        }
+    }
+    if (node->kind == RN_NODE_MAP)
+        read_tests(r, node);
+    else
+        read_plain(r, node, false);
+}
+
+void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
+                          const struct rn_condition **conditions, uint32_t *count)
+{
+    struct reader r = {.builder = builder, .report = builder->report};
+
+    if (node->kind != RN_NODE_MAP) {
+        rn_report_error(builder->report, node->at,
+                        "expected conditions such as {path: /login}, found %s",
+                        rn_node_describe(node).text);
+        return;
+    }
+    RN_NODE_EACH(value, node)
+        read_attribute(&r, value);
+
+    struct rn_condition *kept = rn_builder_alloc(builder, r.list.count, sizeof *kept);
+    if (kept != NULL && r.list.count != 0)
+        memcpy(kept, r.list.items, r.list.count * sizeof *kept);
+    if (kept != NULL) {
+        *conditions = kept;
+        *count = r.list.count;
+    }
+    free(r.list.items);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Habits of a whole ruleset that are known to disappoint: only fixed windows,
+ * one limit for everything, paths and methods nothing protects, rules that
+ * repeat others.
+ */
+#include "rules/lint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rules/lint_own.h"
+
+struct rn_place rn_lint_place(const struct rn_linter *l, struct rn_slice file, uint32_t line,
+                              uint32_t column)
+{
+    for (uint32_t i = 0; i < l->report->file_count; i++)
+        if (rn_slice_equal(l->report->files[i].name, file))
+            return (struct rn_place){.file = i, .line = line, .column = column};
+    return (struct rn_place){.file = RN_REPORT_NO_FILE};
+}
+
+struct rn_place rn_lint_rule_place(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    return rn_lint_place(l, rule->file, rule->line, rule->column);
+}
+
+static bool is_about(const struct rn_linter *l, const struct rn_condition *condition,
+                     const char *attribute)
+{
+    return rn_slice_is(l->ruleset->attributes[condition->attribute].name, attribute);
+}
+
+/* --- windows ----------------------------------------------------------------------- */
+
+static void lint_windows(const struct rn_linter *l)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < l->rule_count; i++) {
+        const struct rn_rule *rule = l->rules[i];
+
+        for (uint32_t t = 0; t < rule->tier_count; t++) {
+            for (uint32_t n = 0; n < rule->tiers[t].limit_count; n++) {
+                const struct ration_limit *spec = &rule->tiers[t].limits[n]->spec;
+
+                if (spec->algorithm != RATION_FIXED_WINDOW)
+                    return;
+                any |= spec->calendar == RATION_CALENDAR_NONE;
+            }
+        }
+    }
+    if (any)
+        rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
+                          "all limits are fixed windows, which let through twice their amount "
+                          "around the turn of a window; use token-bucket or sliding-window for "
+                          "those that protect something");
+}
+
+/* --- what is covered --------------------------------------------------------------- */
+
+/* Whether a rule looks at a request with this path and method, whatever else it
+ * asks for. */
+static bool covers(const struct rn_linter *l, const struct rn_rule *rule, struct rn_slice path,
+                   struct rn_slice method)
+{
+    for (uint32_t i = 0; i < rule->condition_count; i++) {
+        const struct rn_condition *c = &rule->conditions[i];
+
+        if ((is_about(l, c, "path") && !rn_lint_holds(c, path)) ||
+            (is_about(l, c, "method") && !rn_lint_holds(c, method)))
+            return false;
+    }
+    return true;
+}
+
+/* A path nobody would think of, tried with the usual methods. */
+static void lint_coverage(const struct rn_linter *l)
+{
+    static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+    const size_t all = sizeof methods / sizeof *methods;
+    char open[64] = "";
+    size_t missing = 0, len = 0;
+
+    for (size_t m = 0; m < all; m++) {
+        bool covered = false;
+
+        for (uint32_t i = 0; i < l->rule_count && !covered; i++)
+            covered = covers(l, l->rules[i], RN_SLICE("/~other/~path"), rn_slice_of(methods[m]));
+        if (covered)
+            continue;
+        len += (size_t)snprintf(open + len, sizeof open - len, "%s%s", missing ? ", " : "",
+                                methods[m]);
+        missing++;
+    }
+    if (missing == 0)
+        return;
+    if (missing == all)
+        rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
+                          "nothing protects the paths that no limit names; add a limit without a "
+                          "condition on the path");
+    else
+        rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
+                          "nothing protects %s of the paths that no limit names; add a limit "
+                          "without conditions on path and method",
+                          open);
+}
+
+static bool names_path(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->condition_count; i++)
+        if (is_about(l, &rule->conditions[i], "path"))
+            return true;
+    for (uint32_t i = 0; i < rule->key_count; i++)
+        for (unsigned n = 0; n < rule->key[i].count; n++)
+            if (rn_slice_is(l->ruleset->attributes[rule->key[i].attributes[n]].name, "path"))
+                return true;
+    return false;
+}
+
+static void lint_single(const struct rn_linter *l)
+{
+    if (l->rule_count == 1 && !names_path(l, l->rules[0]))
+        rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
+                          "one limit for all endpoints: a login and a search are not alike; add "
+                          "limits for the paths that cost most or are attacked first");
+}
+
+/* --- rules that repeat others ------------------------------------------------------ */
+
+struct print {
+    uint64_t hash;
+    const struct rn_rule *rule;
+};
+
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    for (h = mix(h, len); len > 0; len--)
+        h = mix(h, *at++);
+    return h;
+}
+
+static uint64_t hash_condition(const struct rn_condition *c)
+{
+    uint64_t h = mix(mix(c->attribute, c->test), c->negated), values = 0;
+
+    for (uint32_t i = 0; i < c->value_count; i++)
+        values += hash_bytes(1, c->values[i].data, c->values[i].len);
+    for (size_t i = 0; c->networks != NULL && i < c->networks->count; i++) {
+        const struct rn_cidr *network = &c->networks->items[i];
+
+        values += mix(hash_bytes(2, network->network.bytes, sizeof network->network.bytes),
+                      mix(network->network.bits, network->prefix));
+    }
+    return mix(h, values);
+}
+
+/* Equal for rules that count the same requests by the same key in the same
+ * windows; sums where order does not matter. */
+static uint64_t hash_rule(const struct rn_rule *rule)
+{
+    uint64_t conditions = 0, limits = 0, h;
+
+    for (uint32_t i = 0; i < rule->condition_count; i++)
+        conditions += hash_condition(&rule->conditions[i]);
+    h = mix(conditions, rule->key_count);
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        const struct rn_key_part *part = &rule->key[i];
+
+        h = hash_bytes(h, part->attributes, part->count * sizeof part->attributes[0]);
+        h = mix(mix(h, part->ipv4_prefix), part->ipv6_prefix);
+    }
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        uint64_t tier = hash_bytes(3, rule->tiers[t].value.data, rule->tiers[t].value.len);
+
+        for (uint32_t n = 0; n < rule->tiers[t].limit_count; n++)
+            limits += mix(tier, rule->tiers[t].limits[n]->limit.shape);
+    }
+    return mix(mix(mix(h, limits), rule->tier_attribute), rule->cost.attribute);
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct print *x = a, *y = b;
+
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return (x->rule->index > y->rule->index) - (x->rule->index < y->rule->index);
+}
+
+static void lint_repeats(const struct rn_linter *l)
+{
+    struct print *prints = calloc(l->rule_count, sizeof *prints);
+
+    if (prints == NULL)
+        return;
+    for (uint32_t i = 0; i < l->rule_count; i++)
+        prints[i] = (struct print){hash_rule(l->rules[i]), l->rules[i]};
+    qsort(prints, l->rule_count, sizeof *prints, by_hash);
+    for (uint32_t i = 1; i < l->rule_count; i++) {
+        const struct rn_rule *first = prints[i - 1].rule, *second = prints[i].rule;
+
+        if (prints[i].hash == prints[i - 1].hash && first->shadow == second->shadow)
+            rn_report_warning(l->report, rn_lint_rule_place(l, second),
+                              "%s counts the same requests by the same key in the same window as "
+                              "%s, at %.*s:%u; keep the one with the smaller limit",
+                              rn_excerpt(second->name).text, rn_excerpt(first->name).text,
+                              (int)first->file.len, first->file.data, first->line);
+    }
+    free(prints);
+}
+
+/* --- all --------------------------------------------------------------------------- */
+
+void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
+{
+    struct rn_linter l = {.ruleset = ruleset, .report = report};
+
+    if (ruleset->rule_count == 0) {
+        if (ruleset->domain_count == 0)
+            rn_report_warning(report,
+                              (struct rn_place){.file = report->file_count ? 0 : RN_REPORT_NO_FILE},
+                              "no limits at all, so every request is admitted; add a section "
+                              "limits");
+        return;
+    }
+    l.rules = calloc(ruleset->rule_count, sizeof *l.rules);
+    for (uint32_t i = 0; l.rules != NULL && i < ruleset->rule_count; i++)
+        if (!ruleset->rules[i].envoy)
+            l.rules[l.rule_count++] = &ruleset->rules[i];
+    for (uint32_t i = 0; i < l.rule_count; i++)
+        rn_lint_rule(&l, l.rules[i]);
+    if (l.rule_count != 0) {
+        lint_windows(&l);
+        lint_coverage(&l);
+        lint_single(&l);
+        lint_repeats(&l);
+        rn_lint_names(&l);
+    }
+    free(l.rules);
+}

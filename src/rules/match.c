@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a request to the rules that apply to it. The index (index.h) proposes
+ * candidates; every condition of a candidate is checked here, so the index may
+ * err on the side of too many and the two ways in, rn_ruleset_match and
+ * rn_rule_explain, judge by the same functions.
+ */
+#include "rules/match.h"
+
+#include "rules/index.h"
+#include "rules/pattern.h"
+
+/* What conditions are asked of. */
+struct scene {
+    const struct rn_ruleset *ruleset;
+    const struct rn_values *values;
+    const struct rn_match_index *index; /* NULL: look at everything */
+};
+
+/* --- conditions ------------------------------------------------------------------- */
+
+static bool is_in(const struct scene *s, const struct rn_condition *c)
+{
+    struct rn_slice value = s->values->value[c->attribute];
+    struct rn_ip ip;
+
+    if (s->ruleset->attributes[c->attribute].is_ip)
+        ip = s->values->address[c->attribute];
+    else if (rn_ip_parse_host(value.data, value.len, &ip, NULL) != 0)
+        return false;
+    return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
+}
+
+static bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+{
+    switch (c->test) {
+    case RN_TEST_EQUALS:
+        return rn_slice_equal(wanted, value);
+    case RN_TEST_PATTERN:
+        return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
+    case RN_TEST_PREFIX:
+        return rn_slice_starts_with(value, wanted);
+    default:
+        return false;
+    }
+}
+
+static bool fits_one(const struct scene *s, const struct rn_condition *c, struct rn_slice value)
+{
+    if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
+        return rn_index_has(s->index, c, value);
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (fits(c, c->values[i], value))
+            return true;
+    return false;
+}
+
+static bool holds(const struct scene *s, const struct rn_condition *c)
+{
+    struct rn_slice value = s->values->value[c->attribute];
+    bool found;
+
+    if (!value.data)
+        return c->negated;
+    if (c->test == RN_TEST_PRESENT)
+        found = value.len > 0;
+    else if (c->test == RN_TEST_CIDR)
+        found = is_in(s, c);
+    else
+        found = fits_one(s, c, value);
+    return found != c->negated;
+}
+
+/* The number of the first of `conditions` that does not hold, or their count. */
+static uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
+                              uint32_t count)
+{
+    uint32_t i = 0;
+
+    while (i < count && holds(s, &conditions[i]))
+        i++;
+    return i;
+}
+
+/* --- one rule ------------------------------------------------------------------- */
+
+/* The first attribute of a key part that has a value; an empty one is none. */
+static uint16_t present_one(const struct rn_key_part *part, const struct rn_values *values)
+{
+    for (uint8_t i = 0; i < part->count; i++)
+        if (values->value[part->attributes[i]].len > 0)
+            return part->attributes[i];
+    return RN_NO_ATTRIBUTE;
+}
+
+static const struct rn_tier *tier_of(const struct rn_rule *rule, const struct rn_values *values)
+{
+    struct rn_slice value;
+
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
+        return rule->tiers;
+    value = values->value[rule->tier_attribute];
+    for (uint32_t i = 0; value.len > 0 && i < rule->tier_count; i++)
+        if (rn_slice_equal(rule->tiers[i].value, value))
+            return &rule->tiers[i];
+    return rule->default_tier < rule->tier_count ? &rule->tiers[rule->default_tier] : NULL;
+}
+
+static bool is_unlimited(const struct rn_tier *tier)
+{
+    for (uint32_t i = 0; i < tier->limit_count; i++)
+        if (tier->limits[i]->spec.algorithm != RATION_UNLIMITED)
+            return false;
+    return true;
+}
+
+/* *tier is set if the rule applies. */
+static struct rn_reason judge(const struct scene *s, const struct rn_rule *rule,
+                              const struct rn_tier **tier)
+{
+    uint32_t at = first_failing(s, rule->conditions, rule->condition_count);
+    const struct rn_tier *chosen;
+
+    if (at < rule->condition_count)
+        return (struct rn_reason){RN_WHY_CONDITION, at};
+    for (at = 0; at < rule->key_count; at++)
+        if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
+            return (struct rn_reason){RN_WHY_NO_KEY, at};
+    chosen = tier_of(rule, s->values);
+    if (!chosen)
+        return (struct rn_reason){RN_WHY_NO_TIER, 0};
+    *tier = chosen;
+    return (struct rn_reason){is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES, 0};
+}
+
+/* Digits only, at least 1; what does not fit counts as the most that does. */
+static bool read_cost(struct rn_slice text, uint64_t *cost)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.data[i] - '0'), &value))
+            value = UINT64_MAX; /* overflows again, whatever follows */
+    }
+    *cost = value;
+    return value > 0;
+}
+
+static uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
+{
+    uint64_t value;
+
+    if (cost->attribute == RN_NO_ATTRIBUTE || !read_cost(values->value[cost->attribute], &value))
+        return cost->fixed;
+    return cost->max != 0 && value > cost->max ? cost->max : value;
+}
+
+static uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
+{
+    uint32_t level = priority->default_level;
+
+    if (priority->attribute == RN_NO_ATTRIBUTE)
+        return 0;
+    for (uint32_t i = 0; i < priority->level_count; i++)
+        if (rn_slice_equal(priority->levels[i].name, values->value[priority->attribute]))
+            level = i;
+    return level < priority->level_count ? priority->levels[level].keep_percent : 0;
+}
+
+/* The last address that was cut: rules in a row mostly cut the same one. */
+struct cut {
+    uint16_t attribute;
+    uint8_t prefix;
+    struct rn_slice text;
+};
+
+static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, char out[48])
+{
+    struct rn_cidr network = {rn_ip_mask(*address, prefix), prefix};
+
+    return (struct rn_slice){out, rn_cidr_write(&network, out)};
+}
+
+static void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
+                     struct cut *last, struct rn_match *match)
+{
+    for (uint32_t i = 0; i < match->rule->key_count; i++) {
+        const struct rn_key_part *part = &match->rule->key[i];
+        uint16_t a = present_one(part, values);
+        const struct rn_ip *address = &values->address[a];
+
+        match->key[i] = values->value[a];
+        match->key_names[i] =
+            part->count > 1 ? ruleset->attributes[a].name : (struct rn_slice){NULL, 0};
+        if (!ruleset->attributes[a].is_ip || address->bits == 0)
+            continue;
+        uint8_t prefix = address->bits == 32 ? part->ipv4_prefix : part->ipv6_prefix;
+
+        if (prefix >= address->bits)
+            continue;
+        if (last->attribute != a || last->prefix != prefix)
+            *last = (struct cut){a, prefix, cut_address(address, prefix, match->cut[i])};
+        match->key[i] = last->text;
+    }
+}
+
+static void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                 const struct rn_tier *tier, const struct rn_values *values, struct cut *last,
+                 struct rn_match *match)
+{
+    match->rule = rule;
+    match->tier = tier;
+    match->cost = cost_of(&rule->cost, values);
+    match->keep_percent = keep_of(&rule->priority, values);
+    fill_key(ruleset, values, last, match);
+}
+
+struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                                 const struct rn_values *values, struct rn_match *match)
+{
+    struct cut last = {.attribute = RN_NO_ATTRIBUTE};
+    const struct rn_tier *tier = NULL;
+    struct rn_reason reason = judge(&(struct scene){ruleset, values, NULL}, rule, &tier);
+
+    if (tier)
+        fill(ruleset, rule, tier, values, &last, match);
+    return reason;
+}
+
+/* --- all rules ------------------------------------------------------------------- */
+
+struct found {
+    uint32_t rule;
+    const struct rn_tier *tier;
+};
+
+/* A search under way. */
+struct search {
+    struct scene scene;
+    struct found found[RN_MATCHES_MAX]; /* ascending */
+    uint32_t count;
+    bool too_many;
+    /* The segments of the path last asked for, hashed. */
+    uint16_t path;
+    uint32_t segment_count;
+    uint64_t segments[RN_INDEX_SEGMENTS];
+};
+
+/* Keeps the list sorted; a rule can be met twice, through different answers. */
+static void insert(struct search *s, struct found new)
+{
+    uint32_t at = s->count;
+
+    while (at > 0 && s->found[at - 1].rule > new.rule)
+        at--;
+    if (at > 0 && s->found[at - 1].rule == new.rule)
+        return;
+    if (s->count == RN_MATCHES_MAX) {
+        s->too_many = true;
+        return;
+    }
+    memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
+    s->found[at] = new;
+    s->count++;
+}
+
+static void split_path(struct search *s, uint16_t attribute)
+{
+    struct rn_slice path = rn_path_only(s->scene.values->value[attribute]);
+    size_t at = 0;
+
+    s->path = attribute;
+    s->segment_count = 0;
+    while (s->segment_count < RN_INDEX_SEGMENTS) {
+        size_t begin;
+
+        while (at < path.len && path.data[at] == '/')
+            at++;
+        if (at == path.len)
+            break;
+        for (begin = at; at < path.len && path.data[at] != '/';)
+            at++;
+        s->segments[s->segment_count++] =
+            rn_index_hash(0, (struct rn_slice){path.data + begin, at - begin});
+    }
+}
+
+/* Where the request's answer to a question leads; RN_INDEX_NONE: nowhere. */
+static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *probe)
+{
+    struct rn_slice value = s->scene.values->value[probe->attribute];
+    uint64_t answer = rn_index_seed(probe->attribute, probe->mask);
+
+    if (!value.data || (probe->mask == 0 && value.len > probe->longest))
+        return RN_INDEX_NONE;
+    if (probe->mask == 0)
+        return rn_index_find(s->scene.index, node, rn_index_hash(answer, value));
+    if (s->path != probe->attribute)
+        split_path(s, probe->attribute);
+    if (probe->mask >> s->segment_count)
+        return RN_INDEX_NONE;
+    for (uint32_t i = 0, mask = probe->mask; mask; i++, mask >>= 1)
+        if (mask & 1)
+            answer = rn_index_add_segment(answer, s->segments[i]);
+    return rn_index_find(s->scene.index, node, answer);
+}
+
+/* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
+static void visit(struct search *s, uint32_t number)
+{
+    const struct rn_match_index *index = s->scene.index;
+    const struct rn_index_node *node = &index->nodes[number];
+
+    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
+        struct found new = {.rule = index->rules[node->first_rule + i]};
+
+        judge(&s->scene, &s->scene.ruleset->rules[new.rule], &new.tier);
+        if (new.tier)
+            insert(s, new);
+    }
+    for (uint32_t i = 0; i < node->probe_count && !s->too_many; i++) {
+        uint32_t leads = ask(s, number, &index->probes[node->first_probe + i]);
+
+        if (leads != RN_INDEX_NONE)
+            visit(s, leads);
+    }
+}
+
+/* Deny entries beat allow entries, wherever they stand. */
+static const struct rn_list_entry *find_entry(const struct scene *s)
+{
+    const struct rn_list_entry *allow = NULL;
+
+    for (uint32_t i = 0; i < s->ruleset->list_count; i++) {
+        const struct rn_list_entry *e = &s->ruleset->lists[i];
+
+        if ((allow && !e->deny) ||
+            first_failing(s, e->conditions, e->condition_count) < e->condition_count)
+            continue;
+        if (e->deny)
+            return e;
+        allow = e;
+    }
+    return allow;
+}
+
+void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                      struct rn_matches *matches)
+{
+    const struct rn_values *values = &matches->values;
+    struct cut last = {.attribute = RN_NO_ATTRIBUTE};
+    struct search s;
+
+    s.scene = (struct scene){ruleset, values, ruleset->index};
+    matches->count = 0;
+    rn_ruleset_values(ruleset, request, &matches->values);
+    matches->entry = find_entry(&s.scene);
+    if (matches->entry) {
+        matches->outcome = matches->entry->deny ? RN_MATCH_DENIED : RN_MATCH_ALLOWED;
+        return;
+    }
+    s.count = 0;
+    s.too_many = false;
+    s.path = RN_NO_ATTRIBUTE;
+    visit(&s, 0);
+    matches->outcome = s.too_many ? RN_MATCH_TOO_MANY : RN_MATCH_LIMITS;
+    if (s.too_many)
+        return;
+    for (uint32_t i = 0; i < s.count; i++) {
+        struct rn_match *m = &matches->items[i];
+
+        fill(ruleset, &ruleset->rules[s.found[i].rule], s.found[i].tier, values, &last, m);
+        if (m->cost == 0)
+            m->cost = request->cost == 0 ? 1 : request->cost;
+    }
+    matches->count = s.count;
+}

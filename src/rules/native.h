@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the native format. native.c walks a file and its rules; each other
+ * noun of the format has a file: conditions.c, keys.c, amounts.c (limit:),
+ * behaviour.c (cost, priority, throttle, response and the words), settings.c
+ * (the sections beside limits).
+ *
+ * All of these report what is wrong and go on, leaving what they were to fill
+ * at its default: whether there was an error is the report's to say.
+ */
+#ifndef RN_RULES_NATIVE_H
+#define RN_RULES_NATIVE_H
+
+#include "rules/builder.h"
+
+/* A set of `tiers:`. */
+struct rn_native_set {
+    const struct rn_node *node; /* its key is the name */
+    bool used;
+};
+
+struct rn_native {
+    struct rn_builder_list sets; /* struct rn_native_set */
+    struct rn_response response; /* what rules start from */
+    /* Where these were given; line 0: not yet. */
+    struct rn_place response_at, mode_at, trusted_at;
+    struct rn_place attribute_at[RN_ATTRIBUTES_MAX];
+    bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
+};
+
+/* --- settings.c ------------------------------------------------------------------- */
+
+/* The sections that come first, of one file. */
+void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root);
+void rn_settings_server(struct rn_builder *builder, const struct rn_node *node);
+/* The set of that name, NULL if there is none; reported at `node`, a scalar. */
+struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder,
+                                             const struct rn_node *node);
+
+/* --- keys.c ------------------------------------------------------------------------ */
+
+/* A name, not longer than this: header.X-Api-Key, user. */
+#define RN_ATTRIBUTE_NAME_MAX 128
+
+/* The attribute that a part of a scalar (`pos` bytes into its text) names;
+ * RN_NO_ATTRIBUTE after reporting what is wrong with the name. */
+uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *node,
+                             struct rn_slice name, size_t pos);
+/* The same for a whole scalar; other nodes are reported. */
+uint16_t rn_native_attribute_node(struct rn_builder *builder, const struct rn_node *node);
+/* As used by a rule. */
+uint16_t rn_native_attribute_used(struct rn_builder *builder, const struct rn_node *node);
+/* Reads the name of a header and gives it in lower case, in the arena, after
+ * `prefix`; data NULL after reporting. */
+struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_node *node,
+                                 const char *prefix);
+
+void rn_native_key(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+
+/* --- conditions.c ------------------------------------------------------------------ */
+
+/* A map of attribute to condition. */
+void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
+                          const struct rn_condition **conditions, uint32_t *count);
+/* A value as the attribute's own are compared: methods in upper, hosts in lower
+ * case; in the arena. */
+struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
+                                struct rn_slice text);
+/* Networks of a scalar or a list; NULL after reporting. */
+const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder,
+                                             const struct rn_node *node);
+
+/* --- amounts.c --------------------------------------------------------------------- */
+
+/* `limit:` and the keys that refine it. */
+void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
+                       const struct rn_node *limit, struct rn_rule *rule);
+/* Whether the texts of a set nobody uses could be used. */
+void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set);
+
+/* --- behaviour.c ------------------------------------------------------------------- */
+
+/* The number of a word in a list; -1 after reporting `what` it is not. */
+int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const char *what,
+                   const char *const *words, size_t count);
+/* A duration that is not 0. */
+bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns);
+/* Reports the keys of a map that are not in the list; false if it is no map. */
+bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
+                   size_t count);
+void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
+                        struct rn_response *response);
+bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
+/* Everything of a rule but name, when, key and limit. */
+void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
+                         struct rn_rule *rule);
+
+#define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled ruleset: what a set of rules files says, checked, immutable, in
+ * one arena. Everything here is read-only once rn_ruleset_load has returned
+ * and may be read by any number of threads.
+ *
+ * Native rules and Envoy's descriptor trees end up in the same thing: rules,
+ * each with limits. How a request finds its rules is match.h (attributes) and
+ * envoy.h (descriptors).
+ */
+#ifndef RN_RULES_RULESET_H
+#define RN_RULES_RULESET_H
+
+#include <ration/limit.h>
+
+#include "base/arena.h"
+#include "base/ip.h"
+#include "base/slice.h"
+#include "core/limit.h"
+#include "rules/report.h"
+
+#define RN_KEY_PARTS_MAX 8
+#define RN_ATTRIBUTES_MAX 256 /* distinct attribute names in a ruleset */
+#define RN_NO_ATTRIBUTE UINT16_MAX
+
+/* --- attributes -------------------------------------------------------------- */
+
+enum rn_source {
+    RN_SOURCE_REQUEST,   /* given under its own name */
+    RN_SOURCE_HEADER,    /* the value of header.NAME */
+    RN_SOURCE_PATH,      /* a {parameter} of a path pattern */
+    RN_SOURCE_FORWARDED, /* ip: walked from the right through trusted proxies */
+};
+
+/* A name that rules refer to; its number is its index in ruleset->attributes. */
+struct rn_attribute {
+    struct rn_slice name;
+    enum rn_source source;
+    bool is_ip;              /* compared and keyed as an address */
+    struct rn_slice header;  /* HEADER, FORWARDED: lower-case name without "header." */
+    bool forwarded_rfc7239;  /* FORWARDED: the header is "forwarded", not a plain list */
+    struct rn_slice pattern; /* PATH: like /users/{user}/posts/{post} */
+    uint16_t segment;        /* PATH: which segment of the path it is, from 0 */
+};
+
+/* --- conditions -------------------------------------------------------------- */
+
+enum rn_test {
+    RN_TEST_EQUALS,  /* one of `values` */
+    RN_TEST_PATTERN, /* matches one of `values`: see pattern.h */
+    RN_TEST_PREFIX,  /* begins with one of `values` */
+    RN_TEST_CIDR,    /* an address in `networks` */
+    RN_TEST_PRESENT, /* present and not empty */
+};
+
+struct rn_condition {
+    uint16_t attribute;
+    enum rn_test test;
+    bool negated; /* absent attributes satisfy a negated test */
+    bool is_path; /* PATTERN: `*` stops at slashes */
+    const struct rn_slice *values;
+    uint32_t value_count;
+    const struct rn_cidr_set *networks;
+    uint32_t line, column; /* where it stands */
+};
+
+/* --- keys, costs, priorities --------------------------------------------------- */
+
+/* One part of a key: the first of `attributes` that is present. */
+struct rn_key_part {
+    uint16_t attributes[RN_KEY_PARTS_MAX];
+    uint8_t count;
+    uint8_t ipv4_prefix, ipv6_prefix; /* for addresses: 32 and 64 unless said otherwise */
+};
+
+struct rn_cost {
+    uint64_t fixed;     /* if attribute is RN_NO_ATTRIBUTE, or it is absent or no number */
+    uint16_t attribute; /* where to read it */
+    uint64_t max;       /* larger ones count as this; 0: no maximum */
+};
+
+/* `keep_percent` of the limit must be left after a request of this level. */
+struct rn_level {
+    struct rn_slice name;
+    uint8_t keep_percent;
+};
+
+struct rn_priority {
+    uint16_t attribute; /* RN_NO_ATTRIBUTE: no priorities */
+    const struct rn_level *levels;
+    uint32_t level_count;
+    uint32_t default_level;
+};
+
+/* --- limits --------------------------------------------------------------------- */
+
+struct rn_rule_limit {
+    struct ration_limit spec;    /* as written */
+    struct rn_limit limit;       /* compiled; capacity includes the soft part */
+    uint64_t soft_units;         /* how much of cap lies above the limit as written */
+    uint32_t id;                 /* index into ruleset->limits */
+    const struct rn_rule *rule;
+};
+
+/* The limits of one tier, all of which apply. */
+struct rn_tier {
+    struct rn_slice value; /* of the tier attribute; empty for a rule without tiers */
+    struct rn_rule_limit *const *limits;
+    uint32_t limit_count;
+};
+
+enum rn_store_failure { RN_FAIL_LOCAL, RN_FAIL_ALLOW, RN_FAIL_REFUSE };
+enum rn_consistency { RN_STRICT, RN_LEASED, RN_ASYNC };
+enum rn_header_family { RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADERS_BOTH, RN_HEADERS_NONE };
+
+struct rn_response {
+    uint16_t status; /* 429 */
+    enum rn_header_family headers;
+    struct rn_slice message; /* empty: the default text */
+};
+
+struct rn_rule {
+    struct rn_slice name;
+    struct rn_slice file;
+    uint32_t line, column;
+    uint32_t index; /* in ruleset->rules: the order of the files */
+    bool envoy;     /* found by descriptors (envoy.h), never by attributes */
+
+    const struct rn_condition *conditions; /* all must hold */
+    uint32_t condition_count;
+    const struct rn_key_part *key; /* none: one counter for all */
+    uint32_t key_count;
+
+    uint16_t tier_attribute; /* RN_NO_ATTRIBUTE: tiers[0] is for everybody */
+    const struct rn_tier *tiers;
+    uint32_t tier_count;
+    uint32_t default_tier; /* for an absent or unknown value; UINT32_MAX: the rule does not apply */
+
+    struct rn_cost cost;
+    struct rn_priority priority;
+    bool shadow;
+    uint8_t soft_percent;
+    uint8_t throttle_from_percent; /* 100: no throttling */
+    int64_t throttle_max_ns;
+    int64_t spread_ns; /* calendar windows end up to this much later, by key */
+    bool hold;         /* wait: hold */
+    int64_t max_wait_ns;
+    bool keep; /* on_full: refuse */
+    enum rn_store_failure on_store_failure;
+    enum rn_consistency consistency;
+    struct rn_response response;
+};
+
+/* allow: and deny: entries, checked before any limit; deny first. */
+struct rn_list_entry {
+    const struct rn_condition *conditions;
+    uint32_t condition_count;
+    bool deny;
+    struct rn_slice file;
+    uint32_t line, column;
+};
+
+/* server: settings, in file order, for rationd to interpret. */
+struct rn_setting {
+    struct rn_slice name, value;
+    struct rn_slice file;
+    uint32_t line, column;
+};
+
+struct rn_match_index;  /* match.c */
+struct rn_envoy_domain; /* envoy.c */
+
+struct rn_ruleset {
+    struct rn_arena arena;
+    const struct rn_attribute *attributes;
+    uint32_t attribute_count;
+    const struct rn_cidr_set *trusted_proxies; /* NULL: none */
+    const struct rn_rule *rules;
+    uint32_t rule_count;
+    struct rn_rule_limit *const *limits; /* of all rules, by id */
+    uint32_t limit_count;
+    const struct rn_list_entry *lists;
+    uint32_t list_count;
+    const struct rn_setting *settings;
+    uint32_t setting_count;
+    bool shadow; /* mode: shadow for the whole service */
+    const struct rn_match_index *index;
+    const struct rn_envoy_domain *domains; /* NULL: no Envoy files */
+    uint32_t domain_count;
+    const struct rn_calendar *const *calendars; /* owned: the limits point to them */
+    uint32_t calendar_count;
+};
+
+/* Loads files and directories (of a directory: *.yaml, *.yml, *.json, sorted by
+ * name). All faults of all files go to the report. NULL if there is an error
+ * (warnings alone do not prevent loading) or memory ran out. */
+struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
+                                   struct rn_report *report);
+/* The same from memory; `name` stands for the file in messages. */
+struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
+                                    struct rn_report *report);
+void rn_ruleset_free(struct rn_ruleset *ruleset);
+
+/* The number of an attribute name, RN_NO_ATTRIBUTE if no rule refers to it. */
+uint16_t rn_ruleset_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sections beside limits: attributes (where they come from), tiers (named
+ * sets), response and mode (for all rules), server (for rationd). They hold for
+ * all files, so each thing may be said once only.
+ */
+#include <stdlib.h>
+
+#include "rules/native.h"
+#include "rules/pattern.h"
+
+/* Reports that something was given before; false if it was not. */
+static bool is_again(struct rn_builder *builder, const struct rn_node *node,
+                     const struct rn_place *before)
+{
+    struct rn_report *report = builder->report;
+
+    if (before->line == 0)
+        return false;
+    struct rn_slice file =
+        before->file < report->file_count ? report->files[before->file].name : RN_SLICE("?");
+    rn_report_error(report, node->key->at, "%s is given already, at %.*s:%u; keep one of them",
+                    rn_excerpt(node->key->text).text, (int)file.len, file.data, before->line);
+    return true;
+}
+
+/* --- attributes -------------------------------------------------------------------- */
+
+static void derive_from_header(struct rn_builder *builder, const struct rn_node *node,
+                               uint16_t number)
+{
+    struct rn_slice name = rn_native_header(builder, node, "");
+    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
+
+    if (name.data == NULL)
+        return;
+    attribute->source = RN_SOURCE_HEADER;
+    attribute->header = name;
+    if (attribute->is_ip)
+        rn_report_warning(builder->report, node->at,
+                          "anybody can send a header with any address in it; write "
+                          "{trusted_proxies: [...], forwarded: x-forwarded-for} to believe your "
+                          "proxies only");
+}
+
+/* Which segment of the pattern is {name}: -1 if none, -2 if its place varies. */
+static int find_segment(struct rn_slice pattern, struct rn_slice name)
+{
+    struct rn_slice segment;
+    bool varies = false;
+
+    for (unsigned i = 0; (segment = rn_path_segment(pattern, i)).data != NULL; i++) {
+        varies |= rn_slice_is(segment, "**") || i > UINT16_MAX;
+        if (segment.len == name.len + 2 && segment.data[0] == '{' &&
+            memcmp(segment.data + 1, name.data, name.len) == 0)
+            return varies ? -2 : (int)i;
+    }
+    return -1;
+}
+
+static void derive_from_path(struct rn_builder *builder, const struct rn_node *node,
+                             uint16_t number)
+{
+    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
+    struct rn_slice text, name = attribute->name;
+    const char *fault;
+    int segment;
+
+    if (!rn_node_as_text(node, builder->report, &text))
+        return;
+    fault = rn_path_fault(text);
+    segment = fault == NULL ? find_segment(text, name) : 0;
+    if (fault != NULL)
+        rn_report_error(builder->report, node->at, "%s", fault);
+    else if (segment == -2)
+        rn_report_error(builder->report, node->at,
+                        "{%.*s} after **, where its place is not known; put ** behind it",
+                        (int)name.len, name.data);
+    else if (segment < 0)
+        rn_report_error(builder->report, node->at,
+                        "a path without {%.*s}, the segment to take; write for example "
+                        "/%.*s/{%.*s}/**",
+                        (int)name.len, name.data, (int)name.len, name.data, (int)name.len,
+                        name.data);
+    if (fault != NULL || segment < 0)
+        return;
+    attribute->source = RN_SOURCE_PATH;
+    attribute->pattern = rn_builder_dup(builder, text);
+    attribute->segment = (uint16_t)segment;
+}
+
+static void derive_from_proxies(struct rn_builder *builder, const struct rn_node *map,
+                                uint16_t number)
+{
+    static const char *const headers[] = {"x-forwarded-for", "forwarded"};
+    const struct rn_node *proxies = rn_node_find(map, "trusted_proxies");
+    const struct rn_node *forwarded = rn_node_find(map, "forwarded");
+    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
+    int header = 0;
+
+    if (forwarded != NULL)
+        header = rn_native_word(builder, forwarded, "header", headers, RN_COUNT(headers));
+    if (header >= 0) {
+        attribute->source = RN_SOURCE_FORWARDED;
+        attribute->is_ip = true;
+        attribute->forwarded_rfc7239 = header == 1;
+        attribute->header = rn_slice_of(headers[header]);
+    }
+    if (proxies == NULL || is_again(builder, proxies, &builder->native->trusted_at))
+        return;
+    builder->native->trusted_at = proxies->key->at;
+    builder->ruleset->trusted_proxies = rn_native_networks(builder, proxies);
+}
+
+static void read_attribute(struct rn_builder *builder, const struct rn_node *node)
+{
+    static const char *const keys[] = {"header", "path", "trusted_proxies", "forwarded"};
+    uint16_t number = rn_native_attribute_node(builder, node->key);
+    uint32_t errors = builder->report->count[RN_ERROR];
+
+    if (number == RN_NO_ATTRIBUTE || !rn_native_map(builder, node, keys, RN_COUNT(keys)) ||
+        is_again(builder, node, &builder->native->attribute_at[number]) ||
+        builder->report->count[RN_ERROR] != errors)
+        return;
+    builder->native->attribute_at[number] = node->key->at;
+
+    const struct rn_node *header = rn_node_find(node, "header");
+    const struct rn_node *path = rn_node_find(node, "path");
+    bool proxies = rn_node_find(node, "trusted_proxies") || rn_node_find(node, "forwarded");
+    int ways = (header != NULL) + (path != NULL) + proxies;
+
+    if (rn_slice_starts_with(rn_builder_attribute_at(builder, number)->name, RN_SLICE("header.")))
+        rn_report_error(builder->report, node->key->at,
+                        "headers need no description; give the attribute a name of its own");
+    else if (ways != 1)
+        rn_report_error(builder->report, node->at,
+                        "%s comes from %s; write one of {header: x-api-key}, {path: "
+                        "\"/users/{user}/**\"} and {trusted_proxies: [10.0.0.0/8]}",
+                        rn_excerpt(node->key->text).text, ways == 0 ? "nowhere" : "several places");
+    else if (header != NULL)
+        derive_from_header(builder, header, number);
+    else if (path != NULL)
+        derive_from_path(builder, path, number);
+    else
+        derive_from_proxies(builder, node, number);
+}
+
+/* --- tiers ------------------------------------------------------------------------- */
+
+static struct rn_native_set *find_set(struct rn_builder *builder, struct rn_slice name)
+{
+    struct rn_native_set *sets = builder->native->sets.items;
+
+    for (uint32_t i = 0; i < builder->native->sets.count; i++)
+        if (rn_slice_equal(sets[i].node->key->text, name))
+            return &sets[i];
+    return NULL;
+}
+
+static void read_set(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_native_set *set = find_set(builder, node->key->text);
+    const struct rn_node *by = rn_node_find(node, "by"), *use = rn_node_find(node, "use");
+    const struct rn_node *odd = by != NULL ? by : use;
+
+    if (!rn_node_expect(node, RN_NODE_MAP, builder->report) ||
+        (set != NULL && is_again(builder, node, &set->node->key->at)))
+        return;
+    if (odd != NULL)
+        rn_report_error(builder->report, odd->key->at,
+                        "\"%s\" belongs in the limit that uses these tiers, as in limit: {by: "
+                        "tier, use: %.*s}",
+                        odd->key->text.data, (int)node->key->text.len, node->key->text.data);
+    set = rn_builder_push(builder, &builder->native->sets, sizeof *set);
+    if (set != NULL)
+        set->node = node;
+}
+
+struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder, const struct rn_node *node)
+{
+    const struct rn_native *native = builder->native;
+    const struct rn_native_set *sets = native->sets.items;
+    struct rn_native_set *set;
+    struct rn_slice name;
+
+    if (!rn_node_as_text(node, builder->report, &name))
+        return NULL;
+    set = find_set(builder, name);
+    if (set != NULL)
+        return set;
+    if (native->sets.count == 0) {
+        rn_report_error(builder->report, node->at,
+                        "no tiers are named %s, nor any other; add a section tiers",
+                        rn_excerpt(name).text);
+        return NULL;
+    }
+    const char **names = rn_builder_alloc(builder, native->sets.count, sizeof *names);
+    for (uint32_t i = 0; names != NULL && i < native->sets.count; i++)
+        names[i] = sets[i].node->key->text.data;
+    if (names != NULL)
+        rn_report_unknown_word(builder->report, node, "tiers", names, native->sets.count);
+    return NULL;
+}
+
+/* --- all files' sections ----------------------------------------------------------- */
+
+void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
+{
+    struct rn_native *native = builder->native;
+    const struct rn_node *attributes = rn_node_find(root, "attributes");
+    const struct rn_node *tiers = rn_node_find(root, "tiers");
+    const struct rn_node *response = rn_node_find(root, "response");
+    const struct rn_node *mode = rn_node_find(root, "mode");
+
+    if (attributes != NULL && rn_node_expect(attributes, RN_NODE_MAP, builder->report)) {
+        RN_NODE_EACH(node, attributes)
+            read_attribute(builder, node);
+    }
+    if (tiers != NULL && rn_node_expect(tiers, RN_NODE_MAP, builder->report)) {
+        RN_NODE_EACH(node, tiers)
+            read_set(builder, node);
+    }
+    if (response != NULL && !is_again(builder, response, &native->response_at)) {
+        native->response_at = response->key->at;
+        rn_native_response(builder, response, &native->response);
+    }
+    if (mode != NULL && !is_again(builder, mode, &native->mode_at)) {
+        native->mode_at = mode->key->at;
+        builder->ruleset->shadow = rn_native_shadow(builder, mode);
+    }
+}
+
+/* --- server ------------------------------------------------------------------------ */
+
+static void read_setting(struct rn_builder *builder, const struct rn_node *node)
+{
+    const struct rn_setting *settings = builder->settings.items;
+    struct rn_setting *setting;
+    struct rn_slice value;
+
+    if (!rn_node_as_text(node, builder->report, &value))
+        return;
+    for (uint32_t i = 0; i < builder->settings.count; i++) {
+        if (rn_slice_equal(settings[i].name, node->key->text)) {
+            rn_report_error(builder->report, node->key->at,
+                            "%s is given already, at %.*s:%u; keep one of them",
+                            rn_excerpt(node->key->text).text, (int)settings[i].file.len,
+                            settings[i].file.data, settings[i].line);
+            return;
+        }
+    }
+    setting = rn_builder_setting(builder);
+    if (setting == NULL)
+        return;
+    *setting = (struct rn_setting){.name = rn_builder_dup(builder, node->key->text),
+                                   .value = rn_builder_dup(builder, value),
+                                   .file = builder->file,
+                                   .line = node->at.line,
+                                   .column = node->at.column};
+}
+
+void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
+{
+    static const char *const keys[] = {"http",   "resp",    "grpc",  "admin",      "state",
+                                       "memory", "workers", "redis", "admin_token"};
+
+    if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
+        return;
+    RN_NODE_EACH(value, node)
+        for (size_t i = 0; i < RN_COUNT(keys); i++)
+            if (rn_slice_is(value->key->text, keys[i]))
+                read_setting(builder, value);
+}
+
+/* --- what nobody uses -------------------------------------------------------------- */
+
+static void finish_attributes(struct rn_builder *builder)
+{
+    const struct rn_native *native = builder->native;
+
+    for (uint32_t i = 0; i < builder->attributes.count; i++) {
+        const struct rn_attribute *attribute = rn_builder_attribute_at(builder, (uint16_t)i);
+
+        if (native->attribute_at[i].line == 0)
+            continue;
+        if (!native->attribute_used[i] && builder->report->count[RN_ERROR] == 0)
+            rn_report_warning(builder->report, native->attribute_at[i],
+                              "no limit and no list uses %s; use it or remove it",
+                              rn_excerpt(attribute->name).text);
+        if (attribute->source == RN_SOURCE_FORWARDED && native->trusted_at.line == 0)
+            rn_report_warning(builder->report, native->attribute_at[i],
+                              "no proxy is trusted, so the header is never believed; add "
+                              "trusted_proxies: [10.0.0.0/8] with your proxies' networks");
+    }
+}
+
+void rn_native_finish(struct rn_builder *builder)
+{
+    struct rn_native *native = builder->native;
+
+    if (native == NULL)
+        return;
+    struct rn_native_set *sets = native->sets.items;
+    finish_attributes(builder);
+    for (uint32_t i = 0; i < native->sets.count; i++) {
+        if (sets[i].used)
+            continue;
+        rn_native_check_tiers(builder, sets[i].node);
+        if (builder->report->count[RN_ERROR] != 0) /* who would use it may be misread */
+            continue;
+        rn_report_warning(builder->report, sets[i].node->key->at,
+                          "no limit uses tiers %s; use them or remove them",
+                          rn_excerpt(sets[i].node->key->text).text);
+    }
+    free(native->sets.items);
+    native->sets = (struct rn_builder_list){.items = NULL};
+}

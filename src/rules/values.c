@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The values of a request's attributes, by number: those that it gives, then
+ * those that are derived from them. Rules see nothing else of a request.
+ */
+#include "rules/forwarded.h"
+#include "rules/index.h"
+#include "rules/match.h"
+#include "rules/pattern.h"
+
+#define HEADER "header."
+
+/* What others are derived from. */
+struct origin {
+    const struct ration_request *request;
+    struct rn_slice peer, path; /* data NULL: not given */
+};
+
+static void put(const struct rn_match_index *index, uint16_t name, struct rn_slice value,
+                struct rn_values *values)
+{
+    for (uint16_t a = index->names[name].attribute; a != RN_NO_ATTRIBUTE; a = index->next[a])
+        if (!values->value[a].data)
+            values->value[a] = value;
+}
+
+/* Host names are alike in any letter case, with a port and with a dot at the
+ * end; a rule must not be dodged by the spelling. One that is longer than a host
+ * name can be is left as it is. */
+static struct rn_slice spell_host(struct rn_slice host, char scratch[256])
+{
+    const char *colon = memrchr(host.data, ':', host.len);
+    const char *bracket = memrchr(host.data, ']', host.len);
+    size_t len = colon && (!bracket || bracket < colon) ? (size_t)(colon - host.data) : host.len;
+
+    if (len > 0 && host.data[len - 1] == '.')
+        len--;
+    if (len == 0 || len > 255)
+        return host;
+    for (size_t i = 0; i < len; i++) {
+        char c = host.data[i];
+
+        scratch[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    return (struct rn_slice){scratch, len};
+}
+
+static struct origin take_given(const struct rn_match_index *index,
+                                const struct ration_request *request, struct rn_values *values)
+{
+    struct origin origin = {.request = request};
+
+    for (size_t i = 0; i < request->count; i++) {
+        const struct ration_attribute *given = &request->attributes[i];
+        struct rn_slice value = {given->value, given->value_len};
+        uint16_t name = rn_index_name(index, (struct rn_slice){given->name, given->name_len});
+
+        if (name == UINT16_MAX || !value.data)
+            continue;
+        if (name == index->path_name) {
+            value = rn_path_only(value);
+            if (!origin.path.data)
+                origin.path = value;
+        } else if (name == index->ip_name && !origin.peer.data) {
+            origin.peer = value;
+        } else if (name == index->host_name && value.len > 0) {
+            value = spell_host(value, values->host);
+        }
+        put(index, name, value, values);
+    }
+    return origin;
+}
+
+/* IPv4 without a port has one spelling, which is used as it stands. */
+static void canonicalise(struct rn_slice *value, struct rn_ip *address, char scratch[48])
+{
+    if (rn_ip_parse_host(value->data, value->len, address, NULL) != 0)
+        return;
+    if (address->bits == 32 && value->len <= 15 && value->data[0] >= '0' &&
+        value->data[value->len - 1] >= '0' && !memchr(value->data, ':', value->len))
+        return;
+    *value = (struct rn_slice){scratch, rn_ip_write(address, scratch)};
+}
+
+static bool is_header(const struct ration_attribute *given, struct rn_slice header)
+{
+    size_t prefix = sizeof HEADER - 1;
+
+    return given->name_len == prefix + header.len && given->value &&
+           memcmp(given->name, HEADER, prefix) == 0 &&
+           memcmp(given->name + prefix, header.data, header.len) == 0;
+}
+
+/* A header that came several times is one list, in order: the last is read
+ * first. */
+static struct rn_ip find_client(const struct rn_attribute *attribute,
+                                const struct ration_request *request, struct rn_ip peer,
+                                const struct rn_cidr_set *trusted)
+{
+    struct rn_forwarded walk = {trusted, attribute->forwarded_rfc7239, peer, 0};
+    bool on = rn_cidr_set_contains(trusted, &peer);
+
+    for (size_t i = request->count; on && i-- > 0;) {
+        const struct ration_attribute *given = &request->attributes[i];
+
+        if (is_header(given, attribute->header))
+            on = rn_forwarded_walk(&walk, (struct rn_slice){given->value, given->value_len});
+    }
+    return walk.client;
+}
+
+static void derive_client(const struct rn_ruleset *ruleset, uint16_t number,
+                          const struct origin *origin, struct rn_values *values)
+{
+    struct rn_slice *value = &values->value[number];
+    struct rn_ip *address = &values->address[number], client;
+
+    *value = origin->peer;
+    if (!value->data)
+        return;
+    canonicalise(value, address, values->scratch[number]);
+    if (address->bits == 0 || !ruleset->trusted_proxies)
+        return;
+    client = find_client(&ruleset->attributes[number], origin->request, *address,
+                         ruleset->trusted_proxies);
+    if (rn_ip_equal(&client, address))
+        return;
+    *address = client;
+    *value =
+        (struct rn_slice){values->scratch[number], rn_ip_write(&client, values->scratch[number])};
+}
+
+static void derive(const struct rn_ruleset *ruleset, uint16_t number, const struct origin *origin,
+                   struct rn_values *values)
+{
+    const struct rn_attribute *attribute = &ruleset->attributes[number];
+    struct rn_slice *value = &values->value[number];
+
+    values->address[number].bits = 0;
+    if (attribute->source == RN_SOURCE_FORWARDED) {
+        derive_client(ruleset, number, origin, values);
+        return;
+    }
+    if (attribute->source == RN_SOURCE_PATH && origin->path.data &&
+        rn_path_match(attribute->pattern, origin->path))
+        *value = rn_path_segment(origin->path, attribute->segment);
+    if (attribute->is_ip && value->data)
+        canonicalise(value, &values->address[number], values->scratch[number]);
+}
+
+void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                       struct rn_values *values)
+{
+    const struct rn_match_index *index = ruleset->index;
+    struct origin origin;
+
+    memset(values->value, 0, ruleset->attribute_count * sizeof *values->value);
+    origin = take_given(index, request, values);
+    for (uint32_t i = 0; i < index->derived_count; i++)
+        derive(ruleset, index->derived[i], &origin, values);
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""schema/ration.schema.json agrees with the validator: it accepts every good
+file of tests/rules, and rejects every bad one whose fault a schema can see."""
+
+import json
+import pathlib
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES = ROOT / "tests" / "rules"
+
+# Faults of meaning, which only the validator sees: texts of limits and addresses, names
+# that refer to others, settings that do not suit each other.
+SEMANTIC = set(
+    """
+    algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
+    async_concurrent attribute_path_after_stars attribute_path_without cost_max_below_default
+    cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text
+    lease_long lease_without limit_quoted limit_same_bucket limit_same_window
+    limit_two_concurrent limit_unlimited_among limit_zone log_too_long log_too_long_soft
+    name_twice priority_unknown_default spread_without tiers_by_address tiers_no_sets
+    tiers_same_method tiers_unknown_default tiers_unknown_set too_many_attributes trusted_bad
+    trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice
+    when_ip_wildcard when_network_bits when_path_brace when_path_stars
+    """.split()
+)
+
+
+def schema():
+    return json.loads((ROOT / "schema" / "ration.schema.json").read_text())
+
+
+def load(path):
+    """A file as an editor sees it."""
+    return yaml.safe_load(path.read_text())
+
+
+def files(folder):
+    found = sorted(p for p in (RULES / folder).iterdir() if p.suffix in (".yaml", ".json"))
+    return [pytest.param(p, id=p.stem) for p in found]
+
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+def test_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+@pytest.mark.parametrize("path", files("good") + files("warn"))
+def test_good_files_are_accepted(path):
+    assert [e.message for e in VALIDATOR.iter_errors(load(path))] == []
+
+
+@pytest.mark.parametrize("path", files("bad"))
+def test_bad_files_are_rejected_unless_only_their_meaning_is_bad(path):
+    assert VALIDATOR.is_valid(load(path)) == (path.stem in SEMANTIC)
+
+
+def test_every_semantic_fault_has_a_file():
+    assert SEMANTIC <= {p.stem for p in (RULES / "bad").iterdir()}

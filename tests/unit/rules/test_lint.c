@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warnings: those of tests/rules/warn, word for word, while loading and by lint. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rules/lint.h"
+#include "unit/rules/fixtures.h"
+
+static void expect_warnings(const char *name, struct text text)
+{
+    struct rn_report report;
+    struct rn_ruleset *ruleset = parse_text(name, text.data, text.len, &report);
+    struct text expected = expected_of("warn", name), said;
+
+    assert_non_null(ruleset);
+    rn_ruleset_lint(ruleset, &report);
+    said = text_of_report(&report);
+    assert_string_equal(said.data, expected.data);
+    assert_int_equal(report.count[RN_ERROR], 0);
+    free(said.data);
+    free(expected.data);
+    rn_ruleset_free(ruleset);
+    rn_report_done(&report);
+}
+
+static void each_file_draws_its_warning(void **state)
+{
+    (void)state;
+    assert_true(each_fixture("warn", expect_warnings) >= 25);
+}
+
+static void lint_good_file(const char *name, struct text text)
+{
+    struct rn_report report;
+    struct rn_ruleset *ruleset = parse_text(name, text.data, text.len, &report);
+
+    rn_ruleset_lint(ruleset, &report);
+    for (uint32_t i = 0; i < report.kept_count; i++)
+        assert_true(report.kept[i].at.file == 0 && strchr(report.kept[i].message, ';') != NULL);
+    rn_ruleset_free(ruleset);
+    rn_report_done(&report);
+}
+
+static void every_warning_has_a_remedy_and_a_place(void **state)
+{
+    (void)state;
+    each_fixture("good", lint_good_file);
+}
+
+static void envoy_rules_are_not_held_to_native_habits(void **state)
+{
+    static const char text[] = "domain: shop\n"
+                               "descriptors:\n"
+                               "  - key: user\n"
+                               "    rate_limit: {unit: second, requests_per_unit: 5}\n";
+    struct rn_report report;
+    struct rn_ruleset *ruleset = parse_text("envoy.yaml", text, sizeof text - 1, &report);
+
+    (void)state;
+    assert_non_null(ruleset);
+    rn_ruleset_lint(ruleset, &report);
+    assert_int_equal(report.count[RN_WARNING], 0);
+    rn_ruleset_free(ruleset);
+    rn_report_done(&report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_file_draws_its_warning),
+        cmocka_unit_test(every_warning_has_a_remedy_and_a_place),
+        cmocka_unit_test(envoy_rules_are_not_held_to_native_habits),
+    };
+    return cmocka_run_group_tests_name("rules/lint", tests, NULL, NULL);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rules apply, and to which keys: by example. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "match_fixture.h"
+
+#define GIVEN_MAX 10
+
+/* name, value, ..., NULL */
+static void match(const char *const *pairs)
+{
+    struct ration_attribute given[GIVEN_MAX];
+    struct ration_request request = {.attributes = given, .cost = 3};
+
+    for (; pairs[2 * request.count]; request.count++) {
+        const char *const *pair = &pairs[2 * request.count];
+
+        given[request.count] =
+            (struct ration_attribute){pair[0], strlen(pair[0]), pair[1], strlen(pair[1])};
+    }
+    rn_ruleset_match(&ruleset, &request, &matches);
+}
+#define MATCH(...) match((const char *const[]){__VA_ARGS__, NULL})
+
+/* --- conditions, by example ------------------------------------------------------- */
+
+static bool condition_holds(struct rn_condition condition, const char *name, const char *value)
+{
+    rules[0] = plain_rule();
+    rules[0].conditions = &condition;
+    rules[0].condition_count = 1;
+    compile(1);
+    MATCH(name, value);
+
+    bool found = matches.outcome == RN_MATCH_LIMITS && matches.count == 1;
+    struct rn_match explained;
+    struct rn_reason reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+
+    assert_int_equal(reason.why == RN_WHY_APPLIES, found);
+    assert_int_equal(reason.at, 0);
+    discard();
+    return found;
+}
+
+static void every_test_of_a_condition(void **state)
+{
+    static const struct rn_slice verbs[] = {RN_SLICE_INIT("PUT"), RN_SLICE_INIT("POST")};
+    static const struct rn_slice paths[] = {RN_SLICE_INIT("/api/**"), RN_SLICE_INIT("/login")};
+    static const struct rn_slice hosts[] = {RN_SLICE_INIT("*.example.com")};
+    static struct rn_cidr ten[] = {{{{10}, 32}, 8}};
+    struct rn_cidr_set set = rn_cidr_set_build(ten, 1);
+    struct rn_condition equals = {METHOD, RN_TEST_EQUALS, .values = verbs, .value_count = 2};
+    struct rn_condition path = {PATH, RN_TEST_PATTERN, .is_path = true, .values = paths,
+                                .value_count = 2};
+    struct rn_condition host = {HOST, RN_TEST_PATTERN, .values = hosts, .value_count = 1};
+    struct rn_condition prefix = {USER, RN_TEST_PREFIX, .values = verbs, .value_count = 2};
+    struct rn_condition cidr = {IP, RN_TEST_CIDR, .networks = &set};
+    struct rn_condition as_text = {USER, RN_TEST_CIDR, .networks = &set};
+    struct rn_condition present = {USER, RN_TEST_PRESENT, .negated = false};
+
+    (void)state;
+    assert_true(condition_holds(equals, "method", "POST"));
+    assert_false(condition_holds(equals, "method", "POS"));
+    assert_false(condition_holds(equals, "verb", "POST"));
+    assert_true(condition_holds(path, "path", "/api"));
+    assert_true(condition_holds(path, "path", "//login/?a=b"));
+    assert_false(condition_holds(path, "path", "/login/x"));
+    assert_true(condition_holds(host, "host", "a/b.example.com"));
+    assert_false(condition_holds(host, "host", "example.com"));
+    assert_true(condition_holds(prefix, "user", "PUTTER"));
+    assert_false(condition_holds(prefix, "user", "PU"));
+    assert_true(condition_holds(cidr, "ip", "10.1.2.3"));
+    assert_true(condition_holds(cidr, "ip", "::ffff:10.1.2.3"));
+    assert_false(condition_holds(cidr, "ip", "11.1.2.3"));
+    assert_false(condition_holds(cidr, "ip", "ten"));
+    assert_true(condition_holds(as_text, "user", "10.1.2.3"));
+    assert_true(condition_holds(present, "user", "x"));
+    assert_false(condition_holds(present, "user", ""));
+}
+
+static void negated_conditions_hold_for_what_is_absent(void **state)
+{
+    static const struct rn_slice verbs[] = {RN_SLICE_INIT("GET")};
+    struct rn_condition c = {METHOD, RN_TEST_EQUALS, .negated = true, .values = verbs,
+                             .value_count = 1};
+    struct rn_condition absent = {USER, RN_TEST_PRESENT, .negated = true};
+
+    (void)state;
+    assert_true(condition_holds(c, "method", "PUT"));
+    assert_true(condition_holds(c, "user", "x"));
+    assert_false(condition_holds(c, "method", "GET"));
+    assert_true(condition_holds(absent, "user", ""));
+    assert_true(condition_holds(absent, "method", "GET"));
+    assert_false(condition_holds(absent, "user", "x"));
+}
+
+static void a_long_one_of_is_looked_up(void **state)
+{
+    static char names[1000][8];
+    static struct rn_slice users[1000];
+    struct rn_condition c = {USER, RN_TEST_EQUALS, .values = users, .value_count = 1000};
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof names[i], "u%u", i);
+        users[i] = rn_slice_of(names[i]);
+    }
+    for (unsigned i = 0; i < 1000; i += 333)
+        assert_true(condition_holds(c, "user", names[i]));
+    assert_false(condition_holds(c, "user", "u1000"));
+    c.negated = true;
+    assert_false(condition_holds(c, "user", "u0"));
+    assert_true(condition_holds(c, "user", "u"));
+}
+
+/* --- keys, tiers, costs ------------------------------------------------------------- */
+
+static void assert_key(uint32_t item, uint32_t part, const char *expected)
+{
+    struct rn_slice key = matches.items[item].key[part];
+
+    if (!rn_slice_is(key, expected))
+        fail_msg("found %.*s, expected %s", (int)key.len, key.data, expected);
+}
+
+static void keys_are_the_first_attribute_present(void **state)
+{
+    static const struct rn_key_part key[] = {{{USER, IP}, 2, 32, 64}, {{METHOD}, 1, 32, 64}};
+    struct rn_match explained;
+    struct rn_reason reason;
+
+    (void)state;
+    rules[0] = plain_rule();
+    rules[0].key = key;
+    rules[0].key_count = 2;
+    compile(1);
+    MATCH("user", "ann", "ip", "10.0.0.1", "method", "GET");
+    assert_int_equal(matches.count, 1);
+    assert_key(0, 0, "ann");
+    assert_key(0, 1, "GET");
+    MATCH("user", "", "ip", "10.0.0.1", "method", "GET");
+    assert_key(0, 0, "10.0.0.1");
+    MATCH("ip", "2001:DB8:1:2:3::4", "method", "GET");
+    assert_key(0, 0, "2001:db8:1:2::/64");
+    MATCH("ip", "somebody", "method", "GET");
+    assert_key(0, 0, "somebody");
+    MATCH("ip", "10.0.0.1");
+    assert_int_equal(matches.count, 0);
+    reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    assert_int_equal(reason.why, RN_WHY_NO_KEY);
+    assert_int_equal(reason.at, 1);
+    discard();
+}
+
+static void addresses_are_cut_to_each_parts_prefix(void **state)
+{
+    static const struct rn_key_part key[] = {
+        {{IP}, 1, 24, 48}, {{IP}, 1, 32, 128}, {{IP}, 1, 24, 48}, {{IP}, 1, 0, 0}};
+
+    (void)state;
+    rules[0] = plain_rule();
+    rules[0].key = key;
+    rules[0].key_count = 4;
+    rules[1] = rules[0];
+    compile(2);
+    MATCH("ip", "192.0.2.77");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_key(i, 0, "192.0.2.0/24");
+        assert_key(i, 1, "192.0.2.77");
+        assert_key(i, 2, "192.0.2.0/24");
+        assert_key(i, 3, "0.0.0.0/0");
+    }
+    MATCH("ip", "2001:db8:1:2::3");
+    assert_key(1, 0, "2001:db8:1::/48");
+    assert_key(1, 1, "2001:db8:1:2::3");
+    assert_key(1, 3, "::/0");
+    discard();
+}
+
+static const struct rn_tier *tier_for(const char *value, uint32_t default_tier, enum rn_why why)
+{
+    struct rn_match explained;
+
+    rules[0] = plain_rule();
+    rules[0].tier_attribute = TIER;
+    rules[0].tiers = tiers;
+    rules[0].tier_count = 3;
+    rules[0].default_tier = default_tier;
+    compile(1);
+    if (value)
+        MATCH("tier", value);
+    else
+        MATCH("user", "x");
+    assert_int_equal(rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained).why, why);
+    discard();
+    return matches.count > 0 ? matches.items[0].tier : NULL;
+}
+
+static void the_tier_is_chosen_by_value(void **state)
+{
+    (void)state;
+    assert_ptr_equal(tier_for("pro", 0, RN_WHY_APPLIES), &tiers[1]);
+    assert_ptr_equal(tier_for("gold", 0, RN_WHY_APPLIES), &tiers[0]);
+    assert_ptr_equal(tier_for(NULL, 1, RN_WHY_APPLIES), &tiers[1]);
+    assert_ptr_equal(tier_for("", 1, RN_WHY_APPLIES), &tiers[1]);
+    assert_ptr_equal(tier_for("enterprise", 0, RN_WHY_UNLIMITED), &tiers[2]);
+    assert_null(tier_for("gold", UINT32_MAX, RN_WHY_NO_TIER));
+    assert_null(tier_for(NULL, UINT32_MAX, RN_WHY_NO_TIER));
+}
+
+static uint64_t cost_for(struct rn_cost cost, const char *value)
+{
+    rules[0] = plain_rule();
+    rules[0].cost = cost;
+    compile(1);
+    MATCH("cost", value);
+    discard();
+    return matches.items[0].cost;
+}
+
+static void costs_are_read_from_an_attribute(void **state)
+{
+    struct rn_cost free_choice = {.fixed = 2, .attribute = COST};
+    struct rn_cost capped = {.fixed = 2, .attribute = COST, .max = 100};
+
+    (void)state;
+    assert_int_equal(cost_for(free_choice, "17"), 17);
+    assert_int_equal(cost_for(free_choice, "0017"), 17);
+    assert_int_equal(cost_for(free_choice, ""), 2);
+    assert_int_equal(cost_for(free_choice, "0"), 2); /* nothing is free by saying so */
+    assert_int_equal(cost_for(free_choice, "-1"), 2);
+    assert_int_equal(cost_for(free_choice, "1.5"), 2);
+    assert_int_equal(cost_for(free_choice, " 7"), 2);
+    assert_true(cost_for(free_choice, "18446744073709551615") == UINT64_MAX);
+    assert_true(cost_for(free_choice, "18446744073709551616") == UINT64_MAX);
+    assert_true(cost_for(free_choice, "99999999999999999999999999") == UINT64_MAX);
+    assert_int_equal(cost_for(capped, "100"), 100);
+    assert_int_equal(cost_for(capped, "101"), 100);
+    assert_int_equal(cost_for(capped, "99999999999999999999999999"), 100);
+    assert_int_equal(cost_for((struct rn_cost){5, RN_NO_ATTRIBUTE, 0}, "17"), 5);
+    assert_int_equal(cost_for((struct rn_cost){0, RN_NO_ATTRIBUTE, 0}, "17"), 3); /* request's */
+}
+
+static uint8_t kept_for(const char *value)
+{
+    rules[0] = plain_rule();
+    rules[0].priority = (struct rn_priority){PRIORITY, levels, 3, 1};
+    compile(1);
+    MATCH("priority", value);
+    discard();
+    return matches.items[0].keep_percent;
+}
+
+static void priorities_keep_a_share(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_for("critical"), 0);
+    assert_int_equal(kept_for("batch"), 50);
+    assert_int_equal(kept_for("whatever"), 20);
+    assert_int_equal(kept_for(""), 20);
+}
+
+/* --- lists, bounds ---------------------------------------------------------------- */
+
+static void deny_comes_before_allow_and_both_before_limits(void **state)
+{
+    static const struct rn_slice ann[] = {RN_SLICE_INIT("ann")}, put[] = {RN_SLICE_INIT("PUT")};
+    const struct rn_condition is_ann = {USER, RN_TEST_EQUALS, .values = ann, .value_count = 1};
+    const struct rn_condition is_put = {METHOD, RN_TEST_EQUALS, .values = put, .value_count = 1};
+    const struct rn_list_entry lists[] = {{&is_ann, 1, .deny = false}, {&is_put, 1, .deny = true}};
+
+    (void)state;
+    rules[0] = plain_rule();
+    ruleset.lists = lists;
+    ruleset.list_count = 2;
+    compile(1);
+    MATCH("user", "ann", "method", "PUT");
+    assert_int_equal(matches.outcome, RN_MATCH_DENIED);
+    assert_ptr_equal(matches.entry, &lists[1]);
+    MATCH("user", "ann", "method", "GET");
+    assert_int_equal(matches.outcome, RN_MATCH_ALLOWED);
+    assert_ptr_equal(matches.entry, &lists[0]);
+    assert_int_equal(matches.count, 0);
+    MATCH("user", "bob", "method", "GET");
+    assert_int_equal(matches.outcome, RN_MATCH_LIMITS);
+    assert_null(matches.entry);
+    assert_int_equal(matches.count, 1);
+    discard();
+}
+
+static void more_rules_than_can_apply_are_said_to_be(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i <= RN_MATCHES_MAX; i++)
+        rules[i] = plain_rule();
+    compile(RN_MATCHES_MAX);
+    MATCH("user", "x");
+    assert_int_equal(matches.outcome, RN_MATCH_LIMITS);
+    assert_int_equal(matches.count, RN_MATCHES_MAX);
+    discard();
+    compile(RN_MATCHES_MAX + 1);
+    MATCH("user", "x");
+    assert_int_equal(matches.outcome, RN_MATCH_TOO_MANY);
+    assert_int_equal(matches.count, 0);
+    discard();
+}
+
+static void rules_of_envoy_files_are_not_found_by_attributes(void **state)
+{
+    (void)state;
+    rules[0] = rules[1] = plain_rule();
+    rules[0].envoy = true;
+    compile(2);
+    MATCH("user", "x");
+    assert_int_equal(matches.count, 1);
+    assert_ptr_equal(matches.items[0].rule, &rules[1]);
+    discard();
+}
+
+static void no_rules_match_nothing(void **state)
+{
+    (void)state;
+    compile(0);
+    MATCH("user", "x");
+    assert_int_equal(matches.outcome, RN_MATCH_LIMITS);
+    assert_int_equal(matches.count, 0);
+    discard();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_test_of_a_condition),
+        cmocka_unit_test(negated_conditions_hold_for_what_is_absent),
+        cmocka_unit_test(keys_are_the_first_attribute_present),
+        cmocka_unit_test(addresses_are_cut_to_each_parts_prefix),
+        cmocka_unit_test(the_tier_is_chosen_by_value),
+        cmocka_unit_test(costs_are_read_from_an_attribute),
+        cmocka_unit_test(priorities_keep_a_share),
+        cmocka_unit_test(deny_comes_before_allow_and_both_before_limits),
+        cmocka_unit_test(more_rules_than_can_apply_are_said_to_be),
+        cmocka_unit_test(rules_of_envoy_files_are_not_found_by_attributes),
+        cmocka_unit_test(no_rules_match_nothing),
+        cmocka_unit_test(a_long_one_of_is_looked_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -27,8 +27,8 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-static void ask(struct rn_check *k, size_t item, const struct rn_compiled *l, enum rn_op op,
-                uint64_t cost)
+void rn_check_ask(struct rn_check *k, size_t item, const struct rn_compiled *l, enum rn_op op,
+                  uint64_t cost)
 {
     struct rn_charge *charge = &k->batch[k->batch_n];
 
@@ -36,8 +36,12 @@ static void ask(struct rn_check *k, size_t item, const struct rn_compiled *l, en
     charge->limit = &l->limit;
     charge->key = k->items[item].key ^ k->items[item].limit->salt ^ l->salt;
     charge->flags = l->charge_flags;
-    charge->ask = (struct rn_ask){
-        .op = op, .now_ns = k->now_ns, .wall_offset_ns = k->wall_offset_ns, .cost = cost};
+    charge->ask = (struct rn_ask){.op = op,
+                                  .now_ns = k->now_ns,
+                                  .wall_offset_ns = k->wall_offset_ns - k->items[item].shift_ns,
+                                  .cost = cost,
+                                  .id = k->items[item].lease,
+                                  .lease_ns = l->limit.lease_ns};
 }
 
 /* The error of a shadow limit is noted with its charge and stops nobody. */
@@ -69,7 +73,7 @@ static bool undo(struct rn_check *k)
 
         if (item->taken == 0)
             continue;
-        ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
+        rn_check_ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
         k->batch[k->batch_n - 1].ask.at_ns = k->now_ns;
         k->batch[k->batch_n - 1].ask.mark = item->answer.mark;
         item->taken = 0;
@@ -78,7 +82,7 @@ static bool undo(struct rn_check *k)
     return k->batch_n != 0 || after_undo(k);
 }
 
-static bool fail(struct rn_check *k, size_t item, int error)
+bool rn_check_fail(struct rn_check *k, size_t item, int error)
 {
     k->error = error;
     k->charges[item].error = error;
@@ -104,7 +108,7 @@ static bool after_follow(struct rn_check *k)
 {
     for (size_t i = 0; i < k->batch_n; i++)
         if (k->batch[i].error != 0)
-            return fail(k, k->item_of[i], k->batch[i].error);
+            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
     return follow(k);
 }
 
@@ -114,7 +118,7 @@ static bool after_follow_look(struct rn_check *k)
         struct rn_charge *charge = &k->batch[i];
 
         if (charge->error != 0)
-            return fail(k, k->item_of[i], charge->error);
+            return rn_check_fail(k, k->item_of[i], charge->error);
         charge->ask.op = RN_FORCE;
         charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
     }
@@ -137,7 +141,7 @@ static bool follow(struct rn_check *k)
                 continue;
             if (k->batch_n == RATION_CHARGES_MAX)
                 goto out;
-            ask(k, k->follow_item, l->shapes[k->follow_shape], RN_PEEK, 0);
+            rn_check_ask(k, k->follow_item, l->shapes[k->follow_shape], RN_PEEK, 0);
         }
     }
 out:
@@ -162,8 +166,8 @@ static bool take_shadows(struct rn_check *k)
 {
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].limit->shadow)
-            ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
+        if (k->items[i].shadow && !k->items[i].held_back)
+            rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
     k->next = after_shadow;
     return k->batch_n != 0 || follow(k);
 }
@@ -175,11 +179,13 @@ static bool after_take(struct rn_check *k)
     size_t i = k->order[k->entered];
 
     if (k->batch[0].error != 0)
-        return fail(k, i, k->batch[0].error);
+        return rn_check_fail(k, i, k->batch[0].error);
     k->items[i].answer = k->batch[0].answer;
     if (!k->batch[0].answer.allowed)
         return undo(k);
     k->items[i].taken = k->charges[i].cost;
+    if (rn_decide_hold_back(&k->items[i], k->charges[i].cost))
+        return undo(k);
     k->entered++;
     return take_next(k);
 }
@@ -191,7 +197,7 @@ static bool take_next(struct rn_check *k)
     size_t i = k->order[k->entered];
 
     k->batch_n = 0;
-    ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
+    rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
     k->next = after_take;
     return true;
 }
@@ -216,17 +222,29 @@ static void sort_narrowest_first(struct rn_check *k)
     }
 }
 
+/* Whether LOOK can tell what TAKE alone would not. */
+static bool may_hold_back(const struct rn_check_item *item)
+{
+    return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
+}
+
 static bool after_look(struct rn_check *k)
 {
     bool fits = true;
 
     for (size_t i = 0; i < k->n; i++) {
-        bool shadow = k->items[i].limit->shadow;
+        struct rn_check_item *item = &k->items[i];
 
-        if (k->batch[i].error != 0 && !shadow)
-            return fail(k, i, k->batch[i].error);
+        if (k->batch[i].error != 0 && !item->shadow)
+            return rn_check_fail(k, i, k->batch[i].error);
         note_answer(k, i, &k->batch[i]);
-        fits &= shadow || k->batch[i].answer.allowed;
+        rn_decide_hold_back(item, k->batch[i].ask.cost);
+        item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
+        fits &= item->shadow || item->answer.allowed;
+    }
+    if (k->look_only) {
+        rn_decide_end(k, fits);
+        return false;
     }
     if (!fits)
         return undo(k);
@@ -234,15 +252,29 @@ static bool after_look(struct rn_check *k)
     return take_next(k);
 }
 
-static bool look(struct rn_check *k)
+static bool must_look(const struct rn_check *k)
+{
+    bool must = k->look_only || (k->n > 1 && k->enforced != 0);
+
+    for (size_t i = 0; i < k->n && !must; i++)
+        must = may_hold_back(&k->items[i]);
+    return must && k->n != 0;
+}
+
+bool rn_check_look(struct rn_check *k)
 {
     for (size_t i = 0; i < k->n; i++)
-        if (!k->items[i].limit->shadow)
+        if (!k->items[i].shadow)
             k->order[k->enforced++] = (uint8_t)i;
-    if (k->n == 1 || k->enforced == 0)
+    if (!must_look(k))
         return take_next(k);
-    for (size_t i = 0; i < k->n; i++)
-        ask(k, i, k->items[i].limit, RN_PEEK, k->charges[i].cost);
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        uint64_t cost = k->charges[i].cost, keep = cost ? k->items[i].keep : 0;
+
+        rn_check_ask(k, i, k->items[i].limit, RN_PEEK,
+                     cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
+    }
     k->next = after_look;
     return true;
 }
@@ -268,6 +300,15 @@ static void resume(void *arg, struct rn_charge *batch, size_t n)
         k->done(k->arg, k);
 }
 
+static void clear_item(struct rn_check_item *item)
+{
+    item->limit = NULL;
+    item->taken = item->keep = item->soft = item->floor = item->lease = 0;
+    item->shift_ns = item->max_wait_ns = 0;
+    item->held_back = false;
+    item->family = NULL;
+}
+
 void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges, size_t n,
                    int64_t now_ns)
 {
@@ -278,24 +319,44 @@ void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *c
     k->now_ns = now_ns;
     k->done = NULL;
     k->arg = NULL;
+    k->look_only = k->uncounted = false;
     k->error = 0;
-    k->enforced = k->entered = k->batch_n = k->follow_item = 0;
+    k->enforced = k->entered = k->batch_n = k->follow_item = k->inherit_item = 0;
     k->follow_shape = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
+        clear_item(&k->items[i]);
+    }
 }
 
-/* Compiles, hashes and fetches, before the clock is read. */
+struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
+                                   uint64_t key, uint64_t cost)
+{
+    struct rn_check_item *item = &k->items[k->n];
+
+    clear_item(item);
+    item->limit = limit;
+    item->key = key;
+    item->shadow = limit->shadow;
+    k->charges[k->n++] = (struct ration_charge){.limit = limit->index, .cost = cost, .hash = key};
+    rn_table_prefetch(k->r->table, key);
+    return item;
+}
+
+/* Compiles, hashes and fetches what rn_check_add has not, before the clock is
+ * read. */
 static int prepare(struct rn_check *k)
 {
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
+        if (item->limit)
+            continue;
         item->limit = rn_limiter_find(k->r, &k->charges[i], &item->own);
         if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
             return k->charges[i].error = RATION_EINVAL;
         item->key = rn_compiled_key(item->limit, &k->charges[i]);
-        item->taken = 0;
+        item->shadow = item->limit->shadow;
         rn_table_prefetch(k->r->table, item->key);
     }
     k->now_ns = rn_limiter_now(k->r, k->now_ns);
@@ -306,7 +367,7 @@ static int prepare(struct rn_check *k)
 enum rn_progress rn_check_start(struct rn_check *k)
 {
     k->error = prepare(k);
-    return k->error == 0 && look(k) ? run(k) : RN_DONE;
+    return k->error == 0 && rn_check_inherit(k) ? run(k) : RN_DONE;
 }
 
 int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,

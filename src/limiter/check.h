@@ -3,8 +3,9 @@
  * Charging several limits: all or none, over a store that answers inline or
  * later.
  *
+ *   INHERIT for rules that have just changed: see inherit.c.
  *   LOOK    peek at all limits in one batch; one refuses: done, nothing was
- *           written. (Left out for a single limit.)
+ *           written. (Left out for a single limit that need not keep anything.)
  *   TAKE    charge the enforcing ones one by one, the narrowest first; one
  *           refuses after all, others were faster: UNDO what was taken, refuse.
  *   SHADOW  charge the shadow limits, which never refuse.
@@ -17,6 +18,7 @@
 
 #include <ration/ration.h>
 
+#include "limiter/book.h"
 #include "limiter/compile.h"
 #include "store/store.h"
 
@@ -28,6 +30,18 @@ struct rn_check_item {
     uint64_t key;
     uint64_t taken; /* what UNDO would have to give back */
     struct rn_answer answer;
+    bool shadow;
+
+    /* What rules add; 0 for other limits. */
+    bool held_back;                 /* a shadow limit that LOOK would have refused: not charged */
+    uint64_t keep;                  /* units that this request must leave to others */
+    uint64_t soft;                  /* units of the capacity that lie above the limit as written */
+    uint64_t floor;                 /* units that count as spent at least: see inherit.c */
+    int64_t shift_ns;               /* windows end this much later */
+    int64_t max_wait_ns;            /* a longer delay is a refusal; 0: none is too long */
+    uint64_t lease;                 /* PLACES: the id of the lease to take */
+    const struct rn_family *family; /* INHERIT: of the first limit of a rule */
+
     struct rn_compiled own; /* the limit, if it was given with the call */
 };
 
@@ -41,6 +55,8 @@ struct rn_check {
     int64_t now_ns;
     rn_check_done *done; /* called if the start was RN_PENDING */
     void *arg;
+    bool look_only; /* end after LOOK, whatever it finds */
+    bool uncounted; /* leave the statistics to the caller */
 
     /* The outcome. On an error the charges are untouched, save c[i].error. */
     int error;
@@ -51,7 +67,10 @@ struct rn_check {
     bool (*next)(struct rn_check *check); /* reads the answers, asks again: true */
     size_t enforced, entered;             /* how many enforce, how many of them took */
     uint8_t order[RATION_CHARGES_MAX];    /* the enforcing ones as they are taken */
-    size_t follow_item;                   /* FOLLOW: how far it has come */
+    size_t inherit_item;                  /* INHERIT: how far it has come */
+    uint32_t inherit_fresh;
+    uint64_t inherit_spent[RN_RETIRED_MAX];
+    size_t follow_item; /* FOLLOW: how far it has come */
     uint32_t follow_shape;
     size_t batch_n;
     uint8_t item_of[RATION_CHARGES_MAX]; /* whom a charge of the batch belongs to */
@@ -59,11 +78,24 @@ struct rn_check {
     struct rn_check_item items[RATION_CHARGES_MAX];
 };
 
-/* n <= RATION_CHARGES_MAX. `store`, `done` and `arg` may be set afterwards. */
+/* n <= RATION_CHARGES_MAX. The fields from `store` on may be changed afterwards. */
 void rn_check_init(struct rn_check *check, struct ration *r, struct ration_charge *charges,
                    size_t n, int64_t now_ns);
 
+/* Appends a limit of a rule, with its state key. The array of charges has room
+ * for it. To be completed by the caller. */
+struct rn_check_item *rn_check_add(struct rn_check *check, const struct rn_compiled *limit,
+                                   uint64_t key, uint64_t cost);
+
 /* RN_DONE: `error` and `decision` are there. RN_PENDING: `done` will be called. */
 enum rn_progress rn_check_start(struct rn_check *check);
+
+/* The steps, for inherit.c. Each is to be returned by who calls it. */
+void rn_check_ask(struct rn_check *check, size_t item, const struct rn_compiled *l, enum rn_op op,
+                  uint64_t cost);
+bool rn_check_fail(struct rn_check *check, size_t item, int error);
+bool rn_check_look(struct rn_check *check);
+/* INHERIT, then LOOK. */
+bool rn_check_inherit(struct rn_check *check);
 
 #endif

@@ -14,32 +14,76 @@
 #define AD_HOC_FACTOR UINT64_C(0x9FB21C651E98DF25)
 #define AD_HOC_TERM UINT64_C(0xD1B54A32D192ED03)
 
-static uint64_t salt_of(const struct rn_hash_key *secret, const char *name, uint64_t shape)
+/* Names of limits are hashed once, when they are compiled. */
+static struct rn_hash_key seed_of(const struct rn_hash_key *secret, struct rn_slice name)
 {
-    struct rn_siphash s;
+    return (struct rn_hash_key){secret->k0 ^ rn_siphash(secret, name.data, name.len), secret->k1};
+}
+
+/* Byte by byte: the same state file, the same hash, on any machine. */
+static void add_number(struct rn_siphash *s, uint64_t number)
+{
     unsigned char bytes[8];
 
-    /* Byte by byte: the same state file, the same hash, on any machine. */
     for (unsigned i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(shape >> (8 * i));
+        bytes[i] = (unsigned char)(number >> (8 * i));
+    rn_siphash_add(s, bytes, sizeof bytes);
+}
+
+static uint64_t salt_of(const struct rn_hash_key *secret, struct rn_slice name, uint64_t shape,
+                        uint32_t copy)
+{
+    struct rn_siphash s;
+
     rn_siphash_init(&s, secret);
-    rn_siphash_add(&s, name, strlen(name));
-    rn_siphash_add(&s, bytes, sizeof bytes);
+    rn_siphash_add(&s, name.data, name.len);
+    add_number(&s, shape);
+    if (copy != 0)
+        add_number(&s, copy);
     return rn_siphash_done(&s);
 }
 
 int rn_compiled_init(struct rn_compiled *l, const struct rn_hash_key *secret, uint32_t index,
                      const struct ration_named *named)
 {
-    *l = (struct rn_compiled){
-        .seed = {secret->k0 ^ rn_siphash(secret, named->name, strlen(named->name)), secret->k1},
-        .index = index,
-        .charge_flags = named->flags & RATION_KEEP ? RN_CHARGE_KEEP : 0,
-        .shadow = (named->flags & RATION_SHADOW) != 0,
-        .name = strdup(named->name)};
+    struct rn_slice name = rn_slice_of(named->name);
+
+    *l = (struct rn_compiled){.seed = seed_of(secret, name),
+                              .index = index,
+                              .charge_flags = named->flags & RATION_KEEP ? RN_CHARGE_KEEP : 0,
+                              .shadow = (named->flags & RATION_SHADOW) != 0,
+                              .name = strdup(named->name)};
     rn_limit_init(&l->limit, &named->limit);
-    l->salt = salt_of(secret, named->name, l->limit.shape);
+    l->salt = salt_of(secret, name, l->limit.shape, 0);
     return l->name ? 0 : RATION_ENOMEM;
+}
+
+void rn_compiled_init_rule(struct rn_compiled *l, const struct rn_hash_key *secret, uint32_t index,
+                           const struct rn_compiled_rule *from)
+{
+    *l = (struct rn_compiled){.seed = seed_of(secret, from->name),
+                              .salt = salt_of(secret, from->name, from->limit->shape, from->copy),
+                              .index = index,
+                              .charge_flags = from->keep ? RN_CHARGE_KEEP : 0,
+                              .shadow = from->shadow,
+                              .limit = *from->limit};
+}
+
+/* Another key for each count: a single part that looks like several with their
+ * lengths is none of them. */
+uint64_t rn_compiled_hash_parts(const struct rn_compiled *l, const struct ration_part *parts,
+                                size_t count)
+{
+    struct rn_hash_key seed = l->seed;
+    struct rn_siphash s;
+
+    if (count == 1)
+        return rn_siphash(&seed, parts[0].data, parts[0].len);
+    seed.k1 ^= count + 1;
+    rn_siphash_init(&s, &seed);
+    for (size_t i = 0; i < count; i++)
+        rn_siphash_add(&s, parts[i].data, parts[i].len);
+    return rn_siphash_done(&s);
 }
 
 void rn_compiled_done(struct rn_compiled *l)
@@ -50,8 +94,8 @@ void rn_compiled_done(struct rn_compiled *l)
 bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *secret,
                              const struct ration_limit *spec)
 {
-    if (rn_limit_fault(spec))
-        return false;
+    if (rn_limit_fault(spec) || spec->calendar != RATION_CALENDAR_NONE)
+        return false; /* a calendar would have to be read from a file */
     rn_limit_init(&l->limit, spec);
     l->seed.k0 = secret->k0 ^ (l->limit.shape * AD_HOC_FACTOR + AD_HOC_TERM);
     l->seed.k1 = secret->k1;

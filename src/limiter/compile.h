@@ -14,6 +14,7 @@
 #include <ration/ration.h>
 
 #include "base/siphash.h"
+#include "base/slice.h"
 #include "core/limit.h"
 
 /* `index` of a limit given with the call. */
@@ -40,6 +41,19 @@ int rn_compiled_init(struct rn_compiled *l, const struct rn_hash_key *secret, ui
                      const struct ration_named *named);
 void rn_compiled_done(struct rn_compiled *l);
 
+/* What makes a limit of a rule. */
+struct rn_compiled_rule {
+    struct rn_slice name; /* the rule's */
+    uint32_t copy;        /* 0, or which one of several limits of one shape that apply at once */
+    const struct rn_limit *limit;
+    bool shadow, keep;
+};
+
+/* The same for a limit of a rule; it owns nothing, has no variants yet, and its
+ * index is `index`. A limit given at open under that name shares its state. */
+void rn_compiled_init_rule(struct rn_compiled *l, const struct rn_hash_key *secret, uint32_t index,
+                           const struct rn_compiled_rule *from);
+
 /* The same for a limit given with the call: owns nothing, and hashes no name.
  * False if the limit is faulty. */
 bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *secret,
@@ -59,9 +73,13 @@ static inline bool rn_compiled_counts(const struct rn_compiled *l)
 
 static inline bool rn_compiled_follows(const struct rn_compiled *l, const struct rn_compiled *other)
 {
-    return l->limit.shape != other->limit.shape && rn_compiled_counts(l) &&
-           rn_compiled_counts(other);
+    return l->salt != other->salt && rn_compiled_counts(l) && rn_compiled_counts(other);
 }
+
+/* The part of the state key that all limits of one name have in common; one
+ * part is the key alone. */
+uint64_t rn_compiled_hash_parts(const struct rn_compiled *l, const struct ration_part *parts,
+                                size_t count);
 
 static inline uint64_t rn_compiled_hash(const struct rn_compiled *l, const void *key, size_t len)
 {

@@ -6,6 +6,9 @@
 
 #include "limiter/limiter.h"
 
+/* Somebody else is carrying over what was spent (inherit.c): ask again. */
+#define RETRY_SOON_NS INT64_C(1000000)
+
 __extension__ typedef unsigned __int128 u128;
 
 /* remaining / limit of a is less than that of b. */
@@ -27,7 +30,7 @@ static int find_decider(const struct rn_check *k, bool allowed)
     for (size_t i = 0; i < k->n; i++) {
         const struct ration_verdict *verdict = &k->charges[i].verdict;
 
-        if (k->items[i].limit->shadow || verdict->allowed != allowed)
+        if (k->items[i].shadow || verdict->allowed != allowed)
             continue;
         if (best < 0 || outranks(verdict, &k->charges[best].verdict, allowed))
             best = (int)i;
@@ -50,9 +53,38 @@ static void decide(struct rn_check *k, bool allowed)
     for (size_t i = 0; i < k->n && allowed; i++) {
         int64_t delay_ns = k->charges[i].verdict.delay_ns;
 
-        if (!k->items[i].limit->shadow && delay_ns > d->verdict.delay_ns)
+        if (!k->items[i].shadow && delay_ns > d->verdict.delay_ns)
             d->verdict.delay_ns = delay_ns;
     }
+}
+
+bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost)
+{
+    struct rn_answer *answer = &item->answer;
+
+    if (!answer->allowed)
+        return false;
+    if (item->max_wait_ns != 0 && answer->delay_ns > item->max_wait_ns)
+        answer->retry_after_ns = answer->delay_ns - item->max_wait_ns;
+    else if (item->floor != 0 && cost > item->limit->limit.cap - item->floor)
+        answer->retry_after_ns = RETRY_SOON_NS;
+    else
+        return false;
+    answer->allowed = false;
+    answer->delay_ns = 0;
+    return true;
+}
+
+/* Neither what lies above the limit as written nor what must be left to others
+ * is this client's to count on. */
+static void hide_reserve(const struct rn_check_item *item, struct ration_verdict *verdict)
+{
+    uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
+    uint64_t left = verdict->limit - item->floor;
+
+    left = verdict->remaining < left ? verdict->remaining : left;
+    verdict->limit -= item->soft;
+    verdict->remaining = left > hidden ? left - hidden : 0;
 }
 
 static void fill_charges(struct rn_check *k)
@@ -66,6 +98,7 @@ static void fill_charges(struct rn_check *k)
         c->mark = item->answer.mark;
         c->taken = item->taken;
         rn_verdict_set(&c->verdict, item->limit, &item->answer);
+        hide_reserve(item, &c->verdict);
     }
 }
 
@@ -96,7 +129,7 @@ static void count_refusal(struct rn_check *k, struct rn_stripe *s)
     for (size_t i = 0; i < k->n; i++) {
         const struct rn_compiled *l = k->items[i].limit;
 
-        if (l->shadow || k->charges[i].verdict.allowed)
+        if (k->items[i].shadow || k->charges[i].verdict.allowed)
             continue;
         rn_stats_add(s, &rn_stats_row(s, l->index)->refused);
         rn_top_note(k->r->top, s, l->index, &k->charges[i]);
@@ -116,13 +149,15 @@ void rn_decide_end(struct rn_check *k, bool allowed)
 {
     struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
 
-    if (k->error != 0) {
-        count_failure(k, s);
-        return;
+    if (k->error == 0) {
+        fill_charges(k);
+        decide(k, allowed);
     }
-    fill_charges(k);
-    decide(k, allowed);
-    if (allowed)
+    if (k->uncounted)
+        return;
+    if (k->error != 0)
+        count_failure(k, s);
+    else if (allowed)
         count_admission(k, s);
     else
         count_refusal(k, s);

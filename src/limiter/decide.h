@@ -8,6 +8,10 @@
 
 #include "limiter/check.h"
 
+/* Turns an admission at `cost` into a refusal where the rule wants one: the wait
+ * is too long, or the client is about to be charged what it had spent. */
+bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost);
+
 /* With check->error set, only counts the failure. */
 void rn_decide_end(struct rn_check *check, bool allowed);
 

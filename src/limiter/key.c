@@ -13,21 +13,9 @@ uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, si
 uint64_t ration_hash_parts(const struct ration *r, uint32_t limit, const struct ration_part *parts,
                            size_t count)
 {
-    struct rn_siphash s;
-
     if (limit >= r->limit_count)
         return 0;
-    if (count == 1)
-        return ration_hash(r, limit, parts[0].data, parts[0].len);
-    /* Another key for each count: a single part that looks like several with
-     * their lengths is none of them. */
-    struct rn_hash_key seed = r->limits[limit].seed;
-
-    seed.k1 ^= count + 1;
-    rn_siphash_init(&s, &seed);
-    for (size_t i = 0; i < count; i++)
-        rn_siphash_add(&s, parts[i].data, parts[i].len);
-    return rn_siphash_done(&s) ^ r->limits[limit].salt;
+    return rn_compiled_hash_parts(&r->limits[limit], parts, count) ^ r->limits[limit].salt;
 }
 
 uint64_t ration_hash_ad_hoc(const struct ration *r, const struct ration_limit *limit,

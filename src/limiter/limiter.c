@@ -37,6 +37,11 @@ static int check_limit(const struct ration_named *named, size_t i, struct ration
 
     if (fault)
         return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
+    if (named->limit.calendar != RATION_CALENDAR_NONE)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "limit \"%s\": calendar periods are for rules files, which read the "
+                            "time zone; write a length of time",
+                            named->name);
     return 0;
 }
 
@@ -100,10 +105,14 @@ static int compile_limits(struct ration *r, const struct ration_options *o)
 
 static int fill(struct ration *r, const struct ration_options *o, struct ration_error *error)
 {
-    int code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
-                                                        .bytes = o->memory_bytes,
-                                                        .block_share = block_share(o)},
-                             &r->table, error);
+    int code = rn_shelf_init(&r->shelf);
+
+    if (code != 0)
+        return rn_error_set(error, code, 0, "out of memory for a lock");
+    code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
+                                                    .bytes = o->memory_bytes,
+                                                    .block_share = block_share(o)},
+                         &r->table, error);
 
     if (code != 0)
         return code;
@@ -148,6 +157,7 @@ void ration_close(struct ration *r)
         rn_compiled_done(&r->limits[i]);
     free(r->limits);
     free(r->shapes);
+    rn_shelf_done(&r->shelf);
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
     if (r->table)

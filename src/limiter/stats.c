@@ -8,12 +8,7 @@
 
 #include "limiter/limiter.h"
 
-#define LINE ((size_t)64)
-
-static struct rn_stripe *stripe_at(const struct rn_stats *stats, unsigned thread)
-{
-    return (struct rn_stripe *)(void *)(stats->stripes + thread * stats->stride);
-}
+#define LINE ((size_t)128) /* two: they are fetched in pairs */
 
 int rn_stats_init(struct rn_stats *stats, size_t limits)
 {
@@ -25,7 +20,7 @@ int rn_stats_init(struct rn_stats *stats, size_t limits)
     if (!stats->memory)
         return RATION_ENOMEM;
     stats->stripes = (char *)(((uintptr_t)stats->memory + LINE - 1) / LINE * LINE);
-    stripe_at(stats, RN_THREAD_SHARED)->shared = true;
+    rn_stats_at(stats, RN_THREAD_SHARED)->shared = true;
     return 0;
 }
 
@@ -34,36 +29,48 @@ void rn_stats_done(struct rn_stats *stats)
     free(stats->memory);
 }
 
-static void add_counts(struct ration_totals *totals, const struct rn_counts *counts)
+static void add_counts(struct rn_counts *sum, const struct rn_counts *counts)
 {
-    totals->allowed += __atomic_load_n(&counts->allowed, __ATOMIC_RELAXED);
-    totals->refused += __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
-    totals->shadowed += __atomic_load_n(&counts->shadowed, __ATOMIC_RELAXED);
-    totals->errors += __atomic_load_n(&counts->errors, __ATOMIC_RELAXED);
+    sum->allowed += __atomic_load_n(&counts->allowed, __ATOMIC_RELAXED);
+    sum->refused += __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
+    sum->shadowed += __atomic_load_n(&counts->shadowed, __ATOMIC_RELAXED);
+    sum->errors += __atomic_load_n(&counts->errors, __ATOMIC_RELAXED);
 }
 
-static void set_block_rate(struct ration_totals *totals)
+void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum)
 {
-    uint64_t decided = totals->allowed + totals->refused;
+    *sum = (struct rn_counts){0};
+    for (unsigned i = 0; i < RN_THREADS; i++)
+        add_counts(sum, rn_stats_row(rn_stats_at(stats, i), index));
+}
 
-    totals->block_rate = decided ? (double)totals->refused / (double)decided : 0;
+void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
+{
+    uint64_t decided = sum->allowed + sum->refused;
+
+    *totals = (struct ration_totals){.allowed = sum->allowed,
+                                     .refused = sum->refused,
+                                     .shadowed = sum->shadowed,
+                                     .errors = sum->errors};
+    totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 
 void ration_totals(const struct ration *r, struct ration_totals *totals)
 {
-    *totals = (struct ration_totals){0};
+    struct rn_counts sum = {0};
+
     for (unsigned i = 0; i < RN_THREADS; i++)
-        add_counts(totals, &stripe_at(&r->stats, i)->total);
-    set_block_rate(totals);
+        add_counts(&sum, &rn_stats_at(&r->stats, i)->total);
+    rn_totals_set(totals, &sum);
 }
 
 int ration_limit_totals(const struct ration *r, uint32_t limit, struct ration_totals *totals)
 {
+    struct rn_counts sum;
+
     if (limit >= r->limit_count && limit != RN_AD_HOC)
         return RATION_EINVAL;
-    *totals = (struct ration_totals){0};
-    for (unsigned i = 0; i < RN_THREADS; i++)
-        add_counts(totals, rn_stats_row(stripe_at(&r->stats, i), limit));
-    set_block_rate(totals);
+    rn_stats_sum(&r->stats, limit, &sum);
+    rn_totals_set(totals, &sum);
     return 0;
 }

@@ -15,6 +15,8 @@
 
 #include "base/thread.h"
 
+struct rn_book;
+
 struct rn_counts {
     uint64_t allowed, refused, shadowed, errors;
 };
@@ -22,6 +24,7 @@ struct rn_counts {
 /* All fields but `shared` are accessed atomically, since anyone may read. */
 struct rn_stripe {
     bool shared;
+    struct rn_book *book;    /* pin.h: what its thread is reading */
     uint64_t ids;            /* lease and hold ids made */
     int64_t second;          /* top.c: the time slice, */
     uint64_t refused;        /* and refusals seen in it */
@@ -38,9 +41,18 @@ struct rn_stats {
 int rn_stats_init(struct rn_stats *stats, size_t limits);
 void rn_stats_done(struct rn_stats *stats);
 
+/* The sum of row `index`, as of rn_stats_row. */
+void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum);
+void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum);
+
+static inline struct rn_stripe *rn_stats_at(const struct rn_stats *stats, unsigned thread)
+{
+    return (struct rn_stripe *)(void *)(stats->stripes + thread * stats->stride);
+}
+
 static inline struct rn_stripe *rn_stats_stripe(const struct rn_stats *stats)
 {
-    return (struct rn_stripe *)(void *)(stats->stripes + rn_thread_index() * stats->stride);
+    return rn_stats_at(stats, rn_thread_index());
 }
 
 /* RN_AD_HOC + 1 wraps to row 0. */

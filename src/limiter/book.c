@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a book from a ruleset; its rules by name, and what they have counted.
+ */
+#include "limiter/book.h"
+
+#include <stdlib.h>
+
+/* Which of the limits of one shape in this tier the one at `at` is. */
+static uint32_t copy_number(const struct rn_tier *tier, uint32_t at)
+{
+    uint32_t copy = 0;
+
+    for (uint32_t i = 0; i < at; i++)
+        copy += tier->limits[i]->limit.shape == tier->limits[at]->limit.shape;
+    return copy;
+}
+
+static void compile_rule(struct rn_book *b, const struct rn_rule *rule)
+{
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        const struct rn_tier *tier = &rule->tiers[t];
+
+        for (uint32_t i = 0; i < tier->limit_count; i++) {
+            const struct rn_rule_limit *from = tier->limits[i];
+
+            rn_compiled_init_rule(&b->limits[from->id], b->secret, rule->index,
+                                  &(struct rn_compiled_rule){.name = rule->name,
+                                                             .copy = copy_number(tier, i),
+                                                             .limit = &from->limit,
+                                                             .shadow = rule->shadow,
+                                                             .keep = rule->keep});
+        }
+    }
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct rn_rule *a = *(const struct rn_rule *const *)left;
+    const struct rn_rule *b = *(const struct rn_rule *const *)right;
+
+    return rn_slice_compare(a->name, b->name);
+}
+
+static void sort_names(struct rn_book *b)
+{
+    uint32_t n = b->ruleset->rule_count;
+
+    for (uint32_t i = 0; i < n; i++)
+        b->by_name[i] = &b->ruleset->rules[i];
+    if (n > 1)
+        qsort(b->by_name, n, sizeof *b->by_name, compare_names);
+}
+
+const struct rn_rule *rn_book_find(const struct rn_book *b, struct rn_slice name)
+{
+    struct rn_rule wanted = {.name = name};
+    const struct rn_rule *key = &wanted;
+    const struct rn_rule *const *found =
+        b->ruleset->rule_count == 0
+            ? NULL
+            : bsearch(&key, b->by_name, b->ruleset->rule_count, sizeof *b->by_name, compare_names);
+
+    return found ? *found : NULL;
+}
+
+static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < b->ruleset->rule_count; i++) {
+        const struct rn_rule *rule = &b->ruleset->rules[i];
+        const struct rn_rule *before = old ? rn_book_find(old, rule->name) : NULL;
+
+        if (!rn_family_link(b, rule))
+            return false;
+        if (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns))
+            return false;
+    }
+    return true;
+}
+
+static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
+{
+    const struct rn_ruleset *rules = b->ruleset;
+
+    b->limits = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->limits);
+    b->families = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->families);
+    b->carried = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->carried);
+    b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
+    if (!b->limits || !b->families || !b->carried || !b->by_name)
+        return false;
+    if (rn_stats_init(&b->stats, rules->rule_count) != 0)
+        return false;
+    for (uint32_t i = 0; i < rules->rule_count; i++)
+        compile_rule(b, &rules->rules[i]);
+    sort_names(b);
+    return link_rules(b, old, now_ns);
+}
+
+struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key *secret,
+                            const struct rn_book *old, int64_t now_ns)
+{
+    struct rn_book *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return NULL;
+    rn_arena_init(&b->arena);
+    b->ruleset = ruleset;
+    b->secret = secret;
+    if (!fill(b, old, now_ns)) {
+        b->ruleset = NULL;
+        rn_book_free(b);
+        return NULL;
+    }
+    return b;
+}
+
+void rn_book_free(struct rn_book *b)
+{
+    if (!b)
+        return;
+    rn_stats_done(&b->stats);
+    rn_arena_done(&b->arena);
+    rn_ruleset_free(b->ruleset);
+    free(b);
+}
+
+void rn_book_totals(const struct rn_book *b, const struct rn_rule *rule, struct rn_counts *counts)
+{
+    const struct rn_counts *carried = &b->carried[rule->index];
+
+    rn_stats_sum(&b->stats, rule->index, counts);
+    counts->allowed += carried->allowed;
+    counts->refused += carried->refused;
+    counts->shadowed += carried->shadowed;
+    counts->errors += carried->errors;
+}
+
+void rn_book_carry(struct rn_book *b, const struct rn_book *old)
+{
+    for (uint32_t i = 0; i < b->ruleset->rule_count; i++) {
+        const struct rn_rule *before = rn_book_find(old, b->ruleset->rules[i].name);
+
+        if (before)
+            rn_book_totals(old, before, &b->carried[i]);
+    }
+}

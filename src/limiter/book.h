@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ruleset made ready to be charged: the limits of its rules compiled, linked
+ * to their variants, and to what they were before the last reload.
+ *
+ * The limits of one rule are a family. Those of one tier apply together, and
+ * each has a place among them; those of different tiers are variants of each
+ * other: what is admitted under one tier is counted in the states of the
+ * others, once in each. Two limits of one tier that have the same shape are
+ * told apart by their order.
+ *
+ *   tiers       place 0           place 1
+ *   free        10 per second     500 per minute     500 per minute is counted
+ *   pro         100 per second    9000 per hour      in 9000 per hour and back
+ *
+ * After a reload, a shape that the rule did not have before is fresh, and one
+ * that it has no longer is retired: inherit.c carries the share that a client
+ * had spent from the retired to the fresh.
+ */
+#ifndef RN_LIMITER_BOOK_H
+#define RN_LIMITER_BOOK_H
+
+#include "limiter/compile.h"
+#include "limiter/stats.h"
+#include "rules/ruleset.h"
+
+#define RN_RETIRED_MAX 8 /* shapes that a rule remembers */
+
+/* One state that a key of the rule may have: a shape, the largest limit of it. */
+struct rn_member {
+    const struct rn_compiled *limit;
+    uint32_t place;
+    bool fresh;
+};
+
+struct rn_retired {
+    struct rn_compiled limit; /* a copy */
+    uint32_t place;
+    int64_t until_ns; /* when no key can have anything spent any more */
+};
+
+struct rn_family {
+    const struct rn_member *members; /* of those that count; one for each state */
+    uint32_t member_count;
+    uint32_t places; /* the most limits that apply at once, */
+    uint32_t paired; /* and how many of them have a predecessor in their place */
+    uint32_t retired_count;
+    const struct rn_retired *retired;
+    const struct rn_compiled *claim; /* inherit.c: who takes it carries over; NULL: nobody */
+    int64_t until_ns;                /* the latest of theirs; INT64_MIN: nothing to inherit */
+};
+
+/* Immutable once published, but for the counters. */
+struct rn_book {
+    struct rn_ruleset *ruleset; /* owned */
+    const struct rn_hash_key *secret;
+    struct rn_arena arena;
+    struct rn_compiled *limits;     /* by rn_rule_limit.id */
+    struct rn_family *families;     /* by rn_rule.index, as are */
+    struct rn_stats stats;          /* its rows, */
+    struct rn_counts *carried;      /* and what earlier books counted (under the shelf's lock) */
+    const struct rn_rule **by_name; /* sorted */
+    struct rn_book *next;           /* pin.c: one that could not be freed */
+};
+
+/* Takes the ruleset unless it returns NULL: out of memory. The secret outlives
+ * the book. `old` is the book it
+ * will replace at `now_ns`, or NULL; it is only read, and not needed later. */
+struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key *secret,
+                            const struct rn_book *old, int64_t now_ns);
+void rn_book_free(struct rn_book *book);
+
+/* NULL: there is no such rule. */
+const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);
+
+/* To be called when nobody counts in `old` any more: adds what its rules have
+ * counted to those of the same name. */
+void rn_book_carry(struct rn_book *book, const struct rn_book *old);
+
+/* What a rule has counted in this book and its predecessors. */
+void rn_book_totals(const struct rn_book *book, const struct rn_rule *rule,
+                    struct rn_counts *counts);
+
+/* family.c: finds members and variants of the rule, whose limits are compiled.
+ * False: out of memory. */
+bool rn_family_link(struct rn_book *book, const struct rn_rule *rule);
+/* And the predecessors of its members. */
+bool rn_family_succeed(struct rn_book *book, const struct rn_rule *rule,
+                       const struct rn_family *old, int64_t now_ns);
+
+/* Whether `retired` is the predecessor of `member`. */
+static inline bool rn_family_pairs(const struct rn_family *family, const struct rn_member *member,
+                                   const struct rn_retired *retired)
+{
+    uint32_t last = family->paired - 1;
+    uint32_t a = member->place < last ? member->place : last;
+    uint32_t b = retired->place < last ? retired->place : last;
+
+    return a == b;
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a caller is told about a request under rules; and giving up the places
+ * that it holds.
+ */
+#include <string.h>
+
+#include "limiter/limiter.h"
+#include "limiter/ruling.h"
+
+#define STATUS_REFUSED 429
+#define STATUS_DENIED 403
+
+__extension__ typedef unsigned __int128 u128;
+
+/* Cut to fit, not within a character of UTF-8. */
+static void copy_text(char *out, size_t size, struct rn_slice text)
+{
+    size_t len = text.len < size ? text.len : size - 1;
+
+    while (len < text.len && len > 0 && ((unsigned char)text.data[len] & 0xC0) == 0x80)
+        len--;
+    if (len != 0)
+        memcpy(out, text.data, len);
+    out[len] = '\0';
+}
+
+void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
+{
+    out->decision = (struct ration_decision){
+        .allowed = true,
+        .decided_by = -1,
+        .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
+    out->kind = kind;
+    out->soft = out->shadow_refused = out->hold = false;
+    out->delay_ns = 0;
+    out->rule[0] = out->message[0] = '\0';
+    out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
+    out->headers = RATION_HEADERS_X;
+    out->limit_count = out->listed = 0;
+    out->lease = 0;
+    out->place_count = 0;
+}
+
+/* --- soft limits, throttling --------------------------------------------------------- */
+
+/* Units left after this request, of all that the limit has. */
+static uint64_t left_after(const struct rn_check *k, size_t i)
+{
+    uint64_t left = k->items[i].answer.remaining, cost = k->charges[i].cost;
+
+    if (!k->look_only)
+        return left;
+    return left > cost ? left - cost : 0;
+}
+
+/* From nothing at `from` percent of the limit as written up to throttle_max_ns
+ * where it is reached, in proportion. */
+static int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
+                           uint64_t left)
+{
+    uint64_t from = rule->throttle_from_percent;
+    u128 written = limit->limit.cap - limit->soft_units, spent = limit->limit.cap - left;
+
+    if (from >= 100 || rule->throttle_max_ns <= 0 || spent * 100 <= written * from)
+        return 0;
+    if (spent >= written)
+        return rule->throttle_max_ns;
+    /* Capacities are below 2^51: the product stays below 2^121. */
+    return (int64_t)((spent * 100 - written * from) * (uint64_t)rule->throttle_max_ns /
+                     (written * (100 - from)));
+}
+
+static void add_delays(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    const struct rn_check *k = &g->check;
+
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
+        uint64_t left = left_after(k, i);
+        int64_t delay_ns = throttle_ns(rule, g->limits[i], left);
+
+        if (k->items[i].shadow)
+            continue;
+        out->soft |= left < k->items[i].soft && k->charges[i].cost != 0;
+        if (delay_ns < g->charges[i].verdict.delay_ns)
+            delay_ns = g->charges[i].verdict.delay_ns;
+        if (delay_ns > out->delay_ns) {
+            out->delay_ns = delay_ns;
+            out->hold = rule->hold;
+        }
+    }
+    out->decision.verdict.delay_ns = out->delay_ns;
+}
+
+/* --- lists ---------------------------------------------------------------------------- */
+
+static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+{
+    const struct rn_limit *limit = &g->limits[i]->limit;
+
+    copy_text(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
+    to->verdict = g->charges[i].verdict;
+    to->algorithm = limit->algorithm;
+    to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
+    to->shadow = g->check.items[i].shadow || g->book->ruleset->shadow;
+}
+
+/* The first ones, in the order of the rules; the decisive one takes the place of
+ * the last if need be. */
+static void list_limits(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    int decider = g->check.decision.decided_by;
+
+    out->limit_count = (uint32_t)g->check.n;
+    out->listed = g->check.n < RATION_OUTCOME_LIMITS ? (uint32_t)g->check.n : RATION_OUTCOME_LIMITS;
+    for (uint32_t i = 0; i < out->listed; i++)
+        set_limit(&out->limits[i], g, i);
+    if (decider >= (int)RATION_OUTCOME_LIMITS) {
+        set_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
+        decider = RATION_OUTCOME_LIMITS - 1;
+    }
+    out->decision.decided_by = decider;
+}
+
+static void list_places(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    for (size_t i = 0; i < g->check.n; i++) {
+        if (g->check.items[i].lease == 0 || g->charges[i].taken == 0)
+            continue;
+        out->lease = g->lease;
+        out->places[out->place_count].hash = g->charges[i].hash;
+        out->places[out->place_count++].amount = g->limits[i]->limit.amount;
+    }
+}
+
+static enum ration_header_family headers_of(enum rn_header_family headers)
+{
+    switch (headers) {
+    case RN_HEADERS_X:
+        return RATION_HEADERS_X;
+    case RN_HEADERS_IETF:
+        return RATION_HEADERS_IETF;
+    case RN_HEADERS_BOTH:
+        return RATION_HEADERS_BOTH;
+    case RN_HEADERS_NONE:
+        break;
+    }
+    return RATION_HEADERS_NONE;
+}
+
+/* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
+static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    int decider = g->check.decision.decided_by;
+    const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
+
+    copy_text(out->rule, sizeof out->rule, rule->name);
+    copy_text(out->message, sizeof out->message, rule->response.message);
+    out->status = rule->response.status;
+    out->headers = headers_of(rule->response.headers);
+}
+
+/* --- the outcome ------------------------------------------------------------------------ */
+
+static bool any_shadow_refused(const struct rn_ruling *g)
+{
+    for (uint32_t i = 0; i < g->rule_count; i++)
+        if (rn_ruling_refused(g, i, true))
+            return true;
+    return false;
+}
+
+void rn_outcome_fill(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    const struct ration_decision *d = &g->check.decision;
+    bool lenient = g->book->ruleset->shadow;
+
+    rn_outcome_init(out, g->rule_count == 0 ? RATION_BY_NO_RULE : RATION_BY_LIMITS);
+    if (g->rule_count == 0)
+        return;
+    out->decision = *d;
+    list_limits(out, g);
+    list_places(out, g);
+    set_rule(out, g);
+    if (d->allowed)
+        out->shadow_refused = any_shadow_refused(g);
+    if (d->allowed && !lenient)
+        add_delays(out, g);
+    if (!lenient)
+        return;
+    /* The whole service in shadow mode: counted as if it were enforced. */
+    out->shadow_refused |= !d->allowed;
+    out->decision.allowed = out->decision.verdict.allowed = true;
+    out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
+}
+
+int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t now_ns)
+{
+    int first = 0;
+
+    now_ns = rn_limiter_now(r, now_ns);
+    for (uint32_t i = 0; i < out->place_count; i++) {
+        struct rn_compiled places = {0};
+        struct rn_charge charge = {.ask = {.op = RN_RELEASE, .now_ns = now_ns, .id = out->lease}};
+        int code;
+
+        rn_limit_init(&places.limit, &(struct ration_limit){.algorithm = RATION_CONCURRENCY,
+                                                            .amount = out->places[i].amount});
+        code = rn_limiter_apply(r, &places, out->places[i].hash, &charge);
+        if (code == 0 && !charge.answer.allowed)
+            code = RATION_EGONE;
+        first = first ? first : code;
+    }
+    out->place_count = 0;
+    out->lease = 0;
+    return first;
+}

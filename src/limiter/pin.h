@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which book is in use, and until when. Readers never wait and share no cache
+ * line; who replaces the book waits until nobody reads the old one.
+ *
+ * A thread with a stripe of its own announces the book there and looks whether
+ * it still is the current one; if so, it stays until the announcement is taken
+ * back. The announcement must be visible before that second look. Instead of a
+ * fence in every decision there is one in every swap: membarrier(2) makes all
+ * threads of the process pass one. Where the kernel has none, readers pay.
+ *
+ * Threads that share a stripe, and those who keep a book while they wait for a
+ * store, count themselves in `holds`: one counter for even generations and one
+ * for odd, so that the old book's runs down although new readers keep coming.
+ */
+#ifndef RN_LIMITER_PIN_H
+#define RN_LIMITER_PIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "limiter/stats.h"
+
+struct rn_book;
+
+/* All but the mutex and what it guards is accessed atomically. */
+struct rn_shelf {
+    struct rn_book *book; /* NULL: no rules yet */
+    uint64_t generation;  /* counts the swaps */
+    uint64_t holds[2];
+    bool fenced;           /* readers have to fence: no membarrier; set at open */
+    pthread_mutex_t lock;  /* of swaps, and of what books carry over */
+    struct rn_book *stuck; /* not known to be unread: freed at close */
+};
+
+/* 0 or RATION_ENOMEM. */
+int rn_shelf_init(struct rn_shelf *shelf);
+/* Frees the book; nobody else uses the shelf any more. */
+void rn_shelf_done(struct rn_shelf *shelf);
+
+/* A book being read. */
+struct rn_pin {
+    struct rn_book *book; /* NULL: there are no rules */
+    struct rn_stripe *stripe;
+    uint64_t *hold; /* NULL: announced in the stripe */
+};
+
+/* For the time of one call by one thread, never nested: rn_pin_take. For longer,
+ * across threads: rn_pin_hold. */
+struct rn_pin rn_pin_hold(struct rn_shelf *shelf);
+
+static inline struct rn_pin rn_pin_take(struct rn_shelf *shelf, struct rn_stripe *s)
+{
+    struct rn_book *book, *now;
+
+    if (__builtin_expect(s->shared, 0))
+        return rn_pin_hold(shelf);
+    now = __atomic_load_n(&shelf->book, __ATOMIC_RELAXED);
+    do {
+        book = now;
+        if (__builtin_expect(shelf->fenced, 0)) {
+            __atomic_store_n(&s->book, book, __ATOMIC_SEQ_CST);
+            now = __atomic_load_n(&shelf->book, __ATOMIC_SEQ_CST);
+        } else {
+            __atomic_store_n(&s->book, book, __ATOMIC_RELEASE);
+            __atomic_signal_fence(__ATOMIC_SEQ_CST);
+            now = __atomic_load_n(&shelf->book, __ATOMIC_ACQUIRE);
+        }
+    } while (now != book);
+    return (struct rn_pin){.book = book, .stripe = s};
+}
+
+static inline void rn_pin_drop(struct rn_pin *pin)
+{
+    if (pin->hold)
+        __atomic_fetch_sub(pin->hold, 1, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n(&pin->stripe->book, NULL, __ATOMIC_RELEASE);
+}
+
+/* Puts a book in the place of the current one, under the lock. Returns when
+ * nobody reads the old one any more, and it: the caller's to free. NULL if
+ * there was none, or it is not known to be unread and kept until the end. */
+struct rn_book *rn_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
+                              struct rn_book *book);
+
+#endif

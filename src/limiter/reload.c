@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading rules, putting them in the place of others, and what is said about
+ * them.
+ */
+#include "limiter/reload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <ration/rules.h>
+
+#include "limiter/limiter.h"
+#include "rules/report.h"
+
+/* --- reports ------------------------------------------------------------------------ */
+
+struct ration_report {
+    size_t errors, warnings;
+    size_t len, size;
+    bool cut; /* out of memory */
+    char *text;
+};
+
+/* Appends, with a NUL behind. */
+static void append(void *context, const char *text, size_t len)
+{
+    struct ration_report *report = context;
+
+    if (report->size - report->len <= len) {
+        size_t size = 2 * (report->len + len + 1);
+        char *larger = realloc(report->text, size);
+
+        if (!larger) {
+            report->cut = true;
+            return;
+        }
+        report->text = larger;
+        report->size = size;
+    }
+    memcpy(report->text + report->len, text, len);
+    report->len += len;
+    report->text[report->len] = '\0';
+}
+
+/* Tells the caller, if it asked. */
+static void tell(struct rn_report *from, struct ration_report **out)
+{
+    if (!out)
+        return;
+    struct ration_report *report = calloc(1, sizeof *report);
+
+    if (report) {
+        report->errors = from->count[RN_ERROR];
+        report->warnings = from->count[RN_WARNING];
+        rn_report_write(from, append, report);
+    }
+    *out = report;
+}
+
+const char *ration_report_text(const struct ration_report *report)
+{
+    return report && report->text ? report->text : "";
+}
+
+size_t ration_report_errors(const struct ration_report *report)
+{
+    return report ? report->errors : 0;
+}
+
+size_t ration_report_warnings(const struct ration_report *report)
+{
+    return report ? report->warnings : 0;
+}
+
+void ration_report_free(struct ration_report *report)
+{
+    if (report)
+        free(report->text);
+    free(report);
+}
+
+/* --- rules ---------------------------------------------------------------------------- */
+
+int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns)
+{
+    pthread_mutex_lock(&r->shelf.lock);
+    /* Only we replace it, so we may read it unannounced. */
+    const struct rn_book *current = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+    struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
+
+    if (book) {
+        struct rn_book *old = rn_shelf_swap(&r->shelf, &r->stats, book);
+
+        /* `current`: also if it is stuck on the shelf. */
+        if (current)
+            rn_book_carry(book, current);
+        rn_book_free(old);
+    } else {
+        rn_ruleset_free(ruleset);
+    }
+    pthread_mutex_unlock(&r->shelf.lock);
+    return book ? 0 : RATION_ENOMEM;
+}
+
+static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said,
+                   struct ration_report **report)
+{
+    int code = ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW))
+               : said->count[RN_ERROR] != 0 ? RATION_EPARSE
+                                            : RATION_ENOMEM;
+
+    tell(said, report);
+    rn_report_done(said);
+    return code;
+}
+
+int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
+                      struct ration_report **report)
+{
+    struct rn_report said;
+
+    rn_report_init(&said);
+    return install(r, rn_ruleset_load(paths, count, &said), &said, report);
+}
+
+int ration_rules_parse(struct ration *r, const char *name, const char *text, size_t len,
+                       struct ration_report **report)
+{
+    struct rn_report said;
+
+    rn_report_init(&said);
+    return install(r, rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said),
+                   &said, report);
+}
+
+uint64_t ration_rules_version(const struct ration *r)
+{
+    return __atomic_load_n(&r->shelf.generation, __ATOMIC_ACQUIRE);
+}
+
+int ration_rule_totals(struct ration *r, const char *name, size_t len, struct ration_totals *totals)
+{
+    int code = RATION_EINVAL;
+
+    pthread_mutex_lock(&r->shelf.lock);
+    const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+    const struct rn_rule *rule = book ? rn_book_find(book, (struct rn_slice){name, len}) : NULL;
+
+    if (rule) {
+        struct rn_counts sum;
+
+        rn_book_totals(book, rule, &sum);
+        rn_totals_set(totals, &sum);
+        code = 0;
+    }
+    pthread_mutex_unlock(&r->shelf.lock);
+    return code;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a request or an Envoy descriptor to the rules that apply.
+ */
+#include "limiter/limiter.h"
+#include "limiter/ruling.h"
+#include "rules/envoy.h"
+
+static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct rn_match *match = &m->items[i];
+
+        rn_ruling_add(g, &(struct rn_applied){.rule = match->rule,
+                                              .limits = match->tier->limits,
+                                              .limit_count = match->tier->limit_count,
+                                              .key = match->key,
+                                              .key_names = match->key_names,
+                                              .key_count = match->rule->key_count,
+                                              .cost = match->cost,
+                                              .keep_percent = match->keep_percent,
+                                              .shadow = match->rule->shadow});
+    }
+}
+
+static int rule_on_request(struct rn_ruling *g, const struct ration_request *request,
+                           bool look_only, struct ration_outcome *out)
+{
+    struct rn_matches matches;
+
+    rn_ruleset_match(g->book->ruleset, request, &matches);
+    switch (matches.outcome) {
+    case RN_MATCH_LIMITS:
+        add_matches(g, &matches);
+        break;
+    case RN_MATCH_ALLOWED:
+        rn_ruling_by_list(g, RATION_BY_ALLOW_LIST, look_only, out);
+        return 0;
+    case RN_MATCH_DENIED:
+        rn_ruling_by_list(g, RATION_BY_DENY_LIST, look_only, out);
+        return 0;
+    case RN_MATCH_TOO_MANY:
+        g->error = RATION_EINVAL;
+        break;
+    }
+    return rn_ruling_run(g, look_only, out);
+}
+
+/* Without rules nothing applies. */
+static int allow_all(struct rn_stripe *s, bool look_only, struct ration_outcome *out)
+{
+    rn_outcome_init(out, RATION_BY_NO_RULE);
+    if (!look_only)
+        rn_stats_add(s, &s->total.allowed);
+    return 0;
+}
+
+/* --- Envoy ------------------------------------------------------------------------------ */
+
+static const struct rn_envoy_limit *match_descriptor(const struct rn_ruleset *ruleset,
+                                                     const struct ration_descriptor *d,
+                                                     struct rn_slice *parts, uint32_t *part_count)
+{
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+
+    if (d->count > RN_ENVOY_DEPTH_MAX)
+        return NULL;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct ration_descriptor_entry *e = &d->entries[i];
+
+        entries[i] = (struct rn_envoy_entry){{e->key, e->key_len}, {e->value, e->value_len}};
+    }
+    return rn_envoy_match(ruleset, (struct rn_slice){d->domain, d->domain_len}, entries, d->count,
+                          parts, part_count);
+}
+
+static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descriptor *d,
+                              struct ration_outcome *out)
+{
+    struct rn_slice parts[RN_ENVOY_PARTS_MAX];
+    uint32_t part_count = 0;
+    const struct rn_envoy_limit *e = match_descriptor(g->book->ruleset, d, parts, &part_count);
+
+    if (e && e->rule) {
+        rn_ruling_add(g, &(struct rn_applied){.rule = e->rule,
+                                              .limits = e->limit ? e->rule->tiers[0].limits : NULL,
+                                              .limit_count = e->limit != NULL,
+                                              .key = parts,
+                                              .key_count = part_count,
+                                              .cost = d->hits,
+                                              .shadow = e->shadow_mode || e->rule->shadow});
+    }
+    int code = rn_ruling_run(g, false, out);
+
+    if (code == 0 && e && e->unlimited)
+        out->decision.verdict.limit = out->decision.verdict.remaining = UINT32_MAX;
+    return code;
+}
+
+/* Decides on a request or on a descriptor; the other is NULL. */
+static int decide(struct ration *r, const struct ration_request *request,
+                  const struct ration_descriptor *descriptor, int64_t now_ns, bool look_only,
+                  struct ration_outcome *out)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+    struct rn_ruling g;
+    int code;
+
+    if (pin.book) {
+        rn_ruling_init(&g, r, pin.book, now_ns);
+        code = request ? rule_on_request(&g, request, look_only, out)
+                       : rule_on_descriptor(&g, descriptor, out);
+    } else {
+        code = allow_all(s, look_only, out);
+    }
+    rn_pin_drop(&pin);
+    return code;
+}
+
+int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                  struct ration_outcome *out)
+{
+    return decide(r, request, NULL, now_ns, false, out);
+}
+
+int ration_decide_peek(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                       struct ration_outcome *out)
+{
+    return decide(r, request, NULL, now_ns, true, out);
+}
+
+int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *descriptor,
+                             int64_t now_ns, struct ration_outcome *out)
+{
+    return decide(r, NULL, descriptor, now_ns, false, out);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gathering the limits of a request, charging them, counting the outcome.
+ */
+#include "limiter/ruling.h"
+
+#include <string.h>
+
+#include "limiter/limiter.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
+                    int64_t now_ns)
+{
+    g->r = r;
+    g->book = book;
+    g->rule_count = g->lease_count = 0;
+    g->error = 0;
+    g->lease = 0;
+    rn_check_init(&g->check, r, g->charges, 0, now_ns);
+    g->check.uncounted = true;
+}
+
+/* The key's part of the state keys of all limits of a rule. Under a key of
+ * `api_key or ip`, whoever sends an address for its API key must not be taken
+ * for the client that has it: the attribute is part of the key. */
+static uint64_t hash_key(const struct rn_applied *a, const struct rn_compiled *l)
+{
+    struct ration_part parts[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < a->key_count; i++) {
+        if (a->key_names && a->key_names[i].data)
+            parts[count++] = (struct ration_part){a->key_names[i].data, a->key_names[i].len};
+        parts[count++] = (struct ration_part){a->key[i].data, a->key[i].len};
+    }
+    return rn_compiled_hash_parts(l, parts, count);
+}
+
+/* What the request must leave: its share of the limit as written, and all above. */
+static uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
+{
+    u128 written = limit->limit.cap - limit->soft_units;
+
+    if (a->keep_percent == 0)
+        return 0;
+    return (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
+}
+
+static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
+                      const struct rn_rule_limit *limit, uint64_t hash)
+{
+    const struct rn_compiled *l = &g->book->limits[limit->id];
+    size_t at = g->check.n;
+    struct rn_check_item *item = rn_check_add(&g->check, l, hash ^ l->salt, a->cost);
+
+    g->rule_of[at] = (uint8_t)(g->rule_count - 1);
+    g->limits[at] = limit;
+    item->shadow = a->shadow;
+    item->keep = keep_units(a, limit);
+    item->soft = limit->soft_units;
+    item->max_wait_ns = a->rule->max_wait_ns;
+    item->shift_ns = (int64_t)((u128)hash * (uint64_t)a->rule->spread_ns >> 64);
+    if (l->limit.algorithm == RATION_CONCURRENCY) {
+        g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
+        g->lease_count++;
+        item->lease = g->lease;
+    }
+    if (limit == a->limits[0])
+        item->family = &g->book->families[a->rule->index];
+}
+
+void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *a)
+{
+    if (g->rule_count == RN_MATCHES_MAX || g->check.n + a->limit_count > RATION_CHARGES_MAX) {
+        g->error = RATION_EINVAL;
+        return;
+    }
+    g->rules[g->rule_count++] = *a;
+    if (a->limit_count == 0)
+        return;
+    uint64_t hash = hash_key(a, &g->book->limits[a->limits[0]->id]);
+
+    for (uint32_t i = 0; i < a->limit_count; i++)
+        add_limit(g, a, a->limits[i], hash);
+    if (g->lease_count > RATION_LEASES_MAX)
+        g->error = RATION_EINVAL;
+}
+
+bool rn_ruling_refused(const struct rn_ruling *g, uint32_t rule, bool shadow)
+{
+    for (size_t i = 0; i < g->check.n; i++)
+        if (g->rule_of[i] == rule && g->check.items[i].shadow == shadow &&
+            g->charges[i].error == 0 && !g->charges[i].verdict.allowed)
+            return true;
+    return false;
+}
+
+/* --- counting -------------------------------------------------------------------- */
+
+/* The parts of a key as one text, for the list of the keys refused most. */
+static size_t join_key(const struct rn_applied *a, char *out, size_t size)
+{
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < a->key_count && len < size; i++) {
+        size_t room = size - len - (i != 0), part = a->key[i].len < room ? a->key[i].len : room;
+
+        if (i != 0)
+            out[len++] = ' ';
+        if (part != 0)
+            memcpy(out + len, a->key[i].data, part);
+        len += part;
+    }
+    return len;
+}
+
+static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule)
+{
+    char key[RATION_NAME_SIZE];
+
+    for (size_t i = 0; i < g->check.n; i++) {
+        struct ration_charge c = g->charges[i];
+
+        if (g->rule_of[i] != rule || g->check.items[i].shadow || c.verdict.allowed)
+            continue;
+        c.key = key;
+        c.key_len = join_key(&g->rules[rule], key, sizeof key);
+        rn_top_note(g->r->top, s, RN_AD_HOC, &c);
+        return;
+    }
+}
+
+/* A thread has the same number, and shares it with the same others, in both
+ * stripes: `s` answers for `rows`. */
+static void count(struct rn_ruling *g, const struct ration_outcome *out)
+{
+    struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
+
+    for (uint32_t i = 0; i < g->rule_count; i++) {
+        struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
+        bool refused = rn_ruling_refused(g, i, false);
+
+        if (out->decision.allowed) {
+            rn_stats_add(s, &row->allowed);
+            if (refused || rn_ruling_refused(g, i, true))
+                rn_stats_add(s, &row->shadowed);
+        } else if (refused) {
+            rn_stats_add(s, &row->refused);
+            note_refusal(g, s, i);
+        }
+    }
+    rn_stats_add(s, out->decision.allowed ? &s->total.allowed : &s->total.refused);
+    if (out->shadow_refused)
+        rn_stats_add(s, &s->total.shadowed);
+}
+
+static void count_failure(const struct rn_ruling *g)
+{
+    struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
+
+    for (size_t i = 0; i < g->check.n; i++)
+        if (g->charges[i].error != 0)
+            rn_stats_add(s, &rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index)->errors);
+    rn_stats_add(s, &s->total.errors);
+}
+
+/* --- deciding --------------------------------------------------------------------- */
+
+int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
+{
+    g->check.look_only = look_only;
+    if (g->error == 0) {
+        rn_check_start(&g->check); /* the table answers at once */
+        g->error = g->check.error;
+    }
+    if (g->error != 0) {
+        if (!look_only)
+            count_failure(g);
+        return g->error;
+    }
+    rn_outcome_fill(out, g);
+    if (!look_only)
+        count(g, out);
+    return 0;
+}
+
+void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool look_only,
+                       struct ration_outcome *out)
+{
+    bool deny = kind == RATION_BY_DENY_LIST;
+
+    rn_outcome_init(out, kind);
+    if (deny && g->book->ruleset->shadow) {
+        out->shadow_refused = true;
+    } else if (deny) {
+        out->decision.allowed = out->decision.verdict.allowed = false;
+        out->decision.verdict.limit = out->decision.verdict.remaining = 0;
+        out->decision.verdict.retry_after_ns = RATION_NEVER;
+    }
+    if (!look_only)
+        count(g, out);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carrying over what was spent before a reload, step by step: others interfere,
+ * the store fails, or answers later. */
+#include "rules_fixture.h"
+
+#include "limiter/ruling.h"
+
+static const char before[] = "limits:\n  - { name: a, key: user, limit: 10 per day }\n";
+static const char after[] =
+    "limits:\n  - { name: a, key: user, limit: 100 per hour, algorithm: fixed-window }\n";
+
+/* A store that does something else before it applies a certain operation, or
+ * answers it with an error, once. */
+struct meddler {
+    struct rn_store store;
+    struct rn_store *real;
+    struct ration *r;
+    enum rn_op op;
+    uint64_t cost;
+    void (*meddle)(struct ration *r);
+    int fail_with;
+    bool met;
+};
+
+static enum rn_progress meddle(struct rn_store *store, struct rn_charge *batch, size_t n,
+                               rn_store_done *done, void *arg)
+{
+    struct meddler *m = (struct meddler *)(void *)store;
+    bool now = !m->met && batch[0].ask.op == m->op && batch[0].ask.cost == m->cost;
+
+    if (now) {
+        m->met = true;
+        if (m->meddle) {
+            m->r->store = m->real;
+            m->meddle(m->r);
+            m->r->store = &m->store;
+        }
+        if (m->fail_with != 0) {
+            batch[0].error = m->fail_with;
+            return RN_DONE;
+        }
+    }
+    return rn_store_apply(m->real, batch, n, done, arg);
+}
+
+static const struct rn_store_ops meddling = {.apply = meddle};
+
+/* Ann has spent `spent` of ten, and then the rules change. */
+static struct ration *changed_rules(struct meddler *m, unsigned spent)
+{
+    struct ration *r = open_rules(before);
+
+    assert_int_equal(admitted(r, "user=ann", spent, T0), spent);
+    rules_at(r, after, T0);
+    m->store.ops = &meddling;
+    m->real = r->store;
+    m->r = r;
+    r->store = &m->store;
+    return r;
+}
+
+static void close_meddled(struct meddler *m)
+{
+    assert_true(m->met);
+    m->r->store = m->real;
+    ration_close(m->r);
+}
+
+/* --- others interfere --------------------------------------------------------------------- */
+
+static void decide_beside(struct ration *r)
+{
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    assert_true(out.decision.allowed);
+    assert_true(out.decision.verdict.remaining <= 50);
+}
+
+static void who_comes_second_counts_the_share_as_spent(void **state)
+{
+    struct meddler m = {.op = RN_FORCE, .cost = 50, .meddle = decide_beside};
+    struct ration *r = changed_rules(&m, 5);
+
+    (void)state;
+    assert_true(decide(r, "user=ann", T0).decision.allowed);
+    /* Half, and both requests: once each. */
+    assert_int_equal(left_of(r, "a", "user=ann", T0), 48);
+    close_meddled(&m);
+}
+
+static void refuse_beside(struct ration *r)
+{
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    assert_false(out.decision.allowed);
+    assert_int_equal(out.decision.verdict.remaining, 0);
+    assert_int_equal(out.decision.verdict.retry_after_ns, SECOND / 1000);
+}
+
+static void who_comes_second_to_nothing_is_to_ask_again(void **state)
+{
+    struct meddler m = {.op = RN_FORCE, .cost = 100, .meddle = refuse_beside};
+    struct ration *r = changed_rules(&m, 10);
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    (void)state;
+    assert_false(out.decision.allowed);
+    assert_true(out.decision.verdict.retry_after_ns > SECOND);
+    close_meddled(&m);
+}
+
+static void finish_beside(struct ration *r)
+{
+    assert_true(decide(r, "user=ann", T0).decision.allowed);
+}
+
+/* Between the look at what is retired and the claim, somebody else has done it
+ * all. */
+static void a_claim_that_comes_late_finds_nothing_to_do(void **state)
+{
+    struct meddler m = {.op = RN_TAKE, .cost = 1, .meddle = finish_beside};
+    struct ration *r = changed_rules(&m, 2);
+
+    (void)state;
+    assert_true(decide(r, "user=ann", T0).decision.allowed);
+    assert_int_equal(left_of(r, "a", "user=ann", T0), 100 - 20 - 2);
+    close_meddled(&m);
+}
+
+/* --- the store fails ----------------------------------------------------------------------- */
+
+static void an_error_in_any_step_charges_nothing_and_loses_nothing(void **state)
+{
+    static const struct {
+        enum rn_op op;
+        uint64_t cost;
+        uint64_t left; /* after the request that follows a second later */
+    } steps[] = {
+        {RN_PEEK, 0, 49},
+        {RN_TAKE, 1, 49},
+        {RN_FORCE, 50, 49},
+        /* The share is in, but not forgotten: forced again. */
+        {RN_RESET, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        struct meddler m = {.op = steps[i].op, .cost = steps[i].cost, .fail_with = RATION_EIO};
+        struct ration *r = changed_rules(&m, 5);
+        struct words w;
+        struct ration_outcome out;
+        struct ration_totals totals;
+
+        split_words(&w, "user=ann");
+        assert_int_equal(ration_decide(r, &w.request, T0, &out), RATION_EIO);
+        assert_int_equal(ration_rule_totals(r, "a", 1, &totals), 0);
+        assert_int_equal(totals.errors, 1);
+        decide(r, "user=ann", T0 + SECOND);
+        assert_int_equal(left_of(r, "a", "user=ann", T0 + SECOND), steps[i].left);
+        close_meddled(&m);
+    }
+}
+
+/* --- the store answers later ----------------------------------------------------------------- */
+
+struct deferring {
+    struct rn_store store;
+    struct rn_charge *batch;
+    size_t n;
+    rn_store_done *done;
+    void *arg;
+};
+
+static enum rn_progress defer(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct deferring *d = (struct deferring *)(void *)store;
+
+    d->batch = batch;
+    d->n = n;
+    d->done = done;
+    d->arg = arg;
+    return RN_PENDING;
+}
+
+static const struct rn_store_ops deferring_ops = {.apply = defer};
+
+static void note_done(void *arg, struct rn_check *check)
+{
+    (void)check;
+    *(bool *)arg = true;
+}
+
+static void a_store_that_answers_later_inherits_too(void **state)
+{
+    static struct rn_ruling g; /* large */
+    struct deferring d = {.store = {.ops = &deferring_ops}};
+    struct ration *r = open_rules(before);
+    const struct rn_slice ann = RN_SLICE("ann");
+    bool done = false;
+    unsigned batches = 0;
+
+    (void)state;
+    assert_int_equal(admitted(r, "user=ann", 5, T0), 5);
+    rules_at(r, after, T0);
+    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    const struct rn_rule *rule = &pin.book->ruleset->rules[0];
+
+    rn_ruling_init(&g, r, pin.book, T0);
+    rn_ruling_add(&g, &(struct rn_applied){.rule = rule,
+                                           .limits = rule->tiers[0].limits,
+                                           .limit_count = 1,
+                                           .key = &ann,
+                                           .key_count = 1,
+                                           .cost = 1});
+    g.check.store = &d.store;
+    g.check.done = note_done;
+    g.check.arg = &done;
+    assert_int_equal(rn_check_start(&g.check), RN_PENDING);
+    while (!done) {
+        assert_int_equal(rn_store_apply(r->store, d.batch, d.n, NULL, NULL), RN_DONE);
+        d.done(d.arg, d.batch, d.n);
+        batches++;
+    }
+    /* Look at the retired, claim, look again, force, forget; take. */
+    assert_int_equal(batches, 6);
+    assert_true(g.check.decision.allowed);
+    assert_int_equal(g.check.decision.verdict.remaining, 49);
+    rn_pin_drop(&pin);
+    ration_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_second_counts_the_share_as_spent),
+        cmocka_unit_test(who_comes_second_to_nothing_is_to_ask_again),
+        cmocka_unit_test(a_claim_that_comes_late_finds_nothing_to_do),
+        cmocka_unit_test(an_error_in_any_step_charges_nothing_and_loses_nothing),
+        cmocka_unit_test(a_store_that_answers_later_inherits_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instants as people write them: ISO 8601, in UTC unless an offset is given, or
+ * a length of time from now on.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/civil.h"
+#include "base/clock.h"
+#include "base/number.h"
+#include "cli/options.h"
+
+#define YEAR_FIRST 1970
+#define YEAR_LAST 2170
+
+/* Exactly `digits` of them. */
+static bool read_digits(const char **at, int digits, int *value)
+{
+    int number = 0;
+
+    for (int i = 0; i < digits; i++) {
+        if ((*at)[i] < '0' || (*at)[i] > '9')
+            return false;
+        number = number * 10 + ((*at)[i] - '0');
+    }
+    *at += digits;
+    *value = number;
+    return true;
+}
+
+static bool skip(const char **at, char c)
+{
+    if (**at != c)
+        return false;
+    ++*at;
+    return true;
+}
+
+static bool read_date(const char **at, int64_t *seconds)
+{
+    struct rn_civil date;
+    int year;
+
+    if (!read_digits(at, 4, &year) || !skip(at, '-') || !read_digits(at, 2, &date.month) ||
+        !skip(at, '-') || !read_digits(at, 2, &date.day))
+        return false;
+    if (year < YEAR_FIRST || year > YEAR_LAST || date.month < 1 || date.month > 12 || date.day < 1)
+        return false;
+    date.year = year;
+    int64_t days = rn_civil_days(date);
+    *seconds = days * RN_DAY_S;
+    return rn_civil_of_days(days).day == date.day; /* no 30th of February */
+}
+
+/* .25 */
+static bool read_fraction(const char **at, int64_t *ns)
+{
+    int digit;
+
+    if (!skip(at, '.'))
+        return true;
+    for (int64_t unit = RN_SECOND_NS / 10; read_digits(at, 1, &digit); unit /= 10)
+        *ns += digit * unit;
+    return (*at)[-1] != '.';
+}
+
+static bool read_clock(const char **at, int64_t *seconds, int64_t *ns)
+{
+    int hour, minute, second = 0;
+
+    if (!read_digits(at, 2, &hour) || !skip(at, ':') || !read_digits(at, 2, &minute))
+        return false;
+    if (skip(at, ':') && (!read_digits(at, 2, &second) || !read_fraction(at, ns)))
+        return false;
+    *seconds += hour * 3600 + minute * 60 + second;
+    return hour < 24 && minute < 60 && second < 60;
+}
+
+static bool read_offset(const char **at, int64_t *seconds)
+{
+    int sign = **at == '-' ? 1 : -1, hour, minute;
+
+    if (**at == '\0' || skip(at, 'Z'))
+        return true;
+    if (!skip(at, '+') && !skip(at, '-'))
+        return false;
+    if (!read_digits(at, 2, &hour) || !skip(at, ':') || !read_digits(at, 2, &minute))
+        return false;
+    *seconds += sign * (hour * 3600 + minute * 60);
+    return hour < 24 && minute < 60;
+}
+
+static bool parse_length(const char *text, int64_t *ns)
+{
+    size_t pos = 0, len = strlen(text);
+
+    return rn_duration_parse(text, len, &pos, ns, NULL) == 0 && pos == len;
+}
+
+bool rn_moment_parse(const char *text, struct rn_moment *moment)
+{
+    const char *at = text;
+    int64_t seconds, ns = 0;
+
+    moment->given = true;
+    moment->relative = text[0] == '+';
+    if (moment->relative)
+        return parse_length(text + 1, &moment->ns);
+    if (!read_date(&at, &seconds))
+        return false;
+    if ((skip(&at, 'T') || skip(&at, ' ')) && !read_clock(&at, &seconds, &ns))
+        return false;
+    if (!read_offset(&at, &seconds) || *at != '\0')
+        return false;
+    moment->ns = seconds * RN_SECOND_NS + ns;
+    return true;
+}

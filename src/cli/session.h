@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules that were loaded for one command, and the limiter they are tried on.
+ */
+#ifndef RN_CLI_SESSION_H
+#define RN_CLI_SESSION_H
+
+#include <ration/rules.h>
+
+#include "cli/options.h"
+#include "rules/envoy.h"
+#include "rules/match.h"
+#include "rules/report.h"
+
+struct rn_session {
+    const struct rn_options *options;
+    struct rn_report report;
+    struct rn_ruleset *ruleset; /* NULL: not loaded; the limiter's as soon as there is one */
+    struct ration *limiter;     /* NULL: not opened */
+    int64_t now_ns;             /* of all decisions, on the limiter's time line */
+    bool envoy;                 /* the request is a descriptor: domain=... comes first */
+};
+
+/* Loads the rules. False: not possible; what is wrong with the rules is in the
+ * report, all else has been said on stderr. rn_session_done in any case. */
+bool rn_session_load(struct rn_session *session, const struct rn_options *options);
+/* Opens the state, also a new one if `create`, and looks at the request. False
+ * after saying on stderr what is wrong. */
+bool rn_session_open(struct rn_session *session, bool create);
+void rn_session_done(struct rn_session *session);
+
+/* One decision on the request of the command line; `look` counts nothing. False
+ * after saying why it could not be made. */
+bool rn_session_decide(struct rn_session *session, bool look, struct ration_outcome *outcome);
+
+/* The request as descriptor; `entries` has room for RN_ENVOY_DEPTH_MAX. Returns
+ * their number. */
+size_t rn_session_entries(const struct rn_session *session, struct rn_envoy_entry *entries);
+
+/* Whether any rule or list looks at an attribute of that name. If not, `meant`
+ * (may be NULL) is a name that was probably meant, or NULL. */
+bool rn_session_looks_at(const struct rn_session *session, struct rn_slice name,
+                         const char **meant);
+
+#endif

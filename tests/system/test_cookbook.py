@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation shows is true: every recipe of docs/rules.md is run, every
+YAML block loads, every session of docs/cli.md on the example looks as printed.
+
+A recipe is a `yaml` block followed by a `requests` block, whose lines are
+
+    [N x] ATTRIBUTE=VALUE... -> OUTCOME
+    after DURATION
+
+OUTCOME: `allowed` or `refused` (all of them), or `N allowed, M refused`; then
+`by RULE`, which decided on the last one, and of the last one `left N`, `soft`,
+`shadow`, `delay DURATION`. Whoever is not `soft`, `shadow` or delayed must not
+be told so.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RATION = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "ration"
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+UNITS = {"ms": 0.001, "s": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+OUTCOME = re.compile(r"(?:(?P<allowed>\d+) allowed, (?P<refused>\d+) refused|(?P<all>allowed|refused))"
+                     r"(?: by (?P<rule>\S+?))?(?P<marks>(?:, (?:left \d+|soft|shadow|delay \w+))*)$")
+
+
+def blocks(page):
+    """(line, heading, language, text) of each fenced block."""
+    text = (ROOT / "docs" / page).read_text()
+    for match in BLOCK.finditer(text):
+        before = text[: match.start()]
+        heading = re.findall(r"^#+ (.+)$", before, re.M)[-1]
+        yield before.count("\n") + 1, heading, match.group(1), match.group(2)
+
+
+def recipes():
+    rules = None
+    for line, heading, language, text in blocks("rules.md"):
+        if language == "yaml":
+            rules = text
+        elif language == "requests":
+            yield pytest.param(rules, text, id=f"{heading} (line {line})")
+
+
+def files():
+    for page in ("rules.md", "envoy-format.md"):
+        for line, _, language, text in blocks(page):
+            if language == "yaml":
+                yield pytest.param(text, id=f"{page}:{line}")
+
+
+def seconds(text):
+    count, unit = re.fullmatch(r"(\d+) ?([a-z]+)", text).groups()
+    return int(count) * UNITS[unit if unit in UNITS else unit.rstrip("s")]
+
+
+class Kitchen:
+    """One state and a clock of its own, which starts at five past ten tomorrow:
+    no window turns unless a recipe waits for it."""
+
+    def __init__(self, folder, rules):
+        self.rules, self.state = folder / "rules.yaml", folder / "state"
+        self.rules.write_text(rules)
+        tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+        self.start = tomorrow.replace(hour=10, minute=5, second=10, microsecond=0)
+        self.passed = 0.0
+
+    def send(self, times, attributes):
+        now = self.start + datetime.timedelta(seconds=self.passed)
+        done = subprocess.run(
+            [RATION, "check", "--json", "--state", self.state, "--times", str(times),
+             "--at", now.isoformat(), self.rules, *attributes],
+            capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stderr
+        answer = json.loads(done.stdout)
+        return answer["decisions"] if times > 1 else [answer]
+
+
+def check(line, decisions, expected):
+    allowed = sum(d["allowed"] for d in decisions)
+    refused, last = len(decisions) - allowed, decisions[-1]
+    want = OUTCOME.match(expected)
+    assert want, f"cannot understand {expected!r}"
+    if want["all"]:
+        assert (allowed, refused)[want["all"] != "allowed"] == len(decisions), (line, last)
+    else:
+        assert (allowed, refused) == (int(want["allowed"]), int(want["refused"])), (line, last)
+    if want["rule"]:
+        assert last["rule"] == want["rule"], (line, last)
+    marks = dict((mark.split() + [True])[:2] for mark in want["marks"].split(", ")[1:])
+    for name in ("soft", "shadow"):
+        assert all(d[name] == (name in marks) for d in decisions), (line, name, last)
+    assert last["delay"] == pytest.approx(seconds(marks["delay"]) if "delay" in marks else 0,
+                                          abs=0.002), (line, last)
+    if "left" in marks:
+        assert last["remaining"] == int(marks["left"]), (line, last)
+
+
+@pytest.mark.parametrize("rules,requests", list(recipes()))
+def test_recipe(tmp_path, rules, requests):
+    kitchen = Kitchen(tmp_path, rules)
+    for line in requests.strip().splitlines():
+        if line.startswith("after "):
+            kitchen.passed += seconds(line.removeprefix("after "))
+            continue
+        request, expected = line.split("->")
+        words = shlex.split(request)
+        times = int(words[0]) if words[1:2] == ["x"] else 1
+        decisions = kitchen.send(times, words[2:] if words[1:2] == ["x"] else words)
+        check(line, decisions, expected.strip())
+
+
+@pytest.mark.parametrize("text", list(files()))
+def test_block_loads(tmp_path, text):
+    done = subprocess.run([RATION, "lint", "-"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- the other pages ---------------------------------------------------------------------
+
+
+def documented():
+    """Commands in docs/cli.md on the example, and what is shown there."""
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for block in re.findall(r"^```\n\$ (ration .*?)^```$", text, re.M | re.S):
+        command, _, shown = block.partition("\n")
+        if "examples/" in command:
+            yield pytest.param(command.split()[1:], shown, id=command.split()[1])
+
+
+@pytest.mark.parametrize("args,shown", list(documented()))
+def test_the_documentation_shows_what_is_printed(args, shown):
+    done = subprocess.run([RATION, *args], cwd=ROOT, capture_output=True, text=True)
+    pattern = re.escape(shown).replace(re.escape("...\n"), "(?:.*\n)*")
+    assert re.fullmatch(pattern, done.stdout), done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("scdoc"), reason="scdoc is not installed")
+def test_the_man_page_is_sound_and_names_every_option():
+    page = (ROOT / "man" / "ration.1.scd").read_text()
+    done = subprocess.run(["scdoc"], input=page, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for command in ("check", "explain", "lint"):
+        text = subprocess.run([RATION, "help", command], capture_output=True, text=True).stdout
+        for option in re.findall(r"^  (--\w+)", text, re.M):
+            assert f"*{option}*" in page, option

@@ -30,6 +30,7 @@ PREAMBLE = """
 #include <stdio.h>
 #include <string.h>
 #include <ration/ration.h>
+#include <ration/rules.h>
 enum { LOGIN, API, REPORTS };
 void reply_429(int64_t retry_after_ns);
 void set_header(const char *name, int64_t value);

@@ -42,8 +42,10 @@ static void unlock(struct rn_top *top)
     atomic_flag_clear_explicit(&top->busy, memory_order_release);
 }
 
-/* How many refusals this one stands for; 0 to leave it out. Threads that share
- * a stripe may lose a few of each other's: the sketch is approximate then anyway. */
+/* How many refusals this one stands for; 0 to leave it out. The more there are in
+ * a second the fewer are recorded, so that a flood does not make its threads
+ * meet here. Threads that share a stripe may lose a few of each other's: the
+ * sketch is approximate then anyway. */
 static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
 {
     int64_t second = now_ns >> 30;
@@ -54,9 +56,9 @@ static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
         seen = 1;
     }
     __atomic_store_n(&s->refused, seen, __ATOMIC_RELAXED);
-    if (seen <= RN_TOP_EXACT)
-        return 1;
-    return seen % RN_TOP_SAMPLE == 0 ? RN_TOP_SAMPLE : 0;
+    uint64_t interval = UINT64_C(1) << (64 - __builtin_clzll(seen / RN_TOP_EXACT * 2 + 1) - 1);
+
+    return seen % interval == 0 ? interval : 0;
 }
 
 static void set_name(struct ration_top *entry, const struct ration_charge *c)

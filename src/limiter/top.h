@@ -5,8 +5,8 @@
  * with its count, so that counts err upwards and a frequent key stays.
  *
  * Refusals must stay cheap and scale, so nobody waits for the sketch: who finds
- * it locked goes on without, and a thread that refuses more than RN_TOP_EXACT
- * times in a time slice of about a second records one in RN_TOP_SAMPLE.
+ * it locked goes on without, and a thread that has refused n times in a time
+ * slice of about a second records one in n / RN_TOP_EXACT, with that weight.
  */
 #ifndef RN_LIMITER_TOP_H
 #define RN_LIMITER_TOP_H
@@ -15,7 +15,6 @@
 
 #define RN_TOP_ENTRIES 128
 #define RN_TOP_EXACT 1024
-#define RN_TOP_SAMPLE 64
 
 struct rn_top;
 

@@ -58,18 +58,16 @@ struct rn_found rn_slot_find_away(const struct rn_table *table, uint64_t tag)
     struct rn_slot *second = rn_group_second(table, tag)->slots;
     unsigned line = rn_slot_home_line(tag), other = line ^ RN_LINE_SLOTS;
 
-    __builtin_prefetch(second + line);
-    __builtin_prefetch(first + other);
-    __builtin_prefetch(second + other);
     struct rn_found found = find_in_line(first + line, tag);
 
-    if (!found.slot)
-        found = find_in_line(second + line, tag);
-    if (!found.slot)
-        found = find_in_line(first + other, tag);
-    if (!found.slot)
-        found = find_in_line(second + other, tag);
-    return found;
+    if (found.slot)
+        return found;
+    found = find_in_line(second + line, tag);
+    if (found.slot)
+        return found;
+    __builtin_prefetch(second + other); /* for a new key, which is in neither */
+    found = find_in_line(first + other, tag);
+    return found.slot ? found : find_in_line(second + other, tag);
 }
 
 static uint32_t random_bits(void)

@@ -48,7 +48,8 @@ static void must(int code, const struct ration_error *error)
 {
     if (code == 0)
         return;
-    fprintf(stderr, "bench-core: %s\n", error && *error->text ? error->text : ration_error_text(code));
+    fprintf(stderr, "bench-core: %s\n",
+            error && *error->text ? error->text : ration_error_text(code));
     exit(1);
 }
 
@@ -150,7 +151,8 @@ static void bench_hot_key(void)
     struct ration *r = open_with(ample(), 1 << 20);
 
     puts("one hot key, token bucket, all admitted");
-    row("16-byte key hashed, clock read, decided", fastest_ns(take_named, r, 1000000), "ns", "<", 65);
+    row("16-byte key hashed, clock read, decided", fastest_ns(take_named, r, 1000000), "ns", "<",
+        65);
     row("the same, instructions", bench_steps(step_named, r, 100), "", "<", 220);
     row("key hashed and time given", fastest_ns(take_hashed, r, 1000000), "ns", "<", 25);
     ration_close(r);
@@ -301,11 +303,12 @@ static void bench_threads(void)
         ration_take(own[i], &c, RATION_NOW);
     }
     for (int i = 0; i < ROUNDS; i++)
-        ratios[i] = 2 * rate_of_both(own[0], refuse_hot, 2000000) /
-                    rate_of_both(NULL, refuse_own, 2000000);
+        ratios[i] =
+            2 * rate_of_both(own[0], refuse_hot, 2000000) / rate_of_both(NULL, refuse_own, 2000000);
     row("refusals: against one (2: as if nothing were shared)", median(ratios), "times", ">", 1.9);
     for (int i = 0; i < ROUNDS; i++)
-        ratios[i] = rate_of_both(many, admit_hot, 500000) / rate_of_both(many, admit_guarded, 500000);
+        ratios[i] =
+            rate_of_both(many, admit_hot, 500000) / rate_of_both(many, admit_guarded, 500000);
     row("admissions: against the same under a mutex", median(ratios), "times", ">", 1.8);
     for (unsigned i = 0; i < MAX_THREADS; i++)
         ration_close(own[i]);
@@ -419,7 +422,8 @@ static void bench_many_keys(uint64_t keys)
     double small_ns, large_ns, one = 0, both = 0;
     struct ration *r = open_filled(1000);
 
-    printf("%" PRIu64 " live keys, uniform, 16-byte keys hashed (making them up is taken off)\n", keys);
+    printf("%" PRIu64 " live keys, uniform, 16-byte keys hashed (making them up is taken off)\n",
+           keys);
     printf("  (one read that misses the caches takes %.0f ns here)\n", miss_ns(keys * 32));
     small_ns = uniform_ns(r);
     ration_close(r);
@@ -497,8 +501,10 @@ static void bench_memory(void)
     static const struct memory_case cases[] = {
         {"token bucket", "100 per minute", RATION_TOKEN_BUCKET, 0, 1, 1000000, 24},
         {"fixed window", "100 per minute", RATION_FIXED_WINDOW, 0, 1, 1000000, 24},
-        {"sliding window, two weighted", "500 per minute", RATION_SLIDING_WINDOW, 0, 1, 1000000, 48},
-        {"sliding window, 60 sub-windows", "500 per minute", RATION_SLIDING_WINDOW, 60, 500, 500000, 150},
+        {"sliding window, two weighted", "500 per minute", RATION_SLIDING_WINDOW, 0, 1, 1000000,
+         48},
+        {"sliding window, 60 sub-windows", "500 per minute", RATION_SLIDING_WINDOW, 60, 500, 500000,
+         150},
         {"sliding log of 500, full", "500 per minute", RATION_SLIDING_LOG, 0, 500, 100000, 1126},
     };
 
@@ -512,7 +518,8 @@ int main(int argc, char **argv)
     uint64_t keys = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
 
     if (keys < 1000) {
-        fprintf(stderr, "bench-core: KEYS must be a number of at least 1000, not \"%s\"\n", argv[1]);
+        fprintf(stderr, "bench-core: KEYS must be a number of at least 1000, not \"%s\"\n",
+                argv[1]);
         return 2;
     }
     bench_hot_key();

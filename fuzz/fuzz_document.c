@@ -48,8 +48,7 @@ static size_t walk(const struct rn_node *node, unsigned depth, struct rn_report 
     demand(node->kind == RN_NODE_SCALAR ? node->text.data[node->text.len] == '\0'
                                         : node->text.data == NULL);
     read_values(node, report);
-    RN_NODE_EACH(child, node)
-    {
+    RN_NODE_EACH(child, node) {
         demand((child->key != NULL) == (node->kind == RN_NODE_MAP));
         if (child->key != NULL)
             rn_report_unknown_key(report, child, allowed, 4);

@@ -31,9 +31,8 @@ static struct counter roll(const struct rn_limit *limit, const uint64_t *state, 
                            bool *clamped)
 {
     int64_t period = limit->period_ns, number = rn_floor_div(now, period);
-    struct counter c = {.number = rn_floor_div((int64_t)state[0], period) - 2,
-                        .prev = state[1],
-                        .cur = state[2]};
+    struct counter c = {
+        .number = rn_floor_div((int64_t)state[0], period) - 2, .prev = state[1], .cur = state[2]};
 
     *clamped = false;
     if (c.number > number + 1) {
@@ -84,7 +83,9 @@ static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, in
 
 static bool give_back(struct counter *c, const struct rn_ask *ask)
 {
-    uint64_t *count = ask->mark == c->number ? &c->cur : ask->mark == c->number - 1 ? &c->prev : NULL;
+    uint64_t *count = ask->mark == c->number       ? &c->cur
+                      : ask->mark == c->number - 1 ? &c->prev
+                                                   : NULL;
 
     if (!count || *count == 0 || ask->cost == 0)
         return false;

@@ -300,8 +300,7 @@ static enum rn_outcome apply_none(const struct rn_limit *limit, uint64_t *state,
                                   const struct rn_ask *ask, struct rn_answer *answer)
 {
     (void)state, (void)words, (void)ask;
-    *answer = (struct rn_answer){
-        .allowed = true, .remaining = limit->cap, .oldest_ns = RN_NEVER};
+    *answer = (struct rn_answer){.allowed = true, .remaining = limit->cap, .oldest_ns = RN_NEVER};
     return RN_KEEP;
 }
 

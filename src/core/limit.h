@@ -20,17 +20,17 @@
 
 /* How a state is laid out. Numbers are part of the state file: append only. */
 enum rn_form {
-    RN_FORM_NONE = 0,   /* unlimited: no state */
-    RN_FORM_GCRA = 1,   /* word: theoretical arrival time, ns */
-    RN_FORM_STEP = 2,   /* word: stepped bucket, see step.c */
-    RN_FORM_WINDOW = 3, /* word: end (44 bits) and count (20 bits) of a fixed window */
-    RN_FORM_BLOCKS = 4, /* the forms from here on live in blocks */
-    RN_FORM_FINE = 4,   /* GCRA with a fraction of a nanosecond per unit */
-    RN_FORM_WIDE = 5,   /* fixed window with a 64-bit count and an exact end */
+    RN_FORM_NONE = 0,    /* unlimited: no state */
+    RN_FORM_GCRA = 1,    /* word: theoretical arrival time, ns */
+    RN_FORM_STEP = 2,    /* word: stepped bucket, see step.c */
+    RN_FORM_WINDOW = 3,  /* word: end (44 bits) and count (20 bits) of a fixed window */
+    RN_FORM_BLOCKS = 4,  /* the forms from here on live in blocks */
+    RN_FORM_FINE = 4,    /* GCRA with a fraction of a nanosecond per unit */
+    RN_FORM_WIDE = 5,    /* fixed window with a 64-bit count and an exact end */
     RN_FORM_COUNTER = 6, /* two windows, weighted */
-    RN_FORM_SUBS = 7,   /* N sub-windows */
-    RN_FORM_LOG = 8,    /* one 16-bit time per unit */
-    RN_FORM_PLACES = 9, /* concurrency: one {expiry, id} per place taken */
+    RN_FORM_SUBS = 7,    /* N sub-windows */
+    RN_FORM_LOG = 8,     /* one 16-bit time per unit */
+    RN_FORM_PLACES = 9,  /* concurrency: one {expiry, id} per place taken */
 };
 
 /* Where the windows of a calendar limit end: wall time in nanoseconds, strictly
@@ -51,19 +51,19 @@ struct rn_limit {
     uint64_t shape; /* equal for limits that may share state: algorithm + window */
 
     /* buckets */
-    int64_t unit_ns;    /* ns one unit takes to refill, rounded up */
-    uint32_t unit_frac; /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
-    int64_t full_ns;    /* ns from empty to full: cap units */
+    int64_t unit_ns;       /* ns one unit takes to refill, rounded up */
+    uint32_t unit_frac;    /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
+    int64_t full_ns;       /* ns from empty to full: cap units */
     uint64_t unit_inverse; /* for dividing by unit_ns */
     int64_t step_ns;       /* STEP: length of a step */
     uint64_t step_units;   /* and what it refills */
 
     /* windows and logs */
-    uint32_t subs;        /* SUBS: how many */
-    int64_t sub_ns;       /* SUBS: length of one, LOG: quantum of a time stamp */
-    int64_t lease_ns;     /* PLACES: default lease */
-    int64_t longest_ns;   /* no fixed window ends later than this from now */
-    uint64_t calendar_id; /* equal for equal unit and zone; 0 without a calendar */
+    uint32_t subs;                      /* SUBS: how many */
+    int64_t sub_ns;                     /* SUBS: length of one, LOG: quantum of a time stamp */
+    int64_t lease_ns;                   /* PLACES: default lease */
+    int64_t longest_ns;                 /* no fixed window ends later than this from now */
+    uint64_t calendar_id;               /* equal for equal unit and zone; 0 without a calendar */
     const struct rn_calendar *calendar; /* borrowed; see rn_limit_set_calendar */
 
     uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
@@ -95,7 +95,7 @@ struct rn_answer {
     bool allowed; /* TAKE, PEEK: fits; RESET: something was spent; other ops: found and done */
     uint64_t remaining;
     int64_t retry_after_ns, reset_after_ns, delay_ns;
-    int64_t mark; /* TAKE: receipt */
+    int64_t mark;      /* TAKE: receipt */
     int64_t oldest_ns; /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
 };
 

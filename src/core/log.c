@@ -138,8 +138,7 @@ static int64_t wait_ns(const struct rn_limit *limit, const uint64_t *state, cons
         return RN_NEVER;
     uint32_t leave = (uint32_t)(l->count + cost - limit->amount);
 
-    return rn_max_i64(
-        time_of(limit, state, l, l->head + leave - 1) + limit->period_ns - now, 1);
+    return rn_max_i64(time_of(limit, state, l, l->head + leave - 1) + limit->period_ns - now, 1);
 }
 
 enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,

@@ -74,7 +74,8 @@ static struct view look(const struct rn_limit *limit, const uint64_t *state, uin
                         int64_t now, bool *clamped)
 {
     struct view v = {.state = state, .ring = limit->subs + 1};
-    bool sound = state[1] >= 1 && state[1] <= 50 && words_for(limit->subs, (unsigned)state[1]) <= words;
+    bool sound =
+        state[1] >= 1 && state[1] <= 50 && words_for(limit->subs, (unsigned)state[1]) <= words;
 
     *clamped = false;
     v.now = rn_floor_div(now, limit->sub_ns);
@@ -185,9 +186,10 @@ enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uin
     } else {
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
-            answer->retry_after_ns = ask->cost > limit->amount
-                                         ? RN_NEVER
-                                         : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
+            answer->retry_after_ns =
+                ask->cost > limit->amount
+                    ? RN_NEVER
+                    : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
         if (rn_op_charges(ask->op) && (answer->allowed || ask->op == RN_FORCE))
             up = rn_min_u64(ask->cost, left);
     }

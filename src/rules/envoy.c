@@ -312,7 +312,7 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
     if (!level->slots)
         return NULL;
     RN_NODE_EACH(map, list)
-    read_descriptor(r, map, level);
+        read_descriptor(r, map, level);
     for (uint32_t i = 0; i < slots; i++) {
         if (level->slots[i].node && level->slots[i].chain)
             warn_of_hidden(r, level->slots[i].node);

@@ -97,8 +97,7 @@ void rn_envoy_read_fields(struct rn_envoy_reader *r, const struct rn_node *map,
     const struct rn_node *seen[RN_ENVOY_FIELDS_MAX] = {NULL};
 
     memset(fields, 0, sizeof *fields * RN_ENVOY_FIELDS_MAX);
-    RN_NODE_EACH(value, map)
-    {
+    RN_NODE_EACH(value, map) {
         size_t i = find_key(kind, value->key->text);
 
         if (i == maps[kind].count) {
@@ -138,7 +137,7 @@ static uint32_t count_leaves(const struct rn_node *node)
     if (node->kind == RN_NODE_SCALAR)
         return 1;
     RN_NODE_EACH(child, node)
-    count += count_leaves(child);
+        count += count_leaves(child);
     return count;
 }
 
@@ -170,8 +169,7 @@ static void add_leaves(struct rn_envoy_reader *r, const struct rn_node *node,
             .key = prefix, .value = rn_builder_dup(r->builder, value), .text = node->quoted};
         return;
     }
-    RN_NODE_EACH(child, node)
-    {
+    RN_NODE_EACH(child, node) {
         char number[16];
         struct rn_slice name = {number, 0};
 

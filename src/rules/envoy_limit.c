@@ -232,7 +232,7 @@ static void read_names(struct rn_envoy_reader *r, const struct rn_node *const *f
     if (!list)
         return;
     RN_NODE_EACH(item, list)
-    read_replaced(r, item, limit->name, &replaces[i++]);
+        read_replaced(r, item, limit->name, &replaces[i++]);
     limit->replaces_count = i;
 }
 
@@ -246,8 +246,7 @@ static void check_names(struct rn_envoy_reader *r, const struct rn_envoy_named *
 {
     uint32_t i = 0;
 
-    RN_NODE_EACH(item, named->replaces)
-    {
+    RN_NODE_EACH(item, named->replaces) {
         struct rn_slice name = named->limit->replaces[i++];
 
         if (name.len != 0 && !bsearch(&name, names, count, sizeof *names, by_text))

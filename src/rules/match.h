@@ -19,7 +19,7 @@
 struct rn_match {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
-    struct rn_slice key[RN_KEY_PARTS_MAX];      /* rule->key_count values, */
+    struct rn_slice key[RN_KEY_PARTS_MAX];       /* rule->key_count values, */
     struct rn_slice key_names[RN_KEY_PARTS_MAX]; /* and where there was a choice, of what */
     uint64_t cost;
     uint8_t keep_percent;           /* what its priority must leave */

@@ -30,8 +30,8 @@ const struct rn_node *rn_node_find(const struct rn_node *map, const char *key)
 {
     if (map->kind == RN_NODE_MAP)
         RN_NODE_EACH(value, map)
-    if (rn_slice_is(value->key->text, key))
-        return value;
+            if (rn_slice_is(value->key->text, key))
+                return value;
     return NULL;
 }
 

@@ -95,10 +95,10 @@ struct rn_priority {
 /* --- limits --------------------------------------------------------------------- */
 
 struct rn_rule_limit {
-    struct ration_limit spec;    /* as written */
-    struct rn_limit limit;       /* compiled; capacity includes the soft part */
-    uint64_t soft_units;         /* how much of cap lies above the limit as written */
-    uint32_t id;                 /* index into ruleset->limits */
+    struct ration_limit spec; /* as written */
+    struct rn_limit limit;    /* compiled; capacity includes the soft part */
+    uint64_t soft_units;      /* how much of cap lies above the limit as written */
+    uint32_t id;              /* index into ruleset->limits */
     const struct rn_rule *rule;
 };
 

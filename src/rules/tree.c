@@ -120,7 +120,7 @@ static int check_duplicates(struct rn_tree *tree, const struct rn_node *map)
     if (keys == NULL)
         return fail_memory(tree);
     RN_NODE_EACH(value, map)
-    keys[count++] = value->key;
+        keys[count++] = value->key;
     qsort(keys, count, sizeof *keys, compare_keys);
     for (size_t i = 1; i < count; i++) {
         if (!rn_slice_equal(keys[i]->text, keys[first]->text))
@@ -179,8 +179,7 @@ static int copy_node(struct rn_tree *tree, const struct rn_node *from, struct rn
     if (failed)
         return failed;
     link = &(*copy)->first;
-    RN_NODE_EACH(child, from)
-    {
+    RN_NODE_EACH(child, from) {
         failed = copy_node(tree, child, at, depth + 1, link);
         if (!failed && child->key != NULL)
             failed = copy_node(tree, child->key, at, depth + 1, &(*link)->key);

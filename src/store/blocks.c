@@ -22,7 +22,8 @@ unsigned rn_class_of(uint32_t words)
     unsigned doubling = 31 - (unsigned)__builtin_clz(words - 1) - 5; /* 33..64: 0 */
     uint32_t size = UINT32_C(4) << doubling;
 
-    return SMALL_CLASSES + doubling * 8 + (words - (UINT32_C(32) << doubling) + size - 1) / size - 1;
+    return SMALL_CLASSES + doubling * 8 + (words - (UINT32_C(32) << doubling) + size - 1) / size -
+           1;
 }
 
 static uint32_t blocks_per_slab(unsigned class)
@@ -165,7 +166,7 @@ void rn_context_leave(struct rn_context *context)
 void rn_contexts_drain(struct rn_table *table)
 {
     for (unsigned i = 0; i < RN_THREADS; i++) {
-        for (unsigned class = 0; class < RN_CLASSES; class++) {
+        for (unsigned class = 0; class < RN_CLASSES; class ++) {
             uint32_t *spare = &table->contexts[i].spare_plus_1[class];
 
             if (*spare != 0)
@@ -201,7 +202,7 @@ int rn_blocks_collect(struct rn_table *table)
     if (!marks)
         return RATION_ENOMEM;
     mark_blocks(table, marks);
-    for (unsigned class = 0; class < RN_CLASSES; class++)
+    for (unsigned class = 0; class < RN_CLASSES; class ++)
         table->header->classes[class] = (struct rn_class_lists){RN_NIL, RN_NIL};
     for (uint64_t i = 0; i < table->slab_count; i++) {
         struct rn_slab *slab = &table->slabs[i];

@@ -20,7 +20,7 @@ uint32_t rn_class_words(unsigned class);
 
 static inline uint64_t rn_block_state(unsigned class, uint64_t version, uint32_t offset)
 {
-    return (uint64_t)class << 56 | (version & 0xFFFFFF) << 32 | offset;
+    return (uint64_t) class << 56 | (version & 0xFFFFFF) << 32 | offset;
 }
 static inline unsigned rn_block_class(uint64_t state)
 {

@@ -47,8 +47,9 @@ enum attempt { OPENED, TRY_AGAIN, WAIT, FAILED };
 __attribute__((format(printf, 3, 4))) static enum attempt fail(struct opening *o, int code,
                                                                const char *format, ...)
 {
-    int n = o->path ? snprintf(o->error->text, sizeof o->error->text, "state file \"%s\": ", o->path)
-                    : 0;
+    int n = o->path
+                ? snprintf(o->error->text, sizeof o->error->text, "state file \"%s\": ", o->path)
+                : 0;
     va_list args;
 
     va_start(args, format);
@@ -84,7 +85,8 @@ static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
     }
     fchmod(fd, 0660); /* whatever the umask: those who share a group share the table */
     mapping = rn_mapping_new(o->bytes, fd);
-    if (!mapping || rn_mapping_init(mapping, o->bytes, o->block_share) != 0 || !(table = rn_table_new(mapping, fd)))
+    if (!mapping || rn_mapping_init(mapping, o->bytes, o->block_share) != 0 ||
+        !(table = rn_table_new(mapping, fd)))
         fail(o, RATION_EIO, "cannot be mapped: %s", strerror(errno));
 out:
     if (!table) {
@@ -216,8 +218,10 @@ static enum attempt set_aside(struct opening *o)
     if (snprintf(name, sizeof name, "%s.aside-%" PRId64, o->path,
                  rn_clock_wall_ns() / RN_SECOND_NS) >= (int)sizeof name ||
         rename(o->path, name) != 0)
-        return fail(o, RATION_EIO, "more than a day ahead of the wall clock, and cannot be set "
-                                   "aside: %s", strerror(errno));
+        return fail(o, RATION_EIO,
+                    "more than a day ahead of the wall clock, and cannot be set "
+                    "aside: %s",
+                    strerror(errno));
     fail(o, 0, "more than a day ahead of the wall clock; set aside as \"%s\"", name);
     return TRY_AGAIN;
 }
@@ -331,8 +335,9 @@ static int open_file(struct opening *o, struct rn_table **out)
         if (attempt == WAIT)
             nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
     }
-    fail(o, RATION_EBUSY, "locked for two seconds by a process that creates or rebuilds it; try "
-                          "again when it is done");
+    fail(o, RATION_EBUSY,
+         "locked for two seconds by a process that creates or rebuilds it; try "
+         "again when it is done");
     return RATION_EBUSY;
 }
 
@@ -341,7 +346,8 @@ static int open_anonymous(struct opening *o, struct rn_table **out)
     o->bytes = o->bytes ? o->bytes : DEFAULT_BYTES;
     void *mapping = rn_mapping_new(o->bytes, -1);
 
-    if (mapping && rn_mapping_init(mapping, o->bytes, o->block_share) == 0 && (*out = rn_table_new(mapping, -1)))
+    if (mapping && rn_mapping_init(mapping, o->bytes, o->block_share) == 0 &&
+        (*out = rn_table_new(mapping, -1)))
         return 0;
     if (mapping)
         munmap(mapping, o->bytes);

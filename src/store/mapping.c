@@ -71,7 +71,8 @@ struct rn_table *rn_table_new(void *mapping, int fd)
     void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (!table || contexts == MAP_FAILED || madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
+    if (!table || contexts == MAP_FAILED ||
+        madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
         if (contexts != MAP_FAILED)
             munmap(contexts, CONTEXTS_BYTES);
         free(table);

@@ -165,7 +165,8 @@ static struct candidate best_in(const struct rn_table *table, struct rn_group *g
     for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
         struct candidate c = judge(table, &group->slots[home ^ i], now);
 
-        *vacant += c.rank <= 1; /* in a table that has run for long, idle slots are the empty ones */
+        *vacant +=
+            c.rank <= 1; /* in a table that has run for long, idle slots are the empty ones */
         if (better(&c, &best))
             best = c;
     }
@@ -278,7 +279,8 @@ bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bo
         for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
             struct candidate c = judge(table, &table->groups[at].slots[i], now_ns);
 
-            if (!rn_tag_has_block(c.found.value.tag) || rn_block_class(c.found.value.state) != class)
+            if (!rn_tag_has_block(c.found.value.tag) ||
+                rn_block_class(c.found.value.state) != class)
                 continue;
             if (c.rank <= 2)
                 freed |= rn_slot_replace(table, &c.found, (struct rn_slot_value){0, 0});

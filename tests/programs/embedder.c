@@ -15,10 +15,10 @@
 #include <ration/ration.h>
 
 static const char *const texts[] = {"100 per minute", "700000001 per second", "20 per hour",
-                                    "20 per hour", "50 per hour", "5 concurrent"};
-static const enum ration_algorithm algorithms[] = {
-    RATION_TOKEN_BUCKET, RATION_TOKEN_BUCKET,   RATION_FIXED_WINDOW,
-    RATION_SLIDING_LOG,  RATION_SLIDING_WINDOW, RATION_CONCURRENCY};
+                                    "20 per hour",    "50 per hour",          "5 concurrent"};
+static const enum ration_algorithm algorithms[] = {RATION_TOKEN_BUCKET,   RATION_TOKEN_BUCKET,
+                                                   RATION_FIXED_WINDOW,   RATION_SLIDING_LOG,
+                                                   RATION_SLIDING_WINDOW, RATION_CONCURRENCY};
 enum { LIMITS = 6 };
 
 static int use(struct ration *r)

@@ -56,8 +56,7 @@ static void describe(const struct rn_node *node, FILE *out)
     }
     fputs(node->kind == RN_NODE_LIST ? "[" : "{", out);
     uint32_t count = 0;
-    RN_NODE_EACH(child, node)
-    {
+    RN_NODE_EACH(child, node) {
         fputs(count++ == 0 ? "" : " ", out);
         if (node->kind == RN_NODE_MAP)
             fprintf(out, "%s:", child->key->text.data);

@@ -213,7 +213,8 @@ static void what_comes_too_much_is_pointed_at(void **state)
 }
 
 #define CALENDAR_UNITS "write calendar day, week, month or year"
-#define NO_OPTIONS "a calendar limit is a fixed window, without burst, queue or steps; leave them out"
+#define NO_OPTIONS                                                                                 \
+    "a calendar limit is a fixed window, without burst, queue or steps; leave them out"
 #define ZONES "write one such as Europe/Rome, America/New_York or UTC"
 
 static void mistakes_about_the_calendar_are_told_apart(void **state)

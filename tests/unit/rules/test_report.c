@@ -289,7 +289,7 @@ static void an_unknown_key_is_answered_with_the_near_or_with_all(void **state)
     (void)state;
     rn_document_parse(&document, RN_SLICE("a"), text, strlen(text), &report);
     RN_NODE_EACH(value, document.root)
-    rn_report_unknown_key(&report, value, keys, 3);
+        rn_report_unknown_key(&report, value, keys, 3);
     rn_report_unknown_word(&report, document.root->first, "algorithm", keys, 3);
     rn_document_done(&document);
     assert_written("a:1:2: error: unknown key \"lmit\"; did you mean \"limit\"?\n"

@@ -17,18 +17,6 @@ static const struct rn_node *parse(const char *text)
     return document.root;
 }
 
-/* The first error: `LINE:COLUMN: MESSAGE`. */
-static void assert_first(const char *what, const char *expected)
-{
-    const struct rn_diagnostic *first = &report.kept[0];
-    char text[1200];
-
-    if (report.kept_count == 0)
-        fail_msg("%s: no complaint", what);
-    snprintf(text, sizeof text, "%u:%u: %s", first->at.line, first->at.column, first->message);
-    assert_string_equal(text, expected);
-}
-
 static const struct rn_node *value_of(const char *yaml)
 {
     return parse(yaml)->first;

@@ -9,32 +9,7 @@
 
 #include <cmocka.h>
 
-#include <ration/error.h>
-
 #include "document_fixture.h"
-
-/* The first error: `LINE:COLUMN: MESSAGE`. */
-static void assert_first(const char *what, const char *expected)
-{
-    const struct rn_diagnostic *first = &report.kept[0];
-    char text[1200];
-
-    if (report.kept_count == 0)
-        fail_msg("%s: no complaint", what);
-    snprintf(text, sizeof text, "%u:%u: %s", first->at.line, first->at.column, first->message);
-    assert_string_equal(text, expected);
-}
-
-static void assert_bytes_refused(const char *text, size_t len, const char *expected)
-{
-    assert_int_equal(parse_bytes(text, len), RATION_EPARSE);
-    assert_first(text, expected);
-}
-
-static void assert_refused(const char *text, const char *expected)
-{
-    assert_bytes_refused(text, strlen(text), expected);
-}
 
 #define INDENTATION "; check the indentation"
 

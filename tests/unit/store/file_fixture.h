@@ -79,7 +79,7 @@ static inline int drop_folder(void **state)
 }
 
 static inline int try_open(uint64_t bytes, unsigned share, struct rn_table **table,
-                    struct ration_error *error)
+                           struct ration_error *error)
 {
     struct rn_table_options options = {.path = path, .bytes = bytes, .block_share = share};
 
@@ -173,8 +173,8 @@ static inline void make_file(uint64_t bytes, unsigned share)
 /* ---- states */
 
 /* Periods long enough that nothing refills while the test runs. */
-static inline struct rn_answer ask(struct rn_table *table, unsigned kind, uint64_t key, enum rn_op op,
-                            int64_t now, uint64_t cost)
+static inline struct rn_answer ask(struct rn_table *table, unsigned kind, uint64_t key,
+                                   enum rn_op op, int64_t now, uint64_t cost)
 {
     struct ration_limit spec = every_form[kind].spec[0];
     struct rn_limit limit;

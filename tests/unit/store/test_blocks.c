@@ -10,20 +10,9 @@
 #include <stdatomic.h>
 
 #include "every_form.h"
+#include "sanitized.h"
 #include "store/blocks.h"
 #include "store/slots.h"
-
-/* The thread sanitizer makes everything some twenty times slower. */
-#if defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-#ifndef SLOW
-#define SLOW 0
-#endif
 
 #define MIB (UINT64_C(1) << 20)
 #define WORDS_MAX 32768u
@@ -415,7 +404,7 @@ static void *pass_around(void *arg)
 static void a_slow_pop_does_not_break_the_free_list(void **state)
 {
     pthread_t threads[THREADS];
-    unsigned turns = SLOW ? 60000 : 2500000, left = 0;
+    unsigned turns = THREADS_SANITIZED ? 60000 : 2500000, left = 0;
 
     (void)state;
     doubly = 0;

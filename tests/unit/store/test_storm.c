@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "every_form.h"
+#include "sanitized.h"
 #include "store/blocks.h"
 #include "store/slots.h"
 
@@ -21,18 +22,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define YEAR (365 * DAY)
 
-/* The thread sanitizer makes everything some twenty times slower. */
-#if defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-#ifndef SLOW
-#define SLOW 0
-#endif
-#define SCALED(full, slow) ((uint64_t)(SLOW ? (slow) : (full)))
+#define SCALED(full, slow) ((uint64_t)(THREADS_SANITIZED ? (slow) : (full)))
 
 struct storm;
 typedef void storm_step(struct storm *storm, uint64_t ticket, uint64_t *random);

@@ -4,6 +4,7 @@
  * bytes change, iteration, cleaning, and what happens when it is full.
  */
 #include "contract.h"
+#include "sanitized.h"
 
 #include "store/blocks.h"
 #include "store/slots.h"
@@ -305,7 +306,7 @@ static void flood(enum ration_algorithm algorithm, uint64_t amount)
 {
     enum { HOT = 20 };
     static struct cell cells[HOT];
-    struct rn_table *table = open_table(MIB, 0);
+    struct rn_table *table = open_table(MEMORY_SANITIZED ? MIB : 16 * MIB, 0);
     struct rn_limit limit = per_hour(algorithm, amount);
     uint64_t slots = memory_at(table, BASE).slots, bytes = memory_at(table, BASE).bytes;
     int64_t now = BASE;

@@ -103,7 +103,7 @@ static inline void expect_refusal(uint64_t bytes, unsigned share, int code, cons
 {
     struct rn_table *table = (void *)&table;
     struct ration_error error;
-    char expected[512];
+    char expected[1024];
 
     snprintf(expected, sizeof expected, "state file \"%s\": %s", path, text);
     expected[sizeof error.text - 1] = '\0';

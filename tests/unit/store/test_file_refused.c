@@ -166,7 +166,7 @@ static int says(uint64_t bytes, int code, const char *text)
 {
     struct rn_table *table;
     struct ration_error error;
-    char expected[512];
+    char expected[1024];
 
     snprintf(expected, sizeof expected, "state file \"%s\": %s", path, text);
     if (try_open(bytes, 0, &table, &error) == code && strcmp(error.text, expected) == 0)

@@ -5,6 +5,7 @@ with wall clocks that disagree.
 The programs are in tests/programs; RATION_BUILD names the build directory.
 """
 
+import json
 import mmap
 import os
 import pathlib
@@ -114,9 +115,8 @@ def test_a_thousand_keys_admit_their_limits_to_all_processes_together(start, tmp
     assert set(tally.of_keys(1000)) == {min(amount, 100)}
 
 
-@pytest.mark.parametrize("limit", ["bucket", "window", "counter"])
-def test_a_storm_of_fresh_keys_admits_each_once(start, tmp_path, limit):
-    keys = 200_000
+@pytest.mark.parametrize("limit, keys", [("bucket", 1_000_000), ("window", 200_000), ("counter", 200_000)])
+def test_a_storm_of_fresh_keys_admits_each_once(start, tmp_path, limit, keys):
     tally = hammer(start, tmp_path, limit, 1, keys, 8)
     counts = tally.of_keys(keys)
     assert tally.word(ADMITTED) == keys
@@ -175,6 +175,23 @@ def test_wall_clocks_an_hour_apart_admit_no_more(start, tmp_path, limit):
     # the second opener, the first and others: whoever creates the file sets the time line
     tally = hammer(start, tmp_path, limit, 1000, 1, 200_000, envs=[shifted, None, behind, None])
     assert tally.word(ADMITTED) == 1000
+
+
+def take_one(state, rules, shift):
+    """Remaining after one request, as a process sees it whose wall clock is off by `shift` seconds."""
+    env = {**os.environ, "LD_PRELOAD": str(PROGRAMS / "libwallshift.so"), "WALLSHIFT": str(shift)}
+    run = subprocess.run([PROGRAMS.parent / "ration", "check", "--json", "--state", state, rules, "user=ann"],
+                         env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return json.loads(run.stdout)
+
+
+def test_a_wall_clock_set_back_neither_refuses_nor_refills(tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("limits: [{name: bucket, key: user, limit: 10 per hour}]\n")
+    state = tmp_path / "state"
+    left = [take_one(state, rules, shift)["remaining"] for shift in (0, -2, 0, 7200)]
+    assert left == [9, 8, 7, 6]
 
 
 def test_the_shim_does_shift(start, tmp_path):

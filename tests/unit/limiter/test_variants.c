@@ -141,7 +141,7 @@ static void flap_over_time(struct ration *r, const struct pair *p)
     }
 }
 
-static void flapping_over_time_admits_no_more_than_the_larger_rate(void **state)
+static void flapping_over_time_stays_within_the_stated_bound(void **state)
 {
     (void)state;
     for_each_pair(flap_over_time);
@@ -287,7 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flapping_at_one_instant_admits_no_more_than_the_larger),
-        cmocka_unit_test(flapping_over_time_admits_no_more_than_the_larger_rate),
+        cmocka_unit_test(flapping_over_time_stays_within_the_stated_bound),
         cmocka_unit_test(a_client_takes_the_share_it_has_spent_along),
         cmocka_unit_test(units_count_in_full_and_shares_at_least),
         cmocka_unit_test(a_client_that_moved_is_not_held_to_its_old_limit),

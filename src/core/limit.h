@@ -124,8 +124,8 @@ void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *cal
 
 /* Applies one operation to `words` words of state (1 for word forms), which
  * the caller owns. A refusal changes nothing, save that a state too far in the
- * future is brought back to full_ns from now, so that nobody is locked out
- * longer than that. */
+ * future is brought back, so that nobody is locked out longer than a bucket
+ * takes to fill or a window lasts (two, if it is aligned or weighted). */
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                                const struct rn_ask *ask, struct rn_answer *answer);
 

@@ -35,8 +35,9 @@ static inline struct rn_group *rn_group_second(const struct rn_table *table, uin
 }
 
 /* A group is two cache lines. In either group a key is put into its home slot,
- * or else its home line, while there is room: at a load of 0.7, 76 of 100 keys
- * are in the home line of their first group and 18 in that of the second. */
+ * or else its home line, while there is room: filled to a load of 0.7, 57 of 100
+ * keys are in the home slot of their first group, 76 in its home line, and 20 in
+ * the home line of the second. */
 #define RN_LINE_SLOTS (RN_GROUP_SLOTS / 2)
 
 static inline unsigned rn_slot_home(uint64_t tag)

@@ -314,7 +314,7 @@ void rn_table_prefetch(const struct rn_table *table, uint64_t key)
 {
     uint64_t tag = rn_key_tag(key);
 
-    /* The lines 94 of 100 keys are in; the other half of each group would cost
+    /* The lines 96 of 100 keys are in; the other half of each group would cost
      * more bandwidth than it saves. */
     __builtin_prefetch(&rn_group_first(table, tag)->slots[rn_slot_home(tag)], 1);
     __builtin_prefetch(&rn_group_second(table, tag)->slots[rn_slot_home(tag)], 1);

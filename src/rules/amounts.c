@@ -42,24 +42,16 @@ static struct rn_place place_of_fault(struct rn_amounts *r, const struct rn_node
 /* Parses and refines; false after reporting. */
 static bool parse_text(struct rn_amounts *r, const struct rn_node *node, struct ration_limit *spec)
 {
-    struct ration_error error;
-    struct rn_slice text;
-
     if (rn_node_is_null(node)) {
         rn_report_error(r->report, node->at, "an empty limit; write for example 100 per minute");
         return false;
     }
-    if (!rn_node_as_text(node, r->report, &text))
+    if (!rn_node_as_limit(node, r->report, spec))
         return false;
-    if (ration_limit_parse(text.data, text.len, spec, &error) != 0) {
-        rn_report_error(r->report, rn_report_place_in(r->report, node, error.pos), "%s",
-                        error.text);
-        return false;
-    }
     if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm == RATION_CONCURRENCY) {
         rn_report_error(r->report, node->at,
                         "%s is a rate, and concurrency has none; write for example 20 concurrent",
-                        rn_excerpt(text).text);
+                        rn_excerpt(node->text).text);
         return false;
     }
     refine(r, spec);

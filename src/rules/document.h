@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ration/limit.h>
+
 #include "base/arena.h"
 #include "base/slice.h"
 #include "rules/report.h"
@@ -92,5 +94,7 @@ bool rn_node_as_percent(const struct rn_node *node, struct rn_report *report, ui
 
 /* As base/number.h reads it; may be 0. */
 bool rn_node_as_duration(const struct rn_node *node, struct rn_report *report, int64_t *ns);
+bool rn_node_as_limit(const struct rn_node *node, struct rn_report *report,
+                      struct ration_limit *limit);
 
 #endif

@@ -102,21 +102,13 @@ static bool read_amount(struct rn_envoy_reader *r, const struct rn_node *map,
 static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node,
                       struct rn_envoy_limit *limit, struct ration_limit *spec)
 {
-    struct ration_error error;
-    struct rn_slice text;
-
-    if (!rn_node_as_text(node, r->report, &text))
+    if (!rn_node_as_limit(node, r->report, spec))
         return false;
-    if (ration_limit_parse(text.data, text.len, spec, &error) != 0) {
-        rn_report_error(r->report, rn_report_place_in(r->report, node, error.pos), "%s",
-                        error.text);
-        return false;
-    }
     if (spec->algorithm == RATION_CONCURRENCY) {
         rn_report_error(r->report, node->at,
                         "%s counts requests in flight, and Envoy does not tell when one ends; "
                         "write a rate such as 100 per second",
-                        rn_excerpt(text).text);
+                        rn_excerpt(node->text).text);
         return false;
     }
     limit->requests_per_unit = spec->amount < UINT32_MAX ? (uint32_t)spec->amount : UINT32_MAX;

@@ -176,3 +176,18 @@ bool rn_node_as_duration(const struct rn_node *node, struct rn_report *report, i
     *ns = duration;
     return true;
 }
+
+/* Without the key in front: what limits are wrong about stands in the text. */
+bool rn_node_as_limit(const struct rn_node *node, struct rn_report *report,
+                      struct ration_limit *limit)
+{
+    struct ration_error error;
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, report, &text))
+        return false;
+    if (ration_limit_parse(text.data, text.len, limit, &error) == 0)
+        return true;
+    rn_report_error(report, rn_report_place_in(report, node, error.pos), "%s", error.text);
+    return false;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes that grow at the end. What could not grow keeps what it has and sets
+ * `failed`, so that a writer checks once, at the end, and not at every step.
+ */
+#ifndef RN_BASE_BUF_H
+#define RN_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+struct rn_buf {
+    char *data;
+    size_t len, size;
+    bool failed; /* something is missing: out of memory */
+};
+
+/* A buffer of zero bytes is initialised, too. */
+void rn_buf_init(struct rn_buf *buf);
+/* Frees the memory; the buffer is as after rn_buf_init. */
+void rn_buf_done(struct rn_buf *buf);
+/* Empties it and keeps the memory. */
+void rn_buf_clear(struct rn_buf *buf);
+
+/* Room for `more` bytes behind `len`. NULL: out of memory, `failed` is set. The
+ * caller writes there and then adds to `len`. */
+char *rn_buf_reserve(struct rn_buf *buf, size_t more);
+
+void rn_buf_put(struct rn_buf *buf, const void *data, size_t len);
+void rn_buf_put_u64(struct rn_buf *buf, uint64_t n);
+void rn_buf_put_i64(struct rn_buf *buf, int64_t n);
+void rn_buf_putf(struct rn_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Removes the first n bytes. */
+void rn_buf_drop(struct rn_buf *buf, size_t n);
+
+static inline void rn_buf_put_slice(struct rn_buf *buf, struct rn_slice text)
+{
+    rn_buf_put(buf, text.data, text.len);
+}
+
+#define rn_buf_put_literal(buf, literal) rn_buf_put(buf, "" literal, sizeof(literal) - 1)
+
+static inline void rn_buf_put_char(struct rn_buf *buf, char c)
+{
+    rn_buf_put(buf, &c, 1);
+}
+
+static inline struct rn_slice rn_buf_slice(const struct rn_buf *buf)
+{
+    return (struct rn_slice){buf->data, buf->len};
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection, as a protocol sees it: bytes come in, bytes go out, in the one
+ * thread that owns it. The protocol is told when something happens; net does
+ * the reading, buffering, flushing, timing out and closing.
+ *
+ * An idle connection owns no buffers: bytes are read into the worker's, and
+ * only what a protocol has not consumed is copied and kept.
+ */
+#ifndef RN_NET_CONN_H
+#define RN_NET_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/ip.h"
+#include "net/wheel.h"
+
+struct rn_conn;
+struct rn_loop;
+
+enum rn_conn_limit {
+    RN_CONN_TOO_LONG, /* message_max bytes and no end */
+    RN_CONN_TOO_SLOW, /* message_ns since its first byte and no end */
+    RN_CONN_IDLE,     /* idle_ns and no message begun: usually closed without a word */
+    RN_CONN_DRAINING, /* the server stops; no message is begun */
+};
+
+struct rn_protocol {
+    const char *name;                     /* in log lines and metrics: "http" */
+    size_t state_bytes;                   /* memory of each connection, zeroed, at rn_conn_state */
+    int64_t idle_ns;                      /* 0: may be silent for ever */
+    int64_t message_ns;                   /* from a message's first byte to its end; 0: any time */
+    size_t message_max;                   /* bytes that are kept of messages not consumed */
+    void (*opened)(struct rn_conn *conn); /* may be NULL */
+
+    /* Bytes have arrived: all that is not consumed yet, in one piece, valid during
+     * the call, to be changed at will. Returns how many are done with. Called again when more has
+     * arrived, and after rn_conn_go_on. Not called while the connection is held,
+     * or has more output waiting than the peer reads. */
+    size_t (*received)(struct rn_conn *conn, char *data, size_t len);
+
+    /* The connection is about to be closed for this reason: last words may go to
+     * rn_conn_out. May be NULL. */
+    void (*limited)(struct rn_conn *conn, enum rn_conn_limit why);
+
+    /* The last call: closed by either side. Timers in the state must be
+     * cancelled. May be NULL. */
+    void (*closed)(struct rn_conn *conn);
+};
+
+/* state_bytes of the protocol, aligned to 16. */
+void *rn_conn_state(struct rn_conn *conn);
+/* What was given with the listener. */
+void *rn_conn_context(const struct rn_conn *conn);
+struct rn_loop *rn_conn_loop(const struct rn_conn *conn);
+struct rn_wheel *rn_conn_wheel(const struct rn_conn *conn);
+
+struct rn_peer {
+    bool local;      /* loopback or a unix socket */
+    struct rn_ip ip; /* bits 0: a unix socket */
+    uint16_t port;
+    char text[64]; /* "192.0.2.7:5123", "[::1]:80", "unix" */
+};
+const struct rn_peer *rn_conn_peer(const struct rn_conn *conn);
+
+/* Where to append what is to be sent. It goes out in one write when `received`
+ * (or a timer) has returned. Valid until this thread calls anything else of
+ * another connection. */
+struct rn_buf *rn_conn_out(struct rn_conn *conn);
+
+/* Until rn_conn_go_on, `received` is not called. An end of the connection is
+ * still noticed. */
+void rn_conn_hold(struct rn_conn *conn);
+/* Calls `received` if something waits; not from within `received`. */
+void rn_conn_go_on(struct rn_conn *conn);
+
+/* As soon as what is in rn_conn_out has been sent; `received` is not called any more. */
+void rn_conn_close(struct rn_conn *conn);
+
+/* The peer is to be asked to go as soon as it is done: the server stops. */
+bool rn_conn_draining(const struct rn_conn *conn);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines for people and machines: one event a line, `key=value` pairs, on
+ * stderr.
+ *
+ *   2026-11-15T12:00:00.123Z info rules.reload version=4 rules=12
+ *
+ * Each event may write RN_LOG_BURST lines in a second; what is more is counted
+ * and told by the next line of that event that is written (`suppressed=17`).
+ * Thread-safe.
+ */
+#ifndef RN_NET_LOG_H
+#define RN_NET_LOG_H
+
+#include <stdint.h>
+
+#include "base/slice.h"
+
+#define RN_LOG_BURST 10
+
+enum rn_log_level { RN_LOG_ERROR, RN_LOG_WARN, RN_LOG_INFO, RN_LOG_DEBUG };
+
+/* The least important level that is written; INFO at first. */
+void rn_log_level(enum rn_log_level level);
+
+/* One pair of a line. The value is quoted and escaped if it is not plain. */
+struct rn_log_field {
+    const char *name;
+    struct rn_slice text; /* data NULL: `number` counts */
+    int64_t number;
+};
+
+#define RN_LOG_TEXT(name_, slice_)                                                                 \
+    (struct rn_log_field)                                                                          \
+    {                                                                                              \
+        .name = (name_), .text = (slice_)                                                          \
+    }
+#define RN_LOG_NUMBER(name_, number_)                                                              \
+    (struct rn_log_field)                                                                          \
+    {                                                                                              \
+        .name = (name_), .number = (int64_t)(number_)                                              \
+    }
+
+/* `event` is a literal like "conn.refused". */
+void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
+                  size_t count);
+
+/* rn_log(RN_LOG_INFO, "rules.reload", RN_LOG_NUMBER("version", 4)) */
+#define rn_log(level, event, ...)                                                                  \
+    rn_log_write(level, event, (const struct rn_log_field[]){{.name = 0}, __VA_ARGS__} + 1,        \
+                 sizeof((const struct rn_log_field[]){{.name = 0}, __VA_ARGS__}) /                 \
+                         sizeof(struct rn_log_field) -                                             \
+                     1)
+
+#endif

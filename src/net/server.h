@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads, sockets and signals: N workers with a loop each, and the control
+ * loop in the thread of the caller, for what may take its time.
+ *
+ *   rn_server_new, rn_server_listen (each address), rn_server_run
+ *
+ * TCP listeners are bound once without SO_REUSEPORT, so that a second daemon on
+ * the same address is noticed, then once for each worker with it. Unix sockets
+ * and those inherited from systemd (LISTEN_FDS) are shared by the loops.
+ */
+#ifndef RN_NET_SERVER_H
+#define RN_NET_SERVER_H
+
+#include <ration/error.h>
+
+#include "net/conn.h"
+
+struct rn_server;
+
+struct rn_server_options {
+    unsigned workers;         /* 0: one for each processor this process may use */
+    uint32_t connections_max; /* of the process; 0: as many as file descriptors allow, less 64 */
+    uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for local peers
+                                 on unix sockets */
+    int64_t drain_ns;         /* how long a stop waits for connections to end */
+};
+
+enum rn_server_where { RN_ON_WORKERS, RN_ON_CONTROL };
+
+int rn_server_new(const struct rn_server_options *options, struct rn_server **out,
+                  struct ration_error *error);
+void rn_server_free(struct rn_server *server);
+
+/* `address` is host:port, :port (all addresses), [v6]:port or unix:PATH; port 0
+ * picks one. `name` ("http") also finds a socket that systemd passes under that
+ * name, which then takes the place of the address. The protocol lives as long as the server.
+ * On failure `error` says what is wrong with the address, or who else may be
+ * using it. Before rn_server_run only. */
+int rn_server_listen(struct rn_server *server, const char *name, const char *address,
+                     enum rn_server_where where, const struct rn_protocol *protocol, void *context,
+                     struct ration_error *error);
+/* The address in use, with the real port: "127.0.0.1:8080", "unix:/run/x". NULL: no such name. */
+const char *rn_server_address(const struct rn_server *server, const char *name);
+
+/* In the control thread. */
+struct rn_server_calls {
+    void *arg;
+    void (*ready)(void *arg);    /* all listeners accept */
+    void (*hangup)(void *arg);   /* SIGHUP */
+    void (*stopping)(void *arg); /* SIGTERM or SIGINT, or rn_server_stop: the drain begins */
+    void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
+};
+
+/* Starts the workers; returns when a stop has been asked for and all connections
+ * have ended or drain_ns has passed. 0 or a code with `error`. */
+int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
+                  struct ration_error *error);
+/* Any thread. A second SIGTERM during the drain ends it at once. */
+void rn_server_stop(struct rn_server *server);
+bool rn_server_stopping(const struct rn_server *server);
+unsigned rn_server_workers(const struct rn_server *server);
+
+/* Calls `changed` in the control thread when one of the files or directories
+ * (also behind symlinks, also replaced by rename or a symlink swap) changes, at
+ * most once in 200 ms, 100 ms after the last change. Replaces an earlier watch. */
+int rn_server_watch(struct rn_server *server, const char *const *paths, size_t count,
+                    void (*changed)(void *arg), void *arg);
+
+struct rn_server_counts {
+    uint64_t open, accepted, refused; /* refused: over a cap */
+    uint64_t timed_out, too_long;     /* closed for being too slow, too large */
+    uint64_t bytes_in, bytes_out;
+};
+/* Of one listener's name; sums over workers. Any thread. */
+void rn_server_counts(const struct rn_server *server, const char *name,
+                      struct rn_server_counts *counts);
+
+/* The number of the loop: 0 to workers - 1, or `workers` for the control loop. */
+unsigned rn_loop_index(const struct rn_loop *loop);
+
+#endif

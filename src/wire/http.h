@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/1.1 requests, strictly: llhttp, and in front of it the checks it leaves
+ * out. What could be read in two ways (both lengths, two lengths, a length that
+ * is no number, chunked that is not last, white space before a colon, folded
+ * lines, bare CR or LF, NUL, a request line of four words, no Host or two, ...)
+ * is refused, never guessed.
+ *
+ * The work is proportional to the bytes, however small the pieces they come in.
+ */
+#ifndef RN_WIRE_HTTP_H
+#define RN_WIRE_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "wire/parse.h"
+
+#define RN_HTTP_HEADERS_MAX 100
+#define RN_HTTP_HEAD_MAX (16 * 1024)
+
+struct rn_http_header {
+    struct rn_slice name; /* as sent */
+    struct rn_slice value;
+};
+
+/* Slices point into the data, the body of a chunked one into the scratch. */
+struct rn_http_request {
+    struct rn_slice method, target; /* target as sent: /path?query, or absolute */
+    struct rn_slice path, query;    /* of the target; query without the ? */
+    struct rn_slice host;           /* the Host header, or of an absolute target */
+    uint8_t minor;                  /* HTTP/1.minor */
+    bool keep_alive;
+    bool expect_continue;
+    uint32_t header_count;
+    struct rn_http_header headers[RN_HTTP_HEADERS_MAX];
+    struct rn_slice body;
+    size_t bytes; /* how long it is on the wire */
+};
+
+/* What is remembered between pieces of one request. Zeroed is ready. */
+struct rn_http_parser {
+    size_t seen;         /* bytes looked at */
+    size_t head_bytes;   /* 0: the head is not complete */
+    size_t need;         /* MORE: bytes that there must be before it is worth asking again */
+    uint64_t body_bytes; /* announced, or decoded so far */
+    uint32_t chunk_state;
+    bool chunked, expects; /* expects: 100-continue is due: answer it and clear this */
+    uint64_t chunk_left;
+};
+
+struct rn_http_limits {
+    size_t body_max;
+};
+
+/* What to answer to a BAD one. */
+struct rn_http_error {
+    uint16_t status; /* 400, 413, 431, 501, 505 */
+    const char *text;
+};
+
+/* `len` bytes from the beginning of a request: those seen before, unchanged, and
+ * more. DONE fills the request and clears the parser. `scratch` is the caller's
+ * and emptied here; needed for chunked bodies only. */
+enum rn_parse rn_http_parse(struct rn_http_parser *parser, const struct rn_http_limits *limits,
+                            const char *data, size_t len, struct rn_buf *scratch,
+                            struct rn_http_request *request, struct rn_http_error *error);
+
+/* The first header of that name (lower case); data NULL: there is none. */
+struct rn_slice rn_http_find(const struct rn_http_request *request, const char *lower_name);
+
+/* One after the other: name=value pairs of a query, decoded (%41, +) into `out`,
+ * which must have room for `rest->len` bytes at first and is advanced. False: no more. A pair
+ * with a bad escape sets *bad. */
+bool rn_http_query_next(struct rn_slice *rest, char **out, struct rn_slice *name,
+                        struct rn_slice *value, bool *bad);
+
+/* "Too Many Requests". */
+const char *rn_http_reason(unsigned status);
+
+/* HTTP/1.1 200 OK and Content-Length to follow: begins an answer. The caller puts
+ * headers (name: value\r\n), then calls rn_http_put_body. A body of a HEAD request
+ * is left out. */
+void rn_http_put_status(struct rn_buf *out, unsigned status);
+void rn_http_put_header(struct rn_buf *out, const char *name, struct rn_slice value);
+void rn_http_put_body(struct rn_buf *out, bool keep_alive, bool head, const char *content_type,
+                      struct rn_slice body);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Redis protocol, the server's side: commands in (arrays of bulk strings, or
+ * inline), replies of RESP2 and RESP3 out. Nothing is allocated or copied.
+ */
+#ifndef RN_WIRE_RESP_H
+#define RN_WIRE_RESP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "wire/parse.h"
+
+#define RN_RESP_ARGS_MAX 256             /* of a command */
+#define RN_RESP_BULK_MAX (64 * 1024)     /* bytes of an argument */
+#define RN_RESP_INLINE_MAX (16 * 1024)   /* bytes of an inline command */
+#define RN_RESP_COMMAND_MAX (256 * 1024) /* bytes of a command in all */
+
+/* One command; the arguments point into the data. */
+struct rn_resp_command {
+    uint32_t argc; /* 0: an empty line, to be skipped */
+    size_t bytes;  /* how long it is on the wire */
+    struct rn_slice argv[RN_RESP_ARGS_MAX];
+};
+
+/* `len` bytes from the beginning of a command. MORE sets command->bytes to how
+ * many bytes there must be before it is worth asking again. BAD sets *error to
+ * what to say after "-ERR Protocol error: ". Inline arguments may be quoted as
+ * redis-cli does: then they are unquoted in place, so data is writable. */
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
+                            const char **error);
+
+/* Replies. `version` is 2 or 3. */
+void rn_resp_put_simple(struct rn_buf *out, const char *text);
+/* -CODE text: CR and LF in the text become spaces. */
+void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice text);
+void rn_resp_put_integer(struct rn_buf *out, int64_t n);
+void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text);
+void rn_resp_put_null(struct rn_buf *out, int version);
+void rn_resp_put_bool(struct rn_buf *out, int version, bool value); /* RESP2: 1 or 0 */
+/* Seconds as a decimal, rounded up to the millisecond; RESP3 double, RESP2 bulk. */
+void rn_resp_put_seconds(struct rn_buf *out, int version, int64_t ns);
+void rn_resp_put_array(struct rn_buf *out, size_t count);
+/* Of `pairs` pairs: RESP2 an array of twice as many. */
+void rn_resp_put_map(struct rn_buf *out, int version, size_t pairs);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/ask.h"
+
+#include "base/error.h"
+#include "rules/report.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+void rn_ask_init(struct rn_ask *ask)
+{
+    ask->by_limit = ask->cost_given = ask->peek = false;
+    ask->key = ask->lease = ask->rule = (struct rn_slice){0};
+    ask->attribute_count = 0;
+    ask->cost = 1;
+    ask->wait = RN_WAIT_AS_RULE;
+    ask->max_wait_ns = ask->for_ns = 0;
+}
+
+int rn_ask_add(struct rn_ask *ask, char *name, size_t name_len, struct rn_slice value)
+{
+    if (ask->attribute_count == RN_ASK_ATTRIBUTES)
+        return RATION_EINVAL;
+    for (size_t i = 0; i < name_len; i++)
+        if (name[i] >= 'A' && name[i] <= 'Z')
+            name[i] = (char)(name[i] | 0x20);
+    ask->attributes[ask->attribute_count++] =
+        (struct ration_attribute){name, name_len, value.data, value.len};
+    return 0;
+}
+
+/* --- the limit ------------------------------------------------------------------------- */
+
+/* What the text implies, NULL if any algorithm will do. */
+static const char *implied_by(const struct ration_limit *limit)
+{
+    switch (limit->algorithm) {
+    case RATION_LEAKY_BUCKET:
+        return "queue";
+    case RATION_CONCURRENCY:
+        return "concurrent";
+    case RATION_UNLIMITED:
+        return "unlimited";
+    default:
+        if (limit->calendar != RATION_CALENDAR_NONE)
+            return "calendar";
+        return limit->burst != 0 ? "burst" : limit->step_ns != 0 ? "steps" : NULL;
+    }
+}
+
+static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
+                         struct ration_error *error)
+{
+    enum ration_algorithm algorithm;
+
+    if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "unknown algorithm %s; write token-bucket, leaky-bucket, fixed-window, "
+                            "sliding-log or sliding-window",
+                            rn_excerpt(name).text);
+    const char *implied = implied_by(limit);
+
+    if (implied && algorithm != limit->algorithm)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%s in the limit means %s; leave out algorithm or write that", implied,
+                            ration_algorithm_name(limit->algorithm));
+    limit->algorithm = algorithm;
+    return ration_limit_check(limit, error);
+}
+
+int rn_ask_limit(struct rn_ask *ask, struct rn_slice text, struct rn_slice algorithm,
+                 struct ration_error *error)
+{
+    int code = ration_limit_parse(text.data, text.len, &ask->limit, error);
+
+    ask->by_limit = true;
+    return code == 0 && algorithm.data ? set_algorithm(&ask->limit, algorithm, error) : code;
+}
+
+int rn_ask_complete(struct rn_ask *ask, struct ration_error *error)
+{
+    if (ask->by_limit && ask->attribute_count != 0)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "give attributes (the rules decide) or key and limit, not both");
+    if (ask->by_limit && !ask->key.data)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "\"key\" is missing: whom the limit is for, such as \"alice\"");
+    if (!ask->by_limit && ask->key.data)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "\"limit\" is missing, such as \"100 per minute\"");
+    return 0;
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+/* What was found instead. */
+static const char *kind_name(enum rn_json_kind kind)
+{
+    static const char *const names[] = {
+        [RN_JSON_BAD] = "nothing",  [RN_JSON_END] = "nothing",     [RN_JSON_OBJECT] = "an object",
+        [RN_JSON_ARRAY] = "a list", [RN_JSON_STRING] = "a string", [RN_JSON_NUMBER] = "a number",
+        [RN_JSON_TRUE] = "true",    [RN_JSON_FALSE] = "false",     [RN_JSON_NULL] = "null"};
+
+    return names[kind];
+}
+
+static int expected(struct rn_json *json, const struct rn_json_token *token, const char *what)
+{
+    return rn_json_object_to(json, token->at, "%s is to be %s, found %s",
+                             rn_excerpt(token->name).text, what, kind_name(token->kind));
+}
+
+static int read_text(struct rn_json *json, const struct rn_json_token *token, struct rn_slice *text)
+{
+    if (token->kind != RN_JSON_STRING)
+        return expected(json, token, "a string");
+    *text = token->text;
+    return 0;
+}
+
+static int read_attribute(struct rn_ask *ask, struct rn_json *json,
+                          const struct rn_json_token *token)
+{
+    switch (token->kind) {
+    case RN_JSON_STRING:
+    case RN_JSON_NUMBER:
+    case RN_JSON_TRUE:
+    case RN_JSON_FALSE:
+        break;
+    case RN_JSON_NULL: /* as if it were not there */
+        return 0;
+    default:
+        return expected(json, token, "a string, a number or a boolean");
+    }
+    if (token->name.len == 0)
+        return rn_json_object_to(json, token->at, "an attribute has no name");
+    if (rn_ask_add(ask, (char *)token->name.data, token->name.len, token->text) != 0)
+        return rn_json_object_to(json, token->at, "more than %d attributes", RN_ASK_ATTRIBUTES);
+    return 0;
+}
+
+static int read_attributes(struct rn_ask *ask, struct rn_json *json,
+                           const struct rn_json_token *token)
+{
+    struct rn_json_token member;
+
+    if (token->kind != RN_JSON_OBJECT)
+        return expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
+    while ((member = rn_json_next(json)).kind != RN_JSON_END)
+        if (member.kind == RN_JSON_BAD || read_attribute(ask, json, &member) != 0)
+            return RATION_EINVAL;
+    return 0;
+}
+
+static int read_wait(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "return")) {
+        ask->wait = RN_WAIT_RETURN;
+        return 0;
+    }
+    ask->wait = RN_WAIT_HOLD;
+    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold"))
+        return 0;
+    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &ask->max_wait_ns) &&
+        ask->max_wait_ns > 0)
+        return 0;
+    return rn_json_object_to(
+        json, token->at, "\"wait\" is to be \"return\", \"hold\" or the longest wait in seconds");
+}
+
+static int read_for(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &ask->for_ns) ||
+        ask->for_ns < 1000000 || ask->for_ns > RATION_LEASE_MAX_NS)
+        return rn_json_object_to(json, token->at, "\"for\" is to be seconds, from 0.001 to 86400");
+    return 0;
+}
+
+static int read_cost(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (!rn_json_u64(token, &ask->cost))
+        return rn_json_object_to(json, token->at, "\"cost\" is to be a whole number, 0 or more");
+    ask->cost_given = true;
+    return 0;
+}
+
+static int read_peek(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
+        return expected(json, token, "true or false");
+    ask->peek = token->kind == RN_JSON_TRUE;
+    return 0;
+}
+
+static int read_key(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    return read_text(json, token, &ask->key);
+}
+
+static int read_lease(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    return read_text(json, token, &ask->lease);
+}
+
+static int read_rule(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+{
+    return read_text(json, token, &ask->rule);
+}
+
+static const struct member {
+    const char *name;
+    unsigned bit;
+    int (*read)(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token);
+} members[] = {
+    {"attributes", RN_ASK_ATTRIBUTES_BIT, read_attributes},
+    {"cost", RN_ASK_COST, read_cost},
+    {"key", RN_ASK_KEY, read_key},
+    {"wait", RN_ASK_WAIT, read_wait},
+    {"peek", RN_ASK_PEEK, read_peek},
+    {"for", RN_ASK_FOR, read_for},
+    {"lease", RN_ASK_LEASE, read_lease},
+    {"rule", RN_ASK_RULE, read_rule},
+};
+
+static int refuse_member(struct rn_json *json, const struct rn_json_token *token, unsigned allowed)
+{
+    const char *names[COUNT(members) + 2], *meant;
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(members); i++)
+        if (allowed & members[i].bit)
+            names[count++] = members[i].name;
+    if (allowed & RN_ASK_KEY) {
+        names[count++] = "limit";
+        names[count++] = "algorithm";
+    }
+    meant = rn_suggest(token->name, names, count);
+    if (meant)
+        return rn_json_object_to(json, token->at, "unknown member %s; did you mean \"%s\"?",
+                                 rn_excerpt(token->name).text, meant);
+    return rn_json_object_to(json, token->at, "unknown member %s", rn_excerpt(token->name).text);
+}
+
+static const struct member *find_member(const struct rn_json_token *token, unsigned allowed)
+{
+    for (size_t i = 0; i < COUNT(members); i++)
+        if ((allowed & members[i].bit) && rn_slice_is(token->name, members[i].name))
+            return &members[i];
+    return NULL;
+}
+
+/* `limit` and `algorithm` wait for each other. */
+struct limit_texts {
+    struct rn_slice limit, algorithm;
+    size_t at;
+};
+
+static int read_member(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token,
+                       unsigned allowed, struct limit_texts *texts)
+{
+    const struct member *member = find_member(token, allowed);
+
+    if (member)
+        return member->read(ask, json, token);
+    if ((allowed & RN_ASK_KEY) && rn_slice_is(token->name, "limit")) {
+        texts->at = token->at;
+        return read_text(json, token, &texts->limit);
+    }
+    if ((allowed & RN_ASK_KEY) && rn_slice_is(token->name, "algorithm"))
+        return read_text(json, token, &texts->algorithm);
+    return refuse_member(json, token, allowed);
+}
+
+int rn_ask_read(struct rn_ask *ask, struct rn_json *json, unsigned allowed)
+{
+    struct limit_texts texts = {.at = 0};
+    struct rn_json_token token;
+    struct ration_error error;
+
+    while ((token = rn_json_next(json)).kind != RN_JSON_END)
+        if (token.kind == RN_JSON_BAD || read_member(ask, json, &token, allowed, &texts) != 0)
+            return RATION_EINVAL;
+    if (texts.limit.data && rn_ask_limit(ask, texts.limit, texts.algorithm, &error) != 0)
+        return rn_json_object_to(json, texts.at, "in \"limit\": %s", error.text);
+    if (texts.algorithm.data && !texts.limit.data)
+        return rn_json_object_to(json, token.at, "\"algorithm\" without \"limit\"");
+    return 0;
+}

@@ -64,8 +64,8 @@ void rn_server_free(struct rn_server *server)
 {
     if (!server)
         return;
-    rn_loop_done(&server->control);
     rn_watch_done(&server->watch);
+    rn_loop_done(&server->control);
     while (server->listeners) {
         struct rn_listener *listener = server->listeners;
         server->listeners = listener->next;

@@ -24,7 +24,7 @@ static void who_is_silent_is_closed(void **state)
     struct running r;
 
     (void)state;
-    start_with(&r, (struct rn_server_options){0}, 50, 0, 0);
+    start_with(&r, (struct rn_server_options){0}, 500, 0, 0);
     int silent = dial(&r, "tcp"), fd = dial(&r, "tcp");
     say(fd, "hello\n");
     expect(fd, "hello\nidle\n");
@@ -82,9 +82,9 @@ static void holding_stops_the_clock(void **state)
     struct running r;
 
     (void)state;
-    start_with(&r, (struct rn_server_options){0}, 60, 60, 0);
+    start_with(&r, (struct rn_server_options){0}, 400, 400, 0);
     int fd = dial(&r, "tcp");
-    say(fd, "hold 300\nhello\nhal");
+    say(fd, "hold 1200\nhello\nhal");
     expect(fd, "held\nhello\n");
     expect(fd, "too slow\n");
     close(fd);

@@ -14,9 +14,9 @@
 
 void rn_json_init(struct rn_json *json, char *text, size_t len)
 {
-    json->text = text;
-    json->len = len;
-    json->at = json->line_breaks = 0;
+    json->text = json->at = text;
+    json->end = text + len;
+    json->line_breaks = 0;
     json->objects = 0;
     json->depth = 0;
     json->begun = false;
@@ -50,7 +50,7 @@ static size_t column_of(const struct rn_json *json, size_t at)
  * others they cannot be told from its own, so that only the offset is certain. */
 static int put_place(struct rn_json *json, size_t at, char *out, size_t size)
 {
-    size_t len = json->len;
+    size_t len = (size_t)(json->end - json->text);
 
     while (len > 0 && strchr(" \t\r\n", json->text[len - 1]) && json->text[len - 1] != '\0')
         len--;
@@ -87,24 +87,24 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-struct rn_json_found rn_json_found(const struct rn_json *json, size_t at)
+struct rn_json_found rn_json_found(const struct rn_json *json, const char *at)
 {
     struct rn_json_found found = {"the end of the text"};
-    unsigned char c = at < json->len ? (unsigned char)json->text[at] : 0;
-    size_t end = at;
+    unsigned char c = at < json->end ? (unsigned char)*at : 0;
+    size_t word = 0;
 
-    while (end < json->len && is_letter(json->text[end]))
-        end++;
-    if (at >= json->len)
+    if (at >= json->end)
         return found;
+    while (at + word < json->end && is_letter(at[word]))
+        word++;
     if (c == '"')
         strcpy(found.text, "a string");
     else if (c == '\'')
         strcpy(found.text, "a single quote");
     else if (c >= '0' && c <= '9')
         strcpy(found.text, "a digit");
-    else if (end > at)
-        strcpy(found.text, rn_quote_word(json->text, end, at).text);
+    else if (word > 0)
+        strcpy(found.text, rn_quote_word(at, word, 0).text);
     else if (c > ' ' && c < 0x7f)
         snprintf(found.text, sizeof found.text, "'%c'", c);
     else
@@ -112,130 +112,140 @@ struct rn_json_found rn_json_found(const struct rn_json *json, size_t at)
     return found;
 }
 
-static bool expected(struct rn_json *json, const char *what)
+/* Out of line: the way of texts that are right is to be short. */
+__attribute__((cold, noinline)) static char *expected(struct rn_json *json, const char *at,
+                                                      const char *what)
 {
-    rn_json_object_to(json, json->at, "expected %s, found %s", what,
-                      rn_json_found(json, json->at).text);
-    return false;
+    rn_json_object_to(json, (size_t)(at - json->text), "expected %s, found %s", what,
+                      rn_json_found(json, at).text);
+    return NULL;
 }
 
 /* --- tokens ------------------------------------------------------------------------------ */
 
-/* The next byte that is not white space; NUL, which nothing may begin with, at the end. */
-static char skip_space(struct rn_json *json)
-{
-    for (; json->at < json->len; json->at++) {
-        char c = json->text[json->at];
+/* As readers do, these begin at `p` and return where they end; NULL: BAD. */
 
-        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
-            return c;
-    }
-    return '\0';
+__attribute__((noinline)) static char *skip_space(const struct rn_json *json, char *p)
+{
+    while (p < json->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
 }
 
-static bool read_name(struct rn_json *json, struct rn_json_token *token, char c)
+/* Behind white space, of which there mostly is none. */
+static inline char *pass_space(const struct rn_json *json, char *p)
 {
-    token->name_at = json->at;
-    if (c != '"')
-        return expected(json, json->begun ? "a name in double quotes after the ','"
-                                          : "a name in double quotes or '}'");
-    if (!rn_json_read_string(json, &token->name))
-        return false;
-    if (skip_space(json) != ':')
-        return expected(json, "':' after the name");
-    json->at++;
-    skip_space(json);
-    return true;
+    return p<json->end && * p> ' ' ? p : skip_space(json, p);
 }
 
-/* Up to where the value of a member stands. False: there is none, the token is set. */
-static bool begin_member(struct rn_json *json, struct rn_json_token *token, char c)
+/* NUL, which nothing may begin with, at the end. */
+static inline char look(const struct rn_json *json, const char *p)
+{
+    return p < json->end ? *p : '\0';
+}
+
+static inline char *read_name(struct rn_json *json, char *p, struct rn_json_token *token)
+{
+    token->name_at = (size_t)(p - json->text);
+    if (look(json, p) != '"')
+        return expected(json, p,
+                        json->begun ? "a name in double quotes after the ','"
+                                    : "a name in double quotes or '}'");
+    if (!(p = rn_json_read_string(json, p, &token->name)))
+        return NULL;
+    p = pass_space(json, p);
+    if (look(json, p) != ':')
+        return expected(json, p, "':' after the name");
+    return pass_space(json, p + 1);
+}
+
+/* Up to where the value of a member stands, or behind the end of them all: then the
+ * token is set. */
+static inline char *begin_member(struct rn_json *json, char *p, struct rn_json_token *token)
 {
     bool is_object = json->objects >> (json->depth - 1) & 1;
+    char c = look(json, p);
 
     if (c == (is_object ? '}' : ']')) {
         token->kind = RN_JSON_END;
-        json->at++;
         json->depth--;
         json->begun = true;
-        return false;
+        return p + 1;
     }
     if (json->begun) {
         if (c != ',')
-            return expected(json, is_object ? "',' or '}' after the value"
-                                            : "',' or ']' after the value");
-        json->at++;
-        c = skip_space(json);
+            return expected(
+                json, p, is_object ? "',' or '}' after the value" : "',' or ']' after the value");
+        p = pass_space(json, p + 1);
     }
-    return !is_object || read_name(json, token, c);
+    return is_object ? read_name(json, p, token) : p;
 }
 
-/* Where the text ends or its only value begins. As above. */
-static bool begin_text(struct rn_json *json, struct rn_json_token *token)
+/* The same of the text, which has one value. */
+static char *begin_text(struct rn_json *json, char *p, struct rn_json_token *token)
 {
     if (!json->begun)
-        return true;
-    if (json->at < json->len)
-        return expected(json, "nothing more after the value");
+        return p;
+    if (p < json->end)
+        return expected(json, p, "nothing more after the value");
     token->kind = RN_JSON_END;
-    return false;
+    return p;
 }
 
-static bool open_level(struct rn_json *json, bool is_object)
+static char *open_level(struct rn_json *json, char *p, bool is_object)
 {
     if (json->depth == RN_JSON_DEPTH) {
-        rn_json_object_to(json, json->at,
+        rn_json_object_to(json, (size_t)(p - json->text),
                           "expected at most %d levels of objects and arrays, found one more",
                           RN_JSON_DEPTH);
-        return false;
+        return NULL;
     }
     uint32_t bit = UINT32_C(1) << json->depth++;
 
     json->objects = is_object ? json->objects | bit : json->objects & ~bit;
     json->begun = false;
-    json->at++;
-    return true;
+    return p + 1;
 }
 
-static bool read_word(struct rn_json *json, struct rn_slice word, struct rn_slice *out)
+static char *read_word(struct rn_json *json, char *p, struct rn_slice word, struct rn_slice *out)
 {
-    const char *from = json->text + json->at;
-    size_t left = json->len - json->at;
+    size_t left = (size_t)(json->end - p);
 
-    if (left < word.len || memcmp(from, word.data, word.len) != 0 ||
-        (left > word.len && is_letter(from[word.len])))
-        return expected(json, "a value");
-    *out = (struct rn_slice){from, word.len};
-    json->at += word.len;
-    return true;
+    if (left < word.len || memcmp(p, word.data, word.len) != 0 ||
+        (left > word.len && is_letter(p[word.len])))
+        return expected(json, p, "a value");
+    *out = (struct rn_slice){p, word.len};
+    return p + word.len;
 }
 
-/* The kind of the value, filled in; BAD. */
-static enum rn_json_kind read_value(struct rn_json *json, struct rn_slice *out)
+static inline char *read_value(struct rn_json *json, char *p, struct rn_json_token *token)
 {
-    char c = json->at < json->len ? json->text[json->at] : '\0';
+    char c = look(json, p);
 
     switch (c) {
     case '"':
-        return rn_json_read_string(json, out) ? RN_JSON_STRING : RN_JSON_BAD;
+        token->kind = RN_JSON_STRING;
+        return rn_json_read_string(json, p, &token->text);
     case '{':
-        return open_level(json, true) ? RN_JSON_OBJECT : RN_JSON_BAD;
+        token->kind = RN_JSON_OBJECT;
+        return open_level(json, p, true);
     case '[':
-        return open_level(json, false) ? RN_JSON_ARRAY : RN_JSON_BAD;
+        token->kind = RN_JSON_ARRAY;
+        return open_level(json, p, false);
     case 't':
-        return read_word(json, RN_SLICE("true"), out) ? RN_JSON_TRUE : RN_JSON_BAD;
+        token->kind = RN_JSON_TRUE;
+        return read_word(json, p, RN_SLICE("true"), &token->text);
     case 'f':
-        return read_word(json, RN_SLICE("false"), out) ? RN_JSON_FALSE : RN_JSON_BAD;
+        token->kind = RN_JSON_FALSE;
+        return read_word(json, p, RN_SLICE("false"), &token->text);
     case 'n':
-        return read_word(json, RN_SLICE("null"), out) ? RN_JSON_NULL : RN_JSON_BAD;
+        token->kind = RN_JSON_NULL;
+        return read_word(json, p, RN_SLICE("null"), &token->text);
     default:
-        break;
+        token->kind = RN_JSON_NUMBER;
+        return c == '-' || (c >= '0' && c <= '9') ? rn_json_read_number(json, p, &token->text)
+                                                  : expected(json, p, "a value");
     }
-    if (c != '-' && (c < '0' || c > '9')) {
-        expected(json, "a value");
-        return RN_JSON_BAD;
-    }
-    return rn_json_read_number(json, out) ? RN_JSON_NUMBER : RN_JSON_BAD;
 }
 
 struct rn_json_token rn_json_next(struct rn_json *json)
@@ -244,14 +254,18 @@ struct rn_json_token rn_json_next(struct rn_json *json)
 
     if (json->error.code != 0)
         return token;
-    char c = skip_space(json);
+    char *p = pass_space(json, json->at);
 
-    token.at = json->at;
-    if (!(json->depth == 0 ? begin_text(json, &token) : begin_member(json, &token, c)))
-        return token;
-    token.at = json->at;
-    json->begun = true;
-    token.kind = read_value(json, &token.text);
+    token.at = (size_t)(p - json->text);
+    p = json->depth == 0 ? begin_text(json, p, &token) : begin_member(json, p, &token);
+    if (p && token.kind != RN_JSON_END) {
+        token.at = (size_t)(p - json->text);
+        json->begun = true;
+        p = read_value(json, p, &token);
+    }
+    if (!p)
+        return (struct rn_json_token){.kind = RN_JSON_BAD};
+    json->at = p;
     return token;
 }
 

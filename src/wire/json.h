@@ -40,10 +40,9 @@ struct rn_json_token {
 };
 
 struct rn_json {
-    char *text; /* private from here on, but `error` */
-    size_t len, at;
-    size_t line_breaks; /* that unescaping has put into the text */
-    uint32_t objects;   /* bit n: level n + 1 is an object, not an array */
+    char *text, *at, *end; /* private from here on, but `error` */
+    size_t line_breaks;    /* that unescaping has put into the text */
+    uint32_t objects;      /* bit n: level n + 1 is an object, not an array */
     uint8_t depth;
     bool begun;                /* the innermost has had a member, the text its value */
     struct ration_error error; /* BAD: position and what was found; else code 0 */

@@ -17,55 +17,51 @@ static bool is_digit(char c)
 
 /* --- form ---------------------------------------------------------------------------------- */
 
-/* Passes over digits, of which there must be one; `after` is what they follow. */
-static bool pass_digits(struct rn_json *json, const char *after)
+/* Where the digits end, of which there must be one; `after` is what they follow. */
+static char *pass_digits(struct rn_json *json, char *at, const char *after)
 {
-    size_t at = json->at;
+    char *p = at;
 
-    while (json->at < json->len && is_digit(json->text[json->at]))
-        json->at++;
-    if (json->at > at)
-        return true;
-    rn_json_object_to(json, at, "expected a digit after %s, found %s", after,
+    while (p < json->end && is_digit(*p))
+        p++;
+    if (p > at)
+        return p;
+    rn_json_object_to(json, (size_t)(at - json->text), "expected a digit after %s, found %s", after,
                       rn_json_found(json, at).text);
-    return false;
+    return NULL;
 }
 
-static bool pass_one(struct rn_json *json, char a, char b)
+static char *pass_whole(struct rn_json *json, char *p)
 {
-    bool is = json->at < json->len && (json->text[json->at] == a || json->text[json->at] == b);
-
-    json->at += is;
-    return is;
+    p += *p == '-';
+    if (p == json->end || *p != '0')
+        return pass_digits(json, p, "the '-'");
+    if (p + 1 == json->end || !is_digit(p[1]))
+        return p + 1;
+    rn_json_object_to(json, (size_t)(p - json->text),
+                      "found a number with a 0 in front; leave it out");
+    return NULL;
 }
 
-static bool pass_whole(struct rn_json *json)
+static char *pass_exponent(struct rn_json *json, char *p)
 {
-    if (!pass_one(json, '0', '0'))
-        return pass_digits(json, "the '-'");
-    if (json->at < json->len && is_digit(json->text[json->at])) {
-        rn_json_object_to(json, json->at - 1, "found a number with a 0 in front; leave it out");
-        return false;
-    }
-    return true;
+    p++;
+    if (p < json->end && (*p == '+' || *p == '-'))
+        p++;
+    return pass_digits(json, p, "the exponent's e");
 }
 
-bool rn_json_read_number(struct rn_json *json, struct rn_slice *out)
+char *rn_json_read_number(struct rn_json *json, char *at, struct rn_slice *out)
 {
-    size_t begin = json->at;
+    char *p = pass_whole(json, at);
 
-    pass_one(json, '-', '-');
-    if (!pass_whole(json))
-        return false;
-    if (pass_one(json, '.', '.') && !pass_digits(json, "the '.'"))
-        return false;
-    if (pass_one(json, 'e', 'E')) {
-        pass_one(json, '+', '-');
-        if (!pass_digits(json, "the exponent's e"))
-            return false;
-    }
-    *out = (struct rn_slice){json->text + begin, json->at - begin};
-    return true;
+    if (p && p < json->end && *p == '.')
+        p = pass_digits(json, p + 1, "the '.'");
+    if (p && p < json->end && (*p == 'e' || *p == 'E'))
+        p = pass_exponent(json, p);
+    if (p)
+        *out = (struct rn_slice){at, (size_t)(p - at)};
+    return p;
 }
 
 /* --- values -------------------------------------------------------------------------------- */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Strings of JSON, read and written. Most have nothing to unescape: they are
- * passed over and never touched.
- */
+/* Strings of JSON that have something to unescape; and strings written. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -26,8 +23,7 @@ const bool rn_json_plain[256] = {
  * which never overtakes it, since no escape is shorter than what it means. */
 struct unescaping {
     struct rn_json *json;
-    const char *from, *end;
-    char *to;
+    char *from, *end, *to;
 };
 
 static size_t offset_of(const struct unescaping *u, const char *p)
@@ -37,9 +33,10 @@ static size_t offset_of(const struct unescaping *u, const char *p)
 
 static bool expected_at(const struct unescaping *u, const char *p, const char *what)
 {
-    size_t at = offset_of(u, p);
+    bool at_quote = p < u->end && *p == '"';
 
-    rn_json_object_to(u->json, at, "expected %s, found %s", what, rn_json_found(u->json, at).text);
+    rn_json_object_to(u->json, offset_of(u, p), "expected %s, found %s", what,
+                      at_quote ? "the end of the string" : rn_json_found(u->json, p).text);
     return false;
 }
 
@@ -180,34 +177,21 @@ static bool copy(struct unescaping *u)
     return true;
 }
 
-/* From the first byte on that is not plain. */
-static bool read_rest(struct rn_json *json, size_t plain, struct rn_slice *out)
+char *rn_json_read_special(struct rn_json *json, char *at, size_t plain, struct rn_slice *out)
 {
-    char *begin = json->text + json->at + 1;
-    struct unescaping u = {json, begin + plain, json->text + json->len, begin + plain};
+    char *begin = at + 1;
+    struct unescaping u = {json, begin + plain, json->end, begin + plain};
 
     while (u.from < u.end && *u.from != '"')
         if (!(*u.from == '\\' ? unescape(&u) : copy(&u)))
-            return false;
+            return NULL;
     if (u.from == u.end) {
-        rn_json_object_to(json, json->at, "expected '\"' at the end of this string, found none");
-        return false;
+        rn_json_object_to(json, (size_t)(at - json->text),
+                          "expected '\"' at the end of this string, found none");
+        return NULL;
     }
     *out = (struct rn_slice){begin, (size_t)(u.to - begin)};
-    json->at = offset_of(&u, u.from) + 1;
-    return true;
-}
-
-bool rn_json_read_string(struct rn_json *json, struct rn_slice *out)
-{
-    const char *begin = json->text + json->at + 1, *end = json->text + json->len;
-    const char *p = rn_json_pass_plain(begin, end);
-
-    if (p == end || *p != '"')
-        return read_rest(json, (size_t)(p - begin), out);
-    *out = (struct rn_slice){begin, (size_t)(p - begin)};
-    json->at = (size_t)(p - json->text) + 1;
-    return true;
+    return u.from + 1;
 }
 
 /* --- writing ------------------------------------------------------------------------------- */

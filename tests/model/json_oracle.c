@@ -153,7 +153,9 @@ const char *json_oracle_fault(const char *text, size_t len)
     bool overflow = !theirs && json_error_code(&error) == json_error_numeric_overflow;
     bool deep = !ours && strstr(json.error.text, "at most 16 levels");
 
-    if (!fault && !overflow && !deep) {
+    if (ours && len && memchr(text, '\0', len))
+        fault = "a text with NUL";
+    if (!fault && !overflow && !deep && !(len && memchr(text, '\0', len))) {
         if (!ours != !theirs)
             fault = ours ? "a text that jansson refuses" : "a text that jansson takes";
         else if (ours && !json_equal(ours, theirs))

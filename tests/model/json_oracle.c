@@ -28,10 +28,12 @@ static const char *number_fault(const struct rn_json_token *token)
     if (rn_json_u64(token, &n) != (whole && errno == 0) || (whole && errno == 0 && n != expected))
         return "value as an unsigned number";
     long double exact = strtold(text, NULL) * 1e9L, most = 0x1p62L;
+    /* Also where strtold has nothing left of it. */
+    bool negative = text[0] == '-' && strcspn(text, "123456789") < strcspn(text, "eE");
 
     if (!rn_json_seconds(token, &ns))
-        return exact < 0 || exact > most ? NULL : "seconds that are fine";
-    if (exact < 0 || exact > most + 1)
+        return negative || exact > most ? NULL : "seconds that are fine";
+    if (negative || exact > most + 1)
         return "seconds that are out of range";
     return ns - exact > 0.5001L || exact - ns > 0.5001L ? "value as seconds" : NULL;
 }

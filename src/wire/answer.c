@@ -72,27 +72,35 @@ static char *write_verdict(char *to, const struct ration_verdict *v, bool has_nu
     return write_wait(to, v->reset_after_ns);
 }
 
-static void put_rule(struct rn_buf *out, const char *rule, const struct rn_answer_extra *extra)
+/* Afterwards there is room for NUMBERS_MAX bytes, or NULL. Before, for `null`
+ * and as much. */
+static char *write_rule(struct rn_buf *out, char *to, const char *rule,
+                        const struct rn_answer_extra *extra)
 {
     if (extra->ad_hoc || rule[0] == '\0')
-        rn_buf_put_literal(out, "null");
-    else
-        rn_json_put_string(out, rn_slice_of(rule));
+        return RN_PEN_LITERAL(to, "null");
+    rn_pen_done(out, to);
+    rn_json_put_string(out, rn_slice_of(rule));
+    return rn_buf_reserve(out, NUMBERS_MAX);
 }
 
 static void put_limit(struct rn_buf *out, const struct ration_outcome_limit *limit,
-                      const struct rn_answer_extra *extra)
+                      const struct rn_answer_extra *extra, char before, bool is_last)
 {
-    char *to;
+    char *to = rn_buf_reserve(out, NUMBERS_MAX);
 
-    rn_buf_put_literal(out, "{\"rule\":");
-    put_rule(out, limit->rule, extra);
-    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+    if (!to)
+        return;
+    *to++ = before;
+    to = RN_PEN_LITERAL(to, "{\"rule\":");
+    if (!(to = write_rule(out, to, limit->rule, extra)))
         return;
     to = write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
     if (limit->shadow)
         to = RN_PEN_LITERAL(to, ",\"shadow\":true");
     *to++ = '}';
+    if (is_last)
+        *to++ = ']';
     rn_pen_done(out, to);
 }
 
@@ -100,28 +108,28 @@ static void put_decision(struct rn_buf *out, const struct ration_outcome *outcom
                          const struct rn_answer_extra *extra)
 {
     const struct ration_decision *d = &outcome->decision;
-    char *to;
+    uint32_t count = outcome->listed;
+    char *to = rn_buf_reserve(out, NUMBERS_MAX);
 
+    if (!to)
+        return;
     if (d->allowed)
-        rn_buf_put_literal(out, "\"allowed\":true,\"rule\":");
+        to = RN_PEN_LITERAL(to, "\"allowed\":true,\"rule\":");
     else
-        rn_buf_put_literal(out, "\"allowed\":false,\"rule\":");
-    put_rule(out, outcome->rule, extra);
-    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+        to = RN_PEN_LITERAL(to, "\"allowed\":false,\"rule\":");
+    if (!(to = write_rule(out, to, outcome->rule, extra)))
         return;
     to = write_verdict(to, &d->verdict, rn_answer_is_counted(outcome));
     to = RN_PEN_LITERAL(to, ",\"retry_after\":");
     to = write_wait(to, d->verdict.retry_after_ns);
     to = RN_PEN_LITERAL(to, ",\"delay\":");
     to = write_wait(to, outcome->delay_ns);
-    to = RN_PEN_LITERAL(to, ",\"limits\":[");
+    to = RN_PEN_LITERAL(to, ",\"limits\":");
+    if (count == 0)
+        to = RN_PEN_LITERAL(to, "[]");
     rn_pen_done(out, to);
-    for (uint32_t i = 0; i < outcome->listed; i++) {
-        if (i > 0)
-            rn_buf_put_char(out, ',');
-        put_limit(out, &outcome->limits[i], extra);
-    }
-    rn_buf_put_char(out, ']');
+    for (uint32_t i = 0; i < count; i++)
+        put_limit(out, &outcome->limits[i], extra, i == 0 ? '[' : ',', i + 1 == count);
 }
 
 /* What only some decisions have. */

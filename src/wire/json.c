@@ -222,10 +222,11 @@ static inline char *read_value(struct rn_json *json, char *p, struct rn_json_tok
 {
     char c = look(json, p);
 
-    switch (c) {
-    case '"':
+    if (c == '"') { /* most are */
         token->kind = RN_JSON_STRING;
         return rn_json_read_string(json, p, &token->text);
+    }
+    switch (c) {
     case '{':
         token->kind = RN_JSON_OBJECT;
         return open_level(json, p, true);

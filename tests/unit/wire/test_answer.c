@@ -435,7 +435,7 @@ static void the_longest_answer_fits(void **state)
     memset(o.message, 1, sizeof o.message - 1);
     o.message[sizeof o.message - 1] = '\0';
     o.headers = RATION_HEADERS_BOTH;
-    for (size_t used = 0; used < 600; used++) { /* every distance to the buffer's end */
+    for (size_t used = 0; used < 5000; used++) { /* every distance to the buffer's end */
         struct rn_buf out = {0};
 
         rn_buf_putf(&out, "%*s", (int)used, "");

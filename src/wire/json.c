@@ -14,8 +14,8 @@
 
 void rn_json_init(struct rn_json *json, char *text, size_t len)
 {
-    json->text = json->at = text;
-    json->end = text + len;
+    json->text = json->at = len ? text : ""; /* no text may be NULL; nothing is written to it */
+    json->end = json->text + len;
     json->line_breaks = 0;
     json->objects = 0;
     json->depth = 0;

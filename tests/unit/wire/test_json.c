@@ -194,6 +194,16 @@ static void mistakes_are_named_with_place_and_remedy(void **state)
     }
 }
 
+static void no_text_at_all_is_no_value(void **state)
+{
+    struct rn_json json;
+
+    (void)state;
+    rn_json_init(&json, NULL, 0);
+    assert_int_equal(rn_json_next(&json).kind, RN_JSON_BAD);
+    assert_string_equal(json.error.text, "column 1: expected a value, found the end of the text");
+}
+
 static void sixteen_levels_are_fine(void **state)
 {
     struct reading r;
@@ -422,6 +432,7 @@ int main(void)
         cmocka_unit_test(tokens_know_where_they_and_their_names_stand),
         cmocka_unit_test(every_escape_means_what_it_should),
         cmocka_unit_test(mistakes_are_named_with_place_and_remedy),
+        cmocka_unit_test(no_text_at_all_is_no_value),
         cmocka_unit_test(sixteen_levels_are_fine),
         cmocka_unit_test(an_objection_of_the_caller_ends_the_reading),
         cmocka_unit_test(skipping_passes_over_the_rest_of_a_level),

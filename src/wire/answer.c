@@ -18,11 +18,12 @@
 
 /* What is said of a refusal, by what refused. */
 struct refusal {
-    const char *error, *type, *title, *message;
+    const char *error, *type, *title;
+    const char *message; /* NULL: one that tells how long to wait */
 };
 
 static const struct refusal by_limits = {"rate_limited", TYPES "#quota-exceeded",
-                                         "Too Many Requests", "Too many requests."};
+                                         "Too Many Requests", NULL};
 static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden",
                                             "Requests like this one are not allowed."};
 
@@ -105,7 +106,7 @@ static void put_limit(struct rn_buf *out, const struct ration_outcome_limit *lim
 }
 
 static void put_decision(struct rn_buf *out, const struct ration_outcome *outcome,
-                         const struct rn_answer_extra *extra)
+                         const struct rn_answer_extra *extra, char before)
 {
     const struct ration_decision *d = &outcome->decision;
     uint32_t count = outcome->listed;
@@ -113,6 +114,7 @@ static void put_decision(struct rn_buf *out, const struct ration_outcome *outcom
 
     if (!to)
         return;
+    *to++ = before;
     if (d->allowed)
         to = RN_PEN_LITERAL(to, "\"allowed\":true,\"rule\":");
     else
@@ -153,8 +155,7 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
 void rn_answer_put_json(struct rn_buf *out, const struct ration_outcome *outcome,
                         const struct rn_answer_extra *extra)
 {
-    rn_buf_put_char(out, '{');
-    put_decision(out, outcome, extra);
+    put_decision(out, outcome, extra, '{');
     put_marks(out, outcome, extra);
     rn_buf_put_char(out, '}');
 }
@@ -166,28 +167,35 @@ static void put_text(struct rn_buf *out, const char *text)
     rn_json_put_string(out, rn_slice_of(text));
 }
 
-/* The rule's own words, or ours. */
-static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
+static void put_wait_message(struct rn_buf *out, const struct ration_outcome *outcome)
 {
     const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
     uint64_t seconds = rn_answer_seconds(outcome->decision.verdict.retry_after_ns);
-    bool limited = refusal_of(outcome) == &by_limits;
 
-    if (outcome->message[0] != '\0' || !limited) {
-        put_text(out, outcome->message[0] ? outcome->message : refusal_of(outcome)->message);
-    } else if (outcome->decision.verdict.retry_after_ns == RATION_NEVER) {
-        rn_buf_put_literal(out, "\"This request asks for more than its limit ever admits.\"");
-    } else {
-        rn_buf_put_literal(out, "\"Too many requests");
-        if (decider && decider->algorithm == RATION_CONCURRENCY)
-            rn_buf_put_literal(out, " at the same time");
-        rn_buf_put_literal(out, ". Try again in ");
-        rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
-        if (seconds > 1)
-            rn_buf_put_literal(out, " seconds.\"");
-        else
-            rn_buf_put_literal(out, " second.\"");
-    }
+    rn_buf_put_literal(out, "\"Too many requests");
+    if (decider && decider->algorithm == RATION_CONCURRENCY)
+        rn_buf_put_literal(out, " at the same time");
+    rn_buf_put_literal(out, ". Try again in ");
+    rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
+    if (seconds > 1)
+        rn_buf_put_literal(out, " seconds.\"");
+    else
+        rn_buf_put_literal(out, " second.\"");
+}
+
+/* The rule's own words, or ours. */
+static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    const struct refusal *refusal = refusal_of(outcome);
+
+    if (outcome->message[0] != '\0')
+        put_text(out, outcome->message);
+    else if (refusal->message)
+        put_text(out, refusal->message);
+    else if (outcome->decision.verdict.retry_after_ns == RATION_NEVER)
+        put_text(out, "This request asks for more than its limit ever admits.");
+    else
+        put_wait_message(out, outcome);
 }
 
 static void put_window_and_reset(struct rn_buf *out, const struct ration_outcome *outcome,
@@ -232,7 +240,7 @@ static void put_problem(struct rn_buf *out, const struct ration_outcome *outcome
 {
     const struct refusal *refusal = refusal_of(outcome);
 
-    rn_buf_put_literal(out, "\"type\":");
+    rn_buf_put_literal(out, "{\"type\":");
     put_text(out, refusal->type);
     rn_buf_put_literal(out, ",\"title\":");
     put_text(out, refusal->title);
@@ -241,7 +249,6 @@ static void put_problem(struct rn_buf *out, const struct ration_outcome *outcome
     rn_buf_put_literal(out, ",\"detail\":");
     put_message(out, outcome);
     put_violated(out, outcome);
-    rn_buf_put_char(out, ',');
 }
 
 void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome,
@@ -251,10 +258,9 @@ void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome
         rn_answer_put_json(out, outcome, extra);
         return;
     }
-    rn_buf_put_char(out, '{');
     if (problem)
         put_problem(out, outcome);
-    put_decision(out, outcome, extra);
+    put_decision(out, outcome, extra, problem ? ',' : '{');
     put_marks(out, outcome, extra);
     rn_buf_put_literal(out, ",\"error\":");
     put_text(out, rn_answer_error(outcome));

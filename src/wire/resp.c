@@ -52,18 +52,12 @@ static inline bool is_crlf(const char *p)
     return memcmp(p, "\r\n", 2) == 0;
 }
 
-/* Redis takes *-1 and the like for nothing at all. */
-static enum rn_parse read_count(struct reader *r, uint64_t *count)
+/* More than one digit, or none. Redis takes *-1 and the like for nothing at all. */
+static __attribute__((noinline)) enum rn_parse read_long_count(struct reader *r, uint64_t *count)
 {
-    const char *p = r->data + 1; /* behind the star */
-    bool negative = r->len > 1 && *p == '-';
+    bool negative = r->len > 1 && r->data[1] == '-';
     enum rn_parse answer;
 
-    if (r->len >= 4 && *p >= '1' && *p <= '9' && is_crlf(p + 1)) {
-        *count = (uint64_t)(*p - '0');
-        r->at = 4;
-        return RN_PARSE_DONE;
-    }
     r->at = 1 + negative;
     answer = read_length(r, count);
     if (answer == RN_PARSE_DONE && negative) {
@@ -72,6 +66,18 @@ static enum rn_parse read_count(struct reader *r, uint64_t *count)
         *count = 0;
     }
     return answer;
+}
+
+/* Behind the star. */
+static inline enum rn_parse read_count(struct reader *r, uint64_t *count)
+{
+    const char *p = r->data + 1;
+
+    if (r->len < 4 || *p < '1' || *p > '9' || !is_crlf(p + 1))
+        return read_long_count(r, count);
+    *count = (uint64_t)(*p - '0');
+    r->at = 4;
+    return RN_PARSE_DONE;
 }
 
 /* One argument of which `left` more follow. */
@@ -109,26 +115,25 @@ static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn
  * may be, so that nobody needs to look at the sum. */
 static inline uint64_t read_short_bulks(struct reader *r, struct rn_slice *bulks, uint64_t count)
 {
-    const char *p = r->data + r->at, *end = r->data + r->len;
+    const char *data = r->data;
+    size_t at = r->at, len = r->len;
     uint64_t i;
 
-    for (i = 0; i < count && end - p >= 7 && p[0] == '$'; i++) {
-        unsigned digit = (unsigned char)(p[2] - '0');
-        size_t size = (unsigned char)(p[1] - '1');
-        const char *text = p + 4;
+    for (i = 0; i < count && at + 7 <= len && data[at] == '$'; i++) {
+        unsigned tens = (unsigned)data[at + 1] - '0', ones = (unsigned)data[at + 2] - '0';
+        size_t text = at + 4, size = tens;
 
-        if (size++ > 8)
-            break;
-        if (digit < 10) {
-            size = size * 10 + digit;
+        if (ones < 10) {
+            size = tens * 10 + ones;
             text++;
         }
-        if (!is_crlf(text - 2) || (size_t)(end - text) < size + 2 || !is_crlf(text + size))
+        if (tens - 1 > 8 || text + size + 2 > len || !is_crlf(data + text - 2) ||
+            !is_crlf(data + text + size))
             break;
-        bulks[i] = (struct rn_slice){text, size};
-        p = text + size + 2;
+        bulks[i] = (struct rn_slice){data + text, size};
+        at = text + size + 2;
     }
-    r->at = (size_t)(p - r->data);
+    r->at = at;
     return i;
 }
 
@@ -139,19 +144,15 @@ static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, con
     return RN_PARSE_BAD;
 }
 
-static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
-                                 const char **error)
+/* Arguments from number i on. Apart, so that the common case saves no registers. */
+static __attribute__((noinline)) enum rn_parse read_bulks(struct reader *r, uint64_t i,
+                                                          uint64_t count,
+                                                          struct rn_resp_command *command,
+                                                          const char **error)
 {
-    uint64_t count;
-    enum rn_parse answer;
+    for (; i < count; i++) {
+        enum rn_parse answer;
 
-    *error = "invalid multibulk length";
-    answer = read_count(r, &count);
-    if (answer != RN_PARSE_DONE)
-        return answer;
-    if (count > RN_RESP_ARGS_MAX)
-        return RN_PARSE_BAD;
-    for (uint64_t i = read_short_bulks(r, command->argv, count); i < count; i++) {
         if (r->at == r->len)
             return need(r, r->at + (count - i) * BULK_MIN);
         if (r->data[r->at] != '$')
@@ -160,8 +161,24 @@ static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *comma
         if (answer != RN_PARSE_DONE)
             return answer;
     }
-    command->argc = (uint32_t)count;
     return RN_PARSE_DONE;
+}
+
+static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
+                                 const char **error)
+{
+    uint64_t count, done;
+    enum rn_parse answer = read_count(r, &count);
+
+    if (answer == RN_PARSE_MORE)
+        return answer;
+    if (answer == RN_PARSE_BAD || count > RN_RESP_ARGS_MAX) {
+        *error = "invalid multibulk length";
+        return RN_PARSE_BAD;
+    }
+    command->argc = (uint32_t)count;
+    done = read_short_bulks(r, command->argv, count);
+    return done == count ? RN_PARSE_DONE : read_bulks(r, done, count, command, error);
 }
 
 /* --- inline commands ------------------------------------------------------- */
@@ -260,8 +277,8 @@ static enum rn_parse split_words(char *line, char *end, struct rn_resp_command *
 }
 
 /* A line, which as in Redis may end with LF alone. */
-static enum rn_parse parse_inline(struct reader *r, struct rn_resp_command *command,
-                                  const char **error)
+static __attribute__((noinline)) enum rn_parse
+parse_inline(struct reader *r, struct rn_resp_command *command, const char **error)
 {
     size_t look = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
     char *end = memchr(r->data, '\n', look);
@@ -280,17 +297,14 @@ enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *comm
                             const char **error)
 {
     struct reader r = {.data = data, .len = len};
-    const char *text = NULL;
     enum rn_parse answer;
 
     if (len == 0)
         answer = need(&r, 1);
     else if (data[0] == '*')
-        answer = parse_array(&r, command, &text);
+        answer = parse_array(&r, command, error);
     else
-        answer = parse_inline(&r, command, &text);
+        answer = parse_inline(&r, command, error);
     command->bytes = answer == RN_PARSE_DONE ? r.at : r.need;
-    if (answer == RN_PARSE_BAD)
-        *error = text;
     return answer;
 }

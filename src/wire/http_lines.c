@@ -338,6 +338,26 @@ static void read_connection(struct rn_http_parser *parser, struct rn_slice value
     }
 }
 
+/* Around the lengths of a body: llhttp and others differ on tabs there. */
+static bool has_tab(const struct rn_http_header *header)
+{
+    const char *colon = header->name.data + header->name.len, *end = header->value.data;
+
+    while (*end != '\r')
+        end++;
+    return memchr(colon, '\t', (size_t)(end - colon)) != NULL;
+}
+
+/* Those that say where the request ends. */
+static enum rn_parse heed_framing(struct rn_http_parser *parser,
+                                  const struct rn_http_header *header, struct rn_http_error *error)
+{
+    if (has_tab(header))
+        return rn_http_refuse(error, 400, "a tab in Content-Length or Transfer-Encoding");
+    return header->name.len == 14 ? read_length(parser, header->value, error)
+                                  : read_coding(parser, header->value, error);
+}
+
 /* Those that say how to read the rest; all others are the caller's. */
 static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_header *header,
                           struct rn_http_request *request, struct rn_http_error *error)
@@ -359,11 +379,11 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
         break;
     case 14:
         if (IS_WORD(name, "content-length"))
-            return read_length(parser, header->value, error);
+            return heed_framing(parser, header, error);
         break;
     case 17:
         if (IS_WORD(name, "transfer-encoding"))
-            return read_coding(parser, header->value, error);
+            return heed_framing(parser, header, error);
         break;
     }
     return RN_PARSE_DONE;

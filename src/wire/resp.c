@@ -26,7 +26,7 @@ static enum rn_parse need(struct reader *r, size_t bytes)
 }
 
 /* Digits and CR LF at r->at; r->at is behind them afterwards. */
-static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
+static enum rn_parse read_length(struct reader *r, uint64_t *value)
 {
     const char *p = r->data + r->at, *end = r->data + r->len, *start = p;
     uint64_t n = 0;
@@ -47,18 +47,13 @@ static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
     return RN_PARSE_DONE;
 }
 
-static inline bool is_crlf(const char *p)
-{
-    return memcmp(p, "\r\n", 2) == 0;
-}
-
-/* More than one digit, or none. Redis takes *-1 and the like for nothing at all. */
-static __attribute__((noinline)) enum rn_parse read_long_count(struct reader *r, uint64_t *count)
+/* Redis takes *-1 and the like for nothing at all. */
+static enum rn_parse read_count(struct reader *r, uint64_t *count)
 {
     bool negative = r->len > 1 && r->data[1] == '-';
     enum rn_parse answer;
 
-    r->at = 1 + negative;
+    r->at = 1 + negative; /* behind the star */
     answer = read_length(r, count);
     if (answer == RN_PARSE_DONE && negative) {
         if (*count == 0)
@@ -68,21 +63,9 @@ static __attribute__((noinline)) enum rn_parse read_long_count(struct reader *r,
     return answer;
 }
 
-/* Behind the star. */
-static inline enum rn_parse read_count(struct reader *r, uint64_t *count)
-{
-    const char *p = r->data + 1;
-
-    if (r->len < 4 || *p < '1' || *p > '9' || !is_crlf(p + 1))
-        return read_long_count(r, count);
-    *count = (uint64_t)(*p - '0');
-    r->at = 4;
-    return RN_PARSE_DONE;
-}
-
 /* One argument of which `left` more follow. */
-static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
-                                      const char **error)
+static enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
+                               const char **error)
 {
     uint64_t size, have;
     enum rn_parse answer;
@@ -110,33 +93,6 @@ static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn
     return RN_PARSE_DONE;
 }
 
-/* As many arguments as are all there and have 1 to 99 bytes, which nearly all have:
- * read_bulk looks at the first that is different. Far from the end of what a command
- * may be, so that nobody needs to look at the sum. */
-static inline uint64_t read_short_bulks(struct reader *r, struct rn_slice *bulks, uint64_t count)
-{
-    const char *data = r->data;
-    size_t at = r->at, len = r->len;
-    uint64_t i;
-
-    for (i = 0; i < count && at + 7 <= len && data[at] == '$'; i++) {
-        unsigned tens = (unsigned)data[at + 1] - '0', ones = (unsigned)data[at + 2] - '0';
-        size_t text = at + 4, size = tens;
-
-        if (ones < 10) {
-            size = tens * 10 + ones;
-            text++;
-        }
-        if (tens - 1 > 8 || text + size + 2 > len || !is_crlf(data + text - 2) ||
-            !is_crlf(data + text + size))
-            break;
-        bulks[i] = (struct rn_slice){data + text, size};
-        at = text + size + 2;
-    }
-    r->at = at;
-    return i;
-}
-
 static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, const char **error)
 {
     snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
@@ -144,15 +100,19 @@ static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, con
     return RN_PARSE_BAD;
 }
 
-/* Arguments from number i on. Apart, so that the common case saves no registers. */
-static __attribute__((noinline)) enum rn_parse read_bulks(struct reader *r, uint64_t i,
-                                                          uint64_t count,
-                                                          struct rn_resp_command *command,
-                                                          const char **error)
+static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
+                                 const char **error)
 {
-    for (; i < count; i++) {
-        enum rn_parse answer;
+    uint64_t count;
+    enum rn_parse answer;
 
+    *error = "invalid multibulk length";
+    answer = read_count(r, &count);
+    if (answer != RN_PARSE_DONE)
+        return answer;
+    if (count > RN_RESP_ARGS_MAX)
+        return RN_PARSE_BAD;
+    for (uint64_t i = 0; i < count; i++) {
         if (r->at == r->len)
             return need(r, r->at + (count - i) * BULK_MIN);
         if (r->data[r->at] != '$')
@@ -161,24 +121,8 @@ static __attribute__((noinline)) enum rn_parse read_bulks(struct reader *r, uint
         if (answer != RN_PARSE_DONE)
             return answer;
     }
-    return RN_PARSE_DONE;
-}
-
-static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
-                                 const char **error)
-{
-    uint64_t count, done;
-    enum rn_parse answer = read_count(r, &count);
-
-    if (answer == RN_PARSE_MORE)
-        return answer;
-    if (answer == RN_PARSE_BAD || count > RN_RESP_ARGS_MAX) {
-        *error = "invalid multibulk length";
-        return RN_PARSE_BAD;
-    }
     command->argc = (uint32_t)count;
-    done = read_short_bulks(r, command->argv, count);
-    return done == count ? RN_PARSE_DONE : read_bulks(r, done, count, command, error);
+    return RN_PARSE_DONE;
 }
 
 /* --- inline commands ------------------------------------------------------- */
@@ -293,8 +237,10 @@ parse_inline(struct reader *r, struct rn_resp_command *command, const char **err
     return split_words(r->data, end, command, error);
 }
 
-enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
-                            const char **error)
+/* --- either -------------------------------------------------------------------- */
+
+static __attribute__((noinline)) enum rn_parse
+parse_any(char *data, size_t len, struct rn_resp_command *command, const char **error)
 {
     struct reader r = {.data = data, .len = len};
     enum rn_parse answer;
@@ -307,4 +253,53 @@ enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *comm
         answer = parse_inline(&r, command, error);
     command->bytes = answer == RN_PARSE_DONE ? r.at : r.need;
     return answer;
+}
+
+static inline bool is_crlf(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
+}
+
+/* An argument of 1 to 99 bytes that is all there: where the next begins, or 0. */
+static inline size_t pass_short_bulk(const char *data, size_t len, size_t at, struct rn_slice *bulk)
+{
+    unsigned tens, ones;
+    size_t text = at + 4, size;
+
+    if (at + 7 > len || data[at] != '$')
+        return 0;
+    tens = (unsigned)data[at + 1] - '0';
+    ones = (unsigned)data[at + 2] - '0';
+    size = tens;
+    if (ones < 10) {
+        size = tens * 10 + ones;
+        text++;
+    }
+    if (tens - 1 > 8 || text + size + 2 > len || !is_crlf(data + text - 2) ||
+        !is_crlf(data + text + size))
+        return 0;
+    *bulk = (struct rn_slice){data + text, size};
+    return text + size + 2;
+}
+
+/* Nearly every command has up to nine arguments of up to 99 bytes, which are all
+ * there: it is read by the shortest way. What is different in any respect goes the
+ * long way from its beginning. */
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
+                            const char **error)
+{
+    unsigned count, i;
+    size_t at = 4;
+
+    if (len < 4 || data[0] != '*' || data[1] < '1' || data[1] > '9' || !is_crlf(data + 2))
+        return parse_any(data, len, command, error);
+    count = (unsigned)(data[1] - '0');
+    for (i = 0; i < count; i++) {
+        at = pass_short_bulk(data, len, at, &command->argv[i]);
+        if (at == 0)
+            return parse_any(data, len, command, error);
+    }
+    command->argc = count;
+    command->bytes = at;
+    return RN_PARSE_DONE;
 }

@@ -382,8 +382,8 @@ int rn_journal_rewrite(struct rn_journal *j, bool (*next)(void *arg, struct rn_r
 {
     char name[PATH_BYTES];
     struct rn_buf bytes = {0};
-    struct rn_record record = {.sequence = 0};
-    uint64_t id, records = 0;
+    struct rn_record record;
+    uint64_t id, records = 0, last = 0;
     struct stat st;
     int code = new_id(j, &id, error);
 
@@ -392,9 +392,11 @@ int rn_journal_rewrite(struct rn_journal *j, bool (*next)(void *arg, struct rn_r
                  (uint64_t)rn_clock_boot_ns()) >= (int)sizeof name)
         code = fail(j, error, RATION_EINVAL, "the path is too long", "");
     rn_journal_put_header(&bytes, id);
-    for (; code == 0 && next(arg, &record); records++)
+    for (; code == 0 && next(arg, &record); records++) {
         rn_journal_put_record(&bytes, id, &record);
-    if (record.sequence < j->sequence) { /* so that none is given twice */
+        last = record.sequence;
+    }
+    if (last < j->sequence) { /* so that none is given twice */
         record = (struct rn_record){.kind = RN_RECORD_MARK, .sequence = j->sequence};
         rn_journal_put_record(&bytes, id, &record);
         records++;

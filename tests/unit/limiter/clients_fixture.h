@@ -165,8 +165,7 @@ static inline void remove_files(void)
 
 static inline struct ration *open_state(struct ration_error *error)
 {
-    struct ration_options options = {.state_path = state_path(),
-                                     .memory_bytes = UINT64_C(2) << 20};
+    struct ration_options options = {.state_path = state_path(), .memory_bytes = UINT64_C(2) << 20};
     struct ration *r = NULL;
     struct ration_error own;
 

@@ -320,8 +320,7 @@ static void a_hundred_thousand_are_loaded(void **state)
 
         snprintf(limit, sizeof limit, "%u per hour", 20 + i % 100);
         client.limit = rn_slice_of(limit);
-        client.attributes[0] =
-            (struct rn_client_attribute){RN_SLICE("user"), {name, (size_t)len}};
+        client.attributes[0] = (struct rn_client_attribute){RN_SLICE("user"), {name, (size_t)len}};
         rn_buf_clear(&payload);
         rn_client_write(&client, &payload);
         rn_journal_put_record(&bytes, 4711,

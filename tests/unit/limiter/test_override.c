@@ -130,8 +130,7 @@ static void what_else_the_rule_says_holds(void **state)
 
 static void places_are_held_and_released(void **state)
 {
-    struct ration *r =
-        open_rules("limits:\n  - { name: a, key: user, limit: 1 concurrent }\n");
+    struct ration *r = open_rules("limits:\n  - { name: a, key: user, limit: 1 concurrent }\n");
     struct ration_outcome one, two;
 
     (void)state;
@@ -146,13 +145,15 @@ static void places_are_held_and_released(void **state)
     ration_close(r);
 }
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- keys ---------------------------------------------------------------------------------------
+ */
 
-static const char many_keys[] = "limits:\n"
-                                "  - { name: pair, key: [user, ip], limit: 10 per hour }\n"
-                                "  - { name: either, key: api_key or ip, limit: 10 per hour }\n"
-                                "  - { name: all, key: none, limit: 10 per hour }\n"
-                                "  - { name: net, key: { ip: { ipv6: 56 } }, limit: 10 per hour }\n";
+static const char many_keys[] =
+    "limits:\n"
+    "  - { name: pair, key: [user, ip], limit: 10 per hour }\n"
+    "  - { name: either, key: api_key or ip, limit: 10 per hour }\n"
+    "  - { name: all, key: none, limit: 10 per hour }\n"
+    "  - { name: net, key: { ip: { ipv6: 56 } }, limit: 10 per hour }\n";
 
 static void keys_of_several_parts_and_alternatives(void **state)
 {
@@ -290,7 +291,8 @@ static void notes_and_expiries_have_bounds(void **state)
     ration_close(r);
 }
 
-/* --- never mints -------------------------------------------------------------------------------- */
+/* --- never mints --------------------------------------------------------------------------------
+ */
 
 static void the_same_shape_shares_its_state(void **state)
 {
@@ -392,7 +394,8 @@ static void flapping_admits_no_more_than_the_larger(void **state)
         }
 }
 
-/* --- time ------------------------------------------------------------------------------------------ */
+/* --- time
+ * ------------------------------------------------------------------------------------------ */
 
 static void an_expired_one_counts_no_more(void **state)
 {
@@ -410,7 +413,8 @@ static void an_expired_one_counts_no_more(void **state)
     ration_close(r);
 }
 
-/* --- reloads ---------------------------------------------------------------------------------------- */
+/* --- reloads
+ * ---------------------------------------------------------------------------------------- */
 
 static void they_survive_reloads_and_wait_for_their_rule(void **state)
 {
@@ -450,7 +454,8 @@ static void an_address_does_not_become_a_network(void **state)
     ration_close(r);
 }
 
-/* --- lists ------------------------------------------------------------------------------------------- */
+/* --- lists
+ * ------------------------------------------------------------------------------------------- */
 
 static int delete_seen(void *arg, const struct ration_override *o)
 {
@@ -480,7 +485,8 @@ static void lists_are_in_order_and_may_be_changed_meanwhile(void **state)
     ration_close(r);
 }
 
-/* --- thousands ----------------------------------------------------------------------------------------- */
+/* --- thousands
+ * ----------------------------------------------------------------------------------------- */
 
 /* How many slots a look-up of the hash touches. */
 static unsigned steps_of(const struct rn_roll *roll, uint64_t hash)

@@ -53,21 +53,41 @@ void rn_clients_done(struct rn_clients *c);
  * notice in `error`; a code only if memory ran out. */
 int rn_clients_open(struct ration *r, const char *state_path, struct ration_error *error);
 
-/* Gives a book that nobody reads yet its roster. Under the lock. */
-int rn_clients_fill(struct rn_clients *c, struct rn_book *book);
+/* Takes the lock, and notes the time. */
+void rn_clients_lock(struct ration *r, int64_t now_ns);
 
-/* --- changing, for override_set.c and ban_set.c ------------------------------------- */
+static inline struct rn_roll *rn_clients_roll(struct rn_clients *c, bool ban)
+{
+    return ban ? &c->bans : &c->overrides;
+}
+
+/* --- clients_roster.c, under the lock ------------------------------------------------ */
+
+/* The current book, which stays while the lock is held; NULL: no rules. */
+struct rn_book *rn_clients_book(struct ration *r);
+/* Gives a book that nobody reads yet its roster. */
+int rn_clients_fill(struct rn_clients *c, struct rn_book *book);
+/* The current book, and its roster, both made if there are none: a book only if
+ * `need_book`, else both may be NULL. 0 or RATION_ENOMEM. */
+int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
+                      struct rn_roster **roster, struct ration_error *error);
+/* Takes the entry, in the place of one of the same identity, and puts it in force.
+ * RATION_ENOMEM: nothing has changed, it is the caller's. */
+int rn_clients_put(struct ration *r, struct rn_entry *e);
+void rn_clients_drop(struct ration *r, struct rn_entry *e);
+void rn_clients_drop_expired(struct ration *r);
+/* Those that the journal, read from its beginning, did not name. */
+void rn_clients_drop_unnamed(struct ration *r);
+/* Replaces a roster that is worn, or lacks something. */
+void rn_clients_tidy(struct ration *r);
+
+/* --- changing, for override_set.c and ban_set.c --------------------------------------- */
 
 /* Takes the lock, and reads what others have changed. To be followed by
  * rn_clients_end unless it fails. */
 int rn_clients_begin(struct ration *r, int64_t now_ns, struct ration_error *error);
 /* `changed`: something was. */
 void rn_clients_end(struct ration *r, bool changed);
-
-/* The current book, and its roster, both made if there are none: `book` only if
- * `need_book`. RATION_ENOMEM; *book and *roster may be NULL without need. */
-int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
-                      struct rn_roster **roster, struct ration_error *error);
 
 /* The entry of the same rule and attributes that has not expired, or NULL. */
 struct rn_entry *rn_clients_find(struct rn_clients *c, const struct rn_client *client, bool ban);
@@ -80,6 +100,12 @@ int rn_clients_expiry(const struct rn_clients *c, int64_t expires_ns, struct rn_
 /* Makes it last and puts it in force. */
 int rn_clients_change(struct ration *r, enum rn_client_change kind, const struct rn_client *client,
                       struct ration_error *error);
+
+/* --- clients_list.c ------------------------------------------------------------------- */
+
+/* Writes the journal, which is locked, anew if more than half of it is history.
+ * Should that fail, it stays as it is. */
+void rn_clients_compact(struct rn_clients *c);
 
 /* A copy of all overrides or bans, by sequence. */
 struct rn_clients_row {

@@ -105,13 +105,10 @@ static int compile_limits(struct ration *r, const struct ration_options *o)
 
 static int fill(struct ration *r, const struct ration_options *o, struct ration_error *error)
 {
-    int code = rn_shelf_init(&r->shelf);
+    int clients = rn_clients_init(&r->clients), code = rn_shelf_init(&r->shelf);
 
-    if (code != 0)
-        return rn_error_set(error, code, 0, "out of memory for a lock");
-    code = rn_clients_init(&r->clients);
-    if (code != 0)
-        return rn_error_set(error, code, 0, "out of memory for a lock");
+    if (clients != 0 || code != 0)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
                                                     .block_share = block_share(o)},

@@ -218,8 +218,7 @@ int ration_override_delete(struct ration *r, const struct ration_override *o,
     if (code != 0)
         return code;
     if (!rn_clients_find(&r->clients, &client, false) &&
-        rn_override_resolve(__atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED), &r->secret, &client,
-                            &key, NULL) == 0)
+        rn_override_resolve(rn_clients_book(r), &r->secret, &client, &key, NULL) == 0)
         for (uint32_t i = 0; i < client.count; i++)
             client.attributes[i] = key.attributes[i];
     if (rn_clients_find(&r->clients, &client, false))

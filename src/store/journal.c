@@ -282,6 +282,21 @@ static int append(struct rn_journal *j, const struct rn_buf *bytes, struct ratio
     return 0;
 }
 
+/* So that the name lasts as what it names does. Where directories cannot be
+ * synchronised there is nothing to be done. */
+static void sync_directory(const struct rn_journal *j)
+{
+    const char *slash = strrchr(j->path, '/');
+    char *name = slash ? strndup(j->path, (size_t)(slash - j->path) + 1) : strdup(".");
+    int fd = name ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    free(name);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
 static int give_birth(struct rn_journal *j, struct ration_error *error)
 {
     struct rn_buf bytes = {0};
@@ -293,8 +308,10 @@ static int give_birth(struct rn_journal *j, struct ration_error *error)
     rn_journal_put_header(&bytes, id);
     fchmod(j->fd, 0660); /* whatever the umask: as the state file */
     code = append(j, &bytes, error);
-    if (code == 0)
+    if (code == 0) {
         j->id = id;
+        sync_directory(j);
+    }
     rn_buf_done(&bytes);
     return code;
 }
@@ -321,6 +338,8 @@ int rn_journal_lock(struct rn_journal *j, const struct rn_journal_reader *reader
     struct stat st;
     int fd, code = open_locked(j, O_RDWR | O_CREAT, LOCK_EX, &fd, &st, error);
 
+    if (code == 0 && fd < 0)
+        code = fail(j, error, RATION_EIO, "cannot be created: its directory has gone", "");
     if (code != 0)
         return code;
     code = read_file(j, fd, &st, reader, error);
@@ -374,6 +393,8 @@ static int write_new(struct rn_journal *j, const char *name, const struct rn_buf
         unlink(name);
     }
     close(fd);
+    if (code == 0)
+        sync_directory(j);
     return code;
 }
 

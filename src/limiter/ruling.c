@@ -86,32 +86,36 @@ static void replace_limits(const struct rn_ruling *g, const struct rn_roster *ro
     a->instead = &o->plan->compiled;
 }
 
+/* Whose seed the key is hashed with; NULL: there is nothing to hash it for. */
+static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct rn_applied *a,
+                                         const struct rn_override_rule *of)
+{
+    if (rn_unlikely(of != NULL))
+        return &of->base;
+    return a->limit_count != 0 ? &g->book->limits[a->limits[0]->id] : NULL;
+}
+
 void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
 {
     const struct rn_roster *roster = rn_book_roster(g->book);
-    const struct rn_override_rule *of = roster ? rn_override_rule(roster, applied->rule) : NULL;
+    const struct rn_override_rule *of =
+        rn_unlikely(roster != NULL) ? rn_override_rule(roster, applied->rule) : NULL;
+    const struct rn_compiled *seed = seed_of(g, applied, of);
+    uint64_t hash = seed ? hash_key(applied, seed) : 0;
     struct rn_applied *a = &g->rules[g->rule_count];
-    uint64_t hash = 0;
 
     if (g->rule_count == RN_MATCHES_MAX) {
         g->error = RATION_EINVAL;
         return;
     }
     *a = *applied;
-    if (of) {
-        hash = hash_key(a, &of->base);
+    if (rn_unlikely(of != NULL))
         replace_limits(g, roster, hash, a);
-    }
     if (g->check.n + a->limit_count > RATION_CHARGES_MAX) {
         g->error = RATION_EINVAL;
         return;
     }
     g->rule_count++;
-    if (a->limit_count == 0)
-        return;
-    if (!of)
-        hash = hash_key(a, &g->book->limits[a->limits[0]->id]);
-
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash);
     if (g->lease_count > RATION_LEASES_MAX)

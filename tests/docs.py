@@ -29,6 +29,7 @@ FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion
 PREAMBLE = """
 #include <stdio.h>
 #include <string.h>
+#include <ration/clients.h>
 #include <ration/ration.h>
 #include <ration/rules.h>
 enum { LOGIN, API, REPORTS };

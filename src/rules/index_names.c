@@ -7,6 +7,7 @@
 #include "rules/index.h"
 
 #define HEADER "header."
+#define KNOWN_NAMES 3 /* ip, path, host */
 
 /* Names while they are collected. */
 struct names {
@@ -66,15 +67,15 @@ static bool feed(struct names *names, uint16_t *next, struct rn_ruleset *ruleset
     return true;
 }
 
+/* For the names of all attributes, and those that are known without one. */
 static bool allocate(struct names *names, struct rn_ruleset *ruleset)
 {
-    uint64_t room = 32;
+    uint64_t most = (uint64_t)ruleset->attribute_count + KNOWN_NAMES, room = 32;
 
-    while (room < 4 * ((uint64_t)ruleset->attribute_count + 2))
+    while (room < 4 * most)
         room *= 2;
     names->mask = room - 1;
-    names->items =
-        rn_arena_calloc(&ruleset->arena, ruleset->attribute_count + 2, sizeof *names->items);
+    names->items = rn_arena_calloc(&ruleset->arena, most, sizeof *names->items);
     names->slots = rn_arena_calloc(&ruleset->arena, room, sizeof *names->slots);
     return names->items && names->slots;
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries and the roster: what is known is put in force under the current book,
+ * as far as it can be.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "limiter/limiter.h"
+#include "limiter/roster.h"
+
+struct rn_book *rn_clients_book(struct ration *r)
+{
+    return __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+}
+
+/* --- rosters ----------------------------------------------------------------------------- */
+
+/* Into the roster, if it can be; RATION_ENOMEM is the only failure. */
+static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn_entry *e)
+{
+    struct rn_client client;
+    uint64_t hash = 0;
+    int code;
+
+    if (!rn_client_read((struct rn_slice){e->payload, e->len}, &client))
+        return e->active = false, 0;
+    code = e->ban ? rn_ban_enter(roster, book, &client, e->expires_ns, &hash)
+                  : rn_override_enter(roster, book, &client, e->expires_ns, &hash);
+    if (code == RATION_ENOMEM)
+        return code;
+    e->active = code == 0;
+    e->hash = hash;
+    return 0;
+}
+
+static void leave(struct rn_roster *roster, const struct rn_entry *e)
+{
+    if (!roster || !e->active)
+        return;
+    if (e->ban)
+        rn_ban_leave(roster, e->hash);
+    else
+        rn_override_leave(roster, e->hash);
+}
+
+static int enter_all(struct rn_roll *roll, struct rn_roster *roster, const struct rn_book *book)
+{
+    uint64_t at = 0;
+
+    for (struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+        if (enter(roster, book, e) != 0)
+            return RATION_ENOMEM;
+    return 0;
+}
+
+/* A roster of all entries for a book. NULL: out of memory. */
+static struct rn_roster *make_roster(struct rn_clients *c, const struct rn_book *book)
+{
+    struct rn_roster *roster = rn_roster_new(book);
+
+    if (!roster || enter_all(&c->overrides, roster, book) != 0 ||
+        enter_all(&c->bans, roster, book) != 0) {
+        rn_roster_free(roster);
+        c->stale = true;
+        return NULL;
+    }
+    rn_roll_trim(&roster->overrides);
+    rn_roll_trim(&roster->bans);
+    return roster;
+}
+
+int rn_clients_fill(struct rn_clients *c, struct rn_book *book)
+{
+    if (c->overrides.live == 0 && c->bans.live == 0)
+        return 0;
+    book->roster = make_roster(c, book);
+    return book->roster ? 0 : RATION_ENOMEM;
+}
+
+/* Swaps the book for `renewed`, which is the same but for the roster, or the
+ * first one. */
+static void put_in_place(struct ration *r, struct rn_book *renewed)
+{
+    struct rn_book *current = rn_clients_book(r), *old;
+
+    pthread_mutex_lock(&r->shelf.lock);
+    old = rn_shelf_swap(&r->shelf, &r->stats, renewed);
+    if (current)
+        current->shell = true; /* also if it is stuck on the shelf */
+    rn_book_free(old);
+    pthread_mutex_unlock(&r->shelf.lock);
+}
+
+/* A fresh roster for the current book. What is out of memory stays as it is. */
+static void renew_roster(struct ration *r)
+{
+    struct rn_book *book = rn_clients_book(r), *renewed;
+    struct rn_roster *roster = make_roster(&r->clients, book);
+
+    renewed = roster ? rn_book_renew(book, roster) : NULL;
+    if (!renewed) {
+        rn_roster_free(roster);
+        return;
+    }
+    put_in_place(r, renewed);
+    r->clients.stale = false;
+}
+
+static struct rn_book *empty_book(struct ration *r)
+{
+    struct rn_report report;
+    struct rn_builder builder;
+    struct rn_ruleset *ruleset = NULL;
+    struct rn_book *book;
+
+    rn_report_init(&report);
+    if (rn_builder_init(&builder, &report)) {
+        ruleset = rn_builder_finish(&builder);
+        rn_builder_done(&builder);
+    }
+    rn_report_done(&report);
+    book = ruleset ? rn_book_new(ruleset, &r->secret, NULL, 0) : NULL;
+    if (!book)
+        rn_ruleset_free(ruleset);
+    return book;
+}
+
+int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
+                      struct rn_roster **roster, struct ration_error *error)
+{
+    *book = rn_clients_book(r);
+    *roster = NULL;
+    if (!*book && need_book) {
+        *book = empty_book(r);
+        if (*book)
+            put_in_place(r, *book);
+    }
+    if (*book && !(*roster = (*book)->roster)) {
+        *roster = make_roster(&r->clients, *book);
+        __atomic_store_n(&(*book)->roster, *roster, __ATOMIC_RELEASE);
+    }
+    if ((!*book && !need_book) || *roster)
+        return 0;
+    return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for overrides and bans");
+}
+
+/* --- entries ------------------------------------------------------------------------------ */
+
+int rn_clients_put(struct ration *r, struct rn_entry *e)
+{
+    struct rn_clients *c = &r->clients;
+    struct rn_roll *roll = rn_clients_roll(c, e->ban);
+    struct rn_book *book;
+    struct rn_roster *roster;
+    int code = rn_clients_roster(r, e->ban, &book, &roster, NULL);
+
+    if (code != 0 || !rn_roll_reserve(roll))
+        return RATION_ENOMEM;
+    rn_roll_trim(roll);
+    if (roster && enter(roster, book, e) != 0)
+        return RATION_ENOMEM;
+    struct rn_entry *before = rn_roll_put(roll, e->identity, e);
+
+    if (before && (!e->active || before->hash != e->hash))
+        leave(roster, before);
+    free(before);
+    if (e->expires_ns < c->next_expiry_ns)
+        c->next_expiry_ns = e->expires_ns;
+    return 0;
+}
+
+void rn_clients_drop(struct ration *r, struct rn_entry *e)
+{
+    const struct rn_book *book = rn_clients_book(r);
+
+    rn_roll_remove(rn_clients_roll(&r->clients, e->ban), e->identity);
+    leave(book ? book->roster : NULL, e);
+    free(e);
+}
+
+/* Those that have expired; or, after a reading of a whole journal, that it does
+ * not name. */
+static void drop_some(struct ration *r, struct rn_roll *roll, bool expired)
+{
+    struct rn_clients *c = &r->clients;
+    uint64_t at = 0;
+
+    for (struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;) {
+        if (expired ? e->expires_ns <= c->now_ns : e->epoch != c->epoch)
+            rn_clients_drop(r, e);
+        else if (e->expires_ns < c->next_expiry_ns)
+            c->next_expiry_ns = e->expires_ns;
+    }
+}
+
+void rn_clients_drop_expired(struct ration *r)
+{
+    struct rn_clients *c = &r->clients;
+
+    c->next_expiry_ns = INT64_MAX;
+    c->last_expiry_ns = c->now_ns;
+    drop_some(r, &c->overrides, true);
+    drop_some(r, &c->bans, true);
+}
+
+void rn_clients_drop_unnamed(struct ration *r)
+{
+    drop_some(r, &r->clients.overrides, false);
+    drop_some(r, &r->clients.bans, false);
+}
+
+void rn_clients_tidy(struct ration *r)
+{
+    const struct rn_book *book = rn_clients_book(r);
+
+    if (book && (r->clients.stale || (book->roster && rn_roster_is_worn(book->roster))))
+        renew_roster(r);
+}

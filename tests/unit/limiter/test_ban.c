@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bans: who is refused, by what, until when, and that it costs nobody anything. */
+#include "clients_fixture.h"
+
+static const char rules[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
+
+static bool is_banned(struct ration *r, const char *words)
+{
+    struct ration_outcome out = look(r, words, T0);
+
+    assert_true((out.kind == RATION_BY_BAN) == !out.decision.allowed);
+    return out.kind == RATION_BY_BAN;
+}
+
+static void a_banned_client_is_refused_and_told_why(void **state)
+{
+    struct ration *r = open_rules(rules);
+    struct ration_error error;
+    struct ration_outcome out;
+    struct ration_totals totals;
+
+    (void)state;
+    assert_int_equal(try_ban(r, "user=ann", "spam, see ticket 7", 10 * SECOND, &error), 0);
+    out = decide(r, "user=ann ip=192.0.2.1", T0 + SECOND);
+    assert_false(out.decision.allowed);
+    assert_int_equal(out.kind, RATION_BY_BAN);
+    assert_int_equal(out.status, 429);
+    assert_string_equal(out.rule, "");
+    assert_string_equal(out.message, "spam, see ticket 7");
+    assert_int_equal(out.decision.verdict.retry_after_ns, 9 * SECOND);
+    assert_int_equal(out.decision.verdict.remaining, 0);
+    assert_int_equal(out.decision.decided_by, -1);
+    assert_int_equal(out.limit_count, 0);
+    /* Nothing was charged, and it counts as a refusal of no rule. */
+    assert_int_equal(left_of(r, "a", "user=ann", T0 + 10 * SECOND), 10);
+    ration_totals(r, &totals);
+    assert_int_equal(totals.refused, 1);
+    assert_int_equal(ration_rule_totals(r, "a", 1, &totals), 0);
+    assert_int_equal(totals.refused, 0);
+    assert_int_equal(rn_clients_refresh_at(r, T0 + 10 * SECOND, &error), 0);
+    assert_int_equal(r->clients.bans.live, 0);
+    ration_close(r);
+}
+
+static void a_ban_for_ever_lasts(void **state)
+{
+    struct ration *r = open_rules(rules);
+
+    (void)state;
+    ban(r, "user=ann");
+    assert_int_equal(look(r, "user=ann", T0).decision.verdict.retry_after_ns, RATION_NEVER);
+    assert_int_equal(look(r, "user=ann", T0 + (INT64_C(1) << 60)).kind, RATION_BY_BAN);
+    assert_false(is_banned(r, "user=bob"));
+    assert_false(is_banned(r, "name=ann"));
+    assert_int_equal(unban(r, "user=ann"), 0);
+    assert_int_equal(unban(r, "user=ann"), RATION_EGONE);
+    assert_false(is_banned(r, "user=ann"));
+    ration_close(r);
+}
+
+static void all_attributes_must_be_equal(void **state)
+{
+    struct ration *r = open_rules(rules);
+
+    (void)state;
+    ban(r, "user=ann country=it path=/x");
+    assert_true(is_banned(r, "path=/x country=it other=1 user=ann"));
+    assert_false(is_banned(r, "user=ann country=it"));
+    assert_false(is_banned(r, "user=ann country=it path=/y"));
+    assert_false(is_banned(r, "user=it country=ann path=/x"));
+    /* Any order is the same ban. */
+    ban(r, "path=/x user=ann country=it");
+    assert_int_equal(r->clients.bans.live, 1);
+    assert_int_equal(unban(r, "country=it path=/x user=ann"), 0);
+    assert_false(is_banned(r, "user=ann country=it path=/x"));
+    ration_close(r);
+}
+
+static void networks_are_banned(void **state)
+{
+    struct ration *r = open_rules(rules);
+
+    (void)state;
+    ban(r, "ip=10.0.0.0/8");
+    ban(r, "ip=192.0.2.0/25");
+    ban(r, "ip=2001:db8::/33");
+    ban(r, "ip=198.51.100.7");
+    ban(r, "ip=203.0.113.0/24 user=ann");
+    assert_true(is_banned(r, "ip=10.255.0.1"));
+    assert_true(is_banned(r, "ip=::ffff:10.1.1.1"));
+    assert_false(is_banned(r, "ip=11.0.0.1"));
+    assert_true(is_banned(r, "ip=192.0.2.127"));
+    assert_false(is_banned(r, "ip=192.0.2.128"));
+    assert_true(is_banned(r, "ip=2001:db8:7fff::1"));
+    assert_false(is_banned(r, "ip=2001:db8:8000::1"));
+    assert_true(is_banned(r, "ip=198.51.100.7:4711"));
+    assert_false(is_banned(r, "ip=198.51.100.8"));
+    assert_true(is_banned(r, "ip=203.0.113.9 user=ann"));
+    assert_false(is_banned(r, "ip=203.0.113.9 user=bob"));
+    assert_false(is_banned(r, "ip=nonsense"));
+    ration_close(r);
+}
+
+/* The address that counts is the client's, not the proxy's. */
+static void clients_behind_trusted_proxies_are_found(void **state)
+{
+    struct ration *r = open_rules("attributes:\n"
+                                  "  ip: { trusted_proxies: [10.0.0.0/8] }\n"
+                                  "limits:\n  - { name: a, key: user, limit: 10 per hour }\n");
+
+    (void)state;
+    ban(r, "ip=192.0.2.7");
+    assert_true(is_banned(r, "ip=10.0.0.1 header.x-forwarded-for=192.0.2.7"));
+    assert_false(is_banned(r, "ip=10.0.0.1 header.x-forwarded-for=192.0.2.8"));
+    assert_false(is_banned(r, "ip=192.0.2.8 header.x-forwarded-for=192.0.2.7"));
+    ration_close(r);
+}
+
+static void lists_of_the_rules_come_first(void **state)
+{
+    struct ration *r = open_rules("allow:\n  - { user: ann }\n"
+                                  "deny:\n  - { user: eve }\n"
+                                  "limits:\n  - { name: a, key: user, limit: 10 per hour }\n");
+
+    (void)state;
+    ban(r, "user=ann");
+    ban(r, "user=eve");
+    ban(r, "user=bob");
+    assert_int_equal(look(r, "user=ann", T0).kind, RATION_BY_ALLOW_LIST);
+    assert_int_equal(look(r, "user=eve", T0).kind, RATION_BY_DENY_LIST);
+    assert_int_equal(look(r, "user=bob", T0).kind, RATION_BY_BAN);
+    ration_close(r);
+}
+
+static void in_shadow_mode_it_is_only_noted(void **state)
+{
+    struct ration *r = open_rules("mode: shadow\n"
+                                  "limits:\n  - { name: a, key: user, limit: 10 per hour }\n");
+    struct ration_outcome out;
+
+    (void)state;
+    ban(r, "user=ann");
+    out = decide(r, "user=ann", T0);
+    assert_true(out.decision.allowed);
+    assert_true(out.shadow_refused);
+    assert_int_equal(out.kind, RATION_BY_BAN);
+    ration_close(r);
+}
+
+static void without_rules_bans_hold_too(void **state)
+{
+    struct ration *r = open_limits(NULL, 0);
+
+    (void)state;
+    ban(r, "ip=192.0.2.0/24");
+    assert_true(is_banned(r, "ip=192.0.2.1"));
+    assert_int_equal(look(r, "ip=198.51.100.1", T0).kind, RATION_BY_NO_RULE);
+    assert_int_equal(ration_rules_version(r), 0);
+    rules_at(r, rules, T0);
+    assert_int_equal(ration_rules_version(r), 1);
+    assert_true(is_banned(r, "ip=192.0.2.1"));
+    assert_int_equal(left_of(r, "a", "user=ann", T0), 10);
+    ration_close(r);
+}
+
+static void descriptors_are_banned_by_their_entries(void **state)
+{
+    struct ration *r = open_rules("domain: shop\n"
+                                  "descriptors:\n"
+                                  "  - key: user\n"
+                                  "    rate_limit: { unit: hour, requests_per_unit: 10 }\n");
+    struct ration_descriptor_entry entry = {"user", 4, "ann", 3};
+    struct ration_descriptor d = {"shop", 4, &entry, 1, 1};
+    struct ration_outcome out;
+
+    (void)state;
+    ban(r, "user=ann");
+    assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
+    assert_int_equal(out.kind, RATION_BY_BAN);
+    entry.value = "bob";
+    assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
+    assert_true(out.decision.allowed);
+    ration_close(r);
+}
+
+static void of_several_bans_the_longest_speaks(void **state)
+{
+    struct ration *r = open_rules(rules);
+    struct ration_error error;
+
+    (void)state;
+    assert_int_equal(try_ban(r, "user=ann", "short", SECOND, &error), 0);
+    assert_int_equal(try_ban(r, "ip=192.0.2.1", "long", MINUTE, &error), 0);
+    assert_string_equal(look(r, "user=ann ip=192.0.2.1", T0).message, "long");
+    assert_string_equal(look(r, "user=ann", T0).message, "short");
+    ban(r, "country=xx");
+    assert_int_equal(look(r, "user=ann country=xx", T0).decision.verdict.retry_after_ns,
+                     RATION_NEVER);
+    ration_close(r);
+}
+
+static void mistakes_are_explained(void **state)
+{
+    static const struct {
+        const char *words, *reason;
+        int code;
+        const char *says;
+    } mistakes[] = {
+        {"", "", RATION_EINVAL,
+         "a ban by 0 attributes; give it 1 to 4, all of which must be equal"},
+        {"a=1 b=2 c=3 d=4 e=5", "", RATION_EINVAL,
+         "a ban by 5 attributes; give it 1 to 4, all of which must be equal"},
+        {"ip=10.0.0.1/8", "", RATION_EPARSE,
+         "\"10.0.0.1/8\" has bits set behind its prefix; did you mean 10.0.0.0/8?"},
+        {"user=ann", "\xff", RATION_EINVAL,
+         "a reason with a byte 0xff at 0, which is no plain text; write UTF-8 without control "
+         "characters"},
+    };
+    struct ration *r = open_rules(rules);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(mistakes); i++) {
+        struct ration_error error;
+
+        assert_int_equal(try_ban(r, mistakes[i].words, mistakes[i].reason, 0, &error),
+                         mistakes[i].code);
+        assert_string_equal(error.text, mistakes[i].says);
+    }
+    assert_int_equal(r->clients.bans.live, 0);
+    ration_close(r);
+}
+
+static void kinds_have_a_most_and_are_given_back(void **state)
+{
+    struct ration *r = open_rules(rules);
+    struct ration_error error;
+    char words[32];
+
+    (void)state;
+    for (unsigned i = 0; i < RATION_BAN_KINDS_MAX; i++) {
+        snprintf(words, sizeof words, "name%u=x", i);
+        ban(r, words);
+    }
+    assert_int_equal(try_ban(r, "user=ann", "", 0, &error), RATION_EFULL);
+    assert_non_null(strstr(error.text, "bans of 64 kinds"));
+    ban(r, "name7=another");
+    for (unsigned i = 0; i < RATION_BAN_KINDS_MAX; i += 2) {
+        snprintf(words, sizeof words, "name%u=x", i);
+        assert_int_equal(unban(r, words), 0);
+    }
+    ban(r, "user=ann");
+    assert_true(is_banned(r, "user=ann"));
+    assert_true(is_banned(r, "name63=x"));
+    assert_false(is_banned(r, "name62=x"));
+    ration_close(r);
+}
+
+static void a_hundred_thousand_are_one_look_up(void **state)
+{
+    struct ration *r = open_rules(rules);
+    char words[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 100000; i++) {
+        snprintf(words, sizeof words, "ip=10.%u.%u.%u", i >> 16, i >> 8 & 255, i & 255);
+        ban(r, words);
+    }
+    assert_true(is_banned(r, "ip=10.1.0.255"));
+    assert_false(is_banned(r, "ip=10.2.0.0"));
+    assert_int_equal(r->shelf.book->roster->kind_count, 1);
+    rules_at(r, rules, T0);
+    assert_true(is_banned(r, "ip=10.0.3.4"));
+    ration_close(r);
+}
+
+static int see_ban(void *arg, const struct ration_ban *b)
+{
+    struct listing *l = arg;
+
+    l->len += (size_t)snprintf(l->text + l->len, sizeof l->text - l->len, "%zu %.*s=%.*s %.*s;",
+                               b->count, (int)b->attributes[0].name_len, b->attributes[0].name,
+                               (int)b->attributes[0].value_len, b->attributes[0].value,
+                               (int)b->reason_len, b->reason);
+    l->count += b->active;
+    return 0;
+}
+
+static void they_are_listed_as_they_are_compared(void **state)
+{
+    struct ration *r = open_rules(rules);
+    struct listing l = {.len = 0};
+
+    (void)state;
+    assert_int_equal(try_ban(r, "ip=2001:DB8::0", "b", 0, NULL), 0);
+    assert_int_equal(try_ban(r, "ip=10.0.0.0/8", "a", 0, NULL), 0);
+    assert_int_equal(try_ban(r, "ip=2001:db8::", "c", 0, NULL), 0);
+    assert_int_equal(ration_ban_each(r, see_ban, &l), 0);
+    assert_string_equal(l.text, "1 ip=10.0.0.0/8 a;1 ip=2001:db8:: c;");
+    assert_int_equal(l.count, 2);
+    ration_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_banned_client_is_refused_and_told_why),
+        cmocka_unit_test(a_ban_for_ever_lasts),
+        cmocka_unit_test(all_attributes_must_be_equal),
+        cmocka_unit_test(networks_are_banned),
+        cmocka_unit_test(clients_behind_trusted_proxies_are_found),
+        cmocka_unit_test(lists_of_the_rules_come_first),
+        cmocka_unit_test(in_shadow_mode_it_is_only_noted),
+        cmocka_unit_test(without_rules_bans_hold_too),
+        cmocka_unit_test(descriptors_are_banned_by_their_entries),
+        cmocka_unit_test(of_several_bans_the_longest_speaks),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(kinds_have_a_most_and_are_given_back),
+        cmocka_unit_test(a_hundred_thousand_are_one_look_up),
+        cmocka_unit_test(they_are_listed_as_they_are_compared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

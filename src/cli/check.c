@@ -12,7 +12,7 @@ struct series {
     struct rn_session session;
     struct rn_output out;
     struct rn_applying applying;
-    struct rn_json json;
+    struct rn_pretty json;
     struct ration_outcome last; /* of the run that is open */
     uint64_t from, to;          /* which ones they were, from 1; 0: none yet */
     uint64_t allowed, refused;
@@ -74,10 +74,10 @@ static void put_end(struct series *s)
 
 static void begin_json(struct series *s)
 {
-    s->json = RN_JSON_TO(stdout);
+    s->json = RN_PRETTY_TO(stdout);
     if (s->session.options->times > 1) {
-        rn_json_open(&s->json, NULL, '{');
-        rn_json_open(&s->json, "decisions", '[');
+        rn_pretty_open(&s->json, NULL, '{');
+        rn_pretty_open(&s->json, "decisions", '[');
     }
 }
 
@@ -87,10 +87,10 @@ static void end_json(struct series *s)
         rn_decision_json(&s->json, NULL, &s->last, &s->applying);
         return;
     }
-    rn_json_close(&s->json, ']');
-    rn_json_uint(&s->json, "allowed", s->allowed);
-    rn_json_uint(&s->json, "refused", s->refused);
-    rn_json_close(&s->json, '}');
+    rn_pretty_close(&s->json, ']');
+    rn_pretty_uint(&s->json, "allowed", s->allowed);
+    rn_pretty_uint(&s->json, "refused", s->refused);
+    rn_pretty_close(&s->json, '}');
 }
 
 /* A name that no rule knows, but nearly. */

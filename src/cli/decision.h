@@ -5,7 +5,7 @@
 #ifndef RN_CLI_DECISION_H
 #define RN_CLI_DECISION_H
 
-#include "cli/json.h"
+#include "cli/pretty.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -25,7 +25,7 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
 /* One row for each limit, the deciding one marked. Nothing if there is none. */
 void rn_decision_table(const struct rn_output *out, const struct ration_outcome *outcome,
                        const struct rn_applying *applying);
-void rn_decision_json(struct rn_json *json, const char *name, const struct ration_outcome *outcome,
+void rn_decision_json(struct rn_pretty *json, const char *name, const struct ration_outcome *outcome,
                       const struct rn_applying *applying);
 
 /* `5 per minute, sliding-log`. */

@@ -148,7 +148,7 @@ static int explain(struct rn_session *session)
     struct ration_request request = {
         .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
     struct rn_output out = rn_output_to(stdout, o);
-    struct rn_json json = RN_JSON_TO(stdout);
+    struct rn_pretty json = RN_PRETTY_TO(stdout);
 
     if (!rn_session_decide(session, true, &e.outcome))
         return RN_EXIT_ERROR;

@@ -36,8 +36,7 @@ void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
                                      .cost = s->options->cost};
     struct rn_matches *matches;
 
-    applying->count = 0;
-    applying->entry = NULL;
+    *applying = (struct rn_applying){.count = 0};
     if (s->envoy) {
         find_descriptor(s, applying);
         return;
@@ -98,7 +97,8 @@ static void put_refused(const struct rn_output *out, const struct ration_outcome
         rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
     else
         rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
-    rn_output_put(out, RN_DIM, " (status %u)", o->status);
+    if (o->status != 0)
+        rn_output_put(out, RN_DIM, " (status %u)", o->status);
 }
 
 /* The first rule in shadow mode that would have refused; NULL if none is listed. */
@@ -167,7 +167,7 @@ static void fill_row(struct row *row, const struct ration_outcome *o,
              l->shadow ? " (shadow)" : "");
     if (limit != NULL)
         rn_decision_limit(limit, row->cells[LIMIT]);
-    else
+    else if (!applying->unknown)
         strcpy(row->cells[LIMIT], ration_algorithm_name(l->algorithm));
     snprintf(row->cells[LEFT], sizeof row->cells[LEFT], "%" PRIu64 " of %" PRIu64,
              l->verdict.remaining, l->verdict.limit);
@@ -183,7 +183,8 @@ static void put_row(const struct rn_output *out, const struct row *row, const in
 
     rn_output_put(out, style, "%s", mark);
     for (int c = 0; c < last; c++)
-        rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
+        if (widths[c] > 0)
+            rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
     rn_output_put(out, style, "%s", row->cells[last]);
     rn_output_put(out, RN_PLAIN, "\n");
 }
@@ -193,7 +194,7 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
 {
     struct row rows[RATION_OUTCOME_LIMITS + 1] = {
         {{"rule", "limit", "left", "resets in", "retry in"}}};
-    int widths[COLUMNS] = {0};
+    int widths[COLUMNS] = {0}; /* 0: left out */
 
     if (o->listed == 0)
         return;
@@ -203,7 +204,9 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
         for (int c = 0; c < COLUMNS; c++) {
             int len = (int)strlen(rows[i].cells[c]);
 
-            if (len > widths[c] && (c != RETRY || i > 0))
+            bool optional = c == RETRY || (c == LIMIT && applying->unknown);
+
+            if (len > widths[c] && (!optional || i > 0))
                 widths[c] = len;
         }
     put_row(out, &rows[0], widths, RN_DIM, "  ");

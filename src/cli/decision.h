@@ -15,6 +15,7 @@ struct rn_applying {
     const struct rn_rule_limit *limits[RATION_CHARGES_MAX];
     uint32_t count;
     const struct rn_list_entry *entry; /* or what allowed or denied it */
+    bool unknown;                      /* the daemon decided, whose limits are not at hand */
 };
 void rn_decision_find(const struct rn_session *session, struct rn_applying *applying);
 

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "cli/daemon.h"
 #include "cli/describe.h"
 
 /* --- the request ------------------------------------------------------------------- */
@@ -167,6 +168,8 @@ int rn_command_explain(const struct rn_options *options)
     struct rn_session session;
     int status = RN_EXIT_ERROR;
 
+    if (rn_daemon_is_meant(options))
+        return rn_command_explain_daemon(options);
     if (!rn_session_load(&session, options))
         rn_output_report(&complaints, &session.report);
     else if (rn_session_open(&session, false))

@@ -123,14 +123,14 @@ static bool check_attributes(const struct rn_options *o)
     return true;
 }
 
-bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options,
-                    enum rn_daemon_port port)
+bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
 {
     *d = (struct rn_daemon){.options = options, .port = port};
     rn_client_init(&d->client);
     d->client.timeout_ns = options->timeout_ns;
-    if (options->word_count > 0 && options->server != NULL) {
-        rn_complain("rules files and --server exclude each other; the daemon has its own rules");
+    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
+        rn_complain(
+            "give either rules files or the address of a daemon, which has rules of its own");
         return false;
     }
     if (options->state != NULL || options->at.given) {
@@ -156,6 +156,18 @@ void rn_daemon_done(struct rn_daemon *d)
     forget_answer(d);
     rn_buf_done(&d->body);
     rn_client_done(&d->client);
+}
+
+int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
+                  int (*action)(struct rn_daemon *))
+{
+    struct rn_daemon daemon;
+    int status = RN_EXIT_ERROR;
+
+    if (rn_daemon_init(&daemon, options, port))
+        status = action(&daemon);
+    rn_daemon_done(&daemon);
+    return status;
 }
 
 /* --- asking ------------------------------------------------------------------------ */
@@ -206,10 +218,8 @@ static bool read_answer(struct rn_daemon *d, const struct rn_client_answer *answ
 
 bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
 {
-    struct rn_client_request request = {.method = q->method,
-                                        .target = q->target,
-                                        .accept = q->accept,
-                                        .if_match = q->if_match};
+    struct rn_client_request request = {
+        .method = q->method, .target = q->target, .accept = q->accept, .if_match = q->if_match};
     struct rn_client_answer answer;
     bool ok;
 

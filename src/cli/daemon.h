@@ -36,6 +36,10 @@ bool rn_daemon_init(struct rn_daemon *daemon, const struct rn_options *options,
                     enum rn_daemon_port port);
 void rn_daemon_done(struct rn_daemon *daemon);
 
+/* All of a command that asks: init, `action`, done. Its exit status. */
+int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
+                  int (*action)(struct rn_daemon *));
+
 /* What to ask. The body is daemon->body if anything is in it, which is emptied. */
 struct rn_question {
     const char *method, *target;

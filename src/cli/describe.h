@@ -5,8 +5,8 @@
 #ifndef RN_CLI_DESCRIBE_H
 #define RN_CLI_DESCRIBE_H
 
-#include "cli/pretty.h"
 #include "cli/output.h"
+#include "cli/pretty.h"
 #include "rules/match.h"
 
 /* A condition and what a request has to say to it. */

@@ -38,9 +38,8 @@ static void put_limit(const struct rn_output *out, const struct rn_value *limit)
     put_label(out, "limit");
     rn_output_escaped(out, limit->kind == RN_JSON_STRING ? limit->text : text);
     if (rn_value_u64(limit, "limit", &amount) && rn_value_u64(limit, "remaining", &remaining))
-        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN,
-                      "%s%" PRIu64 " of %" PRIu64 " left", text.len > 0 ? "; " : "", remaining,
-                      amount);
+        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN, "%s%" PRIu64 " of %" PRIu64 " left",
+                      text.len > 0 ? "; " : "", remaining, amount);
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
@@ -133,11 +132,5 @@ static int explain(struct rn_daemon *d)
 
 int rn_command_explain_daemon(const struct rn_options *options)
 {
-    struct rn_daemon daemon;
-    int status = RN_EXIT_ERROR;
-
-    if (rn_daemon_init(&daemon, options, RN_PORT_ADMIN))
-        status = explain(&daemon);
-    rn_daemon_done(&daemon);
-    return status;
+    return rn_daemon_run(options, RN_PORT_ADMIN, explain);
 }

@@ -75,6 +75,10 @@ static void disconnect(struct rn_drive *d, struct rn_drive_conn *c)
     close(c->fd);
     c->fd = -1;
     d->live--;
+    d->ended++;
+    if (c->under_way > 0 && d->problem[0] == '\0')
+        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
+                 d->plan->address->text);
     d->unanswered += c->under_way;
     c->under_way = 0;
 }
@@ -198,14 +202,12 @@ static void write_one(struct rn_drive *d, struct rn_drive_conn *c, int64_t time_
 /* As much as is due and there is room for, once all before has gone. */
 static bool pump(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
 {
-    int64_t last = now < d->plan->end_ns ? now : d->plan->end_ns;
-
     if (c->out_len > 0)
         return true;
     while (c->under_way < d->plan->pipeline && d->sent < d->requests) {
         int64_t time_ns = d->interval_ns > 0 ? conn_due_ns(d, c) : now;
 
-        if (time_ns > last || (d->interval_ns == 0 && now >= d->plan->end_ns))
+        if (time_ns > now || time_ns >= d->plan->end_ns)
             break;
         write_one(d, c, time_ns);
     }
@@ -291,6 +293,8 @@ static bool serve(struct rn_drive *d, struct rn_drive_conn *c, uint32_t events)
 static void renew(struct rn_drive *d, struct rn_drive_conn *c)
 {
     disconnect(d, c);
+    if (d->answered == 0 && d->ended > d->connection_count)
+        d->broken = true; /* it never answers */
     if (d->broken || now_ns() >= d->plan->end_ns)
         return;
     if (!connect_one(d, c) || !pump(d, c, now_ns()))
@@ -299,7 +303,9 @@ static void renew(struct rn_drive *d, struct rn_drive_conn *c)
 
 static bool is_sending(const struct rn_drive *d, int64_t now)
 {
-    return now < d->plan->end_ns && d->sent < d->requests && !d->broken &&
+    int64_t next = d->interval_ns > 0 ? due_ns(d, d->due) : now;
+
+    return next < d->plan->end_ns && d->sent < d->requests && !d->broken &&
            !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED);
 }
 
@@ -316,7 +322,7 @@ static bool is_waiting(const struct rn_drive *d, int64_t now)
 /* Sends what has become due since, each on its connection. */
 static void send_due(struct rn_drive *d, int64_t now)
 {
-    for (; due_ns(d, d->due) <= now && due_ns(d, d->due) <= d->plan->end_ns; d->due++) {
+    for (; due_ns(d, d->due) <= now && due_ns(d, d->due) < d->plan->end_ns; d->due++) {
         struct rn_drive_conn *c = &d->conns[d->due % d->connection_count];
 
         if (c->fd >= 0 && !pump(d, c, now))
@@ -353,15 +359,13 @@ static void turn(struct rn_drive *d)
 
 static void settle(struct rn_drive *d)
 {
-    uint64_t due = 0;
-
     for (uint32_t i = 0; i < d->connection_count; i++)
         d->unanswered += d->conns[i].under_way;
-    if (d->interval_ns > 0 && !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED))
-        due = (uint64_t)((double)(d->plan->end_ns - d->plan->start_ns) / d->interval_ns) + 1;
-    if (due > d->requests)
-        due = d->requests;
-    d->unsent = due > d->sent ? due - d->sent : 0;
+    /* `due` has passed all that were, and each was to be sent. */
+    if (d->interval_ns > 0 && d->due < d->requests)
+        d->unsent = d->due > d->sent ? d->due - d->sent : 0;
+    else if (d->interval_ns > 0)
+        d->unsent = d->requests - d->sent;
 }
 
 void *rn_drive_run(void *context)

@@ -45,7 +45,8 @@ struct rn_drive {
     int epoll_fd; /* private from here on */
     struct rn_drive_conn *conns;
     uint32_t live;
-    uint64_t due; /* open loop: the next one, of the whole thread */
+    uint64_t ended; /* connections */
+    uint64_t due;   /* open loop: the next one, of the whole thread */
     uint64_t sent;
 };
 

@@ -261,8 +261,9 @@ static void read_setting(struct rn_builder *builder, const struct rn_node *node)
 
 void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
 {
-    static const char *const keys[] = {"http",   "resp",    "grpc",  "admin",      "state",
-                                       "memory", "workers", "redis", "admin_token"};
+    static const char *const keys[] = {"http",        "resp",        "grpc",       "admin",
+                                       "state",       "memory",      "workers",    "redis",
+                                       "admin_token", "connections", "per_address"};
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;

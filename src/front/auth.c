@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forward-auth: a proxy asks about a request it has received, and passes on the
+ * refusal. What it asks about comes in headers, which each proxy names its own
+ * way:
+ *
+ *              Caddy, Traefik        nginx (as documented)   Envoy ext_authz
+ *   method     X-Forwarded-Method    X-Original-Method       the method
+ *   path       X-Forwarded-Uri       X-Original-URI          what follows /v1/auth
+ *   host       X-Forwarded-Host      Host                    Host
+ */
+#include "base/number.h"
+#include "front/http.h"
+
+static struct rn_slice first_of(const struct rn_http_request *request, const char *a, const char *b,
+                                struct rn_slice otherwise)
+{
+    struct rn_slice value = rn_http_find(request, a);
+
+    if (!value.data && b)
+        value = rn_http_find(request, b);
+    return value.data ? value : otherwise;
+}
+
+static void add(struct rn_query *query, char *name, struct rn_slice value)
+{
+    if (value.data && value.len != 0)
+        (void)rn_query_add(query, name, strlen(name), value); /* there is room: they come first */
+}
+
+/* The proxy itself, to begin with: rules tell which proxies are believed. One
+ * that comes through a unix socket is on this machine. */
+static struct rn_slice peer_address(const struct rn_exchange *x, char text[RN_IP_TEXT])
+{
+    const struct rn_peer *peer = rn_conn_peer(x->conn);
+
+    if (peer->ip.bits == 0)
+        return RN_SLICE("127.0.0.1");
+    return (struct rn_slice){text, rn_ip_write(&peer->ip, text)};
+}
+
+/* Every header as header.NAME. More than there is room for are left out: the ones
+ * that came first count, as everywhere. */
+static void add_headers(struct rn_exchange *x)
+{
+    char *at = x->loop->names;
+
+    for (uint32_t i = 0; i < x->request->header_count; i++) {
+        const struct rn_http_header *h = &x->request->headers[i];
+        size_t len = 7 + h->name.len;
+
+        memcpy(at, "header.", 7);
+        memcpy(at + 7, h->name.data, h->name.len);
+        if (rn_query_add(&x->loop->query, at, len, h->value) != 0)
+            return;
+        at += len;
+    }
+}
+
+static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
+{
+    const struct rn_http_request *request = x->request;
+    struct rn_query *query = &x->loop->query;
+    static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
+                scheme[] = "scheme";
+
+    add(query, ip, peer_address(x, address));
+    add(query, method,
+        first_of(request, "x-forwarded-method", "x-original-method", request->method));
+    add(query, path,
+        first_of(request, "x-forwarded-uri", "x-original-uri",
+                 first_of(request, "x-envoy-original-path", NULL, x->rest)));
+    add(query, host, first_of(request, "x-forwarded-host", NULL, request->host));
+    add(query, scheme, rn_http_find(request, "x-forwarded-proto"));
+    add_headers(x);
+}
+
+/* --- ?deny=403&cost=2&wait=hold ------------------------------------------------------------ */
+
+static bool read_number(struct rn_slice text, uint64_t *n)
+{
+    size_t pos = 0;
+
+    return rn_number_parse(text.data, text.len, &pos, n, NULL) == 0 && pos == text.len;
+}
+
+static const char *read_parameter(struct rn_query *query, struct rn_telling *how,
+                                  struct rn_slice name, struct rn_slice value)
+{
+    uint64_t n;
+
+    if (rn_slice_is(name, "deny")) {
+        if (!read_number(value, &n) || n < 400 || n > 599)
+            return "deny is to be a status from 400 to 599";
+        how->deny_status = (uint16_t)n;
+    } else if (rn_slice_is(name, "cost")) {
+        if (!read_number(value, &query->cost))
+            return "cost is to be a whole number";
+        query->cost_given = true;
+    } else if (rn_slice_is(name, "wait")) {
+        if (!rn_slice_is(value, "hold") && !rn_slice_is(value, "return"))
+            return "wait is to be hold or return";
+        query->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
+    } else {
+        return "unknown parameter; there are deny, cost and wait";
+    }
+    return NULL;
+}
+
+/* Only of a plain /v1/auth: behind a path, the query belongs to the request. */
+static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
+{
+    struct rn_slice rest = x->request->query, name, value;
+    const char *fault = NULL;
+    bool bad = false;
+    char *out = rn_buf_reserve(&x->loop->scratch, rest.len);
+
+    if (x->rest.len != 0 || rest.len == 0)
+        return NULL;
+    if (!out)
+        return "out of memory";
+    while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
+        fault = bad ? "an escape is not %XX" : read_parameter(&x->loop->query, how, name, value);
+    return fault;
+}
+
+void rn_http_auth(struct rn_exchange *x)
+{
+    struct rn_query *query = &x->loop->query;
+    struct rn_decided *decided = &x->loop->decided;
+    struct rn_telling how = {.problem = rn_http_wants_problem(x->request), .empty = true};
+    char address[RN_IP_TEXT];
+    struct ration_error error;
+    const char *fault;
+    int code;
+
+    rn_query_init(query);
+    rn_buf_clear(&x->loop->scratch);
+    if ((fault = read_query(x, &how))) {
+        rn_exchange_error(x, 400, "bad_request", "%s", fault);
+        return;
+    }
+    describe_request(x, address);
+    code = rn_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
+    if (code != 0)
+        rn_http_fail(x, code, &error);
+    else
+        rn_exchange_tell(x, decided, rn_decide_hold_ns(query, decided), &how);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/decide.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* --- a limit that came along ------------------------------------------------------------ */
+
+void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
+                           const struct ration_limit *limit)
+{
+    bool unlimited = limit->algorithm == RATION_UNLIMITED;
+
+    memset(out, 0, offsetof(struct ration_outcome, limits));
+    out->decision = (struct ration_decision){
+        .allowed = c->verdict.allowed, .decided_by = unlimited ? -1 : 0, .verdict = c->verdict};
+    out->kind = RATION_BY_LIMITS;
+    out->delay_ns = c->verdict.delay_ns;
+    out->status = 429;
+    out->headers = RATION_HEADERS_X;
+    out->limit_count = out->listed = !unlimited;
+    out->limits[0] = (struct ration_outcome_limit){
+        .verdict = c->verdict, .algorithm = limit->algorithm, .period_ns = limit->period_ns};
+    out->lease = 0;
+    out->place_count = 0;
+}
+
+/* A queue that is too long for this caller refuses it, uncharged. */
+static void refuse_wait(struct ration_verdict *v, uint64_t cost, int64_t max_wait_ns)
+{
+    v->allowed = false;
+    v->retry_after_ns = v->delay_ns - max_wait_ns;
+    v->delay_ns = 0;
+    v->remaining += cost;
+}
+
+static bool is_too_long(const struct ration_verdict *v, int64_t max_wait_ns)
+{
+    return max_wait_ns > 0 && v->allowed && v->delay_ns > max_wait_ns;
+}
+
+static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
+{
+    int code = ration_take(r, c, RATION_NOW);
+
+    if (code == 0 && is_too_long(&c->verdict, max_wait_ns)) {
+        struct ration_verdict refused = c->verdict;
+
+        code = ration_give_back(r, c, RATION_NOW); /* the tail: we came last, or burn */
+        refuse_wait(&refused, c->cost, max_wait_ns);
+        c->verdict = refused;
+    }
+    return code;
+}
+
+static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                        struct rn_decided *d)
+{
+    int64_t max_wait_ns = query->max_wait_ns;
+
+    if (max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
+        max_wait_ns = RN_HOLD_MAX_NS;
+    switch (verb) {
+    case RN_RESERVE:
+        return ration_reserve_ticket(r, &d->charge, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
+                                     RATION_NOW, d->ticket);
+    case RN_ACQUIRE:
+        return ration_acquire_ticket(r, &d->charge, query->for_ns, RATION_NOW, d->ticket);
+    case RN_CHECK:
+        break;
+    }
+    if (query->peek)
+        return ration_peek(r, &d->charge, RATION_NOW);
+    return take(r, &d->charge, max_wait_ns);
+}
+
+static int check_kind(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
+{
+    bool places = query->limit.algorithm == RATION_CONCURRENCY;
+
+    if (places && verb != RN_ACQUIRE)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a limit of places (\"20 concurrent\") is acquired and released, not "
+                            "charged; use acquire");
+    if (!places && verb == RN_ACQUIRE)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "only places can be acquired; write a limit such as \"20 concurrent\"");
+    return 0;
+}
+
+static int decide_by_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                           struct rn_decided *d, struct ration_error *error)
+{
+    int code = check_kind(query, verb, error);
+
+    if (code != 0)
+        return code;
+    d->limit = query->limit;
+    d->charge = (struct ration_charge){.ad_hoc = &d->limit,
+                                       .key = query->key.data,
+                                       .key_len = query->key.len,
+                                       .cost = query->cost};
+    code = charge_limit(r, query, verb, d);
+    if (code == 0)
+        rn_decide_from_charge(&d->outcome, &d->charge, &d->limit);
+    return code;
+}
+
+/* --- rules ---------------------------------------------------------------------------------- */
+
+static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                           struct rn_decided *d)
+{
+    struct ration_request request = {.attributes = query->attributes,
+                                     .count = query->attribute_count,
+                                     .cost = query->cost,
+                                     .max_wait_ns = query->max_wait_ns};
+
+    if (request.max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
+        request.max_wait_ns = RN_HOLD_MAX_NS;
+    switch (verb) {
+    case RN_RESERVE:
+        return ration_decide_reserve(r, &request, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
+                                     RATION_NOW, &d->outcome, d->ticket);
+    case RN_ACQUIRE:
+        return ration_acquire_request(r, &request, query->for_ns, RATION_NOW, &d->outcome,
+                                      d->ticket);
+    case RN_CHECK:
+        break;
+    }
+    if (query->peek || query->cost == 0)
+        return ration_decide_peek(r, &request, RATION_NOW, &d->outcome);
+    return ration_decide(r, &request, RATION_NOW, &d->outcome);
+}
+
+/* --- both ----------------------------------------------------------------------------------- */
+
+int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                    struct rn_decided *d, struct ration_error *error)
+{
+    int code;
+
+    d->ticket[0] = '\0';
+    d->by_limit = query->by_limit;
+    error->text[0] = '\0';
+    code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
+                           : decide_by_rules(r, query, verb, d);
+    if (code != 0 && error->text[0] == '\0')
+        rn_error_set(error, code, 0, "%s",
+                     code == RATION_EINVAL ? "more limits apply to this request than can be "
+                                             "decided together"
+                                           : ration_error_text(code));
+    return code;
+}
+
+int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d)
+{
+    const struct ration_outcome *out = &d->outcome;
+    bool hold = query->wait == RN_WAIT_HOLD || (query->wait == RN_WAIT_AS_RULE && out->hold);
+
+    if (!hold || query->peek || !out->decision.allowed || out->delay_ns <= 0)
+        return 0;
+    return out->delay_ns <= RN_HOLD_MAX_NS ? out->delay_ns : 0;
+}
+
+void rn_decide_give_back(struct ration *r, struct rn_decided *d)
+{
+    /* What cannot be returned is burnt. */
+    if (d->by_limit) {
+        d->charge.ad_hoc = &d->limit;
+        d->charge.key = NULL; /* it has a hash */
+        (void)ration_give_back(r, &d->charge, RATION_NOW);
+    } else {
+        (void)ration_outcome_give_back(r, &d->outcome, RATION_NOW);
+    }
+}

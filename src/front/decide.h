@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what a caller asks to an outcome, the same for every protocol.
+ */
+#ifndef RN_FRONT_DECIDE_H
+#define RN_FRONT_DECIDE_H
+
+#include "front/query.h"
+
+/* The longest that a reply is held, whatever rules and callers say. */
+#define RN_HOLD_MAX_NS INT64_C(60000000000)
+
+enum rn_verb { RN_CHECK, RN_RESERVE, RN_ACQUIRE };
+
+struct rn_decided {
+    struct ration_outcome outcome;
+    bool by_limit;             /* then these were charged: */
+    struct ration_limit limit; /* what charge.ad_hoc points to */
+    struct ration_charge charge;
+    char ticket[RATION_TICKET_SIZE]; /* of a RESERVE or ACQUIRE; "": nothing is held */
+};
+
+/* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code
+ * (and its text in `error`) if no decision could be made. */
+int rn_decide_query(struct ration *r,
+                    const struct rn_query *query, /* The longest that a reply is held, whatever
+                                                     rules and callers say. */
+#define RN_HOLD_MAX_NS INT64_C(60000000000)
+
+                    enum rn_verb verb, struct rn_decided *out, struct ration_error *error);
+
+/* How long to hold the reply: 0 to answer at once. */
+int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d);
+
+/* Whoever waited has gone: returns what can be returned. `d` may have moved since. */
+void rn_decide_give_back(struct ration *r, struct rn_decided *d);
+
+/* As an outcome of one limit that has no rule. */
+void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
+                           const struct ration_limit *limit);
+
+#endif

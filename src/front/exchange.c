@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/exchange.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+
+#define JSON_TYPE "application/json"
+
+/* --- answers ---------------------------------------------------------------------------- */
+
+void rn_exchange_json(struct rn_exchange *x, unsigned status, struct rn_slice body)
+{
+    rn_http_put_status(x->out, status);
+    rn_http_put_body(x->out, x->keep_alive, x->head, JSON_TYPE, body);
+}
+
+void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name, const char *format,
+                       ...)
+{
+    struct rn_buf *body = &x->loop->scratch;
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    rn_buf_clear(body);
+    rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
+    rn_json_put_string(body, rn_slice_of(text));
+    rn_buf_put_literal(body, "}\n");
+    rn_front_count(&x->loop->counts.bad[RN_FRONT_HTTP], 1);
+    rn_exchange_json(x, status, rn_buf_slice(body));
+}
+
+/* --- bodies ----------------------------------------------------------------------------- */
+
+static bool refuse_json(struct rn_exchange *x, const struct rn_json *json)
+{
+    rn_exchange_error(x, 400, "bad_request", "%s", json->error.text);
+    return false;
+}
+
+bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
+{
+    struct rn_slice body = x->request->body;
+
+    if (body.len == 0) {
+        rn_exchange_error(x, 400, "bad_request", "the body is empty; send a JSON object");
+        return false;
+    }
+    rn_json_init(json, (char *)body.data, body.len); /* the buffer is ours to change */
+    struct rn_json_token token = rn_json_next(json);
+
+    if (token.kind != RN_JSON_OBJECT && token.kind != RN_JSON_BAD)
+        rn_json_object_to(json, token.at, "the body is to be a JSON object");
+    return token.kind == RN_JSON_OBJECT || refuse_json(x, json);
+}
+
+bool rn_exchange_query(struct rn_exchange *x, unsigned members)
+{
+    struct rn_query *query = &x->loop->query;
+    struct ration_error error;
+    struct rn_json json;
+
+    rn_query_init(query);
+    if (!rn_exchange_object(x, &json))
+        return false;
+    if (rn_query_read(query, &json, members) != 0 || rn_json_next(&json).kind != RN_JSON_END)
+        return refuse_json(x, &json);
+    if (rn_query_complete(query, &error) == 0)
+        return true;
+    rn_exchange_error(x, 400, "bad_request", "%s", error.text);
+    return false;
+}
+
+/* --- routes ------------------------------------------------------------------------------ */
+
+static unsigned method_of(struct rn_slice name)
+{
+    static const struct {
+        const char *name;
+        unsigned method;
+    } methods[] = {{"GET", RN_GET},
+                   {"POST", RN_POST},
+                   {"HEAD", RN_GET},
+                   {"PUT", RN_PUT},
+                   {"DELETE", RN_DELETE}};
+
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (rn_slice_is(name, methods[i].name))
+            return methods[i].method;
+    return 0;
+}
+
+static bool leads_to(const struct rn_route *route, struct rn_slice path, struct rn_slice *rest)
+{
+    struct rn_slice prefix = rn_slice_of(route->path);
+
+    *rest = (struct rn_slice){path.data + path.len, 0};
+    if (prefix.data[prefix.len - 1] != '/' || prefix.len == 1)
+        return rn_slice_equal(path, prefix);
+    if (!rn_slice_starts_with(path, prefix))
+        return false;
+    *rest = (struct rn_slice){path.data + prefix.len - 1, path.len - prefix.len + 1};
+    return true;
+}
+
+static void refuse_method(struct rn_exchange *x, unsigned allowed)
+{
+    static const struct {
+        unsigned method;
+        const char *name;
+    } names[] = {{RN_GET, "GET, HEAD"}, {RN_POST, "POST"}, {RN_PUT, "PUT"}, {RN_DELETE, "DELETE"}};
+    struct rn_buf *body = &x->loop->scratch;
+    char list[64] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (allowed & names[i].method)
+            len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "",
+                                    names[i].name);
+    rn_buf_clear(body);
+    rn_buf_putf(body, "{\"error\":\"method_not_allowed\",\"message\":\"use %s\"}\n", list);
+    rn_front_count(&x->loop->counts.bad[RN_FRONT_HTTP], 1);
+    rn_http_put_status(x->out, 405);
+    rn_http_put_header(x->out, "Allow", rn_slice_of(list));
+    rn_http_put_body(x->out, x->keep_alive, x->head, JSON_TYPE, rn_buf_slice(body));
+}
+
+static void refuse_path(struct rn_exchange *x, const struct rn_site *site)
+{
+    char list[512] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < site->route_count; i++)
+        if (len < sizeof list && (i == 0 || strcmp(site->routes[i].path, site->routes[i - 1].path)))
+            len += (size_t)snprintf(list + len, sizeof list - len, " %s", site->routes[i].path);
+    rn_exchange_error(x, 404, "not_found", "nothing is here; there are:%s", list);
+}
+
+static void route(struct rn_exchange *x, const struct rn_site *site)
+{
+    unsigned method = method_of(x->request->method), allowed = 0;
+
+    for (size_t i = 0; i < site->route_count; i++) {
+        const struct rn_route *route = &site->routes[i];
+
+        if (!leads_to(route, x->request->path, &x->rest))
+            continue;
+        if (route->methods & (method | RN_ANY)) {
+            route->answer(x);
+            return;
+        }
+        allowed |= route->methods;
+    }
+    if (allowed)
+        refuse_method(x, allowed);
+    else
+        refuse_path(x, site);
+}
+
+/* --- the conversation ---------------------------------------------------------------------- */
+
+static void answer_request(struct rn_exchange *x, const struct rn_site *site)
+{
+    const struct rn_http_request *request = x->request;
+
+    x->keep_alive = request->keep_alive && !rn_conn_draining(x->conn);
+    x->head = rn_slice_is(request->method, "HEAD");
+    if (!site->admit || site->admit(x))
+        route(x, site);
+    rn_front_count(&x->loop->counts.requests[RN_FRONT_HTTP], 1);
+    if (!x->keep_alive)
+        rn_conn_close(x->conn);
+}
+
+static void answer_bad(struct rn_exchange *x, const struct rn_http_error *error)
+{
+    x->keep_alive = x->head = false;
+    rn_exchange_error(x, error->status, "bad_request", "%s", error->text);
+    rn_conn_close(x->conn);
+}
+
+/* Answers one request of `len` bytes. Returns how long it was; 0: it is not complete. */
+static size_t answer_one(struct rn_exchange *x, char *data, size_t len, const struct rn_site *site)
+{
+    struct rn_http_state *state = rn_conn_state(x->conn);
+    struct rn_http_limits limits = {.body_max = site->body_max};
+    struct rn_http_error error;
+
+    switch (rn_http_parse(&state->parser, &limits, data, len, &x->loop->body, x->request, &error)) {
+    case RN_PARSE_DONE:
+        answer_request(x, site);
+        return x->request->bytes;
+    case RN_PARSE_MORE:
+        if (state->parser.expects)
+            rn_buf_put_literal(x->out, "HTTP/1.1 100 Continue\r\n\r\n");
+        state->parser.expects = false;
+        return 0;
+    case RN_PARSE_BAD:
+        answer_bad(x, &error);
+        return len;
+    }
+    return len;
+}
+
+size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
+                            const struct rn_site *site)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_http_state *state = rn_conn_state(conn);
+    struct rn_exchange x = {.front = front,
+                            .loop = loop,
+                            .conn = conn,
+                            .request = &loop->request,
+                            .out = rn_conn_out(conn),
+                            .keep_alive = true};
+    int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    uint64_t before = loop->counts.requests[RN_FRONT_HTTP];
+    size_t done = 0, bytes = 1;
+
+    while (done < len && bytes != 0 && x.keep_alive && !state->held) {
+        bytes = answer_one(&x, data + done, len - done, site);
+        done += bytes;
+    }
+    rn_histogram_add_many(&loop->counts.latency[RN_FRONT_HTTP],
+                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
+                          loop->counts.requests[RN_FRONT_HTTP] - before);
+    return done;
+}
+
+void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_exchange x = {
+        .front = front, .loop = rn_front_loop(front, conn), .conn = conn, .out = rn_conn_out(conn)};
+
+    if (why == RN_CONN_TOO_SLOW)
+        rn_exchange_error(&x, 408, "timeout", "the request took too long to arrive");
+    else if (why == RN_CONN_TOO_LONG)
+        rn_exchange_error(&x, 413, "too_large", "the request is too large");
+}

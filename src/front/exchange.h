@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP request and its answer. What follows a port's routes (HTTP, admin)
+ * is the same conversation: parse, find the route, answer, keep alive.
+ */
+#ifndef RN_FRONT_EXCHANGE_H
+#define RN_FRONT_EXCHANGE_H
+
+#include "front/decide.h"
+#include "front/front.h"
+#include "front/held.h"
+
+struct rn_exchange {
+    struct rn_front *front;
+    struct rn_front_loop *loop;
+    struct rn_conn *conn;
+    struct rn_http_request *request;
+    struct rn_buf *out;
+    struct rn_slice rest; /* of the path, behind the route's */
+    bool keep_alive, head;
+};
+
+enum rn_method {
+    RN_GET = 1, /* and HEAD */
+    RN_POST = 2,
+    RN_PUT = 4,
+    RN_DELETE = 8,
+    RN_ANY = 16,
+};
+
+struct rn_route {
+    unsigned methods;
+    const char
+        *path; /* one that ends in / matches all that begins with it; `rest` is what follows */
+    void (*answer)(struct rn_exchange *x);
+};
+
+/* What a port offers. */
+struct rn_site {
+    const struct rn_route *routes;
+    size_t route_count;
+    size_t body_max;
+    /* Whether this caller may have an answer at all; else it has answered. NULL: everyone may. */
+    bool (*admit)(struct rn_exchange *x);
+};
+
+/* The state of a connection that speaks HTTP. */
+struct rn_http_state {
+    struct rn_http_parser parser;
+    struct rn_held *held;
+};
+
+/* For rn_protocol: received, limited, closed. */
+size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
+                            const struct rn_site *site);
+void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why);
+void rn_exchange_closed(struct rn_conn *conn);
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+void rn_exchange_json(struct rn_exchange *x, unsigned status, struct rn_slice body);
+/* {"error":name,"message":...} */
+void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name, const char *format,
+                       ...) __attribute__((format(printf, 4, 5)));
+
+/* The body as one JSON object, whose members are up to the caller. False after
+ * answering 400. */
+bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
+/* The same, read into loop->query, nothing behind it. */
+bool rn_exchange_query(struct rn_exchange *x, unsigned members);
+
+/* --- decisions (tell.c) --------------------------------------------------------------------- */
+
+/* Answers a decision now, or when `hold_ns` have passed. The connection's part of
+ * `how` is filled in here. */
+void rn_exchange_tell(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
+                      struct rn_telling *how);
+
+#endif

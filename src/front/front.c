@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/front.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server)
+{
+    size_t count = rn_server_workers(server) + 1;
+
+    front->limiter = limiter;
+    front->server = server;
+    front->started_ns = rn_clock_read_ns(CLOCK_REALTIME);
+    front->loops = aligned_alloc(_Alignof(struct rn_front_loop), count * sizeof *front->loops);
+    if (!front->loops)
+        return RATION_ENOMEM;
+    front->loop_count = (unsigned)count;
+    memset(front->loops, 0, count * sizeof *front->loops);
+    return 0;
+}
+
+void rn_front_done(struct rn_front *front)
+{
+    for (unsigned i = 0; i < front->loop_count; i++) {
+        rn_buf_done(&front->loops[i].scratch);
+        rn_buf_done(&front->loops[i].body);
+    }
+    free(front->loops);
+    front->loops = NULL;
+    front->loop_count = 0;
+}
+
+bool rn_front_token_is(const struct rn_front *front, struct rn_slice given)
+{
+    struct rn_slice token = front->token;
+    unsigned char differ = token.len != given.len;
+
+    if (!token.data || given.len == 0)
+        return false;
+    /* As long for every guess of one length. */
+    for (size_t i = 0; i < given.len; i++)
+        differ |= (unsigned char)(given.data[i] ^ token.data[i % token.len]);
+    return differ == 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all conversations of a daemon share: the limiter, the settings, and for
+ * each loop its counters and memory to work in.
+ */
+#ifndef RN_FRONT_FRONT_H
+#define RN_FRONT_FRONT_H
+
+#include <ration/rules.h>
+
+#include "front/decide.h"
+#include "net/server.h"
+#include "wire/http.h"
+#include "wire/metrics.h"
+#include "wire/resp.h"
+
+enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_COUNT };
+
+/* Of one loop: written by its thread, read by anyone, hence atomically. */
+struct rn_front_counts {
+    uint64_t requests[RN_FRONT_COUNT]; /* messages answered */
+    uint64_t bad[RN_FRONT_COUNT];      /* refused as messages: no decision was made */
+    uint64_t failed[RN_FRONT_COUNT];   /* decisions that could not be made */
+    uint64_t held;                     /* replies held, ever */
+    struct rn_histogram
+        latency[RN_FRONT_COUNT]; /* from its arrival to its answer, without holding */
+};
+
+#define RN_FRONT_BATCH 64
+
+/* One loop's. Nothing in here outlives a call from net. */
+struct rn_front_loop {
+    _Alignas(128) struct rn_front_counts counts;
+    struct rn_buf scratch, body;
+    struct rn_query query;
+    struct rn_decided decided;
+    struct rn_http_request request;
+    char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */
+
+    /* RESP: a run of commands that are charged together. */
+    struct rn_resp_command command;
+    struct ration_charge charges[RN_FRONT_BATCH];
+    struct ration_limit limits[RN_FRONT_BATCH];
+    uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
+    uint32_t charge_count;
+};
+
+/* What the admin port asks of the daemon, in the control thread. */
+struct rn_front_daemon {
+    void *arg;
+    /* Reads the files again, as SIGHUP does. 0, RATION_EPARSE or RATION_ENOMEM; the
+     * report is the caller's to free. */
+    int (*reload)(void *arg, struct ration_report **report);
+    /* The files that rules come from; none: they come from the API alone. */
+    const char *const *files;
+    size_t file_count;
+};
+
+struct rn_front {
+    struct ration *limiter;
+    struct rn_server *server;
+    struct rn_slice token;       /* data NULL: none is set */
+    struct rn_front_loop *loops; /* one for each worker and one for the control loop */
+    unsigned loop_count;
+    int64_t started_ns; /* Unix time */
+    struct rn_front_daemon daemon;
+
+    /* The control thread's. */
+    bool rules_from_api;     /* since the last load of the files */
+    int64_t rules_loaded_ns; /* Unix time */
+    uint64_t reloads, reloads_failed;
+};
+
+/* 0 or RATION_ENOMEM. */
+int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);
+void rn_front_done(struct rn_front *front);
+
+static inline struct rn_front_loop *rn_front_loop(const struct rn_front *front,
+                                                  const struct rn_conn *conn)
+{
+    return &front->loops[rn_loop_index(rn_conn_loop(conn))];
+}
+
+static inline void rn_front_count(uint64_t *counter, uint64_t more)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+}
+
+/* Whether `given` is the token, in a time that does not tell how much of it is. */
+bool rn_front_token_is(const struct rn_front *front, struct rn_slice given);
+
+/* The protocols. Their context is the rn_front. */
+extern const struct rn_protocol rn_http_protocol, rn_resp_protocol, rn_admin_protocol;
+
+#endif

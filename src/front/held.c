@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/held.h"
+
+#include <stdlib.h>
+
+static void fire(struct rn_timer *timer)
+{
+    struct rn_held *held = (struct rn_held *)(void *)timer; /* its first member */
+    struct rn_conn *conn = held->conn;
+
+    *held->slot = NULL;
+    held->tell(held);
+    free(held);
+    rn_conn_go_on(conn);
+}
+
+bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_decided *decided,
+                   int64_t hold_ns, const struct rn_telling *telling,
+                   void (*tell)(struct rn_held *held))
+{
+    struct rn_held *held = malloc(sizeof *held);
+    struct rn_wheel *wheel = rn_conn_wheel(conn);
+
+    if (!held)
+        return false;
+    *held = (struct rn_held){.timer = {.fire = fire},
+                             .conn = conn,
+                             .slot = slot,
+                             .hold_ns = hold_ns,
+                             .decided = *decided,
+                             .telling = *telling,
+                             .tell = tell};
+    *slot = held;
+    rn_conn_hold(conn);
+    rn_timer_set(wheel, &held->timer, rn_wheel_now(wheel) + hold_ns);
+    return true;
+}
+
+void rn_held_drop(struct rn_held *held, struct ration *r)
+{
+    if (!held)
+        return;
+    rn_timer_cancel(rn_conn_wheel(held->conn), &held->timer);
+    rn_decide_give_back(r, &held->decided);
+    free(held);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A reply that waits until its turn has come (a leaky bucket's queue, a
+ * throttled client): a timer, no thread. The connection is not read meanwhile.
+ */
+#ifndef RN_FRONT_HELD_H
+#define RN_FRONT_HELD_H
+
+#include "front/decide.h"
+#include "net/conn.h"
+
+/* How a decision is to be told. */
+struct rn_telling {
+    /* HTTP */
+    bool problem; /* application/problem+json */
+    bool keep_alive, head;
+    bool empty;           /* an admission has no body: forward-auth */
+    uint16_t deny_status; /* 0: as the outcome says */
+    /* RESP */
+    uint8_t version;
+};
+
+struct rn_held {
+    struct rn_timer timer;
+    struct rn_conn *conn;
+    struct rn_held **slot;
+    int64_t hold_ns;
+    struct rn_decided decided;
+    struct rn_telling telling;
+    void (*tell)(struct rn_held *held); /* writes the reply to rn_conn_out */
+};
+
+/* Holds the connection for hold_ns; *slot, in its state, is set until the reply
+ * has been told. False: out of memory, answer at once. */
+bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_decided *decided,
+                   int64_t hold_ns, const struct rn_telling *telling,
+                   void (*tell)(struct rn_held *held));
+
+/* The connection has ended: gives back what can be. NULL is fine. */
+void rn_held_drop(struct rn_held *held, struct ration *r);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP port: /v1/check and the other questions. Forward-auth is in auth.c,
+ * what was acquired or reserved in lease.c.
+ */
+#include "front/http.h"
+
+#include <stdlib.h>
+
+#include "wire/answer.h"
+
+#define BODY_MAX (1024 * 1024)
+#define BATCH_MAX 1000
+
+/* The media types that a caller accepts are not ranked: it either knows about
+ * problems or not. */
+bool rn_http_wants_problem(const struct rn_http_request *request)
+{
+    static const char type[] = "application/problem+json";
+    struct rn_slice accept = rn_http_find(request, "accept");
+
+    return accept.data && memmem(accept.data, accept.len, type, sizeof type - 1);
+}
+
+/* A decision that could not be made: the caller's mistake, or the store's. */
+void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *error)
+{
+    if (code == RATION_EINVAL) {
+        rn_exchange_error(x, 400, "bad_request", "%s", error->text);
+        return;
+    }
+    rn_front_count(&x->loop->counts.failed[RN_FRONT_HTTP], 1);
+    rn_exchange_error(x, 503, "store", "no decision could be made: %s", error->text);
+}
+
+void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
+{
+    struct rn_query *query = &x->loop->query;
+    struct rn_decided *decided = &x->loop->decided;
+    struct rn_telling how = {.problem = rn_http_wants_problem(x->request)};
+    struct ration_error error;
+    int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
+
+    if (code != 0)
+        rn_http_fail(x, code, &error);
+    else
+        rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0,
+                         &how);
+}
+
+/* --- several at once --------------------------------------------------------------------- */
+
+static void put_item_error(struct rn_buf *out, const struct ration_error *error)
+{
+    rn_buf_put_literal(out, "{\"error\":");
+    rn_json_put_string(out, rn_slice_of(error->text));
+    rn_buf_put_char(out, '}');
+}
+
+static void decide_item(struct rn_exchange *x, struct rn_buf *out,
+                        const struct rn_answer_extra *how)
+{
+    struct rn_decided *decided = &x->loop->decided;
+    struct ration_error error;
+
+    if (rn_query_complete(&x->loop->query, &error) != 0 ||
+        rn_decide_query(x->front->limiter, &x->loop->query, RN_CHECK, decided, &error) != 0)
+        put_item_error(out, &error);
+    else
+        rn_answer_put_json(out, &decided->outcome, how);
+}
+
+/* Nothing is decided unless the whole body can be read: that is why it is read
+ * twice. Strings were unescaped in place the first time; `copy` is untouched. */
+static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_buf *out)
+{
+    struct rn_answer_extra how = {
+        .wall_ns = ration_wall(x->front->limiter, ration_now(x->front->limiter))};
+    struct rn_json_token token = rn_json_next(json); /* "checks" */
+    unsigned count = 0;
+
+    if (token.kind != RN_JSON_ARRAY) {
+        rn_json_object_to(json, token.at, "\"checks\" is to be a list of checks");
+        return false;
+    }
+    while ((token = rn_json_next(json)).kind == RN_JSON_OBJECT) {
+        if (++count > BATCH_MAX) {
+            rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX);
+            return false;
+        }
+        rn_query_init(&x->loop->query);
+        if (rn_query_read(&x->loop->query, json,
+                          RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_PEEK | RN_QUERY_KEY) !=
+            0)
+            return false;
+        if (out) {
+            if (count > 1)
+                rn_buf_put_char(out, ',');
+            decide_item(x, out, &how);
+        }
+    }
+    if (token.kind != RN_JSON_END && token.kind != RN_JSON_BAD)
+        rn_json_object_to(json, token.at, "a check is to be an object");
+    if (token.kind != RN_JSON_END || (token = rn_json_next(json)).kind == RN_JSON_BAD)
+        return false;
+    if (token.kind != RN_JSON_END) {
+        rn_json_object_to(json, token.at, "nothing may stand beside \"checks\"");
+        return false;
+    }
+    return rn_json_next(json).kind == RN_JSON_END;
+}
+
+static void answer_batch(struct rn_exchange *x)
+{
+    struct rn_buf *body = &x->loop->scratch;
+    struct rn_slice text = x->request->body;
+    char *copy = malloc(text.len);
+    struct rn_json json;
+
+    if (!copy) {
+        rn_exchange_error(x, 503, "memory", "out of memory");
+        return;
+    }
+    memcpy(copy, text.data, text.len);
+    rn_json_init(&json, copy, text.len);
+    rn_json_next(&json); /* it is an object */
+    bool good = read_batch(x, &json, NULL);
+
+    free(copy);
+    if (!good) {
+        rn_exchange_error(x, 400, "bad_request", "%s", json.error.text);
+        return;
+    }
+    rn_json_init(&json, (char *)text.data, text.len);
+    rn_json_next(&json);
+    rn_buf_clear(body);
+    rn_buf_put_literal(body, "{\"results\":[");
+    read_batch(x, &json, body);
+    rn_buf_put_literal(body, "]}\n");
+    rn_exchange_json(x, 200, rn_buf_slice(body));
+}
+
+/* Whether the body is {"checks": ...}, by its first name alone. */
+static bool is_batch(struct rn_slice body)
+{
+    static const char name[] = "\"checks\"";
+    size_t at = 0;
+
+    while (at < body.len && strchr(" \t\r\n{", body.data[at]))
+        at++;
+    return body.len - at >= sizeof name - 1 && memcmp(body.data + at, name, sizeof name - 1) == 0;
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static void answer_check(struct rn_exchange *x)
+{
+    if (is_batch(x->request->body))
+        answer_batch(x);
+    else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_WAIT |
+                                      RN_QUERY_PEEK))
+        rn_http_decide(x, RN_CHECK);
+}
+
+static void answer_throttle(struct rn_exchange *x)
+{
+    if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_WAIT | RN_QUERY_PEEK))
+        return;
+    if (x->loop->query.by_limit)
+        rn_http_decide(x, RN_CHECK);
+    else
+        rn_exchange_error(x, 400, "bad_request",
+                          "\"key\" and \"limit\" are missing, such as {\"key\": \"alice\", "
+                          "\"limit\": \"100 per minute\"}");
+}
+
+static void answer_health(struct rn_exchange *x)
+{
+    rn_http_put_status(x->out, 200);
+    rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain", RN_SLICE("ok\n"));
+}
+
+static const struct rn_route routes[] = {
+    {RN_POST, "/v1/check", answer_check},      {RN_ANY, "/v1/auth", rn_http_auth},
+    {RN_ANY, "/v1/auth/", rn_http_auth},       {RN_POST, "/v1/throttle", answer_throttle},
+    {RN_POST, "/v1/reserve", rn_http_reserve}, {RN_POST, "/v1/commit", rn_http_commit},
+    {RN_POST, "/v1/refund", rn_http_refund},   {RN_POST, "/v1/acquire", rn_http_acquire},
+    {RN_POST, "/v1/renew", rn_http_renew},     {RN_POST, "/v1/release", rn_http_release},
+    {RN_GET, "/healthz", answer_health},
+};
+
+static const struct rn_site site = {
+    .routes = routes, .route_count = sizeof routes / sizeof *routes, .body_max = BODY_MAX};
+
+static size_t received(struct rn_conn *conn, char *data, size_t len)
+{
+    return rn_exchange_received(conn, data, len, &site);
+}
+
+const struct rn_protocol rn_http_protocol = {
+    .name = "http",
+    .state_bytes = sizeof(struct rn_http_state),
+    .idle_ns = INT64_C(75000000000),
+    .message_ns = INT64_C(5000000000),
+    .message_max = RN_HTTP_HEAD_MAX + BODY_MAX + 64 * 1024,
+    .received = received,
+    .limited = rn_exchange_limited,
+    .closed = rn_exchange_closed,
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to the HTTP port's files: what they share.
+ */
+#ifndef RN_FRONT_HTTP_H
+#define RN_FRONT_HTTP_H
+
+#include "front/exchange.h"
+
+/* Decides on loop->query and answers. */
+void rn_http_decide(struct rn_exchange *x, enum rn_verb verb);
+void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *error);
+bool rn_http_wants_problem(const struct rn_http_request *request);
+
+/* auth.c */
+void rn_http_auth(struct rn_exchange *x);
+
+/* lease.c */
+void rn_http_reserve(struct rn_exchange *x);
+void rn_http_commit(struct rn_exchange *x);
+void rn_http_refund(struct rn_exchange *x);
+void rn_http_acquire(struct rn_exchange *x);
+void rn_http_renew(struct rn_exchange *x);
+void rn_http_release(struct rn_exchange *x);
+
+#endif

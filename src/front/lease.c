@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is held between two requests: reservations and places. The ticket that
+ * the caller keeps says all; the daemon remembers nothing.
+ */
+#include "front/http.h"
+
+#define HOLDING (RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_FOR)
+
+void rn_http_reserve(struct rn_exchange *x)
+{
+    if (rn_exchange_query(x, HOLDING))
+        rn_http_decide(x, RN_RESERVE);
+}
+
+void rn_http_acquire(struct rn_exchange *x)
+{
+    if (rn_exchange_query(x, HOLDING))
+        rn_http_decide(x, RN_ACQUIRE);
+}
+
+/* Reads a body that names a lease. */
+static bool read_lease(struct rn_exchange *x, unsigned members)
+{
+    if (!rn_exchange_query(x, RN_QUERY_LEASE | members))
+        return false;
+    if (x->loop->query.lease.data)
+        return true;
+    rn_exchange_error(x, 400, "bad_request",
+                      "\"lease\" is missing: what reserve or acquire has answered");
+    return false;
+}
+
+/* {"committed":true}; EALREADY: false. What has ended is 410 unless `mild`. */
+static void answer_done(struct rn_exchange *x, int code, const char *what, bool mild)
+{
+    struct rn_buf *body = &x->loop->scratch;
+
+    if (code == RATION_EGONE && !mild) {
+        rn_exchange_error(x, 410, "gone",
+                          "it has ended: its time is over, or its limit is no more");
+    } else if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE) {
+        rn_buf_clear(body);
+        rn_buf_putf(body, "{\"%s\":%s}\n", what, code == 0 ? "true" : "false");
+        rn_exchange_json(x, 200, rn_buf_slice(body));
+    } else if (code == RATION_ECOST) {
+        rn_exchange_error(x, 400, "bad_request", "\"cost\" is more than was reserved");
+    } else if (code == RATION_EINVAL) {
+        rn_exchange_error(x, 400, "bad_request", "\"lease\" is none of this daemon's");
+    } else {
+        rn_exchange_error(x, 503, "store", "%s", ration_error_text(code));
+    }
+}
+
+void rn_http_commit(struct rn_exchange *x)
+{
+    struct rn_query *query = &x->loop->query;
+
+    if (read_lease(x, RN_QUERY_COST))
+        answer_done(x,
+                    ration_ticket_commit(x->front->limiter, query->lease.data, query->lease.len,
+                                         !query->cost_given, query->cost, RATION_NOW),
+                    "committed", false);
+}
+
+void rn_http_refund(struct rn_exchange *x)
+{
+    struct rn_slice lease;
+
+    if (!read_lease(x, 0))
+        return;
+    lease = x->loop->query.lease;
+    answer_done(x, ration_ticket_refund(x->front->limiter, lease.data, lease.len, RATION_NOW),
+                "refunded", false);
+}
+
+void rn_http_release(struct rn_exchange *x)
+{
+    struct rn_slice lease;
+
+    if (!read_lease(x, 0))
+        return;
+    lease = x->loop->query.lease;
+    answer_done(x, ration_ticket_release(x->front->limiter, lease.data, lease.len, RATION_NOW),
+                "released", true);
+}
+
+void rn_http_renew(struct rn_exchange *x)
+{
+    struct rn_query *query = &x->loop->query;
+    struct rn_buf *body = &x->loop->scratch;
+    int64_t expires_ns;
+    int code;
+
+    if (!read_lease(x, RN_QUERY_FOR))
+        return;
+    code = ration_ticket_renew(x->front->limiter, query->lease.data, query->lease.len,
+                               query->for_ns, RATION_NOW, &expires_ns);
+    if (code != 0) {
+        answer_done(x, code, "renewed", false);
+        return;
+    }
+    rn_buf_clear(body);
+    rn_buf_put_literal(body, "{\"renewed\":true,\"expires_after\":");
+    rn_json_put_seconds(body, expires_ns);
+    rn_buf_put_literal(body, "}\n");
+    rn_exchange_json(x, 200, rn_buf_slice(body));
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The RESP port: commands as they come, answered in order. A run of commands
+ * that charge a limit of their own is hashed, fetched and charged together, and
+ * all answers to what one read has brought go out in one write.
+ */
+#include "front/resp.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "rules/report.h"
+
+/* --- errors ------------------------------------------------------------------------------ */
+
+void rn_resp_fail(struct rn_talk *t, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    rn_resp_charge(t); /* answers come in order */
+    rn_front_count(&t->loop->counts.bad[RN_FRONT_RESP], 1);
+    rn_resp_put_error(t->out, "ERR", rn_slice_of(text));
+}
+
+void rn_resp_fail_usage(struct rn_talk *t)
+{
+    const struct rn_resp_entry *entry = rn_resp_find(t->argv[0]);
+
+    rn_resp_fail(t, "usage: %s %s", entry->name, entry->usage);
+}
+
+bool rn_resp_is(struct rn_slice word, const char *capitals)
+{
+    size_t len = strlen(capitals);
+
+    if (word.len != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if ((word.data[i] >= 'a' && word.data[i] <= 'z' ? word.data[i] & ~0x20 : word.data[i]) !=
+            capitals[i])
+            return false;
+    return true;
+}
+
+bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n)
+{
+    bool negative = text.len > 0 && text.data[0] == '-';
+    uint64_t magnitude = 0;
+
+    if (text.len - negative == 0 || text.len - negative > 18)
+        goto bad;
+    for (size_t i = negative; i < text.len; i++) {
+        unsigned digit = (unsigned char)text.data[i] - (unsigned)'0';
+
+        if (digit > 9)
+            goto bad;
+        magnitude = magnitude * 10 + digit;
+    }
+    *n = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    return true;
+bad:
+    rn_resp_fail(t, "%s is to be a whole number, found %s", what, rn_excerpt(text).text);
+    return false;
+}
+
+/* --- one command --------------------------------------------------------------------------- */
+
+static bool may_change(const struct rn_talk *t)
+{
+    return t->state->authenticated || rn_conn_peer(t->conn)->local;
+}
+
+static void answer(struct rn_talk *t)
+{
+    const struct rn_resp_entry *entry = rn_resp_find(t->argv[0]);
+
+    if (!(entry && (entry->flags & RN_RESP_JOINS)))
+        rn_resp_charge(t);
+    if (!entry)
+        rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
+                     rn_excerpt(t->argv[0]).text);
+    else if (t->argc < entry->argc_min || t->argc > entry->argc_max)
+        rn_resp_fail_usage(t);
+    else if ((entry->flags & RN_RESP_CHANGES) && !may_change(t))
+        rn_resp_put_error(t->out, "NOAUTH", RN_SLICE("Authentication required."));
+    else
+        entry->answer(t);
+}
+
+/* --- the conversation ------------------------------------------------------------------------ */
+
+static size_t refuse(struct rn_talk *t, const char *error, size_t len)
+{
+    rn_resp_fail(t, "Protocol error: %s", error);
+    t->ended = true;
+    rn_conn_close(t->conn);
+    return len;
+}
+
+static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+{
+    struct rn_resp_command *command = &t->loop->command;
+    const char *error;
+    size_t done = 0;
+
+    while (done < len && !t->state->held && !t->ended) {
+        switch (rn_resp_parse(data + done, len - done, command, &error)) {
+        case RN_PARSE_MORE:
+            return done;
+        case RN_PARSE_BAD:
+            return refuse(t, error, len);
+        case RN_PARSE_DONE:
+            break;
+        }
+        done += command->bytes;
+        if (command->argc == 0)
+            continue;
+        t->argc = command->argc;
+        t->argv = command->argv;
+        answer(t);
+        ++*count;
+    }
+    return done;
+}
+
+static size_t received(struct rn_conn *conn, char *data, size_t len)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_talk t = {.front = front,
+                        .loop = loop,
+                        .conn = conn,
+                        .state = rn_conn_state(conn),
+                        .out = rn_conn_out(conn)};
+    int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    uint64_t count = 0;
+    size_t done = answer_all(&t, data, len, &count);
+
+    rn_resp_charge(&t);
+    rn_front_count(&loop->counts.requests[RN_FRONT_RESP], count);
+    rn_histogram_add_many(&loop->counts.latency[RN_FRONT_RESP],
+                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
+    return done;
+}
+
+static void opened(struct rn_conn *conn)
+{
+    struct rn_resp_state *state = rn_conn_state(conn);
+
+    state->version = 2;
+}
+
+static void limited(struct rn_conn *conn, enum rn_conn_limit why)
+{
+    if (why == RN_CONN_TOO_LONG)
+        rn_resp_put_error(rn_conn_out(conn), "ERR", RN_SLICE("Protocol error: too big a command"));
+    else if (why == RN_CONN_TOO_SLOW)
+        rn_resp_put_error(rn_conn_out(conn), "ERR",
+                          RN_SLICE("Protocol error: a command took too long to arrive"));
+}
+
+static void closed(struct rn_conn *conn)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_resp_state *state = rn_conn_state(conn);
+
+    rn_held_drop(state->held, front->limiter);
+    state->held = NULL;
+}
+
+/* Clients keep connections open for days without a word. */
+const struct rn_protocol rn_resp_protocol = {
+    .name = "resp",
+    .state_bytes = sizeof(struct rn_resp_state),
+    .message_ns = INT64_C(5000000000),
+    .message_max = RN_RESP_COMMAND_MAX,
+    .opened = opened,
+    .received = received,
+    .limited = limited,
+    .closed = closed,
+};

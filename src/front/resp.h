@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to the RESP port's files: a command being answered.
+ */
+#ifndef RN_FRONT_RESP_H
+#define RN_FRONT_RESP_H
+
+#include "front/front.h"
+#include "front/held.h"
+
+struct rn_resp_state {
+    struct rn_held *held;
+    uint8_t version; /* 2, or 3 after HELLO 3 */
+    bool authenticated;
+};
+
+struct rn_talk {
+    struct rn_front *front;
+    struct rn_front_loop *loop;
+    struct rn_conn *conn;
+    struct rn_resp_state *state;
+    struct rn_buf *out;
+    uint32_t argc;
+    struct rn_slice *argv; /* the name first */
+    bool ended;            /* nothing more is answered */
+};
+
+enum rn_resp_flags {
+    RN_RESP_CHANGES = 1, /* needs AUTH unless the peer is local or there is no token */
+    RN_RESP_JOINS = 2,   /* only adds to the batch, which is charged and answered later */
+};
+
+struct rn_resp_entry {
+    const char *name;            /* in capitals */
+    uint32_t argc_min, argc_max; /* with the name */
+    unsigned flags;
+    const char *summary, *usage;
+    void (*answer)(struct rn_talk *t);
+};
+
+/* resp_table.c: all commands; NULL: there is none of that name. */
+extern const struct rn_resp_entry rn_resp_entries[];
+extern const size_t rn_resp_entry_count;
+const struct rn_resp_entry *rn_resp_find(struct rn_slice name);
+
+void rn_resp_fail(struct rn_talk *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The usage of the command at hand. */
+void rn_resp_fail_usage(struct rn_talk *t);
+bool rn_resp_is(struct rn_slice word, const char *capitals);
+/* A whole number; false after answering. */
+bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n);
+
+/* resp_batch.c: charges and answers what has joined. */
+void rn_resp_charge(struct rn_talk *t);
+void rn_resp_cl_throttle(struct rn_talk *t);
+void rn_resp_gcra(struct rn_talk *t);
+void rn_resp_throttle(struct rn_talk *t);
+void rn_resp_take(struct rn_talk *t);
+
+/* resp_ration.c */
+void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decided *decided,
+                          int64_t held_ns);
+void rn_resp_check(struct rn_talk *t);
+void rn_resp_take_alone(struct rn_talk *t);
+void rn_resp_peek(struct rn_talk *t);
+void rn_resp_reset_key(struct rn_talk *t);
+void rn_resp_acquire(struct rn_talk *t);
+void rn_resp_renew(struct rn_talk *t);
+void rn_resp_release(struct rn_talk *t);
+void rn_resp_reserve(struct rn_talk *t);
+void rn_resp_commit(struct rn_talk *t);
+void rn_resp_refund(struct rn_talk *t);
+void rn_resp_help(struct rn_talk *t);
+
+/* resp_client.c: what clients say before they query. */
+void rn_resp_ping(struct rn_talk *t);
+void rn_resp_echo(struct rn_talk *t);
+void rn_resp_hello(struct rn_talk *t);
+void rn_resp_auth(struct rn_talk *t);
+void rn_resp_select(struct rn_talk *t);
+void rn_resp_quit(struct rn_talk *t);
+void rn_resp_reset(struct rn_talk *t);
+void rn_resp_client(struct rn_talk *t);
+void rn_resp_info(struct rn_talk *t);
+void rn_resp_command(struct rn_talk *t);
+void rn_resp_config(struct rn_talk *t);
+
+#endif

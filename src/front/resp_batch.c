@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands that bring their limit along and are charged together: those of
+ * redis-cell, Redis and throttlecrab, whose replies disagree about the order and
+ * the meaning of their numbers, and our own.
+ *
+ *   CL.THROTTLE, GCRA   limited? limit remaining retry_after|-1 reset_after
+ *   THROTTLE            allowed? burst remaining reset_after retry_after|0
+ */
+#include "front/resp.h"
+
+#include "base/clock.h"
+
+enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
+
+/* --- replies ------------------------------------------------------------------------------- */
+
+static int64_t seconds_up(int64_t ns)
+{
+    return ns / RN_SECOND_NS + (ns % RN_SECOND_NS > 0);
+}
+
+static int64_t clamp(uint64_t n)
+{
+    return n <= INT64_MAX ? (int64_t)n : INT64_MAX;
+}
+
+static void put_numbers(struct rn_buf *out, const int64_t numbers[5])
+{
+    rn_resp_put_array(out, 5);
+    for (int i = 0; i < 5; i++)
+        rn_resp_put_integer(out, numbers[i]);
+}
+
+static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
+{
+    bool wait = !v->allowed && v->retry_after_ns != RATION_NEVER;
+
+    put_numbers(out, (int64_t[5]){!v->allowed, clamp(v->limit), clamp(v->remaining),
+                                  wait ? seconds_up(v->retry_after_ns) : -1,
+                                  seconds_up(v->reset_after_ns)});
+}
+
+static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
+{
+    bool never = v->retry_after_ns == RATION_NEVER;
+
+    put_numbers(out, (int64_t[5]){v->allowed, clamp(v->limit), clamp(v->remaining),
+                                  seconds_up(v->reset_after_ns),
+                                  never ? -1 : seconds_up(v->retry_after_ns)});
+}
+
+static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
+{
+    struct rn_decided *d = &t->loop->decided;
+
+    if (c->error != 0) {
+        rn_front_count(&t->loop->counts.failed[RN_FRONT_RESP], 1);
+        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
+        return;
+    }
+    switch (shape) {
+    case SHAPE_CELL:
+        put_cell(t->out, &c->verdict);
+        break;
+    case SHAPE_CRAB:
+        put_crab(t->out, &c->verdict);
+        break;
+    case SHAPE_OURS:
+        rn_decide_from_charge(&d->outcome, c, c->ad_hoc);
+        d->by_limit = true;
+        d->ticket[0] = '\0';
+        rn_resp_put_decision(t->out, t->state->version, d, 0);
+        break;
+    }
+}
+
+void rn_resp_charge(struct rn_talk *t)
+{
+    struct rn_front_loop *loop = t->loop;
+
+    if (loop->charge_count == 0)
+        return;
+    ration_take_batch(t->front->limiter, loop->charges, loop->charge_count, RATION_NOW);
+    for (uint32_t i = 0; i < loop->charge_count; i++)
+        put_reply(t, &loop->charges[i], (enum shape)loop->shapes[i]);
+    loop->charge_count = 0;
+}
+
+/* --- joining ------------------------------------------------------------------------------- */
+
+/* The place for the next limit. */
+static struct ration_limit *next_limit(struct rn_talk *t)
+{
+    if (t->loop->charge_count == RN_FRONT_BATCH)
+        rn_resp_charge(t);
+    return &t->loop->limits[t->loop->charge_count];
+}
+
+static void join(struct rn_talk *t, struct rn_slice key, uint64_t cost, enum shape shape)
+{
+    struct rn_front_loop *loop = t->loop;
+    uint32_t at = loop->charge_count++;
+
+    loop->shapes[at] = (uint8_t)shape;
+    loop->charges[at] = (struct ration_charge){
+        .ad_hoc = &loop->limits[at], .key = key.data, .key_len = key.len, .cost = cost};
+}
+
+/* argv[2] to argv[4]: burst, count, period in seconds. `extra` is what the bucket
+ * holds besides the burst. */
+static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t extra)
+{
+    struct ration_error error;
+    int64_t burst, count, period;
+
+    if (!rn_resp_number(t, t->argv[2], "max_burst", &burst) ||
+        !rn_resp_number(t, t->argv[3], "count", &count) ||
+        !rn_resp_number(t, t->argv[4], "period", &period))
+        return false;
+    if (burst + extra <= 0 || count <= 0 || period <= 0 || period > INT64_MAX / RN_SECOND_NS) {
+        rn_resp_fail(t,
+                     "zero rates are not supported: count and period are to be positive, "
+                     "max_burst %s",
+                     extra ? "0 or more" : "too");
+        return false;
+    }
+    *limit = (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                   .amount = (uint64_t)count,
+                                   .period_ns = period * RN_SECOND_NS,
+                                   .burst = (uint64_t)(burst + extra)};
+    if (ration_limit_check(limit, &error) == 0)
+        return true;
+    rn_resp_fail(t, "%s", error.text);
+    return false;
+}
+
+static bool read_cost(struct rn_talk *t, struct rn_slice text, int64_t least, uint64_t *cost)
+{
+    int64_t n;
+
+    if (!rn_resp_number(t, text, "quantity", &n))
+        return false;
+    if (n < least)
+        rn_resp_fail(t, "quantity is to be %lld or more, found %lld", (long long)least,
+                     (long long)n);
+    *cost = (uint64_t)n;
+    return n >= least;
+}
+
+void rn_resp_cl_throttle(struct rn_talk *t)
+{
+    uint64_t cost = 1;
+
+    if (read_bucket(t, next_limit(t), 1) && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+        join(t, t->argv[1], cost, SHAPE_CELL);
+}
+
+void rn_resp_throttle(struct rn_talk *t)
+{
+    uint64_t cost = 1;
+
+    if (read_bucket(t, next_limit(t), 0) && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+        join(t, t->argv[1], cost, SHAPE_CRAB);
+}
+
+void rn_resp_gcra(struct rn_talk *t)
+{
+    uint64_t cost = 1;
+
+    if (t->argc == 6 || (t->argc == 7 && !rn_resp_is(t->argv[5], "TOKENS")))
+        rn_resp_fail_usage(t);
+    else if (read_bucket(t, next_limit(t), 1) &&
+             (t->argc < 7 || read_cost(t, t->argv[6], 1, &cost)))
+        join(t, t->argv[1], cost, SHAPE_CELL);
+}
+
+/* RATION.TAKE key limit [cost], and nothing that needs more attention. */
+void rn_resp_take(struct rn_talk *t)
+{
+    struct ration_limit *limit = next_limit(t);
+    uint64_t cost = 1;
+    struct ration_error error;
+
+    if (t->argc > 4) {
+        rn_resp_charge(t);
+        rn_resp_take_alone(t);
+        return;
+    }
+    if (ration_limit_parse(t->argv[2].data, t->argv[2].len, limit, &error) != 0)
+        rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
+    else if (limit->algorithm == RATION_CONCURRENCY)
+        rn_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
+    else if (t->argc < 4 || read_cost(t, t->argv[3], 0, &cost))
+        join(t, t->argv[1], cost, SHAPE_OURS);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What clients of Redis say before they query anything, and expect to be answered.
+ */
+#include "base/clock.h"
+#include "front/resp.h"
+#include "rules/report.h"
+
+/* What we speak, for clients that decide by version what they may send. */
+#define REDIS_VERSION "7.0.0"
+
+void rn_resp_ping(struct rn_talk *t)
+{
+    if (t->argc == 2)
+        rn_resp_put_bulk(t->out, t->argv[1]);
+    else
+        rn_resp_put_simple(t->out, "PONG");
+}
+
+void rn_resp_echo(struct rn_talk *t)
+{
+    rn_resp_put_bulk(t->out, t->argv[1]);
+}
+
+/* --- who is there ---------------------------------------------------------------------------- */
+
+/* Anybody may go on without a token; only a wrong one is an error. */
+static bool authenticate(struct rn_talk *t, struct rn_slice token)
+{
+    if (!t->front->token.data) {
+        rn_resp_fail(t, "no token is set, so AUTH has nothing to compare; start rationd with "
+                        "admin_token in its server section");
+        return false;
+    }
+    t->state->authenticated = rn_front_token_is(t->front, token);
+    if (!t->state->authenticated)
+        rn_resp_put_error(t->out, "WRONGPASS", RN_SLICE("invalid user and token pair"));
+    return t->state->authenticated;
+}
+
+void rn_resp_auth(struct rn_talk *t)
+{
+    if (authenticate(t, t->argv[t->argc - 1]))
+        rn_resp_put_simple(t->out, "OK");
+}
+
+static void put_pair(struct rn_buf *out, const char *name, const char *value)
+{
+    rn_resp_put_bulk(out, rn_slice_of(name));
+    rn_resp_put_bulk(out, rn_slice_of(value));
+}
+
+static void put_hello(struct rn_talk *t)
+{
+    struct rn_buf *out = t->out;
+
+    rn_resp_put_map(out, t->state->version, 7);
+    put_pair(out, "server", "ration");
+    put_pair(out, "version", ration_version());
+    rn_resp_put_bulk(out, RN_SLICE("proto"));
+    rn_resp_put_integer(out, t->state->version);
+    rn_resp_put_bulk(out, RN_SLICE("id"));
+    rn_resp_put_integer(out, rn_conn_peer(t->conn)->port);
+    put_pair(out, "mode", "standalone");
+    put_pair(out, "role", "master");
+    rn_resp_put_bulk(out, RN_SLICE("modules"));
+    rn_resp_put_array(out, 0);
+}
+
+/* The options of HELLO, from argv[2] on. False after answering. */
+static bool read_hello(struct rn_talk *t)
+{
+    for (uint32_t i = 2; i < t->argc;) {
+        if (rn_resp_is(t->argv[i], "AUTH") && i + 2 < t->argc) {
+            if (!authenticate(t, t->argv[i + 2]))
+                return false;
+            i += 3;
+        } else if (rn_resp_is(t->argv[i], "SETNAME") && i + 1 < t->argc) {
+            i += 2;
+        } else {
+            rn_resp_fail_usage(t);
+            return false;
+        }
+    }
+    return true;
+}
+
+void rn_resp_hello(struct rn_talk *t)
+{
+    if (t->argc > 1) {
+        if (!rn_slice_is(t->argv[1], "2") && !rn_slice_is(t->argv[1], "3")) {
+            rn_resp_put_error(t->out, "NOPROTO", RN_SLICE("unsupported protocol version"));
+            return;
+        }
+        if (!read_hello(t))
+            return;
+        t->state->version = (uint8_t)(t->argv[1].data[0] - '0');
+    }
+    put_hello(t);
+}
+
+void rn_resp_select(struct rn_talk *t)
+{
+    if (rn_slice_is(t->argv[1], "0"))
+        rn_resp_put_simple(t->out, "OK");
+    else
+        rn_resp_fail(t, "DB index is out of range: there is only 0");
+}
+
+void rn_resp_quit(struct rn_talk *t)
+{
+    rn_resp_put_simple(t->out, "OK");
+    t->ended = true;
+    rn_conn_close(t->conn);
+}
+
+void rn_resp_reset(struct rn_talk *t)
+{
+    t->state->version = 2;
+    t->state->authenticated = false;
+    rn_resp_put_simple(t->out, "RESET");
+}
+
+void rn_resp_client(struct rn_talk *t)
+{
+    static const char *const accepted[] = {"SETNAME", "SETINFO", "REPLY", "NO-EVICT", "NO-TOUCH"};
+    struct rn_slice what = t->argv[1];
+
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        if (rn_resp_is(what, accepted[i])) {
+            rn_resp_put_simple(t->out, "OK");
+            return;
+        }
+    }
+    if (rn_resp_is(what, "ID"))
+        rn_resp_put_integer(t->out, rn_conn_peer(t->conn)->port);
+    else if (rn_resp_is(what, "GETNAME"))
+        rn_resp_put_null(t->out, t->state->version);
+    else if (rn_resp_is(what, "INFO") || rn_resp_is(what, "LIST"))
+        rn_resp_put_bulk(t->out, rn_slice_of(rn_conn_peer(t->conn)->text));
+    else
+        rn_resp_fail(t, "unknown subcommand %s", rn_excerpt(what).text);
+}
+
+/* --- the server --------------------------------------------------------------------------------
+ */
+
+void rn_resp_info(struct rn_talk *t)
+{
+    struct rn_buf *text = &t->loop->scratch;
+    struct ration_totals totals;
+    int64_t up_ns = rn_clock_read_ns(CLOCK_REALTIME) - t->front->started_ns;
+
+    ration_totals(t->front->limiter, &totals);
+    rn_buf_clear(text);
+    rn_buf_putf(text,
+                "# Server\r\nredis_version:" REDIS_VERSION "\r\nration_version:%s\r\n"
+                "redis_mode:standalone\r\nuptime_in_seconds:%lld\r\n"
+                "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n",
+                ration_version(), (long long)(up_ns / RN_SECOND_NS));
+    rn_buf_putf(text, "# Stats\r\nallowed:%llu\r\nrefused:%llu\r\nerrors:%llu\r\n",
+                (unsigned long long)totals.allowed, (unsigned long long)totals.refused,
+                (unsigned long long)totals.errors);
+    rn_resp_put_bulk(t->out, rn_buf_slice(text));
+}
+
+static struct rn_slice lower_name(struct rn_talk *t, const struct rn_resp_entry *e)
+{
+    rn_buf_clear(&t->loop->scratch);
+    for (const char *c = e->name; *c; c++)
+        rn_buf_put_char(&t->loop->scratch, *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c);
+    return rn_buf_slice(&t->loop->scratch);
+}
+
+/* name, arity, flags, first key, last key, step. */
+static void put_entry(struct rn_talk *t, const struct rn_resp_entry *e)
+{
+    bool fixed = e->argc_min == e->argc_max, key = (e->flags & RN_RESP_JOINS) != 0;
+
+    rn_resp_put_array(t->out, 6);
+    rn_resp_put_bulk(t->out, lower_name(t, e));
+    rn_resp_put_integer(t->out, fixed ? (int64_t)e->argc_min : -(int64_t)e->argc_min);
+    rn_resp_put_array(t->out, 1);
+    rn_resp_put_simple(t->out, key ? "write" : "fast");
+    for (int i = 0; i < 3; i++)
+        rn_resp_put_integer(t->out, key);
+}
+
+static void put_docs(struct rn_talk *t, const struct rn_resp_entry *e)
+{
+    rn_resp_put_bulk(t->out, lower_name(t, e));
+    rn_resp_put_map(t->out, t->state->version, 2);
+    put_pair(t->out, "summary", e->summary);
+    put_pair(t->out, "group", "generic");
+}
+
+/* COMMAND INFO and DOCS: of the named ones, or of all. */
+static void put_named(struct rn_talk *t, bool docs)
+{
+    const struct rn_resp_entry *e;
+    size_t known = t->argc == 2 ? rn_resp_entry_count : 0;
+
+    for (uint32_t i = 2; i < t->argc; i++)
+        known += rn_resp_find(t->argv[i]) != NULL;
+    if (docs)
+        rn_resp_put_map(t->out, t->state->version, known);
+    else
+        rn_resp_put_array(t->out, t->argc == 2 ? known : t->argc - 2);
+    for (size_t i = 0; t->argc == 2 && i < rn_resp_entry_count; i++)
+        docs ? put_docs(t, &rn_resp_entries[i]) : put_entry(t, &rn_resp_entries[i]);
+    for (uint32_t i = 2; i < t->argc; i++) {
+        if ((e = rn_resp_find(t->argv[i])))
+            docs ? put_docs(t, e) : put_entry(t, e);
+        else if (!docs)
+            rn_resp_put_null(t->out, t->state->version);
+    }
+}
+
+void rn_resp_command(struct rn_talk *t)
+{
+    if (t->argc == 1) {
+        rn_resp_put_array(t->out, rn_resp_entry_count);
+        for (size_t i = 0; i < rn_resp_entry_count; i++)
+            put_entry(t, &rn_resp_entries[i]);
+    } else if (rn_resp_is(t->argv[1], "COUNT")) {
+        rn_resp_put_integer(t->out, (int64_t)rn_resp_entry_count);
+    } else if (rn_resp_is(t->argv[1], "LIST")) {
+        rn_resp_put_array(t->out, rn_resp_entry_count);
+        for (size_t i = 0; i < rn_resp_entry_count; i++)
+            rn_resp_put_bulk(t->out, lower_name(t, &rn_resp_entries[i]));
+    } else if (rn_resp_is(t->argv[1], "INFO") || rn_resp_is(t->argv[1], "DOCS")) {
+        put_named(t, rn_resp_is(t->argv[1], "DOCS"));
+    } else {
+        rn_resp_fail(t, "unknown subcommand %s", rn_excerpt(t->argv[1]).text);
+    }
+}
+
+/* redis-benchmark asks for these two. */
+void rn_resp_config(struct rn_talk *t)
+{
+    bool save = false, appendonly = false;
+
+    if (!rn_resp_is(t->argv[1], "GET")) {
+        rn_resp_fail(t, "CONFIG only answers GET; settings are in the rules file");
+        return;
+    }
+    for (uint32_t i = 2; i < t->argc; i++) {
+        save |= rn_resp_is(t->argv[i], "SAVE");
+        appendonly |= rn_resp_is(t->argv[i], "APPENDONLY");
+    }
+    rn_resp_put_map(t->out, t->state->version, (size_t)save + appendonly);
+    if (save)
+        put_pair(t->out, "save", "");
+    if (appendonly)
+        put_pair(t->out, "appendonly", "no");
+}

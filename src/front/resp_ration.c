@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RATION.*: the commands that answer with a decision, as a map with the names
+ * that the JSON has.
+ */
+#include "base/error.h"
+#include "front/resp.h"
+#include "rules/report.h"
+
+/* --- decisions ----------------------------------------------------------------------------- */
+
+static void put_name(struct rn_buf *out, const char *name)
+{
+    rn_resp_put_bulk(out, rn_slice_of(name));
+}
+
+static void put_rule(struct rn_buf *out, int version, const char *rule)
+{
+    put_name(out, "rule");
+    if (rule[0])
+        put_name(out, rule);
+    else
+        rn_resp_put_null(out, version);
+}
+
+static void put_amount(struct rn_buf *out, int version, const char *name, uint64_t amount)
+{
+    put_name(out, name);
+    if (amount > INT64_MAX)
+        rn_resp_put_null(out, version); /* unlimited */
+    else
+        rn_resp_put_integer(out, (int64_t)amount);
+}
+
+static void put_time(struct rn_buf *out, int version, const char *name, int64_t ns)
+{
+    put_name(out, name);
+    if (ns == RATION_NEVER)
+        rn_resp_put_null(out, version);
+    else
+        rn_resp_put_seconds(out, version, ns);
+}
+
+static void put_mark(struct rn_buf *out, int version, const char *name)
+{
+    put_name(out, name);
+    rn_resp_put_bool(out, version, true);
+}
+
+static void put_limits(struct rn_buf *out, int version, const struct ration_outcome *o)
+{
+    put_name(out, "limits");
+    rn_resp_put_array(out, o->listed);
+    for (uint32_t i = 0; i < o->listed; i++) {
+        const struct ration_outcome_limit *l = &o->limits[i];
+
+        rn_resp_put_map(out, version, 4 + l->shadow);
+        put_rule(out, version, l->rule);
+        put_amount(out, version, "limit", l->verdict.limit);
+        put_amount(out, version, "remaining", l->verdict.remaining);
+        put_time(out, version, "reset_after", l->verdict.reset_after_ns);
+        if (l->shadow)
+            put_mark(out, version, "shadow");
+    }
+}
+
+void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decided *decided,
+                          int64_t held_ns)
+{
+    const struct ration_outcome *o = &decided->outcome;
+    const struct ration_verdict *v = &o->decision.verdict;
+    bool lease = decided->ticket[0] != '\0', banned = o->kind == RATION_BY_BAN;
+
+    rn_resp_put_map(out, version,
+                    8u + o->soft + o->shadow_refused + banned + lease + (held_ns > 0));
+    put_name(out, "allowed");
+    rn_resp_put_bool(out, version, o->decision.allowed);
+    put_rule(out, version, o->rule);
+    put_amount(out, version, "limit", o->kind == RATION_BY_LIMITS ? v->limit : UINT64_MAX);
+    put_amount(out, version, "remaining", o->kind == RATION_BY_LIMITS ? v->remaining : UINT64_MAX);
+    put_time(out, version, "reset_after", v->reset_after_ns);
+    put_time(out, version, "retry_after", v->retry_after_ns);
+    put_time(out, version, "delay", o->delay_ns);
+    put_limits(out, version, o);
+    if (o->soft)
+        put_mark(out, version, "soft");
+    if (o->shadow_refused)
+        put_mark(out, version, "shadow");
+    if (banned)
+        put_mark(out, version, "banned");
+    if (lease) {
+        put_name(out, "lease");
+        put_name(out, decided->ticket);
+    }
+    if (held_ns > 0)
+        put_time(out, version, "held", held_ns);
+}
+
+static void tell_held(struct rn_held *held)
+{
+    rn_resp_put_decision(rn_conn_out(held->conn), held->telling.version, &held->decided,
+                         held->hold_ns);
+}
+
+/* Decides on loop->query and answers, now or later. */
+static void decide(struct rn_talk *t, enum rn_verb verb)
+{
+    struct rn_decided *d = &t->loop->decided;
+    struct rn_telling how = {.version = t->state->version};
+    struct ration_error error;
+    int code = rn_decide_query(t->front->limiter, &t->loop->query, verb, d, &error);
+    int64_t hold_ns;
+
+    if (code == RATION_EINVAL) {
+        rn_resp_fail(t, "%s", error.text);
+        return;
+    }
+    if (code != 0) {
+        rn_front_count(&t->loop->counts.failed[RN_FRONT_RESP], 1);
+        rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
+        return;
+    }
+    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->loop->query, d) : 0;
+    if (hold_ns > 0 && rn_held_begin(&t->state->held, t->conn, d, hold_ns, &how, tell_held))
+        rn_front_count(&t->loop->counts.held, 1);
+    else
+        rn_resp_put_decision(t->out, t->state->version, d, 0);
+}
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+enum { OPTION_COST = 1, OPTION_WAIT = 2, OPTION_PEEK = 4, OPTION_FOR = 8, OPTION_ALGORITHM = 16 };
+
+/* Seconds as a decimal. */
+static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
+
+    if (rn_json_seconds(&number, ns) && *ns >= 1000000 && *ns <= RATION_LEASE_MAX_NS)
+        return true;
+    rn_resp_fail(t, "FOR is to be seconds, from 0.001 to 86400, found %s", rn_excerpt(text).text);
+    return false;
+}
+
+static bool read_cost(struct rn_talk *t, struct rn_slice text)
+{
+    int64_t n;
+
+    if (!rn_resp_number(t, text, "cost", &n))
+        return false;
+    if (n < 0)
+        rn_resp_fail(t, "cost is to be 0 or more, found %lld", (long long)n);
+    t->loop->query.cost = (uint64_t)n;
+    t->loop->query.cost_given = true;
+    return n >= 0;
+}
+
+static bool read_wait(struct rn_talk *t, struct rn_slice text)
+{
+    struct rn_query *query = &t->loop->query;
+    int64_t ms;
+
+    query->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
+    if (rn_resp_is(text, "RETURN") || rn_resp_is(text, "HOLD"))
+        return true;
+    if (!rn_resp_number(t, text, "WAIT", &ms))
+        return false;
+    if (ms <= 0 || ms > RN_HOLD_MAX_NS / 1000000) {
+        rn_resp_fail(t, "WAIT is to be hold, return or milliseconds, up to 60000");
+        return false;
+    }
+    query->max_wait_ns = ms * 1000000;
+    return true;
+}
+
+/* The options from argv[at] on. `algorithm` may be NULL. */
+static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
+                         struct rn_slice *algorithm)
+{
+    struct rn_query *query = &t->loop->query;
+
+    for (; at < t->argc; at += 2) {
+        struct rn_slice name = t->argv[at], value;
+
+        if ((allowed & OPTION_PEEK) && rn_resp_is(name, "PEEK")) {
+            query->peek = true;
+            at--;
+            continue;
+        }
+        if (at + 1 == t->argc)
+            return rn_resp_fail_usage(t), false;
+        value = t->argv[at + 1];
+        if ((allowed & OPTION_COST) && rn_resp_is(name, "COST")) {
+            if (!read_cost(t, value))
+                return false;
+        } else if ((allowed & OPTION_WAIT) && rn_resp_is(name, "WAIT")) {
+            if (!read_wait(t, value))
+                return false;
+        } else if ((allowed & OPTION_FOR) && rn_resp_is(name, "FOR")) {
+            if (!read_seconds(t, value, &query->for_ns))
+                return false;
+        } else if ((allowed & OPTION_ALGORITHM) && rn_resp_is(name, "ALGORITHM")) {
+            *algorithm = value;
+        } else {
+            return rn_resp_fail_usage(t), false;
+        }
+    }
+    return true;
+}
+
+/* Attribute names are lower case: capitals begin the options. */
+static bool is_option(struct rn_slice word)
+{
+    return rn_slice_is(word, "COST") || rn_slice_is(word, "WAIT") || rn_slice_is(word, "PEEK") ||
+           rn_slice_is(word, "FOR");
+}
+
+/* Attributes from argv[at] on, then options. */
+static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
+{
+    struct rn_query *query = &t->loop->query;
+
+    rn_query_init(query);
+    for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
+        if (at + 1 == t->argc) {
+            rn_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
+            return false;
+        }
+        if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
+            rn_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
+            return false;
+        }
+    }
+    return read_options(t, at, allowed, NULL);
+}
+
+/* key limit, then options from argv[at] on. */
+static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
+{
+    struct rn_query *query = &t->loop->query;
+    struct rn_slice algorithm = {0};
+    struct ration_error error;
+
+    if (!read_options(t, at, allowed, &algorithm))
+        return false;
+    query->key = t->argv[1];
+    if (rn_query_limit(query, t->argv[2], algorithm, &error) == 0)
+        return true;
+    rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
+    return false;
+}
+
+static bool by_rules(const struct rn_talk *t)
+{
+    return rn_slice_is(t->argv[1], "RULES");
+}
+
+/* --- commands ------------------------------------------------------------------------------------
+ */
+
+void rn_resp_check(struct rn_talk *t)
+{
+    if (read_request(t, 1, OPTION_COST | OPTION_WAIT | OPTION_PEEK))
+        decide(t, RN_CHECK);
+}
+
+/* key limit [cost] [options]: where the options begin. False after answering. */
+static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
+{
+    *at = 3;
+    rn_query_init(&t->loop->query);
+    if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM")) {
+        *at = 4;
+        return read_cost(t, t->argv[3]);
+    }
+    return true;
+}
+
+void rn_resp_take_alone(struct rn_talk *t)
+{
+    uint32_t at;
+
+    if (read_optional_cost(t, &at) && read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
+        decide(t, RN_CHECK);
+}
+
+void rn_resp_peek(struct rn_talk *t)
+{
+    uint32_t at;
+
+    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_ALGORITHM))
+        return;
+    t->loop->query.peek = true;
+    decide(t, RN_CHECK);
+}
+
+void rn_resp_reset_key(struct rn_talk *t)
+{
+    struct rn_query *query = &t->loop->query;
+    int code;
+
+    rn_query_init(query);
+    if (!read_limit(t, 3, OPTION_ALGORITHM))
+        return;
+    code = ration_reset(t->front->limiter,
+                        &(struct ration_charge){.ad_hoc = &query->limit,
+                                                .key = query->key.data,
+                                                .key_len = query->key.len},
+                        RATION_NOW);
+    if (code == 0)
+        rn_resp_put_integer(t->out, 1);
+    else
+        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
+}
+
+void rn_resp_acquire(struct rn_talk *t)
+{
+    rn_query_init(&t->loop->query);
+    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR) : read_limit(t, 3, OPTION_FOR))
+        decide(t, RN_ACQUIRE);
+}
+
+void rn_resp_reserve(struct rn_talk *t)
+{
+    rn_query_init(&t->loop->query);
+    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
+                    : t->argc > 3 && read_cost(t, t->argv[3]) &&
+                          read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
+        decide(t, RN_RESERVE);
+    else if (!by_rules(t) && t->argc == 3)
+        rn_resp_fail_usage(t);
+}
+
+/* 1: done; 0: it was over already. */
+static void answer_done(struct rn_talk *t, int code)
+{
+    if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE)
+        rn_resp_put_integer(t->out, code == 0);
+    else if (code == RATION_EINVAL)
+        rn_resp_fail(t, "the lease is none of this daemon's");
+    else if (code == RATION_ECOST)
+        rn_resp_fail(t, "cost is more than was reserved");
+    else
+        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
+}
+
+void rn_resp_renew(struct rn_talk *t)
+{
+    struct rn_query *query = &t->loop->query;
+
+    rn_query_init(query);
+    if (read_options(t, 2, OPTION_FOR, NULL))
+        answer_done(t, ration_ticket_renew(t->front->limiter, t->argv[1].data, t->argv[1].len,
+                                           query->for_ns, RATION_NOW, NULL));
+}
+
+void rn_resp_release(struct rn_talk *t)
+{
+    answer_done(
+        t, ration_ticket_release(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
+}
+
+void rn_resp_commit(struct rn_talk *t)
+{
+    struct rn_query *query = &t->loop->query;
+
+    rn_query_init(query);
+    if (t->argc < 3 || read_cost(t, t->argv[2]))
+        answer_done(t, ration_ticket_commit(t->front->limiter, t->argv[1].data, t->argv[1].len,
+                                            !query->cost_given, query->cost, RATION_NOW));
+}
+
+void rn_resp_refund(struct rn_talk *t)
+{
+    answer_done(
+        t, ration_ticket_refund(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
+}
+
+void rn_resp_help(struct rn_talk *t)
+{
+    rn_resp_put_array(t->out, rn_resp_entry_count);
+    for (size_t i = 0; i < rn_resp_entry_count; i++) {
+        const struct rn_resp_entry *e = &rn_resp_entries[i];
+
+        rn_buf_clear(&t->loop->scratch);
+        rn_buf_putf(&t->loop->scratch, "%s%s%s: %s", e->name, e->usage[0] ? " " : "", e->usage,
+                    e->summary);
+        rn_resp_put_bulk(t->out, rn_buf_slice(&t->loop->scratch));
+    }
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rationd: reads rules and settings, opens the limiter, listens, and reloads
+ * when told to. The conversations are front/'s, the sockets net/'s.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <ration/clients.h>
+
+#include "base/clock.h"
+#include "front/front.h"
+#include "limiter/reload.h"
+#include "net/log.h"
+#include "net/notify.h"
+#include "rationd/options.h"
+
+#define EXIT_USAGE 2
+#define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
+
+struct daemon {
+    struct rn_daemon_options options;
+    struct ration *limiter;
+    struct rn_server *server;
+    struct rn_front front;
+};
+
+/* --- rules --------------------------------------------------------------------------------- */
+
+static void print_report(void *context, const char *text, size_t len)
+{
+    (void)context;
+    fwrite(text, 1, len, stderr);
+}
+
+/* NULL after saying what is wrong. Without files, rules that limit nothing. */
+static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
+{
+    struct rn_report report;
+    struct rn_ruleset *ruleset;
+
+    rn_report_init(&report);
+    ruleset = o->config_count
+                  ? rn_ruleset_load(o->configs, o->config_count, &report)
+                  : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
+    if (o->config_count)
+        rn_report_write(&report, print_report, NULL);
+    rn_report_done(&report);
+    return ruleset;
+}
+
+static int reload(void *arg, struct ration_report **report)
+{
+    struct daemon *d = arg;
+    const struct rn_daemon_options *o = &d->options;
+    int code = o->config_count
+                   ? ration_rules_load(d->limiter, o->configs, o->config_count, report)
+                   : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report);
+
+    d->front.reloads++;
+    if (code == 0) {
+        d->front.rules_from_api = false;
+        d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
+        rn_log(RN_LOG_INFO, "rules.reload",
+               RN_LOG_NUMBER("version", ration_rules_version(d->limiter)));
+    } else {
+        d->front.reloads_failed++;
+        rn_log(RN_LOG_ERROR, "rules.refused",
+               RN_LOG_NUMBER("errors", ration_report_errors(*report)),
+               RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
+    }
+    return code;
+}
+
+/* As reload, and what is wrong goes to stderr. */
+static void reload_and_tell(void *arg)
+{
+    struct ration_report *report = NULL;
+
+    rn_notify("RELOADING=1");
+    reload(arg, &report);
+    if (report)
+        fputs(ration_report_text(report), stderr);
+    ration_report_free(report);
+    rn_notify("READY=1");
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
+
+static void print_addresses(const struct daemon *d, FILE *out)
+{
+    static const char *const names[] = {"http", "resp", "admin"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *address = rn_server_address(d->server, names[i]);
+
+        fprintf(out, " %s=%s", names[i], address ? address : "none");
+    }
+    fputc('\n', out);
+}
+
+static void ready(void *arg)
+{
+    struct daemon *d = arg;
+
+    fprintf(stderr, "rationd: ready");
+    print_addresses(d, stderr);
+    fflush(stderr);
+    rn_notify("READY=1");
+}
+
+static void stopping(void *arg)
+{
+    (void)arg;
+    rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
+    rn_notify("STOPPING=1");
+}
+
+/* Overrides and bans that another process has changed. */
+static void tick(void *arg, int64_t now_ns)
+{
+    struct daemon *d = arg;
+    struct ration_error error;
+
+    (void)now_ns;
+    if (ration_clients_refresh(d->limiter, &error) != 0)
+        rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+}
+
+static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting setting,
+                      enum rn_server_where where, const struct rn_protocol *protocol)
+{
+    const char *address = d->options.values[setting];
+    struct ration_error error;
+
+    if (strcmp(address, "none") == 0 ||
+        rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) == 0)
+        return true;
+    fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
+    return false;
+}
+
+static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
+{
+    struct ration_error error;
+
+    if (ration_open(&(struct ration_options){.state_path = d->options.state,
+                                             .memory_bytes = d->options.memory_bytes},
+                    &d->limiter, &error) != 0) {
+        fprintf(stderr, "rationd: %s: %s\n", d->options.state ? d->options.state : "memory",
+                error.text);
+        rn_ruleset_free(ruleset);
+        return false;
+    }
+    if (error.text[0])
+        rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
+    if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
+        return true;
+    fprintf(stderr, "rationd: out of memory\n");
+    return false;
+}
+
+static bool open_server(struct daemon *d)
+{
+    struct rn_server_options options = {.workers = d->options.workers,
+                                        .connections_max = d->options.connections,
+                                        .per_address_max = d->options.per_address,
+                                        .drain_ns = DRAIN_NS};
+    const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
+    struct ration_error error;
+
+    if (rn_server_new(&options, &d->server, &error) != 0 ||
+        rn_front_init(&d->front, d->limiter, d->server) != 0) {
+        fprintf(stderr, "rationd: out of memory\n");
+        return false;
+    }
+    if (token && *token)
+        d->front.token = rn_slice_of(token);
+    d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.daemon = (struct rn_front_daemon){.arg = d,
+                                               .reload = reload,
+                                               .files = d->options.configs,
+                                               .file_count = d->options.config_count};
+    return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
+           listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
+           listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
+}
+
+/* Connections cost a descriptor each: take all that the system grants. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int serve(struct daemon *d)
+{
+    struct rn_server_calls calls = {
+        .arg = d, .ready = ready, .hangup = reload_and_tell, .stopping = stopping, .tick = tick};
+    struct ration_error error;
+
+    if (d->options.config_count &&
+        rn_server_watch(d->server, d->options.configs, d->options.config_count, reload_and_tell,
+                        d) != 0)
+        rn_log(RN_LOG_WARN, "rules.unwatched",
+               RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
+    if (rn_server_run(d->server, &calls, &error) == 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "rationd: %s\n", error.text);
+    return EXIT_FAILURE;
+}
+
+static int start(struct daemon *d)
+{
+    struct rn_ruleset *ruleset = load_rules(&d->options);
+
+    if (!ruleset)
+        return EXIT_USAGE;
+    if (!rn_options_resolve(&d->options, ruleset)) {
+        rn_ruleset_free(ruleset);
+        return EXIT_USAGE;
+    }
+    if (d->options.check) {
+        rn_ruleset_free(ruleset);
+        printf("rationd: rules and settings are in order\n");
+        return EXIT_SUCCESS;
+    }
+    raise_descriptor_limit();
+    if (!open_limiter(d, ruleset) || !open_server(d))
+        return EXIT_USAGE;
+    return serve(d);
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon d;
+    int status;
+
+    if (!rn_options_read(&d.options, argc, argv))
+        return EXIT_USAGE;
+    if (d.options.help || d.options.version) {
+        if (d.options.help)
+            fputs(rn_options_help, stdout);
+        else
+            printf("rationd %s\n", ration_version());
+        return EXIT_SUCCESS;
+    }
+    status = start(&d);
+    if (d.server)
+        rn_server_free(d.server);
+    rn_front_done(&d.front);
+    ration_close(d.limiter);
+    return status;
+}

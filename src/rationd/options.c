@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rationd/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "rules/report.h"
+
+const char rn_options_help[] =
+    "usage: rationd [--config FILE]... [OPTION]...\n"
+    "\n"
+    "Decides about requests by the rules in FILE (or the files of a directory), for\n"
+    "whoever asks over HTTP or the Redis protocol.\n"
+    "\n"
+    "  --config FILE      rules, native or Envoy's; may be repeated\n"
+    "  --http ADDR        HTTP: /v1/check, /v1/auth, ...     (127.0.0.1:8080)\n"
+    "  --resp ADDR        the Redis protocol                 (127.0.0.1:6380)\n"
+    "  --admin ADDR       health, metrics, rules, clients    (127.0.0.1:9090)\n"
+    "  --state FILE       keep counters in FILE, across restarts and kill -9;\n"
+    "                     none: in memory ($STATE_DIRECTORY/ration.state, or none)\n"
+    "  --memory SIZE      for counters, such as 256M         (64M)\n"
+    "  --workers N        threads                            (one for each processor)\n"
+    "  --connections N    open at once, in all               (what the system allows)\n"
+    "  --per-address N    open at once from one address      (no limit)\n"
+    "  --check            only check the rules and settings\n"
+    "  --version, --help\n"
+    "\n"
+    "ADDR is host:port, :port (all addresses), unix:PATH, or none. Port 0 picks one.\n"
+    "The section `server:` of the rules may set the same, with _ for -; the command\n"
+    "line wins. `admin_token` there, or RATION_ADMIN_TOKEN, is required of callers\n"
+    "that come from other machines to change something.\n"
+    "\n"
+    "SIGHUP reloads the rules (a changed file does, too), SIGTERM ends.\n";
+
+struct setting {
+    const char *name; /* as an option; in the section _ takes the place of - */
+    const char *environment;
+    const char *otherwise;
+};
+
+static const struct setting settings[RN_SET_COUNT] = {
+    [RN_SET_HTTP] = {"http", NULL, "127.0.0.1:8080"},
+    [RN_SET_RESP] = {"resp", NULL, "127.0.0.1:6380"},
+    [RN_SET_ADMIN] = {"admin", NULL, "127.0.0.1:9090"},
+    [RN_SET_STATE] = {"state", NULL, NULL},
+    [RN_SET_MEMORY] = {"memory", NULL, "0"},
+    [RN_SET_WORKERS] = {"workers", NULL, "0"},
+    [RN_SET_CONNECTIONS] = {"connections", NULL, "0"},
+    [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
+    [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
+    [RN_SET_GRPC] = {"grpc", NULL, "none"},
+    [RN_SET_REDIS] = {"redis", NULL, "none"},
+};
+
+static bool complain(const char *what, const char *option, const char *advice)
+{
+    fprintf(stderr, "rationd: %s %s%s%s\n", what, option, advice ? "; " : "", advice ? advice : "");
+    return false;
+}
+
+/* --- the command line --------------------------------------------------------------------- */
+
+static bool refuse_option(const char *name)
+{
+    const char *names[RN_SET_COUNT + 4] = {"config", "check", "version", "help"}, *meant;
+    char advice[64] = "rationd --help lists what there is";
+
+    for (size_t i = 0; i < RN_SET_COUNT; i++)
+        names[4 + i] = settings[i].name;
+    meant = rn_suggest(rn_slice_of(name), names, sizeof names / sizeof *names);
+    if (meant)
+        snprintf(advice, sizeof advice, "did you mean --%s?", meant);
+    fprintf(stderr, "rationd: unknown option --%s; %s\n", name, advice);
+    return false;
+}
+
+/* The place of an option's value; NULL: there is no such option. */
+static const char **find_value(struct rn_daemon_options *o, const char *name, size_t len)
+{
+    for (size_t i = 0; i < RN_SET_COUNT; i++)
+        if (i != RN_SET_ADMIN_TOKEN && /* command lines are for all to see */
+            strlen(settings[i].name) == len && memcmp(settings[i].name, name, len) == 0)
+            return &o->values[i];
+    if (len == 6 && memcmp(name, "config", 6) == 0 && o->config_count < RN_CONFIGS_MAX)
+        return &o->configs[o->config_count++];
+    return NULL;
+}
+
+/* One option; *at is moved over a value that is a word of its own. */
+static bool read_option(struct rn_daemon_options *o, int argc, char **argv, int *at)
+{
+    const char *name = argv[*at] + 2, *equals = strchr(name, '=');
+    const char **value;
+
+    if (strcmp(name, "check") == 0)
+        return o->check = true;
+    if (strcmp(name, "version") == 0)
+        return o->version = true;
+    if (strcmp(name, "help") == 0)
+        return o->help = true;
+    value = find_value(o, name, equals ? (size_t)(equals - name) : strlen(name));
+    if (!value)
+        return refuse_option(name);
+    if (equals)
+        *value = equals + 1;
+    else if (*at + 1 < argc)
+        *value = argv[++*at];
+    else
+        return complain("a value is missing after", argv[*at], NULL);
+    return true;
+}
+
+bool rn_options_read(struct rn_daemon_options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-h") == 0)
+            o->help = true;
+        else if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0')
+            return complain("unexpected word", argv[i], "rules files are given with --config");
+        else if (!read_option(o, argc, argv, &i))
+            return false;
+    }
+    return true;
+}
+
+/* --- the section --------------------------------------------------------------------------- */
+
+/* Whether the section's `name` (with _) is the option's (with -). */
+static bool is_same(struct rn_slice name, const char *option)
+{
+    if (name.len != strlen(option))
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if ((name.data[i] == '_' ? '-' : name.data[i]) != option[i])
+            return false;
+    return true;
+}
+
+static const struct rn_setting *find_setting(const struct rn_ruleset *ruleset, const char *option)
+{
+    for (uint32_t i = 0; ruleset && i < ruleset->setting_count; i++)
+        if (is_same(ruleset->settings[i].name, option))
+            return &ruleset->settings[i];
+    return NULL;
+}
+
+/* What is wrong with a value, and where it stands. */
+static bool refuse_value(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset,
+                         enum rn_daemon_setting which, const char *advice)
+{
+    const struct rn_setting *s = find_setting(ruleset, settings[which].name);
+    const char *value = o->values[which];
+
+    if (s && o->from_file[which])
+        fprintf(stderr, "rationd: %.*s:%u:%u: %.*s: %s; %s\n", (int)s->file.len, s->file.data,
+                s->line, s->column, (int)s->name.len, s->name.data,
+                rn_excerpt(rn_slice_of(value)).text, advice);
+    else
+        fprintf(stderr, "rationd: --%s %s; %s\n", settings[which].name,
+                rn_excerpt(rn_slice_of(value)).text, advice);
+    return false;
+}
+
+/* --- values ------------------------------------------------------------------------------------
+ */
+
+static bool read_number(const char *text, uint64_t *n, const char **rest)
+{
+    size_t pos = 0, len = strlen(text);
+
+    if (rn_number_parse(text, len, &pos, n, NULL) != 0)
+        return false;
+    *rest = text + pos;
+    return true;
+}
+
+/* 64M, 1G, 262144K, 1048576; KiB and the like are the same. */
+static bool read_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "kmgt";
+    const char *rest, *unit;
+    uint64_t n;
+
+    if (!read_number(text, &n, &rest))
+        return false;
+    rest += *rest == ' ';
+    unit = *rest ? strchr(units, *rest | 0x20) : NULL;
+    if (*rest && !unit)
+        return false;
+    if (unit) {
+        unsigned shift = 10 * (unsigned)(unit - units + 1);
+
+        if (n > UINT64_MAX >> shift)
+            return false;
+        n <<= shift;
+        rest++;
+    }
+    *bytes = n;
+    return *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
+}
+
+static bool read_count(const char *text, uint64_t max, uint32_t *count)
+{
+    const char *rest;
+    uint64_t n;
+
+    if (!read_number(text, &n, &rest) || *rest != '\0' || n > max)
+        return false;
+    *count = (uint32_t)n;
+    return true;
+}
+
+/* systemd's StateDirectory= is where state belongs unless told otherwise. */
+static void find_state(struct rn_daemon_options *o)
+{
+    const char *directory = getenv("STATE_DIRECTORY");
+
+    o->state = o->values[RN_SET_STATE];
+    if (o->state && strcmp(o->state, "none") == 0)
+        o->state = NULL;
+    else if (!o->state && directory && !strchr(directory, ':') &&
+             snprintf(o->state_path, sizeof o->state_path, "%s/ration.state", directory) <
+                 (int)sizeof o->state_path)
+        o->state = o->state_path;
+}
+
+static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    uint32_t workers;
+
+    find_state(o);
+    if (!read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
+        (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
+        return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
+    if (!read_count(o->values[RN_SET_WORKERS], 256, &workers))
+        return refuse_value(o, ruleset, RN_SET_WORKERS, "write a number from 1 to 256");
+    o->workers = workers;
+    if (!read_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
+        return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
+    if (!read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
+        return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
+    if (strcmp(o->values[RN_SET_GRPC], "none") != 0)
+        return refuse_value(o, ruleset, RN_SET_GRPC, "this build has no gRPC; write none");
+    if (strcmp(o->values[RN_SET_REDIS], "none") != 0)
+        return refuse_value(o, ruleset, RN_SET_REDIS,
+                            "this build keeps counters itself; write none");
+    return true;
+}
+
+bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    for (size_t i = 0; i < RN_SET_COUNT; i++) {
+        const struct rn_setting *s = find_setting(ruleset, settings[i].name);
+
+        if (!o->values[i] && s) {
+            o->from_file[i] = true;
+            o->values[i] = strndup(s->value.data, s->value.len); /* outlives the rules */
+            if (!o->values[i])
+                return complain("out of memory at", settings[i].name, NULL);
+        }
+        if (!o->values[i] && settings[i].environment)
+            o->values[i] = getenv(settings[i].environment);
+        if (!o->values[i])
+            o->values[i] = settings[i].otherwise;
+    }
+    return read_values(o, ruleset);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What rationd is told: on the command line, in the `server:` section of the
+ * rules, in the environment; in this order.
+ */
+#ifndef RN_RATIOND_OPTIONS_H
+#define RN_RATIOND_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rules/ruleset.h"
+
+#define RN_CONFIGS_MAX 64
+
+/* Every setting that has a value, by its name on the command line and, with _ for
+ * -, in the section. */
+enum rn_daemon_setting {
+    RN_SET_HTTP,
+    RN_SET_RESP,
+    RN_SET_ADMIN,
+    RN_SET_STATE,
+    RN_SET_MEMORY,
+    RN_SET_WORKERS,
+    RN_SET_CONNECTIONS,
+    RN_SET_PER_ADDRESS,
+    RN_SET_ADMIN_TOKEN,
+    RN_SET_GRPC,
+    RN_SET_REDIS,
+    RN_SET_COUNT,
+};
+
+struct rn_daemon_options {
+    const char *configs[RN_CONFIGS_MAX];
+    size_t config_count;
+    bool check, version, help;
+    const char *values[RN_SET_COUNT]; /* NULL: nowhere given. Live as long as the process. */
+    bool from_file[RN_SET_COUNT];
+
+    /* What the values mean, after rn_options_resolve. */
+    uint64_t memory_bytes; /* 0: as in the file, or the default */
+    unsigned workers;      /* 0: one for each processor */
+    uint32_t connections, per_address;
+    const char *state;     /* NULL: none */
+    char state_path[4096]; /* where `state` may point */
+};
+
+/* False after saying on stderr what is wrong. */
+bool rn_options_read(struct rn_daemon_options *options, int argc, char **argv);
+/* Takes from the ruleset (may be NULL) what was not given, and from the
+ * environment what is not there either. Then reads the values. False after saying what is wrong,
+ * and where. */
+bool rn_options_resolve(struct rn_daemon_options *options, const struct rn_ruleset *ruleset);
+
+extern const char rn_options_help[];
+
+#endif

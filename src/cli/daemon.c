@@ -174,6 +174,7 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 
 static bool fail_as_stranger(struct rn_daemon *d)
 {
+    d->answer = NULL;
     snprintf(d->client.problem, sizeof d->client.problem,
              "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
              d->client.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
@@ -235,15 +236,24 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
     return ok && read_answer(d, &answer, q->accept == NULL);
 }
 
+/* What came instead of an answer, and what may help. */
+static void complain_of_client(const struct rn_daemon *d)
+{
+    bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
+
+    if (d->client.unreachable)
+        rn_complain("%s; is it running? %s ADDR names another address%s", d->client.problem,
+                    d->port == RN_PORT_HTTP ? "--http" : "--admin",
+                    files ? ", and with a rules file none is asked" : "");
+    else
+        rn_complain("%s", d->client.problem);
+}
+
 bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
 {
     if (rn_daemon_try(d, q))
         return true;
-    if (d->client.unreachable)
-        rn_complain("%s; is it running? %s ADDR names another address", d->client.problem,
-                    d->port == RN_PORT_HTTP ? "--http" : "--admin");
-    else
-        rn_complain("%s", d->client.problem);
+    rn_daemon_complain(d);
     return false;
 }
 
@@ -252,6 +262,10 @@ void rn_daemon_complain(const struct rn_daemon *d)
     struct rn_output err = {.file = stderr};
     struct rn_slice message = rn_value_text(d->answer, "message");
 
+    if (d->answer == NULL) {
+        complain_of_client(d);
+        return;
+    }
     fflush(stdout);
     fputs("ration: ", stderr);
     if (message.data == NULL)

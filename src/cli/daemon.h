@@ -21,9 +21,9 @@ struct rn_daemon {
 
     /* Of the last request; until the next one. */
     unsigned status;
-    struct rn_slice text; /* the body as it came */
-    const struct rn_value *answer;
-    char *copy; /* private from here on */
+    struct rn_slice text;          /* the body as it came */
+    const struct rn_value *answer; /* NULL: none, or one that is no JSON */
+    char *copy;                    /* private from here on */
     struct rn_arena arena;
 };
 
@@ -55,7 +55,7 @@ bool rn_daemon_ask(struct rn_daemon *daemon, const struct rn_question *question)
 /* And also objections are said on stderr: true only if the status is 200. */
 bool rn_daemon_do(struct rn_daemon *daemon, const struct rn_question *question);
 
-/* Says on stderr what the daemon objects to: the `message` of its answer. */
+/* Says on stderr what the daemon objects to, or why it did not answer. */
 void rn_daemon_complain(const struct rn_daemon *daemon);
 
 /* --json: the answer as it came, with a line end. */

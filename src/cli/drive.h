@@ -38,7 +38,7 @@ struct rn_drive {
     uint64_t unsent;     /* were due */
     uint64_t unanswered; /* were sent, and no answer came, or the connection ended */
     int64_t last_ns;     /* when the last answer came */
-    char problem[200];   /* what a server objected first, or why nothing works; empty: nothing */
+    char problem[256];   /* what a server objected first, or why nothing works; empty: nothing */
     bool broken;         /* nothing works */
     struct rn_histogram latency;
 

@@ -211,17 +211,6 @@ static void put_json(const struct sample *s)
 
 /* --- once, and live ---------------------------------------------------------------- */
 
-static int complain_of_sample(const struct rn_daemon *d)
-{
-    if (d->client.unreachable)
-        rn_complain("%s; is it running? --admin ADDR names another address", d->client.problem);
-    else if (d->answer != NULL)
-        rn_daemon_complain(d);
-    else
-        rn_complain("%s", d->client.problem);
-    return RN_EXIT_ERROR;
-}
-
 static int show_once(struct rn_daemon *d, struct sample samples[2])
 {
     struct rn_output out = rn_output_to(stdout, d->options);
@@ -229,11 +218,11 @@ static int show_once(struct rn_daemon *d, struct sample samples[2])
     struct timespec wait = {interval_ns / RN_SECOND_NS, interval_ns % RN_SECOND_NS};
 
     if (!take_sample(d, samples))
-        return complain_of_sample(d);
+        goto failed;
     while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         ;
     if (!take_sample(d, samples))
-        return complain_of_sample(d);
+        goto failed;
     if (d->options->json) {
         put_json(&samples[0]);
     } else {
@@ -241,6 +230,9 @@ static int show_once(struct rn_daemon *d, struct sample samples[2])
         put_rows(&out, &samples[0]);
     }
     return RN_EXIT_OK;
+failed:
+    rn_daemon_complain(d);
+    return RN_EXIT_ERROR;
 }
 
 /* A daemon that has gone is waited for. */
@@ -270,8 +262,10 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
     enum rn_screen_event event = RN_SCREEN_TIME;
     bool fresh = true;
 
-    if (!take_sample(d, samples))
-        return complain_of_sample(d);
+    if (!take_sample(d, samples)) {
+        rn_daemon_complain(d);
+        return RN_EXIT_ERROR;
+    }
     if (!rn_screen_open(&screen)) {
         rn_complain("no use can be made of this terminal: %s; --once does without",
                     strerror(errno));

@@ -16,7 +16,7 @@ struct result {
     double seconds, per_second;
     const char *problem; /* of any thread; empty: none */
     bool broken;
-    struct rn_histogram latency;
+    struct rn_latency latency;
 };
 
 static const struct quantile {
@@ -44,7 +44,7 @@ static void add_up(const struct rn_bench *b, struct result *r)
             r->problem = d->problem;
         if (d->last_ns > last_ns)
             last_ns = d->last_ns;
-        rn_histogram_merge(&r->latency, &d->latency);
+        rn_latency_merge(&r->latency, &d->latency);
     }
     r->seconds = (double)(last_ns - b->plan.start_ns) / (double)RN_SECOND_NS;
     r->per_second = r->seconds > 0 ? (double)r->requests / r->seconds : 0;
@@ -68,7 +68,7 @@ static void put_latency(struct rn_columns *columns, int64_t ns)
                    value, units[unit]);
 }
 
-static void put_latencies(const struct rn_output *out, const struct rn_histogram *h)
+static void put_latencies(const struct rn_output *out, const struct rn_latency *h)
 {
     const char *titles[QUANTILES + 2] = {">min"};
     char names[QUANTILES][16];
@@ -82,7 +82,7 @@ static void put_latencies(const struct rn_output *out, const struct rn_histogram
     rn_columns_init(&columns, titles, QUANTILES + 2);
     put_latency(&columns, h->min_ns);
     for (size_t i = 0; i < QUANTILES; i++)
-        put_latency(&columns, rn_histogram_quantile(h, quantiles[i].percent));
+        put_latency(&columns, rn_latency_quantile(h, quantiles[i].percent));
     put_latency(&columns, h->max_ns);
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
@@ -136,7 +136,7 @@ static void put_json(const struct rn_bench *b, const struct result *r)
     rn_pretty_seconds(&json, "min", r->latency.min_ns);
     for (size_t i = 0; i < QUANTILES; i++)
         rn_pretty_seconds(&json, quantiles[i].title,
-                          rn_histogram_quantile(&r->latency, quantiles[i].percent));
+                          rn_latency_quantile(&r->latency, quantiles[i].percent));
     rn_pretty_seconds(&json, "max", r->latency.max_ns);
     rn_pretty_close(&json, '}');
     rn_pretty_close(&json, '}');

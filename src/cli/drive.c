@@ -232,7 +232,7 @@ static void keep_problem(struct rn_drive *d, const char *data, size_t len)
 static void count_answer(struct rn_drive *d, struct rn_drive_conn *c, enum rn_heard heard,
                          int64_t now)
 {
-    rn_histogram_add(&d->latency, now - c->times[c->first], 1);
+    rn_latency_add(&d->latency, now - c->times[c->first], 1);
     c->first = c->first + 1 == d->plan->pipeline ? 0 : c->first + 1;
     c->under_way--;
     add(&d->answered, 1);

@@ -11,7 +11,7 @@
 #define RN_CLI_DRIVE_H
 
 #include "cli/address.h"
-#include "cli/histogram.h"
+#include "cli/latency.h"
 #include "cli/speech.h"
 
 /* The same for all threads. */
@@ -40,7 +40,7 @@ struct rn_drive {
     int64_t last_ns;     /* when the last answer came */
     char problem[256];   /* what a server objected first, or why nothing works; empty: nothing */
     bool broken;         /* nothing works */
-    struct rn_histogram latency;
+    struct rn_latency latency;
 
     int epoll_fd; /* private from here on */
     struct rn_drive_conn *conns;

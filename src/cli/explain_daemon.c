@@ -94,6 +94,20 @@ static void put_rules(const struct rn_output *out, const struct rn_value *answer
                       hidden == 1 ? " does" : "s do");
 }
 
+/* A list that took the request aside, before the rules. */
+static void put_entry(const struct rn_output *out, const struct rn_value *entry)
+{
+    struct rn_slice list = rn_value_text(entry, "list");
+    uint64_t line = 0;
+
+    rn_value_u64(entry, "line", &line);
+    rn_output_put(out, RN_BOLD, "%.*s list ", (int)list.len, list.data);
+    rn_output_put(out, RN_GOOD, "applies");
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, rn_value_text(entry, "file"), (uint32_t)line);
+    rn_output_put(out, RN_DIM, "\n    so no rule is asked\n\n");
+}
+
 static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
 {
     struct rn_applying applying = {.unknown = true};
@@ -124,7 +138,10 @@ static int explain(struct rn_daemon *d)
         rn_daemon_print(d);
     } else {
         put_given(&out, d->options);
-        put_rules(&out, d->answer, d->options->matching);
+        if (rn_value_get(d->answer, "list") != NULL)
+            put_entry(&out, rn_value_get(d->answer, "list"));
+        else
+            put_rules(&out, d->answer, d->options->matching);
         put_decision(&out, &outcome);
     }
     return outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;

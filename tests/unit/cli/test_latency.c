@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/histogram.h"
+#include "cli/latency.h"
 
 #define SAMPLES 20000
 
@@ -38,16 +38,17 @@ static int64_t exact(const int64_t *sorted, double percent)
 static void quantiles_are_within_a_thousandth_of_the_exact_ones(void **state)
 {
     static const double percents[] = {0, 1, 10, 50, 90, 99, 99.9, 99.99, 100};
-    struct rn_histogram *h = calloc(1, sizeof *h);
+    struct rn_latency *h = calloc(1, sizeof *h);
     int64_t *values = calloc(SAMPLES, sizeof *values);
     uint64_t seed = 7;
 
     (void)state;
     for (int spread = 8; spread <= 40; spread += 8) {
-        *h = (struct rn_histogram){0};
+        *h = (struct rn_latency){0};
         for (int i = 0; i < SAMPLES; i++) {
-            values[i] = (int64_t)(next(&seed) >> (next(&seed) % 20) & ((UINT64_C(1) << spread) - 1));
-            rn_histogram_add(h, values[i], 1);
+            values[i] =
+                (int64_t)(next(&seed) >> (next(&seed) % 20) & ((UINT64_C(1) << spread) - 1));
+            rn_latency_add(h, values[i], 1);
         }
         qsort(values, SAMPLES, sizeof *values, by_value);
         assert_int_equal(h->count, SAMPLES);
@@ -55,7 +56,7 @@ static void quantiles_are_within_a_thousandth_of_the_exact_ones(void **state)
         assert_int_equal(h->max_ns, values[SAMPLES - 1]);
         for (size_t p = 0; p < sizeof percents / sizeof percents[0]; p++) {
             int64_t truth = exact(values, percents[p]);
-            int64_t told = rn_histogram_quantile(h, percents[p]);
+            int64_t told = rn_latency_quantile(h, percents[p]);
 
             assert_true(told >= truth);
             assert_true(told - truth <= truth / 1024);
@@ -71,44 +72,44 @@ static void every_bucket_begins_where_the_one_before_ends(void **state)
 
     (void)state;
     for (int64_t ns = 0; ns < 100000; ns++) {
-        uint32_t index = rn_histogram_index(ns);
+        uint32_t index = rn_latency_index(ns);
 
         assert_true(index == before || index == before + 1);
         before = index;
     }
     for (int64_t end = 1 << 16; end < INT64_C(1) << 41; end *= 2)
-        assert_int_equal(rn_histogram_index(end - 1) + 1, rn_histogram_index(end));
-    assert_int_equal(rn_histogram_index(-5), 0);
-    assert_int_equal(rn_histogram_index(INT64_MAX), RN_HISTOGRAM_BUCKETS - 1);
+        assert_int_equal(rn_latency_index(end - 1) + 1, rn_latency_index(end));
+    assert_int_equal(rn_latency_index(-5), 0);
+    assert_int_equal(rn_latency_index(INT64_MAX), RN_LATENCY_BUCKETS - 1);
 }
 
 static void two_that_are_merged_are_as_one(void **state)
 {
-    struct rn_histogram *parts = calloc(3, sizeof *parts);
+    struct rn_latency *parts = calloc(3, sizeof *parts);
     uint64_t seed = 3;
 
     (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         int64_t value = (int64_t)(next(&seed) & 0xFFFFF);
 
-        rn_histogram_add(&parts[i % 2], value, 1);
-        rn_histogram_add(&parts[2], value, 1);
+        rn_latency_add(&parts[i % 2], value, 1);
+        rn_latency_add(&parts[2], value, 1);
     }
-    rn_histogram_merge(&parts[0], &parts[1]);
+    rn_latency_merge(&parts[0], &parts[1]);
     assert_memory_equal(&parts[0], &parts[2], sizeof parts[0]);
     free(parts);
 }
 
 static void nothing_has_no_quantiles(void **state)
 {
-    struct rn_histogram *h = calloc(1, sizeof *h);
+    struct rn_latency *h = calloc(1, sizeof *h);
 
     (void)state;
-    assert_int_equal(rn_histogram_quantile(h, 50), 0);
-    rn_histogram_merge(h, h);
-    rn_histogram_add(h, 1234567, 3);
-    assert_int_equal(rn_histogram_quantile(h, 0), 1234567);
-    assert_int_equal(rn_histogram_quantile(h, 100), 1234567);
+    assert_int_equal(rn_latency_quantile(h, 50), 0);
+    rn_latency_merge(h, h);
+    rn_latency_add(h, 1234567, 3);
+    assert_int_equal(rn_latency_quantile(h, 0), 1234567);
+    assert_int_equal(rn_latency_quantile(h, 100), 1234567);
     free(h);
 }
 

@@ -124,6 +124,7 @@ static void watch(struct rn_bench *b, int signal_fd)
                             {.fd = signal_fd, .events = POLLIN}};
     bool show = isatty(STDERR_FILENO) && !b->options->json;
     int64_t next = b->plan.start_ns + RN_SECOND_NS;
+    struct signalfd_siginfo signal; /* taken, lest it ends us later */
     uint64_t ended = 0, before = 0;
 
     while (ended < b->drive_count) {
@@ -139,7 +140,7 @@ static void watch(struct rn_bench *b, int signal_fd)
             continue;
         if (fds[0].revents != 0 && read(b->plan.done_fd, &more, sizeof more) == sizeof more)
             ended += more;
-        if (fds[1].revents != 0) {
+        if (fds[1].revents != 0 && read(signal_fd, &signal, sizeof signal) > 0) {
             __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
             fds[1].fd = -1;
         }

@@ -43,7 +43,7 @@ static bool find_address(struct rn_daemon *d)
     }
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    if (rn_address_parse(text, &d->client.address, problem))
+    if (rn_address_parse(text, &d->caller.address, problem))
         return true;
     rn_complain("%s: %s", source, problem);
     return false;
@@ -98,7 +98,7 @@ static bool find_token(struct rn_daemon *d)
                     from);
         return false;
     }
-    d->client.token = d->token;
+    d->caller.token = d->token;
     return true;
 }
 
@@ -126,8 +126,8 @@ static bool check_attributes(const struct rn_options *o)
 bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
 {
     *d = (struct rn_daemon){.options = options, .port = port};
-    rn_client_init(&d->client);
-    d->client.timeout_ns = options->timeout_ns;
+    rn_caller_init(&d->caller);
+    d->caller.timeout_ns = options->timeout_ns;
     if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
         rn_complain(
             "give either rules files or the address of a daemon, which has rules of its own");
@@ -155,7 +155,7 @@ void rn_daemon_done(struct rn_daemon *d)
 {
     forget_answer(d);
     rn_buf_done(&d->body);
-    rn_client_done(&d->client);
+    rn_caller_done(&d->caller);
 }
 
 int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
@@ -175,23 +175,23 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 static bool fail_as_stranger(struct rn_daemon *d)
 {
     d->answer = NULL;
-    snprintf(d->client.problem, sizeof d->client.problem,
+    snprintf(d->caller.problem, sizeof d->caller.problem,
              "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
-             d->client.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+             d->caller.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
              d->port == RN_PORT_ADMIN ? "--admin" : "--http");
     return false;
 }
 
 static bool fail_as_unknown(struct rn_daemon *d)
 {
-    snprintf(d->client.problem, sizeof d->client.problem,
+    snprintf(d->caller.problem, sizeof d->caller.problem,
              "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
-             d->client.address.text, d->client.token != NULL ? ", and not this one" : "");
+             d->caller.address.text, d->caller.token != NULL ? ", and not this one" : "");
     return false;
 }
 
 /* Every answer of rationd that is not what was asked for is an object with `error`. */
-static bool read_answer(struct rn_daemon *d, const struct rn_client_answer *answer, bool json)
+static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answer, bool json)
 {
     d->status = answer->status;
     d->text = (struct rn_slice){answer->body, answer->body_len};
@@ -201,7 +201,7 @@ static bool read_answer(struct rn_daemon *d, const struct rn_client_answer *answ
         return true;
     d->copy = malloc(answer->body_len + 1);
     if (d->copy == NULL) {
-        snprintf(d->client.problem, sizeof d->client.problem, "out of memory");
+        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
         return false;
     }
     memcpy(d->copy, answer->body, answer->body_len);
@@ -219,34 +219,34 @@ static bool read_answer(struct rn_daemon *d, const struct rn_client_answer *answ
 
 bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
 {
-    struct rn_client_request request = {
+    struct rn_caller_request request = {
         .method = q->method, .target = q->target, .accept = q->accept, .if_match = q->if_match};
-    struct rn_client_answer answer;
+    struct rn_caller_answer answer;
     bool ok;
 
     forget_answer(d);
     if (d->body.failed) {
-        snprintf(d->client.problem, sizeof d->client.problem, "out of memory");
+        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
         return false;
     }
     if (d->body.len > 0)
         request.body = rn_buf_slice(&d->body);
-    ok = rn_client_ask(&d->client, &request, &answer);
+    ok = rn_caller_ask(&d->caller, &request, &answer);
     rn_buf_clear(&d->body);
     return ok && read_answer(d, &answer, q->accept == NULL);
 }
 
 /* What came instead of an answer, and what may help. */
-static void complain_of_client(const struct rn_daemon *d)
+static void complain_of_caller(const struct rn_daemon *d)
 {
     bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
 
-    if (d->client.unreachable)
-        rn_complain("%s; is it running? %s ADDR names another address%s", d->client.problem,
+    if (d->caller.unreachable)
+        rn_complain("%s; is it running? %s ADDR names another address%s", d->caller.problem,
                     d->port == RN_PORT_HTTP ? "--http" : "--admin",
                     files ? ", and with a rules file none is asked" : "");
     else
-        rn_complain("%s", d->client.problem);
+        rn_complain("%s", d->caller.problem);
 }
 
 bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
@@ -263,13 +263,13 @@ void rn_daemon_complain(const struct rn_daemon *d)
     struct rn_slice message = rn_value_text(d->answer, "message");
 
     if (d->answer == NULL) {
-        complain_of_client(d);
+        complain_of_caller(d);
         return;
     }
     fflush(stdout);
     fputs("ration: ", stderr);
     if (message.data == NULL)
-        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->client.address.text,
+        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->caller.address.text,
                 d->status);
     else
         rn_output_lines(&err, message);

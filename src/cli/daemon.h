@@ -6,7 +6,7 @@
 #ifndef RN_CLI_DAEMON_H
 #define RN_CLI_DAEMON_H
 
-#include "cli/client.h"
+#include "cli/caller.h"
 #include "cli/options.h"
 #include "cli/value.h"
 
@@ -15,7 +15,7 @@ enum rn_daemon_port { RN_PORT_HTTP, RN_PORT_ADMIN };
 struct rn_daemon {
     const struct rn_options *options;
     enum rn_daemon_port port;
-    struct rn_client client;
+    struct rn_caller caller;
     char token[256];
     struct rn_buf body; /* of the next request: for the command to fill */
 
@@ -43,12 +43,12 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 /* What to ask. The body is daemon->body if anything is in it, which is emptied. */
 struct rn_question {
     const char *method, *target;
-    const char *accept, *if_match; /* as in client.h; may be NULL */
+    const char *accept, *if_match; /* as in caller.h; may be NULL */
 };
 
 /* True: rationd answered with JSON, or with what was asked for instead, also if
  * that is a refusal or an objection (400, 404 of something, 412, 422, 429).
- * False: no such answer; daemon->client.problem says why. */
+ * False: no such answer; daemon->caller.problem says why. */
 bool rn_daemon_try(struct rn_daemon *daemon, const struct rn_question *question);
 /* The same, and says on stderr what is wrong. */
 bool rn_daemon_ask(struct rn_daemon *daemon, const struct rn_question *question);

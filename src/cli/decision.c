@@ -92,8 +92,11 @@ static void put_refused(const struct rn_output *out, const struct ration_outcome
     char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_PLAIN, " by ");
-    rn_output_put(out, RN_BOLD, "%s", o->rule); /* plain ASCII, as all names are */
-    if (retry_ns == RATION_NEVER)
+    /* Names of rules are plain ASCII. */
+    rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
+    if (retry_ns == RATION_NEVER && o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " without end");
+    else if (retry_ns == RATION_NEVER)
         rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
     else
         rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
@@ -260,7 +263,8 @@ void rn_decision_json(struct rn_pretty *json, const char *name, const struct rat
     static const char *const kinds[] = {[RATION_BY_LIMITS] = "limits",
                                         [RATION_BY_NO_RULE] = "no rule",
                                         [RATION_BY_ALLOW_LIST] = "allow list",
-                                        [RATION_BY_DENY_LIST] = "deny list"};
+                                        [RATION_BY_DENY_LIST] = "deny list",
+                                        [RATION_BY_BAN] = "ban"};
 
     rn_pretty_open(json, name, '{');
     rn_pretty_bool(json, "allowed", o->decision.allowed);

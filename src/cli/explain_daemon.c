@@ -122,7 +122,7 @@ static void put_decision(const struct rn_output *out, const struct ration_outcom
 static int explain(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
-    const struct rn_value *decision;
+    const struct rn_value *entry;
     struct ration_outcome outcome;
 
     rn_buf_put_char(&d->body, '{');
@@ -132,14 +132,16 @@ static int explain(struct rn_daemon *d)
     rn_buf_put_char(&d->body, '}');
     if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/explain"}))
         return RN_EXIT_ERROR;
-    decision = rn_value_get(d->answer, "decision");
-    rn_received_outcome(decision, 0, &outcome);
+    rn_received_outcome(rn_value_get(d->answer, "decision"), 0, &outcome);
+    entry = rn_value_get(d->answer, "list");
+    if (entry != NULL) /* the decision itself does not tell who made it */
+        outcome.kind = outcome.decision.allowed ? RATION_BY_ALLOW_LIST : RATION_BY_DENY_LIST;
     if (d->options->json) {
         rn_daemon_print(d);
     } else {
         put_given(&out, d->options);
-        if (rn_value_get(d->answer, "list") != NULL)
-            put_entry(&out, rn_value_get(d->answer, "list"));
+        if (entry != NULL)
+            put_entry(&out, entry);
         else
             put_rules(&out, d->answer, d->options->matching);
         put_decision(&out, &outcome);

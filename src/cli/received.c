@@ -56,6 +56,8 @@ static enum ration_outcome_kind kind_of(const struct rn_value *decision,
 {
     if (rn_slice_is(rn_value_text(decision, "error"), "denied"))
         return RATION_BY_DENY_LIST;
+    if (rn_value_is_true(decision, "banned"))
+        return RATION_BY_BAN;
     return o->decision.allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
 }
 

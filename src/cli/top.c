@@ -148,7 +148,7 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
     char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_BOLD, "rationd %s", s->version);
-    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->client.address.text,
+    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->caller.address.text,
                   rn_output_time(s->uptime_ns, text), s->rules_version);
     if (s->shadow)
         rn_output_put(out, RN_ODD, ", shadow mode");
@@ -249,7 +249,7 @@ static void draw(struct rn_screen *screen, const struct rn_daemon *d, const stru
     out.file = memory;
     put_head(&out, d, s);
     if (!fresh)
-        rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->client.problem);
+        rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->caller.problem);
     put_rows(&out, s);
     fclose(memory);
     rn_screen_show(screen, (struct rn_slice){text, len});
@@ -271,7 +271,7 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
                     strerror(errno));
         return RN_EXIT_ERROR;
     }
-    d->client.wake_fd = screen.signal_fd;
+    d->caller.wake_fd = screen.signal_fd;
     for (int64_t next_ns = samples[0].at_ns; event != RN_SCREEN_QUIT;) {
         draw(&screen, d, &samples[0], fresh);
         if (event == RN_SCREEN_TIME)

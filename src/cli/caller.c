@@ -3,7 +3,7 @@
  * Sockets are not blocking, and every wait is a poll until the deadline. Of
  * HTTP this knows what rationd sends: a status, Content-Length, a body.
  */
-#include "cli/client.h"
+#include "cli/caller.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 #define HEAD_MAX (64 << 10)
 #define PIECE (64 << 10) /* asked of the kernel at once */
 
-static bool fail(struct rn_client *c, const char *format, ...)
+static bool fail(struct rn_caller *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static bool fail(struct rn_client *c, const char *format, ...)
+static bool fail(struct rn_caller *c, const char *format, ...)
 {
     va_list args;
 
@@ -32,19 +32,19 @@ static bool fail(struct rn_client *c, const char *format, ...)
     return false;
 }
 
-static void hang_up(struct rn_client *c)
+static void hang_up(struct rn_caller *c)
 {
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
 }
 
-void rn_client_init(struct rn_client *c)
+void rn_caller_init(struct rn_caller *c)
 {
-    *c = (struct rn_client){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .fd = -1};
+    *c = (struct rn_caller){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .fd = -1};
 }
 
-void rn_client_done(struct rn_client *c)
+void rn_caller_done(struct rn_caller *c)
 {
     hang_up(c);
     rn_buf_done(&c->out);
@@ -54,7 +54,7 @@ void rn_client_done(struct rn_client *c)
 /* --- bytes ------------------------------------------------------------------------- */
 
 /* Until the socket is ready for `events`. */
-static bool wait_for(struct rn_client *c, short events)
+static bool wait_for(struct rn_caller *c, short events)
 {
     struct pollfd fds[2] = {{.fd = c->fd, .events = events}, {.fd = c->wake_fd, .events = POLLIN}};
 
@@ -75,7 +75,7 @@ static bool wait_for(struct rn_client *c, short events)
 }
 
 /* `cannot reach rationd at 127.0.0.1:9090: connection refused`. */
-static bool fail_to_reach(struct rn_client *c, int error)
+static bool fail_to_reach(struct rn_caller *c, int error)
 {
     char why[80];
 
@@ -87,7 +87,7 @@ static bool fail_to_reach(struct rn_client *c, int error)
     return fail(c, "cannot reach rationd at %s: %s", c->address.text, why);
 }
 
-static bool connect_to(struct rn_client *c)
+static bool connect_to(struct rn_caller *c)
 {
     int error = 0;
     socklen_t len = sizeof error;
@@ -105,12 +105,12 @@ static bool connect_to(struct rn_client *c)
     return error == 0 || fail_to_reach(c, error);
 }
 
-static bool fail_to_talk(struct rn_client *c)
+static bool fail_to_talk(struct rn_caller *c)
 {
     return fail(c, "the connection to %s broke: %s", c->address.text, strerror(errno));
 }
 
-static bool send_all(struct rn_client *c)
+static bool send_all(struct rn_caller *c)
 {
     for (size_t sent = 0; sent < c->out.len;) {
         ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_NOSIGNAL);
@@ -128,7 +128,7 @@ static bool send_all(struct rn_client *c)
 }
 
 /* More of it. *ended: there is none. */
-static bool receive(struct rn_client *c, bool *ended)
+static bool receive(struct rn_caller *c, bool *ended)
 {
     char *room = rn_buf_reserve(&c->in, PIECE);
     ssize_t n;
@@ -152,7 +152,7 @@ static bool receive(struct rn_client *c, bool *ended)
 
 /* --- requests ---------------------------------------------------------------------- */
 
-static void write_request(struct rn_client *c, const struct rn_client_request *r)
+static void write_request(struct rn_caller *c, const struct rn_caller_request *r)
 {
     bool unix_socket = c->address.socket.ss_family == AF_UNIX;
     struct rn_buf *out = &c->out;
@@ -180,7 +180,7 @@ struct head {
     bool close, chunked;
 };
 
-static bool fail_to_understand(struct rn_client *c)
+static bool fail_to_understand(struct rn_caller *c)
 {
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
@@ -208,7 +208,7 @@ static void read_header(struct head *head, const char *line, size_t len)
 }
 
 /* Of a head that is complete: `HTTP/1.1 200 OK`, and headers. */
-static bool read_head(struct rn_client *c, const char *end, struct head *head)
+static bool read_head(struct rn_caller *c, const char *end, struct head *head)
 {
     const char *at = c->in.data;
 
@@ -230,7 +230,7 @@ static bool read_head(struct rn_client *c, const char *end, struct head *head)
     return true;
 }
 
-static bool receive_head(struct rn_client *c, struct head *head)
+static bool receive_head(struct rn_caller *c, struct head *head)
 {
     for (;;) {
         const char *end = c->in.len == 0 ? NULL : memmem(c->in.data, c->in.len, "\r\n\r\n", 4);
@@ -257,18 +257,18 @@ static bool receive_head(struct rn_client *c, struct head *head)
     }
 }
 
-static bool receive_body(struct rn_client *c, const struct head *head,
-                         struct rn_client_answer *answer)
+static bool receive_body(struct rn_caller *c, const struct head *head,
+                         struct rn_caller_answer *answer)
 {
     bool ended = false;
 
-    if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CLIENT_BODY_MAX))
+    if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CALLER_BODY_MAX))
         return fail(c, "what answers at %s is not rationd; is another port meant?",
                     c->address.text);
     while (!ended && (head->body == SIZE_MAX || c->in.len - head->bytes < head->body)) {
         if (!receive(c, &ended))
             return false;
-        if (c->in.len > head->bytes + RN_CLIENT_BODY_MAX)
+        if (c->in.len > head->bytes + RN_CALLER_BODY_MAX)
             return fail(c, "the answer of %s is too long", c->address.text);
     }
     if (ended && head->body != SIZE_MAX && c->in.len - head->bytes < head->body)
@@ -281,7 +281,7 @@ static bool receive_body(struct rn_client *c, const struct head *head,
     return true;
 }
 
-static bool ask_once(struct rn_client *c, struct rn_client_answer *answer)
+static bool ask_once(struct rn_caller *c, struct rn_caller_answer *answer)
 {
     struct head head = {.status = 0};
 
@@ -291,8 +291,8 @@ static bool ask_once(struct rn_client *c, struct rn_client_answer *answer)
     return send_all(c) && receive_head(c, &head) && receive_body(c, &head, answer);
 }
 
-bool rn_client_ask(struct rn_client *c, const struct rn_client_request *request,
-                   struct rn_client_answer *answer)
+bool rn_caller_ask(struct rn_caller *c, const struct rn_caller_request *request,
+                   struct rn_caller_answer *answer)
 {
     bool kept = c->fd >= 0;
 

@@ -3,8 +3,8 @@
  * One HTTP request after the other on one connection, each within a deadline.
  * Prints nothing: what went wrong is in `problem`.
  */
-#ifndef RN_CLI_CLIENT_H
-#define RN_CLI_CLIENT_H
+#ifndef RN_CLI_CALLER_H
+#define RN_CLI_CALLER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,9 +12,9 @@
 #include "base/buf.h"
 #include "cli/address.h"
 
-#define RN_CLIENT_BODY_MAX (64 << 20)
+#define RN_CALLER_BODY_MAX (64 << 20)
 
-struct rn_client {
+struct rn_caller {
     struct rn_address address;
     const char *token;  /* NULL: none. Borrowed */
     int64_t timeout_ns; /* for a request as a whole, connecting included */
@@ -28,23 +28,23 @@ struct rn_client {
     int64_t deadline_ns;
 };
 
-struct rn_client_request {
+struct rn_caller_request {
     const char *method, *target;
     struct rn_slice body; /* data NULL: none */
     const char *accept;   /* a media type; NULL: JSON */
     const char *if_match; /* a version; NULL: any */
 };
 
-struct rn_client_answer {
+struct rn_caller_answer {
     unsigned status;
-    char *body; /* the client's until the next request; writable */
+    char *body; /* the caller's until the next request; writable */
     size_t body_len;
 };
 
 /* The address is filled by the caller before the first request. */
-void rn_client_init(struct rn_client *client);
-void rn_client_done(struct rn_client *client);
-bool rn_client_ask(struct rn_client *client, const struct rn_client_request *request,
-                   struct rn_client_answer *answer);
+void rn_caller_init(struct rn_caller *caller);
+void rn_caller_done(struct rn_caller *caller);
+bool rn_caller_ask(struct rn_caller *caller, const struct rn_caller_request *request,
+                   struct rn_caller_answer *answer);
 
 #endif

@@ -102,7 +102,7 @@ void rn_describe_finding(const struct rn_output *out, const struct rn_finding *f
 
 /* --- for programs ------------------------------------------------------------------ */
 
-void rn_describe_finding_json(struct rn_json *json, const struct rn_finding *f)
+void rn_describe_finding_json(struct rn_pretty *json, const struct rn_finding *f)
 {
     static const char *const tests[] = {[RN_TEST_EQUALS] = "one_of",
                                         [RN_TEST_PATTERN] = "pattern",
@@ -112,22 +112,22 @@ void rn_describe_finding_json(struct rn_json *json, const struct rn_finding *f)
     const struct rn_condition *c = f->condition;
     char text[RN_CIDR_TEXT];
 
-    rn_json_open(json, NULL, '{');
-    rn_json_text(json, "attribute", f->ruleset->attributes[c->attribute].name);
-    rn_json_text(json, "test", rn_slice_of(tests[c->test]));
-    rn_json_bool(json, "not", c->negated);
-    rn_json_open(json, "values", '[');
+    rn_pretty_open(json, NULL, '{');
+    rn_pretty_text(json, "attribute", f->ruleset->attributes[c->attribute].name);
+    rn_pretty_text(json, "test", rn_slice_of(tests[c->test]));
+    rn_pretty_bool(json, "not", c->negated);
+    rn_pretty_open(json, "values", '[');
     for (uint32_t i = 0; i < c->value_count; i++)
-        rn_json_text(json, NULL, c->values[i]);
+        rn_pretty_text(json, NULL, c->values[i]);
     for (size_t i = 0; c->networks != NULL && i < c->networks->count; i++) {
         rn_cidr_write(&c->networks->items[i], text);
-        rn_json_text(json, NULL, rn_slice_of(text));
+        rn_pretty_text(json, NULL, rn_slice_of(text));
     }
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
     if (f->value.data != NULL)
-        rn_json_text(json, "found", f->value);
+        rn_pretty_text(json, "found", f->value);
     else
-        rn_json_null(json, "found");
-    rn_json_bool(json, "holds", f->holds);
-    rn_json_close(json, '}');
+        rn_pretty_null(json, "found");
+    rn_pretty_bool(json, "holds", f->holds);
+    rn_pretty_close(json, '}');
 }

@@ -5,7 +5,7 @@
 #ifndef RN_CLI_DESCRIBE_H
 #define RN_CLI_DESCRIBE_H
 
-#include "cli/json.h"
+#include "cli/pretty.h"
 #include "cli/output.h"
 #include "rules/match.h"
 
@@ -23,6 +23,6 @@ struct rn_finding rn_describe_find(const struct rn_ruleset *ruleset,
 
 /* `- method "GET" is not POST`; no line end. */
 void rn_describe_finding(const struct rn_output *out, const struct rn_finding *finding);
-void rn_describe_finding_json(struct rn_json *json, const struct rn_finding *finding);
+void rn_describe_finding_json(struct rn_pretty *json, const struct rn_finding *finding);
 
 #endif

@@ -44,14 +44,16 @@ void rn_output_put(const struct rn_output *out, enum rn_style style, const char 
         fputs("\033[0m", out->file);
 }
 
-void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
+/* `escaped` are plain characters that get a backslash, `kept` others that stay. */
+static void put_text(const struct rn_output *out, struct rn_slice text, const char *escaped,
+                     char kept)
 {
     for (size_t at = 0; at < text.len;) {
         uint32_t point;
         size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
 
-        if (taken > 0 && rn_utf8_is_plain(point)) {
-            if (point == '"' || point == '\\')
+        if (taken > 0 && (rn_utf8_is_plain(point) || (kept != '\0' && point == (uint32_t)kept))) {
+            if (taken == 1 && text.data[at] != '\0' && strchr(escaped, text.data[at]) != NULL)
                 fputc('\\', out->file);
             fwrite(text.data + at, 1, taken, out->file);
         } else {
@@ -60,6 +62,16 @@ void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
         }
         at += taken;
     }
+}
+
+void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
+{
+    put_text(out, text, "\"\\", '\0');
+}
+
+void rn_output_lines(const struct rn_output *out, struct rn_slice text)
+{
+    put_text(out, text, "", '\n');
 }
 
 void rn_output_quoted(const struct rn_output *out, struct rn_slice text)

@@ -18,14 +18,19 @@ struct rn_answer_extra {
     bool ad_hoc;           /* limits came with the request: they have no rule */
 };
 
+/* 200, or how the refusal is to be answered. */
+unsigned rn_answer_status(const struct ration_outcome *outcome);
+/* Why it is refused, as programs read it: rate_limited, denied. */
+const char *rn_answer_error(const struct ration_outcome *outcome);
+
 /* {"allowed":…}: one decision, without what only refusals have. */
 void rn_answer_put_json(struct rn_buf *out, const struct ration_outcome *outcome,
                         const struct rn_answer_extra *extra);
 /* The body of an answer: as above, a refusal with error, message, window, reset;
- * `problem`: as RFC 9457 has it. */
+ * `problem`: as RFC 9457 has it, application/problem+json. */
 void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome,
                         const struct rn_answer_extra *extra, bool problem);
-/* Header lines, each with CRLF. */
+/* Header lines, each with CRLF; none if no rule applied. */
 void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outcome,
                            const struct rn_answer_extra *extra);
 

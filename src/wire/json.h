@@ -36,42 +36,43 @@ struct rn_json_token {
     enum rn_json_kind kind;
     struct rn_slice name; /* of a member of an object */
     struct rn_slice text; /* STRING: unescaped; NUMBER, TRUE, FALSE, NULL: as written */
-    size_t at;            /* where it stands */
+    size_t at, name_at;   /* where it and its name stand */
 };
 
 struct rn_json {
-    char *text; /* private from here on, but `error` */
-    size_t len, at;
+    char *text, *at, *end; /* private from here on, but `error` */
+    size_t line_breaks;    /* that unescaping has put into the text */
+    uint32_t objects;      /* bit n: level n + 1 is an object, not an array */
     uint8_t depth;
-    bool is_object[RN_JSON_DEPTH];
-    bool begun; /* the innermost has had a member */
-    bool ended;
-    struct ration_error error; /* BAD: position and what was found */
+    bool begun;                /* the innermost has had a member, the text its value */
+    struct ration_error error; /* BAD: position and what was found; else code 0 */
 };
 
 /* Strings are unescaped in place: the text must be writable and lives as long as
  * the tokens. */
 void rn_json_init(struct rn_json *json, char *text, size_t len);
 struct rn_json_token rn_json_next(struct rn_json *json);
-/* Passes over the rest of the object or array that `token` began; nothing for others. False: BAD.
- */
+/* Passes over the rest of the object or array that `token` began, up to and with
+ * its END; nothing for others. False: BAD. */
 bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token);
-/* The caller's own objection to a token: BAD from now on. Returns RN_JSON_BAD's error code
- * RATION_EINVAL. The error text gets "line L column C: " in front if there is more than one line,
- * else "column C: ". */
+/* The caller's own objection to a token (its `at`, or `name_at`): BAD from now on.
+ * The first objection stands. The error gets the code RATION_EINVAL, line and
+ * column (in bytes), and in front of its text "column C: ", or "line L column C: "
+ * if the text has several lines. Returns RATION_EINVAL. */
 int rn_json_object_to(struct rn_json *json, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Values of number tokens; false: negative, fraction, exponent or too large. */
+/* Values of tokens; false: no number, a fraction or an exponent, or out of range. */
 bool rn_json_u64(const struct rn_json_token *token, uint64_t *value);
 bool rn_json_i64(const struct rn_json_token *token, int64_t *value);
-/* Seconds (12, 0.25) as ns, rounded to the nearest; false: negative or beyond 2^62 ns. */
+/* Seconds (12, 0.25, 1e-3) as ns, rounded to the nearest; false: no number, below 0 or
+ * beyond 2^62 ns. */
 bool rn_json_seconds(const struct rn_json_token *token, int64_t *ns);
 
 /* Writing: the caller puts the punctuation. A string in quotes; what is not UTF-8
  * becomes U+FFFD. */
 void rn_json_put_string(struct rn_buf *out, struct rn_slice text);
-/* At most three digits behind the point, rounded up: 0.6, 12, 59.999. */
+/* At most three digits behind the point, rounded up: 0.6, 12, 59.999. Below 0: 0. */
 void rn_json_put_seconds(struct rn_buf *out, int64_t ns);
 
 #endif

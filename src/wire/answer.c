@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decision as JSON, and bodies of refusals. Called for every request: pieces
+ * of known length are written in one go, and no number goes through printf.
+ */
+#include "wire/answer.h"
+
+#include <string.h>
+
+#include "wire/answer_own.h"
+#include "wire/json.h"
+#include "wire/pen.h"
+
+/* Names and values of four numbers and what is between them, with room to spare. */
+#define NUMBERS_MAX 256
+
+#define TYPES "https://iana.org/assignments/http-problem-types"
+
+/* What is said of a refusal, by what refused. */
+struct refusal {
+    const char *error, *type, *title, *message;
+};
+
+static const struct refusal by_limits = {"rate_limited", TYPES "#quota-exceeded",
+                                         "Too Many Requests", "Too many requests."};
+static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden",
+                                            "Requests like this one are not allowed."};
+
+static const struct refusal *refusal_of(const struct ration_outcome *outcome)
+{
+    switch (outcome->kind) {
+    case RATION_BY_DENY_LIST:
+        return &by_deny_list;
+    case RATION_BY_LIMITS:
+    case RATION_BY_NO_RULE:
+    case RATION_BY_ALLOW_LIST:
+        break;
+    }
+    return &by_limits;
+}
+
+unsigned rn_answer_status(const struct ration_outcome *outcome)
+{
+    return outcome->decision.allowed ? 200 : outcome->status;
+}
+
+const char *rn_answer_error(const struct ration_outcome *outcome)
+{
+    return refusal_of(outcome)->error;
+}
+
+/* --- the decision ------------------------------------------------------------------------ */
+
+/* A wait; null if it never ends. */
+static char *write_wait(char *to, int64_t ns)
+{
+    return ns == RATION_NEVER ? RN_PEN_LITERAL(to, "null") : rn_pen_seconds(to, ns);
+}
+
+/* Behind the rule's name: what a decision and each of its limits have. */
+static char *write_verdict(char *to, const struct ration_verdict *v, bool has_numbers)
+{
+    if (has_numbers) {
+        to = RN_PEN_LITERAL(to, ",\"limit\":");
+        to = rn_pen_u64(to, v->limit);
+        to = RN_PEN_LITERAL(to, ",\"remaining\":");
+        to = rn_pen_u64(to, v->remaining);
+    } else {
+        to = RN_PEN_LITERAL(to, ",\"limit\":null,\"remaining\":null");
+    }
+    to = RN_PEN_LITERAL(to, ",\"reset_after\":");
+    return write_wait(to, v->reset_after_ns);
+}
+
+static void put_rule(struct rn_buf *out, const char *rule, const struct rn_answer_extra *extra)
+{
+    if (extra->ad_hoc || rule[0] == '\0')
+        rn_buf_put_literal(out, "null");
+    else
+        rn_json_put_string(out, rn_slice_of(rule));
+}
+
+static void put_limit(struct rn_buf *out, const struct ration_outcome_limit *limit,
+                      const struct rn_answer_extra *extra)
+{
+    char *to;
+
+    rn_buf_put_literal(out, "{\"rule\":");
+    put_rule(out, limit->rule, extra);
+    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+        return;
+    to = write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
+    if (limit->shadow)
+        to = RN_PEN_LITERAL(to, ",\"shadow\":true");
+    *to++ = '}';
+    rn_pen_done(out, to);
+}
+
+static void put_decision(struct rn_buf *out, const struct ration_outcome *outcome,
+                         const struct rn_answer_extra *extra)
+{
+    const struct ration_decision *d = &outcome->decision;
+    char *to;
+
+    if (d->allowed)
+        rn_buf_put_literal(out, "\"allowed\":true,\"rule\":");
+    else
+        rn_buf_put_literal(out, "\"allowed\":false,\"rule\":");
+    put_rule(out, outcome->rule, extra);
+    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+        return;
+    to = write_verdict(to, &d->verdict, rn_answer_is_counted(outcome));
+    to = RN_PEN_LITERAL(to, ",\"retry_after\":");
+    to = write_wait(to, d->verdict.retry_after_ns);
+    to = RN_PEN_LITERAL(to, ",\"delay\":");
+    to = write_wait(to, outcome->delay_ns);
+    to = RN_PEN_LITERAL(to, ",\"limits\":[");
+    rn_pen_done(out, to);
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        if (i > 0)
+            rn_buf_put_char(out, ',');
+        put_limit(out, &outcome->limits[i], extra);
+    }
+    rn_buf_put_char(out, ']');
+}
+
+/* What only some decisions have. */
+static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
+                      const struct rn_answer_extra *extra)
+{
+    if (outcome->soft)
+        rn_buf_put_literal(out, ",\"soft\":true");
+    if (outcome->shadow_refused)
+        rn_buf_put_literal(out, ",\"shadow\":true");
+    if (extra->lease.data) {
+        rn_buf_put_literal(out, ",\"lease\":");
+        rn_json_put_string(out, extra->lease);
+    }
+    if (extra->held_ns > 0) {
+        rn_buf_put_literal(out, ",\"held\":");
+        rn_json_put_seconds(out, extra->held_ns);
+    }
+}
+
+void rn_answer_put_json(struct rn_buf *out, const struct ration_outcome *outcome,
+                        const struct rn_answer_extra *extra)
+{
+    rn_buf_put_char(out, '{');
+    put_decision(out, outcome, extra);
+    put_marks(out, outcome, extra);
+    rn_buf_put_char(out, '}');
+}
+
+/* --- refusals ------------------------------------------------------------------------------ */
+
+static void put_text(struct rn_buf *out, const char *text)
+{
+    rn_json_put_string(out, rn_slice_of(text));
+}
+
+/* The rule's own words, or ours. */
+static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
+    uint64_t seconds = rn_answer_seconds(outcome->decision.verdict.retry_after_ns);
+    bool limited = refusal_of(outcome) == &by_limits;
+
+    if (outcome->message[0] != '\0' || !limited) {
+        put_text(out, outcome->message[0] ? outcome->message : refusal_of(outcome)->message);
+    } else if (outcome->decision.verdict.retry_after_ns == RATION_NEVER) {
+        rn_buf_put_literal(out, "\"This request asks for more than its limit ever admits.\"");
+    } else {
+        rn_buf_put_literal(out, "\"Too many requests");
+        if (decider && decider->algorithm == RATION_CONCURRENCY)
+            rn_buf_put_literal(out, " at the same time");
+        rn_buf_put_literal(out, ". Try again in ");
+        rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
+        if (seconds > 1)
+            rn_buf_put_literal(out, " seconds.\"");
+        else
+            rn_buf_put_literal(out, " second.\"");
+    }
+}
+
+static void put_window_and_reset(struct rn_buf *out, const struct ration_outcome *outcome,
+                                 const struct rn_answer_extra *extra)
+{
+    const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
+    int64_t after_ns = outcome->decision.verdict.reset_after_ns;
+
+    rn_buf_put_literal(out, ",\"window\":");
+    if (decider && decider->period_ns > 0)
+        rn_json_put_seconds(out, decider->period_ns);
+    else
+        rn_buf_put_literal(out, "null");
+    rn_buf_put_literal(out, ",\"reset\":");
+    if (decider && after_ns != RATION_NEVER)
+        rn_buf_put_u64(out, rn_answer_epoch(extra, after_ns));
+    else
+        rn_buf_put_literal(out, "null");
+}
+
+/* The limits that refused, under the names that the header fields give them. */
+static void put_violated(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    struct rn_policy_names names;
+    const char *before = ",\"violated-policies\":[";
+
+    rn_policy_names_init(&names, outcome);
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        const struct ration_outcome_limit *limit = &outcome->limits[i];
+
+        if (limit->shadow || limit->verdict.allowed)
+            continue;
+        rn_buf_put_slice(out, rn_slice_of(before));
+        rn_json_put_string(out, (struct rn_slice){names.items[i].text, names.items[i].len});
+        before = ",";
+    }
+    if (before[1] == '\0')
+        rn_buf_put_char(out, ']');
+}
+
+static void put_problem(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    const struct refusal *refusal = refusal_of(outcome);
+
+    rn_buf_put_literal(out, "\"type\":");
+    put_text(out, refusal->type);
+    rn_buf_put_literal(out, ",\"title\":");
+    put_text(out, refusal->title);
+    rn_buf_put_literal(out, ",\"status\":");
+    rn_buf_put_u64(out, rn_answer_status(outcome));
+    rn_buf_put_literal(out, ",\"detail\":");
+    put_message(out, outcome);
+    put_violated(out, outcome);
+    rn_buf_put_char(out, ',');
+}
+
+void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome,
+                        const struct rn_answer_extra *extra, bool problem)
+{
+    if (outcome->decision.allowed) {
+        rn_answer_put_json(out, outcome, extra);
+        return;
+    }
+    rn_buf_put_char(out, '{');
+    if (problem)
+        put_problem(out, outcome);
+    put_decision(out, outcome, extra);
+    put_marks(out, outcome, extra);
+    rn_buf_put_literal(out, ",\"error\":");
+    put_text(out, rn_answer_error(outcome));
+    if (!problem) {
+        rn_buf_put_literal(out, ",\"message\":");
+        put_message(out, outcome);
+    }
+    put_window_and_reset(out, outcome, extra);
+    rn_buf_put_char(out, '}');
+}

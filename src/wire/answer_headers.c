@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rate limit headers: X-RateLimit-*, which everybody knows, and RateLimit and
+ * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers, which are structured
+ * fields (RFC 9651): lists of strings with parameters.
+ */
+#include <string.h>
+
+#include "wire/answer_own.h"
+#include "wire/pen.h"
+
+#define INTEGER_MAX UINT64_C(999999999999999) /* RFC 9651 3.3.1 */
+#define UNNAMED "default"                     /* a limit that came with the request */
+
+/* --- names of policies ------------------------------------------------------------------ */
+
+static uint8_t copy_name(char *out, const char *rule)
+{
+    uint8_t len = 0;
+
+    if (rule[0] == '\0')
+        rule = UNNAMED;
+    for (; rule[len] != '\0'; len++)
+        out[len] = rule[len] >= ' ' && rule[len] <= '~' ? rule[len] : '?';
+    return len;
+}
+
+/* Whether another one of the first `count` has the name of the i-th. */
+static bool is_taken(const struct rn_policy_names *names, uint32_t i, uint32_t count)
+{
+    uint8_t len = names->items[i].len;
+
+    for (uint32_t j = 0; j < count; j++)
+        if (j != i && names->items[j].len == len &&
+            memcmp(names->items[j].text, names->items[i].text, len) == 0)
+            return true;
+    return false;
+}
+
+/* The first one keeps its name, and so does a rule that is really called api-2. */
+void rn_policy_names_init(struct rn_policy_names *names, const struct ration_outcome *outcome)
+{
+    for (uint32_t i = 0; i < outcome->listed; i++)
+        names->items[i].len = copy_name(names->items[i].text, outcome->limits[i].rule);
+    for (uint32_t i = 1; i < outcome->listed; i++) {
+        char *text = names->items[i].text;
+        uint8_t len = names->items[i].len;
+
+        if (!is_taken(names, i, i))
+            continue;
+        text[len] = '-';
+        for (uint64_t n = 2; n == 2 || is_taken(names, i, outcome->listed); n++)
+            names->items[i].len = (uint8_t)(rn_pen_u64(text + len + 1, n) - text);
+    }
+}
+
+/* --- the fields of the IETF --------------------------------------------------------------- */
+
+/* Bytes of an item: the name escaped, two parameters with integers. */
+#define ITEM_MAX (2 * (RATION_NAME_SIZE + 8) + 96)
+
+static char *write_integer(char *to, uint64_t n)
+{
+    return rn_pen_u64(to, n < INTEGER_MAX ? n : INTEGER_MAX);
+}
+
+static char *write_name(char *to, const struct rn_policy_names *names, uint32_t i)
+{
+    *to++ = '"';
+    for (uint8_t at = 0; at < names->items[i].len; at++) {
+        char c = names->items[i].text[at];
+
+        if (c == '"' || c == '\\')
+            *to++ = '\\';
+        *to++ = c;
+    }
+    *to++ = '"';
+    return to;
+}
+
+static char *write_policy(char *to, const struct ration_outcome_limit *limit)
+{
+    to = RN_PEN_LITERAL(to, ";q=");
+    to = write_integer(to, limit->verdict.limit);
+    if (limit->algorithm == RATION_CONCURRENCY)
+        return RN_PEN_LITERAL(to, ";qu=\"concurrent-requests\"");
+    to = RN_PEN_LITERAL(to, ";w=");
+    return write_integer(to, rn_answer_seconds(limit->period_ns));
+}
+
+static char *write_state(char *to, const struct ration_outcome_limit *limit)
+{
+    to = RN_PEN_LITERAL(to, ";r=");
+    to = write_integer(to, limit->verdict.remaining);
+    if (limit->verdict.reset_after_ns == RATION_NEVER)
+        return to;
+    to = RN_PEN_LITERAL(to, ";t=");
+    return write_integer(to, rn_answer_seconds(limit->verdict.reset_after_ns));
+}
+
+/* One field with an item for each limit that clients are told about; no field if
+ * there is none. */
+static void put_field(struct rn_buf *out, struct rn_slice begin,
+                      const struct ration_outcome *outcome, const struct rn_policy_names *names,
+                      char *(*write)(char *to, const struct ration_outcome_limit *limit))
+{
+    struct rn_slice before = begin;
+    char *to = NULL;
+
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        const struct ration_outcome_limit *limit = &outcome->limits[i];
+
+        if (limit->shadow || !rn_answer_has_numbers(&limit->verdict))
+            continue;
+        if (!(to = rn_buf_reserve(out, begin.len + ITEM_MAX)))
+            return;
+        to = rn_pen_bytes(to, before.data, before.len);
+        to = write_name(to, names, i);
+        rn_pen_done(out, write(to, limit));
+        before = RN_SLICE(", ");
+    }
+    if (to)
+        rn_buf_put_literal(out, "\r\n");
+}
+
+static void put_ietf(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    struct rn_policy_names names;
+
+    rn_policy_names_init(&names, outcome);
+    put_field(out, RN_SLICE("RateLimit-Policy: "), outcome, &names, write_policy);
+    put_field(out, RN_SLICE("RateLimit: "), outcome, &names, write_state);
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+#define X_MAX 256 /* bytes of the lines below */
+
+/* Of the limit that decided, unless it is one that clients are not told about. */
+static void put_x(struct rn_buf *out, const struct ration_outcome *outcome,
+                  const struct rn_answer_extra *extra)
+{
+    const struct ration_verdict *v = &outcome->decision.verdict;
+    const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
+    char *to;
+
+    if (!rn_answer_is_counted(outcome) || (decider && decider->shadow) ||
+        !(to = rn_buf_reserve(out, X_MAX)))
+        return;
+    to = RN_PEN_LITERAL(to, "X-RateLimit-Limit: ");
+    to = rn_pen_u64(to, v->limit);
+    to = RN_PEN_LITERAL(to, "\r\nX-RateLimit-Remaining: ");
+    to = rn_pen_u64(to, v->remaining);
+    if (v->reset_after_ns != RATION_NEVER) {
+        to = RN_PEN_LITERAL(to, "\r\nX-RateLimit-Reset: ");
+        to = rn_pen_u64(to, rn_answer_epoch(extra, v->reset_after_ns));
+    }
+    to = RN_PEN_LITERAL(to, "\r\n");
+    rn_pen_done(out, to);
+}
+
+static void put_retry(struct rn_buf *out, struct rn_slice name, int64_t after_ns)
+{
+    uint64_t seconds = rn_answer_seconds(after_ns);
+
+    rn_buf_put_slice(out, name);
+    rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
+    rn_buf_put_literal(out, "\r\n");
+}
+
+void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outcome,
+                           const struct rn_answer_extra *extra)
+{
+    enum ration_header_family family = outcome->headers;
+    int64_t retry_ns = outcome->decision.verdict.retry_after_ns;
+    bool x = family == RATION_HEADERS_X || family == RATION_HEADERS_BOTH;
+    bool retry = !outcome->decision.allowed && retry_ns != RATION_NEVER;
+
+    if (x)
+        put_x(out, outcome, extra);
+    if (x && retry)
+        put_retry(out, RN_SLICE("X-RateLimit-Retry-After: "), retry_ns);
+    if (family == RATION_HEADERS_IETF || family == RATION_HEADERS_BOTH)
+        put_ietf(out, outcome);
+    if (retry)
+        put_retry(out, RN_SLICE("Retry-After: "), retry_ns);
+    if (outcome->soft && family != RATION_HEADERS_NONE)
+        rn_buf_put_literal(out, "X-RateLimit-Soft: 1\r\n");
+}

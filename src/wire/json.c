@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One token after the other, and objections to them. What a string or a number
+ * is, is left to json_string.c and json_number.c.
+ */
+#include "wire/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "wire/json_own.h"
+
+void rn_json_init(struct rn_json *json, char *text, size_t len)
+{
+    json->text = json->at = text;
+    json->end = text + len;
+    json->line_breaks = 0;
+    json->objects = 0;
+    json->depth = 0;
+    json->begun = false;
+    json->error.code = 0;
+    json->error.text[0] = '\0';
+}
+
+/* --- objections ------------------------------------------------------------------------ */
+
+static size_t count_breaks(const char *text, size_t len)
+{
+    const char *end = text + len;
+    size_t count = 0;
+
+    for (const char *p = text; p < end && (p = memchr(p, '\n', (size_t)(end - p))); p++)
+        count++;
+    return count;
+}
+
+static size_t column_of(const struct rn_json *json, size_t at)
+{
+    size_t begin = at;
+
+    while (begin > 0 && json->text[begin - 1] != '\n')
+        begin--;
+    return at - begin + 1;
+}
+
+/* Unescaping leaves every byte where it was outside of strings, but may put line
+ * breaks into them. A text of one line with some of those still has one line; in
+ * others they cannot be told from its own, so that only the offset is certain. */
+static int put_place(struct rn_json *json, size_t at, char *out, size_t size)
+{
+    size_t len = (size_t)(json->end - json->text);
+
+    while (len > 0 && strchr(" \t\r\n", json->text[len - 1]) && json->text[len - 1] != '\0')
+        len--;
+    if (count_breaks(json->text, len) == json->line_breaks) {
+        json->error.line = 1;
+        json->error.column = (unsigned)at + 1;
+        return snprintf(out, size, "column %u: ", json->error.column);
+    }
+    if (json->line_breaks != 0)
+        return snprintf(out, size, "byte %zu: ", at + 1);
+    json->error.line = (unsigned)count_breaks(json->text, at) + 1;
+    json->error.column = (unsigned)column_of(json, at);
+    return snprintf(out, size, "line %u column %u: ", json->error.line, json->error.column);
+}
+
+int rn_json_object_to(struct rn_json *json, size_t at, const char *format, ...)
+{
+    struct ration_error *error = &json->error;
+    va_list args;
+    int used;
+
+    if (error->code != 0)
+        return error->code;
+    *error = (struct ration_error){.code = RATION_EINVAL, .pos = at};
+    used = put_place(json, at, error->text, sizeof error->text);
+    va_start(args, format);
+    vsnprintf(error->text + used, sizeof error->text - (size_t)used, format, args);
+    va_end(args);
+    return error->code;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+struct rn_json_found rn_json_found(const struct rn_json *json, const char *at)
+{
+    struct rn_json_found found = {"the end of the text"};
+    unsigned char c = at < json->end ? (unsigned char)*at : 0;
+    size_t word = 0;
+
+    if (at >= json->end)
+        return found;
+    while (at + word < json->end && is_letter(at[word]))
+        word++;
+    if (c == '"')
+        strcpy(found.text, "a string");
+    else if (c == '\'')
+        strcpy(found.text, "a single quote");
+    else if (c >= '0' && c <= '9')
+        strcpy(found.text, "a digit");
+    else if (word > 0)
+        strcpy(found.text, rn_quote_word(at, word, 0).text);
+    else if (c > ' ' && c < 0x7f)
+        snprintf(found.text, sizeof found.text, "'%c'", c);
+    else
+        snprintf(found.text, sizeof found.text, c == ' ' ? "a space" : "the byte 0x%02x", c);
+    return found;
+}
+
+/* Out of line: the way of texts that are right is to be short. */
+__attribute__((cold, noinline)) static char *expected(struct rn_json *json, const char *at,
+                                                      const char *what)
+{
+    rn_json_object_to(json, (size_t)(at - json->text), "expected %s, found %s", what,
+                      rn_json_found(json, at).text);
+    return NULL;
+}
+
+/* --- tokens ------------------------------------------------------------------------------ */
+
+/* As readers do, these begin at `p` and return where they end; NULL: BAD. */
+
+__attribute__((noinline)) static char *skip_space(const struct rn_json *json, char *p)
+{
+    while (p < json->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
+}
+
+/* Behind white space, of which there mostly is none. */
+static inline char *pass_space(const struct rn_json *json, char *p)
+{
+    return p<json->end && * p> ' ' ? p : skip_space(json, p);
+}
+
+/* NUL, which nothing may begin with, at the end. */
+static inline char look(const struct rn_json *json, const char *p)
+{
+    return p < json->end ? *p : '\0';
+}
+
+static inline char *read_name(struct rn_json *json, char *p, struct rn_json_token *token)
+{
+    token->name_at = (size_t)(p - json->text);
+    if (look(json, p) != '"')
+        return expected(json, p,
+                        json->begun ? "a name in double quotes after the ','"
+                                    : "a name in double quotes or '}'");
+    if (!(p = rn_json_read_string(json, p, &token->name)))
+        return NULL;
+    p = pass_space(json, p);
+    if (look(json, p) != ':')
+        return expected(json, p, "':' after the name");
+    return pass_space(json, p + 1);
+}
+
+/* Up to where the value of a member stands, or behind the end of them all: then the
+ * token is set. */
+static inline char *begin_member(struct rn_json *json, char *p, struct rn_json_token *token)
+{
+    bool is_object = json->objects >> (json->depth - 1) & 1;
+    char c = look(json, p);
+
+    if (c == (is_object ? '}' : ']')) {
+        token->kind = RN_JSON_END;
+        json->depth--;
+        json->begun = true;
+        return p + 1;
+    }
+    if (json->begun) {
+        if (c != ',')
+            return expected(
+                json, p, is_object ? "',' or '}' after the value" : "',' or ']' after the value");
+        p = pass_space(json, p + 1);
+    }
+    return is_object ? read_name(json, p, token) : p;
+}
+
+/* The same of the text, which has one value. */
+static char *begin_text(struct rn_json *json, char *p, struct rn_json_token *token)
+{
+    if (!json->begun)
+        return p;
+    if (p < json->end)
+        return expected(json, p, "nothing more after the value");
+    token->kind = RN_JSON_END;
+    return p;
+}
+
+static char *open_level(struct rn_json *json, char *p, bool is_object)
+{
+    if (json->depth == RN_JSON_DEPTH) {
+        rn_json_object_to(json, (size_t)(p - json->text),
+                          "expected at most %d levels of objects and arrays, found one more",
+                          RN_JSON_DEPTH);
+        return NULL;
+    }
+    uint32_t bit = UINT32_C(1) << json->depth++;
+
+    json->objects = is_object ? json->objects | bit : json->objects & ~bit;
+    json->begun = false;
+    return p + 1;
+}
+
+static char *read_word(struct rn_json *json, char *p, struct rn_slice word, struct rn_slice *out)
+{
+    size_t left = (size_t)(json->end - p);
+
+    if (left < word.len || memcmp(p, word.data, word.len) != 0 ||
+        (left > word.len && is_letter(p[word.len])))
+        return expected(json, p, "a value");
+    *out = (struct rn_slice){p, word.len};
+    return p + word.len;
+}
+
+static inline char *read_value(struct rn_json *json, char *p, struct rn_json_token *token)
+{
+    char c = look(json, p);
+
+    switch (c) {
+    case '"':
+        token->kind = RN_JSON_STRING;
+        return rn_json_read_string(json, p, &token->text);
+    case '{':
+        token->kind = RN_JSON_OBJECT;
+        return open_level(json, p, true);
+    case '[':
+        token->kind = RN_JSON_ARRAY;
+        return open_level(json, p, false);
+    case 't':
+        token->kind = RN_JSON_TRUE;
+        return read_word(json, p, RN_SLICE("true"), &token->text);
+    case 'f':
+        token->kind = RN_JSON_FALSE;
+        return read_word(json, p, RN_SLICE("false"), &token->text);
+    case 'n':
+        token->kind = RN_JSON_NULL;
+        return read_word(json, p, RN_SLICE("null"), &token->text);
+    default:
+        token->kind = RN_JSON_NUMBER;
+        return c == '-' || (c >= '0' && c <= '9') ? rn_json_read_number(json, p, &token->text)
+                                                  : expected(json, p, "a value");
+    }
+}
+
+struct rn_json_token rn_json_next(struct rn_json *json)
+{
+    struct rn_json_token token = {.kind = RN_JSON_BAD};
+
+    if (json->error.code != 0)
+        return token;
+    char *p = pass_space(json, json->at);
+
+    token.at = (size_t)(p - json->text);
+    p = json->depth == 0 ? begin_text(json, p, &token) : begin_member(json, p, &token);
+    if (p && token.kind != RN_JSON_END) {
+        token.at = (size_t)(p - json->text);
+        json->begun = true;
+        p = read_value(json, p, &token);
+    }
+    if (!p)
+        return (struct rn_json_token){.kind = RN_JSON_BAD};
+    json->at = p;
+    return token;
+}
+
+bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token)
+{
+    uint8_t depth = json->depth;
+
+    if (token->kind != RN_JSON_OBJECT && token->kind != RN_JSON_ARRAY)
+        return token->kind != RN_JSON_BAD;
+    while (json->depth >= depth)
+        if (rn_json_next(json).kind == RN_JSON_BAD)
+            return false;
+    return true;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the JSON reader share. Offsets are from json->text. */
+#ifndef RN_WIRE_JSON_OWN_H
+#define RN_WIRE_JSON_OWN_H
+
+#include <string.h>
+
+#include "wire/json.h"
+
+/* Whether a byte stands for itself in a string: ASCII, but for control characters,
+ * the quote and the backslash. */
+extern const bool rn_json_plain[256];
+
+/* Of eight bytes, the first in the lowest bits: a mark on top of the first one that
+ * is not plain, and perhaps of some behind it; 0: all are plain. What is subtracted
+ * turns the top bit of a byte on if that is below 0x20 or equal to the quote or the
+ * backslash, and borrows from its upper neighbour only then. */
+static inline uint64_t rn_json_mark_special(uint64_t bytes)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+
+    return ((bytes - ones * 0x20) | ((bytes ^ ones * '"') - ones) | ((bytes ^ ones * '\\') - ones) |
+            bytes) &
+           ones << 7;
+}
+
+/* The first byte that is not plain, or `end`. */
+static inline const char *rn_json_pass_plain(const char *p, const char *end)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (; end - p >= 8; p += 8) {
+        uint64_t bytes, marks;
+
+        memcpy(&bytes, p, sizeof bytes);
+        if ((marks = rn_json_mark_special(bytes)) != 0)
+            return p + __builtin_ctzll(marks) / 8;
+    }
+#endif
+    while (p < end && rn_json_plain[(unsigned char)*p])
+        p++;
+    return p;
+}
+
+/* What stands there, in words: `the end of the text`, `','`, `a string`. */
+struct rn_json_found {
+    char text[48];
+};
+struct rn_json_found rn_json_found(const struct rn_json *json, const char *at);
+
+/* Readers begin at `at` and return where they end; NULL: BAD. */
+
+/* From the opening quote; `plain` bytes behind it are known to be plain. */
+char *rn_json_read_special(struct rn_json *json, char *at, size_t plain, struct rn_slice *out);
+/* From a digit or a minus. */
+char *rn_json_read_number(struct rn_json *json, char *at, struct rn_slice *out);
+
+/* From the opening quote. Most strings have nothing to unescape: they are passed
+ * over and never touched. */
+static inline char *rn_json_read_string(struct rn_json *json, char *at, struct rn_slice *out)
+{
+    size_t len = (size_t)(rn_json_pass_plain(at + 1, json->end) - (at + 1));
+    char *end = at + 1 + len;
+
+    if (end == json->end || *end != '"')
+        return rn_json_read_special(json, at, len, out);
+    *out = (struct rn_slice){at + 1, len};
+    return end + 1;
+}
+
+#endif

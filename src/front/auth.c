@@ -22,10 +22,10 @@ static struct rn_slice first_of(const struct rn_http_request *request, const cha
     return value.data ? value : otherwise;
 }
 
-static void add(struct rn_ask *ask, char *name, struct rn_slice value)
+static void add(struct rn_query *query, char *name, struct rn_slice value)
 {
     if (value.data && value.len != 0)
-        (void)rn_ask_add(ask, name, strlen(name), value); /* there is room: they come first */
+        (void)rn_query_add(query, name, strlen(name), value); /* there is room: they come first */
 }
 
 /* The proxy itself, to begin with: rules tell which proxies are believed. One
@@ -51,7 +51,7 @@ static void add_headers(struct rn_exchange *x)
 
         memcpy(at, "header.", 7);
         memcpy(at + 7, h->name.data, h->name.len);
-        if (rn_ask_add(&x->loop->ask, at, len, h->value) != 0)
+        if (rn_query_add(&x->loop->query, at, len, h->value) != 0)
             return;
         at += len;
     }
@@ -60,17 +60,18 @@ static void add_headers(struct rn_exchange *x)
 static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
 {
     const struct rn_http_request *request = x->request;
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
     static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
                 scheme[] = "scheme";
 
-    add(ask, ip, peer_address(x, address));
-    add(ask, method, first_of(request, "x-forwarded-method", "x-original-method", request->method));
-    add(ask, path,
+    add(query, ip, peer_address(x, address));
+    add(query, method,
+        first_of(request, "x-forwarded-method", "x-original-method", request->method));
+    add(query, path,
         first_of(request, "x-forwarded-uri", "x-original-uri",
                  first_of(request, "x-envoy-original-path", NULL, x->rest)));
-    add(ask, host, first_of(request, "x-forwarded-host", NULL, request->host));
-    add(ask, scheme, rn_http_find(request, "x-forwarded-proto"));
+    add(query, host, first_of(request, "x-forwarded-host", NULL, request->host));
+    add(query, scheme, rn_http_find(request, "x-forwarded-proto"));
     add_headers(x);
 }
 
@@ -83,8 +84,8 @@ static bool read_number(struct rn_slice text, uint64_t *n)
     return rn_number_parse(text.data, text.len, &pos, n, NULL) == 0 && pos == text.len;
 }
 
-static const char *read_parameter(struct rn_ask *ask, struct rn_telling *how, struct rn_slice name,
-                                  struct rn_slice value)
+static const char *read_parameter(struct rn_query *query, struct rn_telling *how,
+                                  struct rn_slice name, struct rn_slice value)
 {
     uint64_t n;
 
@@ -93,13 +94,13 @@ static const char *read_parameter(struct rn_ask *ask, struct rn_telling *how, st
             return "deny is to be a status from 400 to 599";
         how->deny_status = (uint16_t)n;
     } else if (rn_slice_is(name, "cost")) {
-        if (!read_number(value, &ask->cost))
+        if (!read_number(value, &query->cost))
             return "cost is to be a whole number";
-        ask->cost_given = true;
+        query->cost_given = true;
     } else if (rn_slice_is(name, "wait")) {
         if (!rn_slice_is(value, "hold") && !rn_slice_is(value, "return"))
             return "wait is to be hold or return";
-        ask->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
+        query->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
     } else {
         return "unknown parameter; there are deny, cost and wait";
     }
@@ -119,13 +120,13 @@ static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
-        fault = bad ? "an escape is not %XX" : read_parameter(&x->loop->ask, how, name, value);
+        fault = bad ? "an escape is not %XX" : read_parameter(&x->loop->query, how, name, value);
     return fault;
 }
 
 void rn_http_auth(struct rn_exchange *x)
 {
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
     struct rn_decided *decided = &x->loop->decided;
     struct rn_telling how = {.problem = rn_http_wants_problem(x->request), .empty = true};
     char address[RN_IP_TEXT];
@@ -133,16 +134,16 @@ void rn_http_auth(struct rn_exchange *x)
     const char *fault;
     int code;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     rn_buf_clear(&x->loop->scratch);
     if ((fault = read_query(x, &how))) {
         rn_exchange_error(x, 400, "bad_request", "%s", fault);
         return;
     }
     describe_request(x, address);
-    code = rn_decide_ask(x->front->limiter, ask, RN_CHECK, decided, &error);
+    code = rn_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
     if (code != 0)
         rn_http_fail(x, code, &error);
     else
-        rn_exchange_tell(x, decided, rn_decide_hold_ns(ask, decided), &how);
+        rn_exchange_tell(x, decided, rn_decide_hold_ns(query, decided), &how);
 }

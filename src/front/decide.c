@@ -54,30 +54,30 @@ static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
     return code;
 }
 
-static int charge_limit(struct ration *r, const struct rn_ask *ask, enum rn_verb verb,
+static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                         struct rn_decided *d)
 {
-    int64_t max_wait_ns = ask->max_wait_ns;
+    int64_t max_wait_ns = query->max_wait_ns;
 
-    if (max_wait_ns == 0 && ask->wait == RN_WAIT_HOLD)
+    if (max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
         max_wait_ns = RN_HOLD_MAX_NS;
     switch (verb) {
     case RN_RESERVE:
-        return ration_reserve_ticket(r, &d->charge, ask->for_ns ? ask->for_ns : RN_ASK_FOR_NS,
+        return ration_reserve_ticket(r, &d->charge, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
                                      RATION_NOW, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_ticket(r, &d->charge, ask->for_ns, RATION_NOW, d->ticket);
+        return ration_acquire_ticket(r, &d->charge, query->for_ns, RATION_NOW, d->ticket);
     case RN_CHECK:
         break;
     }
-    if (ask->peek)
+    if (query->peek)
         return ration_peek(r, &d->charge, RATION_NOW);
     return take(r, &d->charge, max_wait_ns);
 }
 
-static int check_kind(const struct rn_ask *ask, enum rn_verb verb, struct ration_error *error)
+static int check_kind(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
 {
-    bool places = ask->limit.algorithm == RATION_CONCURRENCY;
+    bool places = query->limit.algorithm == RATION_CONCURRENCY;
 
     if (places && verb != RN_ACQUIRE)
         return rn_error_set(error, RATION_EINVAL, 0,
@@ -89,17 +89,19 @@ static int check_kind(const struct rn_ask *ask, enum rn_verb verb, struct ration
     return 0;
 }
 
-static int decide_by_limit(struct ration *r, const struct rn_ask *ask, enum rn_verb verb,
+static int decide_by_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                            struct rn_decided *d, struct ration_error *error)
 {
-    int code = check_kind(ask, verb, error);
+    int code = check_kind(query, verb, error);
 
     if (code != 0)
         return code;
-    d->limit = ask->limit;
-    d->charge = (struct ration_charge){
-        .ad_hoc = &d->limit, .key = ask->key.data, .key_len = ask->key.len, .cost = ask->cost};
-    code = charge_limit(r, ask, verb, d);
+    d->limit = query->limit;
+    d->charge = (struct ration_charge){.ad_hoc = &d->limit,
+                                       .key = query->key.data,
+                                       .key_len = query->key.len,
+                                       .cost = query->cost};
+    code = charge_limit(r, query, verb, d);
     if (code == 0)
         rn_decide_from_charge(&d->outcome, &d->charge, &d->limit);
     return code;
@@ -107,42 +109,43 @@ static int decide_by_limit(struct ration *r, const struct rn_ask *ask, enum rn_v
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-static int decide_by_rules(struct ration *r, const struct rn_ask *ask, enum rn_verb verb,
+static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                            struct rn_decided *d)
 {
-    struct ration_request request = {.attributes = ask->attributes,
-                                     .count = ask->attribute_count,
-                                     .cost = ask->cost,
-                                     .max_wait_ns = ask->max_wait_ns};
+    struct ration_request request = {.attributes = query->attributes,
+                                     .count = query->attribute_count,
+                                     .cost = query->cost,
+                                     .max_wait_ns = query->max_wait_ns};
 
-    if (request.max_wait_ns == 0 && ask->wait == RN_WAIT_HOLD)
+    if (request.max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
         request.max_wait_ns = RN_HOLD_MAX_NS;
     switch (verb) {
     case RN_RESERVE:
-        return ration_decide_reserve(r, &request, ask->for_ns ? ask->for_ns : RN_ASK_FOR_NS,
+        return ration_decide_reserve(r, &request, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
                                      RATION_NOW, &d->outcome, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_request(r, &request, ask->for_ns, RATION_NOW, &d->outcome, d->ticket);
+        return ration_acquire_request(r, &request, query->for_ns, RATION_NOW, &d->outcome,
+                                      d->ticket);
     case RN_CHECK:
         break;
     }
-    if (ask->peek || ask->cost == 0)
+    if (query->peek || query->cost == 0)
         return ration_decide_peek(r, &request, RATION_NOW, &d->outcome);
     return ration_decide(r, &request, RATION_NOW, &d->outcome);
 }
 
 /* --- both ----------------------------------------------------------------------------------- */
 
-int rn_decide_ask(struct ration *r, const struct rn_ask *ask, enum rn_verb verb,
-                  struct rn_decided *d, struct ration_error *error)
+int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                    struct rn_decided *d, struct ration_error *error)
 {
     int code;
 
     d->ticket[0] = '\0';
-    d->by_limit = ask->by_limit;
+    d->by_limit = query->by_limit;
     error->text[0] = '\0';
-    code =
-        ask->by_limit ? decide_by_limit(r, ask, verb, d, error) : decide_by_rules(r, ask, verb, d);
+    code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
+                           : decide_by_rules(r, query, verb, d);
     if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s",
                      code == RATION_EINVAL ? "more limits apply to this request than can be "
@@ -151,12 +154,12 @@ int rn_decide_ask(struct ration *r, const struct rn_ask *ask, enum rn_verb verb,
     return code;
 }
 
-int64_t rn_decide_hold_ns(const struct rn_ask *ask, const struct rn_decided *d)
+int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d)
 {
     const struct ration_outcome *out = &d->outcome;
-    bool hold = ask->wait == RN_WAIT_HOLD || (ask->wait == RN_WAIT_AS_RULE && out->hold);
+    bool hold = query->wait == RN_WAIT_HOLD || (query->wait == RN_WAIT_AS_RULE && out->hold);
 
-    if (!hold || ask->peek || !out->decision.allowed || out->delay_ns <= 0)
+    if (!hold || query->peek || !out->decision.allowed || out->delay_ns <= 0)
         return 0;
     return out->delay_ns <= RN_HOLD_MAX_NS ? out->delay_ns : 0;
 }

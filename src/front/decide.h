@@ -5,7 +5,7 @@
 #ifndef RN_FRONT_DECIDE_H
 #define RN_FRONT_DECIDE_H
 
-#include "front/ask.h"
+#include "front/query.h"
 
 /* The longest that a reply is held, whatever rules and callers say. */
 #define RN_HOLD_MAX_NS INT64_C(60000000000)
@@ -20,17 +20,17 @@ struct rn_decided {
     char ticket[RATION_TICKET_SIZE]; /* of a RESERVE or ACQUIRE; "": nothing is held */
 };
 
-/* 0, or RATION_EINVAL with `error` if the ask makes no sense, or another code
+/* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code
  * (and its text in `error`) if no decision could be made. */
-int rn_decide_ask(struct ration *r,
-                  const struct rn_ask
-                      *ask, /* The longest that a reply is held, whatever rules and callers say. */
+int rn_decide_query(struct ration *r,
+                    const struct rn_query *query, /* The longest that a reply is held, whatever
+                                                     rules and callers say. */
 #define RN_HOLD_MAX_NS INT64_C(60000000000)
 
-                  enum rn_verb verb, struct rn_decided *out, struct ration_error *error);
+                    enum rn_verb verb, struct rn_decided *out, struct ration_error *error);
 
 /* How long to hold the reply: 0 to answer at once. */
-int64_t rn_decide_hold_ns(const struct rn_ask *ask, const struct rn_decided *d);
+int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d);
 
 /* Whoever waited has gone: returns what can be returned. `d` may have moved since. */
 void rn_decide_give_back(struct ration *r, struct rn_decided *d);

@@ -58,18 +58,18 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
     return token.kind == RN_JSON_OBJECT || refuse_json(x, json);
 }
 
-bool rn_exchange_ask(struct rn_exchange *x, unsigned members)
+bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 {
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
     struct ration_error error;
     struct rn_json json;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     if (!rn_exchange_object(x, &json))
         return false;
-    if (rn_ask_read(ask, &json, members) != 0 || rn_json_next(&json).kind != RN_JSON_END)
+    if (rn_query_read(query, &json, members) != 0 || rn_json_next(&json).kind != RN_JSON_END)
         return refuse_json(x, &json);
-    if (rn_ask_complete(ask, &error) == 0)
+    if (rn_query_complete(query, &error) == 0)
         return true;
     rn_exchange_error(x, 400, "bad_request", "%s", error.text);
     return false;

@@ -66,8 +66,8 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
 /* The body as one JSON object, whose members are up to the caller. False after
  * answering 400. */
 bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
-/* The same, read into loop->ask, nothing behind it. */
-bool rn_exchange_ask(struct rn_exchange *x, unsigned members);
+/* The same, read into loop->query, nothing behind it. */
+bool rn_exchange_query(struct rn_exchange *x, unsigned members);
 
 /* --- decisions (tell.c) --------------------------------------------------------------------- */
 

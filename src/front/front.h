@@ -32,7 +32,7 @@ struct rn_front_counts {
 struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
     struct rn_buf scratch, body;
-    struct rn_ask ask;
+    struct rn_query query;
     struct rn_decided decided;
     struct rn_http_request request;
     char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */

@@ -5,6 +5,8 @@
  */
 #include "front/http.h"
 
+#include <stdlib.h>
+
 #include "wire/answer.h"
 
 #define BODY_MAX (1024 * 1024)
@@ -33,16 +35,17 @@ void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *er
 
 void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
     struct rn_decided *decided = &x->loop->decided;
     struct rn_telling how = {.problem = rn_http_wants_problem(x->request)};
     struct ration_error error;
-    int code = rn_decide_ask(x->front->limiter, ask, verb, decided, &error);
+    int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
 
     if (code != 0)
         rn_http_fail(x, code, &error);
     else
-        rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(ask, decided) : 0, &how);
+        rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0,
+                         &how);
 }
 
 /* --- several at once --------------------------------------------------------------------- */
@@ -60,8 +63,8 @@ static void decide_item(struct rn_exchange *x, struct rn_buf *out,
     struct rn_decided *decided = &x->loop->decided;
     struct ration_error error;
 
-    if (rn_ask_complete(&x->loop->ask, &error) != 0 ||
-        rn_decide_ask(x->front->limiter, &x->loop->ask, RN_CHECK, decided, &error) != 0)
+    if (rn_query_complete(&x->loop->query, &error) != 0 ||
+        rn_decide_query(x->front->limiter, &x->loop->query, RN_CHECK, decided, &error) != 0)
         put_item_error(out, &error);
     else
         rn_answer_put_json(out, &decided->outcome, how);
@@ -85,9 +88,10 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
             rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX);
             return false;
         }
-        rn_ask_init(&x->loop->ask);
-        if (rn_ask_read(&x->loop->ask, json,
-                        RN_ASK_ATTRIBUTES_BIT | RN_ASK_COST | RN_ASK_PEEK | RN_ASK_KEY) != 0)
+        rn_query_init(&x->loop->query);
+        if (rn_query_read(&x->loop->query, json,
+                          RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_PEEK | RN_QUERY_KEY) !=
+            0)
             return false;
         if (out) {
             if (count > 1)
@@ -153,15 +157,16 @@ static void answer_check(struct rn_exchange *x)
 {
     if (is_batch(x->request->body))
         answer_batch(x);
-    else if (rn_exchange_ask(x, RN_ASK_ATTRIBUTES_BIT | RN_ASK_COST | RN_ASK_WAIT | RN_ASK_PEEK))
+    else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_WAIT |
+                                      RN_QUERY_PEEK))
         rn_http_decide(x, RN_CHECK);
 }
 
 static void answer_throttle(struct rn_exchange *x)
 {
-    if (!rn_exchange_ask(x, RN_ASK_KEY | RN_ASK_COST | RN_ASK_WAIT | RN_ASK_PEEK))
+    if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_WAIT | RN_QUERY_PEEK))
         return;
-    if (x->loop->ask.by_limit)
+    if (x->loop->query.by_limit)
         rn_http_decide(x, RN_CHECK);
     else
         rn_exchange_error(x, 400, "bad_request",

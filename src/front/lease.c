@@ -5,26 +5,26 @@
  */
 #include "front/http.h"
 
-#define HOLDING (RN_ASK_ATTRIBUTES_BIT | RN_ASK_KEY | RN_ASK_COST | RN_ASK_FOR)
+#define HOLDING (RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_FOR)
 
 void rn_http_reserve(struct rn_exchange *x)
 {
-    if (rn_exchange_ask(x, HOLDING))
+    if (rn_exchange_query(x, HOLDING))
         rn_http_decide(x, RN_RESERVE);
 }
 
 void rn_http_acquire(struct rn_exchange *x)
 {
-    if (rn_exchange_ask(x, HOLDING))
+    if (rn_exchange_query(x, HOLDING))
         rn_http_decide(x, RN_ACQUIRE);
 }
 
 /* Reads a body that names a lease. */
 static bool read_lease(struct rn_exchange *x, unsigned members)
 {
-    if (!rn_exchange_ask(x, RN_ASK_LEASE | members))
+    if (!rn_exchange_query(x, RN_QUERY_LEASE | members))
         return false;
-    if (x->loop->ask.lease.data)
+    if (x->loop->query.lease.data)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"lease\" is missing: what reserve or acquire has answered");
@@ -54,12 +54,12 @@ static void answer_done(struct rn_exchange *x, int code, const char *what, bool 
 
 void rn_http_commit(struct rn_exchange *x)
 {
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
 
-    if (read_lease(x, RN_ASK_COST))
+    if (read_lease(x, RN_QUERY_COST))
         answer_done(x,
-                    ration_ticket_commit(x->front->limiter, ask->lease.data, ask->lease.len,
-                                         !ask->cost_given, ask->cost, RATION_NOW),
+                    ration_ticket_commit(x->front->limiter, query->lease.data, query->lease.len,
+                                         !query->cost_given, query->cost, RATION_NOW),
                     "committed", false);
 }
 
@@ -69,7 +69,7 @@ void rn_http_refund(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->loop->ask.lease;
+    lease = x->loop->query.lease;
     answer_done(x, ration_ticket_refund(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "refunded", false);
 }
@@ -80,22 +80,22 @@ void rn_http_release(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->loop->ask.lease;
+    lease = x->loop->query.lease;
     answer_done(x, ration_ticket_release(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "released", true);
 }
 
 void rn_http_renew(struct rn_exchange *x)
 {
-    struct rn_ask *ask = &x->loop->ask;
+    struct rn_query *query = &x->loop->query;
     struct rn_buf *body = &x->loop->scratch;
     int64_t expires_ns;
     int code;
 
-    if (!read_lease(x, RN_ASK_FOR))
+    if (!read_lease(x, RN_QUERY_FOR))
         return;
-    code = ration_ticket_renew(x->front->limiter, ask->lease.data, ask->lease.len, ask->for_ns,
-                               RATION_NOW, &expires_ns);
+    code = ration_ticket_renew(x->front->limiter, query->lease.data, query->lease.len,
+                               query->for_ns, RATION_NOW, &expires_ns);
     if (code != 0) {
         answer_done(x, code, "renewed", false);
         return;

@@ -72,7 +72,7 @@ void rn_resp_commit(struct rn_talk *t);
 void rn_resp_refund(struct rn_talk *t);
 void rn_resp_help(struct rn_talk *t);
 
-/* resp_client.c: what clients say before they ask. */
+/* resp_client.c: what clients say before they query. */
 void rn_resp_ping(struct rn_talk *t);
 void rn_resp_echo(struct rn_talk *t);
 void rn_resp_hello(struct rn_talk *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of Redis say before they ask anything, and expect to be answered.
+ * What clients of Redis say before they query anything, and expect to be answered.
  */
 #include "base/clock.h"
 #include "front/resp.h"

@@ -102,13 +102,13 @@ static void tell_held(struct rn_held *held)
                          held->hold_ns);
 }
 
-/* Decides on loop->ask and answers, now or later. */
+/* Decides on loop->query and answers, now or later. */
 static void decide(struct rn_talk *t, enum rn_verb verb)
 {
     struct rn_decided *d = &t->loop->decided;
     struct rn_telling how = {.version = t->state->version};
     struct ration_error error;
-    int code = rn_decide_ask(t->front->limiter, &t->loop->ask, verb, d, &error);
+    int code = rn_decide_query(t->front->limiter, &t->loop->query, verb, d, &error);
     int64_t hold_ns;
 
     if (code == RATION_EINVAL) {
@@ -120,7 +120,7 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
         rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->loop->ask, d) : 0;
+    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->loop->query, d) : 0;
     if (hold_ns > 0 && rn_held_begin(&t->state->held, t->conn, d, hold_ns, &how, tell_held))
         rn_front_count(&t->loop->counts.held, 1);
     else
@@ -151,17 +151,17 @@ static bool read_cost(struct rn_talk *t, struct rn_slice text)
         return false;
     if (n < 0)
         rn_resp_fail(t, "cost is to be 0 or more, found %lld", (long long)n);
-    t->loop->ask.cost = (uint64_t)n;
-    t->loop->ask.cost_given = true;
+    t->loop->query.cost = (uint64_t)n;
+    t->loop->query.cost_given = true;
     return n >= 0;
 }
 
 static bool read_wait(struct rn_talk *t, struct rn_slice text)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
     int64_t ms;
 
-    ask->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
+    query->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
     if (rn_resp_is(text, "RETURN") || rn_resp_is(text, "HOLD"))
         return true;
     if (!rn_resp_number(t, text, "WAIT", &ms))
@@ -170,7 +170,7 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
         rn_resp_fail(t, "WAIT is to be hold, return or milliseconds, up to 60000");
         return false;
     }
-    ask->max_wait_ns = ms * 1000000;
+    query->max_wait_ns = ms * 1000000;
     return true;
 }
 
@@ -178,13 +178,13 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
 static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
                          struct rn_slice *algorithm)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
 
     for (; at < t->argc; at += 2) {
         struct rn_slice name = t->argv[at], value;
 
         if ((allowed & OPTION_PEEK) && rn_resp_is(name, "PEEK")) {
-            ask->peek = true;
+            query->peek = true;
             at--;
             continue;
         }
@@ -198,7 +198,7 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
             if (!read_wait(t, value))
                 return false;
         } else if ((allowed & OPTION_FOR) && rn_resp_is(name, "FOR")) {
-            if (!read_seconds(t, value, &ask->for_ns))
+            if (!read_seconds(t, value, &query->for_ns))
                 return false;
         } else if ((allowed & OPTION_ALGORITHM) && rn_resp_is(name, "ALGORITHM")) {
             *algorithm = value;
@@ -219,16 +219,16 @@ static bool is_option(struct rn_slice word)
 /* Attributes from argv[at] on, then options. */
 static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
         if (at + 1 == t->argc) {
             rn_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
             return false;
         }
-        if (rn_ask_add(ask, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
-            rn_resp_fail(t, "more than %d attributes", RN_ASK_ATTRIBUTES);
+        if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
+            rn_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
             return false;
         }
     }
@@ -238,14 +238,14 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 /* key limit, then options from argv[at] on. */
 static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
     struct rn_slice algorithm = {0};
     struct ration_error error;
 
     if (!read_options(t, at, allowed, &algorithm))
         return false;
-    ask->key = t->argv[1];
-    if (rn_ask_limit(ask, t->argv[2], algorithm, &error) == 0)
+    query->key = t->argv[1];
+    if (rn_query_limit(query, t->argv[2], algorithm, &error) == 0)
         return true;
     rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
     return false;
@@ -269,7 +269,7 @@ void rn_resp_check(struct rn_talk *t)
 static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
 {
     *at = 3;
-    rn_ask_init(&t->loop->ask);
+    rn_query_init(&t->loop->query);
     if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM")) {
         *at = 4;
         return read_cost(t, t->argv[3]);
@@ -291,21 +291,22 @@ void rn_resp_peek(struct rn_talk *t)
 
     if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_ALGORITHM))
         return;
-    t->loop->ask.peek = true;
+    t->loop->query.peek = true;
     decide(t, RN_CHECK);
 }
 
 void rn_resp_reset_key(struct rn_talk *t)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
     int code;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     if (!read_limit(t, 3, OPTION_ALGORITHM))
         return;
     code = ration_reset(t->front->limiter,
-                        &(struct ration_charge){
-                            .ad_hoc = &ask->limit, .key = ask->key.data, .key_len = ask->key.len},
+                        &(struct ration_charge){.ad_hoc = &query->limit,
+                                                .key = query->key.data,
+                                                .key_len = query->key.len},
                         RATION_NOW);
     if (code == 0)
         rn_resp_put_integer(t->out, 1);
@@ -315,14 +316,14 @@ void rn_resp_reset_key(struct rn_talk *t)
 
 void rn_resp_acquire(struct rn_talk *t)
 {
-    rn_ask_init(&t->loop->ask);
+    rn_query_init(&t->loop->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR) : read_limit(t, 3, OPTION_FOR))
         decide(t, RN_ACQUIRE);
 }
 
 void rn_resp_reserve(struct rn_talk *t)
 {
-    rn_ask_init(&t->loop->ask);
+    rn_query_init(&t->loop->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
                     : t->argc > 3 && read_cost(t, t->argv[3]) &&
                           read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
@@ -346,12 +347,12 @@ static void answer_done(struct rn_talk *t, int code)
 
 void rn_resp_renew(struct rn_talk *t)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     if (read_options(t, 2, OPTION_FOR, NULL))
         answer_done(t, ration_ticket_renew(t->front->limiter, t->argv[1].data, t->argv[1].len,
-                                           ask->for_ns, RATION_NOW, NULL));
+                                           query->for_ns, RATION_NOW, NULL));
 }
 
 void rn_resp_release(struct rn_talk *t)
@@ -362,12 +363,12 @@ void rn_resp_release(struct rn_talk *t)
 
 void rn_resp_commit(struct rn_talk *t)
 {
-    struct rn_ask *ask = &t->loop->ask;
+    struct rn_query *query = &t->loop->query;
 
-    rn_ask_init(ask);
+    rn_query_init(query);
     if (t->argc < 3 || read_cost(t, t->argv[2]))
         answer_done(t, ration_ticket_commit(t->front->limiter, t->argv[1].data, t->argv[1].len,
-                                            !ask->cost_given, ask->cost, RATION_NOW));
+                                            !query->cost_given, query->cost, RATION_NOW));
 }
 
 void rn_resp_refund(struct rn_talk *t)

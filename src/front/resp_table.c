@@ -46,7 +46,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
     {"INFO", 1, ANY, 0, "about the server", "[section ...]", rn_resp_info},
     {"COMMAND", 1, ANY, 0, "about the commands", "[COUNT | LIST | INFO name ... | DOCS name ...]",
      rn_resp_command},
-    {"CONFIG", 3, ANY, 0, "settings that clients ask for", "GET name ...", rn_resp_config},
+    {"CONFIG", 3, ANY, 0, "settings that clients query for", "GET name ...", rn_resp_config},
 };
 
 const size_t rn_resp_entry_count = sizeof rn_resp_entries / sizeof *rn_resp_entries;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/ask.h"
+#include "front/query.h"
 
 #include "base/error.h"
 #include "rules/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-void rn_ask_init(struct rn_ask *ask)
+void rn_query_init(struct rn_query *query)
 {
-    ask->by_limit = ask->cost_given = ask->peek = false;
-    ask->key = ask->lease = ask->rule = (struct rn_slice){0};
-    ask->attribute_count = 0;
-    ask->cost = 1;
-    ask->wait = RN_WAIT_AS_RULE;
-    ask->max_wait_ns = ask->for_ns = 0;
+    query->by_limit = query->cost_given = query->peek = false;
+    query->key = query->lease = query->rule = (struct rn_slice){0};
+    query->attribute_count = 0;
+    query->cost = 1;
+    query->wait = RN_WAIT_AS_RULE;
+    query->max_wait_ns = query->for_ns = 0;
 }
 
-int rn_ask_add(struct rn_ask *ask, char *name, size_t name_len, struct rn_slice value)
+int rn_query_add(struct rn_query *query, char *name, size_t name_len, struct rn_slice value)
 {
-    if (ask->attribute_count == RN_ASK_ATTRIBUTES)
+    if (query->attribute_count == RN_QUERY_ATTRIBUTES)
         return RATION_EINVAL;
     for (size_t i = 0; i < name_len; i++)
         if (name[i] >= 'A' && name[i] <= 'Z')
             name[i] = (char)(name[i] | 0x20);
-    ask->attributes[ask->attribute_count++] =
+    query->attributes[query->attribute_count++] =
         (struct ration_attribute){name, name_len, value.data, value.len};
     return 0;
 }
@@ -67,24 +67,24 @@ static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
     return ration_limit_check(limit, error);
 }
 
-int rn_ask_limit(struct rn_ask *ask, struct rn_slice text, struct rn_slice algorithm,
-                 struct ration_error *error)
+int rn_query_limit(struct rn_query *query, struct rn_slice text, struct rn_slice algorithm,
+                   struct ration_error *error)
 {
-    int code = ration_limit_parse(text.data, text.len, &ask->limit, error);
+    int code = ration_limit_parse(text.data, text.len, &query->limit, error);
 
-    ask->by_limit = true;
-    return code == 0 && algorithm.data ? set_algorithm(&ask->limit, algorithm, error) : code;
+    query->by_limit = true;
+    return code == 0 && algorithm.data ? set_algorithm(&query->limit, algorithm, error) : code;
 }
 
-int rn_ask_complete(struct rn_ask *ask, struct ration_error *error)
+int rn_query_complete(struct rn_query *query, struct ration_error *error)
 {
-    if (ask->by_limit && ask->attribute_count != 0)
+    if (query->by_limit && query->attribute_count != 0)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "give attributes (the rules decide) or key and limit, not both");
-    if (ask->by_limit && !ask->key.data)
+    if (query->by_limit && !query->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "\"key\" is missing: whom the limit is for, such as \"alice\"");
-    if (!ask->by_limit && ask->key.data)
+    if (!query->by_limit && query->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "\"limit\" is missing, such as \"100 per minute\"");
     return 0;
@@ -117,7 +117,7 @@ static int read_text(struct rn_json *json, const struct rn_json_token *token, st
     return 0;
 }
 
-static int read_attribute(struct rn_ask *ask, struct rn_json *json,
+static int read_attribute(struct rn_query *query, struct rn_json *json,
                           const struct rn_json_token *token)
 {
     switch (token->kind) {
@@ -133,12 +133,12 @@ static int read_attribute(struct rn_ask *ask, struct rn_json *json,
     }
     if (token->name.len == 0)
         return rn_json_object_to(json, token->at, "an attribute has no name");
-    if (rn_ask_add(ask, (char *)token->name.data, token->name.len, token->text) != 0)
-        return rn_json_object_to(json, token->at, "more than %d attributes", RN_ASK_ATTRIBUTES);
+    if (rn_query_add(query, (char *)token->name.data, token->name.len, token->text) != 0)
+        return rn_json_object_to(json, token->at, "more than %d attributes", RN_QUERY_ATTRIBUTES);
     return 0;
 }
 
-static int read_attributes(struct rn_ask *ask, struct rn_json *json,
+static int read_attributes(struct rn_query *query, struct rn_json *json,
                            const struct rn_json_token *token)
 {
     struct rn_json_token member;
@@ -146,79 +146,84 @@ static int read_attributes(struct rn_ask *ask, struct rn_json *json,
     if (token->kind != RN_JSON_OBJECT)
         return expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
     while ((member = rn_json_next(json)).kind != RN_JSON_END)
-        if (member.kind == RN_JSON_BAD || read_attribute(ask, json, &member) != 0)
+        if (member.kind == RN_JSON_BAD || read_attribute(query, json, &member) != 0)
             return RATION_EINVAL;
     return 0;
 }
 
-static int read_wait(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_wait(struct rn_query *query, struct rn_json *json,
+                     const struct rn_json_token *token)
 {
     if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "return")) {
-        ask->wait = RN_WAIT_RETURN;
+        query->wait = RN_WAIT_RETURN;
         return 0;
     }
-    ask->wait = RN_WAIT_HOLD;
+    query->wait = RN_WAIT_HOLD;
     if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold"))
         return 0;
-    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &ask->max_wait_ns) &&
-        ask->max_wait_ns > 0)
+    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &query->max_wait_ns) &&
+        query->max_wait_ns > 0)
         return 0;
     return rn_json_object_to(
         json, token->at, "\"wait\" is to be \"return\", \"hold\" or the longest wait in seconds");
 }
 
-static int read_for(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_for(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token)
 {
-    if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &ask->for_ns) ||
-        ask->for_ns < 1000000 || ask->for_ns > RATION_LEASE_MAX_NS)
+    if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &query->for_ns) ||
+        query->for_ns < 1000000 || query->for_ns > RATION_LEASE_MAX_NS)
         return rn_json_object_to(json, token->at, "\"for\" is to be seconds, from 0.001 to 86400");
     return 0;
 }
 
-static int read_cost(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_cost(struct rn_query *query, struct rn_json *json,
+                     const struct rn_json_token *token)
 {
-    if (!rn_json_u64(token, &ask->cost))
+    if (!rn_json_u64(token, &query->cost))
         return rn_json_object_to(json, token->at, "\"cost\" is to be a whole number, 0 or more");
-    ask->cost_given = true;
+    query->cost_given = true;
     return 0;
 }
 
-static int read_peek(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_peek(struct rn_query *query, struct rn_json *json,
+                     const struct rn_json_token *token)
 {
     if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
         return expected(json, token, "true or false");
-    ask->peek = token->kind == RN_JSON_TRUE;
+    query->peek = token->kind == RN_JSON_TRUE;
     return 0;
 }
 
-static int read_key(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_key(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token)
 {
-    return read_text(json, token, &ask->key);
+    return read_text(json, token, &query->key);
 }
 
-static int read_lease(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_lease(struct rn_query *query, struct rn_json *json,
+                      const struct rn_json_token *token)
 {
-    return read_text(json, token, &ask->lease);
+    return read_text(json, token, &query->lease);
 }
 
-static int read_rule(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token)
+static int read_rule(struct rn_query *query, struct rn_json *json,
+                     const struct rn_json_token *token)
 {
-    return read_text(json, token, &ask->rule);
+    return read_text(json, token, &query->rule);
 }
 
 static const struct member {
     const char *name;
     unsigned bit;
-    int (*read)(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token);
+    int (*read)(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token);
 } members[] = {
-    {"attributes", RN_ASK_ATTRIBUTES_BIT, read_attributes},
-    {"cost", RN_ASK_COST, read_cost},
-    {"key", RN_ASK_KEY, read_key},
-    {"wait", RN_ASK_WAIT, read_wait},
-    {"peek", RN_ASK_PEEK, read_peek},
-    {"for", RN_ASK_FOR, read_for},
-    {"lease", RN_ASK_LEASE, read_lease},
-    {"rule", RN_ASK_RULE, read_rule},
+    {"attributes", RN_QUERY_ATTRIBUTES_BIT, read_attributes},
+    {"cost", RN_QUERY_COST, read_cost},
+    {"key", RN_QUERY_KEY, read_key},
+    {"wait", RN_QUERY_WAIT, read_wait},
+    {"peek", RN_QUERY_PEEK, read_peek},
+    {"for", RN_QUERY_FOR, read_for},
+    {"lease", RN_QUERY_LEASE, read_lease},
+    {"rule", RN_QUERY_RULE, read_rule},
 };
 
 static int refuse_member(struct rn_json *json, const struct rn_json_token *token, unsigned allowed)
@@ -229,7 +234,7 @@ static int refuse_member(struct rn_json *json, const struct rn_json_token *token
     for (size_t i = 0; i < COUNT(members); i++)
         if (allowed & members[i].bit)
             names[count++] = members[i].name;
-    if (allowed & RN_ASK_KEY) {
+    if (allowed & RN_QUERY_KEY) {
         names[count++] = "limit";
         names[count++] = "algorithm";
     }
@@ -254,32 +259,33 @@ struct limit_texts {
     size_t at;
 };
 
-static int read_member(struct rn_ask *ask, struct rn_json *json, const struct rn_json_token *token,
-                       unsigned allowed, struct limit_texts *texts)
+static int read_member(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token, unsigned allowed,
+                       struct limit_texts *texts)
 {
     const struct member *member = find_member(token, allowed);
 
     if (member)
-        return member->read(ask, json, token);
-    if ((allowed & RN_ASK_KEY) && rn_slice_is(token->name, "limit")) {
+        return member->read(query, json, token);
+    if ((allowed & RN_QUERY_KEY) && rn_slice_is(token->name, "limit")) {
         texts->at = token->at;
         return read_text(json, token, &texts->limit);
     }
-    if ((allowed & RN_ASK_KEY) && rn_slice_is(token->name, "algorithm"))
+    if ((allowed & RN_QUERY_KEY) && rn_slice_is(token->name, "algorithm"))
         return read_text(json, token, &texts->algorithm);
     return refuse_member(json, token, allowed);
 }
 
-int rn_ask_read(struct rn_ask *ask, struct rn_json *json, unsigned allowed)
+int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned allowed)
 {
     struct limit_texts texts = {.at = 0};
     struct rn_json_token token;
     struct ration_error error;
 
     while ((token = rn_json_next(json)).kind != RN_JSON_END)
-        if (token.kind == RN_JSON_BAD || read_member(ask, json, &token, allowed, &texts) != 0)
+        if (token.kind == RN_JSON_BAD || read_member(query, json, &token, allowed, &texts) != 0)
             return RATION_EINVAL;
-    if (texts.limit.data && rn_ask_limit(ask, texts.limit, texts.algorithm, &error) != 0)
+    if (texts.limit.data && rn_query_limit(query, texts.limit, texts.algorithm, &error) != 0)
         return rn_json_object_to(json, texts.at, "in \"limit\": %s", error.text);
     if (texts.algorithm.data && !texts.limit.data)
         return rn_json_object_to(json, token.at, "\"algorithm\" without \"limit\"");

@@ -3,16 +3,16 @@
  * What a caller asks, whatever protocol it speaks: by rules (attributes of a
  * request) or by a limit that it brings along (a key and the limit's text).
  */
-#ifndef RN_FRONT_ASK_H
-#define RN_FRONT_ASK_H
+#ifndef RN_FRONT_QUERY_H
+#define RN_FRONT_QUERY_H
 
 #include <ration/rules.h>
 
 #include "base/slice.h"
 #include "wire/json.h"
 
-#define RN_ASK_ATTRIBUTES 128
-#define RN_ASK_FOR_NS INT64_C(60000000000) /* how long a reservation stays open unless told */
+#define RN_QUERY_ATTRIBUTES 128
+#define RN_QUERY_FOR_NS INT64_C(60000000000) /* how long a reservation stays open unless told */
 
 enum rn_wait {
     RN_WAIT_AS_RULE,
@@ -20,12 +20,12 @@ enum rn_wait {
     RN_WAIT_HOLD,   /* hold the reply until it has passed */
 };
 
-struct rn_ask {
+struct rn_query {
     bool by_limit; /* `key` and `limit` count, not the attributes */
     struct rn_slice key;
     struct ration_limit limit;
     uint32_t attribute_count;
-    struct ration_attribute attributes[RN_ASK_ATTRIBUTES];
+    struct ration_attribute attributes[RN_QUERY_ATTRIBUTES];
     uint64_t cost;
     bool cost_given;
     bool peek;
@@ -37,33 +37,33 @@ struct rn_ask {
 };
 
 /* Members of a JSON object, as bits: which ones a caller may give. */
-enum rn_ask_member {
-    RN_ASK_ATTRIBUTES_BIT = 1,
-    RN_ASK_COST = 2,
-    RN_ASK_WAIT = 4,
-    RN_ASK_PEEK = 8,
-    RN_ASK_KEY = 16, /* and limit, algorithm */
-    RN_ASK_FOR = 32,
-    RN_ASK_LEASE = 64,
-    RN_ASK_RULE = 128,
+enum rn_query_member {
+    RN_QUERY_ATTRIBUTES_BIT = 1,
+    RN_QUERY_COST = 2,
+    RN_QUERY_WAIT = 4,
+    RN_QUERY_PEEK = 8,
+    RN_QUERY_KEY = 16, /* and limit, algorithm */
+    RN_QUERY_FOR = 32,
+    RN_QUERY_LEASE = 64,
+    RN_QUERY_RULE = 128,
 };
 
 /* Everything but the attributes as of a request that says nothing: cost 1. */
-void rn_ask_init(struct rn_ask *ask);
+void rn_query_init(struct rn_query *query);
 
 /* Reads the members of the object that the last token began. 0, or RATION_EINVAL
  * with json->error: what is wrong and where. `members` are those that may be
- * given; that something is missing is for rn_ask_complete to find. */
-int rn_ask_read(struct rn_ask *ask, struct rn_json *json, unsigned members);
+ * given; that something is missing is for rn_query_complete to find. */
+int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned members);
 
-/* Whether the ask is one by rules or by a limit, and not both or neither. */
-int rn_ask_complete(struct rn_ask *ask, struct ration_error *error);
+/* Whether the query is one by rules or by a limit, and not both or neither. */
+int rn_query_complete(struct rn_query *query, struct ration_error *error);
 
 /* A limit as text, and the algorithm's name if one was given (data NULL: not). */
-int rn_ask_limit(struct rn_ask *ask, struct rn_slice text, struct rn_slice algorithm,
-                 struct ration_error *error);
+int rn_query_limit(struct rn_query *query, struct rn_slice text, struct rn_slice algorithm,
+                   struct ration_error *error);
 
 /* RATION_EINVAL: too many. The name is put into lower case where it stands. */
-int rn_ask_add(struct rn_ask *ask, char *name, size_t name_len, struct rn_slice value);
+int rn_query_add(struct rn_query *query, char *name, size_t name_len, struct rn_slice value);
 
 #endif

@@ -33,7 +33,7 @@
 #define RATION_LIMIT_TEXT 160   /* a limit as text */
 #define RATION_KEY_TEXT 256     /* what a rule counts by, as text */
 #define RATION_SETTING_SIZE 512 /* a setting as text */
-#define RATION_TICKET_SIZE 3072 /* a ticket of RATION_CHARGES_MAX charges, and a NUL */
+#define RATION_TICKET_SIZE 4096 /* a ticket of RATION_CHARGES_MAX charges, and a NUL */
 
 /* --- rules ------------------------------------------------------------------- */
 
@@ -145,8 +145,14 @@ struct ration_outcome_limit {
 
 /* What one limit was charged: for ration_outcome_give_back alone to read. */
 struct ration_receipt {
-    uint64_t hash, salt, amount, taken;
+    uint64_t hash, salt, cap, taken;
     int64_t mark;
+};
+
+/* The places of one limit. */
+struct ration_place {
+    uint64_t hash, amount;
+    int64_t lease_ns;
 };
 
 struct ration_outcome {
@@ -168,10 +174,7 @@ struct ration_outcome {
 
     uint64_t lease; /* not 0: places of concurrency limits are held under it */
     uint32_t place_count;
-    struct {
-        uint64_t hash, amount;
-        int64_t lease_ns;
-    } places[RATION_LEASES_MAX];
+    struct ration_place places[RATION_LEASES_MAX];
 
     int64_t at_ns;          /* when it was charged, */
     uint32_t receipt_count; /* and what, apart from places */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/survey.h"
 
+#include "limiter/book.h"
 #include "limiter/limiter.h"
 
 static void find_entry(const struct rn_ruleset *ruleset, const struct ration_request *request,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 requests, strictly. Lines are read here, and then llhttp reads the same
- * bytes: both must agree on what the request is and where it ends. What could be
- * read in two ways (both lengths, two lengths, a length that is no number, a coding
+ * HTTP/1.1 requests, strictly. Lines are read here; requests with a chunked body or
+ * an unusual method are then read by llhttp, too, and both must agree (for all
+ * others tests and a fuzz target see to it that they do). What could be read in two
+ * ways (both lengths, two lengths, a length that is no number, a coding
  * besides chunked, white space before a colon, folded lines, bare CR or LF, NUL, a
  * request line of four words, no Host or two, ...) is refused, never guessed. So is
  * what nobody needs: chunk extensions, trailers, empty lines before a request.

@@ -3,21 +3,11 @@
  * The head of a request, line by line. A line is understood as soon as it has
  * ended, so that what is no HTTP is refused before the head is complete.
  */
-#include <endian.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "wire/http_parts.h"
-
-#define EACH_BYTE(b) (0x0101010101010101u * (b))
-
-/* The top bit of each byte that is a control byte. Bytes above the first such one
- * may be marked wrongly: the subtraction borrows from them. */
-static inline uint64_t mark_controls(uint64_t bytes)
-{
-    uint64_t below_space = (bytes - EACH_BYTE(0x20)) & ~bytes;
-    uint64_t delete = bytes ^ EACH_BYTE(0x7f);
-
-    return (below_space | ((delete - EACH_BYTE(1)) & ~delete)) & EACH_BYTE(0x80);
-}
 
 static inline bool is_control(char c)
 {
@@ -27,14 +17,17 @@ static inline bool is_control(char c)
 /* The first control byte at `at` or behind, or `end`. */
 static inline size_t find_control(const char *data, size_t at, size_t end)
 {
-    for (; end - at >= 8; at += 8) {
-        uint64_t bytes, marks;
+#ifdef __SSE2__
+    for (; end - at >= 16; at += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(data + at));
+        __m128i below_space = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+        __m128i deletes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f));
+        unsigned marks = (unsigned)_mm_movemask_epi8(_mm_or_si128(below_space, deletes));
 
-        memcpy(&bytes, data + at, 8);
-        marks = mark_controls(le64toh(bytes));
         if (marks != 0)
-            return at + (size_t)__builtin_ctzll(marks) / 8;
+            return at + (size_t)__builtin_ctz(marks);
     }
+#endif
     while (at < end && !is_control(data[at]))
         at++;
     return at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second reader: llhttp, which much of the world's traffic has been through.
- * It knows the methods, it undoes chunks, and a request that it reads otherwise
- * than we do is refused.
+ * It knows the methods, it undoes chunks, and what it reads otherwise than we do is
+ * refused.
  */
 #include <llhttp.h>
 

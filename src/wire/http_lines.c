@@ -34,25 +34,52 @@ static const uint8_t class_of[256] = {
 #undef H
 #undef V
 
-/* Behind the bytes of that class at p. */
-static inline const char *pass(const char *p, const char *end, unsigned class)
+/* Behind the bytes of that class at p. The CR behind the line is of no class. */
+static inline const char *pass(const char *p, unsigned class)
 {
-    while (p < end && class_of[(unsigned char)*p] & class)
-        p++;
-    return p;
+    for (;; p += 4) {
+        if (!(class_of[(unsigned char)p[0]] & class))
+            return p;
+        if (!(class_of[(unsigned char)p[1]] & class))
+            return p + 1;
+        if (!(class_of[(unsigned char)p[2]] & class))
+            return p + 2;
+        if (!(class_of[(unsigned char)p[3]] & class))
+            return p + 3;
+    }
 }
 
-/* Lower-case letters and - in `word`, any case in the text. The text has no control
- * bytes, so setting the bit that makes a letter small makes nothing else equal. */
+/* Eight bytes or four, with the bit set that makes a letter small. */
+static inline uint64_t small8(const char *p)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, p, 8);
+    return bytes | 0x2020202020202020;
+}
+
+static inline uint32_t small4(const char *p)
+{
+    uint32_t bytes;
+
+    memcpy(&bytes, p, 4);
+    return bytes | 0x20202020;
+}
+
+/* Lower-case letters, - and such in `word`, 4 to 24 of them; any case in the text. It
+ * has no control bytes, so that setting that bit makes nothing else equal. Where the
+ * word is no multiple of what is compared at once, the end overlaps. */
 static inline bool is_word(struct rn_slice text, const char *word, size_t len)
 {
+    const char *p = text.data;
+
     if (text.len != len)
         return false;
-    for (size_t i = 0; i < len; i++) {
-        if ((text.data[i] | 0x20) != word[i])
-            return false;
-    }
-    return true;
+    if (len < 8)
+        return small4(p) == small4(word) && small4(p + len - 4) == small4(word + len - 4);
+    if (len > 16 && small8(p + 8) != small8(word + 8))
+        return false;
+    return small8(p) == small8(word) && small8(p + len - 8) == small8(word + len - 8);
 }
 
 #define IS_WORD(text, literal) is_word(text, literal, sizeof(literal) - 1)
@@ -81,7 +108,7 @@ static bool is_host(struct rn_slice text)
 
     if (text.len == 0)
         return false;
-    p = *p == '[' ? pass_literal(p, end) : pass(p, end, HOST);
+    p = *p == '[' ? pass_literal(p, end) : pass(p, HOST);
     if (!p || p == text.data)
         return false;
     if (p == end)
@@ -134,6 +161,24 @@ static enum rn_parse read_absolute(struct rn_http_parser *parser, struct rn_http
     return RN_PARSE_DONE;
 }
 
+/* Those of RFC 9110 and PATCH; llhttp knows the others. */
+static bool is_common(struct rn_slice method)
+{
+    switch (method.len) {
+    case 3:
+        return memcmp(method.data, "GET", 3) == 0 || memcmp(method.data, "PUT", 3) == 0;
+    case 4:
+        return memcmp(method.data, "POST", 4) == 0 || memcmp(method.data, "HEAD", 4) == 0;
+    case 5:
+        return memcmp(method.data, "PATCH", 5) == 0 || memcmp(method.data, "TRACE", 5) == 0;
+    case 6:
+        return memcmp(method.data, "DELETE", 6) == 0;
+    case 7:
+        return memcmp(method.data, "OPTIONS", 7) == 0;
+    }
+    return false;
+}
+
 static enum rn_parse read_target(struct rn_http_parser *parser, struct rn_http_request *request,
                                  struct rn_http_error *error)
 {
@@ -141,8 +186,11 @@ static enum rn_parse read_target(struct rn_http_parser *parser, struct rn_http_r
 
     if (target.len > RN_HTTP_TARGET_MAX)
         return rn_http_refuse(error, 414, "the target is longer than 8192 bytes");
-    if (rn_slice_is(request->method, "CONNECT"))
-        return rn_http_refuse(error, 501, "CONNECT is not served");
+    if (!is_common(request->method)) {
+        if (rn_slice_is(request->method, "CONNECT"))
+            return rn_http_refuse(error, 501, "CONNECT is not served");
+        parser->facts |= RN_HTTP_IS_RARE;
+    }
     if (target.data[0] == '/') {
         split_query(request, target);
         return RN_PARSE_DONE;
@@ -196,7 +244,7 @@ enum rn_parse rn_http_request_line(struct rn_http_parser *parser, struct rn_slic
                               "the request line must begin with a method in capitals and a space");
     request->method = between(line.data, p);
     target = ++p;
-    p = pass(p, end, TARGET);
+    p = pass(p, TARGET);
     if (p == end || *p != ' ' || p == target)
         return refuse_target(p, end, error);
     request->target = between(target, p);
@@ -264,7 +312,7 @@ static enum rn_parse read_expect(struct rn_http_parser *parser, struct rn_slice 
     return RN_PARSE_DONE;
 }
 
-static struct rn_slice trim(const char *p, const char *end)
+static inline struct rn_slice trim(const char *p, const char *end)
 {
     while (p < end && (*p == ' ' || *p == '\t'))
         p++;
@@ -340,7 +388,7 @@ static enum rn_parse refuse_name(struct rn_slice line, const char *p, struct rn_
 enum rn_parse rn_http_header_line(struct rn_http_parser *parser, struct rn_slice line,
                                   struct rn_http_request *request, struct rn_http_error *error)
 {
-    const char *end = line.data + line.len, *p = pass(line.data, end, TOKEN);
+    const char *end = line.data + line.len, *p = pass(line.data, TOKEN);
     struct rn_http_header *header;
 
     if (p == end || *p != ':' || p == line.data)

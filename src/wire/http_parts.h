@@ -20,6 +20,7 @@ enum rn_http_fact {
     RN_HTTP_SAYS_KEEP_ALIVE = 8,
     RN_HTTP_SAYS_EXPECT = 16,
     RN_HTTP_IS_ABSOLUTE = 32, /* the target names the host */
+    RN_HTTP_IS_RARE = 64,     /* the method is none that everybody knows */
 };
 
 /* Always RN_PARSE_BAD. */
@@ -30,7 +31,8 @@ enum rn_parse rn_http_refuse(struct rn_http_error *error, unsigned status, const
 enum rn_parse rn_http_head_read(struct rn_http_parser *parser, const char *data, size_t len,
                                 struct rn_http_request *request, struct rn_http_error *error);
 
-/* Lines without their CR LF and without control bytes other than tabs. DONE or BAD. */
+/* Lines without their CR, which follows in memory, and LF, and without control bytes
+ * other than tabs. DONE or BAD. */
 enum rn_parse rn_http_request_line(struct rn_http_parser *parser, struct rn_slice line,
                                    struct rn_http_request *request, struct rn_http_error *error);
 enum rn_parse rn_http_header_line(struct rn_http_parser *parser, struct rn_slice line,

@@ -47,13 +47,24 @@ static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
     return RN_PARSE_DONE;
 }
 
+static inline bool is_crlf(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
+}
+
 /* Redis takes *-1 and the like for nothing at all. */
 static enum rn_parse read_count(struct reader *r, uint64_t *count)
 {
-    bool negative = r->at < r->len && r->data[r->at] == '-';
+    const char *p = r->data + 1; /* behind the star */
+    bool negative = r->len > 1 && *p == '-';
     enum rn_parse answer;
 
-    r->at += negative;
+    if (r->len >= 4 && *p >= '1' && *p <= '9' && is_crlf(p + 1)) {
+        *count = (uint64_t)(*p - '0');
+        r->at = 4;
+        return RN_PARSE_DONE;
+    }
+    r->at = 1 + negative;
     answer = read_length(r, count);
     if (answer == RN_PARSE_DONE && negative) {
         if (*count == 0)
@@ -93,6 +104,34 @@ static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn
     return RN_PARSE_DONE;
 }
 
+/* As many arguments as are all there and have 1 to 99 bytes, which nearly all have:
+ * read_bulk looks at the first that is different. Far from the end of what a command
+ * may be, so that nobody needs to look at the sum. */
+static inline uint64_t read_short_bulks(struct reader *r, struct rn_slice *bulks, uint64_t count)
+{
+    const char *p = r->data + r->at, *end = r->data + r->len;
+    uint64_t i;
+
+    for (i = 0; i < count && end - p >= 7 && p[0] == '$'; i++) {
+        unsigned digit = (unsigned char)(p[2] - '0');
+        size_t size = (unsigned char)(p[1] - '1');
+        const char *text = p + 4;
+
+        if (size++ > 8)
+            break;
+        if (digit < 10) {
+            size = size * 10 + digit;
+            text++;
+        }
+        if (!is_crlf(text - 2) || (size_t)(end - text) < size + 2 || !is_crlf(text + size))
+            break;
+        bulks[i] = (struct rn_slice){text, size};
+        p = text + size + 2;
+    }
+    r->at = (size_t)(p - r->data);
+    return i;
+}
+
 static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, const char **error)
 {
     snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
@@ -106,14 +145,13 @@ static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *comma
     uint64_t count;
     enum rn_parse answer;
 
-    r->at = 1; /* behind the star */
     *error = "invalid multibulk length";
     answer = read_count(r, &count);
     if (answer != RN_PARSE_DONE)
         return answer;
     if (count > RN_RESP_ARGS_MAX)
         return RN_PARSE_BAD;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = read_short_bulks(r, command->argv, count); i < count; i++) {
         if (r->at == r->len)
             return need(r, r->at + (count - i) * BULK_MIN);
         if (r->data[r->at] != '$')

@@ -72,16 +72,9 @@ static int decide_all(struct rn_daemon *d)
 
 int rn_command_check_daemon(const struct rn_options *options)
 {
-    struct rn_daemon daemon;
-    int status = RN_EXIT_ERROR;
-
-    if (options->attribute_count == 0 && options->server == NULL) {
-        rn_complain("no request given; write for example ration check path=/login ip=192.0.2.7, "
-                    "which asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7");
-        return RN_EXIT_ERROR;
-    }
-    if (rn_daemon_init(&daemon, options, RN_PORT_HTTP))
-        status = options->json ? decide_json(&daemon) : decide_all(&daemon);
-    rn_daemon_done(&daemon);
-    return status;
+    if (options->attribute_count > 0 || options->server != NULL || options->http != NULL)
+        return rn_daemon_run(options, RN_PORT_HTTP, options->json ? decide_json : decide_all);
+    rn_complain("no request given; write for example ration check path=/login ip=192.0.2.7, "
+                "which asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7");
+    return RN_EXIT_ERROR;
 }

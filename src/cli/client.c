@@ -250,8 +250,9 @@ static bool receive_head(struct rn_client *c, struct head *head)
         if (!receive(c, &ended))
             return false;
         if (ended)
-            return fail(c, "what listens at %s closed the connection without an answer; is it "
-                           "rationd, and is this the right port?",
+            return fail(c,
+                        "what listens at %s closed the connection without an answer; is it "
+                        "rationd, and is this the right port?",
                         c->address.text);
     }
 }
@@ -282,7 +283,7 @@ static bool receive_body(struct rn_client *c, const struct head *head,
 
 static bool ask_once(struct rn_client *c, struct rn_client_answer *answer)
 {
-    struct head head;
+    struct head head = {.status = 0};
 
     rn_buf_clear(&c->in);
     if (c->fd < 0 && !connect_to(c))

@@ -20,7 +20,8 @@ struct rn_command {
     const char *name;    /* one word, or two: `ban add` */
     const char *summary; /* half a line; NULL: that of the command before stands for this, too */
     const char *help;    /* all of it; the same for all that begin with the same word */
-    const char *operand; /* what it takes besides options and attributes: FILE, RULE; NULL: nothing */
+    const char
+        *operand; /* what it takes besides options and attributes: FILE, RULE; NULL: nothing */
     const char *example; /* what to write behind the name */
     uint64_t options;    /* which of enum rn_option_bit it takes */
     int (*run)(const struct rn_options *options);

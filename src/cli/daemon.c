@@ -123,14 +123,14 @@ static bool check_attributes(const struct rn_options *o)
     return true;
 }
 
-bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options,
-                    enum rn_daemon_port port)
+bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
 {
     *d = (struct rn_daemon){.options = options, .port = port};
     rn_client_init(&d->client);
     d->client.timeout_ns = options->timeout_ns;
-    if (options->word_count > 0 && options->server != NULL) {
-        rn_complain("rules files and --server exclude each other; the daemon has its own rules");
+    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
+        rn_complain(
+            "give either rules files or the address of a daemon, which has rules of its own");
         return false;
     }
     if (options->state != NULL || options->at.given) {
@@ -158,10 +158,23 @@ void rn_daemon_done(struct rn_daemon *d)
     rn_client_done(&d->client);
 }
 
+int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
+                  int (*action)(struct rn_daemon *))
+{
+    struct rn_daemon daemon;
+    int status = RN_EXIT_ERROR;
+
+    if (rn_daemon_init(&daemon, options, port))
+        status = action(&daemon);
+    rn_daemon_done(&daemon);
+    return status;
+}
+
 /* --- asking ------------------------------------------------------------------------ */
 
 static bool fail_as_stranger(struct rn_daemon *d)
 {
+    d->answer = NULL;
     snprintf(d->client.problem, sizeof d->client.problem,
              "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
              d->client.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
@@ -206,10 +219,8 @@ static bool read_answer(struct rn_daemon *d, const struct rn_client_answer *answ
 
 bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
 {
-    struct rn_client_request request = {.method = q->method,
-                                        .target = q->target,
-                                        .accept = q->accept,
-                                        .if_match = q->if_match};
+    struct rn_client_request request = {
+        .method = q->method, .target = q->target, .accept = q->accept, .if_match = q->if_match};
     struct rn_client_answer answer;
     bool ok;
 
@@ -225,15 +236,24 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
     return ok && read_answer(d, &answer, q->accept == NULL);
 }
 
+/* What came instead of an answer, and what may help. */
+static void complain_of_client(const struct rn_daemon *d)
+{
+    bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
+
+    if (d->client.unreachable)
+        rn_complain("%s; is it running? %s ADDR names another address%s", d->client.problem,
+                    d->port == RN_PORT_HTTP ? "--http" : "--admin",
+                    files ? ", and with a rules file none is asked" : "");
+    else
+        rn_complain("%s", d->client.problem);
+}
+
 bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
 {
     if (rn_daemon_try(d, q))
         return true;
-    if (d->client.unreachable)
-        rn_complain("%s; is it running? %s ADDR names another address", d->client.problem,
-                    d->port == RN_PORT_HTTP ? "--http" : "--admin");
-    else
-        rn_complain("%s", d->client.problem);
+    rn_daemon_complain(d);
     return false;
 }
 
@@ -242,6 +262,10 @@ void rn_daemon_complain(const struct rn_daemon *d)
     struct rn_output err = {.file = stderr};
     struct rn_slice message = rn_value_text(d->answer, "message");
 
+    if (d->answer == NULL) {
+        complain_of_client(d);
+        return;
+    }
     fflush(stdout);
     fputs("ration: ", stderr);
     if (message.data == NULL)

@@ -21,9 +21,9 @@ struct rn_daemon {
 
     /* Of the last request; until the next one. */
     unsigned status;
-    struct rn_slice text; /* the body as it came */
-    const struct rn_value *answer;
-    char *copy; /* private from here on */
+    struct rn_slice text;          /* the body as it came */
+    const struct rn_value *answer; /* NULL: none, or one that is no JSON */
+    char *copy;                    /* private from here on */
     struct rn_arena arena;
 };
 
@@ -35,6 +35,10 @@ bool rn_daemon_is_meant(const struct rn_options *options);
 bool rn_daemon_init(struct rn_daemon *daemon, const struct rn_options *options,
                     enum rn_daemon_port port);
 void rn_daemon_done(struct rn_daemon *daemon);
+
+/* All of a command that asks: init, `action`, done. Its exit status. */
+int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
+                  int (*action)(struct rn_daemon *));
 
 /* What to ask. The body is daemon->body if anything is in it, which is emptied. */
 struct rn_question {
@@ -51,7 +55,7 @@ bool rn_daemon_ask(struct rn_daemon *daemon, const struct rn_question *question)
 /* And also objections are said on stderr: true only if the status is 200. */
 bool rn_daemon_do(struct rn_daemon *daemon, const struct rn_question *question);
 
-/* Says on stderr what the daemon objects to: the `message` of its answer. */
+/* Says on stderr what the daemon objects to, or why it did not answer. */
 void rn_daemon_complain(const struct rn_daemon *daemon);
 
 /* --json: the answer as it came, with a line end. */

@@ -5,8 +5,8 @@
 #ifndef RN_CLI_DESCRIBE_H
 #define RN_CLI_DESCRIBE_H
 
-#include "cli/pretty.h"
 #include "cli/output.h"
+#include "cli/pretty.h"
 #include "rules/wording.h"
 
 /* `- method "GET" is not POST`; no line end. */

@@ -38,9 +38,8 @@ static void put_limit(const struct rn_output *out, const struct rn_value *limit)
     put_label(out, "limit");
     rn_output_escaped(out, limit->kind == RN_JSON_STRING ? limit->text : text);
     if (rn_value_u64(limit, "limit", &amount) && rn_value_u64(limit, "remaining", &remaining))
-        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN,
-                      "%s%" PRIu64 " of %" PRIu64 " left", text.len > 0 ? "; " : "", remaining,
-                      amount);
+        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN, "%s%" PRIu64 " of %" PRIu64 " left",
+                      text.len > 0 ? "; " : "", remaining, amount);
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
@@ -95,6 +94,20 @@ static void put_rules(const struct rn_output *out, const struct rn_value *answer
                       hidden == 1 ? " does" : "s do");
 }
 
+/* A list that took the request aside, before the rules. */
+static void put_entry(const struct rn_output *out, const struct rn_value *entry)
+{
+    struct rn_slice list = rn_value_text(entry, "list");
+    uint64_t line = 0;
+
+    rn_value_u64(entry, "line", &line);
+    rn_output_put(out, RN_BOLD, "%.*s list ", (int)list.len, list.data);
+    rn_output_put(out, RN_GOOD, "applies");
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, rn_value_text(entry, "file"), (uint32_t)line);
+    rn_output_put(out, RN_DIM, "\n    so no rule is asked\n\n");
+}
+
 static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
 {
     struct rn_applying applying = {.unknown = true};
@@ -125,7 +138,10 @@ static int explain(struct rn_daemon *d)
         rn_daemon_print(d);
     } else {
         put_given(&out, d->options);
-        put_rules(&out, d->answer, d->options->matching);
+        if (rn_value_get(d->answer, "list") != NULL)
+            put_entry(&out, rn_value_get(d->answer, "list"));
+        else
+            put_rules(&out, d->answer, d->options->matching);
         put_decision(&out, &outcome);
     }
     return outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
@@ -133,11 +149,5 @@ static int explain(struct rn_daemon *d)
 
 int rn_command_explain_daemon(const struct rn_options *options)
 {
-    struct rn_daemon daemon;
-    int status = RN_EXIT_ERROR;
-
-    if (rn_daemon_init(&daemon, options, RN_PORT_ADMIN))
-        status = explain(&daemon);
-    rn_daemon_done(&daemon);
-    return status;
+    return rn_daemon_run(options, RN_PORT_ADMIN, explain);
 }

@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 
-#include "cli/pretty.h"
 #include "cli/output.h"
+#include "cli/pretty.h"
 #include "cli/session.h"
 
 static const char *plural(uint32_t count)

@@ -103,9 +103,10 @@ static const struct rn_command *find_command(int argc, char **argv, int *used)
 
 static void put_usage(FILE *file)
 {
-    fputs("ration tries out rate limits before they are deployed, and asks and steers a rationd.\n\n"
-          "usage: ration COMMAND [OPTION...] [FILE...] [ATTRIBUTE=VALUE...]\n\n",
-          file);
+    fputs(
+        "ration tries out rate limits before they are deployed, and asks and steers a rationd.\n\n"
+        "usage: ration COMMAND [OPTION...] [FILE...] [ATTRIBUTE=VALUE...]\n\n",
+        file);
     for (size_t i = 0; i < rn_command_count; i++)
         if (rn_commands[i].summary != NULL)
             fprintf(file, "  %-9.*s %s\n", (int)strcspn(rn_commands[i].name, " "),

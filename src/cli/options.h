@@ -69,7 +69,7 @@ struct rn_options {
     const char *add, *remaining; /* a number each, as text: 0 counts, too */
     const char *if_version;      /* likewise */
     int64_t for_ns;
-    uint64_t count; /* 20 */
+    uint64_t count;      /* 20 */
     int64_t interval_ns; /* 1 s */
 
     const char *load; /* --command */

@@ -67,6 +67,19 @@ void rn_pretty_uint(struct rn_pretty *json, const char *name, uint64_t value)
     end(json);
 }
 
+void rn_pretty_number(struct rn_pretty *json, const char *name, double value)
+{
+    char text[400];
+    int len = snprintf(text, sizeof text, "%.3f", value);
+
+    while (text[len - 1] == '0')
+        len--;
+    len -= text[len - 1] == '.';
+    begin(json, name);
+    fprintf(json->file, "%.*s", len, text);
+    end(json);
+}
+
 void rn_pretty_bool(struct rn_pretty *json, const char *name, bool value)
 {
     begin(json, name);

@@ -18,8 +18,8 @@ struct rn_pretty {
     bool first; /* nothing stands in the innermost list or object yet */
 };
 
-#define RN_PRETTY_TO(stream)                                                                         \
-    (struct rn_pretty)                                                                               \
+#define RN_PRETTY_TO(stream)                                                                       \
+    (struct rn_pretty)                                                                             \
     {                                                                                              \
         .file = (stream), .first = true                                                            \
     }
@@ -29,6 +29,8 @@ void rn_pretty_close(struct rn_pretty *json, char bracket);                  /* 
 /* Bytes that are not UTF-8 become U+FFFD. */
 void rn_pretty_text(struct rn_pretty *json, const char *name, struct rn_slice text);
 void rn_pretty_uint(struct rn_pretty *json, const char *name, uint64_t value);
+/* Up to three digits behind the point. */
+void rn_pretty_number(struct rn_pretty *json, const char *name, double value);
 void rn_pretty_bool(struct rn_pretty *json, const char *name, bool value);
 void rn_pretty_null(struct rn_pretty *json, const char *name);
 /* Seconds as a decimal; null for RATION_NEVER. */

@@ -59,8 +59,7 @@ static enum ration_outcome_kind kind_of(const struct rn_value *decision,
     return o->decision.allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
 }
 
-void rn_received_outcome(const struct rn_value *decision, unsigned status,
-                         struct ration_outcome *o)
+void rn_received_outcome(const struct rn_value *decision, unsigned status, struct ration_outcome *o)
 {
     bool allowed = rn_value_is_true(decision, "allowed");
     int64_t held_ns = rn_value_seconds(decision, "held");

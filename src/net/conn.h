@@ -33,6 +33,7 @@ struct rn_protocol {
     size_t state_bytes;                   /* memory of each connection, zeroed, at rn_conn_state */
     int64_t idle_ns;                      /* 0: may be silent for ever */
     int64_t message_ns;                   /* from a message's first byte to its end; 0: any time */
+    int64_t stall_ns;                     /* output waits and the peer takes nothing; 0: 30 s */
     size_t message_max;                   /* bytes that are kept of messages not consumed */
     void (*opened)(struct rn_conn *conn); /* may be NULL */
 

@@ -8,7 +8,7 @@
 #include "net/log.h"
 #include "net/loop.h"
 
-#define STALL_NS (30 * RN_SECOND_NS) /* output waits and the peer takes nothing */
+#define STALL_NS (30 * RN_SECOND_NS)
 #define LINGER_NS (2 * RN_SECOND_NS)
 
 enum reason { NONE, LINGER, STALL, SLOW, IDLE };
@@ -31,7 +31,9 @@ static struct due find_due(const struct rn_conn *conn)
     if (conn->lingering)
         return sooner(due, conn->progress_ns + LINGER_NS, LINGER);
     if (rn_conn_unsent(conn) > 0)
-        due = sooner(due, conn->progress_ns + STALL_NS, STALL);
+        due = sooner(due,
+                     conn->progress_ns + (protocol->stall_ns > 0 ? protocol->stall_ns : STALL_NS),
+                     STALL);
     if (conn->held || conn->paused || conn->closing)
         return due;
     if (conn->begun_ns != 0 && protocol->message_ns > 0)

@@ -33,6 +33,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct rn_loop *loop = prepare->data;
 
+    rn_loop_update(loop);
     while (loop->touched) {
         struct rn_conn *conn = loop->touched;
         loop->touched = conn->next_touched;

@@ -56,8 +56,8 @@ static void admit(struct rn_port *port, int fd, const struct rn_address *from)
     rn_address_peer(from, &peer);
     enum rn_caps_answer answer = rn_caps_take(port->loop->server->caps, &peer);
     if (answer != RN_CAPS_OK) {
-        close(fd);
         refuse(port, &peer, answer);
+        close(fd);
         return;
     }
     if (port->socket->is_tcp)

@@ -24,7 +24,7 @@ int64_t rn_wheel_now(const struct rn_wheel *wheel)
  * started up to a tick after it. */
 static uint64_t tick_of(int64_t at_ns)
 {
-    return at_ns <= 0 ? 0 : (uint64_t)((at_ns - 1) / RN_WHEEL_TICK_NS + 2);
+    return (uint64_t)((at_ns - 1) / RN_WHEEL_TICK_NS + 2);
 }
 
 static void push(struct rn_timer **head, struct rn_timer *timer)
@@ -64,11 +64,9 @@ void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer)
 
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)
 {
-    uint64_t tick = tick_of(at_ns), now = (uint64_t)(wheel->now_ns / RN_WHEEL_TICK_NS);
-
     rn_timer_cancel(wheel, timer);
-    timer->at_ns = at_ns;
-    place(wheel, timer, tick > now ? tick : now + 1); /* one that sets itself does not fire twice */
+    timer->at_ns = at_ns > wheel->now_ns ? at_ns : wheel->now_ns;
+    place(wheel, timer, tick_of(timer->at_ns));
 }
 
 /* The tick at which the first slot in use begins; UINT64_MAX: none is. */

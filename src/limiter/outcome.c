@@ -3,6 +3,8 @@
  * What a caller is told about a request under rules; and giving up what was
  * charged for it.
  */
+#include <string.h>
+
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
@@ -198,7 +200,10 @@ static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
     int decider = g->check.decision.decided_by;
     const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 
-    rn_slice_copy(out->rule, sizeof out->rule, rule->name);
+    if (decider < 0)
+        rn_slice_copy(out->rule, sizeof out->rule, rule->name);
+    else
+        memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers_of(rule->response.headers);
@@ -217,10 +222,11 @@ void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
 
     out->decision = *d;
     list_limits(out, g);
-    list_receipts(out, g);
     set_rule(out, g);
-    if (d->allowed)
+    if (d->allowed) {
+        list_receipts(out, g);
         out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
+    }
     if (d->allowed && !g->lenient)
         add_delays(out, g);
     if (!g->lenient)

@@ -133,12 +133,14 @@ static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule
     char key[RATION_NAME_SIZE];
 
     for (size_t i = 0; i < g->check.n; i++) {
-        struct ration_charge c = g->charges[i];
+        const struct rn_check_item *item = &g->check.items[i];
 
-        if (g->rule_of[i] != rule || g->check.items[i].shadow || c.verdict.allowed)
+        if (g->rule_of[i] != rule || item->shadow || g->charges[i].verdict.allowed)
             continue;
-        /* One entry for all limits of the rule. */
-        c.hash ^= g->check.items[i].limit->salt;
+        struct ration_charge c; /* what rn_top_note reads of it */
+
+        c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
+        c.at_ns = g->check.now_ns;
         c.key = key;
         c.key_len = join_key(&g->rules[rule], key, sizeof key);
         rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);

@@ -22,8 +22,8 @@ struct rn_top;
 struct rn_top *rn_top_new(void);
 void rn_top_free(struct rn_top *top);
 
-/* Notes a refusal of the charge. c->limit is not read: by a limit of `rule`, or if
- * that is empty by `limit`. The name is kept when c->key is given. */
+/* Notes a refusal of the charge, of which hash, time and key are read, by a limit
+ * of `rule` or, if that is empty, by `limit`. The key is kept if it is given. */
 void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c);
 

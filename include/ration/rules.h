@@ -125,6 +125,7 @@ enum ration_outcome_kind {
     RATION_BY_NO_RULE,    /* none applies: allowed */
     RATION_BY_ALLOW_LIST, /* no limit was asked */
     RATION_BY_DENY_LIST,  /* refused, for ever */
+    RATION_BY_BAN,        /* clients.h: refused until it ends; `message` is its reason */
 };
 
 enum ration_header_family {

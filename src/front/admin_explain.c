@@ -2,10 +2,6 @@
 /*
  * Rules and limits of one client: why a rule applies or not, and what is left
  * under it.
- *
- * The outcome of a look lists the limits that apply in the order of the rules;
- * the survey visits the rules in that order and knows their limits as written.
- * Both see the same rules, since nobody but this thread replaces them.
  */
 #include "front/admin.h"
 #include "limiter/survey.h"
@@ -16,68 +12,60 @@
 struct telling {
     struct rn_members *m;
     struct rn_buf *words; /* to make a sentence in */
-    const struct ration_outcome *outcome;
-    uint32_t at;          /* the next limit of the outcome */
     struct rn_slice rule; /* data NULL: all */
     bool found;           /* something was told */
+    int error;            /* of the store */
 };
 
 /* --- limits ------------------------------------------------------------------------------ */
 
-/* The outcome's next limit if it is the rule's; NULL: there is none, or it is not
- * known, as the outcome lists a part of the limits only. */
-static const struct ration_outcome_limit *next_limit(struct telling *t, const struct rn_rule *rule)
+static void put_limit(struct rn_members *m, const struct rn_surveyed *seen, uint32_t at)
 {
-    const struct ration_outcome *o = t->outcome;
-    char name[RATION_NAME_SIZE]; /* cut as in the outcome */
+    const struct ration_outcome_limit *limit = &seen->outcome->limits[at];
+    const struct ration_limit *spec = &seen->limits[at]->spec;
+    const struct ration_verdict *v = &limit->verdict;
+    char text[RATION_LIMIT_TEXT];
 
-    rn_slice_copy(name, sizeof name, rule->name);
-    if (t->at >= o->listed || strcmp(o->limits[t->at].rule, name) != 0)
-        return NULL;
-    return &o->limits[t->at++];
-}
-
-static void put_verdict(struct rn_members *m, const struct ration_outcome_limit *limit)
-{
-    const struct ration_verdict *v = limit ? &limit->verdict : NULL;
-
-    if (!v) {
-        rn_members_null(m, "limit");
-        rn_members_null(m, "remaining");
-        return;
-    }
+    ration_limit_write(spec, text, sizeof text);
     rn_members_u64(m, "limit", v->limit);
     rn_members_u64(m, "remaining", v->remaining);
     rn_members_seconds(m, "reset_after", v->reset_after_ns);
     rn_members_seconds(m, "retry_after", v->retry_after_ns);
+    rn_members_text(m, "text", rn_slice_of(text));
+    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
     if (limit->shadow)
         rn_members_bool(m, "shadow", true);
 }
 
-static void put_limit(struct telling *t, const struct rn_surveyed *seen,
-                      const struct ration_limit *spec)
+static void put_unlimited(struct rn_members *m)
 {
-    char text[RATION_LIMIT_TEXT];
-
-    rn_members_open(t->m, NULL, '{');
-    rn_members_text(t->m, "rule", seen->rule->name);
-    put_verdict(t->m, spec ? next_limit(t, seen->rule) : NULL);
-    if (spec)
-        ration_limit_write(spec, text, sizeof text);
-    rn_members_text(t->m, "text", spec ? rn_slice_of(text) : RN_SLICE("unlimited"));
-    if (spec)
-        rn_members_text(t->m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
-    rn_members_close(t->m, '}');
+    rn_members_null(m, "limit");
+    rn_members_null(m, "remaining");
+    rn_members_u64(m, "reset_after", 0);
+    rn_members_u64(m, "retry_after", 0);
+    rn_members_text(m, "text", RN_SLICE("unlimited"));
+    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(RATION_UNLIMITED)));
 }
 
 static void put_limits(struct telling *t, const struct rn_surveyed *seen)
 {
-    const struct rn_tier *tier = seen->match->tier;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0; i < tier->limit_count; i++)
-        put_limit(t, seen, &tier->limits[i]->spec);
-    if (tier->limit_count == 0)
-        put_limit(t, seen, NULL);
+    if (seen->error != 0) {
+        t->error = seen->error;
+        return;
+    }
+    do {
+        rn_members_open(t->m, NULL, '{');
+        rn_members_text(t->m, "rule", seen->rule->name);
+        if (seen->limit_count)
+            put_limit(t->m, seen, at);
+        else
+            put_unlimited(t->m);
+        if (seen->overridden)
+            rn_members_bool(t->m, "override", true);
+        rn_members_close(t->m, '}');
+    } while (++at < seen->limit_count);
 }
 
 /* --- one rule ------------------------------------------------------------------------------ */
@@ -123,23 +111,12 @@ static int explain_rule(void *arg, const struct rn_surveyed *seen)
     return 0;
 }
 
-/* No limit was asked. */
-static bool is_aside(const struct ration_outcome *outcome)
-{
-    return outcome->kind == RATION_BY_ALLOW_LIST || outcome->kind == RATION_BY_DENY_LIST;
-}
-
 static int show_rule(void *arg, const struct rn_surveyed *seen)
 {
     struct telling *t = arg;
 
-    if (!seen->applies || is_aside(t->outcome))
+    if (!seen->applies || (t->rule.data && !rn_slice_equal(t->rule, seen->rule->name)))
         return 0;
-    if (t->rule.data && !rn_slice_equal(t->rule, seen->rule->name)) {
-        while (next_limit(t, seen->rule))
-            continue;
-        return 0;
-    }
     put_limits(t, seen);
     t->found = true;
     return 0;
@@ -194,17 +171,13 @@ void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule)
 
 /* --- routes ------------------------------------------------------------------------------------ */
 
-static bool peek(struct rn_exchange *x, struct ration_outcome *outcome)
+static void refuse_store(struct rn_exchange *x, int code)
 {
-    struct ration_request request = rn_admin_request(x);
-    int code = ration_decide_peek(x->front->limiter, &request, RATION_NOW, outcome);
-
     if (code == RATION_EINVAL)
         rn_exchange_error(x, 400, "bad_request",
-                          "more limits apply to this request than can be decided together");
-    else if (code != 0)
+                          "more limits apply to these attributes than can be decided together");
+    else
         rn_exchange_error(x, 503, "store", "%s", ration_error_text(code));
-    return code == 0;
 }
 
 void rn_admin_explain(struct rn_exchange *x)
@@ -214,15 +187,21 @@ void rn_admin_explain(struct rn_exchange *x)
         .wall_ns = ration_wall(x->front->limiter, ration_now(x->front->limiter))};
     struct rn_survey_entry entry;
     struct ration_request request;
-    struct rn_change change;
-
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_COST) || !peek(x, outcome))
-        return;
-    struct rn_members m = rn_admin_begin(x);
     struct rn_buf words = {0};
-    struct telling t = {.m = &m, .words = &words, .outcome = outcome};
+    struct rn_change change;
+    int code;
 
+    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_COST))
+        return;
     request = rn_admin_request(x);
+    code = ration_decide_peek(x->front->limiter, &request, RATION_NOW, outcome);
+    if (code != 0) {
+        refuse_store(x, code);
+        return;
+    }
+    struct rn_members m = rn_admin_begin(x);
+    struct telling t = {.m = &m, .words = &words};
+
     rn_members_name(&m, "decision");
     rn_answer_put_json(m.out, outcome, &extra);
     rn_members_open(&m, "rules", '[');
@@ -230,27 +209,27 @@ void rn_admin_explain(struct rn_exchange *x)
     rn_members_close(&m, ']');
     put_entry(&m, &entry);
     rn_buf_done(&words);
-    rn_admin_end(x, &m, 200);
+    if (t.error != 0)
+        refuse_store(x, t.error);
+    else
+        rn_admin_end(x, &m, 200);
 }
 
 bool rn_admin_put_limits(struct rn_exchange *x, struct rn_members *m, struct rn_slice rule)
 {
-    struct ration_outcome *outcome = &x->loop->decided.outcome;
     struct ration_request request = rn_admin_request(x);
-    struct telling t = {.m = m, .outcome = outcome, .rule = rule};
-    struct rn_survey_entry entry;
+    struct telling t = {.m = m, .rule = rule};
 
-    if (!peek(x, outcome))
-        return false;
     rn_members_open(m, "limits", '[');
-    rn_survey_request(x->front->limiter, &request, show_rule, &t, &entry);
+    rn_survey_request(x->front->limiter, &request, show_rule, &t, NULL);
     rn_members_close(m, ']');
-    put_entry(m, &entry);
-    if (rule.data && (!t.found || entry.found)) {
+    if (t.error != 0)
+        refuse_store(x, t.error);
+    else if (rule.data && !t.found)
         rn_admin_refuse_unmatched(x, rule);
-        return false;
-    }
-    return true;
+    else
+        return true;
+    return false;
 }
 
 void rn_admin_get_state(struct rn_exchange *x)

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "limiter/roster.h"
+
 /* Which of the limits of one shape in this tier the one at `at` is. */
 static uint32_t copy_number(const struct rn_tier *tier, uint32_t at)
 {
@@ -163,10 +165,25 @@ void rn_book_free(struct rn_book *b)
 {
     if (!b)
         return;
-    rn_stats_done(&b->stats);
-    rn_arena_done(&b->arena);
-    rn_ruleset_free(b->ruleset);
+    rn_roster_free(b->roster);
+    if (!b->shell) {
+        rn_stats_done(&b->stats);
+        rn_arena_done(&b->arena);
+        rn_ruleset_free(b->ruleset);
+    }
     free(b);
+}
+
+struct rn_book *rn_book_renew(const struct rn_book *b, struct rn_roster *roster)
+{
+    struct rn_book *renewed = malloc(sizeof *renewed);
+
+    if (!renewed)
+        return NULL;
+    *renewed = *b;
+    renewed->roster = roster;
+    renewed->next = NULL;
+    return renewed;
 }
 
 void rn_book_totals(const struct rn_book *b, const struct rn_rule *rule, struct rn_counts *counts)

@@ -50,7 +50,9 @@ struct rn_family {
     int64_t until_ns;                /* the latest of theirs; INT64_MIN: nothing to inherit */
 };
 
-/* Immutable once published, but for the counters. */
+struct rn_roster; /* roster.h */
+
+/* Immutable once published, but for the counters and the roster. */
 struct rn_book {
     struct rn_ruleset *ruleset; /* owned */
     const struct rn_hash_key *secret;
@@ -61,8 +63,16 @@ struct rn_book {
     struct rn_counts *carried;      /* and what earlier books counted (under the shelf's lock) */
     const struct rn_rule **by_name; /* sorted, as are */
     const struct rn_compiled **by_salt;
-    struct rn_book *next; /* pin.c: one that could not be freed */
+    struct rn_book *next;     /* pin.c: one that could not be freed */
+    struct rn_roster *roster; /* overrides and bans; owned; NULL: there are none */
+    uint64_t version;         /* how often rules had been put in place */
+    bool shell;               /* all but the roster is another's: see rn_book_renew */
 };
+
+static inline struct rn_roster *rn_book_roster(const struct rn_book *book)
+{
+    return __atomic_load_n(&book->roster, __ATOMIC_ACQUIRE);
+}
 
 /* Takes the ruleset unless it returns NULL: out of memory. The secret outlives
  * the book. `old` is the book it
@@ -70,6 +80,11 @@ struct rn_book {
 struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key *secret,
                             const struct rn_book *old, int64_t now_ns);
 void rn_book_free(struct rn_book *book);
+
+/* The same book with another roster, to be swapped for it: the way to learn that
+ * nobody reads the old roster any more. Once it is in place, `shell` of the old
+ * one is to be set, whose remains can then be freed. NULL: out of memory. */
+struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_roster *roster);
 
 /* NULL: there is no such rule. */
 const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);

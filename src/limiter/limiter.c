@@ -109,6 +109,9 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
 
     if (code != 0)
         return rn_error_set(error, code, 0, "out of memory for a lock");
+    code = rn_clients_init(&r->clients);
+    if (code != 0)
+        return rn_error_set(error, code, 0, "out of memory for a lock");
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
                                                     .block_share = block_share(o)},
@@ -126,7 +129,7 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
     if (compile_limits(r, o) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for %zu limits",
                             o->limit_count);
-    return 0;
+    return rn_clients_open(r, o->state_path, error);
 }
 
 int ration_open(const struct ration_options *options, struct ration **out,
@@ -160,6 +163,7 @@ void ration_close(struct ration *r)
     free(r->limits);
     free(r->shapes);
     rn_shelf_done(&r->shelf);
+    rn_clients_done(&r->clients);
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
     if (r->table)

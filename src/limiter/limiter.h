@@ -8,6 +8,7 @@
 
 #include <ration/ration.h>
 
+#include "limiter/clients.h"
 #include "limiter/compile.h"
 #include "limiter/pin.h"
 #include "limiter/stats.h"
@@ -23,7 +24,8 @@ struct ration {
     struct rn_compiled *limits;
     size_t limit_count;
     struct rn_stats stats;
-    struct rn_shelf shelf; /* the rules */
+    struct rn_shelf shelf;     /* the rules */
+    struct rn_clients clients; /* overrides and bans */
     struct rn_top *top;
     struct rn_hash_key secret;      /* the table's */
     struct rn_hash_key hold_seed;   /* hashes the ids of reservations */

@@ -86,6 +86,8 @@ struct rn_book *rn_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *sta
 {
     struct rn_book *old = __atomic_exchange_n(&shelf->book, book, __ATOMIC_SEQ_CST);
     uint64_t generation = __atomic_fetch_add(&shelf->generation, 1, __ATOMIC_SEQ_CST);
+
+    __atomic_store_n(&shelf->version, book->version, __ATOMIC_RELEASE);
     bool sure = shelf->fenced || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     wait_for_readers(shelf, stats, old, generation);

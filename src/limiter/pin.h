@@ -27,7 +27,8 @@ struct rn_book;
 /* All but the mutex and what it guards is accessed atomically. */
 struct rn_shelf {
     struct rn_book *book; /* NULL: no rules yet */
-    uint64_t generation;  /* counts the swaps */
+    uint64_t generation;  /* counts the swaps, */
+    uint64_t version;     /* and those that brought other rules */
     uint64_t holds[2];
     bool fenced;           /* readers have to fence: no membarrier; set at open */
     pthread_mutex_t lock;  /* of swaps, and of what books carry over */

@@ -82,12 +82,31 @@ void ration_report_free(struct ration_report *report)
 
 /* --- rules ---------------------------------------------------------------------------- */
 
+/* Takes the ruleset. NULL: out of memory. */
+static struct rn_book *make_book(struct ration *r, struct rn_ruleset *ruleset,
+                                 const struct rn_book *current, int64_t now_ns)
+{
+    struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
+
+    if (!book) {
+        rn_ruleset_free(ruleset);
+        return NULL;
+    }
+    book->version = current ? current->version + 1 : 1;
+    if (rn_clients_fill(&r->clients, book) != 0) {
+        rn_book_free(book);
+        return NULL;
+    }
+    return book;
+}
+
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns)
 {
+    pthread_mutex_lock(&r->clients.lock);
     pthread_mutex_lock(&r->shelf.lock);
     /* Only we replace it, so we may read it unannounced. */
     const struct rn_book *current = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
-    struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
+    struct rn_book *book = make_book(r, ruleset, current, now_ns);
 
     if (book) {
         struct rn_book *old = rn_shelf_swap(&r->shelf, &r->stats, book);
@@ -96,10 +115,9 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
         if (current)
             rn_book_carry(book, current);
         rn_book_free(old);
-    } else {
-        rn_ruleset_free(ruleset);
     }
     pthread_mutex_unlock(&r->shelf.lock);
+    pthread_mutex_unlock(&r->clients.lock);
     return book ? 0 : RATION_ENOMEM;
 }
 
@@ -157,7 +175,7 @@ int ration_rules_validate(const char *name, const char *text, size_t len,
 
 uint64_t ration_rules_version(const struct ration *r)
 {
-    return __atomic_load_n(&r->shelf.generation, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&r->shelf.version, __ATOMIC_ACQUIRE);
 }
 
 int ration_rule_totals(struct ration *r, const char *name, size_t len, struct ration_totals *totals)

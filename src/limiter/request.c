@@ -3,6 +3,7 @@
  * From a request or an Envoy descriptor to the rules that apply.
  */
 #include "limiter/limiter.h"
+#include "limiter/roster.h"
 #include "limiter/ruling.h"
 #include "rules/envoy.h"
 
@@ -23,6 +24,22 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
     }
 }
 
+/* Whether the client is banned; `out` says so. */
+static bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
+                        const struct ration_request *request, bool look_only,
+                        struct ration_outcome *out)
+{
+    const struct rn_roster *roster = rn_book_roster(g->book);
+    int64_t left_ns;
+    const struct rn_ban *ban =
+        roster ? rn_ban_find(g->r, roster, values, request, g->check.now_ns, &left_ns) : NULL;
+
+    if (!ban)
+        return false;
+    rn_ruling_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, look_only, out);
+    return true;
+}
+
 static int rule_on_request(struct rn_ruling *g, const struct ration_request *request,
                            bool look_only, struct ration_outcome *out)
 {
@@ -31,7 +48,7 @@ static int rule_on_request(struct rn_ruling *g, const struct ration_request *req
     rn_ruleset_match(g->book->ruleset, request, &matches);
     switch (matches.outcome) {
     case RN_MATCH_LIMITS:
-        add_matches(g, &matches);
+    case RN_MATCH_TOO_MANY:
         break;
     case RN_MATCH_ALLOWED:
         rn_ruling_by_list(g, RATION_BY_ALLOW_LIST, look_only, out);
@@ -39,10 +56,13 @@ static int rule_on_request(struct rn_ruling *g, const struct ration_request *req
     case RN_MATCH_DENIED:
         rn_ruling_by_list(g, RATION_BY_DENY_LIST, look_only, out);
         return 0;
-    case RN_MATCH_TOO_MANY:
-        g->error = RATION_EINVAL;
-        break;
     }
+    if (rule_by_ban(g, &matches.values, request, look_only, out))
+        return 0;
+    if (matches.outcome == RN_MATCH_TOO_MANY)
+        g->error = RATION_EINVAL;
+    else
+        add_matches(g, &matches);
     return rn_ruling_run(g, look_only, out);
 }
 
@@ -74,9 +94,28 @@ static const struct rn_envoy_limit *match_descriptor(const struct rn_ruleset *ru
                           parts, part_count);
 }
 
+/* The entries are its attributes. */
+static bool rule_descriptor_by_ban(struct rn_ruling *g, const struct ration_descriptor *d,
+                                   struct ration_outcome *out)
+{
+    struct ration_attribute attributes[RN_ENVOY_DEPTH_MAX];
+    struct ration_request request = {.attributes = attributes, .count = d->count};
+
+    if (d->count > RN_ENVOY_DEPTH_MAX)
+        return false;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct ration_descriptor_entry *e = &d->entries[i];
+
+        attributes[i] = (struct ration_attribute){e->key, e->key_len, e->value, e->value_len};
+    }
+    return rule_by_ban(g, NULL, &request, d->hits == 0, out);
+}
+
 static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descriptor *d,
                               struct ration_outcome *out)
 {
+    if (rn_book_roster(g->book) && rule_descriptor_by_ban(g, d, out))
+        return 0;
     struct rn_slice parts[RN_ENVOY_PARTS_MAX];
     uint32_t part_count = 0;
     const struct rn_envoy_limit *e = match_descriptor(g->book->ruleset, d, parts, &part_count);
@@ -92,7 +131,7 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
     }
     int code = rn_ruling_run(g, false, out);
 
-    if (code == 0 && e && e->unlimited)
+    if (code == 0 && e && e->unlimited && g->check.n == 0)
         out->decision.verdict.limit = out->decision.verdict.remaining = UINT32_MAX;
     return code;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "limiter/limiter.h"
+#include "limiter/roster.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -75,7 +76,7 @@ static void add_places(struct rn_ruling *g, struct rn_check_item *item)
 static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
                       const struct rn_rule_limit *limit, uint64_t hash)
 {
-    const struct rn_compiled *l = &g->book->limits[limit->id];
+    const struct rn_compiled *l = a->instead ? a->instead : &g->book->limits[limit->id];
     size_t at = g->check.n;
     struct rn_check_item *item = rn_check_add(&g->check, l, hash ^ l->salt, a->cost);
 
@@ -92,16 +93,45 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
         item->family = &g->book->families[a->rule->index];
 }
 
-void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *a)
+/* Puts the limit of an override in the place of the rule's. */
+static void replace_limits(const struct rn_ruling *g, const struct rn_roster *roster,
+                           uint64_t hash, struct rn_applied *a)
 {
-    if (g->rule_count == RN_MATCHES_MAX || g->check.n + a->limit_count > RATION_CHARGES_MAX) {
+    const struct rn_override *o = rn_roll_find(&roster->overrides, hash);
+
+    if (!o || (o->expires_ns != INT64_MAX &&
+               o->expires_ns <= rn_limiter_now(g->r, g->check.now_ns)))
+        return;
+    a->limits = &o->plan->limit;
+    a->limit_count = o->plan->limit != NULL;
+    a->instead = &o->plan->compiled;
+}
+
+void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
+{
+    const struct rn_roster *roster = rn_book_roster(g->book);
+    const struct rn_override_rule *of = roster ? rn_override_rule(roster, applied->rule) : NULL;
+    struct rn_applied *a = &g->rules[g->rule_count];
+    uint64_t hash = 0;
+
+    if (g->rule_count == RN_MATCHES_MAX) {
         g->error = RATION_EINVAL;
         return;
     }
-    g->rules[g->rule_count++] = *a;
+    *a = *applied;
+    if (of) {
+        hash = rn_ruling_hash(a, &of->base);
+        replace_limits(g, roster, hash, a);
+    }
+    if (g->check.n + a->limit_count > RATION_CHARGES_MAX) {
+        g->error = RATION_EINVAL;
+        return;
+    }
+    g->rule_count++;
     if (a->limit_count == 0)
         return;
-    uint64_t hash = rn_ruling_hash(a, &g->book->limits[a->limits[0]->id]);
+    if (!of)
+        hash = rn_ruling_hash(a, &g->book->limits[a->limits[0]->id]);
 
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash);
@@ -218,19 +248,37 @@ int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *ou
     return 0;
 }
 
+/* Unless the whole service is in shadow mode. */
+static void refuse(const struct rn_ruling *g, int64_t retry_after_ns, struct ration_outcome *out)
+{
+    if (g->lenient) {
+        out->shadow_refused = true;
+        return;
+    }
+    out->decision.allowed = out->decision.verdict.allowed = false;
+    out->decision.verdict.limit = out->decision.verdict.remaining = 0;
+    out->decision.verdict.retry_after_ns = retry_after_ns;
+}
+
 void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool look_only,
                        struct ration_outcome *out)
 {
-    bool deny = kind == RATION_BY_DENY_LIST;
-
     rn_outcome_init(out, kind);
-    if (deny && g->lenient) {
-        out->shadow_refused = true;
-    } else if (deny) {
-        out->decision.allowed = out->decision.verdict.allowed = false;
-        out->decision.verdict.limit = out->decision.verdict.remaining = 0;
-        out->decision.verdict.retry_after_ns = RATION_NEVER;
-    }
+    if (kind == RATION_BY_DENY_LIST)
+        refuse(g, RATION_NEVER, out);
+    if (!look_only)
+        count(g, out);
+}
+
+void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_ns, bool look_only,
+                      struct ration_outcome *out)
+{
+    _Static_assert(RATION_NOTE_MAX < RATION_MESSAGE_SIZE, "a reason fits a message");
+
+    rn_outcome_init(out, RATION_BY_BAN);
+    memcpy(out->message, reason.data, reason.len);
+    out->message[reason.len] = '\0';
+    refuse(g, left_ns, out);
     if (!look_only)
         count(g, out);
 }

@@ -17,6 +17,7 @@ struct rn_applied {
     const struct rn_rule *rule;
     struct rn_rule_limit *const *limits; /* of its tier; none: unlimited */
     uint32_t limit_count;
+    const struct rn_compiled *instead; /* of an override: compiled, its one limit; NULL: none */
     const struct rn_slice *key;
     const struct rn_slice *key_names; /* NULL, or data NULL where there is nothing to tell apart */
     uint32_t key_count;
@@ -68,6 +69,10 @@ int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *ou
 /* A refusal or an admission without limits; counted unless `look_only`. */
 void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool look_only,
                        struct ration_outcome *out);
+
+/* The same for a client that is banned for `left_ns` more. */
+void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_ns, bool look_only,
+                      struct ration_outcome *out);
 
 /* outcome.c: as of no limit. Sets all but what lies behind counts. */
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);

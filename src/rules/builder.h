@@ -83,7 +83,7 @@ bool rn_builder_refer(struct rn_builder *builder, const struct rn_rule *rule,
  * *fault says why, as rn_limit_fault does, until the next call; NULL with a
  * NULL fault: out of memory. Not for unlimited ones: a tier without limits is
  * unlimited. */
-struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, struct rn_rule *rule,
+struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault);
 
 /* Makes `limits` (count of them; copied into the arena) the only tier. */

@@ -91,7 +91,7 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     return slot == NULL ? NULL : (*slot = calendar);
 }
 
-struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, struct rn_rule *rule,
+struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault)
 {
     uint64_t units = (capacity_of(spec) * rule->soft_percent + 99) / 100;

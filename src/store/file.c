@@ -164,6 +164,7 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
     table->header->check = rn_header_check(table->header);
     table->header->anchor = old->header->anchor;
     table->header->evictions = old->header->evictions;
+    table->header->generation = old->header->generation;
     for (uint64_t i = 0; i < old->group_count * RN_GROUP_SLOTS; i++) {
         struct rn_found found = {(struct rn_slot *)&slots[i], rn_slot_load(&slots[i])};
 

@@ -72,6 +72,7 @@ struct rn_header {
 
     _Alignas(128) struct rn_anchor anchor;
     _Alignas(128) uint64_t evictions;
+    uint64_t generation; /* of what lies beside the file: see rn_table_generation */
     _Alignas(128) struct rn_class_lists classes[RN_CLASSES];
 };
 

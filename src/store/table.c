@@ -310,6 +310,11 @@ const struct rn_hash_key *rn_table_secret(const struct rn_table *table)
     return &table->header->secret;
 }
 
+uint64_t *rn_table_generation(struct rn_table *table)
+{
+    return &table->header->generation;
+}
+
 void rn_table_prefetch(const struct rn_table *table, uint64_t key)
 {
     uint64_t tag = rn_key_tag(key);

@@ -57,6 +57,10 @@ static inline int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_n
     return rn_anchor_wall_offset(((struct rn_table_face *)(void *)table)->anchor, now_ns);
 }
 
+/* A counter that all users of the table share, for whoever keeps other files
+ * beside it: added to after each change there. */
+uint64_t *rn_table_generation(struct rn_table *table);
+
 /* Frees idle slots; returns how many. */
 uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns);
 

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bans under a book. Bans that ask for the same names, and for networks of the
+ * same length, are of one kind; for each kind in use a request is hashed and
+ * looked up once.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "limiter/limiter.h"
+#include "limiter/roster.h"
+
+/* --- what is compared ------------------------------------------------------------------ */
+
+int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ration_error *error)
+{
+    if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a ban by %u attributes; give it 1 to %d, all of which must be equal",
+                            client->count, RATION_BAN_ATTRIBUTES_MAX);
+    for (uint32_t i = 0; i < client->count; i++) {
+        struct rn_client_attribute *a = &client->attributes[i];
+        struct rn_cidr cidr;
+
+        if (!rn_slice_is(a->name, "ip"))
+            continue;
+        int code = rn_cidr_parse(a->value.data, a->value.len, &cidr, error);
+
+        if (code != 0)
+            return code;
+        a->value = (struct rn_slice){texts->texts[i],
+                                     cidr.prefix == cidr.network.bits
+                                         ? rn_ip_write(&cidr.network, texts->texts[i])
+                                         : rn_cidr_write(&cidr, texts->texts[i])};
+    }
+    return 0;
+}
+
+/* One value as it is hashed: a text, or the network of an address. */
+struct value {
+    struct rn_slice text;
+    struct rn_ip ip;
+};
+
+static void hash_value(struct rn_siphash *s, const struct rn_ban_part *part, const struct value *v)
+{
+    const uint8_t form[] = {part->bits, part->prefix};
+
+    rn_siphash_add(s, part->name.data, part->name.len);
+    rn_siphash_add(s, form, sizeof form);
+    if (part->bits == 0) {
+        rn_siphash_add(s, v->text.data, v->text.len);
+    } else {
+        struct rn_ip network = rn_ip_mask(v->ip, part->prefix);
+
+        rn_siphash_add(s, network.bytes, sizeof network.bytes);
+    }
+}
+
+/* --- entering --------------------------------------------------------------------------- */
+
+static int compare_names(const void *left, const void *right)
+{
+    return rn_slice_compare(((const struct rn_client_attribute *)left)->name,
+                            ((const struct rn_client_attribute *)right)->name);
+}
+
+/* Attributes that the rules take for addresses are compared as such, if the
+ * value is one. */
+static void describe(const struct rn_ruleset *ruleset, const struct rn_client_attribute *a,
+                     struct rn_ban_part *part, struct value *v)
+{
+    struct rn_cidr cidr;
+
+    *part = (struct rn_ban_part){.name = a->name,
+                                 .number = rn_ruleset_attribute(ruleset, a->name)};
+    *v = (struct value){.text = a->value};
+    if ((rn_slice_is(a->name, "ip") || (part->number != RN_NO_ATTRIBUTE &&
+                                        ruleset->attributes[part->number].is_ip)) &&
+        rn_cidr_parse(a->value.data, a->value.len, &cidr, NULL) == 0) {
+        part->bits = cidr.network.bits;
+        part->prefix = cidr.prefix;
+        v->ip = cidr.network;
+    }
+}
+
+static bool is_kind(const struct rn_ban_kind *a, const struct rn_ban_kind *b)
+{
+    bool same = a->count == b->count;
+
+    for (uint32_t i = 0; i < a->count && same; i++)
+        same = rn_slice_equal(a->parts[i].name, b->parts[i].name) &&
+               a->parts[i].bits == b->parts[i].bits && a->parts[i].prefix == b->parts[i].prefix;
+    return same;
+}
+
+/* Its number, or kind_count. */
+static uint32_t find_kind(const struct rn_roster *roster, const struct rn_ban_kind *wanted)
+{
+    uint32_t i = 0;
+
+    while (i < roster->kind_count && !is_kind(&roster->kinds[i], wanted))
+        i++;
+    return i;
+}
+
+/* RATION_EFULL or RATION_ENOMEM, or *kind. Names are copied: kinds stay. */
+static int enter_kind(struct rn_roster *roster, const struct rn_ban_kind *wanted,
+                      struct rn_ban_kind **kind)
+{
+    uint32_t number = find_kind(roster, wanted);
+    struct rn_ban_kind *new;
+
+    if (number == RATION_BAN_KINDS_MAX)
+        return RATION_EFULL;
+    new = &roster->kinds[number];
+    *kind = new;
+    if (number < roster->kind_count)
+        return 0;
+    *new = *wanted;
+    for (uint32_t i = 0; i < new->count; i++) {
+        new->parts[i].name = rn_builder_dup(&roster->builder, wanted->parts[i].name);
+        if (!new->parts[i].name.data)
+            return RATION_ENOMEM;
+    }
+    __atomic_store_n(&roster->kind_count, number + 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static uint64_t describe_all(const struct rn_roster *roster, const struct rn_book *book,
+                             const struct rn_client *client, struct rn_ban_kind *kind)
+{
+    struct rn_client sorted = *client;
+    struct rn_siphash s;
+
+    *kind = (struct rn_ban_kind){.count = client->count};
+    qsort(sorted.attributes, sorted.count, sizeof *sorted.attributes, compare_names);
+    rn_siphash_init(&s, &roster->ban_seed);
+    for (uint32_t i = 0; i < sorted.count; i++) {
+        struct value v;
+
+        describe(book->ruleset, &sorted.attributes[i], &kind->parts[i], &v);
+        hash_value(&s, &kind->parts[i], &v);
+    }
+    return rn_siphash_done(&s);
+}
+
+int rn_ban_check(const struct rn_roster *roster, const struct rn_book *book,
+                 const struct rn_client *client, struct ration_error *error)
+{
+    struct rn_ban_kind wanted;
+
+    describe_all(roster, book, client, &wanted);
+    if (find_kind(roster, &wanted) < RATION_BAN_KINDS_MAX)
+        return 0;
+    return rn_error_set(error, RATION_EFULL, 0,
+                        "bans of %d kinds (names of attributes, lengths of networks) are set, "
+                        "which is the most; use one of them",
+                        RATION_BAN_KINDS_MAX);
+}
+
+static void add_live(struct rn_ban_kind *kind, uint32_t more)
+{
+    __atomic_store_n(&kind->live, kind->live + more, __ATOMIC_RELEASE);
+}
+
+static void retire(struct rn_roster *roster, struct rn_ban *ban)
+{
+    add_live(ban->kind, UINT32_MAX);
+    (void)rn_roster_retire(roster, ban); /* if not, better lost than freed */
+}
+
+int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
+                 const struct rn_client *client, int64_t expires_ns, uint64_t *hash)
+{
+    struct rn_ban_kind wanted, *kind;
+    struct rn_ban *ban, *before;
+    int code;
+
+    if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
+        return RATION_EINVAL;
+    *hash = describe_all(roster, book, client, &wanted);
+    code = enter_kind(roster, &wanted, &kind);
+    if (code != 0)
+        return code;
+    ban = malloc(sizeof *ban + client->note.len);
+    if (!ban || !rn_roll_reserve(&roster->bans)) {
+        free(ban);
+        return RATION_ENOMEM;
+    }
+    *ban = (struct rn_ban){expires_ns, kind, client->note.len};
+    if (client->note.len != 0)
+        memcpy(ban->reason, client->note.data, client->note.len);
+    add_live(kind, 1);
+    before = rn_roll_put(&roster->bans, *hash, ban);
+    if (before)
+        retire(roster, before);
+    return 0;
+}
+
+void rn_ban_leave(struct rn_roster *roster, uint64_t hash)
+{
+    struct rn_ban *before = rn_roll_remove(&roster->bans, hash);
+
+    if (before)
+        retire(roster, before);
+}
+
+/* --- finding ---------------------------------------------------------------------------- */
+
+static struct rn_slice find_given(const struct ration_request *request, struct rn_slice name)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        const struct ration_attribute *a = &request->attributes[i];
+
+        if (a->value && rn_slice_equal((struct rn_slice){a->name, a->name_len}, name))
+            return (struct rn_slice){a->value, a->value_len};
+    }
+    return (struct rn_slice){NULL, 0};
+}
+
+/* The request's value for a part; false: it has none such. */
+static bool read_value(const struct rn_ban_part *part, const struct rn_values *values,
+                       const struct ration_request *request, struct value *v)
+{
+    bool known = values && part->number != RN_NO_ATTRIBUTE;
+
+    v->text = known ? values->value[part->number] : find_given(request, part->name);
+    if (!v->text.data)
+        return false;
+    if (part->bits == 0)
+        return true;
+    if (known)
+        v->ip = values->address[part->number];
+    else if (rn_ip_parse_host(v->text.data, v->text.len, &v->ip, NULL) != 0)
+        return false;
+    return v->ip.bits == part->bits;
+}
+
+static const struct rn_ban *find_of_kind(const struct rn_roster *roster,
+                                         const struct rn_ban_kind *kind,
+                                         const struct rn_values *values,
+                                         const struct ration_request *request)
+{
+    struct rn_siphash s;
+
+    rn_siphash_init(&s, &roster->ban_seed);
+    for (uint32_t i = 0; i < kind->count; i++) {
+        struct value v;
+
+        if (!read_value(&kind->parts[i], values, request, &v))
+            return NULL;
+        hash_value(&s, &kind->parts[i], &v);
+    }
+    return rn_roll_find(&roster->bans, rn_siphash_done(&s));
+}
+
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster *roster,
+                                 const struct rn_values *values,
+                                 const struct ration_request *request, int64_t now_ns,
+                                 int64_t *left_ns)
+{
+    uint32_t count = __atomic_load_n(&roster->kind_count, __ATOMIC_ACQUIRE);
+    const struct rn_ban *longest = NULL;
+
+    *left_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct rn_ban_kind *kind = &roster->kinds[i];
+        const struct rn_ban *ban = __atomic_load_n(&kind->live, __ATOMIC_ACQUIRE) != 0
+                                       ? find_of_kind(roster, kind, values, request)
+                                       : NULL;
+
+        if (!ban)
+            continue;
+        if (ban->expires_ns == INT64_MAX)
+            return *left_ns = RATION_NEVER, ban;
+        now_ns = rn_limiter_now(r, now_ns);
+        if (ban->expires_ns > now_ns && ban->expires_ns - now_ns > *left_ns) {
+            *left_ns = ban->expires_ns - now_ns;
+            longest = ban;
+        }
+    }
+    return longest;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Overrides under a book: from what an operator wrote to the key of a rule and
+ * a compiled limit, so that a decision finds it with the hash it has anyway.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "limiter/roster.h"
+#include "rules/envoy_tree.h"
+
+/* --- the key ------------------------------------------------------------------------- */
+
+/* Parts of the key as ruling.c hashes them. */
+struct parts {
+    struct ration_part items[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
+    size_t count;
+};
+
+static void add_part(struct parts *parts, struct rn_slice text)
+{
+    parts->items[parts->count++] = (struct ration_part){text.data, text.len};
+}
+
+static int spell_address(const struct rn_rule *rule, const struct rn_key_part *part,
+                         struct rn_client_attribute *a, char text[RN_CIDR_TEXT],
+                         struct ration_error *error)
+{
+    struct rn_cidr cidr;
+    int code = rn_cidr_parse(a->value.data, a->value.len, &cidr, error);
+
+    if (code != 0)
+        return code;
+    uint8_t prefix = cidr.network.bits == 32 ? part->ipv4_prefix : part->ipv6_prefix;
+
+    prefix = prefix < cidr.network.bits ? prefix : cidr.network.bits;
+    if (cidr.prefix != cidr.network.bits && cidr.prefix != prefix)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%s where rule \"%.*s\" counts by /%u; write an address or such a "
+                            "network",
+                            rn_quote_word(a->value.data, a->value.len, 0).text,
+                            (int)rule->name.len, rule->name.data, prefix);
+    cidr.network = rn_ip_mask(cidr.network, prefix);
+    cidr.prefix = prefix;
+    a->value = (struct rn_slice){text, prefix < cidr.network.bits
+                                           ? rn_cidr_write(&cidr, text)
+                                           : rn_ip_write(&cidr.network, text)};
+    return 0;
+}
+
+/* Which of the given attributes is one of the part's; count: none. */
+static uint32_t find_given(const struct rn_ruleset *ruleset, const struct rn_key_part *part,
+                           const struct rn_client *client, uint16_t *number)
+{
+    for (uint8_t i = 0; i < part->count; i++)
+        for (uint32_t k = 0; k < client->count; k++)
+            if (rn_slice_equal(ruleset->attributes[part->attributes[i]].name,
+                               client->attributes[k].name)) {
+                *number = part->attributes[i];
+                return k;
+            }
+    return client->count;
+}
+
+static int complain_of_key(const struct rn_rule *rule, struct rn_slice name, const char *what,
+                           struct ration_error *error)
+{
+    return rn_error_set(error, RATION_EINVAL, 0,
+                        "rule \"%.*s\": %s %s; give one attribute for each part of its key",
+                        (int)rule->name.len, rule->name.data, what,
+                        rn_quote_word(name.data, name.len, 0).text);
+}
+
+static int resolve_native(const struct rn_ruleset *ruleset, const struct rn_client *client,
+                          struct rn_override_key *key, struct parts *parts,
+                          struct ration_error *error)
+{
+    const struct rn_rule *rule = key->rule;
+    bool used[RN_CLIENT_ATTRIBUTES_MAX] = {false};
+
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        const struct rn_key_part *part = &rule->key[i];
+        uint16_t number = part->attributes[0];
+        uint32_t at = find_given(ruleset, part, client, &number);
+
+        if (at == client->count)
+            return complain_of_key(rule, ruleset->attributes[number].name, "its key needs", error);
+        struct rn_client_attribute *a = &key->attributes[at];
+        int code = ruleset->attributes[number].is_ip
+                       ? spell_address(rule, part, a, key->texts[at], error)
+                       : 0;
+
+        if (code != 0)
+            return code;
+        used[at] = true;
+        if (part->count > 1)
+            add_part(parts, a->name);
+        add_part(parts, a->value);
+    }
+    for (uint32_t i = 0; i < client->count; i++)
+        if (!used[i])
+            return complain_of_key(rule, client->attributes[i].name, "its key has no room for",
+                                   error);
+    return 0;
+}
+
+static int resolve_envoy(const struct rn_ruleset *ruleset, const struct rn_client *client,
+                         const struct rn_override_key *key, struct parts *parts,
+                         struct ration_error *error)
+{
+    struct rn_envoy_entry entries[RN_CLIENT_ATTRIBUTES_MAX];
+    struct rn_slice texts[RN_ENVOY_PARTS_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < client->count; i++)
+        entries[i] =
+            (struct rn_envoy_entry){client->attributes[i].name, client->attributes[i].value};
+    for (uint32_t d = 0; d < ruleset->domain_count; d++) {
+        const struct rn_envoy_limit *e = rn_envoy_match(ruleset, ruleset->domains[d].name, entries,
+                                                        client->count, texts, &count);
+
+        if (!e || e->rule != key->rule)
+            continue;
+        for (uint32_t i = 0; i < count; i++)
+            add_part(parts, texts[i]);
+        return 0;
+    }
+    return rn_error_set(error, RATION_EINVAL, 0,
+                        "rule \"%.*s\" is not the one for such a descriptor; give its entries in "
+                        "order",
+                        (int)key->rule->name.len, key->rule->name.data);
+}
+
+static struct rn_compiled base_of(const struct rn_rule *rule, const struct rn_hash_key *secret)
+{
+    struct rn_limit none;
+    struct rn_compiled base;
+
+    rn_limit_init(&none, &(struct ration_limit){.algorithm = RATION_UNLIMITED});
+    rn_compiled_init_rule(&base, secret, rule->index,
+                          &(struct rn_compiled_rule){.name = rule->name, .limit = &none});
+    return base;
+}
+
+int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *secret,
+                        const struct rn_client *client, struct rn_override_key *key,
+                        struct ration_error *error)
+{
+    struct parts parts = {.count = 0};
+    struct rn_compiled base;
+    int code;
+
+    key->rule = book ? rn_book_find(book, client->rule) : NULL;
+    if (!key->rule)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "there is no rule %s; load it first, or name another",
+                            rn_quote_word(client->rule.data, client->rule.len, 0).text);
+    for (uint32_t i = 0; i < client->count; i++)
+        key->attributes[i] = client->attributes[i];
+    code = key->rule->envoy ? resolve_envoy(book->ruleset, client, key, &parts, error)
+                            : resolve_native(book->ruleset, client, key, &parts, error);
+    if (code != 0)
+        return code;
+    base = base_of(key->rule, secret);
+    key->hash = rn_compiled_hash_parts(&base, parts.items, parts.count);
+    return 0;
+}
+
+/* --- the limit ------------------------------------------------------------------------ */
+
+/* What the rule's own limits say besides amounts, if it may be said of this one. */
+static void refine_from(const struct ration_limit *own, bool plain, struct ration_limit *spec)
+{
+    bool rate = own->algorithm != RATION_CONCURRENCY && own->calendar == RATION_CALENDAR_NONE &&
+                own->queue == 0;
+
+    if (spec->algorithm == RATION_CONCURRENCY && own->algorithm == RATION_CONCURRENCY)
+        spec->lease_ns = own->lease_ns;
+    if (!plain || !rate)
+        return;
+    spec->algorithm = own->algorithm;
+    spec->sub_windows = own->sub_windows;
+    spec->from_first = own->from_first;
+}
+
+/* From the last to the first, which has the last word. */
+static void refine(const struct rn_rule *rule, struct ration_limit *spec)
+{
+    bool plain = spec->algorithm == RATION_TOKEN_BUCKET && spec->burst == 0 && spec->step_ns == 0;
+
+    for (uint32_t t = rule->tier_count; t-- > 0;)
+        for (uint32_t i = rule->tiers[t].limit_count; i-- > 0;)
+            refine_from(&rule->tiers[t].limits[i]->spec, plain, spec);
+}
+
+/* The rule's entry in the roster, made if there is none. */
+static const struct rn_override_rule *enter_rule(struct rn_roster *roster,
+                                                 const struct rn_book *book,
+                                                 const struct rn_rule *rule)
+{
+    const struct rn_family *f = &book->families[rule->index];
+    struct rn_override_rule *of = roster->rules[rule->index];
+
+    if (of)
+        return of;
+    of = rn_builder_alloc(&roster->builder, 1, sizeof *of);
+    if (!of)
+        return NULL;
+    of->base = base_of(rule, &roster->secret);
+    of->shapes =
+        rn_builder_alloc(&roster->builder, f->member_count, sizeof(struct rn_compiled *));
+    if (!of->shapes)
+        return NULL;
+    for (; of->shape_count < f->member_count; of->shape_count++)
+        of->shapes[of->shape_count] = f->members[of->shape_count].limit;
+    __atomic_store_n(&roster->rules[rule->index], of, __ATOMIC_RELEASE);
+    return of;
+}
+
+static struct rn_plan *make_plan(struct rn_roster *roster, const struct rn_book *book,
+                                 const struct rn_rule *rule, const struct ration_limit *spec,
+                                 const char **fault)
+{
+    struct rn_plan *plan = rn_builder_alloc(&roster->builder, 1, sizeof *plan);
+    const struct rn_override_rule *of = enter_rule(roster, book, rule);
+
+    *fault = NULL;
+    if (!plan || !of)
+        return NULL;
+    if (spec->algorithm == RATION_UNLIMITED)
+        return plan;
+    plan->limit = rn_builder_limit(&roster->builder, rule, spec, fault);
+    if (!plan->limit)
+        return NULL;
+    rn_compiled_init_rule(&plan->compiled, &roster->secret, rule->index,
+                          &(struct rn_compiled_rule){.name = rule->name,
+                                                     .limit = &plan->limit->limit,
+                                                     .shadow = rule->shadow,
+                                                     .keep = rule->keep});
+    plan->compiled.shapes = of->shapes;
+    plan->compiled.shape_count = of->shape_count;
+    return plan;
+}
+
+static uint64_t hash_plan(const struct rn_roster *roster, const struct rn_rule *rule,
+                          struct rn_slice text)
+{
+    struct rn_siphash s;
+
+    rn_siphash_init(&s, &roster->secret);
+    rn_siphash_add(&s, &rule->index, sizeof rule->index);
+    rn_siphash_add(&s, text.data, text.len);
+    return rn_siphash_done(&s);
+}
+
+const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn_book *book,
+                                       const struct rn_rule *rule, struct rn_slice text, int *code,
+                                       struct ration_error *error)
+{
+    uint64_t hash = hash_plan(roster, rule, text);
+    struct rn_plan *plan = rn_roll_find(&roster->plans, hash);
+    struct ration_limit spec;
+    const char *fault = NULL;
+
+    if (plan)
+        return plan;
+    *code = ration_limit_parse(text.data, text.len, &spec, error);
+    if (*code != 0)
+        return NULL;
+    refine(rule, &spec);
+    plan = rn_roll_reserve(&roster->plans) ? make_plan(roster, book, rule, &spec, &fault) : NULL;
+    if (plan)
+        rn_roll_put(&roster->plans, hash, plan);
+    else
+        *code = fault ? rn_error_set(error, RATION_EINVAL, 0, "%s", fault)
+                      : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limit");
+    return plan;
+}
+
+/* --- in force -------------------------------------------------------------------------- */
+
+/* Kept values that the rule would spell in another way are of another rule: an
+ * address must not become its network because the rule was changed. */
+static bool is_as_spelt(const struct rn_client *client, const struct rn_override_key *key)
+{
+    for (uint32_t i = 0; i < client->count; i++)
+        if (!rn_slice_equal(client->attributes[i].value, key->attributes[i].value))
+            return false;
+    return true;
+}
+
+int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
+                      const struct rn_client *client, int64_t expires_ns, uint64_t *hash)
+{
+    struct rn_override_key key;
+    const struct rn_plan *plan;
+    int code = rn_override_resolve(book, &roster->secret, client, &key, NULL);
+
+    if (code != 0 || !is_as_spelt(client, &key))
+        return RATION_EINVAL;
+    plan = rn_override_plan(roster, book, key.rule, client->limit, &code, NULL);
+    if (!plan)
+        return code;
+    struct rn_override *o = malloc(sizeof *o);
+    void *before = rn_roll_find(&roster->overrides, key.hash);
+
+    if (!o || !rn_roll_reserve(&roster->overrides) ||
+        (before && !rn_roster_retire(roster, before))) {
+        free(o);
+        return RATION_ENOMEM;
+    }
+    *o = (struct rn_override){plan, expires_ns};
+    rn_roll_put(&roster->overrides, key.hash, o);
+    *hash = key.hash;
+    return 0;
+}
+
+/* What cannot be put into limbo for want of memory is better lost than freed. */
+void rn_override_leave(struct rn_roster *roster, uint64_t hash)
+{
+    void *before = rn_roll_remove(&roster->overrides, hash);
+
+    if (before)
+        (void)rn_roster_retire(roster, before);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Items by a 64-bit hash: read by any thread without a lock while one thread
+ * changes it. Hashes are keyed ones, and equal hashes are the same item.
+ *
+ * A slot once used for a hash stays its own until the table is replaced by a
+ * larger or cleaner one; deleting leaves a marker. Who reads may go on with a
+ * table or an item that has just been replaced: freeing them is up to who knows
+ * that nobody does.
+ */
+#ifndef RN_LIMITER_ROLL_H
+#define RN_LIMITER_ROLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rn_roll_slot {
+    uint64_t hash;
+    void *item; /* NULL: never used; rn_roll_gone: deleted */
+};
+
+struct rn_roll_table {
+    uint64_t mask;
+    struct rn_roll_table *older; /* replaced tables, for who frees them */
+    struct rn_roll_slot slots[];
+};
+
+/* All zeros is an empty one. */
+struct rn_roll {
+    struct rn_roll_table *table;
+    uint32_t used, live; /* slots, and those with an item */
+};
+
+extern char rn_roll_gone;
+
+static inline void *rn_roll_find(const struct rn_roll *roll, uint64_t hash)
+{
+    const struct rn_roll_table *t = __atomic_load_n(&roll->table, __ATOMIC_ACQUIRE);
+
+    if (!t)
+        return NULL;
+    for (uint64_t i = hash;; i++) {
+        const struct rn_roll_slot *slot = &t->slots[i & t->mask];
+        void *item = __atomic_load_n(&slot->item, __ATOMIC_ACQUIRE);
+
+        if (!item)
+            return NULL;
+        if (__atomic_load_n(&slot->hash, __ATOMIC_RELAXED) == hash)
+            return item == &rn_roll_gone ? NULL : item;
+    }
+}
+
+/* Room for one more, so that the next put cannot fail. */
+bool rn_roll_reserve(struct rn_roll *roll);
+/* Returns the item that was there before, or NULL. */
+void *rn_roll_put(struct rn_roll *roll, uint64_t hash, void *item);
+void *rn_roll_remove(struct rn_roll *roll, uint64_t hash);
+
+/* The next item at or behind slot *at, which is moved on; NULL: no more. */
+void *rn_roll_next(const struct rn_roll *roll, uint64_t *at);
+
+/* Frees tables that were replaced; or all, not the items. Nobody reads. */
+void rn_roll_trim(struct rn_roll *roll);
+void rn_roll_done(struct rn_roll *roll);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The roster as a whole: its memory.
+ */
+#include "limiter/roster.h"
+
+#include <stdlib.h>
+
+/* Any number: bans are hashed like no limit's keys. */
+#define BAN_DOMAIN UINT64_C(0x8EBC6AF09C88C6E3)
+#define LIMBO_MIN 1024
+
+struct rn_roster *rn_roster_new(const struct rn_book *book)
+{
+    struct rn_roster *r = calloc(1, sizeof *r);
+
+    if (!r)
+        return NULL;
+    rn_report_init(&r->report);
+    r->secret = *book->secret;
+    r->ban_seed = (struct rn_hash_key){r->secret.k0 ^ BAN_DOMAIN, ~r->secret.k1};
+    r->rules = calloc((size_t)book->ruleset->rule_count + 1, sizeof(struct rn_override_rule *));
+    if (!r->rules || !rn_builder_init(&r->builder, &r->report)) {
+        free(r->rules);
+        rn_report_done(&r->report);
+        free(r);
+        return NULL;
+    }
+    return r;
+}
+
+static void free_items(struct rn_roll *roll)
+{
+    uint64_t at = 0;
+
+    for (void *item; (item = rn_roll_next(roll, &at)) != NULL;)
+        free(item);
+    rn_roll_done(roll);
+}
+
+void rn_roster_free(struct rn_roster *r)
+{
+    if (!r)
+        return;
+    free_items(&r->overrides);
+    free_items(&r->bans);
+    rn_roll_done(&r->plans);
+    for (size_t i = 0; i < r->limbo_count; i++)
+        free(r->limbo[i]);
+    free(r->limbo);
+    free(r->rules);
+    rn_builder_done(&r->builder);
+    rn_report_done(&r->report);
+    free(r);
+}
+
+bool rn_roster_retire(struct rn_roster *r, void *item)
+{
+    if (r->limbo_count == r->limbo_room) {
+        size_t room = r->limbo_room ? 2 * r->limbo_room : 64;
+        void **larger = reallocarray(r->limbo, room, sizeof *larger);
+
+        if (!larger)
+            return false;
+        r->limbo = larger;
+        r->limbo_room = room;
+    }
+    r->limbo[r->limbo_count++] = item;
+    return true;
+}
+
+static uint32_t count_unused_kinds(const struct rn_roster *r)
+{
+    uint32_t unused = 0;
+
+    for (uint32_t i = 0; i < r->kind_count; i++)
+        unused += r->kinds[i].live == 0;
+    return unused;
+}
+
+bool rn_roster_is_worn(const struct rn_roster *r)
+{
+    uint64_t live = (uint64_t)r->overrides.live + r->bans.live;
+
+    if (r->kind_count == RATION_BAN_KINDS_MAX && count_unused_kinds(r) != 0)
+        return true;
+    return r->limbo_count > LIMBO_MIN + live / 4 || r->plans.live > LIMBO_MIN + live + live / 4;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The overrides and bans that are in force under one book, ready for decisions:
+ * resolved to keys of its rules, limits compiled. Belongs to the book. Readers
+ * hold the book (pin.h) and never wait; one thread at a time changes it in place,
+ * under the lock of the clients (clients.h).
+ *
+ * What is replaced stays in limbo until the whole roster is freed, with its book
+ * or with the shell of it (rn_book_renew) that a fresh roster was made for.
+ */
+#ifndef RN_LIMITER_ROSTER_H
+#define RN_LIMITER_ROSTER_H
+
+#include <ration/rules.h>
+
+#include "limiter/book.h"
+#include "limiter/client.h"
+#include "limiter/roll.h"
+#include "rules/builder.h"
+#include "rules/match.h"
+
+struct ration;
+
+/* A limit in the place of a rule's; one for all overrides of that text. */
+struct rn_plan {
+    struct rn_rule_limit *limit; /* NULL: unlimited */
+    struct rn_compiled compiled; /* follows all states that the rule has */
+};
+
+struct rn_override {
+    const struct rn_plan *plan;
+    int64_t expires_ns; /* on the table's time line; INT64_MAX: never */
+};
+
+/* A rule that has, or had, an override. */
+struct rn_override_rule {
+    struct rn_compiled base; /* for its seed */
+    const struct rn_compiled **shapes;
+    uint32_t shape_count;
+};
+
+/* What bans ask of a request: one probe for each kind of ban. */
+struct rn_ban_part {
+    struct rn_slice name;
+    uint16_t number;      /* among the ruleset's attributes, or RN_NO_ATTRIBUTE */
+    uint8_t bits, prefix; /* an address of 32 or 128 bits cut to that; 0: a text */
+};
+
+struct rn_ban_kind {
+    uint32_t live; /* bans; 0: not asked */
+    uint32_t count;
+    struct rn_ban_part parts[RATION_BAN_ATTRIBUTES_MAX]; /* sorted by name */
+};
+
+struct rn_ban {
+    int64_t expires_ns;
+    struct rn_ban_kind *kind;
+    size_t reason_len;
+    char reason[];
+};
+
+struct rn_roster {
+    struct rn_roll overrides; /* struct rn_override, by hash_key of ruling.c */
+    struct rn_roll bans;      /* struct rn_ban */
+    struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
+    uint32_t kind_count;
+    struct rn_ban_kind kinds[RATION_BAN_KINDS_MAX];
+
+    /* Of who changes it: */
+    struct rn_hash_key secret, ban_seed;
+    struct rn_roll plans;
+    struct rn_report report;
+    struct rn_builder builder; /* owns limits, calendars, plans */
+    void **limbo;
+    size_t limbo_count, limbo_room;
+};
+
+/* Empty. NULL: out of memory. */
+struct rn_roster *rn_roster_new(const struct rn_book *book);
+void rn_roster_free(struct rn_roster *roster);
+
+/* Frees `item` with the roster. False: out of memory, and it is not freed. */
+bool rn_roster_retire(struct rn_roster *roster, void *item);
+/* Whether there is so much in limbo that a fresh one is in order. */
+bool rn_roster_is_worn(const struct rn_roster *roster);
+
+/* --- override.c ------------------------------------------------------------------ */
+
+/* A key of a rule, from the attributes of an override. */
+struct rn_override_key {
+    const struct rn_rule *rule;
+    uint64_t hash;
+    struct rn_client_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX]; /* as the rule spells them */
+    char texts[RN_CLIENT_ATTRIBUTES_MAX][RN_CIDR_TEXT];              /* they may point here */
+};
+
+/* RATION_EINVAL if the book has no such rule, or it has another key. */
+int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *secret,
+                        const struct rn_client *client, struct rn_override_key *key,
+                        struct ration_error *error);
+/* The plan for a text under a rule; NULL with *code set: a fault of the text, or
+ * out of memory. */
+const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn_book *book,
+                                       const struct rn_rule *rule, struct rn_slice text, int *code,
+                                       struct ration_error *error);
+/* Puts it in force. RATION_EINVAL: it cannot be under this book; RATION_ENOMEM. */
+int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
+                      const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
+void rn_override_leave(struct rn_roster *roster, uint64_t hash);
+
+/* The override of a key, if it has one. */
+static inline const struct rn_override_rule *rn_override_rule(const struct rn_roster *roster,
+                                                              const struct rn_rule *rule)
+{
+    return __atomic_load_n(&roster->rules[rule->index], __ATOMIC_ACQUIRE);
+}
+
+/* --- ban.c -------------------------------------------------------------------------- */
+
+/* Spells the values as they are compared: addresses and networks canonically.
+ * RATION_EINVAL or RATION_EPARSE if they cannot be banned. */
+struct rn_ban_texts {
+    char texts[RATION_BAN_ATTRIBUTES_MAX][RN_CIDR_TEXT];
+};
+int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ration_error *error);
+/* RATION_EFULL if RATION_BAN_KINDS_MAX kinds are in use and this would be another. */
+int rn_ban_check(const struct rn_roster *roster, const struct rn_book *book,
+                 const struct rn_client *client, struct ration_error *error);
+/* Puts it in force: 0, RATION_EINVAL, RATION_EFULL as above, RATION_ENOMEM. */
+int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
+                 const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
+void rn_ban_leave(struct rn_roster *roster, uint64_t hash);
+
+/* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be
+ * NULL: the request's own are all there are. *left_ns is how long it lasts. */
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster *roster,
+                                 const struct rn_values *values,
+                                 const struct ration_request *request, int64_t now_ns,
+                                 int64_t *left_ns);
+
+#endif

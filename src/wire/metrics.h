@@ -52,14 +52,20 @@ extern const int64_t rn_histogram_bounds_ns[RN_HISTOGRAM_BUCKETS - 1];
  * are in it or in the next, since each bound is at least twice the one before. */
 extern const uint8_t rn_histogram_first[65];
 
-static inline void rn_histogram_add(struct rn_histogram *h, int64_t ns)
+/* `count` times as long as each other. */
+static inline void rn_histogram_add_many(struct rn_histogram *h, int64_t ns, uint64_t count)
 {
     uint64_t time = ns > 0 ? (uint64_t)ns : 0;
     unsigned at = rn_histogram_first[time == 0 ? 0 : 64 - __builtin_clzll(time)];
 
     at += at < RN_HISTOGRAM_BUCKETS - 1 && (int64_t)time > rn_histogram_bounds_ns[at];
-    h->counts[at]++;
-    h->sum_ns += time;
+    h->counts[at] += count;
+    h->sum_ns += time * count;
+}
+
+static inline void rn_histogram_add(struct rn_histogram *h, int64_t ns)
+{
+    rn_histogram_add_many(h, ns, 1);
 }
 
 void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);

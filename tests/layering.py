@@ -40,7 +40,7 @@ THIRD_PARTY = {
     "llhttp": {"wire"},
     "uv.h": {"net"},
     "openssl/": {"net"},
-    "jansson.h": {"wire"},
+    "jansson.h": {"tests"},
     "ngx_": {"nginx"},
 }
 

@@ -30,6 +30,8 @@
 #define RATION_NEVER INT64_MAX
 /* The most limits one ration_check() may name. */
 #define RATION_CHARGES_MAX 64
+/* Names of rules, where they are copied, are cut to fit. */
+#define RATION_NAME_SIZE 64
 
 struct ration;
 
@@ -172,6 +174,9 @@ struct ration_totals {
     uint64_t allowed, refused, shadowed; /* decisions of this process; shadowed: admitted although
                                             a shadow limit would have refused */
     uint64_t errors;
+    /* Of those allowed under rules (rules.h): with a delay; above the limit as
+     * written; and with less than a fifth of it left. */
+    uint64_t delayed, soft, near;
     double block_rate; /* refused / (allowed + refused); 0 before the first */
 };
 /* Of all limits together, or of one. Counted per process. */
@@ -193,9 +198,10 @@ RATION_API void ration_memory(const struct ration *r, int64_t now_ns, struct rat
  * what sampling under load missed). Names are cut at 63 bytes. */
 struct ration_top {
     uint64_t refused;
-    uint32_t limit; /* UINT32_MAX for a limit given per call */
+    uint32_t limit; /* UINT32_MAX for a limit given per call, and of a rule */
     uint32_t name_len;
-    char name[64]; /* raw bytes of the key: escape before printing */
+    char name[64];               /* raw bytes of the key: escape before printing */
+    char rule[RATION_NAME_SIZE]; /* whose limit refused; empty if no rule's */
 };
 RATION_API size_t ration_top(const struct ration *r, struct ration_top *out, size_t max);
 

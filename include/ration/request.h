@@ -26,6 +26,9 @@ struct ration_request {
     const struct ration_attribute *attributes;
     size_t count;
     uint64_t cost; /* 0 means 1; multiplied by nothing: a rule's own `cost` replaces it */
+    /* The longest that the caller would wait for its place in a queue; 0: as long
+     * as the rules let it. A longer wait is a refusal, which charges nothing. */
+    int64_t max_wait_ns;
 };
 
 #endif

@@ -10,7 +10,8 @@
  *
  *     struct ration_attribute a[] = {{"ip", 2, ip, strlen(ip)}, {"path", 4, path, strlen(path)}};
  *     struct ration_outcome out;
- *     if (ration_decide(r, &(struct ration_request){a, 2, 1}, RATION_NOW, &out) == 0 &&
+ *     if (ration_decide(r, &(struct ration_request){.attributes = a, .count = 2}, RATION_NOW,
+ *                       &out) == 0 &&
  *         !out.decision.allowed)
  *         reply(out.response.status, out.decision.verdict.retry_after_ns);
  *
@@ -28,8 +29,11 @@
 
 #define RATION_OUTCOME_LIMITS 16 /* limits that an outcome tells about */
 #define RATION_LEASES_MAX 4      /* concurrency limits that may apply to one request */
-#define RATION_NAME_SIZE 64
 #define RATION_MESSAGE_SIZE 512
+#define RATION_LIMIT_TEXT 160   /* a limit as text */
+#define RATION_KEY_TEXT 256     /* what a rule counts by, as text */
+#define RATION_SETTING_SIZE 512 /* a setting as text */
+#define RATION_TICKET_SIZE 4096 /* a ticket of RATION_CHARGES_MAX charges, and a NUL */
 
 /* --- rules ------------------------------------------------------------------- */
 
@@ -53,13 +57,66 @@ RATION_API int ration_rules_load(struct ration *r, const char *const *paths, siz
 /* The same from memory; `name` stands for the file in messages. */
 RATION_API int ration_rules_parse(struct ration *r, const char *name, const char *text, size_t len,
                                   struct ration_report **report);
+/* Only says what is wrong: 0, RATION_EPARSE or RATION_ENOMEM. */
+RATION_API int ration_rules_validate(const char *name, const char *text, size_t len,
+                                     struct ration_report **report);
 /* How often rules have been put in place: 0 before the first. */
 RATION_API uint64_t ration_rules_version(const struct ration *r);
+
+/* The current rules as one file of the native format (rules of Envoy files have
+ * no such form and are left out); empty if there are none. *text is terminated,
+ * to be freed by ration_text_free, and *len (may be NULL) its length. 0 or
+ * RATION_ENOMEM. */
+RATION_API int ration_rules_text(struct ration *r, char **text, size_t *len);
+RATION_API void ration_text_free(char *text);
+
+/* A setting of the section `server:`, which the library does not interpret. */
+struct ration_setting {
+    char value[RATION_SETTING_SIZE];
+    char file[RATION_MESSAGE_SIZE]; /* where it was given, cut to fit */
+    uint32_t line;
+};
+/* RATION_ENOSETTING: the current rules do not give it; RATION_EINVAL: its value
+ * does not fit. */
+RATION_API int ration_setting(struct ration *r, const char *name, struct ration_setting *setting);
+
+/* The whole service in shadow mode: everything is counted, nothing refused. In
+ * addition to what the rules say (mode: shadow); this process only, and off
+ * after ration_open. Decisions that have begun end as they began. */
+RATION_API void ration_shadow_set(struct ration *r, bool on);
+RATION_API bool ration_shadow(const struct ration *r);
 
 /* What a rule has decided in this process, also before a reload that kept its
  * name. RATION_EINVAL: there is no such rule. */
 RATION_API int ration_rule_totals(struct ration *r, const char *name, size_t len,
                                   struct ration_totals *totals);
+
+/* One rule, as long as `see` runs. */
+struct ration_rule_limit {
+    char tier[RATION_NAME_SIZE];  /* empty: the rule has no tiers */
+    char text[RATION_LIMIT_TEXT]; /* as written: "100 per minute" */
+    enum ration_algorithm algorithm;
+};
+struct ration_rule_info {
+    const char *name; /* not terminated */
+    size_t name_len;
+    const char *file; /* not terminated */
+    size_t file_len;
+    uint32_t line;
+    bool shadow;               /* its own mode, not the service's */
+    bool envoy;                /* found by descriptors */
+    char key[RATION_KEY_TEXT]; /* "ip, user or api_key"; empty: one counter for all; cut to fit */
+    uint32_t limit_count;      /* of all tiers, */
+    uint32_t listed;           /* and how many of them follow */
+    struct ration_rule_limit limits[RATION_OUTCOME_LIMITS];
+    struct ration_totals totals;
+};
+/* Calls `see` for every rule, in the order of the files, until it returns
+ * non-zero. A reload waits until it is done: `see` must not load rules or ask
+ * for the totals of one. */
+RATION_API void ration_rules_each(struct ration *r,
+                                  int (*see)(void *arg, const struct ration_rule_info *info),
+                                  void *arg);
 
 /* --- decisions ----------------------------------------------------------------- */
 
@@ -87,6 +144,18 @@ struct ration_outcome_limit {
     bool shadow;
 };
 
+/* What one limit was charged: for ration_outcome_give_back alone to read. */
+struct ration_receipt {
+    uint64_t hash, salt, cap, taken;
+    int64_t mark;
+};
+
+/* The places of one limit. */
+struct ration_place {
+    uint64_t hash, amount;
+    int64_t lease_ns;
+};
+
 struct ration_outcome {
     struct ration_decision decision; /* decided_by is an index into `limits`, or -1 */
     enum ration_outcome_kind kind;
@@ -106,9 +175,11 @@ struct ration_outcome {
 
     uint64_t lease; /* not 0: places of concurrency limits are held under it */
     uint32_t place_count;
-    struct {
-        uint64_t hash, amount;
-    } places[RATION_LEASES_MAX];
+    struct ration_place places[RATION_LEASES_MAX];
+
+    int64_t at_ns;          /* when it was charged, */
+    uint32_t receipt_count; /* and what, apart from places */
+    struct ration_receipt receipts[RATION_CHARGES_MAX];
 };
 
 /* Charges all limits that apply to the request, or none. A refusal is not an
@@ -144,5 +215,79 @@ RATION_API int ration_decide_descriptor(struct ration *r,
 /* Frees the places that the outcome holds; once. RATION_EGONE: their lease has
  * ended before. Without places it does nothing. */
 RATION_API int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t now_ns);
+
+/* Returns what the decision has charged, once, as far as that is safe (see
+ * ration_give_back: of a queue only its last place), and frees the places. For a
+ * client that went away while its answer was held. RATION_EGONE: there was
+ * something to return, and none of it could be, as the rules have changed. */
+RATION_API int ration_outcome_give_back(struct ration *r, struct ration_outcome *out,
+                                        int64_t now_ns);
+
+/* --- tickets --------------------------------------------------------------------- */
+
+/* What a decision holds, as text: letters, digits, `-` and `_`. Any process that
+ * shares the state file can settle it, also after a restart or a reload. Nothing
+ * but this text and a key of the table keeps it, and nobody can make one up:
+ * RATION_EINVAL answers a text that is not a ticket of this table or not of the
+ * kind that the call is for. */
+
+/* Reservations: ration_decide, and what is charged can be settled once until
+ * `timeout_ns` (1 ms to a day) has passed. Places are held that long, too, and
+ * are freed when it is settled. `ticket` is empty if the request is refused. */
+RATION_API int ration_decide_reserve(struct ration *r, const struct ration_request *request,
+                                     int64_t timeout_ns, int64_t now_ns, struct ration_outcome *out,
+                                     char ticket[RATION_TICKET_SIZE]);
+/* The same for one charge, of any limit but one of concurrency. */
+RATION_API int ration_reserve_ticket(struct ration *r, struct ration_charge *c, int64_t timeout_ns,
+                                     int64_t now_ns, char ticket[RATION_TICKET_SIZE]);
+/* Keeps `cost` units of each charge (`all`: everything) and gives back the rest,
+ * as far as that is safe. RATION_EALREADY: it has been settled. RATION_EGONE:
+ * it has expired and the charge stands; or there was something to give back, and
+ * none of it could be, as its limits are gone from the rules. RATION_ECOST: the
+ * cost is above what was reserved; nothing is settled. */
+RATION_API int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all,
+                                    uint64_t cost, int64_t now_ns);
+RATION_API int ration_ticket_refund(struct ration *r, const char *ticket, size_t len,
+                                    int64_t now_ns);
+
+/* Places: ration_decide with a length for the leases (0: the limits' own; at
+ * most RATION_LEASE_MAX_NS). `ticket` is empty if no place was taken; else
+ * it stands for the places, not for what other limits were charged. */
+RATION_API int ration_acquire_request(struct ration *r, const struct ration_request *request,
+                                      int64_t lease_ns, int64_t now_ns, struct ration_outcome *out,
+                                      char ticket[RATION_TICKET_SIZE]);
+/* ration_acquire for one charge of a concurrency limit. */
+RATION_API int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lease_ns,
+                                     int64_t now_ns, char ticket[RATION_TICKET_SIZE]);
+/* From now on for lease_ns (0: as long as before). *expires_after_ns (may be
+ * NULL) is when the first of the places ends. RATION_EGONE: one has ended. */
+RATION_API int ration_ticket_renew(struct ration *r, const char *ticket, size_t len,
+                                   int64_t lease_ns, int64_t now_ns, int64_t *expires_after_ns);
+/* RATION_EGONE: all places had ended or been released before. */
+RATION_API int ration_ticket_release(struct ration *r, const char *ticket, size_t len,
+                                     int64_t now_ns);
+
+/* --- the state of a client --------------------------------------------------------- */
+
+/* Of the rule with this name, or of all rules that apply to the request (`rule`
+ * NULL). RATION_ENORULE: there is none of this name; RATION_EUNMATCHED: it does
+ * not apply to the request, or is an Envoy rule. Nothing is counted as a decision.
+ * ration_decide_peek looks. */
+
+/* Forgets what the client has spent, under all tiers, and the places it holds.
+ * *count (may be NULL) is the number of limits that apply to it. */
+RATION_API int ration_state_reset(struct ration *r, const struct ration_request *request,
+                                  const char *rule, size_t rule_len, int64_t now_ns,
+                                  uint32_t *count);
+/* Charges each limit `add` units more, or as many as are left; negative: gives
+ * back, never above full. RATION_EPLACES: there are limits of concurrency only
+ * (others of the rule are adjusted, places are left alone). */
+RATION_API int ration_state_adjust(struct ration *r, const struct ration_request *request,
+                                   const char *rule, size_t rule_len, int64_t add, int64_t now_ns);
+/* Leaves each limit this many units, at most what it has when nothing is spent.
+ * As ration_state_adjust otherwise. */
+RATION_API int ration_state_set_remaining(struct ration *r, const struct ration_request *request,
+                                          const char *rule, size_t rule_len, uint64_t remaining,
+                                          int64_t now_ns);
 
 #endif

@@ -43,6 +43,18 @@ static inline bool rn_slice_starts_with(struct rn_slice a, struct rn_slice prefi
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);
 }
 
+/* Into `size` bytes, NUL included: cut to fit, not within a character of UTF-8. */
+static inline void rn_slice_copy(char *out, size_t size, struct rn_slice text)
+{
+    size_t len = text.len < size ? text.len : size - 1;
+
+    while (len < text.len && len > 0 && ((unsigned char)text.data[len] & 0xC0) == 0x80)
+        len--;
+    if (len != 0)
+        memcpy(out, text.data, len);
+    out[len] = '\0';
+}
+
 /* By bytes; a prefix comes before what it begins. Negative, 0 or positive. */
 static inline int rn_slice_compare(struct rn_slice a, struct rn_slice b)
 {

@@ -83,7 +83,7 @@ static void put_entry(const struct rn_output *out, const struct rn_explained *e)
     rn_output_put(out, RN_PLAIN, "\n");
     for (uint32_t i = 0; i < entry->condition_count; i++) {
         struct rn_finding finding =
-            rn_describe_find(e->session->ruleset, &entry->conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &entry->conditions[i], &e->values);
 
         rn_output_put(out, RN_PLAIN, "    ");
         rn_describe_finding(out, &finding);

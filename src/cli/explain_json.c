@@ -27,7 +27,7 @@ static void put_conditions(struct rn_pretty *json, const struct rn_explained *e,
     rn_pretty_open(json, "conditions", '[');
     for (uint32_t i = 0; i < count; i++) {
         struct rn_finding finding =
-            rn_describe_find(e->session->ruleset, &conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &conditions[i], &e->values);
 
         rn_describe_finding_json(json, &finding);
     }

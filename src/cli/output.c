@@ -9,7 +9,7 @@
 
 #include <ration/ration.h>
 
-#include "base/utf8.h"
+#include "base/escape.h"
 #include "rules/report.h"
 
 static const char *const codes[] = {
@@ -44,41 +44,35 @@ void rn_output_put(const struct rn_output *out, enum rn_style style, const char 
         fputs("\033[0m", out->file);
 }
 
-/* `escaped` are plain characters that get a backslash, `kept` others that stay. */
-static void put_text(const struct rn_output *out, struct rn_slice text, const char *escaped,
-                     char kept)
+/* Writes what is in the buffer, and frees it. */
+static void put_buf(const struct rn_output *out, struct rn_buf *text)
 {
-    for (size_t at = 0; at < text.len;) {
-        uint32_t point;
-        size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
-
-        if (taken > 0 && (rn_utf8_is_plain(point) || (kept != '\0' && point == (uint32_t)kept))) {
-            if (taken == 1 && text.data[at] != '\0' && strchr(escaped, text.data[at]) != NULL)
-                fputc('\\', out->file);
-            fwrite(text.data + at, 1, taken, out->file);
-        } else {
-            taken = 1;
-            fprintf(out->file, "\\x%02x", (unsigned)(unsigned char)text.data[at]);
-        }
-        at += taken;
-    }
+    fwrite(text->data, 1, text->len, out->file);
+    rn_buf_done(text);
 }
 
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
 {
-    put_text(out, text, "\"\\", '\0');
+    struct rn_buf escaped = {0};
+
+    rn_escape_put(&escaped, text);
+    put_buf(out, &escaped);
 }
 
 void rn_output_lines(const struct rn_output *out, struct rn_slice text)
 {
-    put_text(out, text, "", '\n');
+    struct rn_buf escaped = {0};
+
+    rn_escape_put_lines(&escaped, text);
+    put_buf(out, &escaped);
 }
 
 void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
 {
-    fputc('"', out->file);
-    rn_output_escaped(out, text);
-    fputc('"', out->file);
+    struct rn_buf escaped = {0};
+
+    rn_escape_put_quoted(&escaped, text);
+    put_buf(out, &escaped);
 }
 
 void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line)

@@ -54,6 +54,49 @@ static void sort_names(struct rn_book *b)
         qsort(b->by_name, n, sizeof *b->by_name, compare_names);
 }
 
+/* By salt, then capacity. */
+static int compare_salts(const void *left, const void *right)
+{
+    const struct rn_compiled *a = *(const struct rn_compiled *const *)left;
+    const struct rn_compiled *b = *(const struct rn_compiled *const *)right;
+
+    if (a->salt != b->salt)
+        return a->salt < b->salt ? -1 : 1;
+    return (a->limit.cap > b->limit.cap) - (a->limit.cap < b->limit.cap);
+}
+
+static void sort_salts(struct rn_book *b)
+{
+    uint32_t n = b->ruleset->limit_count;
+
+    for (uint32_t i = 0; i < n; i++)
+        b->by_salt[i] = &b->limits[i];
+    if (n > 1)
+        qsort(b->by_salt, n, sizeof *b->by_salt, compare_salts);
+}
+
+const struct rn_compiled *rn_book_find_limit(const struct rn_book *b, uint64_t salt, uint64_t cap)
+{
+    uint32_t low = 0, high = b->ruleset->limit_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (b->by_salt[middle]->salt < salt)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct rn_compiled *smallest = NULL;
+
+    for (; low < b->ruleset->limit_count && b->by_salt[low]->salt == salt; low++) {
+        if (b->by_salt[low]->limit.cap == cap)
+            return b->by_salt[low];
+        smallest = smallest ? smallest : b->by_salt[low];
+    }
+    return smallest;
+}
+
 const struct rn_rule *rn_book_find(const struct rn_book *b, struct rn_slice name)
 {
     struct rn_rule wanted = {.name = name};
@@ -88,13 +131,15 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
     b->families = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->families);
     b->carried = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->carried);
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
-    if (!b->limits || !b->families || !b->carried || !b->by_name)
+    b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
+    if (!b->limits || !b->families || !b->carried || !b->by_name || !b->by_salt)
         return false;
     if (rn_stats_init(&b->stats, rules->rule_count) != 0)
         return false;
     for (uint32_t i = 0; i < rules->rule_count; i++)
         compile_rule(b, &rules->rules[i]);
     sort_names(b);
+    sort_salts(b);
     return link_rules(b, old, now_ns);
 }
 
@@ -143,13 +188,8 @@ struct rn_book *rn_book_renew(const struct rn_book *b, struct rn_roster *roster)
 
 void rn_book_totals(const struct rn_book *b, const struct rn_rule *rule, struct rn_counts *counts)
 {
-    const struct rn_counts *carried = &b->carried[rule->index];
-
     rn_stats_sum(&b->stats, rule->index, counts);
-    counts->allowed += carried->allowed;
-    counts->refused += carried->refused;
-    counts->shadowed += carried->shadowed;
-    counts->errors += carried->errors;
+    rn_counts_add(counts, &b->carried[rule->index]);
 }
 
 void rn_book_carry(struct rn_book *b, const struct rn_book *old)

@@ -61,11 +61,12 @@ struct rn_book {
     struct rn_family *families;     /* by rn_rule.index, as are */
     struct rn_stats stats;          /* its rows, */
     struct rn_counts *carried;      /* and what earlier books counted (under the shelf's lock) */
-    const struct rn_rule **by_name; /* sorted */
-    struct rn_book *next;           /* pin.c: one that could not be freed */
-    struct rn_roster *roster;       /* overrides and bans; owned; NULL: there are none */
-    uint64_t version;               /* how often rules had been put in place */
-    bool shell;                     /* all but the roster is another's: see rn_book_renew */
+    const struct rn_rule **by_name; /* sorted, as are */
+    const struct rn_compiled **by_salt;
+    struct rn_book *next;     /* pin.c: one that could not be freed */
+    struct rn_roster *roster; /* overrides and bans; owned; NULL: there are none */
+    uint64_t version;         /* how often rules had been put in place */
+    bool shell;               /* all but the roster is another's: see rn_book_renew */
 };
 
 static inline struct rn_roster *rn_book_roster(const struct rn_book *book)
@@ -87,6 +88,11 @@ struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_roster *rost
 
 /* NULL: there is no such rule. */
 const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);
+
+/* A limit with this salt: the one of this capacity, else the smallest. NULL: it
+ * is gone. */
+const struct rn_compiled *rn_book_find_limit(const struct rn_book *book, uint64_t salt,
+                                             uint64_t cap);
 
 /* To be called when nobody counts in `old` any more: adds what its rules have
  * counted to those of the same name. */

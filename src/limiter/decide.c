@@ -132,7 +132,7 @@ static void count_refusal(struct rn_check *k, struct rn_stripe *s)
         if (k->items[i].shadow || k->charges[i].verdict.allowed)
             continue;
         rn_stats_add(s, &rn_stats_row(s, l->index)->refused);
-        rn_top_note(k->r->top, s, l->index, &k->charges[i]);
+        rn_top_note(k->r->top, s, l->index, RN_SLICE(""), &k->charges[i]);
     }
     rn_stats_add(s, &s->total.refused);
 }

@@ -8,10 +8,9 @@
  * it was live, so that of all threads and processes one settles it. If it is
  * evicted at capacity, the charge stands: nothing is minted.
  */
-#include "limiter/limiter.h"
+#include "limiter/hold.h"
 
-#define TIMEOUT_MIN_NS INT64_C(1000000)
-#define TIMEOUT_MAX_NS (INT64_C(86400) * 1000000000)
+#include "limiter/limiter.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
 {
@@ -41,8 +40,8 @@ static unsigned flags_of(const struct ration *r, const struct ration_charge *c, 
     return flags;
 }
 
-static int create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
-                  uint64_t *hold)
+int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
+                   uint64_t *hold)
 {
     struct rn_limit limit;
     struct rn_charge charge = {.flags = flags, .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
@@ -58,13 +57,12 @@ static int create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned
     return 0;
 }
 
-/* Whether the reservation was there to be settled, and now is not. */
-static int settle(struct ration *r, uint64_t hold, int64_t now_ns)
+int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns)
 {
     struct rn_limit limit;
     struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
 
-    hold_limit(&limit, TIMEOUT_MAX_NS);
+    hold_limit(&limit, RN_HOLD_MAX_NS);
     if (hold == 0)
         return RATION_EGONE;
     if (apply(r, hold, &limit, &charge) != 0)
@@ -94,7 +92,7 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
 {
     struct ration_decision decided;
 
-    if (timeout_ns < TIMEOUT_MIN_NS || timeout_ns > TIMEOUT_MAX_NS)
+    if (!rn_hold_lasts(timeout_ns))
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     int code = ration_check(r, c, n, now_ns, &decided);
@@ -104,7 +102,7 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
     uint64_t id = 0;
 
     if (decided.allowed)
-        code = create(r, timeout_ns, now_ns, flags_of(r, c, n), &id);
+        code = rn_hold_create(r, timeout_ns, now_ns, flags_of(r, c, n), &id);
     if (code != 0) {
         (void)give_back_rest(r, c, n, NULL, now_ns);
         return code;
@@ -122,7 +120,7 @@ int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size
         if (used[i] > c[i].taken && used[i] > c[i].cost)
             return RATION_ECOST;
     now_ns = rn_limiter_now(r, now_ns);
-    int code = settle(r, hold, now_ns);
+    int code = rn_hold_settle(r, hold, now_ns);
 
     return code ? code : give_back_rest(r, c, n, used, now_ns);
 }
@@ -131,7 +129,7 @@ int ration_refund(struct ration *r, uint64_t hold, struct ration_charge *c, size
                   int64_t now_ns)
 {
     now_ns = rn_limiter_now(r, now_ns);
-    int code = settle(r, hold, now_ns);
+    int code = rn_hold_settle(r, hold, now_ns);
 
     return code ? code : give_back_rest(r, c, n, NULL, now_ns);
 }

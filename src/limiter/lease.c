@@ -2,6 +2,8 @@
 /*
  * Concurrency limits: places held under a lease.
  */
+#include "limiter/lease.h"
+
 #include "limiter/limiter.h"
 
 /* The limit of a charge if it is one of places and the lease is possible. */
@@ -74,4 +76,18 @@ int ration_release(struct ration *r, struct ration_charge *c, uint64_t lease, in
     if (code == 0)
         c->taken = 0;
     return code;
+}
+
+int rn_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
+                    const struct ration_place *place, int64_t lease_ns, int64_t now_ns)
+{
+    struct rn_compiled places = {0};
+    struct rn_charge charge = {
+        .ask = {.op = op, .now_ns = now_ns, .id = lease, .lease_ns = lease_ns}};
+
+    rn_limit_init(&places.limit,
+                  &(struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = place->amount});
+    int code = rn_limiter_apply(r, &places, place->hash, &charge);
+
+    return code == 0 && !charge.answer.allowed ? RATION_EGONE : code;
 }

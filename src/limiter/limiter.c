@@ -122,6 +122,8 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
     r->store = rn_table_store(r->table);
     r->secret = *rn_table_secret(r->table);
     r->hold_seed = (struct rn_hash_key){r->secret.k0 ^ HOLD_DOMAIN, ~r->secret.k1};
+    r->ticket_seed = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
+                                          rn_siphash(&r->hold_seed, "ticket", 6)};
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
     if (compile_limits(r, o) != 0)
@@ -206,5 +208,5 @@ void rn_limiter_refused(struct ration *r, struct rn_stripe *s, const struct rn_c
     }
     rn_stats_add(s, &s->total.refused);
     rn_stats_add(s, &row->refused);
-    rn_top_note(r->top, s, l->index, c);
+    rn_top_note(r->top, s, l->index, RN_SLICE(""), c);
 }

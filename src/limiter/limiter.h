@@ -27,10 +27,12 @@ struct ration {
     struct rn_shelf shelf;     /* the rules */
     struct rn_clients clients; /* overrides and bans */
     struct rn_top *top;
-    struct rn_hash_key secret;    /* the table's */
-    struct rn_hash_key hold_seed; /* hashes the ids of reservations */
-    struct rn_hash_key id_seed;   /* makes ids: random, of this process */
+    struct rn_hash_key secret;      /* the table's */
+    struct rn_hash_key hold_seed;   /* hashes the ids of reservations */
+    struct rn_hash_key ticket_seed; /* signs tickets */
+    struct rn_hash_key id_seed;     /* makes ids: random, of this process */
     const struct rn_compiled **shapes;
+    bool shadow; /* the whole service, by ration_shadow_set; atomically */
 };
 
 /* The limit that a charge names; `own` is filled if it came with the call.

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a caller is told about a request under rules; and giving up the places
- * that it holds.
+ * What a caller is told about a request under rules; and giving up what was
+ * charged for it.
  */
 #include <string.h>
 
+#include "limiter/lease.h"
 #include "limiter/limiter.h"
+#include "limiter/receipt.h"
 #include "limiter/ruling.h"
 
 #define STATUS_REFUSED 429
 #define STATUS_DENIED 403
 
 __extension__ typedef unsigned __int128 u128;
-
-/* Cut to fit, not within a character of UTF-8. */
-static void copy_text(char *out, size_t size, struct rn_slice text)
-{
-    size_t len = text.len < size ? text.len : size - 1;
-
-    while (len < text.len && len > 0 && ((unsigned char)text.data[len] & 0xC0) == 0x80)
-        len--;
-    if (len != 0)
-        memcpy(out, text.data, len);
-    out[len] = '\0';
-}
 
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
@@ -39,7 +29,38 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->headers = RATION_HEADERS_X;
     out->limit_count = out->listed = 0;
     out->lease = 0;
-    out->place_count = 0;
+    out->at_ns = 0;
+    out->place_count = out->receipt_count = 0;
+}
+
+/* --- what rules say -------------------------------------------------------------------- */
+
+static unsigned said_by(const struct rn_ruling *g, size_t i)
+{
+    const struct ration_verdict *verdict = &g->charges[i].verdict;
+    bool shadow = g->check.items[i].shadow;
+
+    if (rn_unlikely(g->charges[i].error != 0))
+        return 0;
+    if (!verdict->allowed)
+        return shadow ? RN_SAID_SHADOWED : RN_SAID_REFUSED;
+    return !shadow && verdict->remaining < (verdict->limit + 4) / 5 ? RN_SAID_NEAR : 0;
+}
+
+/* Returns what any of them has said. */
+static unsigned hear_rules(struct rn_ruling *g)
+{
+    unsigned all = 0;
+
+    for (uint32_t i = 0; i < g->rule_count; i++)
+        g->said[i] = 0;
+    for (size_t i = 0; i < g->check.n; i++) {
+        unsigned said = said_by(g, i);
+
+        g->said[g->rule_of[i]] |= (uint8_t)said;
+        all |= said;
+    }
+    return all;
 }
 
 /* --- soft limits, throttling --------------------------------------------------------- */
@@ -71,7 +92,7 @@ static int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limi
                      (written * (100 - from)));
 }
 
-static void add_delays(struct ration_outcome *out, const struct rn_ruling *g)
+static void add_delays(struct ration_outcome *out, struct rn_ruling *g)
 {
     const struct rn_check *k = &g->check;
 
@@ -82,9 +103,14 @@ static void add_delays(struct ration_outcome *out, const struct rn_ruling *g)
 
         if (k->items[i].shadow)
             continue;
-        out->soft |= left < k->items[i].soft && k->charges[i].cost != 0;
+        if (left < k->items[i].soft && k->charges[i].cost != 0) {
+            out->soft = true;
+            g->said[g->rule_of[i]] |= RN_SAID_SOFT;
+        }
         if (delay_ns < g->charges[i].verdict.delay_ns)
             delay_ns = g->charges[i].verdict.delay_ns;
+        if (delay_ns > 0)
+            g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
         if (delay_ns > out->delay_ns) {
             out->delay_ns = delay_ns;
             out->hold = rule->hold;
@@ -99,11 +125,11 @@ static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g
 {
     const struct rn_limit *limit = &g->limits[i]->limit;
 
-    copy_text(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
+    rn_slice_copy(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
     to->verdict = g->charges[i].verdict;
     to->algorithm = limit->algorithm;
     to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
-    to->shadow = g->check.items[i].shadow || g->book->ruleset->shadow;
+    to->shadow = g->check.items[i].shadow || g->lenient;
 }
 
 /* The first ones, in the order of the rules; the decisive one takes the place of
@@ -123,14 +149,33 @@ static void list_limits(struct ration_outcome *out, const struct rn_ruling *g)
     out->decision.decided_by = decider;
 }
 
-static void list_places(struct ration_outcome *out, const struct rn_ruling *g)
+static void list_place(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
 {
+    const struct rn_limit *limit = &g->check.items[i].limit->limit;
+
+    out->lease = g->lease;
+    out->places[out->place_count].hash = g->charges[i].hash;
+    out->places[out->place_count].amount = limit->amount;
+    out->places[out->place_count++].lease_ns = limit->lease_ns;
+}
+
+static void list_receipts(struct ration_outcome *out, const struct rn_ruling *g)
+{
+    out->at_ns = g->check.now_ns;
     for (size_t i = 0; i < g->check.n; i++) {
-        if (g->check.items[i].lease == 0 || g->charges[i].taken == 0)
+        const struct ration_charge *c = &g->charges[i];
+        const struct rn_compiled *l = g->check.items[i].limit;
+
+        if (c->taken == 0)
             continue;
-        out->lease = g->lease;
-        out->places[out->place_count].hash = g->charges[i].hash;
-        out->places[out->place_count++].amount = g->limits[i]->limit.amount;
+        if (rn_unlikely(g->check.items[i].lease != 0))
+            list_place(out, g, i);
+        else
+            out->receipts[out->receipt_count++] = (struct ration_receipt){.hash = c->hash,
+                                                                          .salt = l->salt,
+                                                                          .cap = l->limit.cap,
+                                                                          .taken = c->taken,
+                                                                          .mark = c->mark};
     }
 }
 
@@ -155,39 +200,36 @@ static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
     int decider = g->check.decision.decided_by;
     const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 
-    copy_text(out->rule, sizeof out->rule, rule->name);
-    copy_text(out->message, sizeof out->message, rule->response.message);
+    if (decider < 0)
+        rn_slice_copy(out->rule, sizeof out->rule, rule->name);
+    else
+        memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
+    rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers_of(rule->response.headers);
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */
 
-static bool any_shadow_refused(const struct rn_ruling *g)
-{
-    for (uint32_t i = 0; i < g->rule_count; i++)
-        if (rn_ruling_refused(g, i, true))
-            return true;
-    return false;
-}
-
-void rn_outcome_fill(struct ration_outcome *out, const struct rn_ruling *g)
+void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
 {
     const struct ration_decision *d = &g->check.decision;
-    bool lenient = g->book->ruleset->shadow;
 
     rn_outcome_init(out, g->rule_count == 0 ? RATION_BY_NO_RULE : RATION_BY_LIMITS);
     if (g->rule_count == 0)
         return;
+    unsigned said = hear_rules(g);
+
     out->decision = *d;
     list_limits(out, g);
-    list_places(out, g);
     set_rule(out, g);
-    if (d->allowed)
-        out->shadow_refused = any_shadow_refused(g);
-    if (d->allowed && !lenient)
+    if (d->allowed) {
+        list_receipts(out, g);
+        out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
+    }
+    if (d->allowed && !g->lenient)
         add_delays(out, g);
-    if (!lenient)
+    if (!g->lenient)
         return;
     /* The whole service in shadow mode: counted as if it were enforced. */
     out->shadow_refused |= !d->allowed;
@@ -201,18 +243,21 @@ int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t
 
     now_ns = rn_limiter_now(r, now_ns);
     for (uint32_t i = 0; i < out->place_count; i++) {
-        struct rn_compiled places = {0};
-        struct rn_charge charge = {.ask = {.op = RN_RELEASE, .now_ns = now_ns, .id = out->lease}};
-        int code;
+        int code = rn_lease_change(r, RN_RELEASE, out->lease, &out->places[i], 0, now_ns);
 
-        rn_limit_init(&places.limit, &(struct ration_limit){.algorithm = RATION_CONCURRENCY,
-                                                            .amount = out->places[i].amount});
-        code = rn_limiter_apply(r, &places, out->places[i].hash, &charge);
-        if (code == 0 && !charge.answer.allowed)
-            code = RATION_EGONE;
         first = first ? first : code;
     }
     out->place_count = 0;
     out->lease = 0;
     return first;
+}
+
+int ration_outcome_give_back(struct ration *r, struct ration_outcome *out, int64_t now_ns)
+{
+    now_ns = rn_limiter_now(r, now_ns);
+    int released = ration_outcome_release(r, out, now_ns);
+    int code = rn_receipt_give_back(r, out->receipts, out->receipt_count, out->at_ns, 0, now_ns);
+
+    out->receipt_count = 0;
+    return code != 0 || released == RATION_EGONE ? code : released;
 }

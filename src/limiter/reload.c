@@ -121,12 +121,17 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     return book ? 0 : RATION_ENOMEM;
 }
 
+/* Why there is no ruleset. */
+static int fault_of(const struct rn_report *said)
+{
+    return said->count[RN_ERROR] != 0 ? RATION_EPARSE : RATION_ENOMEM;
+}
+
 static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said,
                    struct ration_report **report)
 {
-    int code = ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW))
-               : said->count[RN_ERROR] != 0 ? RATION_EPARSE
-                                            : RATION_ENOMEM;
+    int code =
+        ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
 
     tell(said, report);
     rn_report_done(said);
@@ -150,6 +155,22 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
     rn_report_init(&said);
     return install(r, rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said),
                    &said, report);
+}
+
+int ration_rules_validate(const char *name, const char *text, size_t len,
+                          struct ration_report **report)
+{
+    struct rn_report said;
+
+    rn_report_init(&said);
+    struct rn_ruleset *ruleset =
+        rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
+    int code = ruleset ? 0 : fault_of(&said);
+
+    rn_ruleset_free(ruleset);
+    tell(&said, report);
+    rn_report_done(&said);
+    return code;
 }
 
 uint64_t ration_rules_version(const struct ration *r)

@@ -136,10 +136,17 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
     return code;
 }
 
-/* Decides on a request or on a descriptor; the other is NULL. */
-static int decide(struct ration *r, const struct ration_request *request,
-                  const struct ration_descriptor *descriptor, int64_t now_ns, bool look_only,
-                  struct ration_outcome *out)
+static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
+{
+    for (size_t i = 0; i < g->check.n; i++) {
+        terms->charge_flags |= g->check.items[i].limit->charge_flags;
+        if (g->charges[i].cost > terms->reserved)
+            terms->reserved = g->charges[i].cost;
+    }
+}
+
+int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                     struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
@@ -148,11 +155,15 @@ static int decide(struct ration *r, const struct ration_request *request,
 
     if (pin.book) {
         rn_ruling_init(&g, r, pin.book, now_ns);
-        code = request ? rule_on_request(&g, request, look_only, out)
-                       : rule_on_descriptor(&g, descriptor, out);
+        g.max_wait_ns = request->max_wait_ns;
+        g.lease_ns = terms->lease_ns;
+        code = rule_on_request(&g, request, terms->look_only, out);
+        if (terms->reserving)
+            read_terms(&g, terms);
     } else {
-        code = allow_all(s, look_only, out);
+        code = allow_all(s, terms->look_only, out);
     }
+    terms->decided = code == 0;
     rn_pin_drop(&pin);
     return code;
 }
@@ -160,17 +171,29 @@ static int decide(struct ration *r, const struct ration_request *request,
 int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                   struct ration_outcome *out)
 {
-    return decide(r, request, NULL, now_ns, false, out);
+    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){0}, out);
 }
 
 int ration_decide_peek(struct ration *r, const struct ration_request *request, int64_t now_ns,
                        struct ration_outcome *out)
 {
-    return decide(r, request, NULL, now_ns, true, out);
+    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){.look_only = true}, out);
 }
 
 int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *descriptor,
                              int64_t now_ns, struct ration_outcome *out)
 {
-    return decide(r, NULL, descriptor, now_ns, false, out);
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+    struct rn_ruling g;
+    int code;
+
+    if (pin.book) {
+        rn_ruling_init(&g, r, pin.book, now_ns);
+        code = rule_on_descriptor(&g, descriptor, out);
+    } else {
+        code = allow_all(s, false, out);
+    }
+    rn_pin_drop(&pin);
+    return code;
 }

@@ -16,6 +16,8 @@ void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book 
 {
     g->r = r;
     g->book = book;
+    g->lenient = book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+    g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;
     g->error = 0;
     g->lease = 0;
@@ -23,10 +25,9 @@ void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book 
     g->check.uncounted = true;
 }
 
-/* The key's part of the state keys of all limits of a rule. Under a key of
- * `api_key or ip`, whoever sends an address for its API key must not be taken
- * for the client that has it: the attribute is part of the key. */
-static uint64_t hash_key(const struct rn_applied *a, const struct rn_compiled *l)
+/* Under a key of `api_key or ip`, whoever sends an address for its API key must
+ * not be taken for the client that has it: the attribute is part of the key. */
+uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
 {
     struct ration_part parts[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count = 0;
@@ -49,6 +50,29 @@ static uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limi
     return (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
 }
 
+/* Of the rule and the caller, the less patient one's; a caller minds queues only. */
+static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
+                        const struct rn_compiled *l)
+{
+    int64_t most_ns = rule->max_wait_ns;
+
+    if (rn_likely(g->max_wait_ns <= 0) || l->limit.algorithm != RATION_LEAKY_BUCKET)
+        return most_ns;
+    return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
+}
+
+static void add_places(struct rn_ruling *g, struct rn_check_item *item)
+{
+    g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
+    g->lease_count++;
+    item->lease = g->lease;
+    if (g->lease_ns == 0)
+        return;
+    item->own = *item->limit;
+    item->own.limit.lease_ns = g->lease_ns;
+    item->limit = &item->own;
+}
+
 static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
                       const struct rn_rule_limit *limit, uint64_t hash)
 {
@@ -61,13 +85,10 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
     item->shadow = a->shadow;
     item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
-    item->max_wait_ns = a->rule->max_wait_ns;
+    item->max_wait_ns = max_wait(g, a->rule, l);
     item->shift_ns = (int64_t)((u128)hash * (uint64_t)a->rule->spread_ns >> 64);
-    if (l->limit.algorithm == RATION_CONCURRENCY) {
-        g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
-        g->lease_count++;
-        item->lease = g->lease;
-    }
+    if (l->limit.algorithm == RATION_CONCURRENCY)
+        add_places(g, item);
     if (limit == a->limits[0])
         item->family = &g->book->families[a->rule->index];
 }
@@ -99,7 +120,7 @@ void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
     }
     *a = *applied;
     if (of) {
-        hash = hash_key(a, &of->base);
+        hash = rn_ruling_hash(a, &of->base);
         replace_limits(g, roster, hash, a);
     }
     if (g->check.n + a->limit_count > RATION_CHARGES_MAX) {
@@ -110,21 +131,12 @@ void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
     if (a->limit_count == 0)
         return;
     if (!of)
-        hash = hash_key(a, &g->book->limits[a->limits[0]->id]);
+        hash = rn_ruling_hash(a, &g->book->limits[a->limits[0]->id]);
 
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash);
     if (g->lease_count > RATION_LEASES_MAX)
         g->error = RATION_EINVAL;
-}
-
-bool rn_ruling_refused(const struct rn_ruling *g, uint32_t rule, bool shadow)
-{
-    for (size_t i = 0; i < g->check.n; i++)
-        if (g->rule_of[i] == rule && g->check.items[i].shadow == shadow &&
-            g->charges[i].error == 0 && !g->charges[i].verdict.allowed)
-            return true;
-    return false;
 }
 
 /* --- counting -------------------------------------------------------------------- */
@@ -151,15 +163,33 @@ static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule
     char key[RATION_NAME_SIZE];
 
     for (size_t i = 0; i < g->check.n; i++) {
-        struct ration_charge c = g->charges[i];
+        const struct rn_check_item *item = &g->check.items[i];
 
-        if (g->rule_of[i] != rule || g->check.items[i].shadow || c.verdict.allowed)
+        if (g->rule_of[i] != rule || item->shadow || g->charges[i].verdict.allowed)
             continue;
+        struct ration_charge c; /* what rn_top_note reads of it */
+
+        c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
+        c.at_ns = g->check.now_ns;
         c.key = key;
         c.key_len = join_key(&g->rules[rule], key, sizeof key);
-        rn_top_note(g->r->top, s, RN_AD_HOC, &c);
+        rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);
         return;
     }
+}
+
+/* What is worth a second look among the admissions. */
+static __attribute__((noinline)) void count_remarks(const struct rn_stripe *s,
+                                                    struct rn_counts *row, unsigned said)
+{
+    if (said & (RN_SAID_REFUSED | RN_SAID_SHADOWED))
+        rn_stats_add(s, &row->shadowed);
+    if (said & RN_SAID_DELAYED)
+        rn_stats_add(s, &row->delayed);
+    if (said & RN_SAID_SOFT)
+        rn_stats_add(s, &row->soft);
+    if (said & RN_SAID_NEAR)
+        rn_stats_add(s, &row->near);
 }
 
 /* A thread has the same number, and shares it with the same others, in both
@@ -167,23 +197,25 @@ static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule
 static void count(struct rn_ruling *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
+    unsigned all = out->shadow_refused ? RN_SAID_SHADOWED : 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++) {
         struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
-        bool refused = rn_ruling_refused(g, i, false);
+        unsigned said = g->said[i];
 
         if (out->decision.allowed) {
             rn_stats_add(s, &row->allowed);
-            if (refused || rn_ruling_refused(g, i, true))
-                rn_stats_add(s, &row->shadowed);
-        } else if (refused) {
+            if (rn_unlikely(said != 0))
+                count_remarks(s, row, said);
+            all |= said & (RN_SAID_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
+        } else if (said & RN_SAID_REFUSED) {
             rn_stats_add(s, &row->refused);
             note_refusal(g, s, i);
         }
     }
     rn_stats_add(s, out->decision.allowed ? &s->total.allowed : &s->total.refused);
-    if (out->shadow_refused)
-        rn_stats_add(s, &s->total.shadowed);
+    if (rn_unlikely(all != 0))
+        count_remarks(s, &s->total, all);
 }
 
 static void count_failure(const struct rn_ruling *g)
@@ -219,7 +251,7 @@ int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *ou
 /* Unless the whole service is in shadow mode. */
 static void refuse(const struct rn_ruling *g, int64_t retry_after_ns, struct ration_outcome *out)
 {
-    if (g->book->ruleset->shadow) {
+    if (g->lenient) {
         out->shadow_refused = true;
         return;
     }

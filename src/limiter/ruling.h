@@ -26,12 +26,25 @@ struct rn_applied {
     bool shadow;
 };
 
+/* What a rule has said about a request. */
+enum rn_said {
+    RN_SAID_REFUSED = 1,
+    RN_SAID_SHADOWED = 2, /* would have refused, were it not in shadow mode */
+    RN_SAID_DELAYED = 4,
+    RN_SAID_SOFT = 8,  /* above the limit as written */
+    RN_SAID_NEAR = 16, /* less than a fifth of it is left */
+};
+
 /* Large (about 45 KB), on the stack. */
 struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;
+    bool lenient;        /* the whole service is in shadow mode */
+    int64_t lease_ns;    /* of places; 0: the limits' own */
+    int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     struct rn_applied rules[RN_MATCHES_MAX];
+    uint8_t said[RN_MATCHES_MAX]; /* RN_SAID_*, when the check has ended */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -44,7 +57,8 @@ struct rn_ruling {
     struct rn_check check;
 };
 
-/* `now_ns` may be RATION_NOW. */
+/* `now_ns` may be RATION_NOW. The terms (lease_ns, max_wait_ns) are set
+ * afterwards, before anything is added. */
 void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
                     int64_t now_ns);
 /* That there are too many limits is for rn_ruling_run to say. */
@@ -63,9 +77,22 @@ void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_
 /* outcome.c: as of no limit. Sets all but what lies behind counts. */
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 /* From a check that has ended without an error. */
-void rn_outcome_fill(struct ration_outcome *out, const struct rn_ruling *g);
+void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
 
-/* Whether a rule that enforces (or one that does not) would have refused. */
-bool rn_ruling_refused(const struct rn_ruling *g, uint32_t rule, bool shadow);
+/* The part of the state keys of a client that all limits of the rule have in
+ * common: `l` is any of them. */
+uint64_t rn_ruling_hash(const struct rn_applied *applied, const struct rn_compiled *l);
+
+/* request.c: what a decision is made on, besides the request. */
+struct rn_terms {
+    bool look_only;
+    int64_t lease_ns;      /* 0: the limits' own */
+    bool reserving;        /* the following two are wanted */
+    unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */
+    uint64_t reserved;     /* and the largest cost; */
+    bool decided;          /* and whether `out` is filled */
+};
+int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                     struct rn_terms *terms, struct ration_outcome *out);
 
 #endif

@@ -10,6 +10,8 @@
 
 #define LINE ((size_t)128) /* two: they are fetched in pairs */
 
+_Static_assert(sizeof(struct rn_counts) == RN_STATS_LINE, "one line");
+
 int rn_stats_init(struct rn_stats *stats, size_t limits)
 {
     size_t bytes = sizeof(struct rn_stripe) + (limits + 1) * sizeof(struct rn_counts);
@@ -29,19 +31,22 @@ void rn_stats_done(struct rn_stats *stats)
     free(stats->memory);
 }
 
-static void add_counts(struct rn_counts *sum, const struct rn_counts *counts)
+void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts)
 {
     sum->allowed += __atomic_load_n(&counts->allowed, __ATOMIC_RELAXED);
     sum->refused += __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
     sum->shadowed += __atomic_load_n(&counts->shadowed, __ATOMIC_RELAXED);
     sum->errors += __atomic_load_n(&counts->errors, __ATOMIC_RELAXED);
+    sum->delayed += __atomic_load_n(&counts->delayed, __ATOMIC_RELAXED);
+    sum->soft += __atomic_load_n(&counts->soft, __ATOMIC_RELAXED);
+    sum->near += __atomic_load_n(&counts->near, __ATOMIC_RELAXED);
 }
 
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum)
 {
     *sum = (struct rn_counts){0};
     for (unsigned i = 0; i < RN_THREADS; i++)
-        add_counts(sum, rn_stats_row(rn_stats_at(stats, i), index));
+        rn_counts_add(sum, rn_stats_row(rn_stats_at(stats, i), index));
 }
 
 void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
@@ -51,7 +56,10 @@ void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
     *totals = (struct ration_totals){.allowed = sum->allowed,
                                      .refused = sum->refused,
                                      .shadowed = sum->shadowed,
-                                     .errors = sum->errors};
+                                     .errors = sum->errors,
+                                     .delayed = sum->delayed,
+                                     .soft = sum->soft,
+                                     .near = sum->near};
     totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 
@@ -60,7 +68,7 @@ void ration_totals(const struct ration *r, struct ration_totals *totals)
     struct rn_counts sum = {0};
 
     for (unsigned i = 0; i < RN_THREADS; i++)
-        add_counts(&sum, &rn_stats_at(&r->stats, i)->total);
+        rn_counts_add(&sum, &rn_stats_at(&r->stats, i)->total);
     rn_totals_set(totals, &sum);
 }
 

@@ -15,20 +15,26 @@
 
 #include "base/thread.h"
 
+#define RN_STATS_LINE 64
+
 struct rn_book;
 
+/* A cache line, so that what a decision counts lies together. */
 struct rn_counts {
     uint64_t allowed, refused, shadowed, errors;
+    uint64_t delayed, soft, near; /* of those allowed; under rules only */
+    uint64_t unused;
 };
 
 /* All fields but `shared` are accessed atomically, since anyone may read. */
 struct rn_stripe {
     bool shared;
-    struct rn_book *book;    /* pin.h: what its thread is reading */
-    uint64_t ids;            /* lease and hold ids made */
-    int64_t second;          /* top.c: the time slice, */
-    uint64_t refused;        /* and refusals seen in it */
-    struct rn_counts total;  /* of decisions, whatever number of limits they name */
+    struct rn_book *book; /* pin.h: what its thread is reading */
+    uint64_t ids;         /* lease and hold ids made */
+    int64_t second;       /* top.c: the time slice, */
+    uint64_t refused;     /* and refusals seen in it */
+    /* Of decisions, whatever number of limits they name. */
+    _Alignas(RN_STATS_LINE) struct rn_counts total;
     struct rn_counts rows[]; /* [0]: limits given with the call; [i + 1]: limit i */
 };
 
@@ -41,6 +47,8 @@ struct rn_stats {
 int rn_stats_init(struct rn_stats *stats, size_t limits);
 void rn_stats_done(struct rn_stats *stats);
 
+/* `counts` may be counted in meanwhile; the sum is the caller's. */
+void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts);
 /* The sum of row `index`, as of rn_stats_row. */
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum);
 void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum);

@@ -61,7 +61,7 @@ static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
     return seen % interval == 0 ? interval : 0;
 }
 
-static void set_name(struct ration_top *entry, const struct ration_charge *c)
+static void set_name(struct ration_top *entry, struct rn_slice rule, const struct ration_charge *c)
 {
     size_t most = sizeof entry->name - 1;
 
@@ -69,6 +69,7 @@ static void set_name(struct ration_top *entry, const struct ration_charge *c)
     if (entry->name_len != 0)
         memcpy(entry->name, c->key, entry->name_len);
     entry->name[entry->name_len] = '\0';
+    rn_slice_copy(entry->rule, sizeof entry->rule, rule);
 }
 
 /* The entry of this hash, or the one it is to take over. */
@@ -87,7 +88,7 @@ static size_t find(const struct rn_top *top, uint64_t hash)
     return least;
 }
 
-void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit,
+void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c)
 {
     uint64_t weight = weight_of(stripe, c->at_ns);
@@ -100,7 +101,7 @@ void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit,
     if (i == top->count)
         top->count++;
     if (top->hashes[i] != c->hash || entry->name_len == 0)
-        set_name(entry, c);
+        set_name(entry, rule, c);
     top->hashes[i] = c->hash;
     entry->limit = limit;
     entry->refused += weight;

@@ -11,6 +11,7 @@
 #ifndef RN_LIMITER_TOP_H
 #define RN_LIMITER_TOP_H
 
+#include "base/slice.h"
 #include "limiter/stats.h"
 
 #define RN_TOP_ENTRIES 128
@@ -21,9 +22,9 @@ struct rn_top;
 struct rn_top *rn_top_new(void);
 void rn_top_free(struct rn_top *top);
 
-/* Notes a refusal of the charge: c->limit is not read, `limit` is. The name is
- * kept when c->key is given. */
-void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit,
+/* Notes a refusal of the charge, of which hash, time and key are read, by a limit
+ * of `rule` or, if that is empty, by `limit`. The key is kept if it is given. */
+void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c);
 
 #endif

@@ -33,13 +33,16 @@ struct rn_protocol {
     size_t state_bytes;                   /* memory of each connection, zeroed, at rn_conn_state */
     int64_t idle_ns;                      /* 0: may be silent for ever */
     int64_t message_ns;                   /* from a message's first byte to its end; 0: any time */
+    int64_t stall_ns;                     /* output waits and the peer takes nothing; 0: 30 s */
     size_t message_max;                   /* bytes that are kept of messages not consumed */
     void (*opened)(struct rn_conn *conn); /* may be NULL */
 
     /* Bytes have arrived: all that is not consumed yet, in one piece, valid during
-     * the call, to be changed at will. Returns how many are done with. Called again when more has
-     * arrived, and after rn_conn_go_on. Not called while the connection is held,
-     * or has more output waiting than the peer reads. */
+     * the call, to be changed at will. Returns how many are done with. Bytes of a
+     * message that is not complete are left: that is how its beginning, and with it
+     * message_ns and message_max, are known. Called again when more has arrived,
+     * and after rn_conn_go_on. Not called while the connection is held, or has more
+     * output waiting than the peer reads. */
     size_t (*received)(struct rn_conn *conn, char *data, size_t len);
 
     /* The connection is about to be closed for this reason: last words may go to
@@ -70,6 +73,12 @@ const struct rn_peer *rn_conn_peer(const struct rn_conn *conn);
  * (or a timer) has returned. Valid until this thread calls anything else of
  * another connection. */
 struct rn_buf *rn_conn_out(struct rn_conn *conn);
+
+/* More output waits than a peer should leave unread: `received` may return early,
+ * having consumed what it has answered, and is called again when there is room. A
+ * protocol with answers much longer than requests asks after each. */
+#define RN_CONN_FULL_BYTES ((size_t)256 << 10)
+bool rn_conn_is_full(const struct rn_conn *conn);
 
 /* Until rn_conn_go_on, `received` is not called. An end of the connection is
  * still noticed. */

@@ -25,7 +25,8 @@ static inline bool rn_timer_is_set(const struct rn_timer *timer)
 }
 
 /* Fires once, at `at_ns` of rn_wheel_now or up to two ticks later, never before.
- * Setting one that is set moves it. A timer may set itself again when it fires. */
+ * A time that has passed counts as now. Setting one that is set moves it. A timer
+ * may set itself again when it fires. */
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns);
 /* Does nothing for one that is not set. */
 void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer);

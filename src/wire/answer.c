@@ -18,19 +18,25 @@
 
 /* What is said of a refusal, by what refused. */
 struct refusal {
-    const char *error, *type, *title, *message;
+    const char *error, *type, *title;
+    const char *message; /* NULL: one that tells how long to wait */
 };
 
 static const struct refusal by_limits = {"rate_limited", TYPES "#quota-exceeded",
-                                         "Too Many Requests", "Too many requests."};
+                                         "Too Many Requests", NULL};
 static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden",
                                             "Requests like this one are not allowed."};
+
+static const struct refusal by_ban = {"banned", TYPES "#abnormal-usage-detected",
+                                      "Too Many Requests", "Requests like this one are banned."};
 
 static const struct refusal *refusal_of(const struct ration_outcome *outcome)
 {
     switch (outcome->kind) {
     case RATION_BY_DENY_LIST:
         return &by_deny_list;
+    case RATION_BY_BAN:
+        return &by_ban;
     case RATION_BY_LIMITS:
     case RATION_BY_NO_RULE:
     case RATION_BY_ALLOW_LIST:
@@ -72,56 +78,65 @@ static char *write_verdict(char *to, const struct ration_verdict *v, bool has_nu
     return write_wait(to, v->reset_after_ns);
 }
 
-static void put_rule(struct rn_buf *out, const char *rule, const struct rn_answer_extra *extra)
+/* Afterwards there is room for NUMBERS_MAX bytes, or NULL. Before, for `null`
+ * and as much. */
+static char *write_rule(struct rn_buf *out, char *to, const char *rule,
+                        const struct rn_answer_extra *extra)
 {
     if (extra->ad_hoc || rule[0] == '\0')
-        rn_buf_put_literal(out, "null");
-    else
-        rn_json_put_string(out, rn_slice_of(rule));
+        return RN_PEN_LITERAL(to, "null");
+    rn_pen_done(out, to);
+    rn_json_put_string(out, rn_slice_of(rule));
+    return rn_buf_reserve(out, NUMBERS_MAX);
 }
 
 static void put_limit(struct rn_buf *out, const struct ration_outcome_limit *limit,
-                      const struct rn_answer_extra *extra)
+                      const struct rn_answer_extra *extra, char before, bool is_last)
 {
-    char *to;
+    char *to = rn_buf_reserve(out, NUMBERS_MAX);
 
-    rn_buf_put_literal(out, "{\"rule\":");
-    put_rule(out, limit->rule, extra);
-    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+    if (!to)
+        return;
+    *to++ = before;
+    to = RN_PEN_LITERAL(to, "{\"rule\":");
+    if (!(to = write_rule(out, to, limit->rule, extra)))
         return;
     to = write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
     if (limit->shadow)
         to = RN_PEN_LITERAL(to, ",\"shadow\":true");
     *to++ = '}';
+    if (is_last)
+        *to++ = ']';
     rn_pen_done(out, to);
 }
 
 static void put_decision(struct rn_buf *out, const struct ration_outcome *outcome,
-                         const struct rn_answer_extra *extra)
+                         const struct rn_answer_extra *extra, char before)
 {
     const struct ration_decision *d = &outcome->decision;
-    char *to;
+    uint32_t count = outcome->listed;
+    char *to = rn_buf_reserve(out, NUMBERS_MAX);
 
+    if (!to)
+        return;
+    *to++ = before;
     if (d->allowed)
-        rn_buf_put_literal(out, "\"allowed\":true,\"rule\":");
+        to = RN_PEN_LITERAL(to, "\"allowed\":true,\"rule\":");
     else
-        rn_buf_put_literal(out, "\"allowed\":false,\"rule\":");
-    put_rule(out, outcome->rule, extra);
-    if (!(to = rn_buf_reserve(out, NUMBERS_MAX)))
+        to = RN_PEN_LITERAL(to, "\"allowed\":false,\"rule\":");
+    if (!(to = write_rule(out, to, outcome->rule, extra)))
         return;
     to = write_verdict(to, &d->verdict, rn_answer_is_counted(outcome));
     to = RN_PEN_LITERAL(to, ",\"retry_after\":");
     to = write_wait(to, d->verdict.retry_after_ns);
     to = RN_PEN_LITERAL(to, ",\"delay\":");
     to = write_wait(to, outcome->delay_ns);
-    to = RN_PEN_LITERAL(to, ",\"limits\":[");
+    to = RN_PEN_LITERAL(to, ",\"limits\":");
+    if (count == 0)
+        to = RN_PEN_LITERAL(to, "[]");
     rn_pen_done(out, to);
-    for (uint32_t i = 0; i < outcome->listed; i++) {
-        if (i > 0)
-            rn_buf_put_char(out, ',');
-        put_limit(out, &outcome->limits[i], extra);
-    }
-    rn_buf_put_char(out, ']');
+    for (uint32_t i = 0; i < count; i++)
+        put_limit(out, &outcome->limits[i], extra, i == 0 ? '[' : ',', i + 1 == count);
 }
 
 /* What only some decisions have. */
@@ -132,6 +147,8 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"soft\":true");
     if (outcome->shadow_refused)
         rn_buf_put_literal(out, ",\"shadow\":true");
+    if (outcome->kind == RATION_BY_BAN && !outcome->decision.allowed)
+        rn_buf_put_literal(out, ",\"banned\":true");
     if (extra->lease.data) {
         rn_buf_put_literal(out, ",\"lease\":");
         rn_json_put_string(out, extra->lease);
@@ -145,8 +162,7 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
 void rn_answer_put_json(struct rn_buf *out, const struct ration_outcome *outcome,
                         const struct rn_answer_extra *extra)
 {
-    rn_buf_put_char(out, '{');
-    put_decision(out, outcome, extra);
+    put_decision(out, outcome, extra, '{');
     put_marks(out, outcome, extra);
     rn_buf_put_char(out, '}');
 }
@@ -158,28 +174,35 @@ static void put_text(struct rn_buf *out, const char *text)
     rn_json_put_string(out, rn_slice_of(text));
 }
 
-/* The rule's own words, or ours. */
-static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
+static void put_wait_message(struct rn_buf *out, const struct ration_outcome *outcome)
 {
     const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
     uint64_t seconds = rn_answer_seconds(outcome->decision.verdict.retry_after_ns);
-    bool limited = refusal_of(outcome) == &by_limits;
 
-    if (outcome->message[0] != '\0' || !limited) {
-        put_text(out, outcome->message[0] ? outcome->message : refusal_of(outcome)->message);
-    } else if (outcome->decision.verdict.retry_after_ns == RATION_NEVER) {
-        rn_buf_put_literal(out, "\"This request asks for more than its limit ever admits.\"");
-    } else {
-        rn_buf_put_literal(out, "\"Too many requests");
-        if (decider && decider->algorithm == RATION_CONCURRENCY)
-            rn_buf_put_literal(out, " at the same time");
-        rn_buf_put_literal(out, ". Try again in ");
-        rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
-        if (seconds > 1)
-            rn_buf_put_literal(out, " seconds.\"");
-        else
-            rn_buf_put_literal(out, " second.\"");
-    }
+    rn_buf_put_literal(out, "\"Too many requests");
+    if (decider && decider->algorithm == RATION_CONCURRENCY)
+        rn_buf_put_literal(out, " at the same time");
+    rn_buf_put_literal(out, ". Try again in ");
+    rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
+    if (seconds > 1)
+        rn_buf_put_literal(out, " seconds.\"");
+    else
+        rn_buf_put_literal(out, " second.\"");
+}
+
+/* The rule's own words, or ours. */
+static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
+{
+    const struct refusal *refusal = refusal_of(outcome);
+
+    if (outcome->message[0] != '\0')
+        put_text(out, outcome->message);
+    else if (refusal->message)
+        put_text(out, refusal->message);
+    else if (outcome->decision.verdict.retry_after_ns == RATION_NEVER)
+        put_text(out, "This request asks for more than its limit ever admits.");
+    else
+        put_wait_message(out, outcome);
 }
 
 static void put_window_and_reset(struct rn_buf *out, const struct ration_outcome *outcome,
@@ -224,7 +247,7 @@ static void put_problem(struct rn_buf *out, const struct ration_outcome *outcome
 {
     const struct refusal *refusal = refusal_of(outcome);
 
-    rn_buf_put_literal(out, "\"type\":");
+    rn_buf_put_literal(out, "{\"type\":");
     put_text(out, refusal->type);
     rn_buf_put_literal(out, ",\"title\":");
     put_text(out, refusal->title);
@@ -233,7 +256,6 @@ static void put_problem(struct rn_buf *out, const struct ration_outcome *outcome
     rn_buf_put_literal(out, ",\"detail\":");
     put_message(out, outcome);
     put_violated(out, outcome);
-    rn_buf_put_char(out, ',');
 }
 
 void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome,
@@ -243,10 +265,9 @@ void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome
         rn_answer_put_json(out, outcome, extra);
         return;
     }
-    rn_buf_put_char(out, '{');
     if (problem)
         put_problem(out, outcome);
-    put_decision(out, outcome, extra);
+    put_decision(out, outcome, extra, problem ? ',' : '{');
     put_marks(out, outcome, extra);
     rn_buf_put_literal(out, ",\"error\":");
     put_text(out, rn_answer_error(outcome));

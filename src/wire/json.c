@@ -14,8 +14,8 @@
 
 void rn_json_init(struct rn_json *json, char *text, size_t len)
 {
-    json->text = json->at = text;
-    json->end = text + len;
+    json->text = json->at = len ? text : ""; /* no text may be NULL; nothing is written to it */
+    json->end = json->text + len;
     json->line_breaks = 0;
     json->objects = 0;
     json->depth = 0;
@@ -222,10 +222,11 @@ static inline char *read_value(struct rn_json *json, char *p, struct rn_json_tok
 {
     char c = look(json, p);
 
-    switch (c) {
-    case '"':
+    if (c == '"') { /* most are */
         token->kind = RN_JSON_STRING;
         return rn_json_read_string(json, p, &token->text);
+    }
+    switch (c) {
     case '{':
         token->kind = RN_JSON_OBJECT;
         return open_level(json, p, true);

@@ -29,24 +29,41 @@ static inline char *rn_pen_bytes(char *to, const char *from, size_t len)
     return to + len;
 }
 
+extern const uint64_t rn_pen_powers[RN_PEN_U64_MAX]; /* of ten; the first is 0 */
+extern const char rn_pen_pairs[];                    /* "00", "01", ... "99" */
+
+/* 1233 / 4096 is a little more than log10(2): the digits of the least number of so
+ * many bits, less one; the number itself may have one more. */
+static inline unsigned rn_pen_digits(uint64_t n)
+{
+    unsigned bits = 64 - (unsigned)__builtin_clzll(n | 1), digits = bits * 1233 >> 12;
+
+    return digits + (n >= rn_pen_powers[digits]);
+}
+
 static inline char *rn_pen_u64(char *to, uint64_t n)
 {
-    unsigned digits = 1;
+    char *end = to + rn_pen_digits(n), *p = end;
 
-    for (uint64_t least = 10; n >= least; least *= 10)
-        if (++digits == RN_PEN_U64_MAX)
-            break;
-    for (char *p = to + digits; p > to; n /= 10)
-        *--p = (char)('0' + n % 10);
-    return to + digits;
+    for (; n >= 100; n /= 100)
+        memcpy(p -= 2, rn_pen_pairs + 2 * (n % 100), 2);
+    if (n >= 10)
+        memcpy(p - 2, rn_pen_pairs + 2 * n, 2);
+    else
+        p[-1] = (char)('0' + n);
+    return end;
 }
 
 /* At most three digits behind the point, rounded up. Below 0: 0. */
 static inline char *rn_pen_seconds(char *to, int64_t ns)
 {
-    uint64_t ms = ns <= 0 ? 0 : (uint64_t)ns / 1000000 + (ns % 1000000 != 0);
+    uint64_t ms = ((uint64_t)ns + 999999) / 1000000;
     unsigned part = (unsigned)(ms % 1000);
 
+    if (ns <= 0) {
+        *to = '0';
+        return to + 1;
+    }
     to = rn_pen_u64(to, ms / 1000);
     if (part == 0)
         return to;

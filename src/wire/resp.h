@@ -20,27 +20,35 @@
 
 /* One command; the arguments point into the data. */
 struct rn_resp_command {
-    uint32_t argc; /* 0: an empty line, to be skipped */
-    size_t bytes;  /* how long it is on the wire */
+    uint32_t argc;       /* 0: an empty line or array, to be skipped */
+    char error_text[28]; /* private: room for an error that quotes a byte */
+    size_t bytes;        /* how long it is on the wire */
     struct rn_slice argv[RN_RESP_ARGS_MAX];
 };
 
 /* `len` bytes from the beginning of a command. MORE sets command->bytes to how
- * many bytes there must be before it is worth asking again. BAD sets *error to
- * what to say after "-ERR Protocol error: ". Inline arguments may be quoted as
- * redis-cli does: then they are unquoted in place, so data is writable. */
+ * many bytes there must be before it is worth asking again: more than `len`. BAD
+ * sets *error to what to say after "-ERR Protocol error: "; the text lives as
+ * long as the command. Only DONE gives arguments. Inline arguments may be quoted
+ * as redis-cli does: then they are unquoted in place, so data is writable.
+ *
+ * A length is digits without a sign, leading zeros or spaces, the line ends with
+ * CR LF, and so does a bulk string; Redis does not look at all of these bytes. */
 enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error);
 
 /* Replies. `version` is 2 or 3. */
+
+/* +text: without CR and LF. */
 void rn_resp_put_simple(struct rn_buf *out, const char *text);
-/* -CODE text: CR and LF in the text become spaces. */
+/* -CODE text: CR, LF and NUL in the text become spaces. */
 void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice text);
 void rn_resp_put_integer(struct rn_buf *out, int64_t n);
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text);
 void rn_resp_put_null(struct rn_buf *out, int version);
 void rn_resp_put_bool(struct rn_buf *out, int version, bool value); /* RESP2: 1 or 0 */
-/* Seconds as a decimal, rounded up to the millisecond; RESP3 double, RESP2 bulk. */
+/* Seconds as a decimal of at most three digits (1, 0.5, 12.025), rounded up to the
+ * millisecond; RESP3 double, RESP2 bulk. */
 void rn_resp_put_seconds(struct rn_buf *out, int version, int64_t ns);
 void rn_resp_put_array(struct rn_buf *out, size_t count);
 /* Of `pairs` pairs: RESP2 an array of twice as many. */

@@ -54,7 +54,7 @@ static inline void split_words(struct words *w, const char *text)
         at += name + 1 + value;
         at += *at == ' ';
     }
-    w->request = (struct ration_request){w->attributes, n, 0};
+    w->request = (struct ration_request){.attributes = w->attributes, .count = n};
 }
 
 static inline struct ration_outcome decide(struct ration *r, const char *words, int64_t now_ns)

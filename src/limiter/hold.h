@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reservations as keys of the table: there until they are settled, once, or end.
+ */
+#ifndef RN_LIMITER_HOLD_H
+#define RN_LIMITER_HOLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RN_HOLD_MIN_NS INT64_C(1000000)
+#define RN_HOLD_MAX_NS (INT64_C(86400) * 1000000000)
+
+struct ration;
+
+static inline bool rn_hold_lasts(int64_t timeout_ns)
+{
+    return timeout_ns >= RN_HOLD_MIN_NS && timeout_ns <= RN_HOLD_MAX_NS;
+}
+
+/* Makes one that rn_hold_lasts for timeout_ns; `flags` are RN_CHARGE_*. 0, or the
+ * store's error. */
+int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
+                   uint64_t *hold);
+/* 0: it was there to be settled, and now is not. RATION_EGONE: it was not. */
+int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The current rules told to the outside: one by one, as text, the settings that
+ * are not for the library, and the mode of the whole service.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <ration/rules.h>
+
+#include "base/buf.h"
+#include "limiter/book.h"
+#include "limiter/limiter.h"
+#include "rules/print.h"
+
+/* --- rules ------------------------------------------------------------------------------ */
+
+/* A text of fixed size that is cut. */
+struct line {
+    char *text;
+    size_t len, size;
+};
+
+static void append(struct line *line, struct rn_slice text)
+{
+    rn_slice_copy(line->text + line->len, line->size - line->len, text);
+    line->len += strlen(line->text + line->len);
+}
+
+/* "ip, user or api_key". */
+static void write_key(const struct rn_ruleset *set, const struct rn_rule *rule, char *out,
+                      size_t size)
+{
+    struct line line = {.text = out, .size = size};
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        const struct rn_key_part *part = &rule->key[i];
+
+        for (uint8_t a = 0; a < part->count; a++) {
+            append(&line, a != 0 ? RN_SLICE(" or ") : i != 0 ? RN_SLICE(", ") : RN_SLICE(""));
+            append(&line, set->attributes[part->attributes[a]].name);
+        }
+    }
+    if (rule->envoy)
+        append(&line, RN_SLICE("descriptor"));
+}
+
+static void add_tier(struct ration_rule_info *info, const struct rn_tier *tier)
+{
+    info->limit_count += tier->limit_count;
+    for (uint32_t i = 0; i < tier->limit_count && info->listed < RATION_OUTCOME_LIMITS; i++) {
+        struct ration_rule_limit *to = &info->limits[info->listed++];
+
+        rn_slice_copy(to->tier, sizeof to->tier, tier->value);
+        ration_limit_write(&tier->limits[i]->spec, to->text, sizeof to->text);
+        to->algorithm = tier->limits[i]->spec.algorithm;
+    }
+}
+
+static void describe(const struct rn_book *book, const struct rn_rule *rule,
+                     struct ration_rule_info *info)
+{
+    struct rn_counts sum;
+
+    *info = (struct ration_rule_info){.name = rule->name.data,
+                                      .name_len = rule->name.len,
+                                      .file = rule->file.data,
+                                      .file_len = rule->file.len,
+                                      .line = rule->line,
+                                      .shadow = rule->shadow,
+                                      .envoy = rule->envoy};
+    write_key(book->ruleset, rule, info->key, sizeof info->key);
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        add_tier(info, &rule->tiers[i]);
+    rn_book_totals(book, rule, &sum);
+    rn_totals_set(&info->totals, &sum);
+}
+
+/* Under the lock: without it, what the book before has counted may be missing. */
+void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct ration_rule_info *info),
+                       void *arg)
+{
+    pthread_mutex_lock(&r->shelf.lock);
+    const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+    uint32_t count = book ? book->ruleset->rule_count : 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ration_rule_info info;
+
+        describe(book, &book->ruleset->rules[i], &info);
+        if (see(arg, &info) != 0)
+            break;
+    }
+    pthread_mutex_unlock(&r->shelf.lock);
+}
+
+/* --- text ------------------------------------------------------------------------------- */
+
+static void print(void *context, const char *text, size_t len)
+{
+    rn_buf_put(context, text, len);
+}
+
+int ration_rules_text(struct ration *r, char **text, size_t *len)
+{
+    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    struct rn_buf buf;
+
+    rn_buf_init(&buf);
+    if (pin.book)
+        rn_ruleset_print(pin.book->ruleset, print, &buf);
+    rn_pin_drop(&pin);
+    rn_buf_put_char(&buf, '\0');
+    if (buf.failed) {
+        rn_buf_done(&buf);
+        return RATION_ENOMEM;
+    }
+    *text = buf.data; /* from malloc: the caller's now */
+    if (len)
+        *len = buf.len - 1;
+    return 0;
+}
+
+void ration_text_free(char *text)
+{
+    free(text);
+}
+
+/* --- settings ---------------------------------------------------------------------------- */
+
+static int copy_setting(const struct rn_setting *from, struct ration_setting *to)
+{
+    if (from->value.len >= sizeof to->value)
+        return RATION_EINVAL;
+    rn_slice_copy(to->value, sizeof to->value, from->value);
+    rn_slice_copy(to->file, sizeof to->file, from->file);
+    to->line = from->line;
+    return 0;
+}
+
+int ration_setting(struct ration *r, const char *name, struct ration_setting *setting)
+{
+    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    const struct rn_ruleset *set = pin.book ? pin.book->ruleset : NULL;
+    int code = RATION_ENOSETTING;
+
+    for (uint32_t i = 0; set && i < set->setting_count && code == RATION_ENOSETTING; i++)
+        if (rn_slice_is(set->settings[i].name, name))
+            code = copy_setting(&set->settings[i], setting);
+    rn_pin_drop(&pin);
+    return code;
+}
+
+/* --- the mode of the service -------------------------------------------------------------- */
+
+void ration_shadow_set(struct ration *r, bool on)
+{
+    __atomic_store_n(&r->shadow, on, __ATOMIC_RELAXED);
+}
+
+bool ration_shadow(const struct ration *r)
+{
+    return __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+}

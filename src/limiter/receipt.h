@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Giving back what receipts tell was charged, perhaps under rules that have been
+ * replaced since. A limit is found again by its salt: that is, by the name of its
+ * rule and its shape. One that is gone keeps what it was charged.
+ */
+#ifndef RN_LIMITER_RECEIPT_H
+#define RN_LIMITER_RECEIPT_H
+
+#include <ration/rules.h>
+
+/* Of each of n charges made at at_ns all but `kept` units, as far as is safe.
+ * RATION_EGONE: there was something to give back, and no limit to give it to; or
+ * the first error of the store. */
+int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts, size_t n,
+                         int64_t at_ns, uint64_t kept, int64_t now_ns);
+
+#endif

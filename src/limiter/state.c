@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing what a client has spent, by an operator. Requests that come in the
+ * same instant may see it half done.
+ */
+#include "limiter/limiter.h"
+#include "limiter/ruling.h"
+
+#define ATTEMPTS 3
+
+/* One limit of a client. */
+struct target {
+    struct ration *r;
+    const struct rn_compiled *limit;
+    uint64_t key;
+    int64_t now_ns, shift_ns;
+};
+
+/* As rn_limiter_apply, for windows that end later. */
+static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mark,
+               struct rn_answer *answer)
+{
+    struct rn_charge charge = {
+        .limit = &t->limit->limit,
+        .key = t->key,
+        .flags = t->limit->charge_flags,
+        .ask = {.op = op,
+                .now_ns = t->now_ns,
+                .wall_offset_ns = rn_table_wall_offset(t->r->table, t->now_ns) - t->shift_ns,
+                .cost = cost,
+                .at_ns = t->now_ns,
+                .mark = mark}};
+
+    rn_store_apply(t->r->store, &charge, 1, NULL, NULL);
+    if (charge.error == 0)
+        *answer = charge.answer;
+    return charge.error;
+}
+
+/* --- which rules ------------------------------------------------------------------------- */
+
+/* What is done with each rule that applies. */
+typedef int change(struct ration *r, const struct rn_book *book, const struct rn_applied *rule,
+                   void *arg);
+
+struct wanted {
+    struct rn_slice rule; /* data NULL: all */
+    change *change;
+    void *arg;
+};
+
+static struct rn_applied applied_by(const struct rn_match *match)
+{
+    return (struct rn_applied){.rule = match->rule,
+                               .limits = match->tier->limits,
+                               .limit_count = match->tier->limit_count,
+                               .key = match->key,
+                               .key_names = match->key_names,
+                               .key_count = match->rule->key_count};
+}
+
+static int change_rules(struct ration *r, const struct rn_book *book,
+                        const struct ration_request *request, const struct wanted *w)
+{
+    struct rn_matches matches;
+    bool found = w->rule.data == NULL;
+
+    if (!found && !rn_book_find(book, w->rule))
+        return RATION_ENORULE;
+    rn_ruleset_match(book->ruleset, request, &matches);
+    if (matches.outcome == RN_MATCH_TOO_MANY)
+        return RATION_EINVAL;
+    for (uint32_t i = 0; matches.outcome == RN_MATCH_LIMITS && i < matches.count; i++) {
+        struct rn_applied applied = applied_by(&matches.items[i]);
+
+        if (w->rule.data && !rn_slice_equal(applied.rule->name, w->rule))
+            continue;
+        int code = w->change(r, book, &applied, w->arg);
+
+        if (code != 0)
+            return code;
+        found = true;
+    }
+    return found ? 0 : RATION_EUNMATCHED;
+}
+
+static int change_state(struct ration *r, const struct ration_request *request,
+                        const struct wanted *w)
+{
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    int code = w->rule.data ? RATION_ENORULE : 0;
+
+    if (pin.book)
+        code = change_rules(r, pin.book, request, w);
+    rn_pin_drop(&pin);
+    return code;
+}
+
+static struct rn_slice name_of(const char *rule, size_t len)
+{
+    return (struct rn_slice){rule, rule ? len : 0};
+}
+
+/* --- reset ------------------------------------------------------------------------------- */
+
+struct reset {
+    int64_t now_ns;
+    uint32_t count;
+};
+
+static int forget(const struct target *t, const struct rn_compiled *l, uint64_t hash)
+{
+    struct target other = *t;
+    struct rn_answer unread;
+
+    other.limit = l;
+    other.key = hash ^ l->salt;
+    return ask(&other, RN_RESET, 0, 0, &unread);
+}
+
+/* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */
+static const struct rn_compiled *any_limit(const struct rn_book *book, const struct rn_rule *rule)
+{
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        if (rule->tiers[t].limit_count != 0)
+            return &book->limits[rule->tiers[t].limits[0]->id];
+    return NULL;
+}
+
+/* The states of all tiers; and those before a reload, or they would be inherited. */
+static int reset_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
+                      void *arg)
+{
+    struct reset *reset = arg;
+    const struct rn_family *f = &book->families[a->rule->index];
+    const struct rn_compiled *any = any_limit(book, a->rule);
+    struct target t = {.r = r, .now_ns = reset->now_ns};
+    uint64_t hash = any ? rn_ruling_hash(a, any) : 0;
+    int code = 0;
+
+    for (uint32_t i = 0; i < f->retired_count && code == 0 && any; i++)
+        code = forget(&t, &f->retired[i].limit, hash);
+    for (uint32_t tier = 0; tier < a->rule->tier_count; tier++)
+        for (uint32_t i = 0; i < a->rule->tiers[tier].limit_count && code == 0; i++)
+            code = forget(&t, &book->limits[a->rule->tiers[tier].limits[i]->id], hash);
+    reset->count += a->limit_count;
+    return code;
+}
+
+int ration_state_reset(struct ration *r, const struct ration_request *request, const char *rule,
+                       size_t rule_len, int64_t now_ns, uint32_t *count)
+{
+    struct reset reset = {.now_ns = rn_limiter_now(r, now_ns)};
+    int code = change_state(
+        r, request,
+        &(struct wanted){.rule = name_of(rule, rule_len), .change = reset_rule, .arg = &reset});
+
+    if (code == 0 && count)
+        *count = reset.count;
+    return code;
+}
+
+/* --- adjusting ----------------------------------------------------------------------------- */
+
+struct adjustment {
+    int64_t now_ns;
+    bool set;
+    uint64_t remaining; /* set: to this many */
+    int64_t add;        /* else by so many */
+    bool places;        /* out: limits of concurrency were met, */
+    bool others;        /* and others */
+};
+
+/* Forgets all and charges again what is not given back: for states that know when
+ * each unit was charged. */
+static int begin_again(const struct target *t, uint64_t spent)
+{
+    struct rn_answer answer;
+    int code = ask(t, RN_RESET, 0, 0, &answer);
+
+    return code == 0 && spent != 0 ? ask(t, RN_FORCE, spent, 0, &answer) : code;
+}
+
+/* A bucket or a fixed window gives back at any time, given the mark of its state,
+ * unless that has changed since we looked. */
+static int give_back(const struct target *t, uint64_t units)
+{
+    enum ration_algorithm algorithm = t->limit->limit.algorithm;
+    bool timeless = algorithm != RATION_SLIDING_LOG && algorithm != RATION_SLIDING_WINDOW;
+    uint64_t spent = 0;
+
+    for (int i = 0; i < ATTEMPTS; i++) {
+        struct rn_answer answer;
+        int code = ask(t, RN_PEEK, 0, 0, &answer);
+
+        spent = t->limit->limit.cap - answer.remaining;
+        if (code != 0 || spent == 0)
+            return code;
+        units = units < spent ? units : spent;
+        if (!timeless)
+            break;
+        code = ask(t, RN_GIVE_BACK, units, answer.mark, &answer);
+        if (code != 0 || answer.allowed)
+            return code;
+    }
+    return begin_again(t, spent - units);
+}
+
+static int adjust_one(const struct target *t, int64_t add)
+{
+    struct rn_answer unread;
+
+    if (add < 0)
+        return give_back(t, -(uint64_t)add);
+    return add > 0 ? ask(t, RN_FORCE, (uint64_t)add, 0, &unread) : 0;
+}
+
+/* And its variants, as an admission is counted in all of them. */
+static int adjust_limit(const struct target *t, int64_t add)
+{
+    const struct rn_compiled *l = t->limit;
+    int code = adjust_one(t, add);
+
+    for (uint32_t i = 0; i < l->shape_count && code == 0; i++) {
+        struct target variant = *t;
+
+        if (!rn_compiled_follows(l, l->shapes[i]))
+            continue;
+        variant.limit = l->shapes[i];
+        variant.key = t->key ^ l->salt ^ l->shapes[i]->salt;
+        code = adjust_one(&variant, add);
+    }
+    return code;
+}
+
+/* How many more units to charge so that `remaining` are left of the limit as
+ * written. Capacities are far below 2^63. */
+static int missing(const struct target *t, uint64_t soft, uint64_t remaining, int64_t *add)
+{
+    uint64_t written = t->limit->limit.cap - soft;
+    uint64_t goal = (remaining < written ? remaining : written) + soft;
+    struct rn_answer answer;
+    int code = ask(t, RN_PEEK, 0, 0, &answer);
+
+    if (code == 0)
+        *add = (int64_t)(answer.remaining - goal);
+    return code;
+}
+
+static int adjust_item(struct ration *r, const struct rn_check_item *item, struct adjustment *a)
+{
+    struct target t = {.r = r,
+                       .limit = item->limit,
+                       .key = item->key,
+                       .now_ns = a->now_ns,
+                       .shift_ns = item->shift_ns};
+    int64_t add = a->add;
+    int code = 0;
+
+    a->places |= item->lease != 0;
+    if (!rn_compiled_counts(item->limit))
+        return 0;
+    a->others = true;
+    if (a->set)
+        code = missing(&t, item->soft, a->remaining, &add);
+    return code == 0 ? adjust_limit(&t, add) : code;
+}
+
+/* A request at no cost first: it carries over what was spent before a reload. */
+static int adjust_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
+                       void *arg)
+{
+    struct adjustment *adjustment = arg;
+    struct rn_ruling g;
+    int code;
+
+    rn_ruling_init(&g, r, book, adjustment->now_ns);
+    rn_ruling_add(&g, a);
+    if (g.error != 0)
+        return g.error;
+    rn_check_start(&g.check);
+    code = g.check.error;
+    for (size_t i = 0; i < g.check.n && code == 0; i++)
+        code = adjust_item(r, &g.check.items[i], adjustment);
+    return code;
+}
+
+static int adjust(struct ration *r, const struct ration_request *request, struct rn_slice rule,
+                  struct adjustment *a)
+{
+    int code =
+        change_state(r, request, &(struct wanted){.rule = rule, .change = adjust_rule, .arg = a});
+
+    return code == 0 && a->places && !a->others ? RATION_EPLACES : code;
+}
+
+int ration_state_adjust(struct ration *r, const struct ration_request *request, const char *rule,
+                        size_t rule_len, int64_t add, int64_t now_ns)
+{
+    return adjust(r, request, name_of(rule, rule_len),
+                  &(struct adjustment){.now_ns = rn_limiter_now(r, now_ns), .add = add});
+}
+
+int ration_state_set_remaining(struct ration *r, const struct ration_request *request,
+                               const char *rule, size_t rule_len, uint64_t remaining,
+                               int64_t now_ns)
+{
+    return adjust(r, request, name_of(rule, rule_len),
+                  &(struct adjustment){
+                      .now_ns = rn_limiter_now(r, now_ns), .set = true, .remaining = remaining});
+}

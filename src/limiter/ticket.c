@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tickets as bytes and as text. Hashes and times have 8 bytes, lowest first; other
+ * numbers 7 bits a byte, lowest first, the high bit set in all but the last.
+ *
+ *   body         version 1, kind, id, content
+ *   RESERVATION  at, timeout, reserved, number of receipts and whether the limit
+ *                is given, receipts, the limit if it is, lease and its places
+ *   LEASE        places
+ *   receipt      hash, salt, mark, capacity, taken
+ *   places       how many; for each hash, amount, length of the lease
+ */
+#include "limiter/ticket.h"
+
+#include <string.h>
+
+#include "core/limit.h"
+
+#define VERSION 1
+#define MAC_BYTES 8
+#define BYTES_MAX (RN_TICKET_BODY_MAX + MAC_BYTES)
+
+/* Numbers of at most 10 bytes. */
+#define HEAD_MAX (2 + 8 + 8 + 3 * 10 + 8)
+#define RECEIPT_MAX (3 * 8 + 2 * 10)
+#define PLACES_MAX (1 + RATION_LEASES_MAX * (8 + 2 * 10))
+#define SPEC_MAX (9 * 10)
+_Static_assert(HEAD_MAX + RATION_CHARGES_MAX * RECEIPT_MAX + PLACES_MAX <= RN_TICKET_BODY_MAX,
+               "any reservation under rules fits");
+_Static_assert(HEAD_MAX + RECEIPT_MAX + SPEC_MAX + PLACES_MAX <= RN_TICKET_BODY_MAX,
+               "a reservation of a given limit fits");
+
+/* --- bytes ------------------------------------------------------------------------- */
+
+struct writer {
+    unsigned char *at;
+};
+
+static void put_fixed(struct writer *w, uint64_t n)
+{
+    for (unsigned i = 0; i < 8; i++)
+        *w->at++ = (unsigned char)(n >> (8 * i));
+}
+
+static void put_number(struct writer *w, uint64_t n)
+{
+    for (; n >= 0x80; n >>= 7)
+        *w->at++ = (unsigned char)(n | 0x80);
+    *w->at++ = (unsigned char)n;
+}
+
+/* What is missing reads as 0 and is noted. */
+struct reader {
+    const unsigned char *at, *end;
+    bool bad;
+};
+
+static uint64_t get_fixed(struct reader *r)
+{
+    uint64_t n = 0;
+
+    if (r->end - r->at < 8) {
+        r->bad = true;
+        return 0;
+    }
+    for (unsigned i = 0; i < 8; i++)
+        n |= (uint64_t)*r->at++ << (8 * i);
+    return n;
+}
+
+/* In as few bytes as can be: nothing else is written. */
+static uint64_t get_number(struct reader *r)
+{
+    uint64_t n = 0;
+
+    for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
+        uint64_t bits = *r->at & 0x7F;
+        bool last = *r->at++ < 0x80;
+
+        if (bits << shift >> shift != bits || (last && bits == 0 && shift != 0))
+            break;
+        n |= bits << shift;
+        if (last)
+            return n;
+    }
+    r->bad = true;
+    return 0;
+}
+
+/* A number that is at most `most`. */
+static uint64_t get_up_to(struct reader *r, uint64_t most)
+{
+    uint64_t n = get_number(r);
+
+    r->bad |= n > most;
+    return r->bad ? 0 : n;
+}
+
+/* --- content ------------------------------------------------------------------------- */
+
+static void put_places(struct writer *w, const struct rn_ticket *t)
+{
+    put_number(w, t->place_count);
+    for (uint32_t i = 0; i < t->place_count; i++) {
+        put_fixed(w, t->places[i].hash);
+        put_number(w, t->places[i].amount);
+        put_number(w, (uint64_t)t->places[i].lease_ns);
+    }
+}
+
+static void get_places(struct reader *r, struct rn_ticket *t)
+{
+    t->place_count = (uint32_t)get_up_to(r, RATION_LEASES_MAX);
+    for (uint32_t i = 0; i < t->place_count; i++) {
+        t->places[i].hash = get_fixed(r);
+        t->places[i].amount = get_up_to(r, RATION_PLACES_MAX);
+        t->places[i].lease_ns = (int64_t)get_up_to(r, RATION_LEASE_MAX_NS);
+    }
+}
+
+/* Without a lease (places are no receipts) and a calendar (not given with a call). */
+static void put_spec(struct writer *w, const struct ration_limit *spec)
+{
+    put_number(w, spec->algorithm);
+    put_number(w, spec->amount);
+    put_number(w, (uint64_t)spec->period_ns);
+    put_number(w, spec->burst);
+    put_number(w, spec->queue);
+    put_number(w, spec->sub_windows);
+    put_number(w, spec->from_first);
+    put_number(w, (uint64_t)spec->step_ns);
+}
+
+static void get_spec(struct reader *r, struct ration_limit *spec)
+{
+    *spec =
+        (struct ration_limit){.algorithm = (enum ration_algorithm)get_up_to(r, RATION_UNLIMITED),
+                              .amount = get_number(r)};
+    spec->period_ns = (int64_t)get_up_to(r, INT64_MAX);
+    spec->burst = get_number(r);
+    spec->queue = get_number(r);
+    spec->sub_windows = (uint32_t)get_up_to(r, UINT32_MAX);
+    spec->from_first = get_up_to(r, 1) != 0;
+    spec->step_ns = (int64_t)get_up_to(r, INT64_MAX);
+    r->bad |= spec->algorithm == RATION_CONCURRENCY || rn_limit_fault(spec) != NULL;
+}
+
+static void put_receipt(struct writer *w, const struct ration_receipt *receipt)
+{
+    put_fixed(w, receipt->hash);
+    put_fixed(w, receipt->salt);
+    put_fixed(w, (uint64_t)receipt->mark);
+    put_number(w, receipt->cap);
+    put_number(w, receipt->taken);
+}
+
+static void get_receipt(struct reader *r, struct ration_receipt *receipt)
+{
+    receipt->hash = get_fixed(r);
+    receipt->salt = get_fixed(r);
+    receipt->mark = (int64_t)get_fixed(r);
+    receipt->cap = get_number(r);
+    receipt->taken = get_number(r);
+}
+
+static void put_reservation(struct writer *w, const struct rn_ticket *t)
+{
+    put_fixed(w, (uint64_t)t->at_ns);
+    put_number(w, (uint64_t)t->timeout_ns);
+    put_number(w, t->reserved);
+    put_number(w, 2 * t->receipt_count + t->given);
+    for (uint32_t i = 0; i < t->receipt_count; i++)
+        put_receipt(w, &t->receipts[i]);
+    if (t->given)
+        put_spec(w, &t->spec);
+    put_places(w, t);
+    if (t->place_count != 0)
+        put_fixed(w, t->lease);
+}
+
+static void get_reservation(struct reader *r, struct rn_ticket *t)
+{
+    t->at_ns = (int64_t)get_fixed(r);
+    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
+    t->reserved = get_number(r);
+    uint64_t count = get_up_to(r, 2 * RATION_CHARGES_MAX + 1);
+
+    t->given = count % 2 != 0;
+    t->receipt_count = (uint32_t)count / 2;
+    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
+    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++)
+        get_receipt(r, &t->receipts[i]);
+    if (t->given)
+        get_spec(r, &t->spec);
+    get_places(r, t);
+    if (t->place_count != 0)
+        t->lease = get_fixed(r);
+}
+
+size_t rn_ticket_write_body(const struct rn_ticket *t, unsigned char out[RN_TICKET_BODY_MAX])
+{
+    struct writer w = {.at = out};
+
+    *w.at++ = VERSION;
+    *w.at++ = (unsigned char)t->kind;
+    put_fixed(&w, t->id);
+    if (t->kind == RN_TICKET_RESERVATION)
+        put_reservation(&w, t);
+    else
+        put_places(&w, t);
+    return (size_t)(w.at - out);
+}
+
+bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticket *t)
+{
+    struct reader r = {.at = body + 2, .end = body + len};
+
+    if (len < 2 || body[0] != VERSION)
+        return false;
+    t->receipt_count = t->place_count = 0;
+    t->given = false;
+    t->kind = (enum rn_ticket_kind)body[1];
+    t->id = get_fixed(&r);
+    if (t->kind == RN_TICKET_RESERVATION)
+        get_reservation(&r, t);
+    else if (t->kind == RN_TICKET_LEASE)
+        get_places(&r, t);
+    else
+        return false;
+    return !r.bad && r.at == r.end;
+}
+
+/* --- text ------------------------------------------------------------------------------ */
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static size_t encode(const unsigned char *bytes, size_t n, char *out)
+{
+    char *at = out;
+    uint32_t bits = 0;
+    unsigned held = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bits = bits << 8 | bytes[i];
+        for (held += 8; held >= 6; held -= 6)
+            *at++ = alphabet[bits >> (held - 6) & 63];
+    }
+    if (held != 0)
+        *at++ = alphabet[bits << (6 - held) & 63];
+    return (size_t)(at - out);
+}
+
+static int value_of(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '-' ? 62 : c == '_' ? 63 : -1;
+}
+
+/* How many bytes; 0 if the text is not what encode makes, or too long. */
+static size_t decode(struct rn_slice text, unsigned char out[BYTES_MAX])
+{
+    size_t n = 0;
+    uint32_t bits = 0;
+    unsigned held = 0;
+
+    if (text.len >= RATION_TICKET_SIZE || text.len % 4 == 1)
+        return 0;
+    for (size_t i = 0; i < text.len; i++) {
+        int value = value_of(text.data[i]);
+
+        if (value < 0)
+            return 0;
+        bits = bits << 6 | (uint32_t)value;
+        held += 6;
+        if (held < 8)
+            continue;
+        if (n == BYTES_MAX)
+            return 0;
+        held -= 8;
+        out[n++] = (unsigned char)(bits >> held);
+    }
+    return (bits & ((1U << held) - 1)) == 0 ? n : 0;
+}
+
+void rn_ticket_write(const struct rn_ticket *t, const struct rn_hash_key *key,
+                     char out[RATION_TICKET_SIZE])
+{
+    unsigned char bytes[BYTES_MAX];
+    size_t len = rn_ticket_write_body(t, bytes);
+    struct writer mac = {.at = bytes + len};
+
+    put_fixed(&mac, rn_siphash(key, bytes, len));
+    out[encode(bytes, len + MAC_BYTES, out)] = '\0';
+}
+
+bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct rn_ticket *t)
+{
+    unsigned char bytes[BYTES_MAX];
+    size_t len = decode(text, bytes);
+
+    if (len < MAC_BYTES)
+        return false;
+    len -= MAC_BYTES;
+    struct reader mac = {.at = bytes + len, .end = bytes + len + MAC_BYTES};
+
+    return rn_siphash(key, bytes, len) == get_fixed(&mac) && rn_ticket_parse_body(bytes, len, t);
+}

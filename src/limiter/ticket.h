@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a decision holds, as text that only the processes of one table can make.
+ *
+ *   body    version, kind, id, what was charged, places: see ticket.c
+ *   mac     8 bytes, SipHash of the body under a key derived from the table's
+ *
+ * both in the alphabet of base64url without padding. There is one text for each
+ * ticket: bits that do not count must be zero.
+ */
+#ifndef RN_LIMITER_TICKET_H
+#define RN_LIMITER_TICKET_H
+
+#include <ration/rules.h>
+
+#include "base/siphash.h"
+#include "base/slice.h"
+
+/* The longest body: that of RATION_CHARGES_MAX charges. */
+#define RN_TICKET_BODY_MAX (RATION_TICKET_SIZE / 4 * 3 - 3 - 8)
+
+enum rn_ticket_kind {
+    RN_TICKET_RESERVATION = 1,
+    RN_TICKET_LEASE = 2,
+};
+
+struct rn_ticket {
+    enum rn_ticket_kind kind;
+    uint64_t id; /* of the hold or the lease */
+
+    /* RESERVATION */
+    int64_t at_ns;      /* when it was charged, */
+    int64_t timeout_ns; /* and for how long it can be settled */
+    uint64_t reserved;  /* the largest cost */
+    uint64_t lease;     /* of its places, if any */
+    uint32_t receipt_count;
+    struct ration_receipt receipts[RATION_CHARGES_MAX];
+    bool given;               /* the limit came with the call: there is one receipt, of it, */
+    struct ration_limit spec; /* and it is this */
+
+    uint32_t place_count;
+    struct ration_place places[RATION_LEASES_MAX];
+};
+
+void rn_ticket_write(const struct rn_ticket *ticket, const struct rn_hash_key *key,
+                     char out[RATION_TICKET_SIZE]);
+/* False: this is no ticket, or not one that was signed with this key. */
+bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct rn_ticket *ticket);
+
+/* The body alone, for the tests of the reader. Returns its length. */
+size_t rn_ticket_write_body(const struct rn_ticket *ticket, unsigned char out[RN_TICKET_BODY_MAX]);
+bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticket *ticket);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reservations that are known by a ticket: charged, and settled by anybody who
+ * shares the table.
+ *
+ * The hold of a reservation (hold.c) is gone once it is settled and once it has
+ * expired. Which of the two it was, the ticket tells: it has the time.
+ */
+#include <string.h>
+
+#include "limiter/hold.h"
+#include "limiter/lease.h"
+#include "limiter/limiter.h"
+#include "limiter/receipt.h"
+#include "limiter/ruling.h"
+#include "limiter/ticket.h"
+
+/* --- making --------------------------------------------------------------------------- */
+
+static void fill_ticket(struct rn_ticket *t, const struct ration_outcome *out)
+{
+    t->lease = out->lease;
+    t->place_count = out->place_count;
+    memcpy(t->places, out->places, out->place_count * sizeof *out->places);
+    t->receipt_count = out->receipt_count;
+    memcpy(t->receipts, out->receipts, out->receipt_count * sizeof *out->receipts);
+}
+
+/* Zero for a cost in a request means one. */
+static uint64_t cost_of(const struct ration_request *request)
+{
+    return request->cost ? request->cost : 1;
+}
+
+int ration_decide_reserve(struct ration *r, const struct ration_request *request,
+                          int64_t timeout_ns, int64_t now_ns, struct ration_outcome *out,
+                          char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_terms terms = {.lease_ns = timeout_ns, .reserving = true};
+    struct ration_outcome made;
+    struct rn_ticket t;
+    int code;
+
+    if (!rn_hold_lasts(timeout_ns))
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    code = rn_ruling_decide(r, request, now_ns, &terms, &made);
+    if (code == 0 && made.decision.allowed)
+        code = rn_hold_create(r, timeout_ns, now_ns, terms.charge_flags, &t.id);
+    if (code != 0) {
+        if (terms.decided)
+            (void)ration_outcome_give_back(r, &made, now_ns);
+        return code;
+    }
+    ticket[0] = '\0';
+    if (made.decision.allowed) {
+        t.kind = RN_TICKET_RESERVATION;
+        t.at_ns = now_ns;
+        t.timeout_ns = timeout_ns;
+        t.reserved = terms.reserved ? terms.reserved : cost_of(request);
+        t.given = false;
+        fill_ticket(&t, &made);
+        rn_ticket_write(&t, &r->ticket_seed, ticket);
+    }
+    *out = made;
+    return 0;
+}
+
+int ration_reserve_ticket(struct ration *r, struct ration_charge *c, int64_t timeout_ns,
+                          int64_t now_ns, char ticket[RATION_TICKET_SIZE])
+{
+    struct ration_decision decision;
+    struct rn_ticket t = {.kind = RN_TICKET_RESERVATION, .timeout_ns = timeout_ns};
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    now_ns = rn_limiter_now(r, now_ns);
+    int code = ration_reserve(r, c, 1, timeout_ns, now_ns, &t.id, &decision);
+
+    if (code != 0)
+        return c->error = code;
+    ticket[0] = '\0';
+    if (!decision.allowed)
+        return 0;
+    t.at_ns = now_ns;
+    t.reserved = c->cost;
+    t.given = c->ad_hoc != NULL;
+    if (t.given)
+        t.spec = *c->ad_hoc;
+    t.receipt_count = 1;
+    t.receipts[0] = (struct ration_receipt){
+        .hash = c->hash, .salt = l->salt, .cap = l->limit.cap, .taken = c->taken, .mark = c->mark};
+    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    return 0;
+}
+
+/* --- settling --------------------------------------------------------------------------- */
+
+static int give_back_given(struct ration *r, const struct rn_ticket *t, uint64_t kept,
+                           int64_t now_ns)
+{
+    struct ration_charge c = {.ad_hoc = &t->spec,
+                              .hash = t->receipts[0].hash,
+                              .at_ns = t->at_ns,
+                              .mark = t->receipts[0].mark};
+
+    if (t->receipt_count == 0 || t->receipts[0].taken <= kept)
+        return 0;
+    c.taken = t->receipts[0].taken - kept;
+    return ration_give_back(r, &c, now_ns);
+}
+
+/* Of all processes one gets past the hold. */
+static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
+{
+    int code;
+
+    now_ns = rn_limiter_now(r, now_ns);
+    if (now_ns - t->at_ns >= t->timeout_ns)
+        return RATION_EGONE;
+    code = rn_hold_settle(r, t->id, now_ns);
+    if (code != 0)
+        return code == RATION_EGONE ? RATION_EALREADY : code;
+    for (uint32_t i = 0; i < t->place_count; i++)
+        (void)rn_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
+    return t->given
+               ? give_back_given(r, t, kept, now_ns)
+               : rn_receipt_give_back(r, t->receipts, t->receipt_count, t->at_ns, kept, now_ns);
+}
+
+static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
+{
+    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t) &&
+           t->kind == RN_TICKET_RESERVATION;
+}
+
+int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all, uint64_t cost,
+                         int64_t now_ns)
+{
+    struct rn_ticket t;
+
+    if (!parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    if (!all && cost > t.reserved)
+        return RATION_ECOST;
+    return settle(r, &t, all ? UINT64_MAX : cost, now_ns);
+}
+
+int ration_ticket_refund(struct ration *r, const char *ticket, size_t len, int64_t now_ns)
+{
+    struct rn_ticket t;
+
+    return parse(r, ticket, len, &t) ? settle(r, &t, 0, now_ns) : RATION_EINVAL;
+}

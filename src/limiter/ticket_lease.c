@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places that are known by a ticket: taken, renewed and released by anybody who
+ * shares the table.
+ */
+#include <string.h>
+
+#include "limiter/lease.h"
+#include "limiter/limiter.h"
+#include "limiter/ruling.h"
+#include "limiter/ticket.h"
+
+static bool can_last(int64_t lease_ns)
+{
+    return lease_ns >= 0 && lease_ns <= RATION_LEASE_MAX_NS;
+}
+
+int ration_acquire_request(struct ration *r, const struct ration_request *request, int64_t lease_ns,
+                           int64_t now_ns, struct ration_outcome *out,
+                           char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_terms terms = {.lease_ns = lease_ns};
+    struct rn_ticket t = {.kind = RN_TICKET_LEASE};
+
+    if (!can_last(lease_ns))
+        return RATION_EINVAL;
+    int code = rn_ruling_decide(r, request, now_ns, &terms, out);
+
+    if (code != 0)
+        return code;
+    ticket[0] = '\0';
+    if (out->place_count == 0)
+        return 0;
+    t.id = out->lease;
+    t.place_count = out->place_count;
+    memcpy(t.places, out->places, out->place_count * sizeof *out->places);
+    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    return 0;
+}
+
+int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lease_ns,
+                          int64_t now_ns, char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_ticket t = {.kind = RN_TICKET_LEASE, .place_count = 1};
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+    int code = ration_acquire(r, c, lease_ns, now_ns, &t.id);
+
+    if (code != 0)
+        return code;
+    ticket[0] = '\0';
+    if (t.id == 0)
+        return 0;
+    t.places[0] = (struct ration_place){.hash = c->hash,
+                                        .amount = l->limit.amount,
+                                        .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns};
+    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    return 0;
+}
+
+static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
+{
+    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t) &&
+           t->kind == RN_TICKET_LEASE;
+}
+
+int ration_ticket_renew(struct ration *r, const char *ticket, size_t len, int64_t lease_ns,
+                        int64_t now_ns, int64_t *expires_after_ns)
+{
+    struct rn_ticket t;
+    int64_t earliest_ns = RATION_LEASE_MAX_NS;
+    int first = 0;
+
+    if (!can_last(lease_ns) || !parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    for (uint32_t i = 0; i < t.place_count; i++) {
+        int64_t lasts_ns = lease_ns ? lease_ns : t.places[i].lease_ns;
+        int code = rn_lease_change(r, RN_RENEW, t.id, &t.places[i], lasts_ns, now_ns);
+
+        first = first ? first : code;
+        earliest_ns = lasts_ns < earliest_ns ? lasts_ns : earliest_ns;
+    }
+    if (first == 0 && expires_after_ns)
+        *expires_after_ns = earliest_ns;
+    return first;
+}
+
+int ration_ticket_release(struct ration *r, const char *ticket, size_t len, int64_t now_ns)
+{
+    struct rn_ticket t;
+    bool released = false;
+    int failed = 0;
+
+    if (!parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    for (uint32_t i = 0; i < t.place_count; i++) {
+        int code = rn_lease_change(r, RN_RELEASE, t.id, &t.places[i], 0, now_ns);
+
+        released |= code == 0;
+        failed = code != 0 && code != RATION_EGONE ? code : failed;
+    }
+    return failed ? failed : released ? 0 : RATION_EGONE;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define EXAMPLES "write host:port, :port, [v6]:port or unix:PATH"
+
+static int parse_unix(const char *path, struct rn_address *out, struct ration_error *error)
+{
+    size_t len = strlen(path);
+
+    if (len == 0)
+        return rn_error_set(error, RATION_EPARSE, 0, "\"unix:\" lacks a path; write unix:PATH");
+    if (len >= sizeof out->to.un.sun_path)
+        return rn_error_set(error, RATION_EPARSE, 0,
+                            "the path of a unix socket has at most %zu bytes, this one has %zu: %s",
+                            sizeof out->to.un.sun_path - 1, len, rn_quote_word(path, len, 0).text);
+    *out = (struct rn_address){.len = sizeof out->to.un};
+    out->to.un.sun_family = AF_UNIX;
+    memcpy(out->to.un.sun_path, path, len + 1);
+    return 0;
+}
+
+/* Digits only: no sign, no name of a service. */
+static int parse_port(const char *text, const char *whole, uint16_t *port,
+                      struct ration_error *error)
+{
+    unsigned value = 0;
+    size_t len = 0;
+
+    for (; text[len] >= '0' && text[len] <= '9' && len < 6; len++)
+        value = value * 10 + (unsigned)(text[len] - '0');
+    if (len == 0 || text[len] != '\0' || value > 65535)
+        return rn_error_set(error, RATION_EPARSE, (size_t)(text - whole),
+                            "%s is not a port from 0 to 65535; " EXAMPLES,
+                            rn_quote_word(text, strlen(text), 0).text);
+    *port = (uint16_t)value;
+    return 0;
+}
+
+static void set_ip(struct rn_address *out, const struct rn_ip *ip, uint16_t port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+
+    *out = (struct rn_address){0};
+    memcpy(&v4.sin_addr, ip->bytes, 4);
+    memcpy(&v6.sin6_addr, ip->bytes, 16);
+    out->len = ip->bits == 32 ? sizeof v4 : sizeof v6;
+    memcpy(&out->to, ip->bits == 32 ? (void *)&v4 : (void *)&v6, out->len);
+}
+
+static int resolve(const char *host, struct rn_ip *ip, struct ration_error *error)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *found;
+    struct rn_address first = {0};
+    struct rn_peer peer;
+    int failed = getaddrinfo(host, NULL, &hints, &found);
+
+    if (failed != 0)
+        return rn_error_set(error, RATION_EPARSE, 0, "%s has no address: %s; " EXAMPLES,
+                            rn_quote_word(host, strlen(host), 0).text, gai_strerror(failed));
+    memcpy(&first.to, found->ai_addr, found->ai_addrlen);
+    first.len = found->ai_addrlen;
+    freeaddrinfo(found);
+    rn_address_peer(&first, &peer);
+    *ip = peer.ip;
+    return 0;
+}
+
+static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error)
+{
+    char name[256];
+
+    if (text[0] == '[')
+        return text[len - 1] == ']' && memchr(text, ':', len)
+                   ? rn_ip_parse(text + 1, len - 2, ip, error)
+                   : rn_error_set(error, RATION_EPARSE, 0, "%s is not [v6]:port; " EXAMPLES,
+                                  rn_quote_word(text, strlen(text), 0).text);
+    if (memchr(text, ':', len))
+        return rn_error_set(error, RATION_EPARSE, 0,
+                            "%s: an IPv6 address stands in brackets; write for example [::1]:80",
+                            rn_quote_word(text, strlen(text), 0).text);
+    if (len > 0 && strspn(text, "0123456789.") >= len)
+        return rn_ip_parse(text, len, ip, error);
+    if (len >= sizeof name)
+        return rn_error_set(error, RATION_EPARSE, 0, "%s is too long for the name of a host",
+                            rn_quote_word(text, len, 0).text);
+    memcpy(name, text, len);
+    name[len] = '\0';
+    return resolve(name, ip, error);
+}
+
+int rn_address_parse(const char *text, struct rn_address *out, struct ration_error *error)
+{
+    struct rn_ip ip = {.bits = 128};
+    const char *colon = strrchr(text, ':');
+    uint16_t port = 0;
+    int failed;
+
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, out, error);
+    if (!colon || strchr(colon, ']'))
+        return rn_error_set(error, RATION_EPARSE, 0, "%s has no port; " EXAMPLES,
+                            rn_quote_word(text, strlen(text), 0).text);
+    if ((failed = parse_port(colon + 1, text, &port, error)) != 0)
+        return failed;
+    if (colon != text && (failed = parse_host(text, (size_t)(colon - text), &ip, error)) != 0)
+        return failed;
+    set_ip(out, &ip, port);
+    out->everywhere = colon == text;
+    return 0;
+}
+
+static bool is_loopback(const struct rn_ip *ip)
+{
+    static const uint8_t one[16] = {[15] = 1};
+
+    return ip->bits == 32 ? ip->bytes[0] == 127 : memcmp(ip->bytes, one, 16) == 0;
+}
+
+static void set_v6(struct rn_ip *ip, const uint8_t bytes[16])
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    *ip = (struct rn_ip){.bits = 128};
+    if (memcmp(bytes, mapped, sizeof mapped) != 0) {
+        memcpy(ip->bytes, bytes, 16);
+        return;
+    }
+    ip->bits = 32;
+    memcpy(ip->bytes, bytes + 12, 4);
+}
+
+void rn_address_peer(const struct rn_address *address, struct rn_peer *peer)
+{
+    char ip[RN_IP_TEXT];
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    *peer = (struct rn_peer){.local = true, .text = "unix"};
+    if (address->to.any.sa_family == AF_INET) {
+        memcpy(&v4, &address->to, sizeof v4);
+        peer->ip.bits = 32;
+        memcpy(peer->ip.bytes, &v4.sin_addr, 4);
+        peer->port = ntohs(v4.sin_port);
+    } else if (address->to.any.sa_family == AF_INET6) {
+        memcpy(&v6, &address->to, sizeof v6);
+        set_v6(&peer->ip, v6.sin6_addr.s6_addr);
+        peer->port = ntohs(v6.sin6_port);
+    } else {
+        return;
+    }
+    peer->local = is_loopback(&peer->ip);
+    rn_ip_write(&peer->ip, ip);
+    snprintf(peer->text, sizeof peer->text, peer->ip.bits == 32 ? "%s:%u" : "[%s]:%u", ip,
+             (unsigned)peer->port);
+}
+
+void rn_address_write(const struct rn_address *address, char out[RN_ADDRESS_TEXT])
+{
+    struct rn_peer peer;
+    const char *path = address->to.un.sun_path;
+
+    if (address->to.any.sa_family == AF_UNIX && path[0] != '\0') {
+        snprintf(out, RN_ADDRESS_TEXT, "unix:%.*s", (int)sizeof address->to.un.sun_path, path);
+        return;
+    }
+    rn_address_peer(address, &peer);
+    snprintf(out, RN_ADDRESS_TEXT, "%s", peer.text);
+}

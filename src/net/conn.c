@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection's life: what to wait for, when to close, and the calls that a
+ * protocol may make. Input is feed.c's, output flush.c's, time deadline.c's.
+ *
+ * Calls of the protocol only note what is wanted. What follows from it is done in
+ * rn_conn_settle, when nothing of the protocol is on the stack: after an event,
+ * or for a connection touched from elsewhere, before the loop sleeps.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/caps.h"
+#include "net/log.h"
+#include "net/loop.h"
+#include "net/server_inner.h"
+
+#define UNSENT_MAX_BYTES ((size_t)8 << 20)
+
+static void touch(struct rn_conn *conn)
+{
+    if (conn->busy || conn->touched)
+        return;
+    conn->touched = true;
+    conn->next_touched = conn->loop->touched;
+    conn->loop->touched = conn;
+}
+
+static void untouch(struct rn_conn *conn)
+{
+    struct rn_conn **link = &conn->loop->touched;
+
+    if (!conn->touched)
+        return;
+    while (*link != conn)
+        link = &(*link)->next_touched;
+    *link = conn->next_touched;
+    conn->touched = false;
+}
+
+static void say_closed(struct rn_conn *conn)
+{
+    if (conn->lingering)
+        return;        /* said already */
+    conn->busy = true; /* whatever it does has no consequences */
+    if (conn->protocol->closed)
+        conn->protocol->closed(conn);
+    conn->busy = false;
+    if (conn->loop->writer == conn) {
+        rn_buf_clear(&conn->loop->out);
+        conn->loop->writer = NULL;
+    }
+}
+
+static void free_conn(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void rn_conn_cut(struct rn_conn *conn)
+{
+    struct rn_loop *loop = conn->loop;
+
+    say_closed(conn);
+    untouch(conn);
+    rn_timer_cancel(&loop->wheel, &conn->deadline);
+    rn_buf_done(&conn->in);
+    rn_buf_done(&conn->waiting);
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    rn_caps_give_back(loop->server->caps, &conn->peer);
+    rn_tally_add(&conn->tally->closed, 1);
+    uv_close((uv_handle_t *)&conn->poll, free_conn);
+    close(conn->fd);
+    if (loop->draining && !loop->conns)
+        uv_stop(&loop->uv);
+}
+
+/* Closing a socket that has unread input resets the connection, and the peer may
+ * lose the last words. So after them its input is read and thrown away for a
+ * while. */
+static void linger(struct rn_conn *conn)
+{
+    say_closed(conn);
+    conn->lingering = true;
+    conn->progress_ns = conn->loop->wheel.now_ns;
+    rn_buf_done(&conn->in);
+    shutdown(conn->fd, SHUT_WR);
+}
+
+static void discard_input(struct rn_conn *conn)
+{
+    ssize_t n = recv(conn->fd, conn->loop->input, RN_READ_BYTES, 0);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        conn->broken = true;
+}
+
+static bool is_idle(const struct rn_conn *conn)
+{
+    return !conn->held && conn->in.len == 0 && rn_conn_unsent(conn) == 0;
+}
+
+static bool is_over(const struct rn_conn *conn)
+{
+    bool sent = rn_conn_unsent(conn) == 0;
+
+    return conn->broken || (conn->ended && (conn->held || sent)) ||
+           (conn->closing && sent && !conn->unread && !conn->lingering);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+/* `conn->events` is what is polled, so that nothing is done when nothing changes. */
+static void update_poll(struct rn_conn *conn)
+{
+    int events = rn_conn_unsent(conn) > 0 ? UV_WRITABLE : 0;
+
+    if (conn->lingering)
+        events |= UV_READABLE;
+    else if (conn->held)
+        events |= conn->stuffed ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT;
+    else if (!conn->closing && !conn->paused && !conn->ended)
+        events |= UV_READABLE | UV_DISCONNECT;
+    if (events == conn->events)
+        return;
+    conn->events = (uint8_t)events;
+    if (uv_poll_start(&conn->poll, events, on_event) != 0) {
+        conn->broken = true;
+        touch(conn);
+    }
+}
+
+static void cut_overflow(struct rn_conn *conn)
+{
+    rn_log(RN_LOG_WARN, "conn.overflow", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+           RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
+    rn_conn_cut(conn);
+}
+
+void rn_conn_settle(struct rn_conn *conn)
+{
+    if (conn->loop->writer == conn)
+        rn_flush_out(conn);
+    if (conn->loop->draining && is_idle(conn) && !conn->closing && !conn->broken)
+        rn_conn_limit(conn, RN_CONN_DRAINING);
+    if (is_over(conn)) {
+        rn_conn_cut(conn);
+        return;
+    }
+    if (rn_conn_unsent(conn) > UNSENT_MAX_BYTES) {
+        cut_overflow(conn);
+        return;
+    }
+    if (conn->closing && conn->unread && !conn->lingering && rn_conn_unsent(conn) == 0)
+        linger(conn);
+    update_poll(conn);
+    rn_deadline_update(conn);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    struct rn_conn *conn = poll->data;
+
+    rn_loop_update(conn->loop);
+    if (status < 0)
+        conn->broken = true;
+    if (events & UV_WRITABLE) {
+        bool was_paused = conn->paused;
+        rn_flush_waiting(conn);
+        if (was_paused)
+            rn_feed_kept(conn);
+    }
+    if (events & (UV_READABLE | UV_DISCONNECT)) {
+        if (conn->lingering)
+            discard_input(conn);
+        else if (conn->held)
+            *(events & UV_DISCONNECT ? &conn->ended : &conn->stuffed) = true;
+        else
+            rn_feed_read(conn, events & UV_DISCONNECT);
+    }
+    rn_conn_settle(conn);
+}
+
+void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
+{
+    if (conn->protocol->limited) {
+        conn->busy = true;
+        conn->protocol->limited(conn, why);
+        conn->busy = false;
+    }
+    conn->closing = true;
+    if (conn->loop->writer == conn)
+        rn_flush_out(conn);
+}
+
+static void link_conn(struct rn_conn *conn)
+{
+    struct rn_loop *loop = conn->loop;
+
+    conn->next = loop->conns;
+    conn->link = &loop->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    loop->conns = conn;
+}
+
+void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
+{
+    const struct rn_protocol *protocol = port->listener->protocol;
+    struct rn_loop *loop = port->loop;
+    struct rn_conn *conn = calloc(1, sizeof *conn + protocol->state_bytes);
+
+    if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
+        rn_caps_give_back(loop->server->caps, peer);
+        close(fd);
+        free(conn);
+        return;
+    }
+    conn->poll.data = conn;
+    conn->fd = fd;
+    conn->protocol = protocol;
+    conn->listener = port->listener;
+    conn->tally = &port->listener->tallies[loop->index];
+    conn->loop = loop;
+    conn->peer = *peer;
+    conn->active_ns = loop->wheel.now_ns;
+    conn->deadline.fire = rn_deadline_fire;
+    link_conn(conn);
+    rn_tally_add(&conn->tally->opened, 1);
+    if (protocol->opened) {
+        conn->busy = true;
+        protocol->opened(conn);
+        conn->busy = false;
+    }
+    rn_conn_settle(conn);
+}
+
+void *rn_conn_state(struct rn_conn *conn)
+{
+    return conn->state;
+}
+
+void *rn_conn_context(const struct rn_conn *conn)
+{
+    return conn->listener->context;
+}
+
+struct rn_loop *rn_conn_loop(const struct rn_conn *conn)
+{
+    return conn->loop;
+}
+
+struct rn_wheel *rn_conn_wheel(const struct rn_conn *conn)
+{
+    return &conn->loop->wheel;
+}
+
+const struct rn_peer *rn_conn_peer(const struct rn_conn *conn)
+{
+    return &conn->peer;
+}
+
+struct rn_buf *rn_conn_out(struct rn_conn *conn)
+{
+    struct rn_loop *loop = conn->loop;
+
+    if (loop->writer != conn) {
+        if (loop->writer) {
+            struct rn_conn *other = loop->writer;
+            rn_flush_out(other);
+            touch(other);
+        }
+        loop->writer = conn;
+    }
+    touch(conn);
+    return &loop->out;
+}
+
+bool rn_conn_is_full(const struct rn_conn *conn)
+{
+    size_t fresh = conn->loop->writer == conn ? conn->loop->out.len : 0;
+
+    return rn_conn_unsent(conn) + fresh > RN_CONN_FULL_BYTES;
+}
+
+void rn_conn_hold(struct rn_conn *conn)
+{
+    conn->held = true;
+    touch(conn);
+}
+
+void rn_conn_go_on(struct rn_conn *conn)
+{
+    conn->held = conn->stuffed = false;
+    touch(conn);
+    rn_feed_kept(conn);
+}
+
+void rn_conn_close(struct rn_conn *conn)
+{
+    conn->unread |= conn->stuffed || (!conn->busy && conn->in.len > 0);
+    conn->closing = true;
+    conn->held = false;
+    touch(conn);
+}
+
+bool rn_conn_draining(const struct rn_conn *conn)
+{
+    return conn->loop->draining;
+}

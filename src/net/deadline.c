@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deadlines of a connection, all by one timer. It is only ever moved forward
+ * eagerly; when it fires too early because the deadline has moved back
+ * meanwhile, it is set again. So traffic costs a comparison.
+ */
+#include "base/clock.h"
+#include "net/log.h"
+#include "net/loop.h"
+
+#define STALL_NS (30 * RN_SECOND_NS)
+#define LINGER_NS (2 * RN_SECOND_NS)
+
+enum reason { NONE, LINGER, STALL, SLOW, IDLE };
+
+struct due {
+    int64_t at_ns;
+    enum reason reason;
+};
+
+static struct due sooner(struct due a, int64_t at_ns, enum reason reason)
+{
+    return at_ns < a.at_ns ? (struct due){at_ns, reason} : a;
+}
+
+static struct due find_due(const struct rn_conn *conn)
+{
+    const struct rn_protocol *protocol = conn->protocol;
+    struct due due = {INT64_MAX, NONE};
+
+    if (conn->lingering)
+        return sooner(due, conn->progress_ns + LINGER_NS, LINGER);
+    if (rn_conn_unsent(conn) > 0)
+        due = sooner(due,
+                     conn->progress_ns + (protocol->stall_ns > 0 ? protocol->stall_ns : STALL_NS),
+                     STALL);
+    if (conn->held || conn->paused || conn->closing)
+        return due;
+    if (conn->begun_ns != 0 && protocol->message_ns > 0)
+        due = sooner(due, conn->begun_ns + protocol->message_ns, SLOW);
+    if (conn->begun_ns == 0 && protocol->idle_ns > 0)
+        due = sooner(due, conn->active_ns + protocol->idle_ns, IDLE);
+    return due;
+}
+
+void rn_deadline_update(struct rn_conn *conn)
+{
+    int64_t at_ns = find_due(conn).at_ns;
+
+    if (at_ns != INT64_MAX && (!rn_timer_is_set(&conn->deadline) || at_ns < conn->deadline.at_ns))
+        rn_timer_set(&conn->loop->wheel, &conn->deadline, at_ns);
+}
+
+static void log_cut(const struct rn_conn *conn, const char *event)
+{
+    rn_log(RN_LOG_INFO, event, RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)), RN_LOG_NUMBER("unread", conn->in.len),
+           RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
+}
+
+void rn_deadline_fire(struct rn_timer *timer)
+{
+    struct rn_conn *conn = (struct rn_conn *)((char *)timer - offsetof(struct rn_conn, deadline));
+    struct due due = find_due(conn);
+
+    if (due.at_ns <= conn->loop->wheel.now_ns) {
+        if (due.reason == STALL || due.reason == SLOW) {
+            rn_tally_add(&conn->tally->timed_out, 1);
+            log_cut(conn, due.reason == STALL ? "conn.stalled" : "conn.slow");
+        }
+        if (due.reason == STALL || due.reason == LINGER)
+            conn->broken = true;
+        else
+            rn_conn_limit(conn, due.reason == SLOW ? RN_CONN_TOO_SLOW : RN_CONN_IDLE);
+    }
+    rn_conn_settle(conn);
+}

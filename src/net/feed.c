@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Input. Bytes are read into the loop's buffer and handed to the protocol there;
+ * what it leaves is kept with the connection until more has come.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "net/loop.h"
+
+/* A connection that always has more gets this many buffers before the others'
+ * turn. */
+#define ROUNDS 4
+
+static bool wants_input(const struct rn_conn *conn)
+{
+    return !(conn->held || conn->paused || conn->closing || conn->broken);
+}
+
+/* What the protocol left of `data`. */
+static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
+{
+    if (used == len || conn->closing) {
+        conn->unread |= used < len;
+        conn->begun_ns = 0;
+        if (conn->in.data)
+            rn_buf_done(&conn->in);
+        return;
+    }
+    if (used > 0 || conn->begun_ns == 0)
+        conn->begun_ns = conn->loop->wheel.now_ns;
+    if (data == conn->in.data)
+        rn_buf_drop(&conn->in, used);
+    else
+        rn_buf_put(&conn->in, data + used, len - used);
+    conn->broken |= conn->in.failed;
+}
+
+/* One call of the protocol; it goes on while the protocol stopped only because
+ * of output that could then be sent after all. */
+static size_t call_received(struct rn_conn *conn, char *data, size_t len)
+{
+    size_t used = 0, now;
+    bool was_full;
+
+    do {
+        conn->busy = true;
+        now = conn->protocol->received(conn, data + used, len - used);
+        conn->busy = false;
+        assert(now <= len - used);
+        used += now;
+        was_full = rn_conn_is_full(conn);
+        if (conn->loop->writer == conn)
+            rn_flush_out(conn);
+    } while (was_full && now > 0 && used < len && wants_input(conn));
+    return used;
+}
+
+static void feed(struct rn_conn *conn, char *data, size_t len)
+{
+    size_t used = call_received(conn, data, len);
+
+    keep_rest(conn, data, len, used);
+    if (conn->in.len > 0 && conn->in.len >= conn->protocol->message_max && wants_input(conn)) {
+        conn->unread = true;
+        rn_tally_add(&conn->tally->too_long, 1);
+        rn_conn_limit(conn, RN_CONN_TOO_LONG);
+    }
+}
+
+void rn_feed_kept(struct rn_conn *conn)
+{
+    if (conn->in.len == 0 || conn->busy || !wants_input(conn))
+        return;
+    conn->begun_ns = conn->loop->wheel.now_ns; /* waiting was not the peer's fault */
+    feed(conn, conn->in.data, conn->in.len);
+}
+
+static void feed_more(struct rn_conn *conn, char *data, size_t len)
+{
+    rn_tally_add(&conn->tally->bytes_in, len);
+    conn->active_ns = conn->loop->wheel.now_ns;
+    if (conn->in.len == 0) {
+        feed(conn, data, len);
+        return;
+    }
+    rn_buf_put(&conn->in, data, len);
+    if (conn->in.failed)
+        conn->broken = true;
+    else
+        feed(conn, conn->in.data, conn->in.len);
+}
+
+void rn_feed_read(struct rn_conn *conn, bool ended)
+{
+    char *input = conn->loop->input;
+
+    for (int round = 0; round < ROUNDS && wants_input(conn); round++) {
+        ssize_t n = recv(conn->fd, input, RN_READ_BYTES, 0);
+        if (n <= 0) {
+            conn->ended = n == 0;
+            conn->broken |= n < 0 && errno != EAGAIN && errno != EINTR;
+            return;
+        }
+        feed_more(conn, input, (size_t)n);
+        if ((size_t)n < RN_READ_BYTES && !ended)
+            return;
+    }
+}

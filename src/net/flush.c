@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output. What a protocol appends lies in the loop's buffer and usually goes out
+ * in one write; only what the peer does not take at once is copied and kept.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "net/loop.h"
+
+#define RESUME_BYTES ((size_t)64 << 10)
+#define OUT_KEPT_BYTES ((size_t)1 << 20) /* a larger buffer of the loop is given back */
+
+/* How much the peer took. */
+static size_t send_some(struct rn_conn *conn, const char *data, size_t len)
+{
+    ssize_t n = send(conn->fd, data, len, MSG_NOSIGNAL);
+
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            conn->broken = true;
+        return 0;
+    }
+    conn->active_ns = conn->progress_ns = conn->loop->wheel.now_ns;
+    rn_tally_add(&conn->tally->bytes_out, (uint64_t)n);
+    return (size_t)n;
+}
+
+static void keep(struct rn_conn *conn, const char *data, size_t len)
+{
+    if (conn->waiting.len == 0)
+        conn->progress_ns = conn->loop->wheel.now_ns;
+    if (conn->sent > conn->waiting.len / 2) {
+        rn_buf_drop(&conn->waiting, conn->sent);
+        conn->sent = 0;
+    }
+    rn_buf_put(&conn->waiting, data, len);
+    conn->broken |= conn->waiting.failed;
+}
+
+static void drop_output(struct rn_buf *out)
+{
+    rn_buf_clear(out);
+    if (out->size > OUT_KEPT_BYTES)
+        rn_buf_done(out);
+}
+
+void rn_flush_out(struct rn_conn *conn)
+{
+    struct rn_buf *out = &conn->loop->out;
+    size_t taken = 0;
+
+    conn->loop->writer = NULL;
+    conn->broken |= out->failed;
+    if (out->len > 0 && !conn->broken && conn->waiting.len == 0)
+        taken = send_some(conn, out->data, out->len);
+    if (taken < out->len && !conn->broken)
+        keep(conn, out->data + taken, out->len - taken);
+    if (rn_conn_unsent(conn) > RN_CONN_FULL_BYTES)
+        conn->paused = true;
+    drop_output(out);
+}
+
+void rn_flush_waiting(struct rn_conn *conn)
+{
+    if (rn_conn_unsent(conn) == 0 || conn->broken)
+        return;
+    conn->sent += send_some(conn, conn->waiting.data + conn->sent, rn_conn_unsent(conn));
+    if (rn_conn_unsent(conn) == 0) {
+        rn_buf_done(&conn->waiting);
+        conn->sent = 0;
+    }
+    if (rn_conn_unsent(conn) <= RESUME_BYTES)
+        conn->paused = false;
+}

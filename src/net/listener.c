@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Binding, so that nobody else is on the same address: two daemons side by side
+ * would silently double every limit.
+ *
+ * TCP: the first socket is bound and listens without SO_REUSEPORT, which fails
+ * if anybody else listens there, whatever their options. Only then the option is
+ * set, and the sockets of the other loops join.
+ *
+ * Unix: under a lock on the directory, so that two who start at once do not both
+ * find the file of a dead daemon and replace each other.
+ */
+#include "net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define BACKLOG 4096 /* the kernel lowers it to net.core.somaxconn */
+#define SOCKET_MODE 0660
+
+static int fail_io(struct ration_error *error, const char *what, const struct rn_address *address,
+                   int code)
+{
+    char text[RN_ADDRESS_TEXT];
+
+    rn_address_write(address, text);
+    return rn_error_set(error, RATION_EIO, 0, "cannot %s %s: %s", what, text, strerror(code));
+}
+
+static int fail_in_use(struct ration_error *error, const struct rn_address *address)
+{
+    char text[RN_ADDRESS_TEXT];
+
+    rn_address_write(address, text);
+    return rn_error_set(error, RATION_EIO, 0,
+                        "cannot listen on %s: another process is listening there; stop it or "
+                        "choose another address",
+                        text);
+}
+
+static void set_option(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static int open_socket(const struct rn_address *address)
+{
+    int family = address->to.any.sa_family;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if (family != AF_UNIX)
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* connections that linger do not matter */
+    if (family == AF_INET6)
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !address->everywhere);
+    return fd;
+}
+
+static int bind_and_listen(int fd, const struct rn_address *address)
+{
+    return bind(fd, &address->to.any, address->len) == 0 && listen(fd, BACKLOG) == 0 ? 0 : -1;
+}
+
+/* A machine without IPv6 listens everywhere on IPv4. */
+static int open_first(struct rn_address *address)
+{
+    int fd = open_socket(address);
+
+    if (fd >= 0 || errno != EAFNOSUPPORT || !address->everywhere)
+        return fd;
+    struct sockaddr_in6 v6;
+    memcpy(&v6, &address->to, sizeof v6);
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6.sin6_port};
+    *address = (struct rn_address){.len = sizeof v4};
+    memcpy(&address->to, &v4, sizeof v4);
+    return open_socket(address);
+}
+
+static int listen_first(struct rn_socket *first, struct rn_address *address,
+                        struct ration_error *error)
+{
+    first->fd = open_first(address);
+    if (first->fd < 0)
+        return fail_io(error, "listen on", address, errno);
+    if (bind_and_listen(first->fd, address) != 0)
+        return errno == EADDRINUSE ? fail_in_use(error, address)
+                                   : fail_io(error, "listen on", address, errno);
+    bool everywhere = address->everywhere;
+    address->len = sizeof address->to;
+    if (getsockname(first->fd, &address->to.any, &address->len) != 0)
+        return fail_io(error, "listen on", address, errno);
+    address->everywhere = everywhere;
+    set_option(first->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    return 0;
+}
+
+static int listen_next(struct rn_socket *next, const struct rn_address *address,
+                       struct ration_error *error)
+{
+    next->fd = open_socket(address);
+    if (next->fd < 0)
+        return fail_io(error, "listen on", address, errno);
+    set_option(next->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    return bind_and_listen(next->fd, address) == 0 ? 0
+                                                   : fail_io(error, "listen on", address, errno);
+}
+
+static int listen_tcp(struct rn_listener *listener, struct rn_address *address,
+                      struct ration_error *error)
+{
+    int failed = listen_first(&listener->sockets[0], address, error);
+
+    for (size_t i = 1; failed == 0 && i < listener->count; i++)
+        failed = listen_next(&listener->sockets[i], address, error);
+    for (size_t i = 0; failed == 0 && i < listener->count; i++) {
+        listener->sockets[i].is_tcp = true;
+        listener->sockets[i].address = *address;
+    }
+    return failed;
+}
+
+/* The directory of the file, locked; -1 if that cannot be done, and then we go
+ * without. */
+static int lock_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory =
+        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    free(directory);
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
+    return fd;
+}
+
+/* Removes the socket of a daemon that is no more. */
+static int clear_path(const struct rn_address *address, struct ration_error *error)
+{
+    const char *path = address->to.un.sun_path;
+    struct stat is;
+
+    if (lstat(path, &is) != 0)
+        return 0;
+    if (!S_ISSOCK(is.st_mode))
+        return rn_error_set(error, RATION_EIO, 0,
+                            "cannot listen on unix:%s: there is a file that is not a socket; "
+                            "remove it or choose another path",
+                            path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool dead =
+        fd >= 0 && connect(fd, &address->to.any, address->len) != 0 && errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    if (!dead)
+        return fail_in_use(error, address);
+    return unlink(path) == 0 ? 0 : fail_io(error, "replace", address, errno);
+}
+
+/* Nobody can connect before listen(2), so that the mode is right from the start. */
+static int listen_path(struct rn_socket *socket, const struct rn_address *address,
+                       struct ration_error *error)
+{
+    const char *path = address->to.un.sun_path;
+    struct stat is;
+
+    if ((socket->fd = open_socket(address)) < 0 ||
+        bind(socket->fd, &address->to.any, address->len) != 0)
+        return fail_io(error, "listen on", address, errno);
+    if (chmod(path, SOCKET_MODE) != 0 || lstat(path, &is) != 0 || listen(socket->fd, BACKLOG) != 0)
+        return fail_io(error, "listen on", address, errno);
+    socket->unlinks = true;
+    socket->device = is.st_dev;
+    socket->inode = is.st_ino;
+    socket->address = *address;
+    return 0;
+}
+
+static int listen_unix(struct rn_listener *listener, const struct rn_address *address,
+                       struct ration_error *error)
+{
+    int lock = lock_directory(address->to.un.sun_path);
+    int failed = clear_path(address, error);
+
+    if (failed == 0)
+        failed = listen_path(&listener->sockets[0], address, error);
+    if (lock >= 0)
+        close(lock);
+    return failed;
+}
+
+int rn_listener_open(struct rn_listener *listener, const char *text, unsigned loops,
+                     struct ration_error *error)
+{
+    struct rn_address address;
+    int failed = rn_address_parse(text, &address, error);
+
+    if (failed != 0)
+        return failed;
+    listener->shared = address.to.any.sa_family == AF_UNIX;
+    size_t count = listener->shared ? 1 : loops;
+    listener->sockets = calloc(count, sizeof *listener->sockets);
+    if (!listener->sockets)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    listener->count = count;
+    for (size_t i = 0; i < count; i++) {
+        listener->sockets[i].fd = -1;
+        listener->sockets[i].users = listener->shared ? loops : 1;
+    }
+    failed = listener->shared ? listen_unix(listener, &address, error)
+                              : listen_tcp(listener, &address, error);
+    rn_address_write(&address, listener->address);
+    return failed;
+}
+
+/* Unless somebody has put another file there. */
+static void unlink_own(const struct rn_socket *socket)
+{
+    const char *path = socket->address.to.un.sun_path;
+    struct stat is;
+
+    if (lstat(path, &is) == 0 && is.st_dev == socket->device && is.st_ino == socket->inode)
+        unlink(path);
+}
+
+static void close_socket(struct rn_socket *socket)
+{
+    if (socket->unlinks)
+        unlink_own(socket);
+    if (socket->fd >= 0)
+        close(socket->fd);
+    socket->fd = -1;
+}
+
+void rn_socket_release(struct rn_socket *socket)
+{
+    if (atomic_fetch_sub_explicit(&socket->users, 1, memory_order_acq_rel) == 1)
+        close_socket(socket);
+}
+
+void rn_listener_done(struct rn_listener *listener)
+{
+    for (size_t i = 0; i < listener->count; i++)
+        if (atomic_load_explicit(&listener->sockets[i].users, memory_order_acquire) > 0)
+            close_socket(&listener->sockets[i]);
+    free(listener->sockets);
+    free(listener->tallies);
+    free(listener->name);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets that listen: made here or inherited. Knows no loops. */
+#ifndef RN_NET_LISTENER_H
+#define RN_NET_LISTENER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <ration/error.h>
+
+#include "net/address.h"
+
+/* Used by one loop or by several; closed by the last. */
+struct rn_socket {
+    int fd;
+    _Atomic unsigned users;
+    bool is_tcp;
+    bool unlinks; /* the file of a unix socket goes with it */
+    dev_t device;
+    ino_t inode;
+    struct rn_address address; /* with the real port */
+};
+
+/* Counters of one listener in one loop: written by its thread, read by any. */
+struct rn_tally {
+    _Alignas(64) _Atomic uint64_t opened;
+    _Atomic uint64_t closed, refused, timed_out, too_long, bytes_in, bytes_out;
+};
+
+static inline void rn_tally_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+struct rn_listener {
+    struct rn_listener *next;
+    char *name;
+    const struct rn_protocol *protocol;
+    void *context;
+    bool on_control;
+    char address[RN_ADDRESS_TEXT];
+    struct rn_tally *tallies; /* one for each loop */
+    size_t count;
+    struct rn_socket *sockets;
+    bool shared; /* each socket by all loops; else one socket for each loop */
+};
+
+/* `loops`: how many will poll it. */
+int rn_listener_open(struct rn_listener *listener, const char *address, unsigned loops,
+                     struct ration_error *error);
+/* Closes the sockets that still have users and frees what was allocated. */
+void rn_listener_done(struct rn_listener *listener);
+
+/* One user less. */
+void rn_socket_release(struct rn_socket *socket);
+
+/* activation.c: sockets passed by the service manager under `name` take the
+ * place of an address; *taken says whether there are any. */
+int rn_activation_take(struct rn_listener *listener, unsigned loops, bool *taken,
+                       struct ration_error *error);
+
+#endif

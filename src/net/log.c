@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One line, one write: lines of several threads or processes do not mix. */
+#include "net/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/log_line.h"
+
+static _Atomic int least = RN_LOG_INFO;
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rn_log_gate gate;
+
+void rn_log_level(enum rn_log_level level)
+{
+    atomic_store_explicit(&least, (int)level, memory_order_relaxed);
+}
+
+static bool pass(const char *event, uint64_t *suppressed)
+{
+    int64_t now = rn_clock_read_ns(CLOCK_MONOTONIC);
+
+    pthread_mutex_lock(&gate_lock);
+    bool passed = rn_log_gate_pass(&gate, event, now, suppressed);
+    pthread_mutex_unlock(&gate_lock);
+    return passed;
+}
+
+static void write_all(const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(STDERR_FILENO, data, len);
+        if (n <= 0)
+            return; /* nobody to tell */
+        data += n;
+        len -= (size_t)n;
+    }
+}
+
+void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
+                  size_t count)
+{
+    struct rn_log_head head = {.level = level, .event = event};
+    struct rn_buf line = {0};
+
+    if ((int)level > atomic_load_explicit(&least, memory_order_relaxed) ||
+        !pass(event, &head.suppressed))
+        return;
+    head.wall_ns = rn_clock_wall_ns();
+    rn_log_line_write(&line, &head, fields, count);
+    if (!line.failed)
+        write_all(line.data, line.len);
+    rn_buf_done(&line);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a log line looks. Values are others' text: nothing in them may end the
+ * line, look like another pair, or speak to the terminal.
+ */
+#include "net/log_line.h"
+
+#include <string.h>
+
+#include "base/civil.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+
+static bool is_plain(unsigned char c)
+{
+    return c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
+}
+
+static void put_escaped(struct rn_buf *out, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        rn_buf_put_literal(out, "\\\"");
+        break;
+    case '\\':
+        rn_buf_put_literal(out, "\\\\");
+        break;
+    case '\n':
+        rn_buf_put_literal(out, "\\n");
+        break;
+    default:
+        rn_buf_putf(out, "\\x%02x", c);
+    }
+}
+
+/* One character, or one byte of what is none. Returns the bytes it took. */
+static size_t put_quoted(struct rn_buf *out, const char *text, size_t len)
+{
+    uint32_t point;
+    size_t size = rn_utf8_decode(text, len, &point);
+
+    if (size > 0 && rn_utf8_is_plain(point) && *text != '"' && *text != '\\')
+        rn_buf_put(out, text, size);
+    else
+        for (size_t i = 0; i == 0 || i < size; i++)
+            put_escaped(out, (unsigned char)text[i]);
+    return size > 0 ? size : 1;
+}
+
+static void put_text(struct rn_buf *out, struct rn_slice text)
+{
+    size_t plain = 0, end = text.len < RN_LOG_VALUE_MAX ? text.len : RN_LOG_VALUE_MAX;
+
+    while (plain < text.len && is_plain((unsigned char)text.data[plain]))
+        plain++;
+    if (plain == text.len && text.len > 0 && text.len <= RN_LOG_VALUE_MAX) {
+        rn_buf_put_slice(out, text);
+        return;
+    }
+    rn_buf_put_char(out, '"');
+    for (size_t at = 0; at < end;)
+        at += put_quoted(out, text.data + at, text.len - at);
+    if (end < text.len)
+        rn_buf_put_literal(out, "...");
+    rn_buf_put_char(out, '"');
+}
+
+static void put_time(struct rn_buf *out, int64_t wall_ns)
+{
+    int64_t ms = wall_ns / (RN_SECOND_NS / 1000), s = ms / 1000;
+    struct rn_civil day = rn_civil_of_days(s / RN_DAY_S);
+    int second = (int)(s % RN_DAY_S);
+
+    rn_buf_putf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)day.year, day.month, day.day,
+                second / 3600, second / 60 % 60, second % 60, (int)(ms % 1000));
+}
+
+void rn_log_line_write(struct rn_buf *out, const struct rn_log_head *head,
+                       const struct rn_log_field *fields, size_t count)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+    put_time(out, head->wall_ns);
+    rn_buf_putf(out, " %s %s", levels[head->level], head->event);
+    for (size_t i = 0; i < count; i++) {
+        rn_buf_putf(out, " %s=", fields[i].name);
+        if (fields[i].text.data)
+            put_text(out, fields[i].text);
+        else
+            rn_buf_put_i64(out, fields[i].number);
+    }
+    if (head->suppressed > 0)
+        rn_buf_putf(out, " suppressed=%llu", (unsigned long long)head->suppressed);
+    rn_buf_put_char(out, '\n');
+}
+
+static struct rn_log_rate *find_rate(struct rn_log_gate *gate, const char *event)
+{
+    struct rn_log_rate *rate = gate->rates, *last = rate + RN_LOG_EVENTS - 1;
+
+    while (rate < last && rate->event && strcmp(rate->event, event) != 0)
+        rate++;
+    rate->event = event;
+    return rate;
+}
+
+bool rn_log_gate_pass(struct rn_log_gate *gate, const char *event, int64_t now_ns,
+                      uint64_t *suppressed)
+{
+    struct rn_log_rate *rate = find_rate(gate, event);
+
+    if (rate->written == 0 || now_ns - rate->since_ns >= RN_SECOND_NS) {
+        rate->since_ns = now_ns;
+        rate->written = 0;
+    }
+    if (rate->written >= RN_LOG_BURST) {
+        rate->suppressed++;
+        return false;
+    }
+    rate->written++;
+    *suppressed = rate->suppressed;
+    rate->suppressed = 0;
+    return true;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two halves of a log line: whether it is written, and how it looks. */
+#ifndef RN_NET_LOG_LINE_H
+#define RN_NET_LOG_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "net/log.h"
+
+/* How often each event has been written lately. One thread at a time. */
+#define RN_LOG_EVENTS 128
+struct rn_log_gate {
+    struct rn_log_rate {
+        const char *event; /* NULL: unused */
+        int64_t since_ns;
+        uint64_t written, suppressed;
+    } rates[RN_LOG_EVENTS]; /* the last is shared by all events beyond that many */
+};
+
+/* Whether a line of `event` may be written now; if so, *suppressed says how many
+ * were not since the last one. */
+bool rn_log_gate_pass(struct rn_log_gate *gate, const char *event, int64_t now_ns,
+                      uint64_t *suppressed);
+
+/* With the line feed. A value longer than RN_LOG_VALUE_MAX bytes is cut. */
+#define RN_LOG_VALUE_MAX 512
+struct rn_log_head {
+    int64_t wall_ns;
+    enum rn_log_level level;
+    const char *event;
+    uint64_t suppressed;
+};
+void rn_log_line_write(struct rn_buf *out, const struct rn_log_head *head,
+                       const struct rn_log_field *fields, size_t count);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread's loop. All its timers share one of libuv's, set before the loop
+ * sleeps to the time when the wheel next has something to do; a loop without
+ * timers sleeps until somebody writes.
+ */
+#include "net/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rn_loop *loop = timer->data;
+
+    loop->armed_ns = INT64_MAX;
+    rn_wheel_turn(&loop->wheel, (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS);
+}
+
+/* A timer that has moved back is left alone: it fires once for nothing. */
+static void arm_timer(struct rn_loop *loop)
+{
+    int64_t next = rn_wheel_next_ns(&loop->wheel);
+
+    if (next >= loop->armed_ns)
+        return;
+    int64_t wait = next / RN_WHEEL_TICK_NS - (int64_t)uv_now(&loop->uv);
+    loop->armed_ns = next;
+    uv_timer_start(&loop->timer, on_timer, wait > 0 ? (uint64_t)wait : 0, 0);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct rn_loop *loop = prepare->data;
+
+    rn_loop_update(loop);
+    while (loop->touched) {
+        struct rn_conn *conn = loop->touched;
+        loop->touched = conn->next_touched;
+        conn->touched = false;
+        rn_conn_settle(conn);
+    }
+    arm_timer(loop);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct rn_loop *loop = wake->data;
+
+    rn_loop_update(loop);
+    loop->woken(loop);
+}
+
+int rn_loop_init(struct rn_loop *loop, struct rn_server *server, unsigned index)
+{
+    memset(loop, 0, offsetof(struct rn_loop, input));
+    int failed = uv_loop_init(&loop->uv);
+    if (failed != 0)
+        return failed;
+    failed = uv_async_init(&loop->uv, &loop->wake, on_wake);
+    if (failed != 0) {
+        uv_loop_close(&loop->uv);
+        return failed;
+    }
+    uv_prepare_init(&loop->uv, &loop->prepare);
+    uv_timer_init(&loop->uv, &loop->timer);
+    loop->wake.data = loop->prepare.data = loop->timer.data = loop;
+    uv_prepare_start(&loop->prepare, on_prepare);
+    rn_wheel_init(&loop->wheel, (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS);
+    loop->armed_ns = INT64_MAX;
+    loop->server = server;
+    loop->index = index;
+    return 0;
+}
+
+void rn_loop_run(struct rn_loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void rn_loop_wake(struct rn_loop *loop)
+{
+    uv_async_send(&loop->wake);
+}
+
+void rn_loop_drain(struct rn_loop *loop)
+{
+    if (loop->draining)
+        return;
+    rn_port_close_all(loop);
+    loop->draining = true;
+    for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
+        next = conn->next;
+        rn_feed_read(conn, false); /* a request on its way is not turned away */
+        rn_conn_settle(conn);
+    }
+    if (!loop->conns)
+        uv_stop(&loop->uv);
+}
+
+void rn_loop_cut(struct rn_loop *loop)
+{
+    while (loop->conns)
+        rn_conn_cut(loop->conns);
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void rn_loop_done(struct rn_loop *loop)
+{
+    rn_port_close_all(loop);
+    rn_loop_cut(loop);
+    uv_walk(&loop->uv, close_handle, NULL);
+    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
+        ;
+    uv_loop_close(&loop->uv);
+    rn_buf_done(&loop->out);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside net: a loop, the listening sockets it polls and the connections it
+ * owns. Everything here is of one thread unless it says otherwise.
+ *
+ * Sockets are watched with uv_poll and read and written directly: a connection
+ * then costs one read and one write per wake-up and no buffer while idle, and an
+ * end of the connection can be noticed without reading on.
+ */
+#ifndef RN_NET_LOOP_H
+#define RN_NET_LOOP_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "net/conn.h"
+#include "net/listener.h"
+#include "net/wheel_turn.h"
+
+#define RN_READ_BYTES ((size_t)64 << 10)
+
+struct rn_server;
+
+/* A listening socket as one loop sees it. */
+struct rn_port {
+    uv_poll_t poll;
+    struct rn_timer resume; /* after running out of file descriptors */
+    struct rn_listener *listener;
+    struct rn_socket *socket;
+    struct rn_loop *loop;
+    struct rn_port *next;
+};
+
+struct rn_loop {
+    uv_loop_t uv;
+    uv_prepare_t prepare;
+    uv_timer_t timer;
+    uv_async_t wake;
+    struct rn_wheel wheel;
+    int64_t armed_ns; /* when `timer` fires; INT64_MAX: not set */
+    struct rn_server *server;
+    unsigned index;
+    struct rn_port *ports;
+    struct rn_conn *conns, *touched;
+    struct rn_conn *writer; /* whose output is in `out`; NULL: nobody's */
+    struct rn_buf out;
+    bool draining;
+    void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
+    char input[RN_READ_BYTES];
+};
+
+/* Returns 0 or a negative errno. */
+int rn_loop_init(struct rn_loop *loop, struct rn_server *server, unsigned index);
+/* Until a drain has ended. */
+void rn_loop_run(struct rn_loop *loop);
+/* Closes everything that is left; not while it runs. */
+void rn_loop_done(struct rn_loop *loop);
+/* Any thread. */
+void rn_loop_wake(struct rn_loop *loop);
+
+/* Stops accepting and closes connections that are idle, the others when they
+ * become so. The loop ends with the last of them. */
+void rn_loop_drain(struct rn_loop *loop);
+/* Closes all connections at once. */
+void rn_loop_cut(struct rn_loop *loop);
+
+/* Begins to accept on the socket; 0 or a negative errno. */
+int rn_port_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
+/* Accepts what has come already and then no more. */
+void rn_port_close_all(struct rn_loop *loop);
+
+/* Takes the time of the loop's current round over. */
+static inline void rn_loop_update(struct rn_loop *loop)
+{
+    loop->wheel.now_ns = (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS;
+}
+
+struct rn_conn {
+    uv_poll_t poll;
+    int fd;
+    uint8_t events; /* what is polled */
+    bool busy;      /* in a call of the protocol */
+    bool held;
+    bool stuffed; /* held, and there is more to read */
+    bool paused;  /* more output waits than the peer reads */
+    bool ended;   /* the peer sends nothing more */
+    bool broken;  /* nothing can be sent or read */
+    bool closing; /* asked for */
+    bool unread;  /* closed before all that was sent has been read */
+    bool lingering;
+    bool touched;
+    const struct rn_protocol *protocol;
+    struct rn_listener *listener;
+    struct rn_tally *tally;
+    struct rn_loop *loop;
+    struct rn_conn *next, **link, *next_touched;
+    struct rn_timer deadline;
+    int64_t begun_ns;    /* the first byte of an incomplete message; 0: there is none */
+    int64_t active_ns;   /* last traffic */
+    int64_t progress_ns; /* when output was last moved, while some waits */
+    struct rn_buf in;    /* what has not been consumed */
+    struct rn_buf waiting;
+    size_t sent; /* of `waiting` */
+    struct rn_peer peer;
+    _Alignas(16) char state[];
+};
+
+/* Takes the socket over; closes it if that fails. */
+void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer);
+/* To be called when something has happened and nothing of the protocol is on the
+ * stack: sends, closes, or decides what to wait for. The connection may be gone
+ * afterwards. */
+void rn_conn_settle(struct rn_conn *conn);
+/* At once, whatever waits. It is gone afterwards. */
+void rn_conn_cut(struct rn_conn *conn);
+/* Says the last words for a limit and begins to close. */
+void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why);
+
+static inline size_t rn_conn_unsent(const struct rn_conn *conn)
+{
+    return conn->waiting.len - conn->sent;
+}
+
+/* feed.c: reads what is there and calls the protocol. `ended`: the end is known
+ * to be near, so read up to it. */
+void rn_feed_read(struct rn_conn *conn, bool ended);
+/* Calls the protocol with what was kept. */
+void rn_feed_kept(struct rn_conn *conn);
+
+/* flush.c: sends the loop's output, which is this connection's, and keeps what
+ * the peer does not take. */
+void rn_flush_out(struct rn_conn *conn);
+/* Sends what was kept. */
+void rn_flush_waiting(struct rn_conn *conn);
+
+/* deadline.c */
+void rn_deadline_update(struct rn_conn *conn);
+void rn_deadline_fire(struct rn_timer *timer);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a server: starting workers, signals, and the way down.
+ *
+ * A stop drains the workers first. The control loop goes on accepting until they
+ * are done, so that health checks can say what is going on, and drains last.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "net/server_inner.h"
+
+#define TICK_MS 100
+
+static void wake_workers(struct rn_server *server)
+{
+    for (unsigned i = 0; i < server->options.workers; i++)
+        if (server->workers[i])
+            rn_loop_wake(&server->workers[i]->loop);
+}
+
+static void on_worker_woken(struct rn_loop *loop)
+{
+    if (atomic_load(&loop->server->stopping))
+        rn_loop_drain(loop);
+    if (atomic_load(&loop->server->cutting))
+        rn_loop_cut(loop);
+}
+
+static void cut(struct rn_server *server)
+{
+    atomic_store(&server->cutting, true);
+    wake_workers(server);
+    rn_loop_wake(&server->control);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    cut(timer->data);
+}
+
+static void begin_stop(struct rn_server *server)
+{
+    int64_t drain_ns = server->options.drain_ns;
+
+    atomic_store(&server->stopping, true);
+    if (server->calls->stopping)
+        server->calls->stopping(server->calls->arg);
+    wake_workers(server);
+    uv_timer_start(&server->deadline, on_deadline, drain_ns > 0 ? (uint64_t)drain_ns / 1000000 : 0,
+                   0);
+}
+
+static void on_control_woken(struct rn_loop *loop)
+{
+    struct rn_server *server = loop->server;
+
+    if (atomic_load(&server->asked) && !atomic_load(&server->stopping))
+        begin_stop(server);
+    if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0)
+        rn_loop_drain(loop);
+    if (atomic_load(&server->cutting))
+        rn_loop_cut(loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct rn_server *server = handle->data;
+
+    if (number == SIGHUP) {
+        if (server->calls->hangup)
+            server->calls->hangup(server->calls->arg);
+    } else if (atomic_load(&server->stopping)) {
+        cut(server);
+    } else {
+        rn_server_stop(server);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct rn_server *server = timer->data;
+
+    rn_loop_update(&server->control);
+    server->calls->tick(server->calls->arg, rn_clock_read_ns(CLOCK_MONOTONIC));
+}
+
+static void start_control(struct rn_server *server)
+{
+    uv_loop_t *uv = &server->control.uv;
+    const struct {
+        uv_signal_t *handle;
+        int number;
+    } signals[] = {
+        {&server->terminate, SIGTERM}, {&server->interrupt, SIGINT}, {&server->hangup, SIGHUP}};
+
+    server->control.woken = on_control_woken;
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        uv_signal_init(uv, signals[i].handle);
+        signals[i].handle->data = server;
+        uv_signal_start(signals[i].handle, on_signal, signals[i].number);
+    }
+    uv_timer_init(uv, &server->tick);
+    uv_timer_init(uv, &server->deadline);
+    server->tick.data = server->deadline.data = server;
+    if (server->calls->tick)
+        uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+static void stop_control(struct rn_server *server)
+{
+    uv_signal_stop(&server->terminate);
+    uv_signal_stop(&server->interrupt);
+    uv_signal_stop(&server->hangup);
+    uv_timer_stop(&server->tick);
+    uv_timer_stop(&server->deadline);
+}
+
+/* The sockets of a listener that are for this loop. */
+static int open_ports(struct rn_loop *loop, struct rn_listener *listener)
+{
+    int failed = 0;
+
+    if (!listener->shared)
+        return rn_port_open(loop, listener,
+                            &listener->sockets[listener->on_control ? 0 : loop->index]);
+    for (size_t i = 0; failed == 0 && i < listener->count; i++)
+        failed = rn_port_open(loop, listener, &listener->sockets[i]);
+    return failed;
+}
+
+static int open_all_ports(struct rn_loop *loop, bool is_control)
+{
+    int failed = 0;
+
+    for (struct rn_listener *listener = loop->server->listeners; failed == 0 && listener;
+         listener = listener->next)
+        if (listener->on_control == is_control)
+            failed = open_ports(loop, listener);
+    return failed;
+}
+
+static void *work(void *arg)
+{
+    struct rn_worker *worker = arg;
+    struct rn_server *server = worker->loop.server;
+
+    rn_loop_run(&worker->loop);
+    atomic_fetch_sub(&server->running, 1);
+    rn_loop_wake(&server->control);
+    return NULL;
+}
+
+/* Signals are the control thread's. */
+static int start_thread(struct rn_worker *worker)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&worker->thread, NULL, work, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -failed;
+}
+
+static int start_worker(struct rn_server *server, unsigned index)
+{
+    struct rn_worker *worker = malloc(sizeof *worker);
+    int failed = worker ? rn_loop_init(&worker->loop, server, index) : UV_ENOMEM;
+
+    if (failed != 0) {
+        free(worker);
+        return failed;
+    }
+    worker->loop.woken = on_worker_woken;
+    failed = open_all_ports(&worker->loop, false);
+    atomic_fetch_add(&server->running, 1);
+    if (failed == 0)
+        failed = start_thread(worker);
+    if (failed == 0) {
+        server->workers[index] = worker;
+        return 0;
+    }
+    atomic_fetch_sub(&server->running, 1);
+    rn_loop_done(&worker->loop);
+    free(worker);
+    return failed;
+}
+
+static int start_workers(struct rn_server *server)
+{
+    int failed = open_all_ports(&server->control, true);
+
+    for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
+        failed = start_worker(server, i);
+    return failed;
+}
+
+static void join_workers(struct rn_server *server)
+{
+    for (unsigned i = 0; i < server->options.workers; i++) {
+        struct rn_worker *worker = server->workers[i];
+        if (!worker)
+            continue;
+        pthread_join(worker->thread, NULL);
+        rn_loop_done(&worker->loop);
+        free(worker);
+    }
+    free(server->workers);
+    server->workers = NULL;
+}
+
+int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
+                  struct ration_error *error)
+{
+    server->calls = calls;
+    server->workers = calloc(server->options.workers, sizeof *server->workers);
+    if (!server->workers)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    start_control(server);
+    int failed = start_workers(server);
+    if (failed == 0 && calls->ready)
+        calls->ready(calls->arg);
+    if (failed != 0) {
+        atomic_store(&server->stopping, true);
+        cut(server);
+    } else {
+        rn_loop_run(&server->control);
+    }
+    join_workers(server);
+    stop_control(server);
+    return failed == 0 ? 0
+                       : rn_error_set(error, RATION_EIO, 0, "cannot start the workers: %s",
+                                      uv_strerror(failed));
+}

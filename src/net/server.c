@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a server, and what may be asked of it. Running is run.c's.
+ */
+#include "net/server.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "net/server_inner.h"
+
+#define OTHER_FILES 64 /* besides connections */
+#define WORKERS_MAX 1024
+
+static unsigned count_processors(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+
+    return count > 0 ? (unsigned)count : 1;
+}
+
+static uint32_t count_connections(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur <= 2 * OTHER_FILES)
+        return OTHER_FILES;
+    rlim_t most = files.rlim_cur - OTHER_FILES;
+    return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
+}
+
+int rn_server_new(const struct rn_server_options *options, struct rn_server **out,
+                  struct ration_error *error)
+{
+    if (options->workers > WORKERS_MAX)
+        return rn_error_set(error, RATION_EINVAL, 0, "%u workers; %d are the most",
+                            options->workers, WORKERS_MAX);
+    struct rn_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    server->options = *options;
+    if (server->options.workers == 0)
+        server->options.workers = count_processors();
+    if (server->options.connections_max == 0)
+        server->options.connections_max = count_connections();
+    server->caps = rn_caps_new(server->options.connections_max, options->per_address_max);
+    int failed =
+        server->caps ? rn_loop_init(&server->control, server, server->options.workers) : UV_ENOMEM;
+    if (failed != 0) {
+        rn_caps_free(server->caps);
+        free(server);
+        return rn_error_set(error, RATION_EIO, 0, "cannot start: %s", uv_strerror(failed));
+    }
+    rn_watch_init(&server->watch, &server->control.uv);
+    *out = server;
+    return 0;
+}
+
+void rn_server_free(struct rn_server *server)
+{
+    if (!server)
+        return;
+    rn_loop_done(&server->control);
+    rn_watch_done(&server->watch);
+    while (server->listeners) {
+        struct rn_listener *listener = server->listeners;
+        server->listeners = listener->next;
+        rn_listener_done(listener);
+        free(listener);
+    }
+    rn_caps_free(server->caps);
+    free(server);
+}
+
+static int open_listener(struct rn_listener *listener, const char *address, unsigned loops,
+                         struct ration_error *error)
+{
+    bool taken;
+    int failed = rn_activation_take(listener, loops, &taken, error);
+
+    return failed != 0 || taken ? failed : rn_listener_open(listener, address, loops, error);
+}
+
+int rn_server_listen(struct rn_server *server, const char *name, const char *address,
+                     enum rn_server_where where, const struct rn_protocol *protocol, void *context,
+                     struct ration_error *error)
+{
+    unsigned workers = server->options.workers;
+    struct rn_listener *listener = calloc(1, sizeof *listener), **last = &server->listeners;
+    int failed = RATION_ENOMEM;
+
+    if (!listener)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    listener->protocol = protocol;
+    listener->context = context;
+    listener->on_control = where == RN_ON_CONTROL;
+    listener->name = strdup(name);
+    listener->tallies = aligned_alloc(64, (workers + 1) * sizeof *listener->tallies);
+    if (listener->name && listener->tallies) {
+        memset(listener->tallies, 0, (workers + 1) * sizeof *listener->tallies);
+        failed = open_listener(listener, address, where == RN_ON_CONTROL ? 1 : workers, error);
+    }
+    if (failed != 0) {
+        rn_listener_done(listener);
+        free(listener);
+        return failed;
+    }
+    while (*last)
+        last = &(*last)->next;
+    *last = listener;
+    return 0;
+}
+
+static const struct rn_listener *find_listener(const struct rn_server *server, const char *name)
+{
+    const struct rn_listener *listener = server->listeners;
+
+    while (listener && strcmp(listener->name, name) != 0)
+        listener = listener->next;
+    return listener;
+}
+
+const char *rn_server_address(const struct rn_server *server, const char *name)
+{
+    const struct rn_listener *listener = find_listener(server, name);
+
+    return listener ? listener->address : NULL;
+}
+
+void rn_server_stop(struct rn_server *server)
+{
+    atomic_store(&server->asked, true);
+    rn_loop_wake(&server->control);
+}
+
+bool rn_server_stopping(const struct rn_server *server)
+{
+    return atomic_load_explicit(&server->stopping, memory_order_relaxed);
+}
+
+unsigned rn_server_workers(const struct rn_server *server)
+{
+    return server->options.workers;
+}
+
+unsigned rn_loop_index(const struct rn_loop *loop)
+{
+    return loop->index;
+}
+
+int rn_server_watch(struct rn_server *server, const char *const *paths, size_t count,
+                    void (*changed)(void *arg), void *arg)
+{
+    return rn_watch_set(&server->watch, paths, count, changed, arg);
+}
+
+static uint64_t load(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void rn_server_counts(const struct rn_server *server, const char *name,
+                      struct rn_server_counts *counts)
+{
+    const struct rn_listener *listener = find_listener(server, name);
+
+    *counts = (struct rn_server_counts){0};
+    for (unsigned i = 0; listener && i <= server->options.workers; i++) {
+        const struct rn_tally *tally = &listener->tallies[i];
+        uint64_t closed = load(&tally->closed), opened = load(&tally->opened);
+        counts->open += opened > closed ? opened - closed : 0;
+        counts->accepted += opened;
+        counts->refused += load(&tally->refused);
+        counts->timed_out += load(&tally->timed_out);
+        counts->too_long += load(&tally->too_long);
+        counts->bytes_in += load(&tally->bytes_in);
+        counts->bytes_out += load(&tally->bytes_out);
+    }
+}

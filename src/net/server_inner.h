@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside net: what the loops of a server share. */
+#ifndef RN_NET_SERVER_INNER_H
+#define RN_NET_SERVER_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "net/caps.h"
+#include "net/loop.h"
+#include "net/server.h"
+#include "net/watch.h"
+
+struct rn_worker {
+    pthread_t thread;
+    struct rn_loop loop;
+};
+
+struct rn_server {
+    struct rn_server_options options;
+    struct rn_caps *caps;
+    struct rn_listener *listeners;
+    struct rn_worker **workers; /* options.workers of them, while it runs */
+    struct rn_loop control;
+    const struct rn_server_calls *calls;
+    uv_signal_t terminate, interrupt, hangup;
+    uv_timer_t tick, deadline;
+    struct rn_watch watch;
+    _Atomic bool asked;       /* to stop */
+    _Atomic bool stopping;    /* the drain has begun */
+    _Atomic bool cutting;     /* the drain is over, whoever is still there */
+    _Atomic unsigned running; /* workers */
+};
+
+#endif

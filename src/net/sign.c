@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What files look like from outside, as one number. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/siphash.h"
+#include "net/watch.h"
+
+static const struct rn_hash_key fixed_key = {1, 2};
+
+static void add_stat(struct rn_siphash *hash, const struct stat *is)
+{
+    struct {
+        uint64_t device, inode, size;
+        int64_t changed_s, changed_ns, modified_s, modified_ns;
+    } looks = {is->st_dev,          is->st_ino,         (uint64_t)is->st_size, is->st_ctim.tv_sec,
+               is->st_ctim.tv_nsec, is->st_mtim.tv_sec, is->st_mtim.tv_nsec};
+
+    rn_siphash_add(hash, &looks, sizeof looks);
+}
+
+static uint64_t sign_entry(int folder, const char *name)
+{
+    struct rn_siphash hash;
+    struct stat is;
+
+    rn_siphash_init(&hash, &fixed_key);
+    rn_siphash_add(&hash, name, strlen(name));
+    if (fstatat(folder, name, &is, 0) == 0)
+        add_stat(&hash, &is);
+    return rn_siphash_done(&hash);
+}
+
+/* The order of entries is the file system's: add them up. Names with a dot are
+ * those of editors and of the machinery of mounted volumes. */
+static uint64_t sign_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    uint64_t sum = 0;
+
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            sum += sign_entry(dirfd(folder), entry->d_name);
+    closedir(folder);
+    return sum;
+}
+
+static void add_path(struct rn_siphash *hash, const char *path)
+{
+    char *real = realpath(path, NULL);
+    struct stat is;
+
+    rn_siphash_add(hash, real ? real : "", real ? strlen(real) : 0);
+    if (real && stat(real, &is) == 0) {
+        uint64_t entries = S_ISDIR(is.st_mode) ? sign_folder(real) : 0;
+        if (S_ISDIR(is.st_mode))
+            rn_siphash_add(hash, &entries, sizeof entries);
+        else
+            add_stat(hash, &is);
+    }
+    free(real);
+}
+
+uint64_t rn_watch_sign(const char *const *paths, size_t count)
+{
+    struct rn_siphash hash;
+
+    rn_siphash_init(&hash, &fixed_key);
+    for (size_t i = 0; i < count; i++)
+        add_path(&hash, paths[i]);
+    return rn_siphash_done(&hash);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel is asked about directories, never about files: an editor or a
+ * deployment replaces the file, and what was watched would be the old one. For
+ * each path these are the directory it is in, the one it really is in, those that
+ * hold a link on the way, and itself if it is one.
+ */
+#include "net/watch.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <ration/error.h>
+
+#include "net/log.h"
+
+#define LOOK_MS 2000
+#define QUIET_MS 100   /* after the last change */
+#define APART_MS 200   /* between two calls */
+#define LATEST_MS 1000 /* after the first change, if they go on and on */
+
+struct rn_watched {
+    uv_fs_event_t event; /* first: freed as one */
+    char path[];
+};
+
+static void on_quiet(uv_timer_t *timer);
+
+/* Tells of a change when it has been quiet for a while, and not too soon. */
+static void note_change(struct rn_watch *watch)
+{
+    uint64_t now = uv_now(watch->look.loop), at = now + QUIET_MS;
+
+    if (watch->first_ms == 0)
+        watch->first_ms = now;
+    if (at > watch->first_ms + LATEST_MS)
+        at = watch->first_ms + LATEST_MS;
+    if (watch->called_ms != 0 && at < watch->called_ms + APART_MS)
+        at = watch->called_ms + APART_MS;
+    uv_timer_start(&watch->quiet, on_quiet, at > now ? at - now : 0, 0);
+}
+
+static void on_folder(uv_fs_event_t *event, const char *name, int events, int status)
+{
+    (void)name, (void)events, (void)status;
+    note_change(event->data);
+}
+
+static void free_folder(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+/* Those wanted, as text; sorted out of doubles. */
+struct folders {
+    char **paths;
+    size_t count;
+    bool failed;
+};
+
+static void want(struct folders *wanted, const char *path, size_t len)
+{
+    char *copy = strndup(len > 0 ? path : ".", len > 0 ? len : 1);
+    void *more = copy ? realloc(wanted->paths, (wanted->count + 1) * sizeof copy) : NULL;
+
+    if (more)
+        wanted->paths = more;
+    wanted->failed |= !more;
+    for (size_t i = 0; more && i < wanted->count; i++)
+        if (strcmp(wanted->paths[i], copy) == 0)
+            more = NULL;
+    if (more)
+        wanted->paths[wanted->count++] = copy;
+    else
+        free(copy);
+}
+
+static void want_parent(struct folders *wanted, const char *path, size_t len)
+{
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    want(wanted, path, len);
+}
+
+/* The directories that hold links on the way to the path. */
+static void want_links(struct folders *wanted, const char *path)
+{
+    char *copy = strdup(path);
+    struct stat is;
+
+    wanted->failed |= !copy;
+    for (size_t i = 1; copy && i <= strlen(path); i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        copy[i] = '\0';
+        if (lstat(copy, &is) == 0 && S_ISLNK(is.st_mode))
+            want_parent(wanted, copy, i);
+        copy[i] = path[i];
+    }
+    free(copy);
+}
+
+static void want_path(struct folders *wanted, const char *path)
+{
+    char *real = realpath(path, NULL);
+    struct stat is;
+
+    want_parent(wanted, path, strlen(path));
+    want_links(wanted, path);
+    if (!real)
+        return;
+    want_parent(wanted, real, strlen(real));
+    if (stat(real, &is) == 0 && S_ISDIR(is.st_mode))
+        want(wanted, real, strlen(real));
+    free(real);
+}
+
+static bool is_same(const struct rn_watch *watch, const struct folders *wanted)
+{
+    bool same = watch->folder_count == wanted->count;
+
+    for (size_t i = 0; same && i < wanted->count; i++)
+        same = strcmp(watch->folders[i]->path, wanted->paths[i]) == 0;
+    return same;
+}
+
+static void forget_folders(struct rn_watch *watch)
+{
+    for (size_t i = 0; i < watch->folder_count; i++)
+        uv_close((uv_handle_t *)&watch->folders[i]->event, free_folder);
+    free(watch->folders);
+    watch->folders = NULL;
+    watch->folder_count = 0;
+}
+
+/* One that cannot be watched is looked at every two seconds all the same. */
+static void watch_folder(struct rn_watch *watch, const char *path)
+{
+    struct rn_watched *folder = malloc(sizeof *folder + strlen(path) + 1);
+
+    if (!folder)
+        return;
+    strcpy(folder->path, path);
+    uv_fs_event_init(watch->look.loop, &folder->event);
+    folder->event.data = watch;
+    int failed = uv_fs_event_start(&folder->event, on_folder, path, 0);
+    if (failed != 0 && failed != UV_ENOENT)
+        rn_log(RN_LOG_WARN, "watch.failed", RN_LOG_TEXT("folder", rn_slice_of(path)),
+               RN_LOG_TEXT("reason", rn_slice_of(uv_strerror(failed))));
+    watch->folders[watch->folder_count++] = folder;
+}
+
+static void watch_folders(struct rn_watch *watch)
+{
+    struct folders wanted = {0};
+
+    for (size_t i = 0; i < watch->count; i++)
+        want_path(&wanted, watch->paths[i]);
+    if (!wanted.failed && !is_same(watch, &wanted)) {
+        forget_folders(watch);
+        watch->folders = calloc(wanted.count, sizeof(struct rn_watched *));
+        for (size_t i = 0; watch->folders && i < wanted.count; i++)
+            watch_folder(watch, wanted.paths[i]);
+    }
+    for (size_t i = 0; i < wanted.count; i++)
+        free(wanted.paths[i]);
+    free(wanted.paths);
+}
+
+static uint64_t sign(const struct rn_watch *watch)
+{
+    return rn_watch_sign((const char *const *)watch->paths, watch->count);
+}
+
+static void on_quiet(uv_timer_t *timer)
+{
+    struct rn_watch *watch = timer->data;
+
+    watch->first_ms = 0;
+    watch_folders(watch); /* before looking, so that no change falls between */
+    uint64_t seen = sign(watch);
+    if (seen == watch->seen)
+        return;
+    watch->seen = seen;
+    watch->called_ms = uv_now(timer->loop);
+    watch->changed(watch->arg);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct rn_watch *watch = timer->data;
+
+    if (sign(watch) != watch->seen)
+        note_change(watch);
+}
+
+void rn_watch_init(struct rn_watch *watch, uv_loop_t *loop)
+{
+    *watch = (struct rn_watch){0};
+    uv_timer_init(loop, &watch->look);
+    uv_timer_init(loop, &watch->quiet);
+    watch->look.data = watch->quiet.data = watch;
+}
+
+static void free_paths(char **paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
+}
+
+int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
+                 void (*changed)(void *arg), void *arg)
+{
+    char **copies = calloc(count + 1, sizeof *copies);
+
+    for (size_t i = 0; copies && i < count; i++) {
+        if (!(copies[i] = strdup(paths[i]))) {
+            free_paths(copies, i);
+            copies = NULL;
+        }
+    }
+    if (!copies)
+        return RATION_ENOMEM;
+    free_paths(watch->paths, watch->count);
+    watch->paths = copies;
+    watch->count = count;
+    watch->changed = changed;
+    watch->arg = arg;
+    watch->first_ms = 0;
+    uv_timer_stop(&watch->quiet);
+    watch_folders(watch);
+    watch->seen = sign(watch);
+    return uv_timer_start(&watch->look, on_look, LOOK_MS, LOOK_MS) == 0 ? 0 : RATION_EIO;
+}
+
+void rn_watch_done(struct rn_watch *watch)
+{
+    free_paths(watch->paths, watch->count);
+    free(watch->folders);
+}

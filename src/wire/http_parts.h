@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the files of the HTTP parser share the work: http_head.c finds the lines of a
+ * head, http_lines.c understands them, http_chunks.c follows a chunked body,
+ * http_judge.c asks llhttp, http_parse.c leads.
+ *
+ * Each looks at the bytes in their order and refuses at the first that is wrong, so
+ * that the answer does not depend on the pieces they come in.
+ */
+#ifndef RN_WIRE_HTTP_PARTS_H
+#define RN_WIRE_HTTP_PARTS_H
+
+#include "wire/http.h"
+
+/* parser->facts: headers that have been seen, and what they said. */
+enum rn_http_fact {
+    RN_HTTP_HAS_HOST = 1,
+    RN_HTTP_HAS_LENGTH = 2,
+    RN_HTTP_SAYS_CLOSE = 4,
+    RN_HTTP_SAYS_KEEP_ALIVE = 8,
+    RN_HTTP_SAYS_EXPECT = 16,
+    RN_HTTP_IS_ABSOLUTE = 32, /* the target names the host */
+    RN_HTTP_IS_RARE = 64,     /* the method is none that everybody knows */
+};
+
+/* Always RN_PARSE_BAD. */
+enum rn_parse rn_http_refuse(struct rn_http_error *error, unsigned status, const char *text);
+
+/* Goes on where the parser stands. DONE sets head_bytes. The request gets the lines
+ * that this call has seen end: all of them if the parser was a fresh one. */
+enum rn_parse rn_http_head_read(struct rn_http_parser *parser, const char *data, size_t len,
+                                struct rn_http_request *request, struct rn_http_error *error);
+
+/* Lines without their CR, which follows in memory, and LF, and without control bytes
+ * other than tabs. DONE or BAD. */
+enum rn_parse rn_http_request_line(struct rn_http_parser *parser, struct rn_slice line,
+                                   struct rn_http_request *request, struct rn_http_error *error);
+enum rn_parse rn_http_header_line(struct rn_http_parser *parser, struct rn_slice line,
+                                  struct rn_http_request *request, struct rn_http_error *error);
+
+/* Goes on behind the head. DONE: parser->seen is behind the last byte. */
+enum rn_parse rn_http_chunks_read(struct rn_http_parser *parser,
+                                  const struct rn_http_limits *limits, const char *data, size_t len,
+                                  struct rn_http_error *error);
+
+/* Whether llhttp reads the head as we did. DONE or BAD. */
+enum rn_parse rn_http_judge_head(const struct rn_http_parser *parser, const char *data,
+                                 struct rn_http_error *error);
+/* The same for a whole chunked request of `bytes`; its body is put into `body`. */
+enum rn_parse rn_http_judge_chunked(const struct rn_http_parser *parser, const char *data,
+                                    size_t bytes, struct rn_buf *body, struct rn_http_error *error);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prometheus' text format, and where times go in a histogram. */
+#include "wire/metrics.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+static const char *const types[] = {"counter", "gauge", "histogram"};
+
+void rn_metrics_begin(struct rn_buf *out, const char *name, enum rn_metrics_type type,
+                      const char *help)
+{
+    rn_buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+}
+
+/* --- samples ------------------------------------------------------------------------------- */
+
+static void put_text(struct rn_buf *out, const char *text)
+{
+    rn_buf_put_slice(out, rn_slice_of(text));
+}
+
+static void put_value(struct rn_buf *out, struct rn_slice value)
+{
+    for (size_t at = 0; at < value.len;) {
+        uint32_t point = 0;
+        size_t size = rn_utf8_decode(value.data + at, value.len - at, &point);
+
+        if (size == 0)
+            rn_buf_put_literal(out, "\xef\xbf\xbd");
+        else if (point == '\n')
+            rn_buf_put_literal(out, "\\n");
+        else if (point == '"' || point == '\\')
+            rn_buf_put(out, (char[]){'\\', (char)point}, 2);
+        else
+            rn_buf_put(out, value.data + at, size);
+        at += size == 0 ? 1 : size;
+    }
+}
+
+static void put_series(struct rn_buf *out, const char *name, const char *suffix,
+                       const struct rn_metrics_label *labels, size_t count)
+{
+    put_text(out, name);
+    put_text(out, suffix);
+    for (size_t i = 0; i < count; i++) {
+        rn_buf_put_char(out, i == 0 ? '{' : ',');
+        put_text(out, labels[i].name);
+        rn_buf_put_literal(out, "=\"");
+        put_value(out, labels[i].value);
+        rn_buf_put_char(out, '"');
+    }
+    if (count > 0)
+        rn_buf_put_char(out, '}');
+    rn_buf_put_char(out, ' ');
+}
+
+void rn_metrics_put(struct rn_buf *out, const char *name, const struct rn_metrics_label *labels,
+                    size_t count, uint64_t value)
+{
+    put_series(out, name, "", labels, count);
+    rn_buf_put_u64(out, value);
+    rn_buf_put_char(out, '\n');
+}
+
+/* The shortest of two ways that reads back as the same number. */
+static void put_number(struct rn_buf *out, double value)
+{
+    char text[32];
+
+    if (isnan(value)) {
+        rn_buf_put_literal(out, "NaN");
+    } else if (isinf(value)) {
+        put_text(out, value > 0 ? "+Inf" : "-Inf");
+    } else {
+        snprintf(text, sizeof text, "%.15g", value);
+        if (strtod(text, NULL) < value || strtod(text, NULL) > value)
+            snprintf(text, sizeof text, "%.17g", value);
+        put_text(out, text);
+    }
+}
+
+void rn_metrics_put_double(struct rn_buf *out, const char *name,
+                           const struct rn_metrics_label *labels, size_t count, double value)
+{
+    put_series(out, name, "", labels, count);
+    put_number(out, value);
+    rn_buf_put_char(out, '\n');
+}
+
+/* --- times --------------------------------------------------------------------------------- */
+
+const int64_t rn_histogram_bounds_ns[] = {1000,      2000,      5000,      10000,     20000,
+                                          50000,     100000,    200000,    500000,    1000000,
+                                          2000000,   5000000,   10000000,  20000000,  50000000,
+                                          100000000, 200000000, 500000000, 1000000000};
+
+const uint8_t rn_histogram_first[] = {
+    0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  1,  2,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+    11, 11, 12, 13, 14, 15, 16, 17, 18, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19,
+    19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19};
+
+/* The bounds in seconds. */
+static const char *const bounds_text[] = {"0.000001", "0.000002", "0.000005", "0.00001", "0.00002",
+                                          "0.00005",  "0.0001",   "0.0002",   "0.0005",  "0.001",
+                                          "0.002",    "0.005",    "0.01",     "0.02",    "0.05",
+                                          "0.1",      "0.2",      "0.5",      "1",       "+Inf"};
+
+void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from)
+{
+    for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS; i++)
+        into->counts[i] += from->counts[i];
+    into->sum_ns += from->sum_ns;
+}
+
+static void put_sum(struct rn_buf *out, uint64_t ns)
+{
+    uint64_t part = ns % 1000000000;
+
+    rn_buf_put_u64(out, ns / 1000000000);
+    if (part != 0)
+        rn_buf_put_char(out, '.');
+    for (uint64_t place = 100000000; part != 0; part %= place, place /= 10)
+        rn_buf_put_char(out, (char)('0' + part / place));
+    rn_buf_put_char(out, '\n');
+}
+
+void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
+                              const struct rn_metrics_label *labels, size_t count,
+                              const struct rn_histogram *h)
+{
+    struct rn_metrics_label all[RN_METRICS_LABELS_MAX + 1];
+    uint64_t sum = 0;
+
+    assert(count <= RN_METRICS_LABELS_MAX);
+    for (size_t i = 0; i < count; i++)
+        all[i] = labels[i];
+    for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS; i++) {
+        sum += h->counts[i];
+        all[count] = (struct rn_metrics_label){"le", rn_slice_of(bounds_text[i])};
+        put_series(out, name, "_bucket", all, count + 1);
+        rn_buf_put_u64(out, sum);
+        rn_buf_put_char(out, '\n');
+    }
+    put_series(out, name, "_sum", labels, count);
+    put_sum(out, h->sum_ns);
+    put_series(out, name, "_count", labels, count);
+    rn_buf_put_u64(out, sum);
+    rn_buf_put_char(out, '\n');
+}

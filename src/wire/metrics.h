@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Metrics in the text format of Prometheus, version 0.0.4:
+ *
+ *     rn_metrics_begin(out, "ration_decisions_total", RN_METRICS_COUNTER, "Decisions.");
+ *     rn_metrics_put(out, "ration_decisions_total", labels, 2, n);
+ *
+ * and a histogram of times that costs next to nothing to add to.
+ */
+#ifndef RN_WIRE_METRICS_H
+#define RN_WIRE_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+enum rn_metrics_type { RN_METRICS_COUNTER, RN_METRICS_GAUGE, RN_METRICS_HISTOGRAM };
+
+/* The name is ours and fits the format; the value may be any text. */
+struct rn_metrics_label {
+    const char *name;
+    struct rn_slice value;
+};
+
+/* HELP and TYPE, before the first sample of a family. All samples of a family
+ * follow at once. */
+void rn_metrics_begin(struct rn_buf *out, const char *name, enum rn_metrics_type type,
+                      const char *help);
+/* One sample. What is not UTF-8 in a label's value becomes U+FFFD. */
+void rn_metrics_put(struct rn_buf *out, const char *name, const struct rn_metrics_label *labels,
+                    size_t count, uint64_t value);
+void rn_metrics_put_double(struct rn_buf *out, const char *name,
+                           const struct rn_metrics_label *labels, size_t count, double value);
+
+/* --- times ------------------------------------------------------------------------------- */
+
+/* A bucket for up to 1 µs, then three from each power of ten to the next, up to 1 s,
+ * and one for what takes longer: 1, 2, 5, 10 µs, ... */
+#define RN_HISTOGRAM_BUCKETS 20
+
+/* Zeroed is ready. Belongs to one thread; see rn_histogram_merge. */
+struct rn_histogram {
+    uint64_t counts[RN_HISTOGRAM_BUCKETS]; /* not cumulative */
+    uint64_t sum_ns;
+};
+
+/* The most that each bucket but the last holds, in ns. */
+extern const int64_t rn_histogram_bounds_ns[RN_HISTOGRAM_BUCKETS - 1];
+/* By the number of bits of a time, the bucket of the shortest such time; the others
+ * are in it or in the next, since each bound is at least twice the one before. */
+extern const uint8_t rn_histogram_first[65];
+
+/* `count` times as long as each other. */
+static inline void rn_histogram_add_many(struct rn_histogram *h, int64_t ns, uint64_t count)
+{
+    uint64_t time = ns > 0 ? (uint64_t)ns : 0;
+    unsigned at = rn_histogram_first[time == 0 ? 0 : 64 - __builtin_clzll(time)];
+
+    at += at < RN_HISTOGRAM_BUCKETS - 1 && (int64_t)time > rn_histogram_bounds_ns[at];
+    h->counts[at] += count;
+    h->sum_ns += time * count;
+}
+
+static inline void rn_histogram_add(struct rn_histogram *h, int64_t ns)
+{
+    rn_histogram_add_many(h, ns, 1);
+}
+
+void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
+/* Its samples: NAME_bucket with the label le, cumulative, NAME_sum in seconds and
+ * NAME_count. At most RN_METRICS_LABELS_MAX labels of the caller's. */
+#define RN_METRICS_LABELS_MAX 7
+void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
+                              const struct rn_metrics_label *labels, size_t count,
+                              const struct rn_histogram *h);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands of the Redis protocol. Nothing is remembered between calls: a command
+ * that is not complete is read again from its beginning, but no earlier than
+ * enough bytes may have come, so that pieces cost at most one look per argument.
+ */
+#include "wire/resp.h"
+
+#include <stdio.h>
+
+#include "wire/hex.h"
+
+#define DIGITS_MAX 19 /* of a length, before it is too long whatever they are */
+#define BULK_MIN 6    /* the shortest argument: $0 CR LF CR LF */
+
+struct reader {
+    char *data;
+    size_t len, at;
+    size_t need; /* for MORE */
+};
+
+static enum rn_parse need(struct reader *r, size_t bytes)
+{
+    r->need = bytes;
+    return RN_PARSE_MORE;
+}
+
+/* Digits and CR LF at r->at; r->at is behind them afterwards. */
+static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
+{
+    const char *p = r->data + r->at, *end = r->data + r->len, *start = p;
+    uint64_t n = 0;
+
+    for (; p < end && (unsigned char)(*p - '0') < 10; p++) {
+        if (p - start == DIGITS_MAX || (p != start && n == 0))
+            return RN_PARSE_BAD;
+        n = n * 10 + (uint64_t)(*p - '0');
+    }
+    if (p < end && (*p != '\r' || p == start))
+        return RN_PARSE_BAD;
+    if (end - p < 2)
+        return need(r, p == start ? r->len + 3 : (size_t)(p - r->data) + 2);
+    if (p[1] != '\n')
+        return RN_PARSE_BAD;
+    r->at = (size_t)(p - r->data) + 2;
+    *value = n;
+    return RN_PARSE_DONE;
+}
+
+static inline bool is_crlf(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
+}
+
+/* Redis takes *-1 and the like for nothing at all. */
+static enum rn_parse read_count(struct reader *r, uint64_t *count)
+{
+    const char *p = r->data + 1; /* behind the star */
+    bool negative = r->len > 1 && *p == '-';
+    enum rn_parse answer;
+
+    if (r->len >= 4 && *p >= '1' && *p <= '9' && is_crlf(p + 1)) {
+        *count = (uint64_t)(*p - '0');
+        r->at = 4;
+        return RN_PARSE_DONE;
+    }
+    r->at = 1 + negative;
+    answer = read_length(r, count);
+    if (answer == RN_PARSE_DONE && negative) {
+        if (*count == 0)
+            return RN_PARSE_BAD;
+        *count = 0;
+    }
+    return answer;
+}
+
+/* One argument of which `left` more follow. */
+static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
+                                      const char **error)
+{
+    uint64_t size, have;
+    enum rn_parse answer;
+
+    r->at++; /* the dollar */
+    *error = "invalid bulk length";
+    answer = read_length(r, &size);
+    if (answer != RN_PARSE_DONE)
+        return answer;
+    if (size > RN_RESP_BULK_MAX)
+        return RN_PARSE_BAD;
+    if (r->at + size + 2 + left * BULK_MIN > RN_RESP_COMMAND_MAX) {
+        *error = "too big command";
+        return RN_PARSE_BAD;
+    }
+    *error = "expected CR LF after a bulk string";
+    have = r->len - r->at;
+    if ((have > size && r->data[r->at + size] != '\r') ||
+        (have > size + 1 && r->data[r->at + size + 1] != '\n'))
+        return RN_PARSE_BAD;
+    if (have < size + 2)
+        return need(r, r->at + size + 2 + left * BULK_MIN);
+    *bulk = (struct rn_slice){r->data + r->at, size};
+    r->at += size + 2;
+    return RN_PARSE_DONE;
+}
+
+/* As many arguments as are all there and have 1 to 99 bytes, which nearly all have:
+ * read_bulk looks at the first that is different. Far from the end of what a command
+ * may be, so that nobody needs to look at the sum. */
+static inline uint64_t read_short_bulks(struct reader *r, struct rn_slice *bulks, uint64_t count)
+{
+    const char *p = r->data + r->at, *end = r->data + r->len;
+    uint64_t i;
+
+    for (i = 0; i < count && end - p >= 7 && p[0] == '$'; i++) {
+        unsigned digit = (unsigned char)(p[2] - '0');
+        size_t size = (unsigned char)(p[1] - '1');
+        const char *text = p + 4;
+
+        if (size++ > 8)
+            break;
+        if (digit < 10) {
+            size = size * 10 + digit;
+            text++;
+        }
+        if (!is_crlf(text - 2) || (size_t)(end - text) < size + 2 || !is_crlf(text + size))
+            break;
+        bulks[i] = (struct rn_slice){text, size};
+        p = text + size + 2;
+    }
+    r->at = (size_t)(p - r->data);
+    return i;
+}
+
+static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, const char **error)
+{
+    snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
+    *error = command->error_text;
+    return RN_PARSE_BAD;
+}
+
+static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
+                                 const char **error)
+{
+    uint64_t count;
+    enum rn_parse answer;
+
+    *error = "invalid multibulk length";
+    answer = read_count(r, &count);
+    if (answer != RN_PARSE_DONE)
+        return answer;
+    if (count > RN_RESP_ARGS_MAX)
+        return RN_PARSE_BAD;
+    for (uint64_t i = read_short_bulks(r, command->argv, count); i < count; i++) {
+        if (r->at == r->len)
+            return need(r, r->at + (count - i) * BULK_MIN);
+        if (r->data[r->at] != '$')
+            return not_a_bulk(command, r->data[r->at], error);
+        answer = read_bulk(r, count - i - 1, &command->argv[i], error);
+        if (answer != RN_PARSE_DONE)
+            return answer;
+    }
+    command->argc = (uint32_t)count;
+    return RN_PARSE_DONE;
+}
+
+/* --- inline commands ------------------------------------------------------- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* What follows a backslash within double quotes, as redis-cli writes it. */
+static char unescape(const char **at, const char *end)
+{
+    const char *p = *at;
+
+    *at = p + 1;
+    switch (*p) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'b':
+        return '\b';
+    case 'a':
+        return '\a';
+    case 'x':
+        if (end - p < 3 || rn_hex_digit(p[1]) < 0 || rn_hex_digit(p[2]) < 0)
+            return 'x';
+        *at = p + 3;
+        return (char)(rn_hex_digit(p[1]) << 4 | rn_hex_digit(p[2]));
+    default:
+        return *p;
+    }
+}
+
+/* From behind the opening quote to behind the closing one, with which the word
+ * must end. Within single quotes only \' is an escape. NULL: there is none. */
+static const char *unquote(const char *p, const char *end, char quote, char **out)
+{
+    for (; p < end && *p != quote;) {
+        char c = *p++;
+
+        if (c == '\\' && p < end && quote == '"')
+            c = unescape(&p, end);
+        else if (c == '\\' && p < end && *p == quote)
+            c = *p++;
+        *(*out)++ = c;
+    }
+    if (p == end || (++p < end && !is_space(*p)))
+        return NULL;
+    return p;
+}
+
+/* The word at *at, which is no space, unquoted over itself: it never gets longer. */
+static bool read_word(char **at, char *end, struct rn_slice *word)
+{
+    char *out = *at, *start = *at;
+    const char *p = *at;
+
+    while (p < end && !is_space(*p)) {
+        if (*p == '"' || *p == '\'') {
+            p = unquote(p + 1, end, *p, &out);
+            if (!p)
+                return false;
+        } else {
+            *out++ = *p++;
+        }
+    }
+    *at += p - start;
+    *word = (struct rn_slice){start, (size_t)(out - start)};
+    return true;
+}
+
+static enum rn_parse split_words(char *line, char *end, struct rn_resp_command *command,
+                                 const char **error)
+{
+    uint32_t count = 0;
+
+    for (;;) {
+        while (line < end && is_space(*line))
+            line++;
+        if (line == end)
+            break;
+        if (count == RN_RESP_ARGS_MAX) {
+            *error = "too many arguments in inline request";
+            return RN_PARSE_BAD;
+        }
+        if (!read_word(&line, end, &command->argv[count++])) {
+            *error = "unbalanced quotes in request";
+            return RN_PARSE_BAD;
+        }
+    }
+    command->argc = count;
+    return RN_PARSE_DONE;
+}
+
+/* A line, which as in Redis may end with LF alone. */
+static enum rn_parse parse_inline(struct reader *r, struct rn_resp_command *command,
+                                  const char **error)
+{
+    size_t look = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
+    char *end = memchr(r->data, '\n', look);
+
+    if (!end && look == RN_RESP_INLINE_MAX) {
+        *error = "too big inline request";
+        return RN_PARSE_BAD;
+    }
+    if (!end)
+        return need(r, r->len + 1);
+    r->at = (size_t)(end - r->data) + 1;
+    return split_words(r->data, end, command, error);
+}
+
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
+                            const char **error)
+{
+    struct reader r = {.data = data, .len = len};
+    const char *text = NULL;
+    enum rn_parse answer;
+
+    if (len == 0)
+        answer = need(&r, 1);
+    else if (data[0] == '*')
+        answer = parse_array(&r, command, &text);
+    else
+        answer = parse_inline(&r, command, &text);
+    command->bytes = answer == RN_PARSE_DONE ? r.at : r.need;
+    if (answer == RN_PARSE_BAD)
+        *error = text;
+    return answer;
+}

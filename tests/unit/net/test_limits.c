@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server and clients that do not behave: slow, silent, greedy, too many. */
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "echo.h"
+
+/* A server whose protocol is changed before it starts. */
+static void start_with(struct running *r, struct rn_server_options options, int64_t idle_ms,
+                       int64_t message_ms, int64_t stall_ms)
+{
+    prepare_server(r, options);
+    r->protocol.idle_ns = idle_ms * MS;
+    r->protocol.message_ns = message_ms * MS;
+    r->protocol.stall_ns = stall_ms * MS;
+    listen_on(r, "tcp", "127.0.0.1:0");
+    start_server(r);
+}
+
+static void who_is_silent_is_closed(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 50, 0, 0);
+    int silent = dial(&r, "tcp"), fd = dial(&r, "tcp");
+    say(fd, "hello\n");
+    expect(fd, "hello\nidle\n");
+    expect_end(fd);
+    expect(silent, "idle\n");
+    expect_end(silent);
+    assert_int_equal(r.seen.limited[RN_CONN_IDLE], 2);
+    assert_int_equal(counts_of(&r, "tcp").timed_out, 0);
+    close(fd);
+    close(silent);
+    stop_server(&r);
+}
+
+static void who_talks_now_and_then_is_not(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 2000, 0, 0);
+    int fd = dial(&r, "tcp");
+    for (int i = 0; i < 30; i++) { /* a second, and never 2 s between two lines */
+        say(fd, "hello\n");
+        expect(fd, "hello\n");
+        usleep(30000);
+    }
+    assert_int_equal(r.seen.limited[RN_CONN_IDLE], 0);
+    close(fd);
+    stop_server(&r);
+}
+
+/* Bytes that trickle do not help: what counts is the first. */
+static void who_takes_too_long_for_a_message_is_cut(void **state)
+{
+    struct running r;
+    int i = 0;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 100, 0);
+    int fd = dial(&r, "tcp");
+    say(fd, "quick\n");
+    expect(fd, "quick\n");
+    while (send(fd, "s", 1, MSG_NOSIGNAL) == 1 && r.seen.closed == 0 && i++ < HANG_MS / 5)
+        usleep(5000);
+    assert_true(i < HANG_MS / 5);
+    expect(fd, "too slow\n");
+    expect_end(fd);
+    assert_int_equal(counts_of(&r, "tcp").timed_out, 1);
+    close(fd);
+    stop_server(&r);
+}
+
+/* The time a connection was held is not the peer's. */
+static void holding_stops_the_clock(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 60, 60, 0);
+    int fd = dial(&r, "tcp");
+    say(fd, "hold 300\nhello\nhal");
+    expect(fd, "held\nhello\n");
+    expect(fd, "too slow\n");
+    close(fd);
+    stop_server(&r);
+}
+
+static void a_message_without_end_is_cut(void **state)
+{
+    struct running r;
+    char text[8192];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    int fd = dial(&r, "tcp");
+    memset(text, 'l', sizeof text);
+    say_bytes(fd, text, 4095);
+    wait_for(counts_of(&r, "tcp").bytes_in == 4095);
+    assert_int_equal(r.seen.limited[RN_CONN_TOO_LONG], 0);
+    say_bytes(fd, text, sizeof text);
+    expect(fd, "too long\n");
+    expect_end(fd);
+    assert_int_equal(counts_of(&r, "tcp").too_long, 1);
+    close(fd);
+    stop_server(&r);
+}
+
+/* The peer goes on sending, and gets the last words all the same. */
+static void last_words_arrive_although_the_peer_still_sends(void **state)
+{
+    struct running r;
+    char text[65536];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    int fd = dial(&r, "tcp");
+    memset(text, 'l', sizeof text);
+    for (int i = 0; i < 16; i++)
+        if (send(fd, text, sizeof text, MSG_NOSIGNAL) < 0)
+            fail_msg("the connection was reset");
+    expect(fd, "too long\n");
+    expect_end(fd);
+    close(fd);
+    wait_for(counts_of(&r, "tcp").open == 0);
+    stop_server(&r);
+}
+
+/* Sends until nobody takes anything for a while; returns how much. */
+static size_t stuff(int fd, const char *line)
+{
+    size_t len = strlen(line), total = 0, part = 0;
+    int quiet = 0;
+
+    while (quiet < 100) {
+        ssize_t n = send(fd, line + part, len - part, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n <= 0) {
+            usleep(2000);
+            quiet++;
+            continue;
+        }
+        quiet = 0;
+        part = (part + (size_t)n) % len;
+        total += (size_t)n;
+    }
+    return total;
+}
+
+static void who_does_not_read_is_not_read(void **state)
+{
+    struct running r;
+    static char line[1000];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    int fd = dial(&r, "tcp");
+    memset(line, 'a', sizeof line - 2);
+    line[sizeof line - 2] = '\n';
+    size_t sent = stuff(fd, line), whole = sent / strlen(line) * strlen(line), got = 0;
+    uint64_t taken = counts_of(&r, "tcp").bytes_in;
+    assert_true(taken < sent);
+    /* Answers that wait in the server: no more than the mark and one buffer of input. */
+    assert_true(taken - counts_of(&r, "tcp").bytes_out <
+                RN_CONN_FULL_BYTES + 2 * ((size_t)64 << 10));
+    while (got < whole) { /* and then everything is answered */
+        char answer[65536];
+        ssize_t n = recv(fd, answer, sizeof answer, 0);
+        assert_true(n > 0);
+        got += (size_t)n;
+    }
+    assert_int_equal(got, whole);
+    close(fd);
+    stop_server(&r);
+}
+
+static void who_reads_nothing_for_too_long_is_cut(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 200);
+    int fd = dial(&r, "tcp");
+    stuff(fd, "big 200000\n");
+    wait_for(r.seen.closed == 1);
+    assert_int_equal(counts_of(&r, "tcp").timed_out, 1);
+    close(fd);
+    stop_server(&r);
+}
+
+static void output_has_a_hard_limit(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    int fd = dial(&r, "tcp");
+    say(fd, "big 40000000\n"); /* more than kernels buffer, and 8 MiB */
+    wait_for(r.seen.closed == 1);
+    close(fd);
+    stop_server(&r);
+}
+
+static void a_large_answer_reaches_a_peer_that_reads(void **state)
+{
+    struct running r;
+    static char answer[1 << 16];
+    size_t got = 0, size = 7000000;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    int fd = dial(&r, "tcp");
+    say(fd, "big 7000000\nafter\n");
+    while (got < size) {
+        ssize_t n = recv(fd, answer, size - got < sizeof answer ? size - got : sizeof answer, 0);
+        assert_true(n > 0);
+        got += (size_t)n;
+    }
+    expect(fd, "after\n");
+    close(fd);
+    stop_server(&r);
+}
+
+static void connections_beyond_the_cap_are_refused(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){.connections_max = 2}, 0, 0, 0);
+    int a = dial(&r, "tcp"), b = dial(&r, "tcp");
+    say(a, "a\n");
+    expect(a, "a\n");
+    say(b, "b\n");
+    expect(b, "b\n");
+    int c = dial(&r, "tcp");
+    expect_end(c);
+    assert_int_equal(counts_of(&r, "tcp").refused, 1);
+    assert_int_equal(counts_of(&r, "tcp").open, 2);
+    close(a);
+    wait_for(counts_of(&r, "tcp").open == 1);
+    close(c);
+    c = dial(&r, "tcp");
+    say(c, "c\n");
+    expect(c, "c\n");
+    close(b);
+    close(c);
+    stop_server(&r);
+}
+
+static void one_address_cannot_have_them_all(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){.per_address_max = 1}, 0, 0, 0);
+    int a = dial(&r, "tcp");
+    say(a, "a\n");
+    expect(a, "a\n");
+    int b = dial(&r, "tcp");
+    expect_end(b);
+    assert_int_equal(counts_of(&r, "tcp").refused, 1);
+    close(a);
+    close(b);
+    stop_server(&r);
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 * MS + t.tv_nsec;
+}
+
+enum { CLIENTS = 12 };
+
+/* Room for `more` file descriptors than are open. */
+static void leave_files(int more)
+{
+    struct rlimit files;
+    int next = open("/dev/null", O_RDONLY);
+
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = (rlim_t)(next + more);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+static void without_file_descriptors_accepting_waits(void **state)
+{
+    struct running r;
+    struct rn_address to;
+    struct rlimit before;
+    int fds[CLIENTS], served = 0;
+
+    (void)state;
+    getrlimit(RLIMIT_NOFILE, &before);
+    start_with(&r, (struct rn_server_options){0}, 0, 0, 0);
+    assert_int_equal(rn_address_parse(rn_server_address(r.server, "tcp"), &to, NULL), 0);
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+    leave_files(3);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(connect(fds[i], &to.to.any, to.len), 0);
+        say(fds[i], "hello\n");
+    }
+    wait_for(counts_of(&r, "tcp").open == 3);
+    int64_t cpu = cpu_ns();
+    usleep(400000);
+    assert_true(cpu_ns() - cpu < 200 * MS); /* it does not spin */
+    assert_int_equal(counts_of(&r, "tcp").open, 3);
+    while (served < CLIENTS) /* those who leave make room for others */
+        for (int i = 0; i < CLIENTS; i++) {
+            struct pollfd poll_fd = {.fd = fds[i], .events = POLLIN};
+            if (fds[i] < 0 || poll(&poll_fd, 1, 1) != 1)
+                continue;
+            expect(fds[i], "hello\n");
+            shutdown(fds[i], SHUT_RDWR); /* the number stays taken */
+            served++;
+            fds[i] = -fds[i];
+        }
+    setrlimit(RLIMIT_NOFILE, &before);
+    for (int i = 0; i < CLIENTS; i++)
+        close(-fds[i]);
+    stop_server(&r);
+}
+
+enum { CROWD = 2000 };
+
+static size_t allocated(void)
+{
+    return mallinfo2().uordblks + mallinfo2().hblkhd;
+}
+
+/* Under sanitizers allocations are not counted, and nothing is checked here. */
+static void an_idle_connection_costs_little_memory(void **state)
+{
+    struct running r;
+    struct rlimit files, before;
+    static int fds[CROWD];
+
+    (void)state;
+    getrlimit(RLIMIT_NOFILE, &before);
+    files = before;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < 2 * CROWD + 100)
+        skip();
+    start_with(&r, (struct rn_server_options){0}, 60000, 60000, 0);
+    size_t start = allocated();
+    for (int i = 0; i < CROWD; i++) {
+        fds[i] = dial(&r, "tcp");
+        say(fds[i], "partial");
+    }
+    wait_for(counts_of(&r, "tcp").bytes_in == 7 * CROWD);
+    size_t talking = allocated();
+    for (int i = 0; i < CROWD; i++) {
+        say(fds[i], " line\n");
+        expect(fds[i], "partial line\n");
+    }
+    size_t idle = allocated();
+    printf("# bytes of a connection: idle %zu, with a partial message %zu\n",
+           (idle - start) / CROWD, (talking - start) / CROWD);
+    assert_true(idle - start < CROWD * (size_t)4096);
+    assert_true(talking - start < CROWD * (size_t)4096);
+    for (int i = 0; i < CROWD; i++)
+        close(fds[i]);
+    stop_server(&r);
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
+static void idle_connections_use_no_processor(void **state)
+{
+    struct running r;
+    int fds[50];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){0}, 60000, 60000, 0);
+    for (int i = 0; i < 50; i++) {
+        fds[i] = dial(&r, "tcp");
+        say(fds[i], "hello\n");
+        expect(fds[i], "hello\n");
+    }
+    int64_t cpu = cpu_ns();
+    usleep(500000);
+    assert_true(cpu_ns() - cpu < 50 * MS);
+    for (int i = 0; i < 50; i++)
+        close(fds[i]);
+    stop_server(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_silent_is_closed),
+        cmocka_unit_test(who_talks_now_and_then_is_not),
+        cmocka_unit_test(who_takes_too_long_for_a_message_is_cut),
+        cmocka_unit_test(holding_stops_the_clock),
+        cmocka_unit_test(a_message_without_end_is_cut),
+        cmocka_unit_test(last_words_arrive_although_the_peer_still_sends),
+        cmocka_unit_test(who_does_not_read_is_not_read),
+        cmocka_unit_test(who_reads_nothing_for_too_long_is_cut),
+        cmocka_unit_test(output_has_a_hard_limit),
+        cmocka_unit_test(a_large_answer_reaches_a_peer_that_reads),
+        cmocka_unit_test(connections_beyond_the_cap_are_refused),
+        cmocka_unit_test(one_address_cannot_have_them_all),
+        cmocka_unit_test(without_file_descriptors_accepting_waits),
+        cmocka_unit_test(an_idle_connection_costs_little_memory),
+        cmocka_unit_test(idle_connections_use_no_processor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

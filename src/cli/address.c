@@ -9,6 +9,8 @@
 
 #include "rules/report.h"
 
+#define HERE "127.0.0.1"
+
 static bool complain(const char *text, const char *why, char problem[RN_ADDRESS_PROBLEM])
 {
     snprintf(problem, RN_ADDRESS_PROBLEM,
@@ -51,12 +53,20 @@ static bool look_up(const char *text, const char *host, const char *port,
                     struct rn_address *address, char problem[RN_ADDRESS_PROBLEM])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
-    int code = getaddrinfo(host[0] == '\0' ? "127.0.0.1" : host, port, &hints, &found);
+    int code = getaddrinfo(host[0] == '\0' ? HERE : host, port, &hints, &found);
 
     if (code != 0)
         return complain(text, gai_strerror(code), problem);
-    memcpy(&address->socket, found->ai_addr, found->ai_addrlen);
-    address->len = found->ai_addrlen;
+    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next) {
+        /* Of a name that has both, IPv4: daemons listen on 127.0.0.1 unless told otherwise, and
+         * localhost is often ::1 first. */
+        if (address->len != 0 && a->ai_family != AF_INET)
+            continue;
+        memcpy(&address->socket, a->ai_addr, a->ai_addrlen);
+        address->len = a->ai_addrlen;
+        if (a->ai_family == AF_INET)
+            break;
+    }
     freeaddrinfo(found);
     return true;
 }
@@ -68,9 +78,9 @@ bool rn_address_parse(const char *text, struct rn_address *address,
     char host[RN_ADDRESS_TEXT];
 
     *address = (struct rn_address){.len = 0};
-    if (strlen(text) >= RN_ADDRESS_TEXT)
+    if (strlen(text) >= RN_ADDRESS_TEXT - sizeof HERE)
         return complain(text, "it is too long", problem);
-    strcpy(address->text, text);
+    snprintf(address->text, sizeof address->text, "%s%s", text[0] == ':' ? HERE : "", text);
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text, address, problem);
     if (colon == NULL)

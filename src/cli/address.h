@@ -13,7 +13,7 @@
 #define RN_ADDRESS_TEXT 160
 
 struct rn_address {
-    char text[RN_ADDRESS_TEXT]; /* as given */
+    char text[RN_ADDRESS_TEXT]; /* as given; 127.0.0.1:port for :port */
     struct sockaddr_storage socket;
     socklen_t len;
 };

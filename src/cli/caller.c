@@ -178,6 +178,7 @@ struct head {
     size_t bytes; /* behind it the body begins */
     size_t body;  /* announced; SIZE_MAX: up to the end of the connection */
     bool close, chunked;
+    char type[64];
 };
 
 static bool fail_to_understand(struct rn_caller *c)
@@ -201,6 +202,8 @@ static void read_header(struct head *head, const char *line, size_t len)
     snprintf(value, sizeof value, "%.*s", (int)(line + len - colon), colon);
     if (name == 14 && strncasecmp(line, "content-length", 14) == 0)
         head->body = strtoull(value, NULL, 10);
+    else if (name == 12 && strncasecmp(line, "content-type", 12) == 0)
+        memcpy(head->type, value, sizeof value);
     else if (name == 17 && strncasecmp(line, "transfer-encoding", 17) == 0)
         head->chunked = true;
     else if (name == 10 && strncasecmp(line, "connection", 10) == 0)
@@ -274,6 +277,7 @@ static bool receive_body(struct rn_caller *c, const struct head *head,
     if (ended && head->body != SIZE_MAX && c->in.len - head->bytes < head->body)
         return fail(c, "the connection to %s ended within the answer", c->address.text);
     answer->status = head->status;
+    memcpy(answer->type, head->type, sizeof answer->type);
     answer->body = c->in.data + head->bytes;
     answer->body_len = head->body == SIZE_MAX ? c->in.len - head->bytes : head->body;
     if (ended || head->close)

@@ -37,7 +37,8 @@ struct rn_caller_request {
 
 struct rn_caller_answer {
     unsigned status;
-    char *body; /* the caller's until the next request; writable */
+    char type[64]; /* Content-Type, cut to fit; empty: none */
+    char *body;    /* the caller's until the next request; writable */
     size_t body_len;
 };
 

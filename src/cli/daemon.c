@@ -191,14 +191,15 @@ static bool fail_as_unknown(struct rn_daemon *d)
 }
 
 /* Every answer of rationd that is not what was asked for is an object with `error`. */
-static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answer, bool json)
+static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answer,
+                        const char *accept)
 {
     d->status = answer->status;
     d->text = (struct rn_slice){answer->body, answer->body_len};
     if (answer->status == 401)
         return fail_as_unknown(d);
-    if (!json && answer->status == 200)
-        return true;
+    if (accept != NULL && answer->status == 200)
+        return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
     d->copy = malloc(answer->body_len + 1);
     if (d->copy == NULL) {
         snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
@@ -233,7 +234,7 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
         request.body = rn_buf_slice(&d->body);
     ok = rn_caller_ask(&d->caller, &request, &answer);
     rn_buf_clear(&d->body);
-    return ok && read_answer(d, &answer, q->accept == NULL);
+    return ok && read_answer(d, &answer, q->accept);
 }
 
 /* What came instead of an answer, and what may help. */

@@ -529,6 +529,19 @@ def test_something_else_that_answers(reply, message):
     assert "\x1b" not in answer.err
 
 
+def test_a_page_is_not_taken_for_rules():
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+    with server(page) as address:
+        answer = run("rules", "get", "--admin", address)
+    assert (answer.status, answer.out) == (2, "") and "is not rationd's admin port" in answer.err
+
+
+def test_addresses_are_taken_as_people_write_them(daemon):
+    port = daemon.addresses["admin"].rpartition(":")[2]
+    for address in (f":{port}", f"127.0.0.1:{port}", f"localhost:{port}"):
+        assert run("shadow", "status", "--admin", address).status == 0, address
+
+
 def test_an_answer_may_come_in_pieces_and_without_a_length():
     with server(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\n{\"shadow\":true}") as address:
         assert run("shadow", "status", "--admin", address).status == 0
@@ -764,6 +777,15 @@ def test_bench_that_is_interrupted_tells_what_it_has(fresh):
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, 2) and json.loads(out)["requests"] > 0
+
+
+def test_bench_shows_how_it_goes_on_a_terminal(terminal):
+    t = terminal(RATION, "bench", "--resp", "127.0.0.1:0")
+    t.read_until("a port is a number from 1 to 65535")
+    t = terminal(RATION, "bench", "--duration", "1200ms", "--command", "ping", "--resp",
+                 t.daemon.addresses["resp"])
+    at = t.read_until(" requests/s  0.0 % refused")
+    t.read_until("per second", t.read_until("\r\x1b[K", at))
 
 
 # --- what is documented ---------------------------------------------------------------

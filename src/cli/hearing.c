@@ -9,17 +9,19 @@
 #include "cli/speech.h"
 
 #define HEAD_MAX 16384 /* bytes of an HTTP head, or of a line of RESP */
+#define ABSURD (UINT64_C(1) << 40)
 
 /* --- RESP -------------------------------------------------------------------------- */
 
-/* Digits up to CR LF; `end` is the CR. Something negative (null) is 0. */
+/* Digits up to CR LF; `end` is the CR. Something negative (null) is 0; something absurd is large,
+ * and never so large that a sum with it would overflow. */
 static uint64_t read_number(const char *at, const char *end)
 {
     uint64_t n = 0;
 
     if (at < end && *at == '-')
         return 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
+    for (; at < end && *at >= '0' && *at <= '9' && n < ABSURD; at++)
         n = n * 10 + (uint64_t)(*at - '0');
     return n;
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -67,12 +68,19 @@ static void leave(struct rn_screen *s)
     s->shown = false;
 }
 
+static bool watch(int wake_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    return epoll_ctl(wake_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 bool rn_screen_open(struct rn_screen *s)
 {
     static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
     sigset_t signals;
 
-    *s = (struct rn_screen){.signal_fd = -1};
+    *s = (struct rn_screen){.signal_fd = -1, .wake_fd = -1};
     if (tcgetattr(STDIN_FILENO, &s->before) != 0)
         return false;
     sigemptyset(&signals);
@@ -80,8 +88,10 @@ bool rn_screen_open(struct rn_screen *s)
         sigaddset(&signals, taken[i]);
     sigprocmask(SIG_BLOCK, &signals, &s->signals_before);
     s->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (s->signal_fd < 0) {
-        sigprocmask(SIG_SETMASK, &s->signals_before, NULL);
+    s->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (s->signal_fd < 0 || s->wake_fd < 0 || !watch(s->wake_fd, s->signal_fd) ||
+        !watch(s->wake_fd, STDIN_FILENO)) {
+        rn_screen_close(s);
         return false;
     }
     enter(s);
@@ -91,7 +101,10 @@ bool rn_screen_open(struct rn_screen *s)
 void rn_screen_close(struct rn_screen *s)
 {
     leave(s);
-    close(s->signal_fd);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
     sigprocmask(SIG_SETMASK, &s->signals_before, NULL);
 }
 

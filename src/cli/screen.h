@@ -21,9 +21,10 @@ enum rn_screen_event {
 
 struct rn_screen {
     int rows, columns;
-    int signal_fd; /* readable when there is something to be waited for */
+    int wake_fd; /* readable when a key or a signal has come: rn_screen_wait will not wait */
 
-    struct termios before; /* private from here on */
+    int signal_fd; /* private from here on */
+    struct termios before;
     sigset_t signals_before;
     bool shown;
 };

@@ -271,7 +271,7 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
                     strerror(errno));
         return RN_EXIT_ERROR;
     }
-    d->caller.wake_fd = screen.signal_fd;
+    d->caller.wake_fd = screen.wake_fd;
     for (int64_t next_ns = samples[0].at_ns; event != RN_SCREEN_QUIT;) {
         draw(&screen, d, &samples[0], fresh);
         if (event == RN_SCREEN_TIME)

@@ -55,8 +55,8 @@ static bool is_current(struct rn_exchange *x)
 
     if (!wanted.data || names_version(wanted, v.tag))
         return true;
-    rn_exchange_error(x, 412, "changed", "the rules are version %s now, not %s", v.tag,
-                      rn_excerpt(wanted).text);
+    rn_exchange_error(x, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
+                      wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
     return false;
 }
 

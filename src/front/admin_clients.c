@@ -29,7 +29,8 @@ static bool has_attributes(struct rn_exchange *x)
     return false;
 }
 
-/* --- what is listed ---------------------------------------------------------------------------- */
+/* --- what is listed ----------------------------------------------------------------------------
+ */
 
 static void put_attributes(struct rn_members *m, const struct ration_attribute *attributes,
                            size_t count)
@@ -115,7 +116,8 @@ void rn_admin_get_bans(struct rn_exchange *x)
     rn_admin_end(x, &m, 200);
 }
 
-/* --- what was set ------------------------------------------------------------------------------ */
+/* --- what was set ------------------------------------------------------------------------------
+ */
 
 /* The one that was set last is the last of the list. */
 static int see_override(void *arg, const struct ration_override *o)
@@ -371,8 +373,7 @@ void rn_admin_delete_ban(struct rn_exchange *x)
         delete_ban_by_id(x);
         return;
     }
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) ||
-        !has_attributes(x))
+    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) || !has_attributes(x))
         return;
     ban = ban_of(x, &change);
     code = ration_ban_delete(x->front->limiter, &ban, &error);

@@ -98,8 +98,8 @@ void rn_admin_adjust(struct rn_exchange *x)
         return;
     add = change.given & RN_CHANGE_ADD;
     request = rn_admin_request(x);
-    code = add ? ration_state_adjust(x->front->limiter, &request, change.rule.data,
-                                     change.rule.len, change.add, RATION_NOW)
+    code = add ? ration_state_adjust(x->front->limiter, &request, change.rule.data, change.rule.len,
+                                     change.add, RATION_NOW)
                : ration_state_set_remaining(x->front->limiter, &request, change.rule.data,
                                             change.rule.len, change.remaining, RATION_NOW);
     if (code != 0) {

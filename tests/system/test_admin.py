@@ -128,6 +128,7 @@ def test_while_it_drains_it_is_not_ready(own):
     busy.sendall(b"}")
     assert busy.recv(4096).startswith(b"HTTP/1.1 ")
     busy.close()
+    assert own.process.wait(PATIENCE) == 0
 
 
 def test_status_tells_what_there_is(daemon):

@@ -55,7 +55,7 @@ FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)
 NAMED_FUNCTION = re.compile(r"`(\w+)\(\)`")
 NAMED_FILE = re.compile(r"`((?:src|include|tests|docs|examples|bench|fuzz|man|"
-                        r"base|core|rules|store|limiter)/[\w./-]+\.\w+)`")
+                        r"base|core|rules|store|limiter|net)/[\w./-]+\.\w+)`")
 PAIR = re.compile(NAMED_FILE.pattern + r"\s+" + NAMED_FUNCTION.pattern)
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
 

@@ -70,8 +70,9 @@ bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsign
     rn_query_init(query);
     while (rn_http_query_next(&rest, &decoded, &name, &value, &bad)) {
         if (bad) {
-            rn_exchange_error(x, 400, "bad_request",
-                              "the query string has a %% that two hexadecimal digits do not follow");
+            rn_exchange_error(
+                x, 400, "bad_request",
+                "the query string has a %% that two hexadecimal digits do not follow");
             return false;
         }
         if (rn_change_parameter(change, query, name, value, members, &error) != 0) {
@@ -86,9 +87,8 @@ struct ration_request rn_admin_request(const struct rn_exchange *x)
 {
     const struct rn_query *query = &x->loop->query;
 
-    return (struct ration_request){.attributes = query->attributes,
-                                   .count = query->attribute_count,
-                                   .cost = query->cost};
+    return (struct ration_request){
+        .attributes = query->attributes, .count = query->attribute_count, .cost = query->cost};
 }
 
 /* --- rules that are named ------------------------------------------------------------------ */

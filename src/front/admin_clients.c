@@ -20,16 +20,17 @@ static void fail(struct rn_exchange *x, int code, const struct ration_error *err
         rn_exchange_error(x, 503, "store", "%s", text);
 }
 
-static bool has_attributes(struct rn_exchange *x, const char *example)
+static bool has_attributes(struct rn_exchange *x)
 {
     if (x->loop->query.attribute_count != 0)
         return true;
     rn_exchange_error(x, 400, "bad_request",
-                      "\"attributes\" are missing: whom it is for, such as %s", example);
+                      "\"attributes\" are missing: whom to ban, such as {\"ip\": \"192.0.2.7\"}");
     return false;
 }
 
-/* --- what is listed ---------------------------------------------------------------------------- */
+/* --- what is listed ----------------------------------------------------------------------------
+ */
 
 static void put_attributes(struct rn_members *m, const struct ration_attribute *attributes,
                            size_t count)
@@ -115,7 +116,8 @@ void rn_admin_get_bans(struct rn_exchange *x)
     rn_admin_end(x, &m, 200);
 }
 
-/* --- what was set ------------------------------------------------------------------------------ */
+/* --- what was set ------------------------------------------------------------------------------
+ */
 
 /* The one that was set last is the last of the list. */
 static int see_override(void *arg, const struct ration_override *o)
@@ -162,18 +164,19 @@ static struct ration_ban ban_of(const struct rn_exchange *x, const struct rn_cha
                                .reason_len = change->reason.len};
 }
 
-static bool is_whole(struct rn_exchange *x, const struct rn_change *change, unsigned needed)
+static bool names_rule(struct rn_exchange *x, const struct rn_change *change)
 {
-    if (needed & ~change->given & RN_CHANGE_RULE) {
-        rn_exchange_error(x, 400, "bad_request", "\"rule\" is missing: whose limit to replace");
-        return false;
-    }
-    if (needed & ~change->given & RN_CHANGE_LIMIT) {
+    if (!change->rule.data)
+        rn_exchange_error(x, 400, "bad_request", "\"rule\" is missing: whose limit is replaced");
+    return change->rule.data != NULL;
+}
+
+static bool has_limit(struct rn_exchange *x, const struct rn_change *change)
+{
+    if (!change->limit.data)
         rn_exchange_error(x, 400, "bad_request",
                           "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
-        return false;
-    }
-    return rn_admin_know_rule(x, change->rule) && has_attributes(x, "{\"ip\": \"192.0.2.7\"}");
+    return change->limit.data != NULL;
 }
 
 void rn_admin_put_override(struct rn_exchange *x)
@@ -187,7 +190,7 @@ void rn_admin_put_override(struct rn_exchange *x)
     if (!rn_admin_read(x, &change,
                        RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE | RN_CHANGE_LIMIT | RN_CHANGE_FOR |
                            RN_CHANGE_NOTE) ||
-        !is_whole(x, &change, RN_CHANGE_RULE | RN_CHANGE_LIMIT))
+        !names_rule(x, &change) || !rn_admin_know_rule(x, change.rule) || !has_limit(x, &change))
         return;
     o = override_of(x, &change);
     code = ration_override_set(x->front->limiter, &o, &error);
@@ -214,7 +217,7 @@ void rn_admin_put_ban(struct rn_exchange *x)
     int code;
 
     if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_FOR | RN_CHANGE_REASON) ||
-        !has_attributes(x, "{\"ip\": \"192.0.2.7\"}"))
+        !has_attributes(x))
         return;
     ban = ban_of(x, &change);
     code = ration_ban_set(x->front->limiter, &ban, &error);
@@ -350,10 +353,8 @@ void rn_admin_delete_override(struct rn_exchange *x)
     }
     if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE))
         return;
-    if (!change.rule.data) {
-        rn_exchange_error(x, 400, "bad_request", "\"rule\" is missing: whose override to delete");
+    if (!names_rule(x, &change))
         return;
-    }
     o = override_of(x, &change);
     code = ration_override_delete(x->front->limiter, &o, &error);
     if (code == 0)
@@ -372,8 +373,7 @@ void rn_admin_delete_ban(struct rn_exchange *x)
         delete_ban_by_id(x);
         return;
     }
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) ||
-        !has_attributes(x, "{\"ip\": \"192.0.2.7\"}"))
+    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) || !has_attributes(x))
         return;
     ban = ban_of(x, &change);
     code = ration_ban_delete(x->front->limiter, &ban, &error);

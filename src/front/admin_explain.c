@@ -158,8 +158,8 @@ void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule)
 
     rn_survey_request(x->front->limiter, &request, word_rule, &t, &entry);
     if (!t.found)
-        rn_exchange_error(x, 400, "unmatched",
-                          "rule %s is found by descriptors, not by attributes", name.text);
+        rn_exchange_error(x, 400, "unmatched", "rule %s is found by descriptors, not by attributes",
+                          name.text);
     else if (entry.found)
         rn_exchange_error(x, 400, "unmatched", "no rule is asked: the %s list applies (%s:%u)",
                           entry.deny ? "deny" : "allow", entry.file, entry.line);
@@ -169,7 +169,8 @@ void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule)
     rn_buf_done(&words);
 }
 
-/* --- routes ------------------------------------------------------------------------------------ */
+/* --- routes ------------------------------------------------------------------------------------
+ */
 
 static void refuse_store(struct rn_exchange *x, int code)
 {

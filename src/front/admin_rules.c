@@ -55,8 +55,8 @@ static bool is_current(struct rn_exchange *x)
 
     if (!wanted.data || names_version(wanted, v.tag))
         return true;
-    rn_exchange_error(x, 412, "changed", "the rules are version %s now, not %s", v.tag,
-                      rn_excerpt(wanted).text);
+    rn_exchange_error(x, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
+                      wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
     return false;
 }
 
@@ -110,7 +110,8 @@ static void answer_loaded(struct rn_exchange *x, const struct ration_report *rep
     rn_admin_end_with(x, &m, 200, "ETag", rn_slice_of(v.tag));
 }
 
-/* --- the rules as they are --------------------------------------------------------------------- */
+/* --- the rules as they are ---------------------------------------------------------------------
+ */
 
 static void put_rule_limits(struct rn_members *m, const struct ration_rule_info *info)
 {
@@ -168,8 +169,7 @@ static void answer_json(struct rn_exchange *x, struct rn_slice text)
     struct version v = version_of(x);
 
     rn_members_u64(&m, "version", ration_rules_version(x->front->limiter));
-    rn_members_text(&m, "source",
-                    x->front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
+    rn_members_text(&m, "source", x->front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
     rn_members_open(&m, "files", '[');
     for (size_t i = 0; i < daemon->file_count; i++)
         rn_members_text(&m, NULL, rn_slice_of(daemon->files[i]));
@@ -202,7 +202,8 @@ void rn_admin_get_rules(struct rn_exchange *x)
     ration_text_free(printed);
 }
 
-/* --- changes ------------------------------------------------------------------------------------ */
+/* --- changes ------------------------------------------------------------------------------------
+ */
 
 static void note_refused(struct rn_exchange *x, const struct ration_report *report)
 {

@@ -33,6 +33,17 @@ static void fail(struct rn_exchange *x, int code, const struct rn_change *change
     }
 }
 
+/* Nobody is meant by accident. */
+static bool has_client(struct rn_exchange *x, const struct rn_change *change)
+{
+    if (change->given & RN_CHANGE_ATTRIBUTES)
+        return true;
+    rn_exchange_error(x, 400, "bad_request",
+                      "\"attributes\" are missing: the client's, as in its requests, such as "
+                      "{\"ip\": \"192.0.2.7\", \"path\": \"/login\"}");
+    return false;
+}
+
 void rn_admin_reset(struct rn_exchange *x)
 {
     struct ration_request request;
@@ -41,7 +52,8 @@ void rn_admin_reset(struct rn_exchange *x)
     uint32_t count = 0;
     int code;
 
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE))
+    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE) ||
+        !has_client(x, &change))
         return;
     request = rn_admin_request(x);
     code = ration_state_reset(x->front->limiter, &request, change.rule.data, change.rule.len,
@@ -82,12 +94,12 @@ void rn_admin_adjust(struct rn_exchange *x)
     if (!rn_admin_read(x, &change,
                        RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE | RN_CHANGE_ADD |
                            RN_CHANGE_REMAINING) ||
-        !is_complete(x, &change))
+        !has_client(x, &change) || !is_complete(x, &change))
         return;
     add = change.given & RN_CHANGE_ADD;
     request = rn_admin_request(x);
-    code = add ? ration_state_adjust(x->front->limiter, &request, change.rule.data,
-                                     change.rule.len, change.add, RATION_NOW)
+    code = add ? ration_state_adjust(x->front->limiter, &request, change.rule.data, change.rule.len,
+                                     change.add, RATION_NOW)
                : ration_state_set_remaining(x->front->limiter, &request, change.rule.data,
                                             change.rule.len, change.remaining, RATION_NOW);
     if (code != 0) {

@@ -181,7 +181,8 @@ void rn_admin_top(struct rn_exchange *x)
     free(keys);
 }
 
-/* --- shadow mode -------------------------------------------------------------------------------- */
+/* --- shadow mode --------------------------------------------------------------------------------
+ */
 
 void rn_admin_get_shadow(struct rn_exchange *x)
 {

@@ -82,8 +82,8 @@ static int read_for(const struct place *p, const struct rn_json_token *token)
     if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, ns) && *ns >= 1000000 &&
         *ns <= RATION_EXPIRY_MAX_NS)
         return 0;
-    return rn_json_object_to(p->json, token->at,
-                             "\"for\" is to be seconds, from 0.001 to ten years, or null: for ever");
+    return rn_json_object_to(
+        p->json, token->at, "\"for\" is to be seconds, from 0.001 to ten years, or null: for ever");
 }
 
 static int read_shadow(const struct place *p, const struct rn_json_token *token)

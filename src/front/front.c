@@ -43,8 +43,7 @@ const struct ration_memory *rn_front_memory(struct rn_front *front)
         return &front->memory;
     ration_memory(front->limiter, ration_now(front->limiter), &front->memory);
     took_ns = rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns;
-    front->memory_until_ns =
-        began_ns + (took_ns > MEMORY_NS / 20 ? 20 * took_ns : MEMORY_NS);
+    front->memory_until_ns = began_ns + (took_ns > MEMORY_NS / 20 ? 20 * took_ns : MEMORY_NS);
     return &front->memory;
 }
 

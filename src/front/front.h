@@ -27,6 +27,14 @@ struct rn_front_counts {
 };
 
 #define RN_FRONT_BATCH 64
+#define RN_RECALLED 8
+
+/* A limit that came with a command lately: its bytes, and what they mean. */
+struct rn_recalled {
+    char text[62];
+    uint8_t len, extra; /* len 0: nothing is remembered */
+    struct ration_limit limit;
+};
 
 /* One loop's. Nothing in here outlives a call from net. */
 struct rn_front_loop {
@@ -40,9 +48,10 @@ struct rn_front_loop {
     /* RESP: a run of commands that are charged together. */
     struct rn_resp_command command;
     struct ration_charge charges[RN_FRONT_BATCH];
-    struct ration_limit limits[RN_FRONT_BATCH];
     uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
     uint32_t charge_count;
+    uint8_t recalled_last;
+    struct rn_recalled recalled[RN_RECALLED];
 };
 
 /* What the admin port asks of the daemon, in the control thread. */

@@ -189,8 +189,10 @@ static const struct rn_route routes[] = {
     {RN_GET, "/healthz", answer_health},
 };
 
-static const struct rn_site site = {
-    .name = RN_FRONT_HTTP, .routes = routes, .route_count = sizeof routes / sizeof *routes, .body_max = BODY_MAX};
+static const struct rn_site site = {.name = RN_FRONT_HTTP,
+                                    .routes = routes,
+                                    .route_count = sizeof routes / sizeof *routes,
+                                    .body_max = BODY_MAX};
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {

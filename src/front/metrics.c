@@ -247,17 +247,18 @@ static void put_conversations(struct rn_buf *out, const struct rn_front *front)
     put_by_protocol(out, front, "ration_requests_total", "Requests answered.",
                     offsetof(struct rn_front_counts, requests));
     put_by_protocol(out, front, "ration_bad_requests_total",
-                    "Requests that were answered with an error: no decision was asked for.",
+                    "Requests that were answered with an error.",
                     offsetof(struct rn_front_counts, bad));
     put_by_protocol(out, front, "ration_failed_requests_total",
-                    "Requests answered with an error as no decision could be made.",
+                    "Requests answered with an error because no decision could be made.",
                     offsetof(struct rn_front_counts, failed));
     put_latency(out, front);
     put_counter(out, "ration_held_replies_total", "Replies that were held until their turn.",
                 sum(front, offsetof(struct rn_front_counts, held)));
 }
 
-/* --- connections -------------------------------------------------------------------------------- */
+/* --- connections --------------------------------------------------------------------------------
+ */
 
 static const struct {
     const char *name;
@@ -302,7 +303,8 @@ static void put_connections(struct rn_buf *out, const struct rn_server *server)
     }
 }
 
-/* --- the rest ------------------------------------------------------------------------------------ */
+/* --- the rest ------------------------------------------------------------------------------------
+ */
 
 static void put_memory(struct rn_buf *out, struct rn_front *front)
 {

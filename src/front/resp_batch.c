@@ -87,24 +87,43 @@ void rn_resp_charge(struct rn_talk *t)
     loop->charge_count = 0;
 }
 
-/* --- joining ------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
-/* The place for the next limit. */
-static struct ration_limit *next_limit(struct rn_talk *t)
-{
-    if (t->loop->charge_count == RN_FRONT_BATCH)
-        rn_resp_charge(t);
-    return &t->loop->limits[t->loop->charge_count];
-}
-
-static void join(struct rn_talk *t, struct rn_slice key, uint64_t cost, enum shape shape)
+/* Callers say the same limit over and over: it is read once and then recalled by
+ * the bytes it was given in. `extra` tells apart commands that read the same
+ * bytes differently. NULL: unknown; what was asked last is the place for it. */
+static struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8_t extra)
 {
     struct rn_front_loop *loop = t->loop;
-    uint32_t at = loop->charge_count++;
+    struct rn_recalled *r = &loop->recalled[loop->recalled_last];
 
-    loop->shapes[at] = (uint8_t)shape;
-    loop->charges[at] = (struct ration_charge){
-        .ad_hoc = &loop->limits[at], .key = key.data, .key_len = key.len, .cost = cost};
+    for (unsigned i = 0; i <= RN_RECALLED; r = &loop->recalled[i++ % RN_RECALLED])
+        if (r->len == text.len && r->extra == extra && memcmp(r->text, text.data, text.len) == 0) {
+            loop->recalled_last = (uint8_t)(r - loop->recalled);
+            return r;
+        }
+    return NULL;
+}
+
+/* The oldest of them is replaced. Those that wait to be charged may still need
+ * it: they go first. */
+static struct rn_recalled *forget_one(struct rn_talk *t)
+{
+    struct rn_front_loop *loop = t->loop;
+
+    rn_resp_charge(t);
+    loop->recalled_last = (uint8_t)((loop->recalled_last + 1) % RN_RECALLED);
+    loop->recalled[loop->recalled_last].len = 0;
+    return &loop->recalled[loop->recalled_last];
+}
+
+static void remember(struct rn_recalled *r, struct rn_slice text, uint8_t extra)
+{
+    if (text.len > sizeof r->text)
+        return;
+    memcpy(r->text, text.data, text.len);
+    r->len = (uint8_t)text.len;
+    r->extra = extra;
 }
 
 /* argv[2] to argv[4]: burst, count, period in seconds. `extra` is what the bucket
@@ -135,6 +154,36 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
     return false;
 }
 
+/* The three words as they stand on the wire, with what is between them. */
+static const struct ration_limit *find_bucket(struct rn_talk *t, uint8_t extra)
+{
+    struct rn_slice text = {t->argv[2].data,
+                            (size_t)(t->argv[4].data + t->argv[4].len - t->argv[2].data)};
+    struct rn_recalled *r = recall(t, text, extra);
+
+    if (r)
+        return &r->limit;
+    r = forget_one(t);
+    if (!read_bucket(t, &r->limit, extra))
+        return NULL;
+    remember(r, text, extra);
+    return &r->limit;
+}
+
+/* --- joining ------------------------------------------------------------------------------- */
+
+static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t cost,
+                 enum shape shape)
+{
+    struct rn_front_loop *loop = t->loop;
+
+    if (loop->charge_count == RN_FRONT_BATCH)
+        rn_resp_charge(t);
+    loop->shapes[loop->charge_count] = (uint8_t)shape;
+    loop->charges[loop->charge_count++] = (struct ration_charge){
+        .ad_hoc = limit, .key = t->argv[1].data, .key_len = t->argv[1].len, .cost = cost};
+}
+
 static bool read_cost(struct rn_talk *t, struct rn_slice text, int64_t least, uint64_t *cost)
 {
     int64_t n;
@@ -152,45 +201,64 @@ void rn_resp_cl_throttle(struct rn_talk *t)
 {
     uint64_t cost = 1;
 
-    if (read_bucket(t, next_limit(t), 1) && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
-        join(t, t->argv[1], cost, SHAPE_CELL);
+    const struct ration_limit *limit = find_bucket(t, 1);
+
+    if (limit && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+        join(t, limit, cost, SHAPE_CELL);
 }
 
 void rn_resp_throttle(struct rn_talk *t)
 {
     uint64_t cost = 1;
 
-    if (read_bucket(t, next_limit(t), 0) && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
-        join(t, t->argv[1], cost, SHAPE_CRAB);
+    const struct ration_limit *limit = find_bucket(t, 0);
+
+    if (limit && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+        join(t, limit, cost, SHAPE_CRAB);
 }
 
 void rn_resp_gcra(struct rn_talk *t)
 {
+    const struct ration_limit *limit;
     uint64_t cost = 1;
 
     if (t->argc == 6 || (t->argc == 7 && !rn_resp_is(t->argv[5], "TOKENS")))
         rn_resp_fail_usage(t);
-    else if (read_bucket(t, next_limit(t), 1) &&
-             (t->argc < 7 || read_cost(t, t->argv[6], 1, &cost)))
-        join(t, t->argv[1], cost, SHAPE_CELL);
+    else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_cost(t, t->argv[6], 1, &cost)))
+        join(t, limit, cost, SHAPE_CELL);
+}
+
+static const struct ration_limit *find_limit(struct rn_talk *t)
+{
+    enum { AS_TEXT = 2 };
+    struct rn_recalled *r = recall(t, t->argv[2], AS_TEXT);
+    struct ration_error error;
+
+    if (r)
+        return &r->limit;
+    r = forget_one(t);
+    if (ration_limit_parse(t->argv[2].data, t->argv[2].len, &r->limit, &error) != 0) {
+        rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
+        return NULL;
+    }
+    if (r->limit.algorithm == RATION_CONCURRENCY) {
+        rn_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
+        return NULL;
+    }
+    remember(r, t->argv[2], AS_TEXT);
+    return &r->limit;
 }
 
 /* RATION.TAKE key limit [cost], and nothing that needs more attention. */
 void rn_resp_take(struct rn_talk *t)
 {
-    struct ration_limit *limit = next_limit(t);
+    const struct ration_limit *limit;
     uint64_t cost = 1;
-    struct ration_error error;
 
     if (t->argc > 4) {
         rn_resp_charge(t);
         rn_resp_take_alone(t);
-        return;
+    } else if ((limit = find_limit(t)) && (t->argc < 4 || read_cost(t, t->argv[3], 0, &cost))) {
+        join(t, limit, cost, SHAPE_OURS);
     }
-    if (ration_limit_parse(t->argv[2].data, t->argv[2].len, limit, &error) != 0)
-        rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
-    else if (limit->algorithm == RATION_CONCURRENCY)
-        rn_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
-    else if (t->argc < 4 || read_cost(t, t->argv[3], 0, &cost))
-        join(t, t->argv[1], cost, SHAPE_OURS);
 }

@@ -28,10 +28,10 @@ int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ra
 
         if (code != 0)
             return code;
-        a->value = (struct rn_slice){texts->texts[i],
-                                     cidr.prefix == cidr.network.bits
-                                         ? rn_ip_write(&cidr.network, texts->texts[i])
-                                         : rn_cidr_write(&cidr, texts->texts[i])};
+        a->value =
+            (struct rn_slice){texts->texts[i], cidr.prefix == cidr.network.bits
+                                                   ? rn_ip_write(&cidr.network, texts->texts[i])
+                                                   : rn_cidr_write(&cidr, texts->texts[i])};
     }
     return 0;
 }
@@ -72,11 +72,10 @@ static void describe(const struct rn_ruleset *ruleset, const struct rn_client_at
 {
     struct rn_cidr cidr;
 
-    *part = (struct rn_ban_part){.name = a->name,
-                                 .number = rn_ruleset_attribute(ruleset, a->name)};
+    *part = (struct rn_ban_part){.name = a->name, .number = rn_ruleset_attribute(ruleset, a->name)};
     *v = (struct value){.text = a->value};
-    if ((rn_slice_is(a->name, "ip") || (part->number != RN_NO_ATTRIBUTE &&
-                                        ruleset->attributes[part->number].is_ip)) &&
+    if ((rn_slice_is(a->name, "ip") ||
+         (part->number != RN_NO_ATTRIBUTE && ruleset->attributes[part->number].is_ip)) &&
         rn_cidr_parse(a->value.data, a->value.len, &cidr, NULL) == 0) {
         part->bits = cidr.network.bits;
         part->prefix = cidr.prefix;

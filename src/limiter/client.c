@@ -128,8 +128,8 @@ int rn_client_take(struct rn_client *client, const struct ration_attribute *attr
 
         if (code != 0)
             return code;
-        client->attributes[i] = (struct rn_client_attribute){{a->name, a->name_len},
-                                                             {a->value, a->value_len}};
+        client->attributes[i] =
+            (struct rn_client_attribute){{a->name, a->name_len}, {a->value, a->value_len}};
         for (size_t k = 0; k < i; k++)
             if (rn_slice_equal(client->attributes[k].name, client->attributes[i].name))
                 return rn_error_set(error, RATION_EINVAL, 0,

@@ -20,9 +20,8 @@
 
 int rn_clients_init(struct rn_clients *c)
 {
-    *c = (struct rn_clients){.next_expiry_ns = INT64_MAX,
-                             .last_expiry_ns = INT64_MIN,
-                             .journal = {.fd = -1}};
+    *c = (struct rn_clients){
+        .next_expiry_ns = INT64_MAX, .last_expiry_ns = INT64_MIN, .journal = {.fd = -1}};
     return pthread_mutex_init(&c->lock, NULL) == 0 ? 0 : RATION_ENOMEM;
 }
 
@@ -277,8 +276,8 @@ static int see_set(struct ration *r, const struct rn_record *record, const struc
                    bool ban)
 {
     struct rn_clients *c = &r->clients;
-    struct rn_entry *known =
-        rn_roll_find(roll_of(c, ban), rn_client_identity(client, &c->secret)), *e;
+    struct rn_entry *known = rn_roll_find(roll_of(c, ban), rn_client_identity(client, &c->secret)),
+                    *e;
 
     if (known && known->sequence == record->sequence) {
         known->epoch = c->epoch;
@@ -436,8 +435,7 @@ void rn_clients_end(struct ration *r, bool changed)
 
     if (changed && c->journal.path) {
         compact(c);
-        c->generation =
-            __atomic_add_fetch(rn_table_generation(r->table), 1, __ATOMIC_RELEASE);
+        c->generation = __atomic_add_fetch(rn_table_generation(r->table), 1, __ATOMIC_RELEASE);
     }
     rn_journal_unlock(&c->journal);
     tidy(r);
@@ -548,9 +546,9 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
     if (error)
         *error = (struct ration_error){0};
     lock(r, now_ns);
-    if (c->journal.path && (c->generation != __atomic_load_n(rn_table_generation(r->table),
-                                                             __ATOMIC_ACQUIRE) ||
-                            !rn_journal_is_current(&c->journal)))
+    if (c->journal.path &&
+        (c->generation != __atomic_load_n(rn_table_generation(r->table), __ATOMIC_ACQUIRE) ||
+         !rn_journal_is_current(&c->journal)))
         code = catch_up(r, false, error);
     if (c->now_ns >= c->next_expiry_ns &&
         (c->last_expiry_ns == INT64_MIN || c->now_ns - c->last_expiry_ns >= EXPIRY_PAUSE_NS))
@@ -565,7 +563,8 @@ int ration_clients_refresh(struct ration *r, struct ration_error *error)
     return rn_clients_refresh_at(r, RATION_NOW, error);
 }
 
-/* --- lists ------------------------------------------------------------------------------------- */
+/* --- lists -------------------------------------------------------------------------------------
+ */
 
 static int copy_rows(struct rn_clients *c, bool ban, struct rn_clients_list *list)
 {

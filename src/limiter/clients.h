@@ -39,18 +39,18 @@ struct rn_clients {
     uint64_t sequence;              /* of the last change */
     uint64_t generation;            /* of the table when the journal was last read */
     uint64_t epoch;
-    bool reread;              /* the journal begins anew: what it does not name is gone */
-    bool stale;               /* the roster may lack something: memory ran out */
-    uint64_t undone;          /* records that were no changes */
-    int64_t next_expiry_ns;   /* of the first that will; INT64_MAX: none */
-    int64_t last_expiry_ns;   /* when it was looked for them */
-    int64_t now_ns, wall_ns;  /* while the lock is held */
+    bool reread;             /* the journal begins anew: what it does not name is gone */
+    bool stale;              /* the roster may lack something: memory ran out */
+    uint64_t undone;         /* records that were no changes */
+    int64_t next_expiry_ns;  /* of the first that will; INT64_MAX: none */
+    int64_t last_expiry_ns;  /* when it was looked for them */
+    int64_t now_ns, wall_ns; /* while the lock is held */
 };
 
 int rn_clients_init(struct rn_clients *c);
 void rn_clients_done(struct rn_clients *c);
-/* Reads what lies beside the state file, if there is one (else NULL). What is wrong with that is a notice in
- * `error`; a code only if memory ran out. */
+/* Reads what lies beside the state file, if there is one (else NULL). What is wrong with that is a
+ * notice in `error`; a code only if memory ran out. */
 int rn_clients_open(struct ration *r, const char *state_path, struct ration_error *error);
 
 /* Gives a book that nobody reads yet its roster. Under the lock. */

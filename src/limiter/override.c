@@ -38,13 +38,13 @@ static int spell_address(const struct rn_rule *rule, const struct rn_key_part *p
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%s where rule \"%.*s\" counts by /%u; write an address or such a "
                             "network",
-                            rn_quote_word(a->value.data, a->value.len, 0).text,
-                            (int)rule->name.len, rule->name.data, prefix);
+                            rn_quote_word(a->value.data, a->value.len, 0).text, (int)rule->name.len,
+                            rule->name.data, prefix);
     cidr.network = rn_ip_mask(cidr.network, prefix);
     cidr.prefix = prefix;
-    a->value = (struct rn_slice){text, prefix < cidr.network.bits
-                                           ? rn_cidr_write(&cidr, text)
-                                           : rn_ip_write(&cidr.network, text)};
+    a->value =
+        (struct rn_slice){text, prefix < cidr.network.bits ? rn_cidr_write(&cidr, text)
+                                                           : rn_ip_write(&cidr.network, text)};
     return 0;
 }
 
@@ -194,9 +194,8 @@ static void refine(const struct rn_rule *rule, struct ration_limit *spec)
 }
 
 /* The rule's entry in the roster, made if there is none. */
-static const struct rn_override_rule *enter_rule(struct rn_roster *roster,
-                                                 const struct rn_book *book,
-                                                 const struct rn_rule *rule)
+static const struct rn_override_rule *
+enter_rule(struct rn_roster *roster, const struct rn_book *book, const struct rn_rule *rule)
 {
     const struct rn_family *f = &book->families[rule->index];
     struct rn_override_rule *of = roster->rules[rule->index];
@@ -207,8 +206,7 @@ static const struct rn_override_rule *enter_rule(struct rn_roster *roster,
     if (!of)
         return NULL;
     of->base = base_of(rule, &roster->secret);
-    of->shapes =
-        rn_builder_alloc(&roster->builder, f->member_count, sizeof(struct rn_compiled *));
+    of->shapes = rn_builder_alloc(&roster->builder, f->member_count, sizeof(struct rn_compiled *));
     if (!of->shapes)
         return NULL;
     for (; of->shape_count < f->member_count; of->shape_count++)

@@ -116,8 +116,8 @@ static int carry_over_to(struct ration *r, const struct rn_book *book,
     s.shift_ns = (int64_t)((u128)key->hash * (uint64_t)key->rule->spread_ns >> 64);
     if (before && before->expires_ns <= s.now_ns)
         before = NULL;
-    int code = carry_over(&s, &book->families[key->rule->index], plan,
-                          before ? before->plan : NULL);
+    int code =
+        carry_over(&s, &book->families[key->rule->index], plan, before ? before->plan : NULL);
 
     return code == 0 ? 0
                      : rn_error_set(error, code, 0,
@@ -130,9 +130,8 @@ static int carry_over_to(struct ration *r, const struct rn_book *book,
 static int read_rule(const struct ration_override *o, struct rn_client *client,
                      struct ration_error *error)
 {
-    *client = (struct rn_client){.rule = {o->rule, o->rule_len},
-                                 .limit = RN_SLICE(""),
-                                 .note = RN_SLICE("")};
+    *client = (struct rn_client){
+        .rule = {o->rule, o->rule_len}, .limit = RN_SLICE(""), .note = RN_SLICE("")};
     if (!o->rule || o->rule_len == 0 || o->rule_len > RULE_MAX)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "an override names its rule, by at most %d bytes; give the name",
@@ -203,7 +202,8 @@ int ration_override_set(struct ration *r, const struct ration_override *o,
     return rn_override_set_at(r, o, RATION_NOW, error);
 }
 
-/* --- deleting and listing ---------------------------------------------------------------------- */
+/* --- deleting and listing ----------------------------------------------------------------------
+ */
 
 /* Spelt as the rule does, or, if it is not there any more, as it is kept. */
 int ration_override_delete(struct ration *r, const struct ration_override *o,

@@ -60,8 +60,8 @@ struct rn_ban {
 };
 
 struct rn_roster {
-    struct rn_roll overrides; /* struct rn_override, by hash_key of ruling.c */
-    struct rn_roll bans;      /* struct rn_ban */
+    struct rn_roll overrides;        /* struct rn_override, by hash_key of ruling.c */
+    struct rn_roll bans;             /* struct rn_ban */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;
     struct rn_ban_kind kinds[RATION_BAN_KINDS_MAX];

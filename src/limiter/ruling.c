@@ -94,13 +94,13 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
 }
 
 /* Puts the limit of an override in the place of the rule's. */
-static void replace_limits(const struct rn_ruling *g, const struct rn_roster *roster,
-                           uint64_t hash, struct rn_applied *a)
+static void replace_limits(const struct rn_ruling *g, const struct rn_roster *roster, uint64_t hash,
+                           struct rn_applied *a)
 {
     const struct rn_override *o = rn_roll_find(&roster->overrides, hash);
 
-    if (!o || (o->expires_ns != INT64_MAX &&
-               o->expires_ns <= rn_limiter_now(g->r, g->check.now_ns)))
+    if (!o ||
+        (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->check.now_ns)))
         return;
     a->limits = &o->plan->limit;
     a->limit_count = o->plan->limit != NULL;

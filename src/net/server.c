@@ -64,8 +64,8 @@ void rn_server_free(struct rn_server *server)
 {
     if (!server)
         return;
-    rn_loop_done(&server->control);
     rn_watch_done(&server->watch);
+    rn_loop_done(&server->control);
     while (server->listeners) {
         struct rn_listener *listener = server->listeners;
         server->listeners = listener->next;
@@ -91,7 +91,7 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
 {
     unsigned workers = server->options.workers;
     struct rn_listener *listener = calloc(1, sizeof *listener), **last = &server->listeners;
-    int failed = RATION_ENOMEM;
+    int failed;
 
     if (!listener)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
@@ -103,6 +103,8 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
     if (listener->name && listener->tallies) {
         memset(listener->tallies, 0, (workers + 1) * sizeof *listener->tallies);
         failed = open_listener(listener, address, where == RN_ON_CONTROL ? 1 : workers, error);
+    } else {
+        failed = rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
     if (failed != 0) {
         rn_listener_done(listener);

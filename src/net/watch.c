@@ -242,6 +242,8 @@ int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
 
 void rn_watch_done(struct rn_watch *watch)
 {
+    forget_folders(watch);
+    uv_close((uv_handle_t *)&watch->look, NULL);
+    uv_close((uv_handle_t *)&watch->quiet, NULL);
     free_paths(watch->paths, watch->count);
-    free(watch->folders);
 }

@@ -24,7 +24,7 @@ struct rn_watch {
 };
 
 void rn_watch_init(struct rn_watch *watch, uv_loop_t *loop);
-/* Handles are closed with the loop, before this. */
+/* Before the loop's end. */
 void rn_watch_done(struct rn_watch *watch);
 /* As rn_server_watch. */
 int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,

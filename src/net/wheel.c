@@ -42,8 +42,16 @@ static void place(struct rn_wheel *wheel, struct rn_timer *timer, uint64_t tick)
     unsigned level = (63U - (unsigned)__builtin_clzll(tick ^ wheel->tick)) / DIGIT_BITS;
     unsigned slot = DIGIT(tick, level);
 
+    wheel->levels |= 1U << level;
     wheel->used[level] |= UINT64_C(1) << slot;
     push(&wheel->slots[level][slot], timer);
+}
+
+static void mark_empty(struct rn_wheel *wheel, unsigned level, unsigned slot)
+{
+    wheel->used[level] &= ~(UINT64_C(1) << slot);
+    if (wheel->used[level] == 0)
+        wheel->levels &= ~(1U << level);
 }
 
 void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer)
@@ -59,7 +67,7 @@ void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer)
     /* The last one of a slot clears its bit. */
     uintptr_t index = ((uintptr_t)link - (uintptr_t)wheel->slots) / sizeof *link;
     if (*link == NULL && index < RN_WHEEL_LEVELS * RN_WHEEL_SLOTS)
-        wheel->used[index / RN_WHEEL_SLOTS] &= ~(UINT64_C(1) << index % RN_WHEEL_SLOTS);
+        mark_empty(wheel, (unsigned)index / RN_WHEEL_SLOTS, index % RN_WHEEL_SLOTS);
 }
 
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)
@@ -72,20 +80,17 @@ void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)
 /* The tick at which the first slot in use begins; UINT64_MAX: none is. */
 static uint64_t next_tick(const struct rn_wheel *wheel, unsigned *level)
 {
-    for (*level = 0; *level < RN_WHEEL_LEVELS; ++*level) {
-        uint64_t used = wheel->used[*level];
-        unsigned shift = DIGIT_BITS * *level;
-        if (used == 0)
-            continue;
-        uint64_t above = wheel->tick >> shift >> DIGIT_BITS << DIGIT_BITS;
-        return (above | (unsigned)__builtin_ctzll(used)) << shift;
-    }
-    return UINT64_MAX;
+    if (wheel->levels == 0)
+        return UINT64_MAX;
+    *level = (unsigned)__builtin_ctz(wheel->levels);
+    unsigned shift = DIGIT_BITS * *level;
+    uint64_t above = wheel->tick >> shift >> DIGIT_BITS << DIGIT_BITS;
+    return (above | (unsigned)__builtin_ctzll(wheel->used[*level])) << shift;
 }
 
 int64_t rn_wheel_next_ns(const struct rn_wheel *wheel)
 {
-    unsigned level;
+    unsigned level = 0;
     uint64_t tick = next_tick(wheel, &level);
 
     return tick > INT64_MAX / RN_WHEEL_TICK_NS ? INT64_MAX : (int64_t)tick * RN_WHEEL_TICK_NS;
@@ -99,7 +104,7 @@ static void empty_slot(struct rn_wheel *wheel, unsigned level)
 
     wheel->due = wheel->slots[level][slot];
     wheel->slots[level][slot] = NULL;
-    wheel->used[level] &= ~(UINT64_C(1) << slot);
+    mark_empty(wheel, level, slot);
     if (wheel->due)
         wheel->due->link = &wheel->due;
     while (wheel->due) {
@@ -116,7 +121,7 @@ static void empty_slot(struct rn_wheel *wheel, unsigned level)
 void rn_wheel_turn(struct rn_wheel *wheel, int64_t now_ns)
 {
     uint64_t target = (uint64_t)(now_ns / RN_WHEEL_TICK_NS), tick;
-    unsigned level;
+    unsigned level = 0;
 
     wheel->now_ns = now_ns;
     while ((tick = next_tick(wheel, &level)) <= target) {

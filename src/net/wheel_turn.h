@@ -25,6 +25,7 @@ struct rn_wheel {
     uint64_t tick; /* all timers up to this one have fired */
     int64_t now_ns;
     struct rn_timer *due; /* being fired */
+    unsigned levels;      /* those in use, a bit each */
     uint64_t used[RN_WHEEL_LEVELS];
     struct rn_timer *slots[RN_WHEEL_LEVELS][RN_WHEEL_SLOTS];
 };

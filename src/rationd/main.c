@@ -218,9 +218,8 @@ static int serve(struct daemon *d)
         .arg = d, .ready = ready, .hangup = hangup, .stopping = stopping, .tick = tick};
     struct ration_error error;
 
-    if (d->options.config_count &&
-        rn_server_watch(d->server, d->options.configs, d->options.config_count, files_changed,
-                        d) != 0)
+    if (d->options.config_count && rn_server_watch(d->server, d->options.configs,
+                                                   d->options.config_count, files_changed, d) != 0)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     if (rn_server_run(d->server, &calls, &error) == 0)

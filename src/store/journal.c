@@ -387,9 +387,8 @@ int rn_journal_rewrite(struct rn_journal *j, bool (*next)(void *arg, struct rn_r
     struct stat st;
     int code = new_id(j, &id, error);
 
-    if (code == 0 &&
-        snprintf(name, sizeof name, "%s.new-%ld-%" PRIx64, j->path, (long)getpid(),
-                 (uint64_t)rn_clock_boot_ns()) >= (int)sizeof name)
+    if (code == 0 && snprintf(name, sizeof name, "%s.new-%ld-%" PRIx64, j->path, (long)getpid(),
+                              (uint64_t)rn_clock_boot_ns()) >= (int)sizeof name)
         code = fail(j, error, RATION_EINVAL, "the path is too long", "");
     rn_journal_put_header(&bytes, id);
     for (; code == 0 && next(arg, &record); records++)

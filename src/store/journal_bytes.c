@@ -72,9 +72,8 @@ static uint64_t check_record(uint64_t id, const struct head *head, const char *p
 
 void rn_journal_put_record(struct rn_buf *out, uint64_t id, const struct rn_record *record)
 {
-    struct head head = {.len = (uint32_t)record->payload.len,
-                        .kind = record->kind,
-                        .sequence = record->sequence};
+    struct head head = {
+        .len = (uint32_t)record->payload.len, .kind = record->kind, .sequence = record->sequence};
 
     head.check = check_record(id, &head, record->payload.data);
     rn_buf_put(out, &head, sizeof head);

@@ -135,7 +135,9 @@ __attribute__((noinline)) static char *skip_space(const struct rn_json *json, ch
 /* Behind white space, of which there mostly is none. */
 static inline char *pass_space(const struct rn_json *json, char *p)
 {
-    return p<json->end && * p> ' ' ? p : skip_space(json, p);
+    bool is_space = p >= json->end || *p <= ' ';
+
+    return is_space ? skip_space(json, p) : p;
 }
 
 /* NUL, which nothing may begin with, at the end. */

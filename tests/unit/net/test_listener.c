@@ -189,38 +189,40 @@ static void only_the_own_socket_is_removed(void **state)
     unlink(place.path);
 }
 
-/* In a process of its own: gets two sockets as file descriptors 3 and 4. */
-static int serve_activated(const int passed[2], const char *names, const char *pid)
+/* What this program does when it was started with an argument. */
+static int serve_activated(void)
 {
     struct running r;
     struct ration_error error;
-    char own[16];
-    int first = fcntl(passed[0], F_DUPFD, 10), second = fcntl(passed[1], F_DUPFD, 10);
 
-    snprintf(own, sizeof own, "%d", (int)getpid());
-    dup2(first, 3);
-    dup2(second, 4);
-    setenv("LISTEN_PID", pid ? pid : own, 1);
-    setenv("LISTEN_FDS", "2", 1);
-    setenv("LISTEN_FDNAMES", names, 1);
     prepare_server(&r, (struct rn_server_options){0});
-    if (rn_server_listen(r.server, "tcp", "192.0.2.1:1", RN_ON_WORKERS, &r.protocol, &r.seen,
-                         &error) != 0) {
+    int failed = rn_server_listen(r.server, "tcp", "192.0.2.1:1", RN_ON_WORKERS, &r.protocol,
+                                  &r.seen, &error);
+    if (failed == 0)
+        failed = rn_server_run(r.server, &r.calls, &error);
+    if (failed != 0)
         fprintf(stderr, "# %s\n", error.text);
-        return 1;
-    }
-    int failed = rn_server_run(r.server, &r.calls, &error);
     rn_server_free(r.server);
     return failed != 0;
 }
 
-static pid_t fork_activated(const int passed[2], const char *names, const char *pid)
+/* Starts this program once more, with two sockets as file descriptors 3 and 4. */
+static pid_t start_activated(const int passed[2], const char *names, const char *pid)
 {
     pid_t child = fork();
+    char own[16];
 
-    if (child == 0)
-        _exit(serve_activated(passed, names, pid));
-    return child;
+    if (child != 0)
+        return child;
+    int first = fcntl(passed[0], F_DUPFD, 10), second = fcntl(passed[1], F_DUPFD, 10);
+    dup2(first, 3);
+    dup2(second, 4);
+    snprintf(own, sizeof own, "%d", (int)getpid());
+    setenv("LISTEN_PID", pid ? pid : own, 1);
+    setenv("LISTEN_FDS", "2", 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    execl("/proc/self/exe", "test_listener", "activated", NULL);
+    _exit(127);
 }
 
 static int wait_child(pid_t child)
@@ -249,7 +251,7 @@ static void sockets_of_the_service_manager_take_the_address_place(void **state)
 {
     char first[RN_ADDRESS_TEXT], second[RN_ADDRESS_TEXT];
     int passed[2] = {listen_anywhere(first), listen_anywhere(second)};
-    pid_t child = fork_activated(passed, "tcp:tcp", NULL);
+    pid_t child = start_activated(passed, "tcp:tcp", NULL);
 
     (void)state;
     for (int i = 0; i < 10; i++) {
@@ -271,8 +273,8 @@ static void sockets_for_others_are_not_taken(void **state)
     int passed[2] = {listen_anywhere(first), listen_anywhere(second)};
 
     (void)state;
-    assert_int_equal(wait_child(fork_activated(passed, "tcp:tcp", "1")), 1);
-    assert_int_equal(wait_child(fork_activated(passed, "tc:tcpp", NULL)), 1);
+    assert_int_equal(wait_child(start_activated(passed, "tcp:tcp", "1")), 1);
+    assert_int_equal(wait_child(start_activated(passed, "tc:tcpp", NULL)), 1);
     close(passed[0]);
     close(passed[1]);
 }
@@ -282,13 +284,13 @@ static void what_does_not_listen_is_refused(void **state)
     int passed[2] = {socket(AF_INET, SOCK_STREAM, 0), socket(AF_INET, SOCK_DGRAM, 0)};
 
     (void)state;
-    assert_int_equal(wait_child(fork_activated(passed, "tcp:x", NULL)), 1);
-    assert_int_equal(wait_child(fork_activated(passed, "x:tcp", NULL)), 1);
+    assert_int_equal(wait_child(start_activated(passed, "tcp:x", NULL)), 1);
+    assert_int_equal(wait_child(start_activated(passed, "x:tcp", NULL)), 1);
     close(passed[0]);
     close(passed[1]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_server_is_refused),
@@ -305,5 +307,7 @@ int main(void)
         cmocka_unit_test(what_does_not_listen_is_refused),
     };
 
+    if (argc == 2 && strcmp(argv[1], "activated") == 0)
+        return serve_activated();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

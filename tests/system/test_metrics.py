@@ -175,6 +175,7 @@ def test_changes_by_operators_are_counted(daemon):
     m = page(daemon)
     assert (m("ration_overrides"), m("ration_bans"), m("ration_shadow_mode")) == (1, 1, 1)
     assert m("ration_rules_reloads_total", source="api", result="failure") == 1
+    assert m("ration_rules_reloads_total", source="api", result="success") == 0
     assert m("ration_rules_reloads_total", source="files", result="success") == 1
     assert m("ration_rules_last_reload_successful") == 1
 

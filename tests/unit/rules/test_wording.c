@@ -59,8 +59,8 @@ static void expect(struct fixture *f, uint32_t rule, const char *expected,
     struct rn_match match;
 
     for (; *attributes; attributes += 2)
-        given[request.count++] = (struct ration_attribute){
-            attributes[0], strlen(attributes[0]), attributes[1], strlen(attributes[1])};
+        given[request.count++] = (struct ration_attribute){attributes[0], strlen(attributes[0]),
+                                                           attributes[1], strlen(attributes[1])};
     rn_ruleset_values(f->ruleset, &request, &values);
     rn_wording_reason(&out, f->ruleset, &f->ruleset->rules[rule], &values,
                       rn_rule_explain(f->ruleset, &f->ruleset->rules[rule], &values, &match));
@@ -83,10 +83,11 @@ static void the_first_condition_that_fails_is_told(void **state)
 
 static void all_conditions_that_hold_are_told(void **state)
 {
-    EXPECT(0,
-           "method \"GET\" is one of GET, HEAD; path \"/api/x\" matches /api/**; ip \"10.1.2.3\" is "
-           "in 10.0.0.0/8",
-           "method", "GET", "path", "/api/x", "ip", "10.1.2.3");
+    EXPECT(
+        0,
+        "method \"GET\" is one of GET, HEAD; path \"/api/x\" matches /api/**; ip \"10.1.2.3\" is "
+        "in 10.0.0.0/8",
+        "method", "GET", "path", "/api/x", "ip", "10.1.2.3");
     EXPECT(2, "the rule has no conditions", "user", "ada");
 }
 
@@ -100,7 +101,8 @@ static void a_missing_key_or_tier_is_named(void **state)
 {
     EXPECT(2, "no key: user and api_key are absent", "ip", "::1");
     EXPECT(3, "no tier: plan is absent, and there is no default", "ip", "::1");
-    EXPECT(3, "no tier: plan \"gold\" is none of free, pro, and there is no default", "plan", "gold");
+    EXPECT(3, "no tier: plan \"gold\" is none of free, pro, and there is no default", "plan",
+           "gold");
     EXPECT(3, "the rule has no conditions; the tier is unlimited", "plan", "pro");
 }
 

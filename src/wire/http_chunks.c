@@ -104,13 +104,20 @@ static void pass_data(struct rn_http_parser *parser, size_t len)
         parser->chunk_state = DATA_CR;
 }
 
+/* How many bytes at least are missing: behind data an end of line, and the end of
+ * everything, of five bytes. */
+static size_t least_more(const struct rn_http_parser *parser)
+{
+    return parser->chunk_state == DATA ? (size_t)parser->chunk_left + 2 + 5 : 1;
+}
+
 enum rn_parse rn_http_chunks_read(struct rn_http_parser *parser,
                                   const struct rn_http_limits *limits, const char *data, size_t len,
                                   struct rn_http_error *error)
 {
     while (parser->chunk_state != COMPLETE) {
         if (parser->seen == len) {
-            parser->need = len + (size_t)parser->chunk_left + 1;
+            parser->need = len + least_more(parser);
             return RN_PARSE_MORE;
         }
         if (parser->chunk_state == DATA) {

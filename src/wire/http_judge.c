@@ -48,7 +48,8 @@ static const llhttp_settings_t settings = {
 
 static enum rn_parse disagree(llhttp_errno_t found, struct rn_http_error *error)
 {
-    if (found == HPE_INVALID_METHOD)
+    /* The latter: it is one of another protocol than HTTP. */
+    if (found == HPE_INVALID_METHOD || found == HPE_INVALID_CONSTANT)
         return rn_http_refuse(error, 501, "unknown method");
     return rn_http_refuse(error, 400, "the request is ambiguous");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the files of the HTTP parser share the work: http_head.c finds the lines of a
- * head, http_lines.c understands them, http_chunks.c follows a chunked body,
- * http_judge.c asks llhttp, http_parse.c leads.
+ * head, http_lines.c and http_headers.c understand them, http_chunks.c follows a
+ * chunked body, http_judge.c asks llhttp, http_parse.c leads.
  *
  * Each looks at the bytes in their order and refuses at the first that is wrong, so
  * that the answer does not depend on the pieces they come in.

@@ -26,7 +26,7 @@ static enum rn_parse need(struct reader *r, size_t bytes)
 }
 
 /* Digits and CR LF at r->at; r->at is behind them afterwards. */
-static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
+static enum rn_parse read_length(struct reader *r, uint64_t *value)
 {
     const char *p = r->data + r->at, *end = r->data + r->len, *start = p;
     uint64_t n = 0;
@@ -47,24 +47,13 @@ static inline enum rn_parse read_length(struct reader *r, uint64_t *value)
     return RN_PARSE_DONE;
 }
 
-static inline bool is_crlf(const char *p)
-{
-    return memcmp(p, "\r\n", 2) == 0;
-}
-
 /* Redis takes *-1 and the like for nothing at all. */
 static enum rn_parse read_count(struct reader *r, uint64_t *count)
 {
-    const char *p = r->data + 1; /* behind the star */
-    bool negative = r->len > 1 && *p == '-';
+    bool negative = r->len > 1 && r->data[1] == '-';
     enum rn_parse answer;
 
-    if (r->len >= 4 && *p >= '1' && *p <= '9' && is_crlf(p + 1)) {
-        *count = (uint64_t)(*p - '0');
-        r->at = 4;
-        return RN_PARSE_DONE;
-    }
-    r->at = 1 + negative;
+    r->at = 1 + negative; /* behind the star */
     answer = read_length(r, count);
     if (answer == RN_PARSE_DONE && negative) {
         if (*count == 0)
@@ -75,8 +64,8 @@ static enum rn_parse read_count(struct reader *r, uint64_t *count)
 }
 
 /* One argument of which `left` more follow. */
-static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
-                                      const char **error)
+static enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
+                               const char **error)
 {
     uint64_t size, have;
     enum rn_parse answer;
@@ -104,34 +93,6 @@ static inline enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn
     return RN_PARSE_DONE;
 }
 
-/* As many arguments as are all there and have 1 to 99 bytes, which nearly all have:
- * read_bulk looks at the first that is different. Far from the end of what a command
- * may be, so that nobody needs to look at the sum. */
-static inline uint64_t read_short_bulks(struct reader *r, struct rn_slice *bulks, uint64_t count)
-{
-    const char *p = r->data + r->at, *end = r->data + r->len;
-    uint64_t i;
-
-    for (i = 0; i < count && end - p >= 7 && p[0] == '$'; i++) {
-        unsigned digit = (unsigned char)(p[2] - '0');
-        size_t size = (unsigned char)(p[1] - '1');
-        const char *text = p + 4;
-
-        if (size++ > 8)
-            break;
-        if (digit < 10) {
-            size = size * 10 + digit;
-            text++;
-        }
-        if (!is_crlf(text - 2) || (size_t)(end - text) < size + 2 || !is_crlf(text + size))
-            break;
-        bulks[i] = (struct rn_slice){text, size};
-        p = text + size + 2;
-    }
-    r->at = (size_t)(p - r->data);
-    return i;
-}
-
 static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found, const char **error)
 {
     snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
@@ -151,7 +112,7 @@ static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *comma
         return answer;
     if (count > RN_RESP_ARGS_MAX)
         return RN_PARSE_BAD;
-    for (uint64_t i = read_short_bulks(r, command->argv, count); i < count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         if (r->at == r->len)
             return need(r, r->at + (count - i) * BULK_MIN);
         if (r->data[r->at] != '$')
@@ -260,8 +221,8 @@ static enum rn_parse split_words(char *line, char *end, struct rn_resp_command *
 }
 
 /* A line, which as in Redis may end with LF alone. */
-static enum rn_parse parse_inline(struct reader *r, struct rn_resp_command *command,
-                                  const char **error)
+static __attribute__((noinline)) enum rn_parse
+parse_inline(struct reader *r, struct rn_resp_command *command, const char **error)
 {
     size_t look = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
     char *end = memchr(r->data, '\n', look);
@@ -276,21 +237,69 @@ static enum rn_parse parse_inline(struct reader *r, struct rn_resp_command *comm
     return split_words(r->data, end, command, error);
 }
 
-enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
-                            const char **error)
+/* --- either -------------------------------------------------------------------- */
+
+static __attribute__((noinline)) enum rn_parse
+parse_any(char *data, size_t len, struct rn_resp_command *command, const char **error)
 {
     struct reader r = {.data = data, .len = len};
-    const char *text = NULL;
     enum rn_parse answer;
 
     if (len == 0)
         answer = need(&r, 1);
     else if (data[0] == '*')
-        answer = parse_array(&r, command, &text);
+        answer = parse_array(&r, command, error);
     else
-        answer = parse_inline(&r, command, &text);
+        answer = parse_inline(&r, command, error);
     command->bytes = answer == RN_PARSE_DONE ? r.at : r.need;
-    if (answer == RN_PARSE_BAD)
-        *error = text;
     return answer;
+}
+
+static inline bool is_crlf(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
+}
+
+/* An argument of 1 to 99 bytes that is all there: where the next begins, or 0. */
+static inline size_t pass_short_bulk(const char *data, size_t len, size_t at, struct rn_slice *bulk)
+{
+    unsigned tens, ones;
+    size_t text = at + 4, size;
+
+    if (at + 7 > len || data[at] != '$')
+        return 0;
+    tens = (unsigned)data[at + 1] - '0';
+    ones = (unsigned)data[at + 2] - '0';
+    size = tens;
+    if (ones < 10) {
+        size = tens * 10 + ones;
+        text++;
+    }
+    if (tens - 1 > 8 || text + size + 2 > len || !is_crlf(data + text - 2) ||
+        !is_crlf(data + text + size))
+        return 0;
+    *bulk = (struct rn_slice){data + text, size};
+    return text + size + 2;
+}
+
+/* Nearly every command has up to nine arguments of up to 99 bytes, which are all
+ * there: it is read by the shortest way. What is different in any respect goes the
+ * long way from its beginning. */
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
+                            const char **error)
+{
+    unsigned count, i;
+    size_t at = 4;
+
+    if (len < 4 || data[0] != '*' || data[1] < '1' || data[1] > '9' || !is_crlf(data + 2))
+        return parse_any(data, len, command, error);
+    count = (unsigned)(data[1] - '0');
+    for (i = 0; i < count; i++) {
+        at = pass_short_bulk(data, len, at, &command->argv[i]);
+        if (at == 0)
+            return parse_any(data, len, command, error);
+    }
+    command->argc = count;
+    command->bytes = at;
+    return RN_PARSE_DONE;
 }

@@ -507,6 +507,56 @@ static void tickets_settle_as_receipts_do(void **state)
     }
 }
 
+/* Whatever is reserved, settled, forgotten and reloaded: what is kept in all never
+ * exceeds what the limit admits, a full bucket and its refill. */
+static void settling_mints_nothing(void **state)
+{
+    static const char *const algorithms[] = {"token-bucket", "fixed-window", "sliding-log",
+                                             "sliding-window"};
+    enum { CAP = 50, STEPS = 3000, OPEN = 8 };
+    static struct slip open[OPEN];
+    static uint64_t costs[OPEN];
+
+    (void)state;
+    for (size_t k = 0; k < COUNT(algorithms); k++) {
+        char rules[200];
+        uint64_t seed = k, kept = 0;
+        int64_t now_ns = T0;
+
+        snprintf(rules, sizeof rules,
+                 "limits:\n  - { name: m, key: user, limit: 50 per minute, algorithm: %s }\n",
+                 algorithms[k]);
+        struct ration *r = open_rules(rules);
+
+        memset(open, 0, sizeof open);
+        for (unsigned i = 0; i < STEPS; i++) {
+            size_t at = random_up_to(&seed, OPEN);
+
+            now_ns += random_up_to(&seed, 1500) * (SECOND / 1000);
+            if (random_up_to(&seed, 50) == 0)
+                rules_at(r, rules, now_ns);
+            if (random_up_to(&seed, 2)) { /* what was there is forgotten */
+                costs[at] = 1 + random_up_to(&seed, 12);
+                reserve(r, "user=ann", costs[at], now_ns, &open[at]);
+                kept += open[at].out.decision.allowed ? costs[at] : 0;
+                continue;
+            }
+            uint64_t used = random_up_to(&seed, (uint32_t)costs[at] + 1);
+            uint64_t before = left_of(r, "m", "user=ann", now_ns);
+            bool settled = commit(r, &open[at], used, now_ns) == 0;
+            uint64_t back = left_of(r, "m", "user=ann", now_ns) - before;
+
+            assert_true(back <= (settled ? costs[at] - used : 0));
+            kept -= back;
+        }
+        uint64_t windows = (uint64_t)((now_ns - T0) / MINUTE) + 2;
+
+        assert_true(kept <= CAP * windows);
+        assert_true(kept >= CAP * windows / 4); /* it was not idle, either */
+        ration_close(r);
+    }
+}
+
 static void a_limit_given_at_open_has_tickets_too(void **state)
 {
     const struct ration_named limits[] = {named("api", "100 per minute")};
@@ -562,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_ticket_outlives_its_process),
         cmocka_unit_test(of_two_who_share_the_file_one_settles),
         cmocka_unit_test(tickets_settle_as_receipts_do),
+        cmocka_unit_test(settling_mints_nothing),
         cmocka_unit_test(a_limit_given_at_open_has_tickets_too),
         cmocka_unit_test(places_cannot_be_reserved_nor_rates_acquired),
     };

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tickets that several threads settle at once, while rules are replaced and told. */
+#include "ticket_fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define THREADS 4
+#define TICKETS 300
+#define RELOADS 100
+
+/* The rule that is charged never changes; the other one does. */
+static const char *const sets[] = {
+    "limits:\n"
+    "  - { name: m, key: none, limit: 100000 per day, algorithm: fixed-window }\n"
+    "  - { name: c, key: none, limit: 1000 concurrent }\n"
+    "  - { name: other, limit: 1000000 per day }\n",
+    "limits:\n"
+    "  - { name: other, key: user, limit: 1000000 per hour }\n"
+    "  - { name: c, key: none, limit: 1000 concurrent }\n"
+    "  - { name: m, key: none, limit: 100000 per day, algorithm: fixed-window }\n",
+};
+
+struct crew {
+    struct ration *r;
+    struct slip *slips; /* TICKETS reservations and as many leases */
+    atomic_uint refunded, already, released, gone, wrong;
+};
+
+static void *settle_all(void *arg)
+{
+    struct crew *crew = arg;
+
+    for (unsigned i = 0; i < TICKETS; i++) {
+        switch (refund(crew->r, &crew->slips[i], T0)) {
+        case 0:
+            atomic_fetch_add(&crew->refunded, 1);
+            break;
+        case RATION_EALREADY:
+            atomic_fetch_add(&crew->already, 1);
+            break;
+        default:
+            atomic_fetch_add(&crew->wrong, 1);
+        }
+        switch (release(crew->r, &crew->slips[TICKETS + i], T0)) {
+        case 0:
+            atomic_fetch_add(&crew->released, 1);
+            break;
+        case RATION_EGONE:
+            atomic_fetch_add(&crew->gone, 1);
+            break;
+        default:
+            atomic_fetch_add(&crew->wrong, 1);
+        }
+    }
+    return NULL;
+}
+
+static int count_rule(void *arg, const struct ration_rule_info *info)
+{
+    *(unsigned *)arg += info->listed == 1;
+    return 0;
+}
+
+static void reload_and_tell(struct ration *r)
+{
+    struct words w;
+
+    split_words(&w, "user=ann");
+    for (unsigned i = 0; i < RELOADS; i++) {
+        unsigned rules = 0;
+        char *text;
+
+        rules_at(r, sets[i % COUNT(sets)], T0);
+        ration_rules_each(r, count_rule, &rules);
+        assert_int_equal(rules, 3);
+        assert_int_equal(ration_rules_text(r, &text, NULL), 0);
+        ration_text_free(text);
+        ration_shadow_set(r, i % 2 == 0);
+        assert_int_equal(ration_state_adjust(r, &w.request, "other", 5, 1, T0), 0);
+    }
+    ration_shadow_set(r, false);
+}
+
+static void of_all_threads_one_settles_a_ticket(void **state)
+{
+    struct crew crew = {.r = open_rules(sets[0]),
+                        .slips = calloc(2 * (size_t)TICKETS, sizeof *crew.slips)};
+    pthread_t ids[THREADS];
+
+    (void)state;
+    assert_non_null(crew.slips);
+    for (unsigned i = 0; i < TICKETS; i++) {
+        reserve(crew.r, "user=ann", 1, T0, &crew.slips[i]);
+        acquire(crew.r, "user=ann", 0, T0, &crew.slips[TICKETS + i]);
+    }
+    assert_int_equal(left_of(crew.r, "c", "user=ann", T0), 1000 - 2 * TICKETS);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, settle_all, &crew), 0);
+    reload_and_tell(crew.r);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(ids[i], NULL);
+    assert_int_equal(crew.wrong, 0);
+    assert_int_equal(crew.refunded, TICKETS);
+    assert_int_equal(crew.already, (THREADS - 1) * TICKETS);
+    assert_int_equal(crew.released, TICKETS);
+    assert_int_equal(crew.gone, (THREADS - 1) * TICKETS);
+    assert_int_equal(left_of(crew.r, "m", "user=ann", T0), 100000 - TICKETS);
+    assert_int_equal(left_of(crew.r, "c", "user=ann", T0), 1000);
+    ration_close(crew.r);
+    free(crew.slips);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_all_threads_one_settles_a_ticket),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

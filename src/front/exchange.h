@@ -12,6 +12,7 @@
 
 struct rn_exchange {
     struct rn_front *front;
+    const struct rn_site *site;
     struct rn_front_loop *loop;
     struct rn_conn *conn;
     struct rn_http_request *request;
@@ -37,6 +38,7 @@ struct rn_route {
 
 /* What a port offers. */
 struct rn_site {
+    enum rn_front_name name; /* whose counters count */
     const struct rn_route *routes;
     size_t route_count;
     size_t body_max;
@@ -53,7 +55,7 @@ struct rn_http_state {
 /* For rn_protocol: received, limited, closed. */
 size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
                             const struct rn_site *site);
-void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why);
+void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site);
 void rn_exchange_closed(struct rn_conn *conn);
 
 /* --- answers ------------------------------------------------------------------------------ */

@@ -64,14 +64,17 @@ const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LI
     return text;
 }
 
-/* Of number `i` of the outcome's list. The last may stand for one further behind. */
+/* Of number `i` of the outcome's list. The last may stand for one further behind,
+ * and an override may stand in the place of the rule's. */
 static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
                                             const struct rn_applying *applying, uint32_t i)
 {
-    if (i >= applying->count ||
+    if (i >= applying->count || applying->count != outcome->limit_count ||
         (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
         return NULL;
-    return applying->limits[i];
+    const struct rn_rule_limit *limit = applying->limits[i];
+
+    return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
 }
 
 /* --- for people -------------------------------------------------------------------- */
@@ -92,9 +95,13 @@ static void put_refused(const struct rn_output *out, const struct ration_outcome
     int64_t retry_ns = o->decision.verdict.retry_after_ns;
     char text[RN_TIME_TEXT];
 
-    rn_output_put(out, RN_PLAIN, " by ");
+    bool banned = o->kind == RATION_BY_BAN;
+
+    rn_output_put(out, RN_PLAIN, banned ? " by a ban" : " by ");
     rn_output_put(out, RN_BOLD, "%s", o->rule); /* plain ASCII, as all names are */
-    if (retry_ns == RATION_NEVER)
+    if (banned && retry_ns == RATION_NEVER)
+        rn_output_put(out, RN_PLAIN, " for ever");
+    else if (retry_ns == RATION_NEVER)
         rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
     else
         rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
@@ -144,6 +151,8 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
                   applying->entry);
     else if (!allowed)
         put_refused(out, o);
+    else if (o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " though banned");
     if (allowed)
         put_allowed(out, o, several);
 }
@@ -257,7 +266,8 @@ void rn_decision_json(struct rn_json *json, const char *name, const struct ratio
     static const char *const kinds[] = {[RATION_BY_LIMITS] = "limits",
                                         [RATION_BY_NO_RULE] = "no rule",
                                         [RATION_BY_ALLOW_LIST] = "allow list",
-                                        [RATION_BY_DENY_LIST] = "deny list"};
+                                        [RATION_BY_DENY_LIST] = "deny list",
+                                        [RATION_BY_BAN] = "ban"};
 
     rn_json_open(json, name, '{');
     rn_json_bool(json, "allowed", o->decision.allowed);

@@ -63,14 +63,17 @@ const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LI
     return text;
 }
 
-/* Of number `i` of the outcome's list. The last may stand for one further behind. */
+/* Of number `i` of the outcome's list. The last may stand for one further behind,
+ * and an override may stand in the place of the rule's. */
 static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
                                             const struct rn_applying *applying, uint32_t i)
 {
-    if (i >= applying->count ||
+    if (i >= applying->count || applying->count != outcome->limit_count ||
         (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
         return NULL;
-    return applying->limits[i];
+    const struct rn_rule_limit *limit = applying->limits[i];
+
+    return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
 }
 
 /* --- for people -------------------------------------------------------------------- */
@@ -147,6 +150,8 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
                   applying->entry);
     else if (!allowed)
         put_refused(out, o);
+    else if (o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " though banned");
     if (allowed)
         put_allowed(out, o, several);
 }

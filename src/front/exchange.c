@@ -169,7 +169,7 @@ static void answer_request(struct rn_exchange *x)
 {
     const struct rn_http_request *request = x->request;
 
-    x->keep_alive = request->keep_alive && !rn_conn_draining(x->conn);
+    x->keep_alive = rn_conn_draining(x->conn) ? RN_HTTP_CLOSE : request->keep_alive;
     x->head = rn_slice_is(request->method, "HEAD");
     if (!x->site->admit || x->site->admit(x))
         route(x);
@@ -180,7 +180,8 @@ static void answer_request(struct rn_exchange *x)
 
 static void answer_bad(struct rn_exchange *x, const struct rn_http_error *error)
 {
-    x->keep_alive = x->head = false;
+    x->keep_alive = RN_HTTP_CLOSE;
+    x->head = false;
     rn_exchange_error(x, error->status, "bad_request", "%s", error->text);
     rn_conn_close(x->conn);
 }
@@ -198,7 +199,7 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
         return x->request->bytes;
     case RN_PARSE_MORE:
         if (state->parser.expects)
-            rn_buf_put_literal(x->out, "HTTP/1.1 100 Continue\r\n\r\n");
+            rn_http_put_continue(x->out);
         state->parser.expects = false;
         return 0;
     case RN_PARSE_BAD:
@@ -220,12 +221,12 @@ size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
                             .conn = conn,
                             .request = &loop->request,
                             .out = rn_conn_out(conn),
-                            .keep_alive = true};
+                            .keep_alive = RN_HTTP_KEEP};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     uint64_t before = loop->counts.requests[site->name];
     size_t done = 0, bytes = 1;
 
-    while (done < len && bytes != 0 && x.keep_alive && !state->held) {
+    while (done < len && bytes != 0 && x.keep_alive && !state->held && !rn_conn_is_full(conn)) {
         bytes = answer_one(&x, data + done, len - done);
         done += bytes;
     }

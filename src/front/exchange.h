@@ -18,7 +18,8 @@ struct rn_exchange {
     struct rn_http_request *request;
     struct rn_buf *out;
     struct rn_slice rest; /* of the path, behind the route's */
-    bool keep_alive, head;
+    enum rn_http_connection keep_alive;
+    bool head;
 };
 
 enum rn_method {

@@ -28,7 +28,7 @@ struct ration {
     struct rn_hash_key secret;    /* the table's */
     struct rn_hash_key hold_seed; /* hashes the ids of reservations */
     struct rn_hash_key id_seed;   /* makes ids: random, of this process */
-    const struct rn_compiled **shapes;
+    struct rn_arena variants;     /* how the limits are linked */
 };
 
 /* The limit that a charge names; `own` is filled if it came with the call.

@@ -13,12 +13,29 @@
  * holds: V drains no slower than the debt, and a count that saturates at cap
  * leaves V <= C, as the variant that admitted had room. So moving to and fro
  * admits at most C + R t in any time t. Windows and logs forget at once what
- * they could not count while full: with them, R is the sum of the rates.
+ * they could not count while full: with them, rates could add up.
+ *
+ * Guards. Therefore a limit A that is covered by a variant B of another shape
+ * (core/envelope.h) has B as its guard. Let V be what B by its definition would
+ * count as spent of all that was admitted and not given back. V never exceeds
+ * B, nor what B's state shows:
+ *
+ *   A was not the only one charged lately: B is asked and takes, or A refuses.
+ *   A was, for long enough that B has settled: B covers whatever A admits. It
+ *   need not be asked and must not be, for its state may show more than V, as
+ *   where a bucket got less back than A's window did. It counts the units; what
+ *   it has no room for was given back to A, and a guard in which that would
+ *   show later on gets it back, too (key.c).
+ *
+ * "Lately" is what A's mark says, a bucket of one unit that the admissions of all
+ * other variants keep empty. So V holds for each variant that covers all others
+ * which a client uses. If none does, a client gets at one instant no more than
+ * the largest admits, and in the long run what each admits by itself, added up.
  *
  * Nothing is carried over when a client moves. That would hold a client that
  * was promoted to its former limit, which goes on being counted and stays
- * spent. Two decisions on one key under two variants at the same instant do not
- * see each other: each may admit what the other took.
+ * spent. Two decisions on one key under two variants at the same instant see
+ * each other in a guard that is asked; else each may admit what the other took.
  */
 #include "limiter/check.h"
 

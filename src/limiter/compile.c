@@ -168,8 +168,9 @@ static uint32_t find_guards(const struct rn_compiled *l, const struct rn_compile
     return count;
 }
 
-/* Variants of one shape that have as many guards have the same ones, and one mark
- * if they need it for the same time: charging the one is not to leave the other. */
+/* Variants of one shape share a mark if they need it for the same time. Charging
+ * the one is then not to leave the other: both count in one state, which keeps them
+ * within what covers the larger. */
 static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
                       const struct rn_hash_key *secret, int64_t lasts_ns)
 {
@@ -181,7 +182,6 @@ static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
                                                        .period_ns = lasts_ns});
     rn_siphash_init(&s, secret);
     add_number(&s, l->salt);
-    add_number(&s, l->guard_count);
     add_number(&s, (uint64_t)lasts_ns);
     mark->salt = rn_siphash_done(&s);
 }

@@ -74,6 +74,44 @@ static void one_key_admits_its_limit_exactly(void **state)
     }
 }
 
+/* Variants in turns, of which the second guards the first. */
+static void *hammer_variants(void *arg)
+{
+    struct worker *w = arg;
+
+    pthread_barrier_wait(&w->crew->start);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct ration_charge c = charge((w->number + i) % 2, "one", 1 + i % 3);
+
+        if (ration_take(w->crew->r, &c, T0) == 0 && c.verdict.allowed)
+            atomic_fetch_add(&w->crew->admitted[0], c.cost);
+    }
+    return NULL;
+}
+
+static void a_guard_is_not_exceeded_by_races(void **state)
+{
+    const struct ration_named larger[] = {
+        named("v", "9000 per hour burst 5000"),
+        with(named("v", "5000 per hour"), RATION_FIXED_WINDOW),
+        with(named("v", "5000 per hour"), RATION_SLIDING_WINDOW),
+        with(named("v", "5000 per hour"), RATION_SLIDING_LOG),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(larger); i++) {
+        const struct ration_named pair[] = {
+            with(named("v", "1000 per 59 minutes"), RATION_FIXED_WINDOW), larger[i]};
+        struct crew crew = {.r = open_limits(pair, 2), .admitted = {1}};
+
+        assert_true(take(crew.r, 1, "one", 1, T0)); /* it has moved already */
+        run_crew(&crew, hammer_variants);
+        assert_true(crew.admitted[0] <= 5000);
+        assert_true(crew.admitted[0] >= 4000);
+        ration_close(crew.r);
+    }
+}
+
 static void *hammer_many_keys(void *arg)
 {
     struct worker *w = arg;
@@ -327,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_key_admits_its_limit_exactly),
+        cmocka_unit_test(a_guard_is_not_exceeded_by_races),
         cmocka_unit_test(fresh_keys_in_batches_admit_their_limits_exactly),
         cmocka_unit_test(pairs_are_charged_together_or_not_at_all),
         cmocka_unit_test(what_is_given_back_is_free_again_and_no_more),

@@ -9,17 +9,6 @@
 #include "core/envelope.h"
 #include "model/model.h"
 
-/* That time, with the wall clock stopped there: windows stay where they are while
- * the clock of the machine is being adjusted. */
-static int64_t stopped_at(struct ration *r, int64_t now_ns)
-{
-    struct rn_anchor *anchor = ((struct rn_table_face *)(void *)r->table)->anchor;
-
-    __atomic_store_n(&anchor->checked_ns, now_ns, __ATOMIC_RELAXED);
-    __atomic_store_n(&anchor->wall_offset_ns, 0, __ATOMIC_RELAXED);
-    return now_ns;
-}
-
 /* ---- limits, small and large */
 
 static struct ration_named small_one(unsigned i)

@@ -151,7 +151,7 @@ static void flap_over_time(struct ration *r, const struct pair *p)
 
             t += (int64_t)((x >> 16) % (uint64_t)most_step);
             for (uint32_t half = 0; half < 2; half++) /* if not the one, then the other */
-                if (take(r, (uint32_t)(x & 1) ^ half, key, cost, T0 + t))
+                if (take(r, (uint32_t)(x & 1) ^ half, key, cost, stopped_at(r, T0 + t)))
                     admitted += cost;
             if ((double)admitted > (double)largest_cap(p) + rate_of_both(p) * (double)t + 1e-6)
                 fail_msg("%s: %u admitted in %f s", p->what, (unsigned)admitted, (double)t / 1e9);

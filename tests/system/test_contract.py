@@ -35,18 +35,16 @@ Besides, a step may have
     wall: -2                       # seconds that the wall clock alone is set
 """
 
-import datetime
 import json
 import pathlib
-import struct
 
 import pytest
 import yaml
 
-from daemon import BUILD, Daemon, RespError
+from daemon import Daemon, RespError
+from stillclock import START, StillClock
 
 CONTRACT = pathlib.Path(__file__).resolve().parents[1] / "contract"
-START = datetime.datetime(2030, 1, 1)
 
 
 # --- the protocols -----------------------------------------------------------------
@@ -165,35 +163,6 @@ def plain(reply):
 
 
 PROTOCOLS = {"http": OverHttp, "resp2": lambda d: OverResp(d, 2), "resp3": lambda d: OverResp(d, 3)}
-
-
-# --- the clock ---------------------------------------------------------------------
-
-class StillClock:
-    """A file that tells daemons the time; see tests/programs/stillclock.c."""
-
-    def __init__(self, path, at):
-        if at.tzinfo is None:  # older versions of the YAML reader leave out that it is UTC
-            at = at.replace(tzinfo=datetime.timezone.utc)
-        self.path, self.wall_ns = path, int(at.timestamp()) * 10**9
-        self.boot_ns = 10**15
-        self._write()
-
-    def _write(self):
-        with open(self.path, "r+b" if self.path.exists() else "wb") as file:
-            file.write(struct.pack("=qq", self.boot_ns, self.wall_ns))
-
-    def advance(self, seconds):
-        self.boot_ns += round(seconds * 10**9)
-        self.set_wall(seconds)
-
-    def set_wall(self, seconds):
-        self.wall_ns += round(seconds * 10**9)
-        self._write()
-
-    def env(self):
-        return {"STILLCLOCK": str(self.path),
-                "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
 
 
 # --- playing -----------------------------------------------------------------------

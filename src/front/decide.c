@@ -147,6 +147,9 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
     d->ticket[0] = '\0';
     d->by_limit = query->by_limit;
     error->text[0] = '\0';
+    if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "there is nothing to hold: \"cost\" is to be 1 or more");
     code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
                            : decide_by_rules(r, query, verb, d);
     if (code != 0 && error->text[0] == '\0')

@@ -339,7 +339,8 @@ void rn_resp_reset_key(struct rn_talk *t)
 void rn_resp_acquire(struct rn_talk *t)
 {
     rn_query_init(&t->loop->query);
-    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR) : read_limit(t, 3, OPTION_FOR))
+    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
+                    : read_limit(t, 3, OPTION_COST | OPTION_FOR))
         decide(t, RN_ACQUIRE);
 }
 

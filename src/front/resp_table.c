@@ -22,7 +22,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
     {"RATION.RESET", 3, 5, RN_RESP_CHANGES, "forget what a key has spent",
      "key limit [ALGORITHM name]", rn_resp_reset_key},
     {"RATION.ACQUIRE", 3, ANY, 0, "take a place of a concurrency limit",
-     "key limit [FOR seconds] | RULES attribute value ... [COST n] [FOR seconds]", rn_resp_acquire},
+     "key limit [COST n] [FOR seconds] | RULES attribute value ... [COST n] [FOR seconds]", rn_resp_acquire},
     {"RATION.RENEW", 2, 4, 0, "keep a place for longer", "lease [FOR seconds]", rn_resp_renew},
     {"RATION.RELEASE", 2, 2, 0, "free a place", "lease", rn_resp_release},
     {"RATION.RESERVE", 3, ANY, 0, "charge now, settle later",

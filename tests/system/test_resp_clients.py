@@ -488,3 +488,38 @@ def test_ten_thousand_mixed_commands_are_answered_in_order(daemon):
                 found = str(error)
             assert found == reply(i), f"reply {i} to {command(i)}"
         sender.join(PATIENCE)
+
+
+def test_a_long_run_of_charges_is_answered_one_by_one(daemon):
+    """Charges in a row are decided together, up to 64 of limits known by heart; these
+    are more, and the limits change."""
+    def command(i):
+        more = i // 500
+        return [("CL.THROTTLE", f"a{i}", 9 + more, 1, 60), ("GCRA", "d", 9999, 1, 60),
+                ("RATION.TAKE", f"b{i}", f"{20 + more} per hour"),
+                ("THROTTLE", f"c{i}", 40 + more, 1, 60)][i % 4]
+
+    def limit_and_left(i, found):
+        return (found[5], found[7]) if i % 4 == 2 else (found[1], found[2])
+
+    with daemon.resp() as say:
+        sender = threading.Thread(target=lambda: [say.send(*command(i)) for i in range(8000)])
+        sender.start()
+        for i in range(8000):
+            limit = [10 + i // 500, 10000, 20 + i // 500, 40 + i // 500][i % 4]
+            left = 9999 - i // 4 if i % 4 == 1 else limit - 1
+            assert limit_and_left(i, say.read()) == (limit, left), f"reply {i} to {command(i)}"
+        sender.join(PATIENCE)
+
+
+def test_what_follows_a_held_reply_is_answered_behind_it(daemon):
+    with daemon.resp() as say:
+        say.send("RATION.TAKE", "ann", "20 per second queue 5")
+        say.send("RATION.TAKE", "ann", "20 per second queue 5", "WAIT", "hold")
+        say.send("RATION.TAKE", "ann", "20 per second queue 5")
+        say.send("PING")
+        assert say.read()[13] == b"0"
+        assert say.read()[13:] == [b"0.05", b"limits", [[b"rule", None, b"limit", 6, b"remaining",
+                                   4, b"reset_after", b"0.1"]], b"held", b"0.05"]
+        assert say.read()[13] == b"0.1"
+        assert say.read() == b"PONG"

@@ -35,6 +35,7 @@ Besides, a step may have
     wall: -2                       # seconds that the wall clock alone is set
 """
 
+import contextlib
 import json
 import pathlib
 
@@ -266,21 +267,16 @@ def scenarios():
 def test_every_protocol_decides_the_same(tmp_path, rules, scenario):
     clock = StillClock(tmp_path / "clock", scenario.get("at", START))
     options = ["--workers", "1", "--memory", "2M", "--admin", "none"]
-    daemons, asked = [], {}
-    try:
+    asked = {}
+    with contextlib.ExitStack() as stack:
         for name, protocol in PROTOCOLS.items():
             folder = tmp_path / name
             folder.mkdir()
-            daemons.append(Daemon(folder, rules, options, env=clock.env()))
-            asked[name] = protocol(daemons[-1])
+            daemon = stack.enter_context(Daemon(folder, rules, options, env=clock.env()))
+            asked[name] = stack.enter_context(contextlib.closing(protocol(daemon)))
         play = Play(clock, asked)
         for step in scenario["steps"]:
             play.step(step)
-    finally:
-        for connection in asked.values():
-            connection.close()
-        for daemon in daemons:
-            daemon.stop()
 
 
 def test_there_are_two_hundred_scenarios_and_no_two_share_a_name():

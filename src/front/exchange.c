@@ -207,9 +207,9 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
         return 0;
     case RN_PARSE_BAD:
         answer_bad(x, &error);
-        return len;
+        return 0; /* unread, so that net lets the peer finish, and hear why */
     }
-    return len;
+    return 0;
 }
 
 size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,

@@ -120,7 +120,8 @@ static bool is_over(const struct rn_conn *conn)
     bool sent = rn_conn_unsent(conn) == 0;
 
     return conn->broken || (conn->ended && (conn->held || sent)) ||
-           (conn->closing && sent && !conn->unread && !conn->lingering);
+           (conn->closing && sent && !conn->lingering && !conn->unread &&
+            !rn_conn_has_input(conn));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);
@@ -168,7 +169,7 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && conn->unread && !conn->lingering && rn_conn_unsent(conn) == 0)
+    if (conn->closing && !conn->lingering && rn_conn_unsent(conn) == 0)
         linger(conn);
     update_poll(conn);
     rn_deadline_update(conn);

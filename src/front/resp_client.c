@@ -148,21 +148,16 @@ void rn_resp_client(struct rn_talk *t)
 void rn_resp_info(struct rn_talk *t)
 {
     struct rn_buf *text = &t->loop->scratch;
-    struct rn_server_counts resp, http;
     struct ration_totals totals;
     int64_t up_ns = rn_clock_read_ns(CLOCK_REALTIME) - t->front->started_ns;
 
     ration_totals(t->front->limiter, &totals);
-    rn_server_counts(t->front->server, "resp", &resp);
-    rn_server_counts(t->front->server, "http", &http);
     rn_buf_clear(text);
     rn_buf_putf(text,
                 "# Server\r\nredis_version:" REDIS_VERSION "\r\nration_version:%s\r\n"
                 "redis_mode:standalone\r\nuptime_in_seconds:%lld\r\n"
                 "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n",
                 ration_version(), (long long)(up_ns / RN_SECOND_NS));
-    rn_buf_putf(text, "# Clients\r\nconnected_clients:%llu\r\nhttp_connections:%llu\r\n",
-                (unsigned long long)resp.open, (unsigned long long)http.open);
     rn_buf_putf(text, "# Stats\r\nallowed:%llu\r\nrefused:%llu\r\nerrors:%llu\r\n",
                 (unsigned long long)totals.allowed, (unsigned long long)totals.refused,
                 (unsigned long long)totals.errors);

@@ -120,8 +120,7 @@ static bool is_over(const struct rn_conn *conn)
     bool sent = rn_conn_unsent(conn) == 0;
 
     return conn->broken || (conn->ended && (conn->held || sent)) ||
-           (conn->closing && sent && !conn->lingering && !conn->unread &&
-            !rn_conn_has_input(conn));
+           (conn->closing && sent && !conn->lingering && !conn->unread && !rn_conn_has_input(conn));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);

@@ -2,6 +2,7 @@
 """Clients that mean harm, or are merely broken: the others do not notice."""
 
 import contextlib
+import json
 import os
 import re
 import resource
@@ -16,15 +17,17 @@ import pytest
 
 from crowd import (check, command, http_allowed, in_threads, pair, post, read_http, resp_allowed,
                    rss, storm, wait_for)
-from daemon import PATIENCE, ROOT, Daemon, Resp
+from daemon import PATIENCE, RATIOND, ROOT, Daemon, Resp
 
 REFUSED = ROOT / "tests/http/refused"
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 MIB = 1 << 20
+# Bytes that count as one where a sanitizer keeps what was freed.
+ROOM = 4 if b"__asan_init" in RATIOND.read_bytes() else 1
 
 
 def raise_descriptors():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
@@ -106,7 +109,7 @@ def test_ten_thousand_idle_connections_cost_little_and_slow_nobody_down(daemon, 
         print(f"\n  {count} idle connections: {per_connection:.0f} bytes each; p99 of 200 active "
               f"ones {min(without) * 1e3:.2f} ms, in the crowd {min(with_crowd) * 1e3:.2f} ms "
               f"({ratio:.2f} x)")
-    assert per_connection < 4096
+    assert per_connection < ROOM * 4096
     assert ratio < 20
 
 
@@ -235,7 +238,7 @@ def test_ambiguous_requests_are_refused_and_nothing_behind_them_is_read(daemon):
 # --- connections that behave oddly ----------------------------------------------------------------
 
 def test_requests_in_pieces_of_a_byte_are_read(daemon):
-    requests = {"http": (check(ip="192.0.2.7") + post("/v1/check", b"5\r\n{}   \r\n0\r\n\r\n")[:0] + HEALTH),
+    requests = {"http": check(ip="192.0.2.7") + HEALTH,
                 "resp": command("RATION.CHECK", "ip", "192.0.2.7") + b"PING\r\n"}
     for port, data in requests.items():
         with daemon.socket(port) as s:
@@ -301,7 +304,7 @@ def test_peers_that_send_and_never_read_are_held_back(daemon, port, data):
         grown = rss(daemon.process.pid) - before
         assert still == 10, f"{taken} bytes taken, and more would be"
         assert serves(daemon)
-        assert grown < 20 * MIB, f"{grown / MIB:.1f} MiB for {len(crowd)} peers"
+        assert grown < ROOM * 20 * MIB, f"{grown / MIB:.1f} MiB for {len(crowd)} peers"
         with Resp(daemon.addresses[port]) as redis: # whoever reads gets every answer
             sender = threading.Thread(target=lambda: (redis.socket.sendall(data * 500),
                                                       redis.socket.shutdown(socket.SHUT_WR)))
@@ -351,17 +354,15 @@ def test_one_address_cannot_take_all_connections(tmp_path):
 
 
 def test_a_daemon_out_of_file_descriptors_recovers(tmp_path):
-    daemon = Daemon(tmp_path, options=["--connections", "1000"], start=False)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    daemon.start()
-    with daemon:
+    with Daemon(tmp_path, options=["--connections", "1000"]) as daemon:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (80, hard))
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(daemon.socket()) for _ in range(120)]
             wait_for(lambda: any("accept.paused" in line for line in daemon.log), "the pause")
             crowd[0].sendall(HEALTH)
             assert crowd[0].recv(1000).startswith(b"HTTP/1.1 200") # those that are in are served
-            for s in crowd[1:60]:
+            for s in crowd[1:100]:
                 s.close()
             crowd[-1].sendall(HEALTH) # the last one gets in, too
             assert crowd[-1].recv(1000).startswith(b"HTTP/1.1 200")
@@ -413,7 +414,7 @@ def test_a_million_fresh_keys_neither_grow_memory_nor_forget_a_busy_key(tmp_path
         admitted += sum(hot() for _ in range(100))
         assert 200 <= admitted <= 201, admitted # one more a day's 200th later
         assert sum(results[:4]) == 1_000_000 # fresh keys are admitted: they push others out
-        assert grown < 8 * MIB, f"{grown / MIB:.1f} MiB"
+        assert grown < ROOM * 8 * MIB, f"{grown / MIB:.1f} MiB"
         assert metric(daemon, "ration_evictions_total") > 500_000
 
 
@@ -457,8 +458,6 @@ def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwh
             with daemon.socket() as other, other.makefile("rb") as answers: # in the meantime
                 other.sendall(HEALTH)
                 assert read_http(answers)[0] == 200
-            began = time.monotonic()
-            import json
             held = json.loads(read_http(file)[2])
             assert 0 < held["held"] <= 0.2 and held["delay"] == held["held"]
             assert read_http(file)[2] == b"ok\n"

@@ -4,9 +4,7 @@ stops, and no request that gets no answer or two."""
 
 import contextlib
 import fcntl
-import json
 import os
-import pathlib
 import signal
 import socket
 import subprocess

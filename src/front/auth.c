@@ -130,10 +130,11 @@ static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
     struct rn_slice rest = x->request->query, name, value;
     const char *fault = NULL;
     bool bad = false;
-    char *out = rn_buf_reserve(&x->loop->scratch, rest.len);
+    char *out;
 
     if (rest.len == 0 || is_clients_query(x))
         return NULL;
+    out = rn_buf_reserve(&x->loop->scratch, rest.len);
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))

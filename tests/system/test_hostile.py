@@ -474,26 +474,24 @@ def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwh
 
 
 def test_only_the_tail_of_a_queue_gives_its_place_back(tmp_path):
-    with Daemon(tmp_path, QUEUE.format(rate=1, queue=8)) as daemon:
+    """Each charges 5 units, so that what leaks meanwhile, one a second, is told apart."""
+    with Daemon(tmp_path, QUEUE.format(rate=1, queue=60)) as daemon, contextlib.ExitStack() as stack:
         def remaining():
             answer = daemon.http("POST", "/v1/check", {"attributes": {"user": "ann"}, "peek": True})
             return answer.json["remaining"]
 
-        with contextlib.ExitStack() as stack:
-            crowd = []
-            for n in range(6): # the first leaves at once, five wait 1 to 5 s
-                s = stack.enter_context(daemon.socket())
-                s.sendall(check(user="ann"))
-                crowd.append(s)
-                wait_for(lambda: remaining() <= 8 - n, f"the charge of {n}")
-            assert crowd[0].recv(1000).startswith(b"HTTP/1.1 200")
-            full = remaining()
-            crowd[2].close() # from the middle: its place is lost
-            time.sleep(0.1)
-            assert remaining() <= full + 1 # at most what leaks meanwhile
-            before = remaining()
-            crowd[5].close() # the tail: its place is free again
-            wait_for(lambda: remaining() >= before + 1, "the place", 0.8)
+        crowd, left = [], remaining()
+        for n in range(6):
+            s = stack.enter_context(daemon.socket())
+            s.sendall(post("/v1/check", {"attributes": {"user": "ann"}, "cost": 5}))
+            crowd.append(s)
+            left = wait_for(lambda: remaining() <= left - 4 and remaining(), f"the charge of {n}")
+        crowd[2].close() # from the middle: its place is lost
+        wait_for(lambda: metric(daemon, "ration_connections", 'listener="http"') <= 6, "the end")
+        assert remaining() <= left + 2
+        before = remaining()
+        crowd[5].close() # the tail: its place is free again
+        wait_for(lambda: remaining() >= before + 5, "the place", 3)
 
 
 def test_five_hundred_held_replies_need_no_thread_each(tmp_path):

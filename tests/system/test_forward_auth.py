@@ -167,7 +167,11 @@ class Site:
     def __init__(self, kind, folder, rules):
         self.daemon = Daemon(folder, rules)
         self.app = Upstream()
-        self.proxy = kind(folder, port_of(self.daemon.addresses["http"]), self.app.port)
+        try:
+            self.proxy = kind(folder, port_of(self.daemon.addresses["http"]), self.app.port)
+        except BaseException:
+            self.daemon.kill()
+            raise
         self.ask = self.proxy.ask
 
     def __enter__(self):

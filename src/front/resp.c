@@ -120,12 +120,11 @@ static void answer(struct rn_talk *t)
 
 /* --- the conversation ------------------------------------------------------------------------ */
 
-static size_t refuse(struct rn_talk *t, const char *error, size_t len)
+static void refuse(struct rn_talk *t, const char *error)
 {
     rn_resp_fail(t, "Protocol error: %s", error);
     t->ended = true;
     rn_conn_close(t->conn);
-    return len;
 }
 
 static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
@@ -139,7 +138,8 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
         case RN_PARSE_MORE:
             return done;
         case RN_PARSE_BAD:
-            return refuse(t, error, len);
+            refuse(t, error);
+            return done; /* the rest is unread: net lets the peer finish, and hear why */
         case RN_PARSE_DONE:
             break;
         }

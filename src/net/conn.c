@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -100,6 +101,15 @@ static void discard_input(struct rn_conn *conn)
         conn->broken = true;
 }
 
+/* Pipelines may be longer than what is read in one go. */
+bool rn_conn_has_input(const struct rn_conn *conn)
+{
+    int bytes = 0;
+
+    return (!conn->busy && conn->in.len > 0) ||
+           (ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0);
+}
+
 static bool is_idle(const struct rn_conn *conn)
 {
     return !conn->held && conn->in.len == 0 && rn_conn_unsent(conn) == 0;
@@ -110,7 +120,7 @@ static bool is_over(const struct rn_conn *conn)
     bool sent = rn_conn_unsent(conn) == 0;
 
     return conn->broken || (conn->ended && (conn->held || sent)) ||
-           (conn->closing && sent && !conn->unread && !conn->lingering);
+           (conn->closing && sent && !conn->lingering && !conn->unread && !rn_conn_has_input(conn));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);
@@ -147,7 +157,8 @@ void rn_conn_settle(struct rn_conn *conn)
 {
     if (conn->loop->writer == conn)
         rn_flush_out(conn);
-    if (conn->loop->draining && is_idle(conn) && !conn->closing && !conn->broken)
+    if (conn->loop->draining && is_idle(conn) && !conn->closing && !conn->broken &&
+        !rn_conn_has_input(conn))
         rn_conn_limit(conn, RN_CONN_DRAINING);
     if (is_over(conn)) {
         rn_conn_cut(conn);
@@ -157,7 +168,7 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && conn->unread && !conn->lingering && rn_conn_unsent(conn) == 0)
+    if (conn->closing && !conn->lingering && rn_conn_unsent(conn) == 0)
         linger(conn);
     update_poll(conn);
     rn_deadline_update(conn);

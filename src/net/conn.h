@@ -89,7 +89,10 @@ void rn_conn_go_on(struct rn_conn *conn);
 /* As soon as what is in rn_conn_out has been sent; `received` is not called any more. */
 void rn_conn_close(struct rn_conn *conn);
 
-/* The peer is to be asked to go as soon as it is done: the server stops. */
+/* The server stops: the peer is to be asked to go as soon as it has been answered.
+ * What it sent before still counts, see rn_conn_has_input. */
 bool rn_conn_draining(const struct rn_conn *conn);
+/* More has arrived than `received` has been given. Costs a system call. */
+bool rn_conn_has_input(const struct rn_conn *conn);
 
 #endif

@@ -47,6 +47,8 @@ static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
                   : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
+    if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
+        fprintf(stderr, "rationd: out of memory while reading the rules\n");
     rn_report_done(&report);
     return ruleset;
 }
@@ -184,8 +186,11 @@ static bool open_server(struct daemon *d)
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
-    if (rn_server_new(&options, &d->server, &error) != 0 ||
-        rn_front_init(&d->front, d->limiter, d->server) != 0) {
+    if (rn_server_new(&options, &d->server, &error) != 0) {
+        fprintf(stderr, "rationd: %s\n", error.text);
+        return false;
+    }
+    if (rn_front_init(&d->front, d->limiter, d->server) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }

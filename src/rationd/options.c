@@ -283,7 +283,7 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
     struct ration_error error;
     struct rn_tls *tls;
 
-    for (size_t i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
+    for (enum rn_daemon_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
         if (o->values[i] && !o->values[RN_SET_TLS_CERT])
             return refuse_value(o, ruleset, i, "give the certificate with tls-cert, too");
     if (!o->values[RN_SET_TLS_CERT])

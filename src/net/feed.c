@@ -99,6 +99,7 @@ static void feed_sealed(struct rn_conn *conn, const char *data, size_t len)
         feed_more(conn, conn->loop->plain, got);
     else if (got > 0)
         keep_rest(conn, conn->loop->plain, got, 0);
+    rn_seal_note_begin(conn);
 }
 
 void rn_feed_read(struct rn_conn *conn, bool ended)

@@ -216,20 +216,6 @@ static void establish(struct rn_conn *conn)
     rn_conn_open(conn);
 }
 
-/* A record of which a part has come counts as a message begun. */
-static void note_begin(struct rn_conn *conn)
-{
-    const SSL *ssl = conn->seal->ssl;
-    bool part = SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
-
-    if (!conn->opened || conn->in.len > 0)
-        return;
-    if (!part)
-        conn->begun_ns = 0;
-    else if (conn->begun_ns == 0)
-        conn->begun_ns = conn->loop->wheel.now_ns;
-}
-
 size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len)
 {
     struct rn_seal *seal = conn->seal;
@@ -253,8 +239,20 @@ size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len)
         return 0;
     if (!conn->opened && SSL_is_init_finished(seal->ssl))
         establish(conn);
-    note_begin(conn);
     return got;
+}
+
+void rn_seal_note_begin(struct rn_conn *conn)
+{
+    const SSL *ssl = conn->seal->ssl;
+    bool part = SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
+
+    if (!conn->opened || conn->in.len > 0)
+        return;
+    if (!part)
+        conn->begun_ns = 0;
+    else if (conn->begun_ns == 0)
+        conn->begun_ns = conn->loop->wheel.now_ns;
 }
 
 /* --- output --------------------------------------------------------------------------- */

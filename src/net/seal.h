@@ -27,6 +27,10 @@ void rn_seal_free(struct rn_seal *seal);
  * close it. */
 size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len);
 
+/* A record of which a part has come counts as a message begun: to be asked when the
+ * protocol has seen what came with it. */
+void rn_seal_note_begin(struct rn_conn *conn);
+
 /* Turns the loop's output, which is this connection's, into records. */
 void rn_seal_wrap(struct rn_conn *conn);
 

@@ -52,6 +52,11 @@ size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len)
     return 0;
 }
 
+void rn_seal_note_begin(struct rn_conn *conn)
+{
+    (void)conn;
+}
+
 void rn_seal_wrap(struct rn_conn *conn)
 {
     (void)conn;

@@ -19,6 +19,14 @@ RULES = "limits: [{name: api, key: ip, limit: 100 per minute}]\n"
 PEER = {"attributes": {"ip": "192.0.2.7"}}
 
 
+def has_tls():
+    words = [RATIOND, "--check", "--tls-cert", "-", "--tls-key", "-"]
+    return b"no TLS" not in subprocess.run(words, capture_output=True).stderr
+
+
+pytestmark = pytest.mark.skipif(not has_tls(), reason="this build has no TLS")
+
+
 def openssl(*words, cwd):
     subprocess.run(["openssl", *map(str, words)], cwd=cwd, check=True, capture_output=True)
 

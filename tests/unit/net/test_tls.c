@@ -254,6 +254,30 @@ static void the_end_is_announced(void **state)
     stop_tls(&t);
 }
 
+/* Who has begun to shake hands may finish. */
+static void a_stop_waits_for_a_handshake(void **state)
+{
+    struct tls_running t;
+    struct client c;
+
+    (void)state;
+    prepare_tls(&t);
+    start_tls(&t);
+    int silent = dial(&t.r, "tcp");
+    client_init(&c, &t, NULL);
+    SSL_do_handshake(c.ssl);
+    client_send(&c);
+    wait_for(counts_of(&t.r, "tcp").bytes_in > 0);
+    rn_server_stop(t.r.server);
+    expect_end(silent); /* by now the stop is under way */
+    assert_true(client_shake(&c));
+    client_expect(&c, "draining\n");
+    client_expect_end(&c);
+    close(silent);
+    client_done(&c);
+    stop_tls(&t);
+}
+
 /* --- those who do not behave ---------------------------------------------------- */
 
 static void a_handshake_that_never_ends_is_cut(void **state)
@@ -297,10 +321,10 @@ static void half_a_record_is_half_a_message(void **state)
     start_tls(&t);
     for (size_t bytes = 1; bytes <= 9; bytes += 4) { /* of the head; just the head; of the body */
         client_open(&c, &t);
-        client_say(&c, "whole\n");
-        client_expect(&c, "whole\n");
-        say_bytes(c.fd, "\x17\x03\x03\x40\x00zzzz", bytes);
-        client_expect(&c, "too slow\n");
+        SSL_write(c.ssl, "whole\n", 6);
+        BIO_write(c.out, "\x17\x03\x03\x40\x00zzzz", (int)bytes); /* at once, behind it */
+        client_send(&c);
+        client_expect(&c, "whole\ntoo slow\n");
         client_expect_end(&c);
         client_done(&c);
     }
@@ -528,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_held_connection_is_answered_later_and_goes_on),
         cmocka_unit_test(a_client_that_half_closes_gets_its_answers),
         cmocka_unit_test(the_end_is_announced),
+        cmocka_unit_test(a_stop_waits_for_a_handshake),
         cmocka_unit_test(a_handshake_that_never_ends_is_cut),
         cmocka_unit_test(half_a_record_is_half_a_message),
         cmocka_unit_test(idle_connections_are_not_slow),

@@ -257,7 +257,8 @@ void rn_resp_take(struct rn_talk *t)
     if (t->argc > 4) {
         rn_resp_charge(t);
         rn_resp_take_alone(t);
-    } else if ((limit = find_limit(t)) && (t->argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
+    } else if ((limit = find_limit(t)) &&
+               (t->argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
         join(t, limit, cost, SHAPE_OURS);
     }
 }

@@ -190,8 +190,9 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
     query->max_wait_ns = read_patience(text) * 1000000;
     if (query->max_wait_ns > 0)
         return true;
-    rn_resp_fail(t, "WAIT is to be hold, return or the longest wait in milliseconds, up to 60000, "
-                    "found %s",
+    rn_resp_fail(t,
+                 "WAIT is to be hold, return or the longest wait in milliseconds, up to 60000, "
+                 "found %s",
                  rn_excerpt(text).text);
     return false;
 }

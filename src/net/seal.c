@@ -265,6 +265,7 @@ void rn_seal_wrap(struct rn_conn *conn)
 
     if (plain.len == 0)
         return;
+    conn->broken |= plain.failed;
     ERR_clear_error();
     if (!conn->seal->ended) /* else nobody may be told anything any more */
         conn->broken |= SSL_write_ex(conn->seal->ssl, plain.data, plain.len, &n) != 1;

@@ -250,6 +250,10 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
             rn_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
             return false;
         }
+        if (t->argv[at].len == 0) {
+            rn_resp_fail(t, "an attribute has no name");
+            return false;
+        }
         if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
             rn_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
             return false;
@@ -312,7 +316,7 @@ void rn_resp_peek(struct rn_talk *t)
 {
     uint32_t at;
 
-    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_ALGORITHM))
+    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
     t->loop->query.peek = true;
     decide(t, RN_CHECK);
@@ -340,7 +344,8 @@ void rn_resp_reset_key(struct rn_talk *t)
 void rn_resp_acquire(struct rn_talk *t)
 {
     rn_query_init(&t->loop->query);
-    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR) : read_limit(t, 3, OPTION_FOR))
+    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
+                    : read_limit(t, 3, OPTION_COST | OPTION_FOR))
         decide(t, RN_ACQUIRE);
 }
 

@@ -35,18 +35,17 @@ Besides, a step may have
     wall: -2                       # seconds that the wall clock alone is set
 """
 
-import datetime
+import contextlib
 import json
 import pathlib
-import struct
 
 import pytest
 import yaml
 
-from daemon import BUILD, Daemon, RespError
+from daemon import Daemon, RespError
+from stillclock import START, StillClock
 
 CONTRACT = pathlib.Path(__file__).resolve().parents[1] / "contract"
-START = datetime.datetime(2030, 1, 1)
 
 
 # --- the protocols -----------------------------------------------------------------
@@ -167,35 +166,6 @@ def plain(reply):
 PROTOCOLS = {"http": OverHttp, "resp2": lambda d: OverResp(d, 2), "resp3": lambda d: OverResp(d, 3)}
 
 
-# --- the clock ---------------------------------------------------------------------
-
-class StillClock:
-    """A file that tells daemons the time; see tests/programs/stillclock.c."""
-
-    def __init__(self, path, at):
-        if at.tzinfo is None:  # older versions of the YAML reader leave out that it is UTC
-            at = at.replace(tzinfo=datetime.timezone.utc)
-        self.path, self.wall_ns = path, int(at.timestamp()) * 10**9
-        self.boot_ns = 10**15
-        self._write()
-
-    def _write(self):
-        with open(self.path, "r+b" if self.path.exists() else "wb") as file:
-            file.write(struct.pack("=qq", self.boot_ns, self.wall_ns))
-
-    def advance(self, seconds):
-        self.boot_ns += round(seconds * 10**9)
-        self.set_wall(seconds)
-
-    def set_wall(self, seconds):
-        self.wall_ns += round(seconds * 10**9)
-        self._write()
-
-    def env(self):
-        return {"STILLCLOCK": str(self.path),
-                "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
-
-
 # --- playing -----------------------------------------------------------------------
 
 SETTLING = ("commit", "refund", "release", "renew")
@@ -297,21 +267,16 @@ def scenarios():
 def test_every_protocol_decides_the_same(tmp_path, rules, scenario):
     clock = StillClock(tmp_path / "clock", scenario.get("at", START))
     options = ["--workers", "1", "--memory", "2M", "--admin", "none"]
-    daemons, asked = [], {}
-    try:
+    asked = {}
+    with contextlib.ExitStack() as stack:
         for name, protocol in PROTOCOLS.items():
             folder = tmp_path / name
             folder.mkdir()
-            daemons.append(Daemon(folder, rules, options, env=clock.env()))
-            asked[name] = protocol(daemons[-1])
+            daemon = stack.enter_context(Daemon(folder, rules, options, env=clock.env()))
+            asked[name] = stack.enter_context(contextlib.closing(protocol(daemon)))
         play = Play(clock, asked)
         for step in scenario["steps"]:
             play.step(step)
-    finally:
-        for connection in asked.values():
-            connection.close()
-        for daemon in daemons:
-            daemon.stop()
 
 
 def test_there_are_two_hundred_scenarios_and_no_two_share_a_name():

@@ -94,7 +94,10 @@ static void reload_and_tell(void *arg, const char *by)
 
 static void hangup(void *arg)
 {
-    reload_and_tell(arg, "SIGHUP");
+    struct daemon *d = arg;
+
+    rn_server_tls_reload(d->server);
+    reload_and_tell(d, "SIGHUP");
 }
 
 static void files_changed(void *arg)
@@ -150,10 +153,24 @@ static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting
     const char *address = d->options.values[setting];
     struct ration_error error;
 
-    if (strcmp(address, "none") == 0 ||
-        rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) == 0)
+    if (strcmp(address, "none") == 0)
         return true;
-    fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
+    if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0) {
+        fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
+        return false;
+    }
+    if (d->options.secure[setting])
+        rn_server_secure(d->server, name);
+    return true;
+}
+
+static bool load_certificate(struct daemon *d)
+{
+    struct ration_error error;
+
+    if (!d->options.tls.cert || rn_server_tls(d->server, &d->options.tls, &error) == 0)
+        return true;
+    fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
     return false;
 }
 
@@ -201,7 +218,8 @@ static bool open_server(struct daemon *d)
                                                .reload = reload,
                                                .files = d->options.configs,
                                                .file_count = d->options.config_count};
-    return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
+    return load_certificate(d) &&
+           listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/tls.h"
 #include "rules/ruleset.h"
 
 #define RN_CONFIGS_MAX 64
@@ -28,6 +29,11 @@ enum rn_daemon_setting {
     RN_SET_ADMIN_TOKEN,
     RN_SET_GRPC,
     RN_SET_REDIS,
+    RN_SET_TLS_CERT,
+    RN_SET_TLS_KEY,
+    RN_SET_TLS_CLIENT_CA,
+    RN_SET_TLS_MIN,
+    RN_SET_TLS,
     RN_SET_COUNT,
 };
 
@@ -42,8 +48,10 @@ struct rn_daemon_options {
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
-    const char *state;     /* NULL: none */
-    char state_path[4096]; /* where `state` may point */
+    const char *state;         /* NULL: none */
+    char state_path[4096];     /* where `state` may point */
+    struct rn_tls_files tls;   /* cert NULL: no TLS */
+    bool secure[RN_SET_COUNT]; /* of listeners: they speak TLS */
 };
 
 /* False after saying on stderr what is wrong. */

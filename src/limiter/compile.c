@@ -103,7 +103,7 @@ bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *se
     l->salt = 0;
     l->index = RN_AD_HOC;
     l->charge_flags = 0;
-    l->shadow = false;
+    l->shadow = l->is_mark = false;
     l->lean = spec->algorithm != RATION_CONCURRENCY;
     l->shapes = l->guards = NULL;
     l->shape_count = l->guard_count = 0;
@@ -176,7 +176,8 @@ static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
 {
     struct rn_siphash s;
 
-    *mark = (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags};
+    *mark = (struct rn_compiled){
+        .index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
     rn_limit_init(&mark->limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
                                                        .amount = 1,
                                                        .period_ns = lasts_ns});

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
+#include "limiter/ruling.h"
 
 #define RULE_MAX 1024 /* bytes of a name */
 #define LIMIT_MAX 255
@@ -27,23 +28,19 @@ __extension__ typedef unsigned __int128 u128;
 struct client_state {
     struct ration *r;
     uint64_t hash;
-    int64_t shift_ns; /* as in add_limit of ruling.c */
+    int64_t shift_ns;
     int64_t now_ns;
 };
 
 static int apply(const struct client_state *s, const struct rn_compiled *l, enum rn_op op,
                  uint64_t cost, struct rn_answer *answer)
 {
-    struct rn_charge charge = {.limit = &l->limit,
-                               .key = s->hash ^ l->salt,
-                               .flags = l->charge_flags,
-                               .ask = {.op = op, .now_ns = s->now_ns, .cost = cost}};
+    struct rn_charge charge = {.ask = {.op = op, .now_ns = s->now_ns, .cost = cost}};
+    int code = rn_limiter_apply_shifted(s->r, l, s->hash ^ l->salt, s->shift_ns, &charge);
 
-    charge.ask.wall_offset_ns = rn_table_wall_offset(s->r->table, s->now_ns) - s->shift_ns;
-    rn_store_apply(s->r->store, &charge, 1, NULL, NULL);
-    if (charge.error == 0)
+    if (code == 0)
         *answer = charge.answer;
-    return charge.error;
+    return code;
 }
 
 /* Raises *most to the share spent of `from`, in units of `to`. */
@@ -71,7 +68,8 @@ static int add_shares_of_rule(const struct client_state *s, const struct rn_fami
     for (uint32_t i = 0; i < f->member_count && code == 0; i++) {
         if (f->members[i].limit->salt == to->salt)
             return *most = 0, 0; /* one state, which is what it is */
-        code = add_share(s, f->members[i].limit, to, most);
+        if (!f->members[i].limit->is_mark) /* nothing is spent of those */
+            code = add_share(s, f->members[i].limit, to, most);
     }
     for (uint32_t i = 0; i < f->retired_count && code == 0; i++)
         if (f->retired[i].until_ns > s->now_ns && f->retired[i].limit.salt != to->salt)
@@ -113,7 +111,7 @@ static int carry_over_to(struct ration *r, const struct rn_book *book,
     const struct rn_override *before = rn_roll_find(&roster->overrides, key->hash);
     struct client_state s = {.r = r, .hash = key->hash, .now_ns = r->clients.now_ns};
 
-    s.shift_ns = (int64_t)((u128)key->hash * (uint64_t)key->rule->spread_ns >> 64);
+    s.shift_ns = rn_ruling_shift_ns(key->rule, key->hash);
     if (before && before->expires_ns <= s.now_ns)
         before = NULL;
     int code =

@@ -83,6 +83,15 @@ void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
  * common: `l` is any of them. */
 uint64_t rn_ruling_hash(const struct rn_applied *applied, const struct rn_compiled *l);
 
+/* How much later the windows of that client end: the clients of a rule are spread
+ * evenly over its `spread`. */
+static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t hash)
+{
+    __extension__ typedef unsigned __int128 u128;
+
+    return (int64_t)((u128)hash * (uint64_t)rule->spread_ns >> 64);
+}
+
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {
     bool look_only;

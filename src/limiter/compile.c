@@ -176,8 +176,8 @@ static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
 {
     struct rn_siphash s;
 
-    *mark = (struct rn_compiled){
-        .index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
+    *mark =
+        (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
     rn_limit_init(&mark->limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
                                                        .amount = 1,
                                                        .period_ns = lasts_ns});

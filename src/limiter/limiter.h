@@ -32,7 +32,7 @@ struct ration {
     struct rn_hash_key ticket_seed; /* signs tickets */
     struct rn_hash_key id_seed;     /* makes ids: random, of this process */
     struct rn_arena variants;       /* how the limits are linked */
-    bool shadow; /* the whole service, by ration_shadow_set; atomically */
+    bool shadow;                    /* the whole service, by ration_shadow_set; atomically */
 };
 
 /* The limit that a charge names; `own` is filled if it came with the call.

@@ -67,7 +67,7 @@ static int add_shares_of_rule(const struct client_state *s, const struct rn_fami
 
     for (uint32_t i = 0; i < f->member_count && code == 0; i++) {
         if (f->members[i].limit->salt == to->salt)
-            return *most = 0, 0; /* one state, which is what it is */
+            return *most = 0, 0;           /* one state, which is what it is */
         if (!f->members[i].limit->is_mark) /* nothing is spent of those */
             code = add_share(s, f->members[i].limit, to, most);
     }
@@ -75,6 +75,22 @@ static int add_shares_of_rule(const struct client_state *s, const struct rn_fami
         if (f->retired[i].until_ns > s->now_ns && f->retired[i].limit.salt != to->salt)
             code = add_share(s, &f->retired[i].limit, to, most);
     return code;
+}
+
+/* The rule's limits set no mark of an override, which they know nothing of. */
+static int mark_if_spent(const struct client_state *s, const struct rn_compiled *l)
+{
+    struct rn_answer answer;
+
+    for (uint32_t i = 0; i < l->guard_count; i++) {
+        int code = apply(s, l->guards[i], RN_PEEK, 0, &answer);
+
+        if (code != 0)
+            return code;
+        if (answer.remaining < l->guards[i]->limit.cap)
+            return apply(s, l->mark, RN_FORCE, 1, &answer);
+    }
+    return 0;
 }
 
 /* Charges the new state what it lacks. */
@@ -94,6 +110,8 @@ static int carry_over(const struct client_state *s, const struct rn_family *f,
         return 0;
     else
         code = add_share(s, &before->compiled, to, &share);
+    if (code == 0)
+        code = mark_if_spent(s, to);
     if (code != 0 || share == 0)
         return code;
     code = apply(s, to, RN_PEEK, 0, &answer);

@@ -62,8 +62,7 @@ static const struct rn_compiled *find_limit(const struct ration *r, const struct
     *shift_ns = 0;
     if (!l)
         return find_given(r, receipt);
-    *shift_ns =
-        rn_ruling_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
+    *shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
     return l;
 }
 

@@ -20,11 +20,8 @@ struct target {
 static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mark,
                struct rn_answer *answer)
 {
-    struct rn_charge charge = {.ask = {.op = op,
-                                       .now_ns = t->now_ns,
-                                       .cost = cost,
-                                       .at_ns = t->now_ns,
-                                       .mark = mark}};
+    struct rn_charge charge = {
+        .ask = {.op = op, .now_ns = t->now_ns, .cost = cost, .at_ns = t->now_ns, .mark = mark}};
     int code = rn_limiter_apply_shifted(t->r, t->limit, t->key, t->shift_ns, &charge);
 
     if (code == 0)
@@ -156,8 +153,9 @@ static int reset_rule(struct ration *r, const struct rn_book *book, const struct
 
     if (code == 0 && o && o->plan->limit)
         code = forget(&t, &o->plan->compiled, hash);
-    reset->count +=
-        o && o->expires_ns > reset->now_ns ? o->plan->limit != NULL : a->limit_count;
+    if (code == 0 && o && o->plan->compiled.mark)
+        code = forget(&t, o->plan->compiled.mark, hash);
+    reset->count += o && o->expires_ns > reset->now_ns ? o->plan->limit != NULL : a->limit_count;
     return code;
 }
 

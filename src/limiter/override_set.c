@@ -9,6 +9,12 @@
  * units under either raises the s of both by at least u / the larger capacity:
  * setting and deleting to and fro admits no more than that.
  *
+ * Over time windows and logs forget what they could not count. Limits of the rule
+ * that cover the override are therefore its guards, as between tiers, and what has
+ * been spent of them when it is set makes it ask them. The rule's limits know no
+ * override: one that covers them is not asked once it is gone, and what each of
+ * both admits by itself adds up.
+ *
  * One override that replaces another goes by the state of that one only: the
  * rule's, which may be far smaller, was filled up by what the override admitted.
  */

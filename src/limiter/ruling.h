@@ -35,7 +35,7 @@ enum rn_said {
     RN_SAID_NEAR = 16, /* less than a fifth of it is left */
 };
 
-/* Large (about 45 KB), on the stack. */
+/* Large (about 50 KB), on the stack. */
 struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;

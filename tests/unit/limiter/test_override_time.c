@@ -24,6 +24,8 @@ static const struct change smaller[] = {
     {"sliding-log", "72 per minute", "free", "10 per 10s burst 4"},
     {"sliding-log", "75 per minute", "free", "10 per 10s in steps of 2s"},
     {"sliding-window", "81 per minute", "free", "10 per 10s"},
+    {"token-bucket", "90 per minute burst 40", "free", "10 per 10s"},
+    {"token-bucket", "90 per minute burst 40", "free", "10 per 10s queue 7"},
     {"sliding-log", TIERS, "pro", "10 per 11s"},
     {"sliding-log", TIERS, "gold", "10 per 11s"},
     {"sliding-log", TIERS, "gold", "90 per 61s"},

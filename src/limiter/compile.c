@@ -130,16 +130,11 @@ void rn_compiled_sort(const struct rn_compiled **variants, size_t n)
         qsort(variants, n, sizeof *variants, compare_variants);
 }
 
-static bool is_bucket(const struct rn_compiled *l)
-{
-    return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;
-}
-
 /* Buckets that refill evenly hold each other in check as they are: check.c. */
 static int64_t settles_ns(const struct rn_compiled *l, const struct rn_compiled *guard)
 {
     if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||
-        (is_bucket(l) && is_bucket(guard)))
+        (rn_compiled_refills(l) && rn_compiled_refills(guard)))
         return RN_NEVER;
     return rn_envelope_settles_ns(&guard->limit, &l->limit);
 }

@@ -90,6 +90,12 @@ static inline bool rn_compiled_counts(const struct rn_compiled *l)
            l->limit.cap != 0;
 }
 
+/* A bucket that refills evenly: what is spent of it is no whole number. */
+static inline bool rn_compiled_refills(const struct rn_compiled *l)
+{
+    return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;
+}
+
 /* Whether `other` is a guard of `l`, or its own mark. */
 bool rn_compiled_is_apart(const struct rn_compiled *l, const struct rn_compiled *other);
 

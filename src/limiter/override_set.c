@@ -99,6 +99,14 @@ static int mark_if_spent(const struct client_state *s, const struct rn_compiled 
     return 0;
 }
 
+/* The whole units that are spent, of which a peek tells the next number above. */
+static uint64_t whole_spent(const struct rn_compiled *l, const struct rn_answer *peeked)
+{
+    uint64_t spent = l->limit.cap - peeked->remaining;
+
+    return spent != 0 && rn_compiled_refills(l) ? spent - 1 : spent;
+}
+
 /* Charges the new state what it lacks. */
 static int carry_over(const struct client_state *s, const struct rn_family *f,
                       const struct rn_plan *plan, const struct rn_plan *before)
@@ -121,7 +129,7 @@ static int carry_over(const struct client_state *s, const struct rn_family *f,
     if (code != 0 || share == 0)
         return code;
     code = apply(s, to, RN_PEEK, 0, &answer);
-    uint64_t spent = code == 0 ? to->limit.cap - answer.remaining : 0;
+    uint64_t spent = code == 0 ? whole_spent(to, &answer) : 0;
 
     if (code != 0 || spent >= share)
         return code;

@@ -99,6 +99,7 @@ struct flap {
     char user[32], words[64];
     const char *limit;
     bool set;
+    struct ration_named both[2]; /* the rule's, and the override's */
 };
 
 static void change_over(struct flap *f, bool set, int64_t now_ns)
@@ -120,11 +121,14 @@ static unsigned drain(struct flap *f, struct client *c, struct model *m, bool un
         struct slip slip;
         bool back = undo && below(c, 8) == 0;
 
-        reserve(f->r, f->words, 1, stopped_at(f->r, c->now_ns), &slip);
+        if (back)
+            reserve(f->r, f->words, 1, stopped_at(f->r, c->now_ns), &slip);
+        else
+            slip.out = decide(f->r, f->words, stopped_at(f->r, c->now_ns));
         c->retry_ns = slip.out.decision.verdict.retry_after_ns;
         if (!slip.out.decision.allowed)
             break;
-        judge(m, c, 1, NULL, 0);
+        judge(m, c, 1, f->both, 2);
         if (back) {
             assert_int_equal(refund(f->r, &slip, c->now_ns), 0);
             model_give_back(m, m->charge_count - 1, 1);
@@ -145,11 +149,14 @@ static void come_and_go(const struct change *x, bool apart)
 {
     struct ration_limit rule, instead;
     struct flap f = {.r = open_change(x), .limit = x->instead};
+    struct ration_memory memory;
     unsigned sums[2] = {0};
 
     read_specs(x, &rule, &instead);
     if (covers(&rule, &instead) == apart)
         fail_msg("%s of %s, instead of it %s", x->plan, x->limit, x->instead);
+    f.both[0].limit = rule;
+    f.both[1].limit = instead;
     bool undo = counts_charges(&rule) && counts_charges(&instead);
 
     for (unsigned number = 0; number < 9; number++) {
@@ -172,6 +179,8 @@ static void come_and_go(const struct change *x, bool apart)
         model_done(&models[1]);
     }
     assert_true(sums[0] > 100 && sums[1] > 100);
+    ration_memory(f.r, T0, &memory);
+    assert_int_equal(memory.evictions, 0);
     ration_close(f.r);
 }
 

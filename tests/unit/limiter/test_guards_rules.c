@@ -20,7 +20,7 @@ static void flap_plans(const struct plans *p)
         struct model m;
 
         model_init(&m, &p->larger);
-        for (int i = 0; i < 800; i++) {
+        for (int i = 0; i < STEPS(800); i++) {
             rest(&c);
             at = choose(&c, number % 3, at, p->count);
             snprintf(words, sizeof words, "user=%s plan=%s", c.key, p->plan[at]);

@@ -164,13 +164,15 @@ def wrk(port, script, folder):
 
 
 LUA = """
-local bodies, n = {}, 0
-for i = 1, %d do bodies[i] = %s end
-request = nil
-local batch = {}
-function next_one() n = n %% #bodies + 1; return bodies[n] end
-request = function()
-  for i = 1, %d do batch[i] = next_one() end
+local bodies, batch, n = {}, {}, 0
+function init()  -- the Host is not known before
+  for i = 1, %d do bodies[i] = %s end
+end
+function request()
+  for i = 1, %d do
+    n = n %% #bodies + 1
+    batch[i] = bodies[n]
+  end
   return table.concat(batch, "", 1, %d)
 end
 """

@@ -20,6 +20,7 @@ struct rn_given {
     struct rn_rule_limit limit;
     struct rn_rule_limit *list; /* of one */
     struct rn_compiled compiled;
+    const struct rn_compiled *own; /* of the rule: a variant */
 };
 
 struct rn_descriptor {

@@ -68,8 +68,7 @@ void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct 
     rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
     if (!rule || !d->match->limit)
         return;
-    const struct rn_compiled *own = &book->limits[d->match->limit->id];
-
-    g->compiled.shapes = own->shapes;
-    g->compiled.shape_count = own->shape_count;
+    g->own = &book->limits[d->match->limit->id];
+    g->compiled.shapes = &g->own;
+    g->compiled.shape_count = 1;
 }

@@ -129,9 +129,9 @@ enum ration_outcome_kind {
 };
 
 enum ration_header_family {
+    RATION_HEADERS_BOTH, /* unless a rule says otherwise */
     RATION_HEADERS_X,
     RATION_HEADERS_IETF,
-    RATION_HEADERS_BOTH,
     RATION_HEADERS_NONE,
 };
 
@@ -140,6 +140,7 @@ struct ration_outcome_limit {
     struct ration_verdict verdict; /* limit and remaining are without the soft part, and
                                       remaining without what a priority must leave */
     enum ration_algorithm algorithm;
+    uint64_t amount;   /* units that come back in a period; `limit` may be more or less: burst */
     int64_t period_ns; /* 0 for concurrency */
     bool shadow;
 };

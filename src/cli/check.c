@@ -1,97 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration check`: decides, once or several times, and counts.
+ * `ration check` with rules files: decides, once or several times, and counts.
  */
-#include <inttypes.h>
-#include <string.h>
-
-#include "cli/decision.h"
-
-/* Decisions in a row that came out the same way are told as one. */
-struct series {
-    struct rn_session session;
-    struct rn_output out;
-    struct rn_applying applying;
-    struct rn_json json;
-    struct ration_outcome last; /* of the run that is open */
-    uint64_t from, to;          /* which ones they were, from 1; 0: none yet */
-    uint64_t allowed, refused;
-};
-
-static bool is_alike(const struct ration_outcome *a, const struct ration_outcome *b)
-{
-    return a->decision.allowed == b->decision.allowed && a->kind == b->kind && a->soft == b->soft &&
-           a->shadow_refused == b->shadow_refused && (a->delay_ns > 0) == (b->delay_ns > 0) &&
-           strcmp(a->rule, b->rule) == 0;
-}
-
-static void put_run(const struct series *s)
-{
-    char numbers[48];
-
-    if (s->from == s->to)
-        snprintf(numbers, sizeof numbers, "%" PRIu64, s->from);
-    else
-        snprintf(numbers, sizeof numbers, "%" PRIu64 "-%" PRIu64, s->from, s->to);
-    rn_output_put(&s->out, RN_DIM, "%-9s ", numbers);
-    rn_decision_line(&s->out, &s->last, &s->applying, s->from != s->to);
-    rn_output_put(&s->out, RN_PLAIN, "\n");
-}
-
-static void add(struct series *s, uint64_t number, const struct ration_outcome *outcome)
-{
-    s->allowed += outcome->decision.allowed;
-    s->refused += !outcome->decision.allowed;
-    if (s->session.options->json) {
-        if (s->session.options->times > 1)
-            rn_decision_json(&s->json, NULL, outcome, &s->applying);
-    } else if (s->from != 0 && !is_alike(&s->last, outcome)) {
-        put_run(s);
-        s->from = number;
-    }
-    s->from = s->from == 0 ? number : s->from;
-    s->to = number;
-    s->last = *outcome;
-}
-
-static void put_end(struct series *s)
-{
-    if (s->session.options->times == 1) {
-        rn_decision_line(&s->out, &s->last, &s->applying, false);
-        rn_output_put(&s->out, RN_PLAIN, "\n");
-    } else {
-        put_run(s);
-        rn_output_put(&s->out, RN_BOLD, "%" PRIu64 " allowed, %" PRIu64 " refused\n", s->allowed,
-                      s->refused);
-    }
-    if (!s->last.decision.allowed && s->last.message[0] != '\0') {
-        rn_output_put(&s->out, RN_PLAIN, "message: ");
-        rn_output_escaped(&s->out, rn_slice_of(s->last.message));
-        rn_output_put(&s->out, RN_PLAIN, "\n");
-    }
-    rn_decision_table(&s->out, &s->last, &s->applying);
-}
-
-static void begin_json(struct series *s)
-{
-    s->json = RN_JSON_TO(stdout);
-    if (s->session.options->times > 1) {
-        rn_json_open(&s->json, NULL, '{');
-        rn_json_open(&s->json, "decisions", '[');
-    }
-}
-
-static void end_json(struct series *s)
-{
-    if (s->session.options->times == 1) {
-        rn_decision_json(&s->json, NULL, &s->last, &s->applying);
-        return;
-    }
-    rn_json_close(&s->json, ']');
-    rn_json_uint(&s->json, "allowed", s->allowed);
-    rn_json_uint(&s->json, "refused", s->refused);
-    rn_json_close(&s->json, '}');
-}
+#include "cli/daemon.h"
+#include "cli/series.h"
 
 /* A name that no rule knows, but nearly. */
 static void note_misspelled(const struct rn_session *s)
@@ -107,37 +19,64 @@ static void note_misspelled(const struct rn_session *s)
     }
 }
 
-static int decide_all(struct series *s)
+static int decide(struct rn_session *session)
 {
-    const struct rn_options *o = s->session.options;
+    struct rn_series s = {.out = rn_output_to(stdout, session->options),
+                          .times = session->options->times};
     struct ration_outcome outcome;
 
-    note_misspelled(&s->session);
-    rn_decision_find(&s->session, &s->applying);
-    if (o->json)
-        begin_json(s);
-    for (uint64_t i = 1; i <= o->times; i++) {
-        if (!rn_session_decide(&s->session, false, &outcome))
+    rn_decision_find(session, &s.applying);
+    for (uint64_t i = 0; i < s.times; i++) {
+        if (!rn_session_decide(session, false, &outcome))
             return RN_EXIT_ERROR;
-        add(s, i, &outcome);
+        rn_series_add(&s, &outcome);
     }
-    if (o->json)
-        end_json(s);
-    else
-        put_end(s);
-    return s->refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+    rn_series_end(&s);
+    return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+}
+
+static int decide_json(struct rn_session *session)
+{
+    struct rn_pretty json = RN_PRETTY_TO(stdout);
+    bool several = session->options->times > 1;
+    struct rn_applying applying;
+    struct ration_outcome outcome;
+    uint64_t count[2] = {0};
+
+    rn_decision_find(session, &applying);
+    if (several) {
+        rn_pretty_open(&json, NULL, '{');
+        rn_pretty_open(&json, "decisions", '[');
+    }
+    for (uint64_t i = 0; i < session->options->times; i++) {
+        if (!rn_session_decide(session, false, &outcome))
+            return RN_EXIT_ERROR;
+        rn_decision_json(&json, NULL, &outcome, &applying);
+        count[outcome.decision.allowed]++;
+    }
+    if (several) {
+        rn_pretty_close(&json, ']');
+        rn_pretty_uint(&json, "allowed", count[true]);
+        rn_pretty_uint(&json, "refused", count[false]);
+        rn_pretty_close(&json, '}');
+    }
+    return count[false] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
 int rn_command_check(const struct rn_options *options)
 {
-    struct series s = {.out = rn_output_to(stdout, options)};
     struct rn_output complaints = rn_output_to(stderr, options);
+    struct rn_session session;
     int status = RN_EXIT_ERROR;
 
-    if (!rn_session_load(&s.session, options))
-        rn_output_report(&complaints, &s.session.report);
-    else if (rn_session_open(&s.session, true))
-        status = decide_all(&s);
-    rn_session_done(&s.session);
+    if (rn_daemon_is_meant(options))
+        return rn_command_check_daemon(options);
+    if (!rn_session_load(&session, options)) {
+        rn_output_report(&complaints, &session.report);
+    } else if (rn_session_open(&session, true)) {
+        note_misspelled(&session);
+        status = options->json ? decide_json(&session) : decide(&session);
+    }
+    rn_session_done(&session);
     return status;
 }

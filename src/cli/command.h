@@ -6,31 +6,60 @@
 #define RN_CLI_COMMAND_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum rn_exit {
     RN_EXIT_OK = 0,      /* allowed; nothing wrong */
-    RN_EXIT_REFUSED = 1, /* refused; with --strict: warnings */
-    RN_EXIT_ERROR = 2,   /* of usage, of the rules, of the state */
+    RN_EXIT_REFUSED = 1, /* refused, or not there; with --strict: warnings */
+    RN_EXIT_ERROR = 2,   /* of usage, of the rules, of the state; no daemon */
 };
 
 struct rn_options;
 
 struct rn_command {
-    const char *name;
-    const char *summary; /* half a line */
-    const char *help;    /* all of it */
-    unsigned options;    /* which of enum rn_option_bit it takes */
+    const char *name;    /* one word, or two: `ban add` */
+    const char *summary; /* half a line; NULL: that of the command before stands for this, too */
+    const char *help;    /* all of it; the same for all that begin with the same word */
+    const char
+        *operand; /* what it takes besides options and attributes: FILE, RULE; NULL: nothing */
+    const char *example; /* what to write behind the name */
+    uint64_t options;    /* which of enum rn_option_bit it takes */
     int (*run)(const struct rn_options *options);
 };
 
 extern const struct rn_command rn_commands[];
 extern const size_t rn_command_count;
 
-/* help.c */
+/* help.c, help_daemon.c */
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
+extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
+extern const char rn_help_override[], rn_help_ban[], rn_help_rules[], rn_help_shadow[];
+extern const char rn_help_bench[];
 
 int rn_command_check(const struct rn_options *options);
 int rn_command_explain(const struct rn_options *options);
 int rn_command_lint(const struct rn_options *options);
+
+/* What a running daemon is asked. */
+int rn_command_check_daemon(const struct rn_options *options);
+int rn_command_explain_daemon(const struct rn_options *options);
+int rn_command_top(const struct rn_options *options);
+int rn_command_state(const struct rn_options *options);
+int rn_command_reset(const struct rn_options *options);
+int rn_command_adjust(const struct rn_options *options);
+int rn_command_override_list(const struct rn_options *options);
+int rn_command_override_set(const struct rn_options *options);
+int rn_command_override_delete(const struct rn_options *options);
+int rn_command_ban_list(const struct rn_options *options);
+int rn_command_ban_add(const struct rn_options *options);
+int rn_command_ban_delete(const struct rn_options *options);
+int rn_command_rules_get(const struct rn_options *options);
+int rn_command_rules_push(const struct rn_options *options);
+int rn_command_rules_validate(const struct rn_options *options);
+int rn_command_rules_reload(const struct rn_options *options);
+int rn_command_shadow_on(const struct rn_options *options);
+int rn_command_shadow_off(const struct rn_options *options);
+int rn_command_shadow_status(const struct rn_options *options);
+int rn_command_bench(const struct rn_options *options);
 
 #endif

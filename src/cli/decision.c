@@ -36,8 +36,7 @@ void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
                                      .cost = s->options->cost};
     struct rn_matches *matches;
 
-    applying->count = 0;
-    applying->entry = NULL;
+    *applying = (struct rn_applying){.count = 0};
     if (s->envoy) {
         find_descriptor(s, applying);
         return;
@@ -64,14 +63,17 @@ const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LI
     return text;
 }
 
-/* Of number `i` of the outcome's list. The last may stand for one further behind. */
+/* Of number `i` of the outcome's list. The last may stand for one further behind,
+ * and an override may stand in the place of the rule's. */
 static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
                                             const struct rn_applying *applying, uint32_t i)
 {
-    if (i >= applying->count ||
+    if (i >= applying->count || applying->count != outcome->limit_count ||
         (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
         return NULL;
-    return applying->limits[i];
+    const struct rn_rule_limit *limit = applying->limits[i];
+
+    return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
 }
 
 /* --- for people -------------------------------------------------------------------- */
@@ -93,12 +95,16 @@ static void put_refused(const struct rn_output *out, const struct ration_outcome
     char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_PLAIN, " by ");
-    rn_output_put(out, RN_BOLD, "%s", o->rule); /* plain ASCII, as all names are */
-    if (retry_ns == RATION_NEVER)
+    /* Names of rules are plain ASCII. */
+    rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
+    if (retry_ns == RATION_NEVER && o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " without end");
+    else if (retry_ns == RATION_NEVER)
         rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
     else
         rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
-    rn_output_put(out, RN_DIM, " (status %u)", o->status);
+    if (o->status != 0)
+        rn_output_put(out, RN_DIM, " (status %u)", o->status);
 }
 
 /* The first rule in shadow mode that would have refused; NULL if none is listed. */
@@ -144,6 +150,8 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
                   applying->entry);
     else if (!allowed)
         put_refused(out, o);
+    else if (o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " though banned");
     if (allowed)
         put_allowed(out, o, several);
 }
@@ -167,7 +175,7 @@ static void fill_row(struct row *row, const struct ration_outcome *o,
              l->shadow ? " (shadow)" : "");
     if (limit != NULL)
         rn_decision_limit(limit, row->cells[LIMIT]);
-    else
+    else if (!applying->unknown)
         strcpy(row->cells[LIMIT], ration_algorithm_name(l->algorithm));
     snprintf(row->cells[LEFT], sizeof row->cells[LEFT], "%" PRIu64 " of %" PRIu64,
              l->verdict.remaining, l->verdict.limit);
@@ -183,7 +191,8 @@ static void put_row(const struct rn_output *out, const struct row *row, const in
 
     rn_output_put(out, style, "%s", mark);
     for (int c = 0; c < last; c++)
-        rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
+        if (widths[c] > 0)
+            rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
     rn_output_put(out, style, "%s", row->cells[last]);
     rn_output_put(out, RN_PLAIN, "\n");
 }
@@ -193,7 +202,7 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
 {
     struct row rows[RATION_OUTCOME_LIMITS + 1] = {
         {{"rule", "limit", "left", "resets in", "retry in"}}};
-    int widths[COLUMNS] = {0};
+    int widths[COLUMNS] = {0}; /* 0: left out */
 
     if (o->listed == 0)
         return;
@@ -203,7 +212,9 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
         for (int c = 0; c < COLUMNS; c++) {
             int len = (int)strlen(rows[i].cells[c]);
 
-            if (len > widths[c] && (c != RETRY || i > 0))
+            bool optional = c == RETRY || (c == LIMIT && applying->unknown);
+
+            if (len > widths[c] && (!optional || i > 0))
                 widths[c] = len;
         }
     put_row(out, &rows[0], widths, RN_DIM, "  ");
@@ -219,64 +230,65 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
 
 /* --- for programs ------------------------------------------------------------------ */
 
-static void json_amounts(struct rn_json *json, const struct ration_verdict *v)
+static void json_amounts(struct rn_pretty *json, const struct ration_verdict *v)
 {
     if (v->limit == UINT64_MAX) {
-        rn_json_null(json, "limit");
-        rn_json_null(json, "remaining");
+        rn_pretty_null(json, "limit");
+        rn_pretty_null(json, "remaining");
     } else {
-        rn_json_uint(json, "limit", v->limit);
-        rn_json_uint(json, "remaining", v->remaining);
+        rn_pretty_uint(json, "limit", v->limit);
+        rn_pretty_uint(json, "remaining", v->remaining);
     }
-    rn_json_seconds(json, "reset_after", v->reset_after_ns);
-    rn_json_seconds(json, "retry_after", v->retry_after_ns);
+    rn_pretty_seconds(json, "reset_after", v->reset_after_ns);
+    rn_pretty_seconds(json, "retry_after", v->retry_after_ns);
 }
 
-static void json_limit(struct rn_json *json, const struct ration_outcome *o,
+static void json_limit(struct rn_pretty *json, const struct ration_outcome *o,
                        const struct rn_applying *applying, uint32_t i)
 {
     const struct rn_rule_limit *limit = limit_of(o, applying, i);
     char text[RN_LIMIT_TEXT];
 
-    rn_json_open(json, NULL, '{');
-    rn_json_text(json, "rule", rn_slice_of(o->limits[i].rule));
-    rn_json_bool(json, "allowed", o->limits[i].verdict.allowed);
+    rn_pretty_open(json, NULL, '{');
+    rn_pretty_text(json, "rule", rn_slice_of(o->limits[i].rule));
+    rn_pretty_bool(json, "allowed", o->limits[i].verdict.allowed);
     json_amounts(json, &o->limits[i].verdict);
     if (limit != NULL) {
         ration_limit_write(&limit->spec, text, sizeof text);
-        rn_json_text(json, "text", rn_slice_of(text));
+        rn_pretty_text(json, "text", rn_slice_of(text));
     }
-    rn_json_text(json, "algorithm", rn_slice_of(ration_algorithm_name(o->limits[i].algorithm)));
-    rn_json_bool(json, "shadow", o->limits[i].shadow);
-    rn_json_close(json, '}');
+    rn_pretty_text(json, "algorithm", rn_slice_of(ration_algorithm_name(o->limits[i].algorithm)));
+    rn_pretty_bool(json, "shadow", o->limits[i].shadow);
+    rn_pretty_close(json, '}');
 }
 
-void rn_decision_json(struct rn_json *json, const char *name, const struct ration_outcome *o,
+void rn_decision_json(struct rn_pretty *json, const char *name, const struct ration_outcome *o,
                       const struct rn_applying *applying)
 {
     static const char *const kinds[] = {[RATION_BY_LIMITS] = "limits",
                                         [RATION_BY_NO_RULE] = "no rule",
                                         [RATION_BY_ALLOW_LIST] = "allow list",
-                                        [RATION_BY_DENY_LIST] = "deny list"};
+                                        [RATION_BY_DENY_LIST] = "deny list",
+                                        [RATION_BY_BAN] = "ban"};
 
-    rn_json_open(json, name, '{');
-    rn_json_bool(json, "allowed", o->decision.allowed);
-    rn_json_text(json, "decided_by", rn_slice_of(kinds[o->kind]));
+    rn_pretty_open(json, name, '{');
+    rn_pretty_bool(json, "allowed", o->decision.allowed);
+    rn_pretty_text(json, "decided_by", rn_slice_of(kinds[o->kind]));
     if (o->rule[0] != '\0')
-        rn_json_text(json, "rule", rn_slice_of(o->rule));
+        rn_pretty_text(json, "rule", rn_slice_of(o->rule));
     else
-        rn_json_null(json, "rule");
+        rn_pretty_null(json, "rule");
     json_amounts(json, &o->decision.verdict);
-    rn_json_seconds(json, "delay", o->delay_ns);
-    rn_json_bool(json, "soft", o->soft);
-    rn_json_bool(json, "shadow", o->shadow_refused);
+    rn_pretty_seconds(json, "delay", o->delay_ns);
+    rn_pretty_bool(json, "soft", o->soft);
+    rn_pretty_bool(json, "shadow", o->shadow_refused);
     if (!o->decision.allowed) {
-        rn_json_uint(json, "status", o->status);
-        rn_json_text(json, "message", rn_slice_of(o->message));
+        rn_pretty_uint(json, "status", o->status);
+        rn_pretty_text(json, "message", rn_slice_of(o->message));
     }
-    rn_json_open(json, "limits", '[');
+    rn_pretty_open(json, "limits", '[');
     for (uint32_t i = 0; i < o->listed; i++)
         json_limit(json, o, applying, i);
-    rn_json_close(json, ']');
-    rn_json_close(json, '}');
+    rn_pretty_close(json, ']');
+    rn_pretty_close(json, '}');
 }

@@ -5,8 +5,8 @@
 #ifndef RN_CLI_DECISION_H
 #define RN_CLI_DECISION_H
 
-#include "cli/json.h"
 #include "cli/output.h"
+#include "cli/pretty.h"
 #include "cli/session.h"
 
 /* The limits that apply to the request, as the rules have them, in the order of
@@ -15,6 +15,7 @@ struct rn_applying {
     const struct rn_rule_limit *limits[RATION_CHARGES_MAX];
     uint32_t count;
     const struct rn_list_entry *entry; /* or what allowed or denied it */
+    bool unknown;                      /* the daemon decided, whose limits are not at hand */
 };
 void rn_decision_find(const struct rn_session *session, struct rn_applying *applying);
 
@@ -25,8 +26,8 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
 /* One row for each limit, the deciding one marked. Nothing if there is none. */
 void rn_decision_table(const struct rn_output *out, const struct ration_outcome *outcome,
                        const struct rn_applying *applying);
-void rn_decision_json(struct rn_json *json, const char *name, const struct ration_outcome *outcome,
-                      const struct rn_applying *applying);
+void rn_decision_json(struct rn_pretty *json, const char *name,
+                      const struct ration_outcome *outcome, const struct rn_applying *applying);
 
 /* `5 per minute, sliding-log`. */
 #define RN_LIMIT_TEXT 160

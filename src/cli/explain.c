@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "cli/daemon.h"
 #include "cli/describe.h"
 
 /* --- the request ------------------------------------------------------------------- */
@@ -82,7 +83,7 @@ static void put_entry(const struct rn_output *out, const struct rn_explained *e)
     rn_output_put(out, RN_PLAIN, "\n");
     for (uint32_t i = 0; i < entry->condition_count; i++) {
         struct rn_finding finding =
-            rn_describe_find(e->session->ruleset, &entry->conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &entry->conditions[i], &e->values);
 
         rn_output_put(out, RN_PLAIN, "    ");
         rn_describe_finding(out, &finding);
@@ -148,7 +149,7 @@ static int explain(struct rn_session *session)
     struct ration_request request = {
         .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
     struct rn_output out = rn_output_to(stdout, o);
-    struct rn_json json = RN_JSON_TO(stdout);
+    struct rn_pretty json = RN_PRETTY_TO(stdout);
 
     if (!rn_session_decide(session, true, &e.outcome))
         return RN_EXIT_ERROR;
@@ -167,6 +168,8 @@ int rn_command_explain(const struct rn_options *options)
     struct rn_session session;
     int status = RN_EXIT_ERROR;
 
+    if (rn_daemon_is_meant(options))
+        return rn_command_explain_daemon(options);
     if (!rn_session_load(&session, options))
         rn_output_report(&complaints, &session.report);
     else if (rn_session_open(&session, false))

@@ -34,7 +34,7 @@ const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint3
 void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained *e,
                          const struct rn_explained_rule *found);
 void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e);
-void rn_explain_json(struct rn_json *json, const struct rn_explained *e);
-void rn_explain_json_descriptor(struct rn_json *json, const struct rn_explained *e);
+void rn_explain_json(struct rn_pretty *json, const struct rn_explained *e);
+void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e);
 
 #endif

@@ -170,43 +170,43 @@ void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_expl
 
 /* --- for programs ------------------------------------------------------------------ */
 
-static void json_rule(struct rn_json *json, const struct path *path)
+static void json_rule(struct rn_pretty *json, const struct path *path)
 {
     const struct rn_rule *rule = path->limit->rule;
 
-    rn_json_open(json, NULL, '{');
-    rn_json_text(json, "rule", rule->name);
-    rn_json_text(json, "file", rule->file);
-    rn_json_uint(json, "line", rule->line);
-    rn_json_bool(json, "applies", true);
-    rn_json_text(json, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
-    rn_json_open(json, "key", '[');
+    rn_pretty_open(json, NULL, '{');
+    rn_pretty_text(json, "rule", rule->name);
+    rn_pretty_text(json, "file", rule->file);
+    rn_pretty_uint(json, "line", rule->line);
+    rn_pretty_bool(json, "applies", true);
+    rn_pretty_text(json, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
+    rn_pretty_open(json, "key", '[');
     for (uint32_t i = 0; i < path->part_count; i++)
-        rn_json_text(json, NULL, path->parts[i]);
-    rn_json_close(json, ']');
-    rn_json_close(json, '}');
+        rn_pretty_text(json, NULL, path->parts[i]);
+    rn_pretty_close(json, ']');
+    rn_pretty_close(json, '}');
 }
 
-void rn_explain_json_descriptor(struct rn_json *json, const struct rn_explained *e)
+void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e)
 {
     struct path path = {.domain = NULL};
 
     walk(e->session, &path);
-    rn_json_open(json, "descriptor", '[');
+    rn_pretty_open(json, "descriptor", '[');
     for (size_t i = 0; i < path.count; i++) {
-        rn_json_open(json, NULL, '{');
-        rn_json_text(json, "key", path.entries[i].key);
-        rn_json_text(json, "value", path.entries[i].value);
-        rn_json_bool(json, "found", i < path.found);
+        rn_pretty_open(json, NULL, '{');
+        rn_pretty_text(json, "key", path.entries[i].key);
+        rn_pretty_text(json, "value", path.entries[i].value);
+        rn_pretty_bool(json, "found", i < path.found);
         if (i < path.found) {
-            rn_json_text(json, "by", path.nodes[i]->value);
-            rn_json_uint(json, "line", path.nodes[i]->line);
+            rn_pretty_text(json, "by", path.nodes[i]->value);
+            rn_pretty_uint(json, "line", path.nodes[i]->line);
         }
-        rn_json_close(json, '}');
+        rn_pretty_close(json, '}');
     }
-    rn_json_close(json, ']');
-    rn_json_open(json, "rules", '[');
+    rn_pretty_close(json, ']');
+    rn_pretty_open(json, "rules", '[');
     if (path.limit != NULL && path.limit->rule != NULL)
         json_rule(json, &path);
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
 }

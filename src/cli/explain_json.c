@@ -5,76 +5,76 @@
 #include "cli/describe.h"
 #include "cli/explain.h"
 
-static void put_request(struct rn_json *json, const struct rn_explained *e)
+static void put_request(struct rn_pretty *json, const struct rn_explained *e)
 {
     const struct rn_options *o = e->session->options;
 
-    rn_json_open(json, "request", '[');
+    rn_pretty_open(json, "request", '[');
     for (size_t i = 0; i < o->attribute_count; i++) {
         const struct ration_attribute *a = &o->attributes[i];
 
-        rn_json_open(json, NULL, '{');
-        rn_json_text(json, "attribute", (struct rn_slice){a->name, a->name_len});
-        rn_json_text(json, "value", (struct rn_slice){a->value, a->value_len});
-        rn_json_close(json, '}');
+        rn_pretty_open(json, NULL, '{');
+        rn_pretty_text(json, "attribute", (struct rn_slice){a->name, a->name_len});
+        rn_pretty_text(json, "value", (struct rn_slice){a->value, a->value_len});
+        rn_pretty_close(json, '}');
     }
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
 }
 
-static void put_conditions(struct rn_json *json, const struct rn_explained *e,
+static void put_conditions(struct rn_pretty *json, const struct rn_explained *e,
                            const struct rn_condition *conditions, uint32_t count)
 {
-    rn_json_open(json, "conditions", '[');
+    rn_pretty_open(json, "conditions", '[');
     for (uint32_t i = 0; i < count; i++) {
         struct rn_finding finding =
-            rn_describe_find(e->session->ruleset, &conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &conditions[i], &e->values);
 
         rn_describe_finding_json(json, &finding);
     }
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
 }
 
-static void put_limits(struct rn_json *json, const struct rn_explained *e,
+static void put_limits(struct rn_pretty *json, const struct rn_explained *e,
                        const struct rn_explained_rule *found)
 {
     const struct rn_tier *tier = found->match.tier;
     char text[RN_LIMIT_TEXT];
 
-    rn_json_open(json, "limits", '[');
+    rn_pretty_open(json, "limits", '[');
     for (uint32_t i = 0; i < tier->limit_count; i++) {
         const struct ration_limit *spec = &tier->limits[i]->spec;
         const struct ration_verdict *left = rn_explain_left(e, found->first_limit + i);
 
         ration_limit_write(spec, text, sizeof text);
-        rn_json_open(json, NULL, '{');
-        rn_json_text(json, "text", rn_slice_of(text));
-        rn_json_text(json, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
+        rn_pretty_open(json, NULL, '{');
+        rn_pretty_text(json, "text", rn_slice_of(text));
+        rn_pretty_text(json, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
         if (left != NULL) {
-            rn_json_bool(json, "allowed", left->allowed);
-            rn_json_uint(json, "limit", left->limit);
-            rn_json_uint(json, "remaining", left->remaining);
+            rn_pretty_bool(json, "allowed", left->allowed);
+            rn_pretty_uint(json, "limit", left->limit);
+            rn_pretty_uint(json, "remaining", left->remaining);
         }
-        rn_json_close(json, '}');
+        rn_pretty_close(json, '}');
     }
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
 }
 
-static void put_charge(struct rn_json *json, const struct rn_explained *e,
+static void put_charge(struct rn_pretty *json, const struct rn_explained *e,
                        const struct rn_explained_rule *found)
 {
-    rn_json_open(json, "key", '[');
+    rn_pretty_open(json, "key", '[');
     for (uint32_t i = 0; i < found->rule->key_count; i++)
-        rn_json_text(json, NULL, found->match.key[i]);
-    rn_json_close(json, ']');
+        rn_pretty_text(json, NULL, found->match.key[i]);
+    rn_pretty_close(json, ']');
     if (found->rule->tier_attribute != RN_NO_ATTRIBUTE)
-        rn_json_text(json, "tier", found->match.tier->value);
-    rn_json_uint(json, "cost", found->match.cost);
-    rn_json_uint(json, "keep_percent", found->match.keep_percent);
-    rn_json_bool(json, "shadow", found->rule->shadow || e->session->ruleset->shadow);
+        rn_pretty_text(json, "tier", found->match.tier->value);
+    rn_pretty_uint(json, "cost", found->match.cost);
+    rn_pretty_uint(json, "keep_percent", found->match.keep_percent);
+    rn_pretty_bool(json, "shadow", found->rule->shadow || e->session->ruleset->shadow);
     put_limits(json, e, found);
 }
 
-static void put_rule(struct rn_json *json, const struct rn_explained *e,
+static void put_rule(struct rn_pretty *json, const struct rn_explained *e,
                      const struct rn_explained_rule *found)
 {
     static const char *const why[] = {[RN_WHY_APPLIES] = "applies",
@@ -84,25 +84,25 @@ static void put_rule(struct rn_json *json, const struct rn_explained *e,
                                       [RN_WHY_UNLIMITED] = "unlimited"};
     const struct rn_rule *rule = found->rule;
 
-    rn_json_open(json, NULL, '{');
-    rn_json_text(json, "rule", rule->name);
-    rn_json_text(json, "file", rule->file);
-    rn_json_uint(json, "line", rule->line);
-    rn_json_bool(json, "applies", found->applies);
-    rn_json_text(json, "why", rn_slice_of(why[found->reason.why]));
+    rn_pretty_open(json, NULL, '{');
+    rn_pretty_text(json, "rule", rule->name);
+    rn_pretty_text(json, "file", rule->file);
+    rn_pretty_uint(json, "line", rule->line);
+    rn_pretty_bool(json, "applies", found->applies);
+    rn_pretty_text(json, "why", rn_slice_of(why[found->reason.why]));
     put_conditions(json, e, rule->conditions, rule->condition_count);
     if (found->applies)
         put_charge(json, e, found);
-    rn_json_close(json, '}');
+    rn_pretty_close(json, '}');
 }
 
-static void put_rules(struct rn_json *json, const struct rn_explained *e)
+static void put_rules(struct rn_pretty *json, const struct rn_explained *e)
 {
     const struct rn_ruleset *ruleset = e->session->ruleset;
     struct rn_explained_rule found;
     uint32_t at = 0;
 
-    rn_json_open(json, "rules", '[');
+    rn_pretty_open(json, "rules", '[');
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
         if (ruleset->rules[i].envoy)
             continue;
@@ -110,24 +110,24 @@ static void put_rules(struct rn_json *json, const struct rn_explained *e)
         if (found.applies || !e->session->options->matching)
             put_rule(json, e, &found);
     }
-    rn_json_close(json, ']');
+    rn_pretty_close(json, ']');
 }
 
-static void put_entry(struct rn_json *json, const struct rn_explained *e)
+static void put_entry(struct rn_pretty *json, const struct rn_explained *e)
 {
     const struct rn_list_entry *entry = e->applying.entry;
 
-    rn_json_open(json, "list", '{');
-    rn_json_text(json, "list", rn_slice_of(entry->deny ? "deny" : "allow"));
-    rn_json_text(json, "file", entry->file);
-    rn_json_uint(json, "line", entry->line);
+    rn_pretty_open(json, "list", '{');
+    rn_pretty_text(json, "list", rn_slice_of(entry->deny ? "deny" : "allow"));
+    rn_pretty_text(json, "file", entry->file);
+    rn_pretty_uint(json, "line", entry->line);
     put_conditions(json, e, entry->conditions, entry->condition_count);
-    rn_json_close(json, '}');
+    rn_pretty_close(json, '}');
 }
 
-void rn_explain_json(struct rn_json *json, const struct rn_explained *e)
+void rn_explain_json(struct rn_pretty *json, const struct rn_explained *e)
 {
-    rn_json_open(json, NULL, '{');
+    rn_pretty_open(json, NULL, '{');
     put_request(json, e);
     if (e->applying.entry != NULL)
         put_entry(json, e);
@@ -136,5 +136,5 @@ void rn_explain_json(struct rn_json *json, const struct rn_explained *e)
     else
         put_rules(json, e);
     rn_decision_json(json, "decision", &e->outcome, &e->applying);
-    rn_json_close(json, '}');
+    rn_pretty_close(json, '}');
 }

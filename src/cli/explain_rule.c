@@ -50,7 +50,7 @@ static void put_conditions(const struct rn_output *out, const struct rn_explaine
 {
     for (uint32_t i = 0; i < rule->condition_count; i++) {
         struct rn_finding finding =
-            rn_describe_find(e->session->ruleset, &rule->conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &rule->conditions[i], &e->values);
 
         if (only_failing && finding.holds)
             continue;
@@ -60,38 +60,15 @@ static void put_conditions(const struct rn_output *out, const struct rn_explaine
     }
 }
 
-static void put_no_key(const struct rn_output *out, const struct rn_explained *e,
-                       const struct rn_key_part *part)
+static void put_reason(const struct rn_output *out, const struct rn_explained *e,
+                       const struct rn_explained_rule *found)
 {
+    struct rn_buf words = {0};
+
+    rn_wording_reason(&words, e->session->ruleset, found->rule, &e->values, found->reason);
     rn_output_put(out, RN_BAD, "    - ");
-    rn_output_put(out, RN_PLAIN, "no key: ");
-    for (unsigned i = 0; i < part->count; i++) {
-        struct rn_slice name = name_of(e, part->attributes[i]);
-
-        rn_output_put(out, RN_PLAIN, "%s%.*s", i == 0 ? "" : " and ", (int)name.len, name.data);
-    }
-    rn_output_put(out, RN_PLAIN, " %s absent\n", part->count == 1 ? "is" : "are");
-}
-
-static void put_no_tier(const struct rn_output *out, const struct rn_explained *e,
-                        const struct rn_rule *rule)
-{
-    struct rn_slice name = name_of(e, rule->tier_attribute);
-    struct rn_slice value = e->values.value[rule->tier_attribute];
-
-    rn_output_put(out, RN_BAD, "    - ");
-    rn_output_put(out, RN_PLAIN, "no tier: %.*s ", (int)name.len, name.data);
-    if (value.len == 0) {
-        rn_output_put(out, RN_PLAIN, "is absent, and there is no default\n");
-        return;
-    }
-    rn_output_quoted(out, value);
-    rn_output_put(out, RN_PLAIN, " is none of");
-    for (uint32_t i = 0; i < rule->tier_count; i++) {
-        rn_output_put(out, RN_PLAIN, i == 0 ? " " : ", ");
-        rn_output_escaped(out, rule->tiers[i].value);
-    }
-    rn_output_put(out, RN_PLAIN, ", and there is no default\n");
+    rn_output_put(out, RN_PLAIN, "%.*s\n", (int)words.len, words.data);
+    rn_buf_done(&words);
 }
 
 /* --- what is charged --------------------------------------------------------------- */
@@ -202,10 +179,8 @@ void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained 
     rn_output_place(out, rule->file, rule->line);
     rn_output_put(out, RN_PLAIN, "\n");
     put_conditions(out, e, rule, !found->applies);
-    if (found->reason.why == RN_WHY_NO_KEY)
-        put_no_key(out, e, &rule->key[found->reason.at]);
-    else if (found->reason.why == RN_WHY_NO_TIER)
-        put_no_tier(out, e, rule);
+    if (found->reason.why == RN_WHY_NO_KEY || found->reason.why == RN_WHY_NO_TIER)
+        put_reason(out, e, found);
     if (!found->applies)
         return;
     put_key(out, e, found);

@@ -24,22 +24,33 @@
     "  --at TIME         as if it were TIME: +30s, +2 days, 2027-01-31, "                          \
     "2027-01-31T23:59:00+01:00\n"
 
+#define HELP_SERVER                                                                                \
+    "  --server[=ADDR]   ask the daemon, as without any FILE\n"                                    \
+    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has it\n"          \
+    "  --timeout TIME    for its answer (5s)\n"
+
 const char rn_help_check[] =
-    "usage: ration check [OPTION...] FILE... ATTRIBUTE=VALUE...\n\n"
-    "Decides whether a request may go ahead, and counts it.\n\n" HELP_REQUEST
+    "usage: ration check [OPTION...] FILE... ATTRIBUTE=VALUE...\n"
+    "       ration check [OPTION...] ATTRIBUTE=VALUE...\n\n"
+    "Decides whether a request may go ahead, and counts it; without a FILE the daemon does.\n"
+    "\n" HELP_REQUEST
     "  --state FILE      count in this file, made if need be; without it nothing is remembered\n"
     "  --cost N          what the request costs, where rules do not say (1)\n"
-    "  --times N         so many such requests at once\n" HELP_TIME HELP_OUTPUT
+    "  --times N         so many such requests at once\n" HELP_TIME
+    "  --http ADDR       where the daemon listens (127.0.0.1:8080, or RATION_HTTP)\n" HELP_SERVER
+        HELP_OUTPUT
     "\nExit status: 0 allowed, 1 refused (also if only one of several was), 2 error.\n";
 
 const char rn_help_explain[] =
-    "usage: ration explain [OPTION...] FILE... ATTRIBUTE=VALUE...\n\n"
+    "usage: ration explain [OPTION...] FILE... ATTRIBUTE=VALUE...\n"
+    "       ration explain [OPTION...] ATTRIBUTE=VALUE...\n\n"
     "Tells of each rule whether it applies to a request, why, what would be charged to\n"
-    "which key, and which rule would decide. Nothing is counted.\n\n" HELP_REQUEST
-    "  --matching        only the rules that apply\n"
+    "which key, and which rule would decide. Nothing is counted. Without a FILE the daemon\n"
+    "tells of its rules.\n\n" HELP_REQUEST "  --matching        only the rules that apply\n"
     "  --state FILE      with what has been counted in this file; without it nothing has\n"
-    "  --cost N          what the request costs, where rules do not say (1)\n" HELP_TIME HELP_OUTPUT
-    "\nExit status: 0 it would be allowed, 1 refused, 2 error.\n";
+    "  --cost N          what the request costs, where rules do not say (1)\n" HELP_TIME
+    "  --admin ADDR      where the daemon listens (127.0.0.1:9090, or RATION_ADMIN)\n" HELP_SERVER
+        HELP_OUTPUT "\nExit status: 0 it would be allowed, 1 refused, 2 error.\n";
 
 const char rn_help_lint[] =
     "usage: ration lint [OPTION...] FILE...\n\n"

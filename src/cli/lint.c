@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 
-#include "cli/json.h"
 #include "cli/output.h"
+#include "cli/pretty.h"
 #include "cli/session.h"
 
 static const char *plural(uint32_t count)
@@ -36,38 +36,38 @@ static void put_summary(const struct rn_output *out, const struct rn_session *s)
         rn_output_put(out, RN_PLAIN, "%" PRIu32 " warning%s\n", warnings, plural(warnings));
 }
 
-static void put_diagnostic(struct rn_json *json, const struct rn_report *report,
+static void put_diagnostic(struct rn_pretty *json, const struct rn_report *report,
                            const struct rn_diagnostic *d)
 {
-    rn_json_open(json, NULL, '{');
-    rn_json_text(json, "severity", rn_slice_of(d->severity == RN_ERROR ? "error" : "warning"));
+    rn_pretty_open(json, NULL, '{');
+    rn_pretty_text(json, "severity", rn_slice_of(d->severity == RN_ERROR ? "error" : "warning"));
     if (d->at.file < report->file_count)
-        rn_json_text(json, "file", report->files[d->at.file].name);
+        rn_pretty_text(json, "file", report->files[d->at.file].name);
     else
-        rn_json_null(json, "file");
-    rn_json_uint(json, "line", d->at.line);
-    rn_json_uint(json, "column", d->at.column);
-    rn_json_text(json, "message", rn_slice_of(d->message));
-    rn_json_close(json, '}');
+        rn_pretty_null(json, "file");
+    rn_pretty_uint(json, "line", d->at.line);
+    rn_pretty_uint(json, "column", d->at.column);
+    rn_pretty_text(json, "message", rn_slice_of(d->message));
+    rn_pretty_close(json, '}');
 }
 
 static void put_json(const struct rn_session *s)
 {
     const struct rn_report *report = &s->report;
-    struct rn_json json = RN_JSON_TO(stdout);
+    struct rn_pretty json = RN_PRETTY_TO(stdout);
 
-    rn_json_open(&json, NULL, '{');
-    rn_json_uint(&json, "errors", report->count[RN_ERROR]);
-    rn_json_uint(&json, "warnings", report->count[RN_WARNING]);
+    rn_pretty_open(&json, NULL, '{');
+    rn_pretty_uint(&json, "errors", report->count[RN_ERROR]);
+    rn_pretty_uint(&json, "warnings", report->count[RN_WARNING]);
     if (s->ruleset != NULL) {
-        rn_json_uint(&json, "rules", s->ruleset->rule_count);
-        rn_json_uint(&json, "limits", s->ruleset->limit_count);
+        rn_pretty_uint(&json, "rules", s->ruleset->rule_count);
+        rn_pretty_uint(&json, "limits", s->ruleset->limit_count);
     }
-    rn_json_open(&json, "diagnostics", '[');
+    rn_pretty_open(&json, "diagnostics", '[');
     for (uint32_t i = 0; i < report->kept_count; i++)
         put_diagnostic(&json, report, &report->kept[i]);
-    rn_json_close(&json, ']');
-    rn_json_close(&json, '}');
+    rn_pretty_close(&json, ']');
+    rn_pretty_close(&json, '}');
 }
 
 static int status_of(const struct rn_session *s)

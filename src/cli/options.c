@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the command line. An argument with a `=` behind a name is an attribute,
- * one that begins with `-` an option, and all others are files.
+ * one that begins with `-` an option, and all others are words. All options of
+ * all commands are rows of one table.
  */
 #include "cli/options.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,41 +15,118 @@
 #include "cli/output.h"
 #include "rules/report.h"
 
-#define TIMES_MAX 1000000
-#define ALWAYS 0 /* as `bit`: every command has it */
+#define ALWAYS 0 /* as `bits`: every command has it */
 
-enum which { HELP, JSON, COLOUR, STATE, COST, TIMES, AT, STRICT, MATCHING };
+/* How the value of an option is read, and into what. */
+enum kind {
+    FLAG,     /* bool; no value */
+    TEXT,     /* const char *, not empty */
+    OPTIONAL, /* const char *; a value only behind = */
+    COUNT,    /* uint64_t from 1 to max */
+    WHOLE,    /* const char * that is a number, also 0; from -max if `min` is not 0 */
+    LENGTH,   /* int64_t ns from min to max */
+    RATE,     /* uint64_t from 1 to max, /s behind it or not */
+    COLOUR,   /* enum rn_colour */
+    MOMENT,   /* struct rn_moment */
+};
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+#define YEAR (366 * 86400 * SECOND)
+
+#define AT(field) offsetof(struct rn_options, field)
+#define BIT(name) RN_OPTION(RN_OPTION_##name)
 
 static const struct spec {
     const char *name;
-    enum which which;
-    unsigned bit;
-    const char *value; /* what it takes, by example; NULL: nothing */
+    uint64_t bits; /* of commands that take it */
+    enum kind kind;
+    size_t offset;       /* in struct rn_options */
+    const char *example; /* of a value; NULL: takes none */
+    const char *right;   /* what would be right */
+    int64_t min, max;
 } specs[] = {
-    {"--help", HELP, ALWAYS, NULL},
-    {"--json", JSON, ALWAYS, NULL},
-    {"--color", COLOUR, ALWAYS, "always"},
-    {"--state", STATE, RN_OPTION_STATE, "/tmp/state"},
-    {"--cost", COST, RN_OPTION_COST, "5"},
-    {"--times", TIMES, RN_OPTION_TIMES, "10"},
-    {"--at", AT, RN_OPTION_AT, "+30s"},
-    {"--strict", STRICT, RN_OPTION_STRICT, NULL},
-    {"--matching", MATCHING, RN_OPTION_MATCHING, NULL},
+    {"--help", ALWAYS, FLAG, AT(help), NULL, NULL, 0, 0},
+    {"--json", ALWAYS, FLAG, AT(json), NULL, NULL, 0, 0},
+    {"--color", ALWAYS, COLOUR, AT(colour), "always", "auto, always or never", 0, 0},
+    {"--state", BIT(STATE), TEXT, AT(state), "/tmp/state", "the name of a file", 0, 0},
+    {"--cost", BIT(COST), COUNT, AT(cost), "5", "a number from 1 on", 0, INT64_MAX},
+    {"--times", BIT(TIMES), COUNT, AT(times), "10", "a number from 1 to 1000000", 0, 1000000},
+    {"--at", BIT(AT), MOMENT, AT(at), "+30s", "a time such as +30s or 2027-01-31T23:59:00Z", 0, 0},
+    {"--strict", BIT(STRICT), FLAG, AT(strict), NULL, NULL, 0, 0},
+    {"--matching", BIT(MATCHING), FLAG, AT(matching), NULL, NULL, 0, 0},
+    {"--server", BIT(SERVER), OPTIONAL, AT(server), NULL, NULL, 0, 0},
+    {"--http", BIT(HTTP) | BIT(BENCH), TEXT, AT(http), "127.0.0.1:8080", "an address", 0, 0},
+    {"--admin", BIT(ADMIN), TEXT, AT(admin), "127.0.0.1:9090", "an address", 0, 0},
+    {"--resp", BIT(BENCH), TEXT, AT(resp), "127.0.0.1:6380", "an address", 0, 0},
+    {"--token-file", BIT(TIMEOUT), TEXT, AT(token_file), "/etc/ration/token", "the name of a file",
+     0, 0},
+    {"--timeout", BIT(TIMEOUT), LENGTH, AT(timeout_ns), "5s",
+     "a length of time from 1 ms to 10 minutes", MS, 600 * SECOND},
+    {"--rule", BIT(RULE), TEXT, AT(rule), "api", "the name of a rule", 0, 0},
+    {"--count", BIT(COUNT), COUNT, AT(count), "20", "a number from 1 to 1000", 0, 1000},
+    {"--interval", BIT(INTERVAL), LENGTH, AT(interval_ns), "1s",
+     "a length of time from 100 ms to 1 hour", 100 * MS, 3600 * SECOND},
+    {"--once", BIT(INTERVAL), FLAG, AT(once), NULL, NULL, 0, 0},
+    {"--add", BIT(ADD), WHOLE, AT(add), "5", "a number such as 5 or -5", -1, INT64_MAX},
+    {"--remaining", BIT(REMAINING), WHOLE, AT(remaining), "100", "a number from 0 on", 0,
+     INT64_MAX},
+    {"--limit", BIT(LIMIT) | BIT(BENCH), TEXT, AT(limit), "\"1000 per minute\"",
+     "a limit such as \"1000 per minute\"", 0, 0},
+    {"--for", BIT(FOR), LENGTH, AT(for_ns), "10m", "a length of time such as 10m or 2 hours", MS,
+     10 * YEAR},
+    {"--note", BIT(NOTE), TEXT, AT(note), "\"paid for more\"", "some words", 0, 0},
+    {"--reason", BIT(REASON), TEXT, AT(reason), "scraping", "some words", 0, 0},
+    {"--if-version", BIT(IF_VERSION), WHOLE, AT(if_version), "3", "the number of a version", 0,
+     INT64_MAX},
+    {"--command", BIT(BENCH), TEXT, AT(load), "throttle", "throttle, check, take or ping", 0, 0},
+    {"--connections", BIT(BENCH), COUNT, AT(connections), "50", "a number from 1 to 10000", 0,
+     10000},
+    {"--pipeline", BIT(BENCH), COUNT, AT(pipeline), "16", "a number from 1 to 1024", 0, 1024},
+    {"--duration", BIT(BENCH), LENGTH, AT(duration_ns), "5s",
+     "a length of time from 100 ms to 10 minutes", 100 * MS, 600 * SECOND},
+    {"--requests", BIT(BENCH), COUNT, AT(requests), "100000", "a number from 1 on", 0, INT64_MAX},
+    {"--keys", BIT(BENCH), COUNT, AT(keys), "10000", "a number from 1 to 1000000000", 0,
+     1000000000},
+    {"--rate", BIT(BENCH), RATE, AT(rate), "50000/s", "a rate such as 50000/s", 0, 1000000000},
+    {"--threads", BIT(BENCH), COUNT, AT(threads), "2", "a number from 1 to 64", 0, 64},
+    {"--remote", BIT(BENCH), FLAG, AT(remote), NULL, NULL, 0, 0},
 };
 #define SPECS (sizeof specs / sizeof specs[0])
 
 /* --- values ------------------------------------------------------------------------ */
 
-static bool read_count(const char *text, uint64_t max, uint64_t *value)
+/* The whole text but for `suffix`, if that is there. */
+static bool read_count(const char *text, const char *suffix, int64_t max, uint64_t *value)
 {
     size_t pos = 0, len = strlen(text);
     uint64_t number;
 
-    if (rn_number_parse(text, len, &pos, &number, NULL) != 0 || pos != len || number == 0 ||
-        number > max)
+    if (rn_number_parse(text, len, &pos, &number, NULL) != 0 || number == 0 ||
+        number > (uint64_t)max)
+        return false;
+    if (pos != len && strcmp(text + pos, suffix) != 0)
         return false;
     *value = number;
     return true;
+}
+
+static bool read_whole(const struct spec *spec, const char *text, const char **value)
+{
+    const char *digits = text + (spec->min < 0 && (*text == '-' || *text == '+'));
+    size_t len = strspn(digits, "0123456789");
+
+    /* It is sent on as it is: plain digits, and few enough for 64 bits. */
+    *value = *text == '+' ? digits : text;
+    return len > 0 && len <= 18 && digits[len] == '\0' && (len == 1 || digits[0] != '0');
+}
+
+static bool read_length(const struct spec *spec, const char *text, int64_t *value)
+{
+    size_t pos = 0, len = strlen(text);
+
+    return rn_duration_parse(text, len, &pos, value, NULL) == 0 && pos == len &&
+           *value >= spec->min && *value <= spec->max;
 }
 
 static bool read_colour(const char *text, enum rn_colour *colour)
@@ -63,45 +142,48 @@ static bool read_colour(const char *text, enum rn_colour *colour)
     return false;
 }
 
-/* NULL, or what would be right. */
-static const char *set_option(struct rn_options *o, enum which which, const char *value)
+/* False: the value is not right. */
+static bool set_option(struct rn_options *o, const struct spec *spec, const char *value)
 {
-    switch (which) {
-    case HELP:
-        o->help = true;
-        return NULL;
-    case JSON:
-        o->json = true;
-        return NULL;
-    case STRICT:
-        o->strict = true;
-        return NULL;
-    case MATCHING:
-        o->matching = true;
-        return NULL;
-    case STATE:
-        o->state = value;
-        return value[0] != '\0' ? NULL : "the name of a file";
+    void *to = (char *)o + spec->offset;
+
+    switch (spec->kind) {
+    case FLAG:
+        *(bool *)to = true;
+        return true;
+    case TEXT:
+        *(const char **)to = value;
+        return value[0] != '\0';
+    case OPTIONAL:
+        *(const char **)to = value == NULL ? "" : value;
+        return true;
+    case COUNT:
+        return read_count(value, "", spec->max, to);
+    case WHOLE:
+        return read_whole(spec, value, to);
+    case LENGTH:
+        return read_length(spec, value, to);
+    case RATE:
+        return read_count(value, "/s", spec->max, to);
     case COLOUR:
-        return read_colour(value, &o->colour) ? NULL : "auto, always or never";
-    case COST:
-        return read_count(value, UINT64_MAX, &o->cost) ? NULL : "a number from 1 on";
-    case TIMES:
-        return read_count(value, TIMES_MAX, &o->times) ? NULL : "a number from 1 to 1000000";
-    case AT:
-        return rn_moment_parse(value, &o->at) ? NULL
-                                              : "a time such as +30s or 2027-01-31T23:59:00Z";
+        return read_colour(value, to);
+    case MOMENT:
+        return rn_moment_parse(value, to);
     }
-    return NULL;
+    return false;
 }
 
 /* --- options ----------------------------------------------------------------------- */
 
+static bool is_taken(const struct rn_options *o, const struct spec *spec)
+{
+    return spec->bits == ALWAYS || (o->command->options & spec->bits) != 0;
+}
+
 static const struct spec *find_spec(const struct rn_options *o, struct rn_slice name)
 {
     for (size_t i = 0; i < SPECS; i++)
-        if ((specs[i].bit == ALWAYS || (o->command->options & specs[i].bit) != 0) &&
-            rn_slice_is(name, specs[i].name))
+        if (is_taken(o, &specs[i]) && rn_slice_is(name, specs[i].name))
             return &specs[i];
     return rn_slice_is(name, "-h") ? &specs[0] : NULL;
 }
@@ -112,7 +194,7 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
     size_t count = 0;
 
     for (size_t i = 0; i < SPECS; i++) {
-        if (specs[i].bit == ALWAYS || (o->command->options & specs[i].bit) != 0)
+        if (is_taken(o, &specs[i]))
             names[count++] = specs[i].name;
         else if (rn_slice_is(name, specs[i].name)) {
             rn_complain("%s takes no %s; \"ration help %s\" tells what it does take",
@@ -128,37 +210,50 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
                     rn_excerpt(name).text, o->command->name);
 }
 
+/* Finds the value: behind =, or argv[*i + 1]. False after saying what is wrong. */
+static bool find_value(const struct spec *spec, int argc, char **argv, int *i, const char **value)
+{
+    const char *equals = strchr(argv[*i], '=');
+
+    *value = equals != NULL ? equals + 1 : NULL;
+    if (spec->kind == OPTIONAL)
+        return true;
+    if (spec->kind == FLAG && equals != NULL) {
+        rn_complain("%s takes no value; write it alone", spec->name);
+        return false;
+    }
+    if (spec->kind == FLAG || equals != NULL)
+        return true;
+    if (*i + 1 == argc) {
+        rn_complain("%s needs a value; write for example %s %s", spec->name, spec->name,
+                    spec->example);
+        return false;
+    }
+    *value = argv[++*i];
+    return true;
+}
+
 /* Reads argv[*i], and argv[*i + 1] if it is the value. */
 static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
 {
-    const char *arg = argv[*i], *equals = strchr(arg, '='), *value = NULL, *right;
-    struct rn_slice name = {arg, equals != NULL ? (size_t)(equals - arg) : strlen(arg)};
+    struct rn_slice name = {argv[*i], strcspn(argv[*i], "=")};
     const struct spec *spec = find_spec(o, name);
+    const char *value;
 
     if (spec == NULL) {
         complain_of_option(o, name);
         return false;
     }
-    if (spec->value == NULL && equals != NULL) {
-        rn_complain("%s takes no value; write it alone", spec->name);
+    if (!find_value(spec, argc, argv, i, &value))
         return false;
-    }
-    if (spec->value != NULL) {
-        value = equals != NULL ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-        if (value == NULL) {
-            rn_complain("%s needs a value; write for example %s %s", spec->name, spec->name,
-                        spec->value);
-            return false;
-        }
-    }
-    right = set_option(o, spec->which, value);
-    if (right != NULL)
-        rn_complain("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
-                    right);
-    return right == NULL;
+    if (set_option(o, spec, value))
+        return true;
+    rn_complain("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
+                spec->right);
+    return false;
 }
 
-/* --- files and attributes ---------------------------------------------------------- */
+/* --- words and attributes ---------------------------------------------------------- */
 
 /* How long the name before `=` is; 0: this is no attribute. */
 static size_t name_length(const char *arg)
@@ -208,10 +303,10 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
         return false;
     }
     if (len == 0) {
-        o->files[o->file_count++] = arg;
+        o->words[o->word_count++] = arg;
         return true;
     }
-    if ((o->command->options & RN_OPTION_REQUEST) == 0) {
+    if ((o->command->options & BIT(REQUEST)) == 0) {
         rn_complain("%s takes no attributes, found %s; if it is a file, put ./ before it",
                     o->command->name, rn_excerpt(rn_slice_of(arg)).text);
         return false;
@@ -220,16 +315,36 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
     return true;
 }
 
+static int complain_of_words(const struct rn_options *o)
+{
+    const char *operand = o->command->operand;
+
+    if (operand == NULL)
+        rn_complain("%s: found %s, expected %s", o->command->name,
+                    rn_excerpt(rn_slice_of(o->words[0])).text,
+                    o->command->options & BIT(REQUEST) ? "an attribute such as ip=192.0.2.7"
+                                                       : "options only");
+    else if (o->word_count == 0)
+        rn_complain("no %s given; write for example ration %s %s", operand, o->command->name,
+                    o->command->example);
+    else
+        rn_complain("%s takes one %s, found %s and %s", o->command->name, operand,
+                    rn_excerpt(rn_slice_of(o->words[0])).text,
+                    rn_excerpt(rn_slice_of(o->words[1])).text);
+    return RN_EXIT_ERROR;
+}
+
 static int check(const struct rn_options *o)
 {
-    if (o->file_count == 0) {
-        rn_complain("no rules file given; write for example ration %s rules.yaml%s",
-                    o->command->name,
-                    o->command->options & RN_OPTION_REQUEST ? " path=/login ip=192.0.2.7" : "");
-        return RN_EXIT_ERROR;
-    }
-    for (size_t i = 0; o->file_count > 1 && i < o->file_count; i++) {
-        if (strcmp(o->files[i], "-") == 0) {
+    bool files = (o->command->options & BIT(FILES)) != 0;
+    bool server = (o->command->options & BIT(SERVER)) != 0; /* may stand for the files */
+
+    if (!files && o->word_count != (o->command->operand != NULL))
+        return complain_of_words(o);
+    if (files && o->word_count == 0 && !server)
+        return complain_of_words(o);
+    for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {
+        if (strcmp(o->words[i], "-") == 0) {
             rn_complain("- is standard input and stands alone; give either - or files");
             return RN_EXIT_ERROR;
         }
@@ -242,10 +357,14 @@ int rn_options_parse(struct rn_options *o, const struct rn_command *command, int
     bool only_attributes = false, ok = true;
     size_t room = (size_t)argc + 1;
 
-    *o = (struct rn_options){.command = command, .times = 1};
-    o->files = calloc(room, sizeof *o->files);
+    *o = (struct rn_options){.command = command,
+                             .times = 1,
+                             .timeout_ns = 5 * SECOND,
+                             .count = 20,
+                             .interval_ns = SECOND};
+    o->words = calloc(room, sizeof *o->words);
     o->attributes = calloc(room, sizeof *o->attributes);
-    if (o->files == NULL || o->attributes == NULL) {
+    if (o->words == NULL || o->attributes == NULL) {
         rn_complain("out of memory");
         return RN_EXIT_ERROR;
     }
@@ -264,6 +383,6 @@ int rn_options_parse(struct rn_options *o, const struct rn_command *command, int
 
 void rn_options_done(struct rn_options *o)
 {
-    free(o->files);
+    free(o->words);
     free(o->attributes);
 }

@@ -9,7 +9,7 @@
 
 #include <ration/ration.h>
 
-#include "base/utf8.h"
+#include "base/escape.h"
 #include "rules/report.h"
 
 static const char *const codes[] = {
@@ -44,29 +44,35 @@ void rn_output_put(const struct rn_output *out, enum rn_style style, const char 
         fputs("\033[0m", out->file);
 }
 
+/* Writes what is in the buffer, and frees it. */
+static void put_buf(const struct rn_output *out, struct rn_buf *text)
+{
+    fwrite(text->data, 1, text->len, out->file);
+    rn_buf_done(text);
+}
+
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
 {
-    for (size_t at = 0; at < text.len;) {
-        uint32_t point;
-        size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
+    struct rn_buf escaped = {0};
 
-        if (taken > 0 && rn_utf8_is_plain(point)) {
-            if (point == '"' || point == '\\')
-                fputc('\\', out->file);
-            fwrite(text.data + at, 1, taken, out->file);
-        } else {
-            taken = 1;
-            fprintf(out->file, "\\x%02x", (unsigned)(unsigned char)text.data[at]);
-        }
-        at += taken;
-    }
+    rn_escape_put(&escaped, text);
+    put_buf(out, &escaped);
+}
+
+void rn_output_lines(const struct rn_output *out, struct rn_slice text)
+{
+    struct rn_buf escaped = {0};
+
+    rn_escape_put_lines(&escaped, text);
+    put_buf(out, &escaped);
 }
 
 void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
 {
-    fputc('"', out->file);
-    rn_output_escaped(out, text);
-    fputc('"', out->file);
+    struct rn_buf escaped = {0};
+
+    rn_escape_put_quoted(&escaped, text);
+    put_buf(out, &escaped);
 }
 
 void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line)

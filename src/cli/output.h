@@ -31,6 +31,9 @@ void rn_output_quoted(const struct rn_output *out, struct rn_slice text);
 /* The same without quotes. */
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text);
 
+/* As it is, over several lines if it has several; only what a terminal would act on is escaped. */
+void rn_output_lines(const struct rn_output *out, struct rn_slice text);
+
 /* Where something stands: file and line, from the rules. */
 void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line);
 

@@ -43,15 +43,15 @@ static bool check_files(const struct rn_options *o)
     struct stat status;
     bool ok = true;
 
-    for (size_t i = 0; i < o->file_count; i++) {
-        struct rn_excerpt name = rn_excerpt(rn_slice_of(o->files[i]));
+    for (size_t i = 0; i < o->word_count; i++) {
+        struct rn_excerpt name = rn_excerpt(rn_slice_of(o->words[i]));
 
-        if (stat(o->files[i], &status) == 0)
+        if (stat(o->words[i], &status) == 0)
             continue;
-        if (errno == ENOENT && (o->command->options & RN_OPTION_REQUEST) != 0 &&
-            o->files[i][strspn(o->files[i], "abcdefghijklmnopqrstuvwxyz_-")] == '\0')
+        if (errno == ENOENT && (o->command->options & RN_OPTION(RN_OPTION_REQUEST)) != 0 &&
+            o->words[i][strspn(o->words[i], "abcdefghijklmnopqrstuvwxyz_-")] == '\0')
             rn_complain("there is no file %s; if it is an attribute, write %s=VALUE", name.text,
-                        o->files[i]);
+                        o->words[i]);
         else
             rn_complain("%s cannot be opened: %s", name.text, strerror(errno));
         ok = false;
@@ -66,7 +66,7 @@ bool rn_session_load(struct rn_session *s, const struct rn_options *options)
 
     *s = (struct rn_session){.options = options};
     rn_report_init(&s->report);
-    if (strcmp(options->files[0], "-") == 0) {
+    if (strcmp(options->words[0], "-") == 0) {
         text = read_stdin(&len);
         if (text == NULL)
             return false;
@@ -75,7 +75,7 @@ bool rn_session_load(struct rn_session *s, const struct rn_options *options)
     } else {
         if (!check_files(options))
             return false;
-        s->ruleset = rn_ruleset_load(options->files, options->file_count, &s->report);
+        s->ruleset = rn_ruleset_load(options->words, options->word_count, &s->report);
     }
     if (s->ruleset == NULL && s->report.count[RN_ERROR] == 0)
         rn_complain("out of memory");

@@ -30,7 +30,7 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
     rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
     rn_json_put_string(body, rn_slice_of(text));
     rn_buf_put_literal(body, "}\n");
-    rn_front_count(&x->loop->counts.bad[RN_FRONT_HTTP], 1);
+    rn_front_count(&x->loop->counts.bad[x->site->name], 1);
     rn_exchange_json(x, status, rn_buf_slice(body));
 }
 
@@ -123,14 +123,15 @@ static void refuse_method(struct rn_exchange *x, unsigned allowed)
                                     names[i].name);
     rn_buf_clear(body);
     rn_buf_putf(body, "{\"error\":\"method_not_allowed\",\"message\":\"use %s\"}\n", list);
-    rn_front_count(&x->loop->counts.bad[RN_FRONT_HTTP], 1);
+    rn_front_count(&x->loop->counts.bad[x->site->name], 1);
     rn_http_put_status(x->out, 405);
     rn_http_put_header(x->out, "Allow", rn_slice_of(list));
     rn_http_put_body(x->out, x->keep_alive, x->head, JSON_TYPE, rn_buf_slice(body));
 }
 
-static void refuse_path(struct rn_exchange *x, const struct rn_site *site)
+static void refuse_path(struct rn_exchange *x)
 {
+    const struct rn_site *site = x->site;
     char list[512] = "";
     size_t len = 0;
 
@@ -140,8 +141,9 @@ static void refuse_path(struct rn_exchange *x, const struct rn_site *site)
     rn_exchange_error(x, 404, "not_found", "nothing is here; there are:%s", list);
 }
 
-static void route(struct rn_exchange *x, const struct rn_site *site)
+static void route(struct rn_exchange *x)
 {
+    const struct rn_site *site = x->site;
     unsigned method = method_of(x->request->method), allowed = 0;
 
     for (size_t i = 0; i < site->route_count; i++) {
@@ -158,45 +160,46 @@ static void route(struct rn_exchange *x, const struct rn_site *site)
     if (allowed)
         refuse_method(x, allowed);
     else
-        refuse_path(x, site);
+        refuse_path(x);
 }
 
 /* --- the conversation ---------------------------------------------------------------------- */
 
-static void answer_request(struct rn_exchange *x, const struct rn_site *site)
+static void answer_request(struct rn_exchange *x)
 {
     const struct rn_http_request *request = x->request;
 
-    x->keep_alive = request->keep_alive && !rn_conn_draining(x->conn);
+    x->keep_alive = rn_conn_draining(x->conn) ? RN_HTTP_CLOSE : request->keep_alive;
     x->head = rn_slice_is(request->method, "HEAD");
-    if (!site->admit || site->admit(x))
-        route(x, site);
-    rn_front_count(&x->loop->counts.requests[RN_FRONT_HTTP], 1);
+    if (!x->site->admit || x->site->admit(x))
+        route(x);
+    rn_front_count(&x->loop->counts.requests[x->site->name], 1);
     if (!x->keep_alive)
         rn_conn_close(x->conn);
 }
 
 static void answer_bad(struct rn_exchange *x, const struct rn_http_error *error)
 {
-    x->keep_alive = x->head = false;
+    x->keep_alive = RN_HTTP_CLOSE;
+    x->head = false;
     rn_exchange_error(x, error->status, "bad_request", "%s", error->text);
     rn_conn_close(x->conn);
 }
 
 /* Answers one request of `len` bytes. Returns how long it was; 0: it is not complete. */
-static size_t answer_one(struct rn_exchange *x, char *data, size_t len, const struct rn_site *site)
+static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
 {
     struct rn_http_state *state = rn_conn_state(x->conn);
-    struct rn_http_limits limits = {.body_max = site->body_max};
+    struct rn_http_limits limits = {.body_max = x->site->body_max};
     struct rn_http_error error;
 
     switch (rn_http_parse(&state->parser, &limits, data, len, &x->loop->body, x->request, &error)) {
     case RN_PARSE_DONE:
-        answer_request(x, site);
+        answer_request(x);
         return x->request->bytes;
     case RN_PARSE_MORE:
         if (state->parser.expects)
-            rn_buf_put_literal(x->out, "HTTP/1.1 100 Continue\r\n\r\n");
+            rn_http_put_continue(x->out);
         state->parser.expects = false;
         return 0;
     case RN_PARSE_BAD:
@@ -213,30 +216,34 @@ size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
     struct rn_front_loop *loop = rn_front_loop(front, conn);
     struct rn_http_state *state = rn_conn_state(conn);
     struct rn_exchange x = {.front = front,
+                            .site = site,
                             .loop = loop,
                             .conn = conn,
                             .request = &loop->request,
                             .out = rn_conn_out(conn),
-                            .keep_alive = true};
+                            .keep_alive = RN_HTTP_KEEP};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    uint64_t before = loop->counts.requests[RN_FRONT_HTTP];
+    uint64_t before = loop->counts.requests[site->name];
     size_t done = 0, bytes = 1;
 
-    while (done < len && bytes != 0 && x.keep_alive && !state->held) {
-        bytes = answer_one(&x, data + done, len - done, site);
+    while (done < len && bytes != 0 && x.keep_alive && !state->held && !rn_conn_is_full(conn)) {
+        bytes = answer_one(&x, data + done, len - done);
         done += bytes;
     }
-    rn_histogram_add_many(&loop->counts.latency[RN_FRONT_HTTP],
+    rn_histogram_add_many(&loop->counts.latency[site->name],
                           rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
-                          loop->counts.requests[RN_FRONT_HTTP] - before);
+                          loop->counts.requests[site->name] - before);
     return done;
 }
 
-void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why)
+void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site)
 {
     struct rn_front *front = rn_conn_context(conn);
-    struct rn_exchange x = {
-        .front = front, .loop = rn_front_loop(front, conn), .conn = conn, .out = rn_conn_out(conn)};
+    struct rn_exchange x = {.front = front,
+                            .site = site,
+                            .loop = rn_front_loop(front, conn),
+                            .conn = conn,
+                            .out = rn_conn_out(conn)};
 
     if (why == RN_CONN_TOO_SLOW)
         rn_exchange_error(&x, 408, "timeout", "the request took too long to arrive");

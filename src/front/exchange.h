@@ -12,12 +12,14 @@
 
 struct rn_exchange {
     struct rn_front *front;
+    const struct rn_site *site;
     struct rn_front_loop *loop;
     struct rn_conn *conn;
     struct rn_http_request *request;
     struct rn_buf *out;
     struct rn_slice rest; /* of the path, behind the route's */
-    bool keep_alive, head;
+    enum rn_http_connection keep_alive;
+    bool head;
 };
 
 enum rn_method {
@@ -37,6 +39,7 @@ struct rn_route {
 
 /* What a port offers. */
 struct rn_site {
+    enum rn_front_name name; /* whose counters count */
     const struct rn_route *routes;
     size_t route_count;
     size_t body_max;
@@ -53,7 +56,7 @@ struct rn_http_state {
 /* For rn_protocol: received, limited, closed. */
 size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
                             const struct rn_site *site);
-void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why);
+void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site);
 void rn_exchange_closed(struct rn_conn *conn);
 
 /* --- answers ------------------------------------------------------------------------------ */

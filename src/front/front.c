@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)
+
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server)
 {
     size_t count = rn_server_workers(server) + 1;
@@ -26,9 +28,23 @@ void rn_front_done(struct rn_front *front)
         rn_buf_done(&front->loops[i].scratch);
         rn_buf_done(&front->loops[i].body);
     }
+    rn_buf_done(&front->rules_text);
     free(front->loops);
     front->loops = NULL;
     front->loop_count = 0;
+}
+
+/* Never more than a twentieth of the time goes into counting. */
+const struct ration_memory *rn_front_memory(struct rn_front *front)
+{
+    int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC), took_ns;
+
+    if (began_ns < front->memory_until_ns)
+        return &front->memory;
+    ration_memory(front->limiter, ration_now(front->limiter), &front->memory);
+    took_ns = rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns;
+    front->memory_until_ns = began_ns + (took_ns > MEMORY_NS / 20 ? 20 * took_ns : MEMORY_NS);
+    return &front->memory;
 }
 
 bool rn_front_token_is(const struct rn_front *front, struct rn_slice given)

@@ -14,7 +14,7 @@
 #include "wire/metrics.h"
 #include "wire/resp.h"
 
-enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_COUNT };
+enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_ADMIN, RN_FRONT_COUNT };
 
 /* Of one loop: written by its thread, read by anyone, hence atomically. */
 struct rn_front_counts {
@@ -57,9 +57,9 @@ struct rn_front_loop {
 /* What the admin port asks of the daemon, in the control thread. */
 struct rn_front_daemon {
     void *arg;
-    /* Reads the files again, as SIGHUP does. 0, RATION_EPARSE or RATION_ENOMEM; the
-     * report is the caller's to free. */
-    int (*reload)(void *arg, struct ration_report **report);
+    /* Reads the files again, as SIGHUP does, and logs that `by` asked for it. 0,
+     * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. */
+    int (*reload)(void *arg, const char *by, struct ration_report **report);
     /* The files that rules come from; none: they come from the API alone. */
     const char *const *files;
     size_t file_count;
@@ -75,9 +75,14 @@ struct rn_front {
     struct rn_front_daemon daemon;
 
     /* The control thread's. */
-    bool rules_from_api;     /* since the last load of the files */
-    int64_t rules_loaded_ns; /* Unix time */
-    uint64_t reloads, reloads_failed;
+    bool rules_from_api;              /* since the last load of the files */
+    struct rn_buf rules_text;         /* then: as they were given */
+    int64_t rules_loaded_ns;          /* Unix time */
+    uint64_t reloads, reloads_failed; /* of the files */
+    bool reload_failed;               /* the last one */
+    uint64_t puts, puts_failed;       /* of rules, over the API */
+    struct ration_memory memory;      /* as it was counted last: see rn_front_memory */
+    int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
 };
 
 /* 0 or RATION_ENOMEM. */
@@ -94,6 +99,10 @@ static inline void rn_front_count(uint64_t *counter, uint64_t more)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
+
+/* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
+ * In the control thread. */
+const struct ration_memory *rn_front_memory(struct rn_front *front);
 
 /* Whether `given` is the token, in a time that does not tell how much of it is. */
 bool rn_front_token_is(const struct rn_front *front, struct rn_slice given);

@@ -8,12 +8,14 @@
 
 #include "front/decide.h"
 #include "net/conn.h"
+#include "wire/http.h"
 
 /* How a decision is to be told. */
 struct rn_telling {
     /* HTTP */
     bool problem; /* application/problem+json */
-    bool keep_alive, head;
+    enum rn_http_connection keep_alive;
+    bool head;
     bool empty;           /* an admission has no body: forward-auth */
     uint16_t deny_status; /* 0: as the outcome says */
     /* RESP */

@@ -189,12 +189,19 @@ static const struct rn_route routes[] = {
     {RN_GET, "/healthz", answer_health},
 };
 
-static const struct rn_site site = {
-    .routes = routes, .route_count = sizeof routes / sizeof *routes, .body_max = BODY_MAX};
+static const struct rn_site site = {.name = RN_FRONT_HTTP,
+                                    .routes = routes,
+                                    .route_count = sizeof routes / sizeof *routes,
+                                    .body_max = BODY_MAX};
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
     return rn_exchange_received(conn, data, len, &site);
+}
+
+static void limited(struct rn_conn *conn, enum rn_conn_limit why)
+{
+    rn_exchange_limited(conn, why, &site);
 }
 
 const struct rn_protocol rn_http_protocol = {
@@ -202,8 +209,8 @@ const struct rn_protocol rn_http_protocol = {
     .state_bytes = sizeof(struct rn_http_state),
     .idle_ns = INT64_C(75000000000),
     .message_ns = INT64_C(5000000000),
-    .message_max = RN_HTTP_HEAD_MAX + BODY_MAX + 64 * 1024,
+    .message_max = RN_HTTP_BYTES_MAX(BODY_MAX),
     .received = received,
-    .limited = rn_exchange_limited,
+    .limited = limited,
     .closed = rn_exchange_closed,
 };

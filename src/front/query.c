@@ -103,7 +103,7 @@ static const char *kind_name(enum rn_json_kind kind)
     return names[kind];
 }
 
-static int expected(struct rn_json *json, const struct rn_json_token *token, const char *what)
+int rn_query_expected(struct rn_json *json, const struct rn_json_token *token, const char *what)
 {
     return rn_json_object_to(json, token->at, "%s is to be %s, found %s",
                              rn_excerpt(token->name).text, what, kind_name(token->kind));
@@ -112,7 +112,7 @@ static int expected(struct rn_json *json, const struct rn_json_token *token, con
 static int read_text(struct rn_json *json, const struct rn_json_token *token, struct rn_slice *text)
 {
     if (token->kind != RN_JSON_STRING)
-        return expected(json, token, "a string");
+        return rn_query_expected(json, token, "a string");
     *text = token->text;
     return 0;
 }
@@ -129,7 +129,7 @@ static int read_attribute(struct rn_query *query, struct rn_json *json,
     case RN_JSON_NULL: /* as if it were not there */
         return 0;
     default:
-        return expected(json, token, "a string, a number or a boolean");
+        return rn_query_expected(json, token, "a string, a number or a boolean");
     }
     if (token->name.len == 0)
         return rn_json_object_to(json, token->at, "an attribute has no name");
@@ -138,13 +138,13 @@ static int read_attribute(struct rn_query *query, struct rn_json *json,
     return 0;
 }
 
-static int read_attributes(struct rn_query *query, struct rn_json *json,
-                           const struct rn_json_token *token)
+int rn_query_read_attributes(struct rn_query *query, struct rn_json *json,
+                             const struct rn_json_token *token)
 {
     struct rn_json_token member;
 
     if (token->kind != RN_JSON_OBJECT)
-        return expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
+        return rn_query_expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
     while ((member = rn_json_next(json)).kind != RN_JSON_END)
         if (member.kind == RN_JSON_BAD || read_attribute(query, json, &member) != 0)
             return RATION_EINVAL;
@@ -176,8 +176,8 @@ static int read_for(struct rn_query *query, struct rn_json *json, const struct r
     return 0;
 }
 
-static int read_cost(struct rn_query *query, struct rn_json *json,
-                     const struct rn_json_token *token)
+int rn_query_read_cost(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token)
 {
     if (!rn_json_u64(token, &query->cost))
         return rn_json_object_to(json, token->at, "\"cost\" is to be a whole number, 0 or more");
@@ -189,7 +189,7 @@ static int read_peek(struct rn_query *query, struct rn_json *json,
                      const struct rn_json_token *token)
 {
     if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
-        return expected(json, token, "true or false");
+        return rn_query_expected(json, token, "true or false");
     query->peek = token->kind == RN_JSON_TRUE;
     return 0;
 }
@@ -216,8 +216,8 @@ static const struct member {
     unsigned bit;
     int (*read)(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token);
 } members[] = {
-    {"attributes", RN_QUERY_ATTRIBUTES_BIT, read_attributes},
-    {"cost", RN_QUERY_COST, read_cost},
+    {"attributes", RN_QUERY_ATTRIBUTES_BIT, rn_query_read_attributes},
+    {"cost", RN_QUERY_COST, rn_query_read_cost},
     {"key", RN_QUERY_KEY, read_key},
     {"wait", RN_QUERY_WAIT, read_wait},
     {"peek", RN_QUERY_PEEK, read_peek},

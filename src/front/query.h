@@ -56,6 +56,14 @@ void rn_query_init(struct rn_query *query);
  * given; that something is missing is for rn_query_complete to find. */
 int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned members);
 
+/* Single members, for those who read an object of their own: the value that the
+ * token began. `expected` objects to a value of another kind. */
+int rn_query_read_attributes(struct rn_query *query, struct rn_json *json,
+                             const struct rn_json_token *token);
+int rn_query_read_cost(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token);
+int rn_query_expected(struct rn_json *json, const struct rn_json_token *token, const char *what);
+
 /* Whether the query is one by rules or by a limit, and not both or neither. */
 int rn_query_complete(struct rn_query *query, struct ration_error *error);
 

@@ -109,7 +109,7 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
     const char *error;
     size_t done = 0;
 
-    while (done < len && !t->state->held && !t->ended) {
+    while (done < len && !t->state->held && !t->ended && !rn_conn_is_full(t->conn)) {
         switch (rn_resp_parse(data + done, len - done, command, &error)) {
         case RN_PARSE_MORE:
             return done;

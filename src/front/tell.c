@@ -52,7 +52,8 @@ static void tell_held(struct rn_held *held)
     struct rn_front *front = rn_conn_context(held->conn);
     struct rn_front_loop *loop = rn_front_loop(front, held->conn);
 
-    held->telling.keep_alive &= !rn_conn_draining(held->conn);
+    if (rn_conn_draining(held->conn))
+        held->telling.keep_alive = RN_HTTP_CLOSE;
     write_answer(front, loop, rn_conn_out(held->conn), &held->decided, held->hold_ns,
                  &held->telling);
     if (!held->telling.keep_alive)
@@ -67,7 +68,7 @@ void rn_exchange_tell(struct rn_exchange *x, struct rn_decided *decided, int64_t
     how->keep_alive = x->keep_alive;
     how->head = x->head;
     if (hold_ns > 0 && rn_held_begin(&state->held, x->conn, decided, hold_ns, how, tell_held)) {
-        x->keep_alive = true; /* closed by tell_held if at all */
+        x->keep_alive = RN_HTTP_KEEP; /* closed by tell_held if at all */
         rn_front_count(&x->loop->counts.held, 1);
         return;
     }

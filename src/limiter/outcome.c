@@ -26,7 +26,7 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
     out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
-    out->headers = RATION_HEADERS_X;
+    out->headers = RATION_HEADERS_BOTH;
     out->limit_count = out->listed = 0;
     out->lease = 0;
     out->at_ns = 0;
@@ -128,6 +128,7 @@ static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g
     rn_slice_copy(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
     to->verdict = g->charges[i].verdict;
     to->algorithm = limit->algorithm;
+    to->amount = limit->amount;
     to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
     to->shadow = g->check.items[i].shadow || g->lenient;
 }

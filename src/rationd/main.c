@@ -51,7 +51,7 @@ static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
     return ruleset;
 }
 
-static int reload(void *arg, struct ration_report **report)
+static int reload(void *arg, const char *by, struct ration_report **report)
 {
     struct daemon *d = arg;
     const struct rn_daemon_options *o = &d->options;
@@ -60,31 +60,44 @@ static int reload(void *arg, struct ration_report **report)
                    : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report);
 
     d->front.reloads++;
+    d->front.reload_failed = code != 0;
     if (code == 0) {
         d->front.rules_from_api = false;
         d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
         rn_log(RN_LOG_INFO, "rules.reload",
-               RN_LOG_NUMBER("version", ration_rules_version(d->limiter)));
+               RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
+               RN_LOG_TEXT("by", rn_slice_of(by)));
     } else {
         d->front.reloads_failed++;
         rn_log(RN_LOG_ERROR, "rules.refused",
-               RN_LOG_NUMBER("errors", ration_report_errors(*report)),
+               RN_LOG_NUMBER("errors", *report ? ration_report_errors(*report) : 0),
+               RN_LOG_TEXT("by", rn_slice_of(by)),
                RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
     }
     return code;
 }
 
 /* As reload, and what is wrong goes to stderr. */
-static void reload_and_tell(void *arg)
+static void reload_and_tell(void *arg, const char *by)
 {
     struct ration_report *report = NULL;
 
     rn_notify("RELOADING=1");
-    reload(arg, &report);
+    reload(arg, by, &report);
     if (report)
         fputs(ration_report_text(report), stderr);
     ration_report_free(report);
     rn_notify("READY=1");
+}
+
+static void hangup(void *arg)
+{
+    reload_and_tell(arg, "SIGHUP");
+}
+
+static void files_changed(void *arg)
+{
+    reload_and_tell(arg, "files");
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -202,12 +215,11 @@ static void raise_descriptor_limit(void)
 static int serve(struct daemon *d)
 {
     struct rn_server_calls calls = {
-        .arg = d, .ready = ready, .hangup = reload_and_tell, .stopping = stopping, .tick = tick};
+        .arg = d, .ready = ready, .hangup = hangup, .stopping = stopping, .tick = tick};
     struct ration_error error;
 
-    if (d->options.config_count &&
-        rn_server_watch(d->server, d->options.configs, d->options.config_count, reload_and_tell,
-                        d) != 0)
+    if (d->options.config_count && rn_server_watch(d->server, d->options.configs,
+                                                   d->options.config_count, files_changed, d) != 0)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     if (rn_server_run(d->server, &calls, &error) == 0)

@@ -11,7 +11,7 @@ static const char *const waits[] = {"return", "hold"};
 static const char *const when_full[] = {"evict", "refuse"};
 static const char *const failures[] = {"local", "allow", "refuse"};       /* rn_store_failure */
 static const char *const consistencies[] = {"strict", "leased", "async"}; /* rn_consistency */
-static const char *const families[] = {"x", "ietf", "both", "none"};      /* rn_header_family */
+static const char *const families[] = {"both", "x", "ietf", "none"};      /* rn_header_family */
 
 #define COST_MAX RATION_AMOUNT_MAX
 

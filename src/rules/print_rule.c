@@ -157,9 +157,9 @@ static void print_throttle(struct rn_printer *p, const struct rn_rule *rule)
 
 static void print_response(struct rn_printer *p, const struct rn_response *response)
 {
-    static const char *const families[] = {"x", "ietf", "both", "none"};
+    static const char *const families[] = {"both", "x", "ietf", "none"};
 
-    if (response->status == 429 && response->headers == RN_HEADERS_X && response->message.len == 0)
+    if (response->status == 429 && response->headers == RN_HEADERS_BOTH && response->message.len == 0)
         return;
     rn_print(p, "    response: {status: %u, headers: %s", response->status,
              families[response->headers]);

@@ -111,7 +111,7 @@ struct rn_tier {
 
 enum rn_store_failure { RN_FAIL_LOCAL, RN_FAIL_ALLOW, RN_FAIL_REFUSE };
 enum rn_consistency { RN_STRICT, RN_LEASED, RN_ASYNC };
-enum rn_header_family { RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADERS_BOTH, RN_HEADERS_NONE };
+enum rn_header_family { RN_HEADERS_BOTH, RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADERS_NONE };
 
 struct rn_response {
     uint16_t status; /* 429 */

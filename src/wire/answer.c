@@ -27,11 +27,16 @@ static const struct refusal by_limits = {"rate_limited", TYPES "#quota-exceeded"
 static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden",
                                             "Requests like this one are not allowed."};
 
+static const struct refusal by_ban = {"banned", TYPES "#abnormal-usage-detected",
+                                      "Too Many Requests", "Requests like this one are banned."};
+
 static const struct refusal *refusal_of(const struct ration_outcome *outcome)
 {
     switch (outcome->kind) {
     case RATION_BY_DENY_LIST:
         return &by_deny_list;
+    case RATION_BY_BAN:
+        return &by_ban;
     case RATION_BY_LIMITS:
     case RATION_BY_NO_RULE:
     case RATION_BY_ALLOW_LIST:
@@ -142,6 +147,8 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"soft\":true");
     if (outcome->shadow_refused)
         rn_buf_put_literal(out, ",\"shadow\":true");
+    if (outcome->kind == RATION_BY_BAN && !outcome->decision.allowed)
+        rn_buf_put_literal(out, ",\"banned\":true");
     if (extra->lease.data) {
         rn_buf_put_literal(out, ",\"lease\":");
         rn_json_put_string(out, extra->lease);

@@ -78,6 +78,20 @@ static char *write_name(char *to, const struct rn_policy_names *names, uint32_t 
     return to;
 }
 
+/* In what time the quota comes back: a bucket's burst takes longer, or less, than
+ * its period. */
+static int64_t window_ns(const struct ration_outcome_limit *limit)
+{
+    __extension__ typedef unsigned __int128 u128;
+    uint64_t period_ns = (uint64_t)limit->period_ns, amount = limit->amount;
+
+    if (amount == 0 || limit->verdict.limit == amount || limit->verdict.limit > RATION_AMOUNT_MAX)
+        return limit->period_ns;
+    u128 ns = ((u128)limit->verdict.limit * period_ns + amount - 1) / amount;
+
+    return ns < INT64_MAX ? (int64_t)ns : INT64_MAX - 1;
+}
+
 static char *write_policy(char *to, const struct ration_outcome_limit *limit)
 {
     to = RN_PEN_LITERAL(to, ";q=");
@@ -85,7 +99,7 @@ static char *write_policy(char *to, const struct ration_outcome_limit *limit)
     if (limit->algorithm == RATION_CONCURRENCY)
         return RN_PEN_LITERAL(to, ";qu=\"concurrent-requests\"");
     to = RN_PEN_LITERAL(to, ";w=");
-    return write_integer(to, rn_answer_seconds(limit->period_ns));
+    return write_integer(to, rn_answer_seconds(window_ns(limit)));
 }
 
 static char *write_state(char *to, const struct ration_outcome_limit *limit)

@@ -114,8 +114,8 @@ static const char *const bounds_text[] = {"0.000001", "0.000002", "0.000005", "0
 void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from)
 {
     for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS; i++)
-        into->counts[i] += from->counts[i];
-    into->sum_ns += from->sum_ns;
+        into->counts[i] += __atomic_load_n(&from->counts[i], __ATOMIC_RELAXED);
+    into->sum_ns += __atomic_load_n(&from->sum_ns, __ATOMIC_RELAXED);
 }
 
 static void put_sum(struct rn_buf *out, uint64_t ns)

@@ -45,6 +45,7 @@ static void read_limit(struct ration_outcome_limit *limit)
     limit->verdict.remaining = (uint64_t)read_number();
     limit->verdict.reset_after_ns = read_number();
     limit->period_ns = read_number();
+    limit->amount = limit->verdict.limit;
     limit->algorithm = limit->period_ns ? RATION_TOKEN_BUCKET : RATION_CONCURRENCY;
     limit->shadow = read_number() != 0;
 }

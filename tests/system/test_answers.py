@@ -25,7 +25,7 @@ WALL_NS = 1800000000123456789
 SECOND = 10**9
 NEVER = 2**63 - 1
 UNLIMITED = 2**64 - 1
-X, IETF, BOTH, NONE = range(4)
+BOTH, X, IETF, NONE = range(4)
 
 
 # --- structured fields, RFC 9651 ---------------------------------------------

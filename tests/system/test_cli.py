@@ -102,8 +102,8 @@ def test_without_arguments_it_tells_how_on_stderr(ration):
     (["chekc"], 'there is no command "chekc"; did you mean check?'),
     (["frobnicate"], 'there is no command "frobnicate"; "ration help" lists those there are'),
     (["help", "lnit"], 'there is no command "lnit"; did you mean lint?'),
-    (["check"], "no rules file given; write for example ration check rules.yaml path=/login "
-                "ip=192.0.2.7"),
+    (["check"], "no request given; write for example ration check path=/login ip=192.0.2.7, which "
+                "asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7"),
     (["lint"], "no rules file given; write for example ration lint rules.yaml"),
     (["check", "--tmies", "3", "rules.yaml"],
      'there is no option "--tmies"; did you mean --times?'),

@@ -65,7 +65,7 @@ static void defaults_are_left_out_and_shared_sections_dissolved(void **state)
                 "  - name: \"a\"\n"
                 "    limit: {by: \"plan\", \"free\": [5 per second], \"gold\": unlimited, default: "
                 "\"free\"}\n"
-                "    response: {status: 503, headers: x}\n");
+                "    response: {status: 503, headers: both}\n");
 }
 
 static void odd_values_are_escaped(void **state)

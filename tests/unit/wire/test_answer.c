@@ -59,6 +59,7 @@ static void add(struct ration_outcome *o, const char *rule, struct ration_verdic
     strcpy(o->rule, rule);
     limit->verdict = o->decision.verdict = verdict;
     limit->algorithm = period_ns ? RATION_TOKEN_BUCKET : RATION_CONCURRENCY;
+    limit->amount = verdict.limit;
     limit->period_ns = period_ns;
     limit->shadow = false;
     o->decision.allowed = verdict.allowed;
@@ -130,6 +131,25 @@ static void an_admission_by_three_limits_of_two_rules(void **state)
     demand(&o, &noon, HEADERS,
            "RateLimit-Policy: \"api\";q=100;w=60, \"api-2\";q=1000;w=3600, \"login\";q=5;w=60" CRLF
            "RateLimit: \"api\";r=50;t=30, \"api-2\";r=950;t=180, \"login\";r=0;t=12" CRLF);
+}
+
+/* 10 per second burst 500: the quota of 500 comes back in 50 seconds. And 100 per
+ * minute burst 7: 7 in 4.2. */
+static void the_window_of_a_burst_is_the_time_it_takes_to_come_back(void **state)
+{
+    struct ration_outcome o = one(admits(500, 499, SECOND / 10));
+
+    (void)state;
+    o.headers = RATION_HEADERS_IETF;
+    o.limits[0].amount = 10;
+    o.limits[0].period_ns = SECOND;
+    demand(&o, &noon, HEADERS,
+           "RateLimit-Policy: \"api\";q=500;w=50" CRLF "RateLimit: \"api\";r=499;t=1" CRLF);
+    o.limits[0].verdict.limit = 7;
+    o.limits[0].amount = 100;
+    o.limits[0].period_ns = MINUTE;
+    demand(&o, &noon, HEADERS,
+           "RateLimit-Policy: \"api\";q=7;w=5" CRLF "RateLimit: \"api\";r=499;t=1" CRLF);
 }
 
 static void without_a_rule_there_is_nothing_to_tell(void **state)
@@ -452,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_admission_by_one_limit),
         cmocka_unit_test(an_admission_by_three_limits_of_two_rules),
+        cmocka_unit_test(the_window_of_a_burst_is_the_time_it_takes_to_come_back),
         cmocka_unit_test(without_a_rule_there_is_nothing_to_tell),
         cmocka_unit_test(what_is_unlimited_has_no_numbers),
         cmocka_unit_test(a_soft_admission_is_marked),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/json.h"
+#include "cli/pretty.h"
 
 #include <inttypes.h>
 
@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 
 /* A comma behind what stands before, a new line, the name. */
-static void begin(struct rn_json *json, const char *name)
+static void begin(struct rn_pretty *json, const char *name)
 {
     if (json->depth > 0)
         fprintf(json->file, "%s\n%*s", json->first ? "" : ",", 2 * json->depth, "");
@@ -17,13 +17,13 @@ static void begin(struct rn_json *json, const char *name)
     json->first = false;
 }
 
-static void end(const struct rn_json *json)
+static void end(const struct rn_pretty *json)
 {
     if (json->depth == 0)
         fputc('\n', json->file);
 }
 
-void rn_json_open(struct rn_json *json, const char *name, char bracket)
+void rn_pretty_open(struct rn_pretty *json, const char *name, char bracket)
 {
     begin(json, name);
     fputc(bracket, json->file);
@@ -31,7 +31,7 @@ void rn_json_open(struct rn_json *json, const char *name, char bracket)
     json->first = true;
 }
 
-void rn_json_close(struct rn_json *json, char bracket)
+void rn_pretty_close(struct rn_pretty *json, char bracket)
 {
     json->depth--;
     if (!json->first)
@@ -41,7 +41,7 @@ void rn_json_close(struct rn_json *json, char bracket)
     end(json);
 }
 
-void rn_json_text(struct rn_json *json, const char *name, struct rn_slice text)
+void rn_pretty_text(struct rn_pretty *json, const char *name, struct rn_slice text)
 {
     begin(json, name);
     fputc('"', json->file);
@@ -60,31 +60,44 @@ void rn_json_text(struct rn_json *json, const char *name, struct rn_slice text)
     end(json);
 }
 
-void rn_json_uint(struct rn_json *json, const char *name, uint64_t value)
+void rn_pretty_uint(struct rn_pretty *json, const char *name, uint64_t value)
 {
     begin(json, name);
     fprintf(json->file, "%" PRIu64, value);
     end(json);
 }
 
-void rn_json_bool(struct rn_json *json, const char *name, bool value)
+void rn_pretty_number(struct rn_pretty *json, const char *name, double value)
+{
+    char text[400];
+    int len = snprintf(text, sizeof text, "%.3f", value);
+
+    while (text[len - 1] == '0')
+        len--;
+    len -= text[len - 1] == '.';
+    begin(json, name);
+    fprintf(json->file, "%.*s", len, text);
+    end(json);
+}
+
+void rn_pretty_bool(struct rn_pretty *json, const char *name, bool value)
 {
     begin(json, name);
     fputs(value ? "true" : "false", json->file);
     end(json);
 }
 
-void rn_json_null(struct rn_json *json, const char *name)
+void rn_pretty_null(struct rn_pretty *json, const char *name)
 {
     begin(json, name);
     fputs("null", json->file);
     end(json);
 }
 
-void rn_json_seconds(struct rn_json *json, const char *name, int64_t ns)
+void rn_pretty_seconds(struct rn_pretty *json, const char *name, int64_t ns)
 {
     if (ns == RATION_NEVER) {
-        rn_json_null(json, name);
+        rn_pretty_null(json, name);
         return;
     }
     char text[40];

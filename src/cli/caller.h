@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP request after the other on one connection, each within a deadline.
+ * Prints nothing: what went wrong is in `problem`.
+ */
+#ifndef RN_CLI_CALLER_H
+#define RN_CLI_CALLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "cli/address.h"
+
+#define RN_CALLER_BODY_MAX (64 << 20)
+
+struct rn_caller {
+    struct rn_address address;
+    const char *token;  /* NULL: none. Borrowed */
+    int64_t timeout_ns; /* for a request as a whole, connecting included */
+    int wake_fd;        /* -1, or what ends a request early when it becomes readable */
+
+    bool unreachable;  /* the last request failed since nobody listens there */
+    char problem[400]; /* of the last request that failed: a sentence, no line end */
+
+    int fd; /* private from here on. -1: not connected */
+    struct rn_buf out, in;
+    int64_t deadline_ns;
+};
+
+struct rn_caller_request {
+    const char *method, *target;
+    struct rn_slice body; /* data NULL: none */
+    const char *accept;   /* a media type; NULL: JSON */
+    const char *if_match; /* a version; NULL: any */
+};
+
+struct rn_caller_answer {
+    unsigned status;
+    char type[64]; /* Content-Type, cut to fit; empty: none */
+    char *body;    /* the caller's until the next request; writable */
+    size_t body_len;
+};
+
+/* The address is filled by the caller before the first request. */
+void rn_caller_init(struct rn_caller *caller);
+void rn_caller_done(struct rn_caller *caller);
+bool rn_caller_ask(struct rn_caller *caller, const struct rn_caller_request *request,
+                   struct rn_caller_answer *answer);
+
+#endif

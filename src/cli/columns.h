@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table of text, its columns as wide as what stands in them.
+ */
+#ifndef RN_CLI_COLUMNS_H
+#define RN_CLI_COLUMNS_H
+
+#include "base/buf.h"
+#include "cli/output.h"
+
+#define RN_COLUMNS_MAX 8
+
+struct rn_columns {
+    size_t count;
+    struct rn_buf text; /* private: all cells, each with a NUL behind it, row by row */
+};
+
+/* The titles are the first row. One that begins with `>` is of a column whose
+ * cells stand to the right, as numbers do. */
+void rn_columns_init(struct rn_columns *columns, const char *const *titles, size_t count);
+void rn_columns_done(struct rn_columns *columns);
+
+/* The next cell. Somebody's text: what a terminal would act on is escaped. */
+void rn_columns_text(struct rn_columns *columns, struct rn_slice text);
+/* The next cell, our own words. */
+void rn_columns_put(struct rn_columns *columns, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Each row on a line, `indent` spaces before it. Columns without anything but a
+ * title are left out. */
+void rn_columns_write(const struct rn_columns *columns, const struct rn_output *out, int indent);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may use the admin port. Whoever is on this machine may, others need the
+ * token. A local connection is not always from somebody local:
+ *
+ * - a proxy on this machine passes on requests of others, and says so in a
+ *   Forwarded or X-Forwarded-For header;
+ * - a web page makes a visitor's browser send requests to 127.0.0.1. The browser
+ *   tells where the page is from, in Origin or Sec-Fetch-Site, or, if the page's
+ *   own name was made to resolve to 127.0.0.1, in Host.
+ *
+ * In these cases the token is needed, too.
+ */
+#include "front/admin.h"
+
+#include <stdio.h>
+
+#include "base/ip.h"
+
+#define ADVICE_TOKEN                                                                               \
+    "set admin_token in the section server:, or RATION_ADMIN_TOKEN, and send it as "               \
+    "Authorization: Bearer TOKEN"
+
+/* Health tells nothing that a connection does not. */
+static bool is_open_to_all(struct rn_slice path)
+{
+    return rn_slice_is(path, "/healthz") || rn_slice_is(path, "/readyz");
+}
+
+static bool has(const struct rn_http_request *request, const char *name)
+{
+    return rn_http_find(request, name).data != NULL;
+}
+
+/* A name of the public DNS has a dot; addresses and names of the local network
+ * cannot be made to point here by somebody else. */
+static bool is_public_name(struct rn_slice host)
+{
+    struct rn_ip ip;
+
+    return host.len != 0 && memchr(host.data, '.', host.len) &&
+           rn_ip_parse_host(host.data, host.len, &ip, NULL) != 0;
+}
+
+/* Origin: http://HOST of the very host that is asked. */
+static bool is_same_origin(const struct rn_http_request *request)
+{
+    struct rn_slice origin = rn_http_find(request, "origin");
+    struct rn_slice scheme = RN_SLICE("http://");
+
+    if (!origin.data)
+        return true;
+    return rn_slice_starts_with(origin, scheme) &&
+           rn_slice_equal((struct rn_slice){origin.data + scheme.len, origin.len - scheme.len},
+                          request->host);
+}
+
+/* Why a local connection is not taken for somebody local; NULL: it is. */
+static const char *find_stranger(const struct rn_http_request *request)
+{
+    struct rn_slice site = rn_http_find(request, "sec-fetch-site");
+
+    if (has(request, "forwarded") || has(request, "x-forwarded-for"))
+        return "the request was forwarded for somebody else";
+    if (!is_same_origin(request) ||
+        (site.data && !rn_slice_is(site, "same-origin") && !rn_slice_is(site, "none")))
+        return "the request was made by a page of another site";
+    if (is_public_name(request->host))
+        return "the request is for another host; use 127.0.0.1 or localhost";
+    return NULL;
+}
+
+static bool is_bearer(struct rn_slice value, struct rn_slice *token)
+{
+    static const char scheme[] = "bearer ";
+    size_t len = sizeof scheme - 1;
+
+    for (size_t i = 0; i < len; i++)
+        if (i >= value.len || (value.data[i] | 0x20) != scheme[i])
+            return false;
+    while (len < value.len && value.data[len] == ' ')
+        len++;
+    *token = (struct rn_slice){value.data + len, value.len - len};
+    return true;
+}
+
+static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
+{
+    struct rn_members m = rn_admin_begin(x);
+    char text[320];
+
+    snprintf(text, sizeof text, "%s; %s", why, advice);
+    rn_members_text(&m, "error", RN_SLICE("unauthorized"));
+    rn_members_text(&m, "message", rn_slice_of(text));
+    rn_front_count(&x->loop->counts.bad[RN_FRONT_ADMIN], 1);
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_TEXT("by", rn_admin_by(x)),
+           RN_LOG_TEXT("path", x->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
+    rn_admin_end_with(x, &m, 401, "WWW-Authenticate", RN_SLICE("Bearer realm=\"rationd\""));
+    return false;
+}
+
+bool rn_admin_admit(struct rn_exchange *x)
+{
+    struct rn_slice given = rn_http_find(x->request, "authorization"), token;
+    const char *stranger;
+
+    if (is_open_to_all(x->request->path))
+        return true;
+    if (is_bearer(given, &token) && rn_front_token_is(x->front, token))
+        return true;
+    stranger = rn_conn_peer(x->conn)->local ? find_stranger(x->request)
+                                            : "the request is from another machine";
+    if (!stranger)
+        return true;
+    if (!x->front->token.data)
+        return refuse(x, stranger, ADVICE_TOKEN);
+    if (given.data)
+        return refuse(x, stranger, "this is not the admin token");
+    return refuse(x, stranger, "send the admin token as Authorization: Bearer TOKEN");
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules over the admin port: as they are, replaced, checked, read again.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "front/admin.h"
+#include "rules/report.h"
+
+#define YAML "application/yaml"
+/* In messages about rules that came with a request. */
+#define NAME "rules"
+
+/* --- versions ------------------------------------------------------------------------------ */
+
+struct version {
+    char tag[24]; /* "3", in quotes */
+};
+
+static struct version version_of(const struct rn_exchange *x)
+{
+    struct version v;
+
+    snprintf(v.tag, sizeof v.tag, "\"%llu\"",
+             (unsigned long long)ration_rules_version(x->front->limiter));
+    return v;
+}
+
+/* Whether a list of tags (RFC 9110, 13.1.1: "3", "4" or *) names the one. */
+static bool names_version(struct rn_slice list, const char *tag)
+{
+    while (list.len != 0) {
+        const char *comma = memchr(list.data, ',', list.len);
+        struct rn_slice word = {list.data, comma ? (size_t)(comma - list.data) : list.len};
+        size_t step = comma ? word.len + 1 : word.len;
+
+        while (word.len != 0 && (word.data[0] == ' ' || word.data[0] == '\t'))
+            word.data++, word.len--;
+        while (word.len != 0 && strchr(" \t", word.data[word.len - 1]))
+            word.len--;
+        if (rn_slice_is(word, "*") || rn_slice_is(word, tag))
+            return true;
+        list.data += step;
+        list.len -= step;
+    }
+    return false;
+}
+
+/* False after answering: the caller has other rules in mind. */
+static bool is_current(struct rn_exchange *x)
+{
+    struct rn_slice wanted = rn_http_find(x->request, "if-match");
+    struct version v = version_of(x);
+
+    if (!wanted.data || names_version(wanted, v.tag))
+        return true;
+    rn_exchange_error(x, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
+                      wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
+    return false;
+}
+
+/* --- reports --------------------------------------------------------------------------------- */
+
+/* A list of the lines of the report. */
+static void put_warnings(struct rn_members *m, const struct ration_report *report)
+{
+    const char *at = report ? ration_report_text(report) : "";
+
+    rn_members_open(m, "warnings", '[');
+    while (*at) {
+        size_t len = strcspn(at, "\n");
+
+        rn_members_text(m, NULL, (struct rn_slice){at, len});
+        at += len + (at[len] == '\n');
+    }
+    rn_members_close(m, ']');
+}
+
+static void answer_bad(struct rn_exchange *x, int code, const struct ration_report *report)
+{
+    unsigned long long errors = report ? ration_report_errors(report) : 0;
+    struct rn_members m;
+    char text[40];
+
+    if (code == RATION_ENOMEM) {
+        rn_exchange_error(x, 503, "memory", "out of memory");
+        return;
+    }
+    m = rn_admin_begin(x);
+    snprintf(text, sizeof text, "%llu error%s", errors, errors == 1 ? "" : "s");
+    rn_members_text(&m, "error", RN_SLICE("bad_rules"));
+    rn_members_text(&m, "message", rn_slice_of(text));
+    rn_members_text(&m, "report", rn_slice_of(report ? ration_report_text(report) : ""));
+    rn_front_count(&x->loop->counts.bad[RN_FRONT_ADMIN], 1);
+    rn_admin_end(x, &m, 422);
+}
+
+/* 200 with the version. `note` may be NULL. */
+static void answer_loaded(struct rn_exchange *x, const struct ration_report *report,
+                          const char *note)
+{
+    struct rn_members m = rn_admin_begin(x);
+    struct version v = version_of(x);
+
+    rn_members_u64(&m, "version", ration_rules_version(x->front->limiter));
+    put_warnings(&m, report);
+    if (note)
+        rn_members_text(&m, "note", rn_slice_of(note));
+    rn_admin_end_with(x, &m, 200, "ETag", rn_slice_of(v.tag));
+}
+
+/* --- the rules as they are ---------------------------------------------------------------------
+ */
+
+static void put_rule_limits(struct rn_members *m, const struct ration_rule_info *info)
+{
+    rn_members_open(m, "limits", '[');
+    for (uint32_t i = 0; i < info->listed; i++) {
+        const struct ration_rule_limit *l = &info->limits[i];
+        char text[RATION_NAME_SIZE + RATION_LIMIT_TEXT + 2];
+
+        snprintf(text, sizeof text, "%s%s%s", l->tier, l->tier[0] ? ": " : "", l->text);
+        rn_members_text(m, NULL, rn_slice_of(text));
+    }
+    rn_members_close(m, ']');
+}
+
+static int put_rule(void *arg, const struct ration_rule_info *info)
+{
+    const struct ration_totals *totals = &info->totals;
+    struct rn_members *m = arg;
+
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "name", (struct rn_slice){info->name, info->name_len});
+    put_rule_limits(m, info);
+    if (info->listed)
+        rn_members_text(m, "algorithm",
+                        rn_slice_of(ration_algorithm_name(info->limits[0].algorithm)));
+    rn_members_text(m, "key", rn_slice_of(info->key));
+    rn_members_text(m, "mode", info->shadow ? RN_SLICE("shadow") : RN_SLICE("enforce"));
+    rn_members_text(m, "file", (struct rn_slice){info->file, info->file_len});
+    rn_members_u64(m, "line", info->line);
+    rn_members_u64(m, "allowed", totals->allowed);
+    rn_members_u64(m, "refused", totals->refused);
+    rn_members_u64(m, "shadowed", totals->shadowed);
+    rn_members_u64(m, "delayed", totals->delayed);
+    rn_members_u64(m, "soft", totals->soft);
+    rn_members_u64(m, "near", totals->near);
+    rn_members_u64(m, "errors", totals->errors);
+    rn_members_close(m, '}');
+    return 0;
+}
+
+static void answer_yaml(struct rn_exchange *x, struct rn_slice text)
+{
+    struct version v = version_of(x);
+
+    rn_http_put_status(x->out, 200);
+    rn_http_put_header(x->out, "ETag", rn_slice_of(v.tag));
+    rn_http_put_header(x->out, "Vary", RN_SLICE("Accept"));
+    rn_http_put_body(x->out, x->keep_alive, x->head, YAML, text);
+}
+
+static void answer_json(struct rn_exchange *x, struct rn_slice text)
+{
+    const struct rn_front_daemon *daemon = &x->front->daemon;
+    struct rn_members m = rn_admin_begin(x);
+    struct version v = version_of(x);
+
+    rn_members_u64(&m, "version", ration_rules_version(x->front->limiter));
+    rn_members_text(&m, "source", x->front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
+    rn_members_open(&m, "files", '[');
+    for (size_t i = 0; i < daemon->file_count; i++)
+        rn_members_text(&m, NULL, rn_slice_of(daemon->files[i]));
+    rn_members_close(&m, ']');
+    rn_members_text(&m, "text", text);
+    rn_members_open(&m, "rules", '[');
+    ration_rules_each(x->front->limiter, put_rule, &m);
+    rn_members_close(&m, ']');
+    rn_admin_end_with(x, &m, 200, "ETag", rn_slice_of(v.tag));
+}
+
+void rn_admin_get_rules(struct rn_exchange *x)
+{
+    struct rn_slice accept = rn_http_find(x->request, "accept");
+    bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
+    struct rn_slice text = rn_buf_slice(&x->front->rules_text);
+    char *printed = NULL;
+
+    if (!x->front->rules_from_api) {
+        if (ration_rules_text(x->front->limiter, &printed, &text.len) != 0) {
+            rn_exchange_error(x, 503, "memory", "out of memory");
+            return;
+        }
+        text.data = printed;
+    }
+    if (yaml)
+        answer_yaml(x, text);
+    else
+        answer_json(x, text);
+    ration_text_free(printed);
+}
+
+/* --- changes ------------------------------------------------------------------------------------
+ */
+
+static void note_refused(struct rn_exchange *x, const struct ration_report *report)
+{
+    x->front->puts_failed++;
+    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_TEXT("by", rn_admin_by(x)),
+           RN_LOG_NUMBER("errors", report ? ration_report_errors(report) : 0),
+           RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
+}
+
+static void note_put(struct rn_exchange *x)
+{
+    struct rn_front *front = x->front;
+
+    front->rules_from_api = true;
+    front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
+    rn_buf_clear(&front->rules_text);
+    rn_buf_put_slice(&front->rules_text, x->request->body);
+    rn_admin_log(x, "rules.put", RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
+                 RN_LOG_NUMBER("bytes", x->request->body.len));
+}
+
+static bool has_body(struct rn_exchange *x)
+{
+    if (x->request->body.len != 0)
+        return true;
+    rn_exchange_error(x, 400, "bad_request", "the body is empty; send rules as YAML or JSON");
+    return false;
+}
+
+void rn_admin_put_rules(struct rn_exchange *x)
+{
+    struct rn_slice text = x->request->body;
+    struct ration_report *report = NULL;
+    int code;
+
+    if (!has_body(x) || !is_current(x))
+        return;
+    x->front->puts++;
+    code = ration_rules_parse(x->front->limiter, NAME, text.data, text.len, &report);
+    if (code == 0) {
+        note_put(x);
+        answer_loaded(x, report, "these rules last until the next reload or restart");
+    } else {
+        note_refused(x, report);
+        answer_bad(x, code, report);
+    }
+    ration_report_free(report);
+}
+
+void rn_admin_validate(struct rn_exchange *x)
+{
+    struct rn_slice text = x->request->body;
+    struct ration_report *report = NULL;
+    struct rn_members m;
+    int code;
+
+    if (!has_body(x))
+        return;
+    code = ration_rules_validate(NAME, text.data, text.len, &report);
+    if (code == 0) {
+        m = rn_admin_begin(x);
+        rn_members_bool(&m, "valid", true);
+        put_warnings(&m, report);
+        rn_admin_end(x, &m, 200);
+    } else {
+        answer_bad(x, code, report);
+    }
+    ration_report_free(report);
+}
+
+void rn_admin_reload(struct rn_exchange *x)
+{
+    const struct rn_front_daemon *daemon = &x->front->daemon;
+    struct ration_report *report = NULL;
+    int code;
+
+    if (!is_current(x))
+        return;
+    code = daemon->reload(daemon->arg, rn_conn_peer(x->conn)->text, &report);
+    if (code == 0)
+        answer_loaded(x, report, NULL);
+    else
+        answer_bad(x, code, report);
+    ration_report_free(report);
+}

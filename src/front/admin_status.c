@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the daemon is: alive, ready, how full and how busy, who is refused most;
+ * and the switch for shadow mode.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "front/admin.h"
+
+#define TOP_COUNT 20
+
+static const char *const listeners[] = {"http", "resp", "admin"};
+
+void rn_admin_health(struct rn_exchange *x)
+{
+    rn_http_put_status(x->out, 200);
+    rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain", RN_SLICE("ok\n"));
+}
+
+void rn_admin_ready(struct rn_exchange *x)
+{
+    bool draining = rn_server_stopping(x->front->server);
+    struct rn_members m = rn_admin_begin(x);
+
+    rn_members_bool(&m, "ready", !draining);
+    if (draining)
+        rn_members_text(&m, "reason", RN_SLICE("draining"));
+    else
+        rn_members_u64(&m, "rules_version", ration_rules_version(x->front->limiter));
+    rn_admin_end(x, &m, draining ? 503 : 200);
+}
+
+/* --- status ------------------------------------------------------------------------------- */
+
+/* 2026-11-15T12:00:00Z */
+static void put_time(struct rn_members *m, const char *name, int64_t unix_ns)
+{
+    time_t seconds = (time_t)(unix_ns / RN_SECOND_NS);
+    char text[32] = "";
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm))
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    rn_members_text(m, name, rn_slice_of(text));
+}
+
+static int count_rule(void *arg, const struct ration_rule_info *info)
+{
+    (void)info;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static void put_rules(struct rn_members *m, struct rn_front *front)
+{
+    uint64_t count = 0;
+
+    ration_rules_each(front->limiter, count_rule, &count);
+    rn_members_open(m, "rules", '{');
+    rn_members_u64(m, "version", ration_rules_version(front->limiter));
+    rn_members_u64(m, "count", count);
+    put_time(m, "loaded_at", front->rules_loaded_ns);
+    rn_members_text(m, "source", front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
+    rn_members_bool(m, "last_reload_failed", front->reload_failed);
+    rn_members_close(m, '}');
+}
+
+static void put_decisions(struct rn_members *m, struct rn_front *front)
+{
+    struct ration_totals totals;
+
+    ration_totals(front->limiter, &totals);
+    rn_members_open(m, "decisions", '{');
+    rn_members_u64(m, "allowed", totals.allowed);
+    rn_members_u64(m, "refused", totals.refused);
+    rn_members_u64(m, "shadowed", totals.shadowed);
+    rn_members_u64(m, "errors", totals.errors);
+    rn_members_close(m, '}');
+}
+
+static void put_memory(struct rn_members *m, struct rn_front *front)
+{
+    const struct ration_memory *memory = rn_front_memory(front);
+
+    rn_members_open(m, "memory", '{');
+    rn_members_u64(m, "bytes", memory->bytes);
+    rn_members_u64(m, "slots", memory->slots);
+    rn_members_u64(m, "live_keys", memory->live);
+    rn_members_u64(m, "evictions", memory->evictions);
+    rn_members_u64(m, "block_bytes", memory->block_bytes);
+    rn_members_u64(m, "block_bytes_used", memory->block_bytes_used);
+    rn_members_close(m, '}');
+}
+
+static void put_listeners(struct rn_members *m, const struct rn_server *server)
+{
+    rn_members_open(m, "listeners", '{');
+    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
+        const char *address = rn_server_address(server, listeners[i]);
+
+        if (address)
+            rn_members_text(m, listeners[i], rn_slice_of(address));
+    }
+    rn_members_close(m, '}');
+}
+
+static void put_connections(struct rn_members *m, const struct rn_server *server)
+{
+    struct rn_server_counts counts;
+
+    rn_members_open(m, "connections", '{');
+    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
+        if (!rn_server_address(server, listeners[i]))
+            continue;
+        rn_server_counts(server, listeners[i], &counts);
+        rn_members_open(m, listeners[i], '{');
+        rn_members_u64(m, "open", counts.open);
+        rn_members_u64(m, "accepted", counts.accepted);
+        rn_members_u64(m, "refused", counts.refused);
+        rn_members_close(m, '}');
+    }
+    rn_members_close(m, '}');
+}
+
+void rn_admin_status(struct rn_exchange *x)
+{
+    struct rn_front *front = x->front;
+    struct rn_members m = rn_admin_begin(x);
+
+    rn_members_text(&m, "version", rn_slice_of(ration_version()));
+    rn_members_seconds(&m, "uptime", rn_clock_read_ns(CLOCK_REALTIME) - front->started_ns);
+    rn_members_u64(&m, "workers", rn_server_workers(front->server));
+    put_rules(&m, front);
+    rn_members_bool(&m, "shadow", ration_shadow(front->limiter));
+    put_decisions(&m, front);
+    put_memory(&m, front);
+    put_listeners(&m, front->server);
+    put_connections(&m, front->server);
+    rn_admin_end(x, &m, 200);
+}
+
+/* --- who is refused most -------------------------------------------------------------------- */
+
+static void put_top(struct rn_members *m, const struct ration_top *top)
+{
+    rn_members_open(m, NULL, '{');
+    if (top->rule[0])
+        rn_members_text(m, "rule", rn_slice_of(top->rule));
+    else
+        rn_members_null(m, "rule");
+    rn_members_text(m, "key", (struct rn_slice){top->name, top->name_len});
+    rn_members_u64(m, "refused", top->refused);
+    rn_members_close(m, '}');
+}
+
+void rn_admin_top(struct rn_exchange *x)
+{
+    struct ration_top *keys;
+    struct rn_change change;
+    struct rn_members m;
+    size_t count;
+
+    if (!rn_admin_read_query(x, &change, RN_CHANGE_COUNT))
+        return;
+    count = change.count ? (size_t)change.count : TOP_COUNT;
+    keys = calloc(count, sizeof *keys);
+    if (!keys) {
+        rn_exchange_error(x, 503, "memory", "out of memory");
+        return;
+    }
+    count = ration_top(x->front->limiter, keys, count);
+    m = rn_admin_begin(x);
+    rn_members_open(&m, "keys", '[');
+    for (size_t i = 0; i < count; i++)
+        put_top(&m, &keys[i]);
+    rn_members_close(&m, ']');
+    put_time(&m, "since", x->front->started_ns);
+    rn_admin_end(x, &m, 200);
+    free(keys);
+}
+
+/* --- shadow mode --------------------------------------------------------------------------------
+ */
+
+void rn_admin_get_shadow(struct rn_exchange *x)
+{
+    struct rn_members m = rn_admin_begin(x);
+
+    rn_members_bool(&m, "shadow", ration_shadow(x->front->limiter));
+    rn_admin_end(x, &m, 200);
+}
+
+void rn_admin_put_shadow(struct rn_exchange *x)
+{
+    struct rn_change change;
+
+    if (!rn_admin_read(x, &change, RN_CHANGE_SHADOW))
+        return;
+    if (!change.given) {
+        rn_exchange_error(x, 400, "bad_request", "\"shadow\" is missing: true or false");
+        return;
+    }
+    ration_shadow_set(x->front->limiter, change.shadow);
+    rn_admin_log(x, "shadow.set",
+                 RN_LOG_TEXT("shadow", change.shadow ? RN_SLICE("on") : RN_SLICE("off")));
+    rn_admin_get_shadow(x);
+}

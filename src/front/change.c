@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/change.h"
+
+#include <ration/clients.h>
+
+#include "base/error.h"
+#include "rules/report.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define TOP_MAX 1000
+
+struct place {
+    struct rn_change *change;
+    struct rn_query *query;
+    struct rn_json *json;
+};
+
+/* --- members -------------------------------------------------------------------------- */
+
+static int read_text(const struct place *p, const struct rn_json_token *token,
+                     struct rn_slice *text)
+{
+    if (token->kind != RN_JSON_STRING)
+        return rn_query_expected(p->json, token, "a string");
+    *text = token->text;
+    return 0;
+}
+
+static int read_attributes(const struct place *p, const struct rn_json_token *token)
+{
+    return rn_query_read_attributes(p->query, p->json, token);
+}
+
+static int read_cost(const struct place *p, const struct rn_json_token *token)
+{
+    return rn_query_read_cost(p->query, p->json, token);
+}
+
+static int read_rule(const struct place *p, const struct rn_json_token *token)
+{
+    return read_text(p, token, &p->change->rule);
+}
+
+static int read_limit(const struct place *p, const struct rn_json_token *token)
+{
+    return read_text(p, token, &p->change->limit);
+}
+
+static int read_note(const struct place *p, const struct rn_json_token *token)
+{
+    return read_text(p, token, &p->change->note);
+}
+
+static int read_reason(const struct place *p, const struct rn_json_token *token)
+{
+    return read_text(p, token, &p->change->reason);
+}
+
+static int read_add(const struct place *p, const struct rn_json_token *token)
+{
+    if (rn_json_i64(token, &p->change->add))
+        return 0;
+    return rn_json_object_to(p->json, token->at,
+                             "\"add\" is to be a whole number of units, below 0 to give back");
+}
+
+static int read_remaining(const struct place *p, const struct rn_json_token *token)
+{
+    if (rn_json_u64(token, &p->change->remaining))
+        return 0;
+    return rn_json_object_to(p->json, token->at,
+                             "\"remaining\" is to be a whole number, 0 or more");
+}
+
+static int read_for(const struct place *p, const struct rn_json_token *token)
+{
+    int64_t *ns = &p->change->for_ns;
+
+    *ns = 0;
+    if (token->kind == RN_JSON_NULL)
+        return 0;
+    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, ns) && *ns >= 1000000 &&
+        *ns <= RATION_EXPIRY_MAX_NS)
+        return 0;
+    return rn_json_object_to(
+        p->json, token->at, "\"for\" is to be seconds, from 0.001 to ten years, or null: for ever");
+}
+
+static int read_shadow(const struct place *p, const struct rn_json_token *token)
+{
+    if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
+        return rn_query_expected(p->json, token, "true or false");
+    p->change->shadow = token->kind == RN_JSON_TRUE;
+    return 0;
+}
+
+static const struct member {
+    const char *name;
+    unsigned bit;
+    int (*read)(const struct place *p, const struct rn_json_token *token);
+} members[] = {
+    {"attributes", RN_CHANGE_ATTRIBUTES, read_attributes},
+    {"cost", RN_CHANGE_COST, read_cost},
+    {"rule", RN_CHANGE_RULE, read_rule},
+    {"add", RN_CHANGE_ADD, read_add},
+    {"remaining", RN_CHANGE_REMAINING, read_remaining},
+    {"limit", RN_CHANGE_LIMIT, read_limit},
+    {"for", RN_CHANGE_FOR, read_for},
+    {"note", RN_CHANGE_NOTE, read_note},
+    {"reason", RN_CHANGE_REASON, read_reason},
+    {"shadow", RN_CHANGE_SHADOW, read_shadow},
+};
+
+static const struct member *find(struct rn_slice name, unsigned allowed)
+{
+    for (size_t i = 0; i < COUNT(members); i++)
+        if ((allowed & members[i].bit) && rn_slice_is(name, members[i].name))
+            return &members[i];
+    return NULL;
+}
+
+/* What was probably meant, or NULL. */
+static const char *suggest(struct rn_slice name, unsigned allowed)
+{
+    const char *names[COUNT(members) + 1];
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(members); i++)
+        if (allowed & members[i].bit)
+            names[count++] = members[i].name;
+    if (allowed & RN_CHANGE_COUNT)
+        names[count++] = "count";
+    return rn_suggest(name, names, count);
+}
+
+/* --- bodies ----------------------------------------------------------------------------- */
+
+static int refuse_member(struct rn_json *json, const struct rn_json_token *token, unsigned allowed)
+{
+    const char *meant = suggest(token->name, allowed);
+
+    if (meant)
+        return rn_json_object_to(json, token->name_at, "unknown member %s; did you mean \"%s\"?",
+                                 rn_excerpt(token->name).text, meant);
+    return rn_json_object_to(json, token->name_at, "unknown member %s",
+                             rn_excerpt(token->name).text);
+}
+
+int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_json *json,
+                   unsigned allowed)
+{
+    struct place p = {change, query, json};
+    struct rn_json_token token;
+
+    while ((token = rn_json_next(json)).kind != RN_JSON_END) {
+        const struct member *member = find(token.name, allowed);
+
+        if (token.kind == RN_JSON_BAD)
+            return RATION_EINVAL;
+        if (!member)
+            return refuse_member(json, &token, allowed);
+        if (change->given & member->bit)
+            return rn_json_object_to(json, token.name_at, "\"%s\" is given twice", member->name);
+        if (member->read(&p, &token) != 0)
+            return RATION_EINVAL;
+        change->given |= member->bit;
+    }
+    return 0;
+}
+
+/* --- query strings ----------------------------------------------------------------------- */
+
+static int read_count(struct rn_change *change, struct rn_slice value, struct ration_error *error)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = value};
+
+    if (rn_json_u64(&number, &change->count) && change->count >= 1 && change->count <= TOP_MAX)
+        return 0;
+    return rn_error_set(error, RATION_EINVAL, 0, "count is to be a number from 1 to %d, found %s",
+                        TOP_MAX, rn_excerpt(value).text);
+}
+
+static int refuse_parameter(struct rn_slice name, unsigned allowed, struct ration_error *error)
+{
+    const char *meant = suggest(name, allowed);
+
+    if (meant)
+        return rn_error_set(error, RATION_EINVAL, 0, "unknown parameter %s; did you mean %s?",
+                            rn_excerpt(name).text, meant);
+    return rn_error_set(error, RATION_EINVAL, 0, "unknown parameter %s", rn_excerpt(name).text);
+}
+
+int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct rn_slice name,
+                        struct rn_slice value, unsigned allowed, struct ration_error *error)
+{
+    if ((allowed & RN_CHANGE_RULE) && rn_slice_is(name, "rule")) {
+        change->rule = value;
+        return 0;
+    }
+    if ((allowed & RN_CHANGE_COUNT) && rn_slice_is(name, "count"))
+        return read_count(change, value, error);
+    if (!(allowed & RN_CHANGE_ATTRIBUTES) || name.len == 0)
+        return refuse_parameter(name, allowed, error);
+    if (rn_query_add(query, (char *)name.data, name.len, value) != 0)
+        return rn_error_set(error, RATION_EINVAL, 0, "more than %d attributes",
+                            RN_QUERY_ATTRIBUTES);
+    return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an operator asks for: the members of the admin port's bodies and query
+ * strings, besides the attributes of a client.
+ */
+#ifndef RN_FRONT_CHANGE_H
+#define RN_FRONT_CHANGE_H
+
+#include "front/query.h"
+
+/* Which ones may be given, and which ones were. */
+enum rn_change_member {
+    RN_CHANGE_ATTRIBUTES = 1,
+    RN_CHANGE_COST = 2,
+    RN_CHANGE_RULE = 4,
+    RN_CHANGE_ADD = 8,
+    RN_CHANGE_REMAINING = 16,
+    RN_CHANGE_LIMIT = 32,
+    RN_CHANGE_FOR = 64,
+    RN_CHANGE_NOTE = 128,
+    RN_CHANGE_REASON = 256,
+    RN_CHANGE_SHADOW = 512,
+    RN_CHANGE_COUNT = 1024, /* in query strings only */
+};
+
+/* Slices point into what was read. */
+struct rn_change {
+    unsigned given;
+    struct rn_slice rule; /* data NULL: not given */
+    int64_t add;
+    uint64_t remaining;
+    struct rn_slice limit; /* as text, not parsed */
+    int64_t for_ns;        /* 0: for ever */
+    struct rn_slice note, reason;
+    bool shadow;
+    uint64_t count;
+};
+
+/* Reads the members of the object that the last token began; attributes and cost
+ * go to the query. 0, or RATION_EINVAL with json->error. */
+int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_json *json,
+                   unsigned members);
+
+/* One parameter of a query string: rule and count if they may be given; what else
+ * there is are attributes of the client, if those may be. `name` is put into
+ * lower case where it stands. 0, or RATION_EINVAL with `error`. */
+int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct rn_slice name,
+                        struct rn_slice value, unsigned members, struct ration_error *error);
+
+#endif

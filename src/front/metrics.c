@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page of metrics. Labels are rules, listeners and words of ours, so a rules
+ * file bounds the number of series and no client can make one. docs/metrics.md
+ * lists what is here.
+ */
+#include <stdlib.h>
+
+#include <ration/clients.h>
+
+#include "front/admin.h"
+#include "front/process.h"
+
+#define NS_PER_SECOND 1e9
+#define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+static const char *const listeners[] = {"http", "resp", "admin"};
+static const char *const protocols[RN_FRONT_COUNT] = {
+    [RN_FRONT_HTTP] = "http", [RN_FRONT_RESP] = "resp", [RN_FRONT_ADMIN] = "admin"};
+
+#define LABEL(name_, text_)                                                                        \
+    (struct rn_metrics_label)                                                                      \
+    {                                                                                              \
+        .name = (name_), .value = (text_)                                                          \
+    }
+
+/* A family of one sample. */
+static void put_gauge(struct rn_buf *out, const char *name, const char *help, uint64_t value)
+{
+    rn_metrics_begin(out, name, RN_METRICS_GAUGE, help);
+    rn_metrics_put(out, name, NULL, 0, value);
+}
+
+static void put_counter(struct rn_buf *out, const char *name, const char *help, uint64_t value)
+{
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER, help);
+    rn_metrics_put(out, name, NULL, 0, value);
+}
+
+static void put_number(struct rn_buf *out, const char *name, enum rn_metrics_type type,
+                       const char *help, double value)
+{
+    rn_metrics_begin(out, name, type, help);
+    rn_metrics_put_double(out, name, NULL, 0, value);
+}
+
+/* --- decisions ---------------------------------------------------------------------------- */
+
+/* What is counted besides allowed and refused, in all and for each rule. */
+static const struct remark {
+    size_t offset; /* in ration_totals */
+    const char *total, *by_rule, *help;
+} remarks[] = {
+    {offsetof(struct ration_totals, shadowed), "ration_shadow_refusals_total",
+     "ration_rule_shadow_refusals_total",
+     "Decisions that would have been refusals but for shadow mode."},
+    {offsetof(struct ration_totals, delayed), "ration_delays_total", "ration_rule_delays_total",
+     "Admissions with a delay: queued or throttled."},
+    {offsetof(struct ration_totals, soft), "ration_soft_admissions_total",
+     "ration_rule_soft_admissions_total",
+     "Admissions above the limit as written, within its soft part."},
+    {offsetof(struct ration_totals, near), "ration_near_limit_total",
+     "ration_rule_near_limit_total", "Admissions that left less than a fifth of the limit."},
+    {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
+     "ration_rule_errors_total", "Decisions that could not be made."},
+};
+
+static uint64_t remark_of(const struct ration_totals *totals, const struct remark *remark)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)totals + remark->offset, sizeof value);
+    return value;
+}
+
+static void put_totals(struct rn_buf *out, struct rn_front *front)
+{
+    static const char name[] = "ration_decisions_total";
+    struct ration_totals totals;
+
+    ration_totals(front->limiter, &totals);
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER, "Decisions made, by what was decided.");
+    rn_metrics_put(out, name, &LABEL("decision", RN_SLICE("allowed")), 1, totals.allowed);
+    rn_metrics_put(out, name, &LABEL("decision", RN_SLICE("refused")), 1, totals.refused);
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        put_counter(out, remarks[i].total, remarks[i].help, remark_of(&totals, &remarks[i]));
+}
+
+/* The rules are asked once, and told family by family. */
+struct rows {
+    struct rn_buf names; /* one behind the other */
+    struct row {
+        size_t name_at, name_len;
+        struct ration_totals totals;
+    } * items;
+    size_t count, size;
+    bool failed;
+};
+
+static int add_row(void *arg, const struct ration_rule_info *info)
+{
+    struct rows *rows = arg;
+
+    if (rows->count == rows->size) {
+        size_t size = rows->size ? 2 * rows->size : 64;
+        struct row *items = realloc(rows->items, size * sizeof *items);
+
+        if (!items)
+            return rows->failed = true;
+        rows->items = items;
+        rows->size = size;
+    }
+    rows->items[rows->count++] = (struct row){
+        .name_at = rows->names.len, .name_len = info->name_len, .totals = info->totals};
+    rn_buf_put(&rows->names, info->name, info->name_len);
+    return 0;
+}
+
+static struct rn_metrics_label rule_label(const struct rows *rows, size_t i)
+{
+    const struct row *row = &rows->items[i];
+
+    return LABEL("rule", ((struct rn_slice){rows->names.data + row->name_at, row->name_len}));
+}
+
+static void put_rule_decisions(struct rn_buf *out, const struct rows *rows)
+{
+    static const char name[] = "ration_rule_decisions_total";
+
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER,
+                     "Decisions in which a rule took part, by what the rule said.");
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct ration_totals *totals = &rows->items[i].totals;
+        struct rn_metrics_label labels[] = {rule_label(rows, i),
+                                            LABEL("decision", RN_SLICE("allowed"))};
+
+        rn_metrics_put(out, name, labels, 2, totals->allowed);
+        labels[1].value = RN_SLICE("refused");
+        rn_metrics_put(out, name, labels, 2, totals->refused);
+    }
+}
+
+static void put_rows(struct rn_buf *out, const struct rows *rows)
+{
+    put_rule_decisions(out, rows);
+    for (size_t r = 0; r < sizeof remarks / sizeof *remarks; r++) {
+        rn_metrics_begin(out, remarks[r].by_rule, RN_METRICS_COUNTER, remarks[r].help);
+        for (size_t i = 0; i < rows->count; i++) {
+            struct rn_metrics_label label = rule_label(rows, i);
+
+            rn_metrics_put(out, remarks[r].by_rule, &label, 1,
+                           remark_of(&rows->items[i].totals, &remarks[r]));
+        }
+    }
+    put_gauge(out, "ration_rules", "Rules in force.", rows->count);
+}
+
+static void put_rules(struct rn_buf *out, struct rn_front *front)
+{
+    struct rows rows = {.count = 0};
+
+    ration_rules_each(front->limiter, add_row, &rows);
+    if (rows.failed || rows.names.failed)
+        out->failed = true;
+    else
+        put_rows(out, &rows);
+    rn_buf_done(&rows.names);
+    free(rows.items);
+}
+
+/* --- reloads -------------------------------------------------------------------------------- */
+
+static void put_reload(struct rn_buf *out, const char *name, const char *source, uint64_t attempts,
+                       uint64_t failed)
+{
+    struct rn_metrics_label labels[] = {LABEL("source", rn_slice_of(source)),
+                                        LABEL("result", RN_SLICE("success"))};
+
+    rn_metrics_put(out, name, labels, 2, attempts - failed);
+    labels[1].value = RN_SLICE("failure");
+    rn_metrics_put(out, name, labels, 2, failed);
+}
+
+static void put_reloads(struct rn_buf *out, const struct rn_front *front)
+{
+    static const char name[] = "ration_rules_reloads_total";
+
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER,
+                     "Attempts to replace the rules, by where they came from and what became of "
+                     "it.");
+    put_reload(out, name, "files", front->reloads, front->reloads_failed);
+    put_reload(out, name, "api", front->puts, front->puts_failed);
+    put_gauge(out, "ration_rules_version", "How often rules have been put in place.",
+              ration_rules_version(front->limiter));
+    put_number(out, "ration_rules_loaded_timestamp_seconds", RN_METRICS_GAUGE,
+               "When the rules in force were put in place, as Unix time.",
+               (double)front->rules_loaded_ns / NS_PER_SECOND);
+    put_gauge(out, "ration_rules_last_reload_successful",
+              "Whether the last attempt to read the rules files was successful.",
+              !front->reload_failed);
+    put_gauge(out, "ration_shadow_mode", "Whether the whole service was put into shadow mode.",
+              ration_shadow(front->limiter));
+}
+
+/* --- conversations ---------------------------------------------------------------------------- */
+
+/* The sum of one counter over all loops. */
+static uint64_t sum(const struct rn_front *front, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < front->loop_count; i++)
+        total += __atomic_load_n(
+            (const uint64_t *)(const void *)((const char *)&front->loops[i].counts + offset),
+            __ATOMIC_RELAXED);
+    return total;
+}
+
+/* A counter of each protocol: `offset` is that of the first. */
+static void put_by_protocol(struct rn_buf *out, const struct rn_front *front, const char *name,
+                            const char *help, size_t offset)
+{
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER, help);
+    for (size_t p = 0; p < RN_FRONT_COUNT; p++)
+        rn_metrics_put(out, name, &LABEL("protocol", rn_slice_of(protocols[p])), 1,
+                       sum(front, offset + p * sizeof(uint64_t)));
+}
+
+static void put_latency(struct rn_buf *out, const struct rn_front *front)
+{
+    static const char name[] = "ration_request_duration_seconds";
+
+    rn_metrics_begin(out, name, RN_METRICS_HISTOGRAM,
+                     "From the arrival of a request to its answer, without what it was held for.");
+    for (size_t p = 0; p < RN_FRONT_COUNT; p++) {
+        struct rn_histogram total = {.sum_ns = 0};
+
+        for (unsigned i = 0; i < front->loop_count; i++)
+            rn_histogram_merge(&total, &front->loops[i].counts.latency[p]);
+        rn_metrics_put_histogram(out, name, &LABEL("protocol", rn_slice_of(protocols[p])), 1,
+                                 &total);
+    }
+}
+
+static void put_conversations(struct rn_buf *out, const struct rn_front *front)
+{
+    put_by_protocol(out, front, "ration_requests_total", "Requests answered.",
+                    offsetof(struct rn_front_counts, requests));
+    put_by_protocol(out, front, "ration_bad_requests_total",
+                    "Requests that were answered with an error.",
+                    offsetof(struct rn_front_counts, bad));
+    put_by_protocol(out, front, "ration_failed_requests_total",
+                    "Requests answered with an error because no decision could be made.",
+                    offsetof(struct rn_front_counts, failed));
+    put_latency(out, front);
+    put_counter(out, "ration_held_replies_total", "Replies that were held until their turn.",
+                sum(front, offsetof(struct rn_front_counts, held)));
+}
+
+/* --- connections --------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    enum rn_metrics_type type;
+    const char *help;
+    size_t offset; /* in rn_server_counts */
+} connection_families[] = {
+    {"ration_connections", RN_METRICS_GAUGE, "Connections that are open.",
+     offsetof(struct rn_server_counts, open)},
+    {"ration_connections_accepted_total", RN_METRICS_COUNTER, "Connections accepted.",
+     offsetof(struct rn_server_counts, accepted)},
+    {"ration_connections_refused_total", RN_METRICS_COUNTER,
+     "Connections closed at once for being more than allowed.",
+     offsetof(struct rn_server_counts, refused)},
+    {"ration_connections_timed_out_total", RN_METRICS_COUNTER,
+     "Connections closed for being too slow.", offsetof(struct rn_server_counts, timed_out)},
+    {"ration_connections_overlong_total", RN_METRICS_COUNTER,
+     "Connections closed for a request that was too large.",
+     offsetof(struct rn_server_counts, too_long)},
+    {"ration_received_bytes_total", RN_METRICS_COUNTER, "Bytes received.",
+     offsetof(struct rn_server_counts, bytes_in)},
+    {"ration_sent_bytes_total", RN_METRICS_COUNTER, "Bytes sent.",
+     offsetof(struct rn_server_counts, bytes_out)},
+};
+
+static void put_connections(struct rn_buf *out, const struct rn_server *server)
+{
+    for (size_t f = 0; f < sizeof connection_families / sizeof *connection_families; f++) {
+        const char *name = connection_families[f].name;
+
+        rn_metrics_begin(out, name, connection_families[f].type, connection_families[f].help);
+        for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
+            struct rn_server_counts counts;
+            uint64_t value;
+
+            if (!rn_server_address(server, listeners[i]))
+                continue;
+            rn_server_counts(server, listeners[i], &counts);
+            memcpy(&value, (const char *)&counts + connection_families[f].offset, sizeof value);
+            rn_metrics_put(out, name, &LABEL("listener", rn_slice_of(listeners[i])), 1, value);
+        }
+    }
+}
+
+/* --- the rest ------------------------------------------------------------------------------------
+ */
+
+static void put_memory(struct rn_buf *out, struct rn_front *front)
+{
+    const struct ration_memory *memory = rn_front_memory(front);
+
+    put_gauge(out, "ration_memory_bytes", "Size of the table that holds all counters.",
+              memory->bytes);
+    put_gauge(out, "ration_slots", "Keys that the table can hold.", memory->slots);
+    put_gauge(out, "ration_live_keys",
+              "Keys with something spent, as counted in the last ten seconds.", memory->live);
+    put_counter(out, "ration_evictions_total",
+                "Keys with something spent that were forgotten for want of room.",
+                memory->evictions);
+    put_gauge(out, "ration_block_bytes", "Memory for states larger than a slot.",
+              memory->block_bytes);
+    put_gauge(out, "ration_block_used_bytes", "What of it is in use.", memory->block_bytes_used);
+}
+
+static int count_override(void *arg, const struct ration_override *o)
+{
+    (void)o;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static int count_ban(void *arg, const struct ration_ban *ban)
+{
+    (void)ban;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static void put_clients(struct rn_buf *out, struct rn_front *front)
+{
+    uint64_t overrides = 0, bans = 0;
+
+    if (ration_override_each(front->limiter, NULL, 0, count_override, &overrides) != 0 ||
+        ration_ban_each(front->limiter, count_ban, &bans) != 0)
+        out->failed = true;
+    put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
+    put_gauge(out, "ration_bans", "Bans in force.", bans);
+}
+
+static void put_process(struct rn_buf *out, const struct rn_front *front)
+{
+    static const char info[] = "ration_build_info";
+    struct rn_process process;
+
+    rn_process_read(&process);
+    rn_metrics_begin(out, info, RN_METRICS_GAUGE, "The version, as a label; always 1.");
+    rn_metrics_put(out, info, &LABEL("version", rn_slice_of(ration_version())), 1, 1);
+    put_gauge(out, "ration_workers", "Threads that answer requests.",
+              rn_server_workers(front->server));
+    put_number(out, "process_start_time_seconds", RN_METRICS_GAUGE,
+               "When the process started, as Unix time.",
+               (double)front->started_ns / NS_PER_SECOND);
+    put_number(out, "process_cpu_seconds_total", RN_METRICS_COUNTER,
+               "CPU time that the process has used.", process.cpu_seconds);
+    put_gauge(out, "process_resident_memory_bytes", "Memory of the process that is present.",
+              process.resident_bytes);
+    put_gauge(out, "process_virtual_memory_bytes", "Address space of the process.",
+              process.virtual_bytes);
+    put_gauge(out, "process_open_fds", "File descriptors that are open.", process.open_fds);
+    put_gauge(out, "process_max_fds", "File descriptors that may be open.", process.max_fds);
+}
+
+void rn_admin_metrics(struct rn_exchange *x)
+{
+    struct rn_buf *out = &x->loop->scratch;
+
+    rn_buf_clear(out);
+    put_totals(out, x->front);
+    put_rules(out, x->front);
+    put_reloads(out, x->front);
+    put_conversations(out, x->front);
+    put_connections(out, x->front->server);
+    put_memory(out, x->front);
+    put_clients(out, x->front);
+    put_process(out, x->front);
+    if (out->failed) {
+        rn_exchange_error(x, 503, "memory", "out of memory");
+        return;
+    }
+    rn_http_put_status(x->out, 200);
+    rn_http_put_body(x->out, x->keep_alive, x->head, CONTENT_TYPE, rn_buf_slice(out));
+}

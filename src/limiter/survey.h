@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every rule makes of a request, for people who wonder: the slow way, one
+ * rule after the other. Nothing is charged or counted.
+ */
+#ifndef RN_LIMITER_SURVEY_H
+#define RN_LIMITER_SURVEY_H
+
+#include <ration/rules.h>
+
+#include "rules/match.h"
+
+/* One rule, as long as `see` runs. */
+struct rn_surveyed {
+    const struct rn_ruleset *ruleset;
+    const struct rn_rule *rule;
+    const struct rn_values *values; /* of the request, as the rules see it */
+    struct rn_reason reason;
+    bool applies;
+    /* If it applies: */
+    const struct rn_match *match;
+    bool overridden; /* the limits are of an override, not of the tier */
+    int error;       /* 0, or why there are no verdicts */
+    /* The verdicts of the limits, as of this rule alone: for `limits`, of which at
+     * most RATION_OUTCOME_LIMITS are there. */
+    const struct ration_outcome *outcome;
+    const struct rn_rule_limit *const *limits;
+    uint32_t limit_count; /* 0: unlimited */
+};
+
+/* The entry of an allow or deny list that takes a request aside before any rule
+ * is asked. */
+struct rn_survey_entry {
+    bool found, deny;
+    uint32_t line;
+    char file[RATION_MESSAGE_SIZE]; /* cut to fit */
+};
+
+/* Calls `see` for each native rule, in the order of the files, until it returns
+ * non-zero; also if an entry (may be NULL) takes the request aside. A reload
+ * waits until it is done: `see` must not load rules.
+ * Uses about 150 KB of stack. */
+void rn_survey_request(struct ration *r, const struct ration_request *request,
+                       int (*see)(void *arg, const struct rn_surveyed *rule), void *arg,
+                       struct rn_survey_entry *entry);
+
+#endif

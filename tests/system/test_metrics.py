@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of metrics: what it counts, its form, how many series it has; alerts and dashboard."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from daemon import PATIENCE, ROOT, Daemon
+
+RULES = """
+limits:
+  - name: api
+    when: { path: /api }
+    key: user
+    limit: 5 per minute
+    algorithm: fixed-window
+  - name: soft
+    when: { path: /soft }
+    key: user
+    limit: 4 per minute
+    algorithm: fixed-window
+    soft: 50%
+  - name: queue
+    when: { path: /queue }
+    key: user
+    limit: 5 per second queue 5
+  - name: trial
+    when: { path: /trial }
+    key: user
+    limit: 1 per minute
+    mode: shadow
+"""
+
+SAMPLE = re.compile(r'^([a-zA-Z_:]\w*)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Page:
+    def __init__(self, text):
+        self.text, self.types, self.helps, self.samples = text, {}, {}, {}
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                _, _, name, self.helps[name] = line.split(" ", 3)
+                assert self.helps[name], line
+            elif line.startswith("# TYPE "):
+                _, _, name, self.types[name] = line.split(" ")
+            else:
+                name, labels, value = SAMPLE.match(line).groups()
+                series = name, tuple(sorted(LABEL.findall(labels or "")))
+                assert series not in self.samples, f"twice: {line}"
+                self.samples[series] = float(value)
+
+    def family(self, name):
+        return name if name in self.types else re.sub("_(bucket|sum|count)$", "", name)
+
+    def labels(self):
+        """Family: the names of its labels."""
+        found = {name: set() for name in self.types}
+        for name, labels in self.samples:
+            found[self.family(name)] |= {label for label, _ in labels if label != "le"}
+        return found
+
+    def __call__(self, name, **labels):
+        return self.samples[name, tuple(sorted(labels.items()))]
+
+
+def page(d):
+    answer = d.admin("GET", "/metrics")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Page(answer.text)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    with Daemon(tmp_path, RULES, options=["--workers", "2"]) as d:
+        yield d
+
+
+def check(d, path, user="ada", **more):
+    return d.http("POST", "/v1/check", {"attributes": {"path": path, "user": user}, **more})
+
+
+def need(program):
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program} here")
+
+
+def test_decisions_are_counted_in_all_and_by_rule(daemon):
+    for _ in range(8):
+        check(daemon, "/api")
+    check(daemon, "/elsewhere")
+    m = page(daemon)
+    assert m("ration_decisions_total", decision="allowed") == 6
+    assert m("ration_decisions_total", decision="refused") == 3
+    assert m("ration_rule_decisions_total", rule="api", decision="allowed") == 5
+    assert m("ration_rule_decisions_total", rule="api", decision="refused") == 3
+    assert m("ration_rule_near_limit_total", rule="api") == m("ration_near_limit_total") == 1
+    assert m("ration_rule_decisions_total", rule="soft", decision="allowed") == 0
+
+
+def test_what_is_remarkable_is_counted_once_more(daemon):
+    for _ in range(6):
+        assert check(daemon, "/soft").status == 200
+    for _ in range(3):
+        assert check(daemon, "/trial").status == 200
+    delays = [check(daemon, "/queue", wait="return").json["delay"] for _ in range(3)]
+    assert check(daemon, "/queue", user="bob", wait="hold").status == 200
+    held = check(daemon, "/queue", user="bob", wait="hold").json
+    m = page(daemon)
+    assert m("ration_rule_soft_admissions_total", rule="soft") == 2
+    assert m("ration_rule_shadow_refusals_total", rule="trial") == 2
+    assert m("ration_shadow_refusals_total") == 2
+    assert m("ration_rule_delays_total", rule="queue") == sum(d > 0 for d in delays) + (
+        "held" in held)
+    assert m("ration_held_replies_total") == ("held" in held) == 1
+
+
+def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
+    check(daemon, "/api")
+    daemon.file.write_text(RULES.replace("name: soft", "name: other"))
+    assert daemon.admin("POST", "/v1/rules/reload").status == 200
+    check(daemon, "/api")
+    m = page(daemon)
+    assert m("ration_rule_decisions_total", rule="api", decision="allowed") == 2
+    rules = {dict(labels)["rule"] for _, labels in m.samples if "rule" in dict(labels)}
+    assert rules == {"api", "other", "queue", "trial"}
+    assert m("ration_rules_version") >= 2 and m("ration_rules") == 4
+
+
+def test_requests_are_counted_by_protocol(daemon):
+    before = page(daemon)
+    check(daemon, "/api")
+    daemon.http("POST", "/v1/check", "{")
+    with daemon.resp() as redis:
+        redis("PING")
+        redis("RATION.CHECK", "path", "/api", "user", "ada")
+    m = page(daemon)
+
+    def more(name, **labels):
+        return m(name, **labels) - before(name, **labels)
+
+    assert more("ration_requests_total", protocol="http") == 2
+    assert more("ration_bad_requests_total", protocol="http") == 1
+    assert more("ration_requests_total", protocol="resp") == 2
+    assert more("ration_requests_total", protocol="admin") == 1
+    assert more("ration_request_duration_seconds_count", protocol="http") == 2
+    assert more("ration_connections_accepted_total", listener="resp") == 1
+    assert more("ration_received_bytes_total", listener="http") > 100
+    assert m("ration_connections", listener="admin") >= 1
+
+
+def test_histograms_are_cumulative(daemon):
+    for _ in range(20):
+        check(daemon, "/api")
+    m = page(daemon)
+    buckets = sorted((float(dict(labels)["le"]), value) for (name, labels), value in m.samples.items()
+                     if name == "ration_request_duration_seconds_bucket" and
+                     dict(labels)["protocol"] == "http")
+    values = [value for _, value in buckets]
+    assert values == sorted(values) and values[-1] == 20 and buckets[-1][0] == float("inf")
+    assert 0 < m("ration_request_duration_seconds_sum", protocol="http") < 20 * PATIENCE
+
+
+def test_changes_by_operators_are_counted(daemon):
+    daemon.admin("PUT", "/v1/overrides", {"rule": "api", "attributes": {"user": "eve"},
+                                          "limit": "unlimited"})
+    daemon.admin("PUT", "/v1/bans", {"attributes": {"user": "mallory"}})
+    daemon.admin("PUT", "/v1/shadow", {"shadow": True})
+    daemon.admin("PUT", "/v1/rules", "limits: 5")
+    daemon.admin("POST", "/v1/rules/reload")
+    m = page(daemon)
+    assert (m("ration_overrides"), m("ration_bans"), m("ration_shadow_mode")) == (1, 1, 1)
+    assert m("ration_rules_reloads_total", source="api", result="failure") == 1
+    assert m("ration_rules_reloads_total", source="api", result="success") == 0
+    assert m("ration_rules_reloads_total", source="files", result="success") == 1
+    assert m("ration_rules_last_reload_successful") == 1
+
+
+def test_the_process_is_told(daemon):
+    m = page(daemon)
+    assert m("ration_build_info", version=daemon.admin("GET", "/v1/status").json["version"]) == 1
+    assert m("ration_workers") == 2 and m("process_open_fds") > 5
+    assert m("process_resident_memory_bytes") > 1 << 20
+    assert m("process_start_time_seconds") > 1e9 and m("process_cpu_seconds_total") >= 0
+
+
+def test_clients_make_no_series(daemon):
+    before = set(page(daemon).samples)
+    with daemon.resp() as redis:
+        for i in range(300):
+            redis("RATION.CHECK", "path", f"/api/{i}", "user", f"u{i}", f"name{i}", "x")
+            redis("RATION.TAKE", f"key{i}", f"{i + 1} per minute")
+    daemon.http("GET", "/nothing/at/all?x=y")
+    assert set(page(daemon).samples) == before
+
+
+def test_promtool_finds_nothing_to_complain_about(daemon):
+    need("promtool")
+    check(daemon, "/api")
+    done = subprocess.run(["promtool", "check", "metrics"], input=page(daemon).text,
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_page_of_the_docs_lists_all_metrics(daemon):
+    m = page(daemon)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$",
+                      (ROOT / "docs/metrics.md").read_text(), re.M)
+    listed = {name: (kind, set(re.findall(r"`(\w+)`", labels)), text)
+              for name, kind, labels, text in rows}
+    labels = m.labels()
+    assert listed == {name: (m.types[name], labels[name], m.helps[name]) for name in m.types}
+    assert len(listed) == len(rows)
+
+
+def test_alerts_are_tested():
+    need("promtool")
+    done = subprocess.run(["promtool", "test", "rules", "ration.test.yml"], capture_output=True,
+                          cwd=ROOT / "deploy/prometheus", text=True, timeout=4 * PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    alerts = set(re.findall(r"alert: (\w+)", (ROOT / "deploy/prometheus/ration.rules.yml").read_text()))
+    tested = set(re.findall(r"alertname: (\w+)",
+                            (ROOT / "deploy/prometheus/ration.test.yml").read_text()))
+    assert alerts == tested
+
+
+def metrics_named(text):
+    return {re.sub("_(bucket|sum|count)$", "", name)
+            for name in re.findall(r"\b((?:ration|process)_\w+)", text)}
+
+
+def test_alerts_and_dashboard_name_metrics_that_exist(daemon):
+    known = set(page(daemon).types)
+    dashboard = json.loads((ROOT / "deploy/grafana/ration.json").read_text())
+    expressions = [t["expr"] for p in dashboard["panels"] for t in p.get("targets", [])]
+    expressions += [v["query"]["query"] for v in dashboard["templating"]["list"][1:]]
+    named = set().union(*map(metrics_named, expressions))
+    assert len(named) > 20 and named <= known, named - known
+    rules = (ROOT / "deploy/prometheus/ration.rules.yml").read_text()
+    assert metrics_named(rules) <= known, metrics_named(rules) - known
+
+
+def test_panels_of_the_dashboard_have_their_own_place():
+    panels = json.loads((ROOT / "deploy/grafana/ration.json").read_text())["panels"]
+    assert len({p["id"] for p in panels}) == len(panels)
+    taken = set()
+    for p in panels:
+        at = p["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
+                 for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken and at["x"] + at["w"] <= 24, p["title"]
+        taken |= cells

@@ -104,7 +104,7 @@ static void files_changed(void *arg)
 
 static void print_addresses(const struct daemon *d, FILE *out)
 {
-    static const char *const names[] = {"http", "resp", "admin"};
+    static const char *const names[] = {"http", "resp", "grpc", "admin"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *address = rn_server_address(d->server, names[i]);
@@ -192,12 +192,15 @@ static bool open_server(struct daemon *d)
     if (token && *token)
         d->front.token = rn_slice_of(token);
     d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
+    d->front.rls.headers = d->options.rls_headers;
     d->front.daemon = (struct rn_front_daemon){.arg = d,
                                                .reload = reload,
                                                .files = d->options.configs,
                                                .file_count = d->options.config_count};
     return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
+           listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }
 

@@ -41,7 +41,7 @@ enum ration_flags {
 };
 
 /* Limits that share a name are variants of one limit (tiers, say): a client
- * that moves between them takes the share it has spent along. */
+ * that moves between them takes along what it has spent. */
 struct ration_named {
     const char *name;
     struct ration_limit limit;

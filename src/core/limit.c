@@ -373,3 +373,20 @@ bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t 
     }
     return false;
 }
+
+bool rn_limit_mark_at(const struct rn_limit *limit, int64_t at_ns, int64_t *mark)
+{
+    switch (limit->form) {
+    case RN_FORM_COUNTER:
+        *mark = rn_floor_div(at_ns, limit->period_ns);
+        return true;
+    case RN_FORM_SUBS:
+        *mark = rn_floor_div(at_ns, limit->sub_ns);
+        return true;
+    case RN_FORM_LOG: /* rounded up, by less than a quantum */
+        *mark = at_ns + limit->sub_ns - 1;
+        return true;
+    default:
+        return false;
+    }
+}

@@ -144,6 +144,10 @@ uint64_t rn_state_weight(enum rn_form form, uint64_t state);
 enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, uint64_t *state,
                               uint32_t words, const struct rn_ask *ask, struct rn_answer *answer);
 
+/* The mark of a take at `at_ns`, where it follows from the time alone: false for
+ * buckets and fixed windows. */
+bool rn_limit_mark_at(const struct rn_limit *limit, int64_t at_ns, int64_t *mark);
+
 /* Rewrites a word of form `from` into the block form of this limit, whose
  * amount has outgrown the word. False if `from` is not its small form. */
 bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,

@@ -31,6 +31,7 @@ struct rn_member {
     const struct rn_compiled *limit;
     uint32_t place;
     bool fresh;
+    bool is_mark; /* of a limit in that place, and no limit itself: see compile.h */
 };
 
 struct rn_retired {
@@ -40,7 +41,7 @@ struct rn_retired {
 };
 
 struct rn_family {
-    const struct rn_member *members; /* of those that count; one for each state */
+    const struct rn_member *members; /* of those that count, and marks; one for each state */
     uint32_t member_count;
     uint32_t places; /* the most limits that apply at once, */
     uint32_t paired; /* and how many of them have a predecessor in their place */

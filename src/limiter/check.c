@@ -13,12 +13,29 @@
  * holds: V drains no slower than the debt, and a count that saturates at cap
  * leaves V <= C, as the variant that admitted had room. So moving to and fro
  * admits at most C + R t in any time t. Windows and logs forget at once what
- * they could not count while full: with them, R is the sum of the rates.
+ * they could not count while full: with them, rates could add up.
+ *
+ * Guards. Therefore a limit A that is covered by a variant B of another shape
+ * (core/envelope.h) has B as its guard. Let V be what B by its definition would
+ * count as spent of all that was admitted and not given back. V never exceeds
+ * B, nor what B's state shows:
+ *
+ *   A was not the only one charged lately: B is asked and takes, or A refuses.
+ *   A was, for long enough that B has settled: B covers whatever A admits. It
+ *   need not be asked and must not be, for its state may show more than V, as
+ *   where a bucket got less back than A's window did. It counts the units; what
+ *   it has no room for was given back to A, and a guard in which that would
+ *   show later on gets it back, too (key.c).
+ *
+ * "Lately" is what A's mark says, a bucket of one unit that the admissions of all
+ * other variants keep empty. So V holds for each variant that covers all others
+ * which a client uses. If none does, a client gets at one instant no more than
+ * the largest admits, and in the long run what each admits by itself, added up.
  *
  * Nothing is carried over when a client moves. That would hold a client that
  * was promoted to its former limit, which goes on being counted and stays
- * spent. Two decisions on one key under two variants at the same instant do not
- * see each other: each may admit what the other took.
+ * spent. Two decisions on one key under two variants at the same instant see
+ * each other in a guard that is asked; else each may admit what the other took.
  */
 #include "limiter/check.h"
 
@@ -65,7 +82,7 @@ static bool after_undo(struct rn_check *k)
     return false;
 }
 
-static bool undo(struct rn_check *k)
+bool rn_check_undo(struct rn_check *k)
 {
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++) {
@@ -86,69 +103,7 @@ bool rn_check_fail(struct rn_check *k, size_t item, int error)
 {
     k->error = error;
     k->charges[item].error = error;
-    return undo(k);
-}
-
-/* What the state of a variant lacks: the units just charged, or more if it
- * would still show a smaller share spent than this limit does. Rounded up. */
-static uint64_t shortfall(const struct rn_check_item *item, const struct rn_charge *peeked)
-{
-    uint64_t cap = item->limit->limit.cap, other_cap = peeked->limit->cap;
-    uint64_t spent = cap - item->answer.remaining;
-    uint64_t other_spent = other_cap - peeked->answer.remaining;
-    uint64_t share = (uint64_t)(((u128)spent * other_cap + cap - 1) / cap);
-
-    return share > other_spent && share - other_spent > item->taken ? share - other_spent
-                                                                    : item->taken;
-}
-
-static bool follow(struct rn_check *k);
-
-static bool after_follow(struct rn_check *k)
-{
-    for (size_t i = 0; i < k->batch_n; i++)
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-    return follow(k);
-}
-
-static bool after_follow_look(struct rn_check *k)
-{
-    for (size_t i = 0; i < k->batch_n; i++) {
-        struct rn_charge *charge = &k->batch[i];
-
-        if (charge->error != 0)
-            return rn_check_fail(k, k->item_of[i], charge->error);
-        charge->ask.op = RN_FORCE;
-        charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
-    }
-    k->next = after_follow;
-    return true;
-}
-
-/* A batch at a time: a name may have any number of shapes. */
-static bool follow(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (; k->follow_item < k->n; k->follow_item++, k->follow_shape = 0) {
-        const struct rn_check_item *item = &k->items[k->follow_item];
-        const struct rn_compiled *l = item->limit;
-
-        if (item->taken == 0)
-            continue;
-        for (; k->follow_shape < l->shape_count; k->follow_shape++) {
-            if (!rn_compiled_follows(l, l->shapes[k->follow_shape]))
-                continue;
-            if (k->batch_n == RATION_CHARGES_MAX)
-                goto out;
-            rn_check_ask(k, k->follow_item, l->shapes[k->follow_shape], RN_PEEK, 0);
-        }
-    }
-out:
-    k->next = after_follow_look;
-    if (k->batch_n == 0)
-        rn_decide_end(k, true);
-    return k->batch_n != 0;
+    return rn_check_undo(k);
 }
 
 static bool after_shadow(struct rn_check *k)
@@ -159,17 +114,17 @@ static bool after_shadow(struct rn_check *k)
         note_answer(k, at, &k->batch[i]);
         k->items[at].taken = k->items[at].answer.allowed ? k->charges[at].cost : 0;
     }
-    return follow(k);
+    return rn_check_follow(k);
 }
 
-static bool take_shadows(struct rn_check *k)
+bool rn_check_take_shadows(struct rn_check *k)
 {
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++)
         if (k->items[i].shadow && !k->items[i].held_back)
             rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
     k->next = after_shadow;
-    return k->batch_n != 0 || follow(k);
+    return k->batch_n != 0 || rn_check_follow(k);
 }
 
 static bool take_next(struct rn_check *k);
@@ -182,10 +137,10 @@ static bool after_take(struct rn_check *k)
         return rn_check_fail(k, i, k->batch[0].error);
     k->items[i].answer = k->batch[0].answer;
     if (!k->batch[0].answer.allowed)
-        return undo(k);
+        return rn_check_undo(k);
     k->items[i].taken = k->charges[i].cost;
     if (rn_decide_hold_back(&k->items[i], k->charges[i].cost))
-        return undo(k);
+        return rn_check_undo(k);
     k->entered++;
     return take_next(k);
 }
@@ -193,7 +148,7 @@ static bool after_take(struct rn_check *k)
 static bool take_next(struct rn_check *k)
 {
     if (k->entered == k->enforced)
-        return take_shadows(k);
+        return rn_check_guard(k);
     size_t i = k->order[k->entered];
 
     k->batch_n = 0;
@@ -230,8 +185,6 @@ static bool may_hold_back(const struct rn_check_item *item)
 
 static bool after_look(struct rn_check *k)
 {
-    bool fits = true;
-
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
@@ -240,14 +193,23 @@ static bool after_look(struct rn_check *k)
         note_answer(k, i, &k->batch[i]);
         rn_decide_hold_back(item, k->batch[i].ask.cost);
         item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
-        fits &= item->shadow || item->answer.allowed;
     }
+    k->variant_item = k->variant_at = 0;
+    return rn_check_look_at_guards(k);
+}
+
+bool rn_check_looked(struct rn_check *k)
+{
+    bool fits = true;
+
+    for (size_t i = 0; i < k->n; i++)
+        fits &= k->items[i].shadow || k->items[i].answer.allowed;
     if (k->look_only) {
         rn_decide_end(k, fits);
         return false;
     }
     if (!fits)
-        return undo(k);
+        return rn_check_undo(k);
     sort_narrowest_first(k);
     return take_next(k);
 }
@@ -257,7 +219,7 @@ static bool must_look(const struct rn_check *k)
     bool must = k->look_only || (k->n > 1 && k->enforced != 0);
 
     for (size_t i = 0; i < k->n && !must; i++)
-        must = may_hold_back(&k->items[i]);
+        must = may_hold_back(&k->items[i]) || k->items[i].ask_guards;
     return must && k->n != 0;
 }
 
@@ -305,7 +267,8 @@ static void clear_item(struct rn_check_item *item)
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
     item->shift_ns = item->max_wait_ns = 0;
-    item->held_back = false;
+    item->held_back = item->ask_guards = false;
+    item->guard_left = UINT64_MAX;
     item->family = NULL;
 }
 
@@ -321,8 +284,7 @@ void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *c
     k->arg = NULL;
     k->look_only = k->uncounted = false;
     k->error = 0;
-    k->enforced = k->entered = k->batch_n = k->follow_item = k->inherit_item = 0;
-    k->follow_shape = 0;
+    k->enforced = k->entered = k->batch_n = k->inherit_item = k->guards_taken = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
         clear_item(&k->items[i]);

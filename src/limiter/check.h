@@ -4,10 +4,13 @@
  * later.
  *
  *   INHERIT for rules that have just changed: see inherit.c.
- *   LOOK    peek at all limits in one batch; one refuses: done, nothing was
- *           written. (Left out for a single limit that need not keep anything.)
+ *   WATCH   peek at the marks of limits that have guards: see variant.c.
+ *   LOOK    peek at all limits in one batch, and at guards that must be asked;
+ *           one refuses: done, nothing was written. (Left out for a single limit
+ *           that need not keep anything.)
  *   TAKE    charge the enforcing ones one by one, the narrowest first; one
  *           refuses after all, others were faster: UNDO what was taken, refuse.
+ *   GUARD   charge the guards that were asked; the same.
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
@@ -31,6 +34,8 @@ struct rn_check_item {
     uint64_t taken; /* what UNDO would have to give back */
     struct rn_answer answer;
     bool shadow;
+    bool ask_guards;     /* another variant was charged lately */
+    uint64_t guard_left; /* units left of the guard that has the fewest */
 
     /* What rules add; 0 for other limits. */
     bool held_back;                 /* a shadow limit that LOOK would have refused: not charged */
@@ -70,8 +75,9 @@ struct rn_check {
     size_t inherit_item;                  /* INHERIT: how far it has come */
     uint32_t inherit_fresh;
     uint64_t inherit_spent[RN_RETIRED_MAX];
-    size_t follow_item; /* FOLLOW: how far it has come */
-    uint32_t follow_shape;
+    size_t variant_item; /* LOOK at guards, FOLLOW: how far it has come */
+    uint32_t variant_at;
+    size_t guards_taken; /* GUARD: how many have been charged */
     size_t batch_n;
     uint8_t item_of[RATION_CHARGES_MAX]; /* whom a charge of the batch belongs to */
     struct rn_charge batch[RATION_CHARGES_MAX];
@@ -90,12 +96,23 @@ struct rn_check_item *rn_check_add(struct rn_check *check, const struct rn_compi
 /* RN_DONE: `error` and `decision` are there. RN_PENDING: `done` will be called. */
 enum rn_progress rn_check_start(struct rn_check *check);
 
-/* The steps, for inherit.c. Each is to be returned by who calls it. */
+/* The steps, for inherit.c and variant.c. Each is to be returned by who calls it. */
 void rn_check_ask(struct rn_check *check, size_t item, const struct rn_compiled *l, enum rn_op op,
                   uint64_t cost);
 bool rn_check_fail(struct rn_check *check, size_t item, int error);
+bool rn_check_undo(struct rn_check *check);
 bool rn_check_look(struct rn_check *check);
-/* INHERIT, then LOOK. */
+bool rn_check_looked(struct rn_check *check); /* at the guards, too: decides or takes */
+bool rn_check_take_shadows(struct rn_check *check);
+/* INHERIT, then WATCH. */
 bool rn_check_inherit(struct rn_check *check);
+/* variant.c: WATCH, then LOOK. */
+bool rn_check_watch(struct rn_check *check);
+/* The second half of LOOK. */
+bool rn_check_look_at_guards(struct rn_check *check);
+/* GUARD, then SHADOW. */
+bool rn_check_guard(struct rn_check *check);
+/* The end. */
+bool rn_check_follow(struct rn_check *check);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/envelope.h"
 #include "store/store.h"
 
 /* Any odd number and any number: they keep limits given with a call apart from
@@ -104,63 +105,185 @@ bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *se
     l->charge_flags = 0;
     l->shadow = false;
     l->lean = spec->algorithm != RATION_CONCURRENCY;
-    l->shapes = NULL;
-    l->shape_count = 0;
+    l->shapes = l->guards = NULL;
+    l->shape_count = l->guard_count = 0;
+    l->mark = NULL;
     l->name = NULL;
     return true;
 }
 
-/* By name, then shape, then the largest first. */
-static int compare(const void *left, const void *right)
+/* --- guards -------------------------------------------------------------------- */
+
+static int compare_variants(const void *left, const void *right)
+{
+    const struct rn_compiled *a = *(const struct rn_compiled *const *)left;
+    const struct rn_compiled *b = *(const struct rn_compiled *const *)right;
+
+    if (a->salt != b->salt)
+        return a->salt < b->salt ? -1 : 1;
+    return (a->limit.cap < b->limit.cap) - (a->limit.cap > b->limit.cap);
+}
+
+void rn_compiled_sort(const struct rn_compiled **variants, size_t n)
+{
+    if (n > 1)
+        qsort(variants, n, sizeof *variants, compare_variants);
+}
+
+static bool is_bucket(const struct rn_compiled *l)
+{
+    return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;
+}
+
+/* Buckets that refill evenly hold each other in check as they are: check.c. */
+static int64_t settles_ns(const struct rn_compiled *l, const struct rn_compiled *guard)
+{
+    if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||
+        (is_bucket(l) && is_bucket(guard)))
+        return RN_NEVER;
+    return rn_envelope_settles_ns(&guard->limit, &l->limit);
+}
+
+/* Counts the guards, lists them unless `list` is NULL, and finds out for how long
+ * they must be asked. A larger limit of the same shape is one if a smaller is. */
+static uint32_t find_guards(const struct rn_compiled *l, const struct rn_compiled *const *variants,
+                            size_t n, const struct rn_compiled **list, int64_t *longest_ns)
+{
+    uint32_t count = 0;
+    const struct rn_compiled *last = NULL;
+
+    *longest_ns = 0;
+    for (size_t i = 0; i < n; i++) {
+        int64_t ns = settles_ns(l, variants[i]);
+
+        if (ns == RN_NEVER)
+            continue;
+        count += !last || last->salt != variants[i]->salt;
+        last = variants[i];
+        if (list)
+            list[count - 1] = last;
+        if (*longest_ns < ns)
+            *longest_ns = ns;
+    }
+    return count;
+}
+
+/* Variants of one shape share a mark if they need it for the same time. Charging
+ * the one is then not to leave the other: both count in one state, which keeps them
+ * within what covers the larger. */
+static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
+                      const struct rn_hash_key *secret, int64_t lasts_ns)
+{
+    struct rn_siphash s;
+
+    *mark = (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags};
+    rn_limit_init(&mark->limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                                       .amount = 1,
+                                                       .period_ns = lasts_ns});
+    rn_siphash_init(&s, secret);
+    add_number(&s, l->salt);
+    add_number(&s, (uint64_t)lasts_ns);
+    mark->salt = rn_siphash_done(&s);
+}
+
+bool rn_compiled_guard(struct rn_compiled *l, const struct rn_compiled *const *variants, size_t n,
+                       const struct rn_hash_key *secret, struct rn_arena *arena)
+{
+    int64_t lasts_ns;
+    uint32_t count = rn_compiled_counts(l) ? find_guards(l, variants, n, NULL, &lasts_ns) : 0;
+
+    if (count == 0)
+        return true;
+    const struct rn_compiled **guards = rn_arena_alloc(arena, count * sizeof *guards);
+    struct rn_compiled *mark = rn_arena_alloc(arena, sizeof *mark);
+
+    if (!guards || !mark)
+        return false;
+    l->guard_count = find_guards(l, variants, n, guards, &lasts_ns);
+    l->guards = guards;
+    l->mark = mark;
+    init_mark(mark, l, secret, lasts_ns);
+    return true;
+}
+
+bool rn_compiled_is_apart(const struct rn_compiled *l, const struct rn_compiled *other)
+{
+    for (uint32_t i = 0; i < l->guard_count; i++)
+        if (l->guards[i]->salt == other->salt)
+            return true;
+    return l->mark && l->mark->salt == other->salt;
+}
+
+/* --- variants ------------------------------------------------------------------ */
+
+static int compare_names(const void *left, const void *right)
 {
     const struct rn_compiled *a = *(const struct rn_compiled *const *)left;
     const struct rn_compiled *b = *(const struct rn_compiled *const *)right;
     int by_name = strcmp(a->name, b->name);
 
-    if (by_name != 0)
-        return by_name;
-    if (a->limit.shape != b->limit.shape)
-        return a->limit.shape < b->limit.shape ? -1 : 1;
-    return (a->limit.cap < b->limit.cap) - (a->limit.cap > b->limit.cap);
+    return by_name != 0 ? by_name : compare_variants(left, right);
 }
 
-/* Keeps the first of each shape in a sorted run; returns how many there are. */
-static uint32_t keep_first_of_shape(const struct rn_compiled **run, size_t n)
+static bool has_salt(const struct rn_compiled *const *list, uint32_t n, uint64_t salt)
 {
-    uint32_t kept = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || run[kept - 1]->limit.shape != run[i]->limit.shape)
-            run[kept++] = run[i];
-    return kept;
-}
-
-static bool has_followers(const struct rn_compiled *l)
-{
-    for (uint32_t i = 0; i < l->shape_count; i++)
-        if (rn_compiled_follows(l, l->shapes[i]))
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i]->salt == salt)
             return true;
     return false;
 }
 
-void rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_compiled **pool)
+/* Links the variants of one name; `run` is sorted. */
+static bool link_name(struct rn_compiled *all, const struct rn_compiled *const *run, size_t n,
+                      const struct rn_hash_key *secret, struct rn_arena *arena)
 {
-    for (size_t i = 0; i < n; i++)
-        pool[i] = &all[i];
-    if (n > 1)
-        qsort(pool, n, sizeof *pool, compare);
-    for (size_t start = 0, end; start < n; start = end) {
-        for (end = start + 1; end < n && strcmp(pool[start]->name, pool[end]->name) == 0;)
-            end++;
-        for (size_t i = start; i < end; i++)
-            all[pool[i]->index].shapes = pool + start;
-        /* Every member points to the run, which from now on names one of each shape. */
-        uint32_t kept = keep_first_of_shape(pool + start, end - start);
+    const struct rn_compiled **list = rn_arena_alloc(arena, 2 * n * sizeof *list);
+    uint32_t count = 0;
 
-        all[pool[start]->index].shape_count = kept;
-    }
+    if (!list)
+        return false;
     for (size_t i = 0; i < n; i++) {
-        all[i].shape_count = all[all[i].shapes[0]->index].shape_count;
-        all[i].lean = all[i].limit.algorithm != RATION_CONCURRENCY && !has_followers(&all[i]);
+        if (count == 0 || list[count - 1]->salt != run[i]->salt)
+            list[count++] = run[i];
+        if (!rn_compiled_guard(&all[run[i]->index], run, n, secret, arena))
+            return false;
     }
+    for (size_t i = 0; i < n; i++)
+        if (run[i]->mark && !has_salt(list, count, run[i]->mark->salt))
+            list[count++] = run[i]->mark;
+    for (size_t i = 0; i < n; i++) {
+        all[run[i]->index].shapes = list;
+        all[run[i]->index].shape_count = count;
+    }
+    return true;
+}
+
+static bool is_charged_alone(const struct rn_compiled *l)
+{
+    for (uint32_t i = 0; i < l->shape_count; i++)
+        if (rn_compiled_follows(l, l->shapes[i]))
+            return false;
+    return l->guard_count == 0;
+}
+
+bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_key *secret,
+                      struct rn_arena *arena)
+{
+    const struct rn_compiled **sorted = rn_arena_alloc(arena, n * sizeof *sorted);
+
+    if (!sorted)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &all[i];
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, compare_names);
+    for (size_t start = 0, end; start < n; start = end) {
+        for (end = start + 1; end < n && strcmp(sorted[start]->name, sorted[end]->name) == 0;)
+            end++;
+        if (!link_name(all, sorted + start, end - start, secret, arena))
+            return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        all[i].lean = all[i].limit.algorithm != RATION_CONCURRENCY && is_charged_alone(&all[i]);
+    return true;
 }

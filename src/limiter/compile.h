@@ -13,6 +13,7 @@
 
 #include <ration/ration.h>
 
+#include "base/arena.h"
 #include "base/siphash.h"
 #include "base/slice.h"
 #include "core/limit.h"
@@ -29,10 +30,19 @@ struct rn_compiled {
     bool lean; /* one RN_TAKE is all there is to charging it */
     struct rn_limit limit;
 
-    /* One limit of each shape that its name has, the largest of that shape. */
+    /* One limit of each shape that its name has, the largest of that shape; and
+     * the marks of those among them that have guards. */
     const struct rn_compiled *const *shapes;
     uint32_t shape_count; /* 0 for a limit given with the call */
-    char *name;           /* NULL for those */
+
+    /* The variants that are larger in every respect, of each shape the smallest;
+     * and the mark, a bucket of one unit: something is spent as long as another
+     * variant was charged so lately that the guards must be asked. */
+    const struct rn_compiled *const *guards;
+    uint32_t guard_count;
+    const struct rn_compiled *mark; /* NULL without guards */
+
+    char *name; /* NULL for a limit given with the call */
 };
 
 /* Compiles a limit in which rn_limit_fault finds none. Returns 0 or
@@ -59,21 +69,35 @@ void rn_compiled_init_rule(struct rn_compiled *l, const struct rn_hash_key *secr
 bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *secret,
                              const struct ration_limit *spec);
 
-/* Finds the variants among `n` limits. `pool` has room for n pointers and lives
- * as long as the limits. */
-void rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_compiled **pool);
+/* Finds the variants among `n` limits, whose indices are their places. The arena
+ * lives as long as the limits. False: out of memory. */
+bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_key *secret,
+                      struct rn_arena *arena);
 
-/* Whether an admission by `l` is also counted in the state of `other`, one of
- * its shapes. Places are held, not spent; unlimited has nothing to count. */
+/* Finds the guards of `l` among its variants, which are sorted: those of one
+ * salt side by side, the largest first. It has a mark then. */
+bool rn_compiled_guard(struct rn_compiled *l, const struct rn_compiled *const *variants, size_t n,
+                       const struct rn_hash_key *secret, struct rn_arena *arena);
+
+/* Sorts in that order. */
+void rn_compiled_sort(const struct rn_compiled **variants, size_t n);
+
+/* Places are held, not spent; unlimited has nothing to count. */
 static inline bool rn_compiled_counts(const struct rn_compiled *l)
 {
     return l->limit.algorithm != RATION_CONCURRENCY && l->limit.algorithm != RATION_UNLIMITED &&
            l->limit.cap != 0;
 }
 
+/* Whether `other` is a guard of `l`, or its own mark. */
+bool rn_compiled_is_apart(const struct rn_compiled *l, const struct rn_compiled *other);
+
+/* Whether an admission by `l` is also counted in the state of `other`, one of
+ * its shapes: its units, and at least the share that is spent. */
 static inline bool rn_compiled_follows(const struct rn_compiled *l, const struct rn_compiled *other)
 {
-    return l->salt != other->salt && rn_compiled_counts(l) && rn_compiled_counts(other);
+    return l->salt != other->salt && rn_compiled_counts(l) && rn_compiled_counts(other) &&
+           (l->guard_count == 0 || !rn_compiled_is_apart(l, other));
 }
 
 /* The part of the state key that all limits of one name have in common; one

@@ -75,8 +75,22 @@ bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost)
     return true;
 }
 
+void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard)
+{
+    struct rn_answer *answer = &item->answer;
+
+    if (guard->remaining < item->guard_left)
+        item->guard_left = guard->remaining;
+    if (guard->allowed)
+        return;
+    answer->allowed = false;
+    answer->delay_ns = 0;
+    if (answer->retry_after_ns < guard->retry_after_ns)
+        answer->retry_after_ns = guard->retry_after_ns;
+}
+
 /* Neither what lies above the limit as written nor what must be left to others
- * is this client's to count on. */
+ * is this client's to count on; nor what a guard would refuse. */
 static void hide_reserve(const struct rn_check_item *item, struct ration_verdict *verdict)
 {
     uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
@@ -84,7 +98,8 @@ static void hide_reserve(const struct rn_check_item *item, struct ration_verdict
 
     left = verdict->remaining < left ? verdict->remaining : left;
     verdict->limit -= item->soft;
-    verdict->remaining = left > hidden ? left - hidden : 0;
+    left = left > hidden ? left - hidden : 0;
+    verdict->remaining = left < item->guard_left ? left : item->guard_left;
 }
 
 static void fill_charges(struct rn_check *k)

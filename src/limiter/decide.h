@@ -12,6 +12,9 @@
  * is too long, or the client is about to be charged what it had spent. */
 bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost);
 
+/* Makes the answer of a guard part of that of its limit. */
+void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard);
+
 /* With check->error set, only counts the failure. */
 void rn_decide_end(struct rn_check *check, bool allowed);
 

@@ -5,6 +5,8 @@
  */
 #include "limiter/book.h"
 
+#include "core/envelope.h"
+
 /* How long one thread has to carry over what a key has spent. */
 #define CLAIM_NS INT64_C(1000000000)
 #define CLAIM_COPY UINT32_MAX
@@ -47,7 +49,9 @@ static uint32_t count_limits(const struct rn_rule *rule)
 
 static bool find_members(struct rn_book *b, const struct rn_rule *rule, struct rn_family *f)
 {
-    struct rn_member *members = rn_arena_calloc(&b->arena, count_limits(rule), sizeof *members);
+    /* One for each limit, and one for its mark. */
+    struct rn_member *members =
+        rn_arena_calloc(&b->arena, 2 * (size_t)count_limits(rule), sizeof *members);
 
     if (!members)
         return false;
@@ -67,18 +71,89 @@ static bool find_members(struct rn_book *b, const struct rn_rule *rule, struct r
     return true;
 }
 
-/* --- variants ------------------------------------------------------------------ */
+/* --- places ------------------------------------------------------------------- */
 
+/* Whether the tier has a limit of that salt, or one with that mark. */
 static bool tier_has(const struct rn_book *b, const struct rn_tier *tier, uint64_t salt)
 {
-    for (uint32_t i = 0; i < tier->limit_count; i++)
-        if (b->limits[tier->limits[i]->id].salt == salt)
+    for (uint32_t i = 0; i < tier->limit_count; i++) {
+        const struct rn_compiled *l = &b->limits[tier->limits[i]->id];
+
+        if (l->salt == salt || (l->mark && l->mark->salt == salt))
             return true;
+    }
     return false;
 }
 
-/* The states of other tiers that the limit in this place keeps abreast: those in
- * the same place there, and the last one those in all places that follow. */
+/* Whether the limit in this place of the tier keeps the state abreast: one of
+ * other tiers, in the same place there; the last limit those in all places that
+ * follow. Marks are set by all: doing so twice is doing it once. */
+static bool applies_at(const struct rn_book *b, const struct rn_tier *tier, uint32_t place,
+                       const struct rn_member *m)
+{
+    uint32_t at = m->place < tier->limit_count ? m->place : tier->limit_count - 1;
+
+    return (at == place || m->is_mark) && !tier_has(b, tier, m->limit->salt);
+}
+
+/* --- guards -------------------------------------------------------------------- */
+
+/* The limits whose states the one in this place keeps abreast: see applies_at. */
+static uint32_t list_variants(const struct rn_book *b, const struct rn_family *f,
+                              const struct rn_tier *tier, uint32_t place,
+                              const struct rn_rule *rule, const struct rn_compiled **list)
+{
+    uint32_t n = 0;
+
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
+            const struct rn_compiled *other = &b->limits[rule->tiers[t].limits[i]->id];
+
+            for (uint32_t m = 0; m < f->member_count; m++)
+                if (f->members[m].limit->salt == other->salt &&
+                    applies_at(b, tier, place, &f->members[m]))
+                    list[n++] = other;
+        }
+    }
+    rn_compiled_sort(list, n);
+    return n;
+}
+
+static void add_mark(struct rn_family *f, const struct rn_compiled *mark, uint32_t place)
+{
+    struct rn_member *members = (struct rn_member *)f->members; /* still ours to change */
+
+    if (mark && !find_member(members, f->member_count, mark->salt))
+        members[f->member_count++] =
+            (struct rn_member){.limit = mark, .place = place, .is_mark = true};
+}
+
+/* Each limit's guards first, then what marks them: from then on marks are members. */
+static bool find_guards(struct rn_book *b, const struct rn_rule *rule, struct rn_family *f)
+{
+    const struct rn_compiled **list =
+        rn_arena_alloc(&b->arena, count_limits(rule) * sizeof(struct rn_compiled *));
+
+    if (!list)
+        return false;
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        const struct rn_tier *tier = &rule->tiers[t];
+
+        for (uint32_t i = 0; i < tier->limit_count; i++) {
+            uint32_t n = list_variants(b, f, tier, i, rule, list);
+
+            if (!rn_compiled_guard(&b->limits[tier->limits[i]->id], list, n, b->secret, &b->arena))
+                return false;
+        }
+    }
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
+            add_mark(f, b->limits[rule->tiers[t].limits[i]->id].mark, i);
+    return true;
+}
+
+/* --- variants ------------------------------------------------------------------ */
+
 static bool link_place(struct rn_book *b, const struct rn_family *f, const struct rn_tier *tier,
                        uint32_t place)
 {
@@ -91,9 +166,8 @@ static bool link_place(struct rn_book *b, const struct rn_family *f, const struc
     l->shape_count = 0;
     for (uint32_t i = 0; i < f->member_count; i++) {
         const struct rn_member *m = &f->members[i];
-        uint32_t at = m->place < tier->limit_count ? m->place : tier->limit_count - 1;
 
-        if (at == place && !tier_has(b, tier, m->limit->salt))
+        if (applies_at(b, tier, place, m))
             shapes[l->shape_count++] = m->limit;
     }
     return true;
@@ -129,6 +203,8 @@ bool rn_family_link(struct rn_book *b, const struct rn_rule *rule)
         return false;
     if (rule->tier_count < 2)
         return true;
+    if (!find_guards(b, rule, f))
+        return false;
     if (f->places <= 1)
         return link_single(b, f, rule);
     for (uint32_t t = 0; t < rule->tier_count; t++)
@@ -139,14 +215,6 @@ bool rn_family_link(struct rn_book *b, const struct rn_rule *rule)
 }
 
 /* --- predecessors --------------------------------------------------------------- */
-
-/* At most this long after the last charge a key is as if never seen. */
-static int64_t time_to_full(const struct rn_limit *l)
-{
-    if (l->algorithm == RATION_TOKEN_BUCKET || l->algorithm == RATION_LEAKY_BUCKET)
-        return l->full_ns + (int64_t)l->cap + l->step_ns; /* a fraction of a ns each: FINE */
-    return 2 * (l->longest_ns > l->period_ns ? l->longest_ns : l->period_ns);
-}
 
 static bool has_member(const struct rn_family *f, uint64_t salt)
 {
@@ -165,8 +233,9 @@ static void retire(struct rn_family *f, struct rn_retired *list, const struct rn
     struct rn_retired *r = &list[f->retired_count++];
 
     *r = *old;
-    r->limit.shapes = NULL;
-    r->limit.shape_count = 0;
+    r->limit.shapes = r->limit.guards = NULL;
+    r->limit.shape_count = r->limit.guard_count = 0;
+    r->limit.mark = NULL;
     /* It is only looked at and forgotten, for which no calendar is needed. */
     r->limit.limit.calendar = NULL;
     if (f->until_ns < r->until_ns)
@@ -179,10 +248,12 @@ static void retire_all(struct rn_family *f, struct rn_retired *list, const struc
     for (uint32_t i = 0; i < old->member_count; i++) {
         const struct rn_member *m = &old->members[i];
 
+        if (m->is_mark)
+            continue; /* nothing is spent of it */
         retire(f, list,
                &(struct rn_retired){.limit = *m->limit,
                                     .place = m->place,
-                                    .until_ns = now_ns + time_to_full(&m->limit->limit)},
+                                    .until_ns = now_ns + rn_envelope_memory_ns(&m->limit->limit)},
                now_ns);
     }
     for (uint32_t i = 0; i < old->retired_count; i++)

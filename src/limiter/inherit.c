@@ -193,7 +193,7 @@ static bool next_rule(struct rn_check *k)
     for (; k->inherit_item < k->n; k->inherit_item++)
         if (family_of(k) && family_of(k)->until_ns >= k->now_ns)
             return look_at_retired(k, after_look);
-    return rn_check_look(k);
+    return rn_check_watch(k);
 }
 
 bool rn_check_inherit(struct rn_check *k)

@@ -3,6 +3,7 @@
  * One key of one limit: hashing it, looking at it, returning a charge to it,
  * forgetting it.
  */
+#include "limiter/check.h"
 #include "limiter/limiter.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
@@ -47,10 +48,29 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
     return 0;
 }
 
+/* On a copy: the charge may be a receipt. */
+static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct ration_charge copy = *c;
+    struct rn_check check;
+
+    rn_check_init(&check, r, &copy, 1, now_ns);
+    check.look_only = check.uncounted = true;
+    rn_check_start(&check);
+    c->error = check.error;
+    if (check.error != 0)
+        return check.error;
+    c->hash = copy.hash;
+    c->verdict = copy.verdict;
+    return 0;
+}
+
 int ration_peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
     struct rn_answer answer;
 
+    if (!c->ad_hoc && c->limit < r->limit_count && r->limits[c->limit].guard_count != 0)
+        return look_with_guards(r, c, now_ns);
     return look(r, c, RN_PEEK, now_ns, &answer);
 }
 
@@ -62,6 +82,22 @@ int ration_oldest(struct ration *r, struct ration_charge *c, int64_t now_ns, int
     if (code == 0)
         *age_ns = answer.oldest_ns;
     return code;
+}
+
+/* A guard in which charges fade one by one must not keep one that its limit has
+ * forgotten: there would be no room to count the next. Others may: when they are
+ * full they stay so for longer than they could count. */
+static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
+                                const struct ration_charge *c, uint64_t units, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < l->guard_count; i++) {
+        const struct rn_compiled *guard = l->guards[i];
+        struct rn_charge charge = {
+            .ask = {.op = RN_GIVE_BACK, .now_ns = now_ns, .cost = units, .at_ns = c->at_ns}};
+
+        if (rn_limit_mark_at(&guard->limit, c->at_ns, &charge.ask.mark))
+            (void)rn_limiter_apply(r, guard, c->hash ^ l->salt ^ guard->salt, &charge);
+    }
 }
 
 /* The key may be gone by now; its hash is in the receipt. */
@@ -78,8 +114,10 @@ int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
     c->error = 0;
     if (taken == 0)
         return 0;
+    now_ns = rn_limiter_now(r, now_ns);
+    give_back_to_guards(r, l, c, taken, now_ns);
     struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
-                                       .now_ns = rn_limiter_now(r, now_ns),
+                                       .now_ns = now_ns,
                                        .cost = taken,
                                        .id = (uint64_t)c->mark, /* a lease's */
                                        .at_ns = c->at_ns,

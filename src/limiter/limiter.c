@@ -89,8 +89,7 @@ static int compile_limits(struct ration *r, const struct ration_options *o)
     size_t n = o->limit_count;
 
     r->limits = calloc(n + 1, sizeof *r->limits);
-    r->shapes = calloc(n + 1, sizeof *r->shapes);
-    if (!r->limits || !r->shapes)
+    if (!r->limits)
         return RATION_ENOMEM;
     for (; r->limit_count < n; r->limit_count++) {
         uint32_t i = (uint32_t)r->limit_count;
@@ -98,7 +97,8 @@ static int compile_limits(struct ration *r, const struct ration_options *o)
         if (rn_compiled_init(&r->limits[i], &r->secret, i, &o->limits[i]) != 0)
             return RATION_ENOMEM;
     }
-    rn_compiled_link(r->limits, n, r->shapes);
+    if (!rn_compiled_link(r->limits, n, &r->secret, &r->variants))
+        return RATION_ENOMEM;
     r->top = rn_top_new();
     return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
 }
@@ -158,7 +158,7 @@ void ration_close(struct ration *r)
     for (size_t i = 0; i < r->limit_count; i++)
         rn_compiled_done(&r->limits[i]);
     free(r->limits);
-    free(r->shapes);
+    rn_arena_done(&r->variants);
     rn_shelf_done(&r->shelf);
     rn_clients_done(&r->clients);
     rn_stats_done(&r->stats);

@@ -31,7 +31,7 @@ struct ration {
     struct rn_hash_key hold_seed;   /* hashes the ids of reservations */
     struct rn_hash_key ticket_seed; /* signs tickets */
     struct rn_hash_key id_seed;     /* makes ids: random, of this process */
-    const struct rn_compiled **shapes;
+    struct rn_arena variants;       /* how the limits are linked */
     bool shadow; /* the whole service, by ration_shadow_set; atomically */
 };
 

@@ -13,6 +13,8 @@
 
 #include <ration/ration.h>
 
+#include "limiter/limiter.h"
+
 #define SECOND INT64_C(1000000000)
 #define MINUTE (60 * SECOND)
 /* Some day at noon, to the minute: windows aligned to the epoch begin here. */
@@ -75,6 +77,17 @@ static inline uint64_t left(struct ration *r, uint32_t limit, const char *key, i
 
     assert_int_equal(ration_peek(r, &c, now_ns), 0);
     return c.verdict.remaining;
+}
+
+/* That time, with the wall clock stopped there: windows stay where they are while
+ * the clock of the machine is being adjusted. */
+static inline int64_t stopped_at(struct ration *r, int64_t now_ns)
+{
+    struct rn_anchor *anchor = ((struct rn_table_face *)(void *)r->table)->anchor;
+
+    __atomic_store_n(&anchor->checked_ns, now_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&anchor->wall_offset_ns, 0, __ATOMIC_RELAXED);
+    return now_ns;
 }
 
 #endif

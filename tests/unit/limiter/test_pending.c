@@ -6,7 +6,7 @@
 #include "limiter/check.h"
 #include "limiter/limiter.h"
 
-enum { WIDE, NARROW, WATCHED, FREE_TIER, PRO_TIER };
+enum { WIDE, NARROW, WATCHED, FREE_TIER, PRO_TIER, GUARDED, GUARD, OTHER_GUARD };
 
 /* A store that puts every batch aside until it is pumped. */
 struct deferring {
@@ -72,6 +72,9 @@ static void open_scene(struct scene *s)
         [WATCHED] = flagged(named("watched", "10 per minute"), RATION_SHADOW),
         [FREE_TIER] = named("tier", "10 per minute"),
         [PRO_TIER] = named("tier", "100 per second"),
+        [GUARDED] = with(named("guarded", "10 per 10s"), RATION_FIXED_WINDOW),
+        [GUARD] = with(named("guarded", "90 per minute"), RATION_SLIDING_LOG),
+        [OTHER_GUARD] = with(named("guarded", "4000 per hour"), RATION_SLIDING_WINDOW),
     };
 
     *s = (struct scene){.r = open_limits(limits, COUNT(limits))};
@@ -266,6 +269,98 @@ static void a_variant_that_cannot_be_counted_undoes_the_charge(void **state)
     ration_close(s.r);
 }
 
+/* --- guards: limits that are asked besides ---------------------------------------- */
+
+/* One operation on the state of one limit alone, as the store has it. */
+static struct rn_answer apply_alone(struct scene *s, uint32_t limit, enum rn_op op, uint64_t cost)
+{
+    struct rn_charge charge = {.ask = {.op = op, .now_ns = T0, .cost = cost}};
+
+    assert_int_equal(
+        rn_limiter_apply(s->r, &s->r->limits[limit], ration_hash(s->r, limit, "me", 2), &charge),
+        0);
+    return charge.answer;
+}
+
+static uint64_t left_alone(struct scene *s, uint32_t limit)
+{
+    return apply_alone(s, limit, RN_PEEK, 0).remaining;
+}
+
+/* A client that has moved, and is about to charge 2 more. */
+static void start_guarded(struct scene *s, struct ration_charge *c)
+{
+    open_scene(s);
+    assert_int_equal(s->r->limits[GUARDED].guard_count, 2);
+    take(s->r, GUARD, "me", 1, T0);
+    *c = charge(GUARDED, "me", 2);
+    start(s, c, 1);
+}
+
+static void guards_are_asked_looked_at_and_taken(void **state)
+{
+    struct scene s;
+    struct ration_charge c;
+
+    (void)state;
+    start_guarded(&s, &c);
+    /* mark, look, look at guards, take, take of guards; no other variants */
+    assert_int_equal(pump_until_done(&s), 5);
+    assert_true(s.check.decision.allowed);
+    assert_int_equal(left_alone(&s, GUARD), 90 - 3);
+    ration_close(s.r);
+}
+
+/* Whichever of the guards refuses after all: the other one has taken in vain. */
+static void a_guard_that_refuses_late_undoes_all(void **state)
+{
+    (void)state;
+    for (uint32_t refuses = GUARD; refuses <= OTHER_GUARD; refuses++) {
+        uint32_t other = GUARD + OTHER_GUARD - refuses;
+        struct scene s;
+        struct ration_charge c;
+
+        start_guarded(&s, &c);
+        uint64_t own = left_alone(&s, GUARDED), others = left_alone(&s, other);
+
+        for (int i = 0; i < 4; i++)
+            pump(&s.deferring);
+        assert_int_equal(s.deferring.n, 2);
+        assert_int_equal(s.deferring.batch[0].ask.op, RN_TAKE);
+        apply_alone(&s, refuses, RN_FORCE, 10000);
+        assert_int_equal(pump_until_done(&s), 3); /* guards, and back: theirs, ours */
+        assert_int_equal(s.check.error, 0);
+        assert_false(s.check.decision.allowed);
+        assert_true(c.verdict.retry_after_ns > 0);
+        assert_int_equal(c.verdict.remaining, 0);
+        assert_int_equal(c.taken, 0);
+        assert_int_equal(left_alone(&s, GUARDED), own);
+        assert_int_equal(left_alone(&s, other), others);
+        ration_close(s.r);
+    }
+}
+
+static void a_guard_that_fails_undoes_all(void **state)
+{
+    struct scene s;
+    struct ration_charge c;
+
+    (void)state;
+    start_guarded(&s, &c);
+    uint64_t own = left_alone(&s, GUARDED);
+
+    for (int i = 0; i < 4; i++)
+        pump(&s.deferring);
+    s.deferring.fail_op = RN_TAKE;
+    s.deferring.fail_cost = 2;
+    s.deferring.fail_with = RATION_EFULL;
+    pump_until_done(&s);
+    assert_int_equal(s.check.error, RATION_EFULL);
+    assert_int_equal(c.error, RATION_EFULL);
+    assert_int_equal(left_alone(&s, GUARDED), own);
+    ration_close(s.r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +373,9 @@ int main(void)
         cmocka_unit_test(a_shadow_limit_that_fails_stops_nobody),
         cmocka_unit_test(variants_are_charged_later_too),
         cmocka_unit_test(a_variant_that_cannot_be_counted_undoes_the_charge),
+        cmocka_unit_test(guards_are_asked_looked_at_and_taken),
+        cmocka_unit_test(a_guard_that_refuses_late_undoes_all),
+        cmocka_unit_test(a_guard_that_fails_undoes_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

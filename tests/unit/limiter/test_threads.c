@@ -74,6 +74,59 @@ static void one_key_admits_its_limit_exactly(void **state)
     }
 }
 
+/* Variants in turns, of which the second guards the first, on one key after the
+ * other. */
+static void *hammer_variants(void *arg)
+{
+    struct worker *w = arg;
+
+    pthread_barrier_wait(&w->crew->start);
+    for (unsigned i = 0; i < KEYS; i++) {
+        char name[8];
+
+        snprintf(name, sizeof name, "%u", i);
+        for (unsigned round = 0; round < 8; round++) {
+            struct ration_charge c = charge((w->number + round) % 2, name, 1 + round % 3);
+
+            if (ration_take(w->crew->r, &c, T0 + MINUTE) == 0 && c.verdict.allowed)
+                atomic_fetch_add(&w->crew->admitted[i], c.cost);
+        }
+    }
+    return NULL;
+}
+
+/* The clients have left 20 units of the larger; the window of the smaller is new. */
+static void a_guard_is_not_exceeded_by_races(void **state)
+{
+    const struct ration_named larger[] = {
+        named("v", "3100 per hour burst 5000"),
+        with(named("v", "5000 per hour"), RATION_FIXED_WINDOW),
+        with(named("v", "5000 per hour"), RATION_SLIDING_WINDOW),
+        with(named("v", "5000 per hour"), RATION_SLIDING_LOG),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(larger); i++) {
+        const struct ration_named pair[] = {with(named("v", "50 per minute"), RATION_FIXED_WINDOW),
+                                            larger[i]};
+        struct ration_options options = {
+            .memory_bytes = UINT64_C(64) << 20, .limits = pair, .limit_count = 2};
+        struct crew crew = {0};
+
+        assert_int_equal(ration_open(&options, &crew.r, NULL), 0);
+        for (unsigned k = 0; k < KEYS; k++) {
+            char name[8];
+
+            snprintf(name, sizeof name, "%u", k);
+            assert_true(take(crew.r, 1, name, 4980, T0 + MINUTE - SECOND));
+        }
+        run_crew(&crew, hammer_variants);
+        for (unsigned k = 0; k < KEYS; k++)
+            assert_in_range(crew.admitted[k], 18, 20);
+        ration_close(crew.r);
+    }
+}
+
 static void *hammer_many_keys(void *arg)
 {
     struct worker *w = arg;
@@ -327,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_key_admits_its_limit_exactly),
+        cmocka_unit_test(a_guard_is_not_exceeded_by_races),
         cmocka_unit_test(fresh_keys_in_batches_admit_their_limits_exactly),
         cmocka_unit_test(pairs_are_charged_together_or_not_at_all),
         cmocka_unit_test(what_is_given_back_is_free_again_and_no_more),

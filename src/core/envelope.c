@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Envelopes, with N the amount and W the period:
+ *
+ *   bucket, queue         cap + N t / W
+ *   bucket in steps       one step more at once: the grid may lie between any two
+ *   sliding log           any half-open time W holds N: N + N t / W
+ *   sub-windows           the same; K of them last at least W
+ *   fixed window          the end of one and the begin of the next: 2 N + N t / W,
+ *                         for a calendar with the shortest of its windows as W
+ *   two-window counter    no window holds more than N: the same
+ *
+ * What a limit must have to cover an envelope E + R t:
+ *
+ *   bucket, queue         E <= cap, R <= rate
+ *   bucket in steps       between two of k grid lines less than k + 1 steps pass:
+ *                         E + R step <= cap, R <= rate
+ *   fixed window          E + R W <= N, for a calendar with its longest window. One
+ *                         that starts at the first request and has rounded ends
+ *                         cannot count for a moment before each: it covers nothing
+ *   log                   the same, for the time that its rounding may add
+ *   sub-windows           K + 1 of them are counted: E + R (K + 1) w <= N
+ *   two-window counter    at e into a window, cur <= E + R e and
+ *                         prev + cur <= E + R (W + e). Its sum is, with
+ *                         f = (W - e) / W, f (prev + cur) + (1 - f) cur
+ *                         <= E + f R W + R e = E + R W, to be at most N
+ */
+#include "core/envelope.h"
+
+#include "core/forms.h"
+
+/* No mark lasts longer: rates closer than that are no larger and smaller one. */
+#define SETTLES_MAX_NS (2 * RATION_PERIOD_MAX_NS)
+
+struct envelope {
+    uint64_t burst;
+    uint64_t amount; /* in */
+    int64_t period_ns;
+};
+
+/* The shortest and the longest window, where no time zone changes its mind. */
+static void window_lengths(const struct rn_limit *l, int64_t *shortest, int64_t *longest)
+{
+    *shortest = *longest = l->period_ns;
+    if (l->calendar_id != 0 && !l->calendar)
+        *longest = l->longest_ns;
+    for (uint32_t i = 1; l->calendar && i < l->calendar->count; i++) {
+        int64_t length = l->calendar->ends[i] - l->calendar->ends[i - 1];
+
+        *shortest = length < *shortest ? length : *shortest;
+        *longest = length > *longest ? length : *longest;
+    }
+}
+
+static struct envelope envelope_of(const struct rn_limit *l)
+{
+    struct envelope e = {.burst = l->cap, .amount = l->amount, .period_ns = l->period_ns};
+    int64_t longest;
+
+    switch (l->form) {
+    case RN_FORM_STEP:
+        e.burst += l->step_units;
+        break;
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+        window_lengths(l, &e.period_ns, &longest);
+        e.burst *= 2;
+        break;
+    case RN_FORM_COUNTER:
+        e.burst *= 2;
+        break;
+    default:
+        break;
+    }
+    return e;
+}
+
+/* Products stay below 2^111: amounts below 2^51, times below 2^60. */
+static bool fits(const struct envelope *e, int64_t span_ns, uint64_t units)
+{
+    return e->burst <= units && (rn_u128)e->amount * (uint64_t)span_ns <=
+                                    (rn_u128)(units - e->burst) * (uint64_t)e->period_ns;
+}
+
+/* Each window of the one consists of whole windows of the other. */
+static bool divides(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    bool fixed = inner->form == RN_FORM_WINDOW || inner->form == RN_FORM_WIDE;
+
+    return fixed && !outer->from_first && !inner->from_first && outer->calendar_id == 0 &&
+           inner->calendar_id == 0 && outer->period_ns % inner->period_ns == 0;
+}
+
+static int64_t window_settles(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    struct envelope e = envelope_of(inner);
+    int64_t shortest, longest;
+    bool covers;
+
+    if (outer->from_first && outer->form == RN_FORM_WINDOW)
+        return RN_NEVER;
+    window_lengths(outer, &shortest, &longest);
+    if (divides(outer, inner))
+        covers = (rn_u128)inner->amount * (uint64_t)(outer->period_ns / inner->period_ns) <=
+                 outer->amount;
+    else
+        covers = fits(&e, longest, outer->amount);
+    return covers ? longest + RN_WINDOW_QUANTUM_NS : RN_NEVER;
+}
+
+/* A bucket forgets nothing while it is in debt: what others left in it has to be
+ * outrun. After t, debt <= cap + burst + R t - rate t, which is at most cap from
+ * t = burst / (rate - R) on. */
+static int64_t bucket_settles(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    struct envelope e = envelope_of(inner);
+    rn_u128 rate = (rn_u128)outer->amount * (uint64_t)e.period_ns;
+    rn_u128 needed = (rn_u128)e.amount * (uint64_t)outer->period_ns;
+    uint64_t burst = e.burst + outer->step_units;
+
+    if (!fits(&e, outer->step_ns, outer->cap) || rate <= needed)
+        return RN_NEVER;
+    rn_u128 per_unit =
+        (rn_u128)(uint64_t)outer->period_ns * (uint64_t)e.period_ns / (rate - needed) + 1;
+
+    if (per_unit > (uint64_t)SETTLES_MAX_NS / burst)
+        return RN_NEVER;
+    return (int64_t)((uint64_t)per_unit * burst);
+}
+
+int64_t rn_envelope_settles_ns(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    struct envelope e = envelope_of(inner);
+    int64_t span_ns, memory_ns;
+
+    switch (outer->form) {
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
+        return bucket_settles(outer, inner);
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+        return window_settles(outer, inner);
+    case RN_FORM_COUNTER:
+        span_ns = outer->period_ns;
+        memory_ns = 2 * outer->period_ns;
+        break;
+    case RN_FORM_SUBS:
+        span_ns = memory_ns = (int64_t)(outer->subs + 1) * outer->sub_ns;
+        break;
+    case RN_FORM_LOG:
+        span_ns = memory_ns = outer->period_ns + 2 * outer->sub_ns;
+        break;
+    default:
+        return RN_NEVER;
+    }
+    return fits(&e, span_ns, outer->amount) ? memory_ns : RN_NEVER;
+}
+
+int64_t rn_envelope_memory_ns(const struct rn_limit *l)
+{
+    if (l->algorithm == RATION_TOKEN_BUCKET || l->algorithm == RATION_LEAKY_BUCKET)
+        return l->full_ns + (int64_t)l->cap + l->step_ns; /* a fraction of a ns each: FINE */
+    return 2 * (l->longest_ns > l->period_ns ? l->longest_ns : l->period_ns);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of a check that are about the variants of its limits. Why they keep
+ * clients within the larger one is said in check.c.
+ *
+ * A limit asks its guards only while its mark says that another variant was
+ * charged lately. A client that never moves is thus never refused on behalf of a
+ * limit that is not its own, whatever it gives back and whatever is rounded.
+ * Without being asked, guards count like all other variants.
+ */
+#include "limiter/check.h"
+
+#include "limiter/decide.h"
+#include "limiter/limiter.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+/* --- WATCH --------------------------------------------------------------------- */
+
+static bool after_watch(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        if (k->batch[i].error != 0)
+            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
+        k->items[k->item_of[i]].ask_guards = k->batch[i].answer.reset_after_ns > 0;
+    }
+    return rn_check_look(k);
+}
+
+bool rn_check_watch(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->items[i].limit->mark && !k->items[i].shadow)
+            rn_check_ask(k, i, k->items[i].limit->mark, RN_PEEK, 0);
+    k->next = after_watch;
+    return k->batch_n != 0 || rn_check_look(k);
+}
+
+/* --- LOOK ---------------------------------------------------------------------- */
+
+static bool after_look(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        if (k->batch[i].error != 0)
+            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
+        rn_decide_guard(&k->items[k->item_of[i]], &k->batch[i].answer);
+    }
+    return rn_check_look_at_guards(k);
+}
+
+/* A batch at a time: a name may have any number of shapes. */
+bool rn_check_look_at_guards(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (; k->variant_item < k->n; k->variant_item++, k->variant_at = 0) {
+        const struct rn_check_item *item = &k->items[k->variant_item];
+        uint32_t count = item->ask_guards ? item->limit->guard_count : 0;
+
+        for (; k->variant_at < count && k->batch_n < RATION_CHARGES_MAX; k->variant_at++)
+            rn_check_ask(k, k->variant_item, item->limit->guards[k->variant_at], RN_PEEK,
+                         k->charges[k->variant_item].cost);
+        if (k->variant_at < count)
+            break;
+    }
+    k->next = after_look;
+    return k->batch_n != 0 || rn_check_looked(k);
+}
+
+/* --- GUARD --------------------------------------------------------------------- */
+
+static bool after_return(struct rn_check *k)
+{
+    return rn_check_undo(k); /* what could not be given back is burnt */
+}
+
+/* Gives back to those that took: first the guards, then the limits, so that none
+ * ever has less than its guard of what one of them has refused. */
+static bool return_guards(struct rn_check *k)
+{
+    size_t taken = 0;
+
+    for (size_t i = 0; i < k->batch_n; i++) {
+        struct rn_charge *charge = &k->batch[i];
+
+        if (charge->error != 0 || !charge->answer.allowed)
+            continue;
+        charge->ask.op = RN_GIVE_BACK;
+        charge->ask.at_ns = k->now_ns;
+        charge->ask.mark = charge->answer.mark;
+        k->item_of[taken] = k->item_of[i];
+        k->batch[taken++] = *charge;
+    }
+    k->batch_n = taken;
+    k->next = after_return;
+    return taken != 0 || rn_check_undo(k);
+}
+
+static bool after_guard(struct rn_check *k)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < k->batch_n; i++) {
+        size_t at = k->item_of[i];
+
+        if (k->batch[i].error != 0)
+            k->error = k->charges[at].error = k->batch[i].error;
+        else
+            rn_decide_guard(&k->items[at], &k->batch[i].answer);
+        all &= k->batch[i].error == 0 && k->batch[i].answer.allowed;
+    }
+    if (!all)
+        return return_guards(k);
+    k->guards_taken = k->batch_n;
+    return rn_check_take_shadows(k);
+}
+
+/* Those that do not fit into one batch, so that it can be undone, have been
+ * looked at and are only counted. */
+bool rn_check_guard(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_check_item *item = &k->items[i];
+        uint32_t count = item->ask_guards && item->taken != 0 ? item->limit->guard_count : 0;
+
+        for (uint32_t g = 0; g < count && k->batch_n < RATION_CHARGES_MAX; g++)
+            rn_check_ask(k, i, item->limit->guards[g], RN_TAKE, item->taken);
+    }
+    k->next = after_guard;
+    return k->batch_n != 0 || rn_check_take_shadows(k);
+}
+
+/* --- FOLLOW -------------------------------------------------------------------- */
+
+/* What the state of a variant lacks: the units just charged, or more if it
+ * would still show a smaller share spent than this limit does. Rounded up. */
+static uint64_t shortfall(const struct rn_check_item *item, const struct rn_charge *peeked)
+{
+    uint64_t cap = item->limit->limit.cap, other_cap = peeked->limit->cap;
+    uint64_t spent = cap - item->answer.remaining;
+    uint64_t other_spent = other_cap - peeked->answer.remaining;
+    uint64_t share = (uint64_t)(((u128)spent * other_cap + cap - 1) / cap);
+
+    return share > other_spent && share - other_spent > item->taken ? share - other_spent
+                                                                    : item->taken;
+}
+
+static bool follow(struct rn_check *k);
+
+static bool after_follow(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++)
+        if (k->batch[i].error != 0)
+            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
+    return follow(k);
+}
+
+/* Guards were asked for a cost, which is all that is charged to them: a larger
+ * limit that showed the share of a smaller one would refuse what it has room for. */
+static bool after_follow_look(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->batch_n; i++) {
+        struct rn_charge *charge = &k->batch[i];
+
+        if (charge->error != 0)
+            return rn_check_fail(k, k->item_of[i], charge->error);
+        charge->ask.op = RN_FORCE;
+        if (charge->ask.cost == 0)
+            charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
+    }
+    k->next = after_follow;
+    return true;
+}
+
+/* Asks the variant at `at`, first guards, then shapes, unless it needs nothing. */
+static void ask_follower(struct rn_check *k, size_t i, uint32_t at)
+{
+    const struct rn_check_item *item = &k->items[i];
+    const struct rn_compiled *l = item->limit;
+
+    if (at >= l->guard_count) {
+        const struct rn_compiled *shape = l->shapes[at - l->guard_count];
+
+        if (rn_compiled_follows(l, shape))
+            rn_check_ask(k, i, shape, RN_PEEK, 0);
+    } else if (item->ask_guards && k->guards_taken > 0) {
+        k->guards_taken--; /* they were taken in this order */
+    } else {
+        rn_check_ask(k, i, l->guards[at], RN_PEEK, item->taken);
+    }
+}
+
+/* A batch at a time, as above. */
+static bool follow(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (; k->variant_item < k->n; k->variant_item++, k->variant_at = 0) {
+        const struct rn_check_item *item = &k->items[k->variant_item];
+        uint32_t count = item->taken ? item->limit->guard_count + item->limit->shape_count : 0;
+
+        for (; k->variant_at < count && k->batch_n < RATION_CHARGES_MAX; k->variant_at++)
+            ask_follower(k, k->variant_item, k->variant_at);
+        if (k->variant_at < count)
+            break;
+    }
+    k->next = after_follow_look;
+    if (k->batch_n == 0)
+        rn_decide_end(k, true);
+    return k->batch_n != 0;
+}
+
+bool rn_check_follow(struct rn_check *k)
+{
+    k->variant_item = k->variant_at = 0;
+    return follow(k);
+}

@@ -352,8 +352,7 @@ static void opened(struct rn_conn *conn)
     }
     c->leave_ns = age_at(c);
     c->slow_ns = rn_grpc_now(c) + MESSAGE_NS;
-    set_timer(c);
-    rn_grpc_flush(c);
+    set_timer(c); /* nothing is said before it is known what the peer speaks */
 }
 
 static void refuse_protocol(struct rn_grpc_conn *c)

@@ -37,9 +37,9 @@ static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset
 
         entries[i] = (struct rn_envoy_entry){{e->key, e->key_len}, {e->value, e->value_len}};
     }
-    item->match = rn_envoy_match(
-        ruleset, (struct rn_slice){d->request->domain, d->request->domain_len}, entries, ask->count,
-        parts, &item->part_count);
+    item->match =
+        rn_envoy_match(ruleset, (struct rn_slice){d->request->domain, d->request->domain_len},
+                       entries, ask->count, parts, &item->part_count);
     item->given = ask->limit_given;
     if (item->given && !(item->match && item->match->rule)) {
         item->match = NULL;
@@ -74,8 +74,8 @@ static void drop_replaced(struct rn_descriptors *d)
         for (size_t j = 0; j < d->count; j++) {
             const struct rn_envoy_limit *other = d->items[j].match;
 
-            dropped[j] |= other && !d->items[j].given && other->name.len != 0 &&
-                          replaces(limit, other->name);
+            dropped[j] |=
+                other && !d->items[j].given && other->name.len != 0 && replaces(limit, other->name);
         }
     }
     for (size_t i = 0; i < d->count; i++)
@@ -154,8 +154,11 @@ static void add_one(struct rn_descriptors *d, size_t at)
         return;
     }
     rn_ruling_add(g, &applied);
-    if (g->check.n > before)
-        item->charge = (uint8_t)before;
+    if (g->check.n == before)
+        return;
+    item->charge = (uint8_t)before;
+    if (applied.cost == 0)
+        g->check.items[before].max_wait_ns = 0; /* who only looks does not wait */
 }
 
 static bool has_room(const struct rn_ruling *g, size_t charge)
@@ -225,13 +228,26 @@ static int descriptor_of(const struct rn_descriptors *d, int charge)
     return -1;
 }
 
+/* Of those that took a place. */
+static int64_t delay_of(const struct rn_ruling *g)
+{
+    int64_t delay_ns = 0;
+
+    for (size_t i = 0; i < g->check.n && !g->lenient; i++)
+        if (g->charges[i].taken != 0 && !g->check.items[i].shadow &&
+            g->charges[i].verdict.delay_ns > delay_ns)
+            delay_ns = g->charges[i].verdict.delay_ns;
+    return delay_ns;
+}
+
 static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
                  struct ration_descriptors_outcome *out)
 {
     out->allowed = o->decision.allowed;
     out->shadowed = o->shadow_refused;
-    out->decided_by = d->ruling.check.n ? descriptor_of(d, d->ruling.check.decision.decided_by) : -1;
-    out->delay_ns = out->allowed ? o->delay_ns : 0;
+    out->decided_by =
+        d->ruling.check.n ? descriptor_of(d, d->ruling.check.decision.decided_by) : -1;
+    out->delay_ns = out->allowed ? delay_of(&d->ruling) : 0;
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++)
         rn_status_fill(&out->statuses[i], d, i);

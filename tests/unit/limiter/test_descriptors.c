@@ -485,6 +485,12 @@ static void a_queue_delays_and_can_be_left(void **state)
     assert_true(ask(r, &a, T0));
     assert_int_equal(out.delay_ns, SECOND / 10);
     assert_int_equal(ration_descriptors_give_back(r, &out, T0), 0);
+    a.asks[0].hits_given = true; /* who only looks does not wait */
+    a.request.max_wait_ns = 1;
+    assert_true(ask(r, &a, T0));
+    assert_int_equal(out.delay_ns, 0);
+    a.asks[0].hits_given = false;
+    a.request.max_wait_ns = 0;
     assert_true(ask(r, &a, T0));
     assert_int_equal(out.delay_ns, SECOND / 10);
     a.request.max_wait_ns = SECOND / 10;

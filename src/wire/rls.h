@@ -17,7 +17,7 @@
 #define RN_RLS_ENTRIES_MAX 1024               /* of all descriptors of a request */
 #define RN_RLS_TEXT_MAX 4096                  /* bytes of a key or a value */
 #define RN_RLS_ARENA ((size_t)256 << 10)
-#define RN_RLS_HEADERS 3
+#define RN_RLS_HEADERS 4
 
 /* A request that has been read; `request` points into the rest. About 320 KB, to be
  * used again and again: reading allocates nothing. */
@@ -43,7 +43,9 @@ int rn_rls_read_json(struct rn_rls_reader *reader, char *text, size_t len,
 
 /* What answers may have besides the statuses. */
 struct rn_rls_extra {
-    bool headers; /* ratelimit-limit, -remaining and -reset, of the limit that decides */
+    /* ratelimit-limit, -remaining and -reset of the limit that decides, and for a
+     * refusal retry-after. */
+    bool headers;
 };
 
 void rn_rls_write(struct rn_buf *out, const struct ration_descriptors_outcome *outcome,

@@ -30,19 +30,21 @@ size_t rn_rls_headers(const struct ration_descriptors_outcome *o,
                       struct rn_rls_header headers[RN_RLS_HEADERS])
 {
     static const char *const names[RN_RLS_HEADERS] = {"ratelimit-limit", "ratelimit-remaining",
-                                                      "ratelimit-reset"};
+                                                      "ratelimit-reset", "retry-after"};
 
     if (o->decided_by < 0 || !o->statuses[o->decided_by].limited)
         return 0;
     const struct ration_descriptor_status *status = &o->statuses[o->decided_by];
     uint64_t values[RN_RLS_HEADERS] = {status->requests_per_unit, status->remaining,
                                        (uint64_t)rn_rls_seconds(status->reset_ns)};
+    size_t count = o->allowed ? RN_RLS_HEADERS - 1 : RN_RLS_HEADERS;
 
-    for (size_t i = 0; i < RN_RLS_HEADERS; i++) {
+    values[3] = values[2] != 0 ? values[2] : 1;
+    for (size_t i = 0; i < count; i++) {
         headers[i].name = names[i];
         snprintf(headers[i].value, sizeof headers[i].value, "%llu", (unsigned long long)values[i]);
     }
-    return RN_RLS_HEADERS;
+    return count;
 }
 
 /* The parts of one status. */

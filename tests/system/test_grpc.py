@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gRPC port: grpcio as a real client, and frames that no client would send."""
 
+import base64
 import concurrent.futures
+import json
 import os
+import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -285,10 +289,14 @@ def test_headers_are_added_if_configured(tmp_path):
         found = {h.key: h.value for h in answer.response_headers_to_add}
         assert found["ratelimit-limit"] == "3" and found["ratelimit-remaining"] == "2"
         assert int(found["ratelimit-reset"]) > 0
+            spent = [client.ask("shop", {"user": "x"}) for _ in range(3)][-1]
+            added = {h.key: h.value for h in spent.response_headers_to_add}
+            assert added["retry-after"] == added["ratelimit-reset"]
+        assert "retry-after" not in found
         body = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "x"}]}]}
         assert [h["key"] for h in daemon.http("POST", "/json", body).json[
             "responseHeadersToAdd"]] == ["ratelimit-limit", "ratelimit-remaining",
-                                         "ratelimit-reset"]
+                                         "ratelimit-reset", "retry-after"]
 
 
 def test_a_directory_of_envoyproxy_ratelimit_is_reloaded_by_a_symlink_swap(tmp_path):
@@ -396,3 +404,49 @@ def test_a_peer_that_says_nothing_is_cut_off(daemon):
     while data:
         data = silent.recv(4096)
     silent.close()
+
+
+# --- grpc-js -----------------------------------------------------------------------
+
+NODE = pathlib.Path(__file__).resolve().parents[1] / "node"
+without_node = pytest.mark.skipif(
+    shutil.which("node") is None or not (NODE / "node_modules" / "@grpc").is_dir(),
+    reason="node or @grpc/grpc-js is missing: ./dev deps installs the packages")
+
+
+def ask_grpc_js(daemon, *calls):
+    lines = "".join(json.dumps({"method": rls.METHOD, **call,
+                                "request": base64.b64encode(call["request"]).decode()}) + "\n"
+                    for call in calls)
+    done = subprocess.run(["node", NODE / "grpc.js", daemon.addresses["grpc"]], input=lines,
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def overall(answer):
+    return rls.RateLimitResponse.FromString(base64.b64decode(answer["response"])).overall_code
+
+
+@without_node
+def test_grpc_js_asks_one_by_one_and_a_thousand_at_a_time(daemon):
+    user = rls.request("shop", {"user": "js"}).SerializeToString()
+    many = rls.request("shop", {"many": "js"}).SerializeToString()
+    answers = ask_grpc_js(daemon, *[{"request": user}] * 4, {"request": many, "times": 1000})
+    assert [overall(a[0]) for a in answers[:4]] == [rls.OK] * 3 + [rls.OVER_LIMIT]
+    assert [overall(a) for a in answers[4]] == [rls.OK] * 1000
+
+
+@without_node
+def test_grpc_js_is_told_what_went_wrong(daemon):
+    answers = ask_grpc_js(
+        daemon, {"request": rls.request("", {"user": "js"}).SerializeToString()},
+        {"request": b"", "method": "/a.b/c"}, {"request": b"x" * 70000},
+        {"request": rls.request("shop", {"queue": "js"}).SerializeToString(), "cancel": True,
+         "times": 50},
+        {"request": rls.request("shop", {"many": "js2"}).SerializeToString()})
+    assert answers[0][0]["code"] == 3 and "domain" in answers[0][0]["message"]
+    assert answers[1][0]["code"] == 12
+    assert answers[2][0]["code"] == 8
+    assert {a["code"] for a in answers[3]} == {1}
+    assert overall(answers[4][0]) == rls.OK

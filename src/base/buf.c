@@ -43,10 +43,9 @@ static bool grow(struct rn_buf *buf, size_t need)
     return true;
 }
 
-char *rn_buf_reserve(struct rn_buf *buf, size_t more)
+char *rn_buf_grow(struct rn_buf *buf, size_t more)
 {
-    if (buf->size - buf->len < more &&
-        (more > SIZE_MAX - buf->len || !grow(buf, buf->len + more))) {
+    if (more > SIZE_MAX - buf->len || !grow(buf, buf->len + more)) {
         buf->failed = true;
         return NULL;
     }

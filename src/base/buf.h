@@ -25,9 +25,16 @@ void rn_buf_done(struct rn_buf *buf);
 /* Empties it and keeps the memory. */
 void rn_buf_clear(struct rn_buf *buf);
 
+/* For rn_buf_reserve, when there is no room yet. */
+char *rn_buf_grow(struct rn_buf *buf, size_t more);
+
 /* Room for `more` bytes behind `len`. NULL: out of memory, `failed` is set. The
  * caller writes there and then adds to `len`. */
-char *rn_buf_reserve(struct rn_buf *buf, size_t more);
+static inline char *rn_buf_reserve(struct rn_buf *buf, size_t more)
+{
+    return buf->size - buf->len >= more && buf->data ? buf->data + buf->len
+                                                     : rn_buf_grow(buf, more);
+}
 
 void rn_buf_put(struct rn_buf *buf, const void *data, size_t len);
 void rn_buf_put_u64(struct rn_buf *buf, uint64_t n);

@@ -30,12 +30,11 @@ void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charg
 }
 
 /* A queue that is too long for this caller refuses it, uncharged. */
-static void refuse_wait(struct ration_verdict *v, uint64_t cost, int64_t max_wait_ns)
+static void refuse_wait(struct ration_verdict *v, int64_t delay_ns, int64_t max_wait_ns)
 {
     v->allowed = false;
-    v->retry_after_ns = v->delay_ns - max_wait_ns;
+    v->retry_after_ns = delay_ns - max_wait_ns;
     v->delay_ns = 0;
-    v->remaining += cost;
 }
 
 static bool is_too_long(const struct ration_verdict *v, int64_t max_wait_ns)
@@ -43,17 +42,26 @@ static bool is_too_long(const struct ration_verdict *v, int64_t max_wait_ns)
     return max_wait_ns > 0 && v->allowed && v->delay_ns > max_wait_ns;
 }
 
+static int peek(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
+{
+    int code = ration_peek(r, c, RATION_NOW);
+
+    if (code == 0 && is_too_long(&c->verdict, max_wait_ns))
+        refuse_wait(&c->verdict, c->verdict.delay_ns, max_wait_ns);
+    return code;
+}
+
 static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
 {
     int code = ration_take(r, c, RATION_NOW);
+    int64_t delay_ns = c->verdict.delay_ns;
 
-    if (code == 0 && is_too_long(&c->verdict, max_wait_ns)) {
-        struct ration_verdict refused = c->verdict;
-
-        code = ration_give_back(r, c, RATION_NOW); /* the tail: we came last, or burn */
-        refuse_wait(&refused, c->cost, max_wait_ns);
-        c->verdict = refused;
-    }
+    if (code != 0 || !is_too_long(&c->verdict, max_wait_ns))
+        return code;
+    (void)ration_give_back(r, c,
+                           RATION_NOW);   /* the tail: if we are not last any more, it is burnt */
+    code = ration_peek(r, c, RATION_NOW); /* what is left without us */
+    refuse_wait(&c->verdict, delay_ns, max_wait_ns);
     return code;
 }
 
@@ -74,7 +82,7 @@ static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_
         break;
     }
     if (query->peek)
-        return ration_peek(r, &d->charge, RATION_NOW);
+        return peek(r, &d->charge, max_wait_ns);
     return take(r, &d->charge, max_wait_ns);
 }
 
@@ -147,6 +155,9 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
     d->ticket[0] = '\0';
     d->by_limit = query->by_limit;
     error->text[0] = '\0';
+    if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "there is nothing to hold: \"cost\" is to be 1 or more");
     code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
                            : decide_by_rules(r, query, verb, d);
     if (code != 0 && error->text[0] == '\0')

@@ -22,12 +22,8 @@ struct rn_decided {
 
 /* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code
  * (and its text in `error`) if no decision could be made. */
-int rn_decide_query(struct ration *r,
-                    const struct rn_query *query, /* The longest that a reply is held, whatever
-                                                     rules and callers say. */
-#define RN_HOLD_MAX_NS INT64_C(60000000000)
-
-                    enum rn_verb verb, struct rn_decided *out, struct ration_error *error);
+int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                    struct rn_decided *out, struct ration_error *error);
 
 /* How long to hold the reply: 0 to answer at once. */
 int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d);

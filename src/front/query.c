@@ -2,6 +2,7 @@
 #include "front/query.h"
 
 #include "base/error.h"
+#include "front/decide.h"
 #include "rules/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -67,10 +68,22 @@ static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
     return ration_limit_check(limit, error);
 }
 
+int rn_query_parse_limit(struct rn_slice text, struct ration_limit *limit,
+                         struct ration_error *error)
+{
+    struct ration_error found;
+    int code = ration_limit_parse(text.data, text.len, limit, &found);
+
+    if (code == RATION_EPARSE)
+        return rn_error_set(error, RATION_EINVAL, found.pos, "in the limit, at byte %zu: %s",
+                            found.pos + 1, found.text);
+    return code == 0 ? 0 : rn_error_set(error, RATION_EINVAL, 0, "in the limit: %s", found.text);
+}
+
 int rn_query_limit(struct rn_query *query, struct rn_slice text, struct rn_slice algorithm,
                    struct ration_error *error)
 {
-    int code = ration_limit_parse(text.data, text.len, &query->limit, error);
+    int code = rn_query_parse_limit(text, &query->limit, error);
 
     query->by_limit = true;
     return code == 0 && algorithm.data ? set_algorithm(&query->limit, algorithm, error) : code;
@@ -162,10 +175,11 @@ static int read_wait(struct rn_query *query, struct rn_json *json,
     if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold"))
         return 0;
     if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &query->max_wait_ns) &&
-        query->max_wait_ns > 0)
+        query->max_wait_ns > 0 && query->max_wait_ns <= RN_HOLD_MAX_NS)
         return 0;
-    return rn_json_object_to(
-        json, token->at, "\"wait\" is to be \"return\", \"hold\" or the longest wait in seconds");
+    return rn_json_object_to(json, token->at,
+                             "\"wait\" is to be \"return\", \"hold\" or the longest wait in "
+                             "seconds, up to 60");
 }
 
 static int read_for(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token)
@@ -286,7 +300,7 @@ int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned allowed
         if (token.kind == RN_JSON_BAD || read_member(query, json, &token, allowed, &texts) != 0)
             return RATION_EINVAL;
     if (texts.limit.data && rn_query_limit(query, texts.limit, texts.algorithm, &error) != 0)
-        return rn_json_object_to(json, texts.at, "in \"limit\": %s", error.text);
+        return rn_json_object_to(json, texts.at, "%s", error.text);
     if (texts.algorithm.data && !texts.limit.data)
         return rn_json_object_to(json, token.at, "\"algorithm\" without \"limit\"");
     return 0;

@@ -67,7 +67,10 @@ int rn_query_expected(struct rn_json *json, const struct rn_json_token *token, c
 /* Whether the query is one by rules or by a limit, and not both or neither. */
 int rn_query_complete(struct rn_query *query, struct ration_error *error);
 
-/* A limit as text, and the algorithm's name if one was given (data NULL: not). */
+/* A limit as text: 0, or RATION_EINVAL and in `error` what is wrong and where. */
+int rn_query_parse_limit(struct rn_slice text, struct ration_limit *limit,
+                         struct ration_error *error);
+/* The same for the query, and the algorithm's name if one was given (data NULL: not). */
 int rn_query_limit(struct rn_query *query, struct rn_slice text, struct rn_slice algorithm,
                    struct ration_error *error);
 

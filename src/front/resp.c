@@ -69,6 +69,16 @@ bad:
     return false;
 }
 
+bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
+
+    if (text.len > 0 && rn_json_u64(&number, n))
+        return true;
+    rn_resp_fail(t, "%s is to be a whole number, 0 or more, found %s", what, rn_excerpt(text).text);
+    return false;
+}
+
 /* --- one command --------------------------------------------------------------------------- */
 
 static bool may_change(const struct rn_talk *t)

@@ -49,6 +49,8 @@ void rn_resp_fail_usage(struct rn_talk *t);
 bool rn_resp_is(struct rn_slice word, const char *capitals);
 /* A whole number; false after answering. */
 bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n);
+/* One that is 0 or more, however large, as JSON takes it; false after answering. */
+bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n);
 
 /* resp_batch.c: charges and answers what has joined. */
 void rn_resp_charge(struct rn_talk *t);

@@ -97,6 +97,8 @@ static struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8
     struct rn_front_loop *loop = t->loop;
     struct rn_recalled *r = &loop->recalled[loop->recalled_last];
 
+    if (text.len == 0) /* as that of a place where nothing is remembered */
+        return NULL;
     for (unsigned i = 0; i <= RN_RECALLED; r = &loop->recalled[i++ % RN_RECALLED])
         if (r->len == text.len && r->extra == extra && memcmp(r->text, text.data, text.len) == 0) {
             loop->recalled_last = (uint8_t)(r - loop->recalled);
@@ -184,17 +186,14 @@ static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t c
         .ad_hoc = limit, .key = t->argv[1].data, .key_len = t->argv[1].len, .cost = cost};
 }
 
-static bool read_cost(struct rn_talk *t, struct rn_slice text, int64_t least, uint64_t *cost)
+static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)
 {
-    int64_t n;
-
-    if (!rn_resp_number(t, text, "quantity", &n))
+    if (!rn_resp_cost(t, text, "quantity", cost))
         return false;
-    if (n < least)
-        rn_resp_fail(t, "quantity is to be %lld or more, found %lld", (long long)least,
-                     (long long)n);
-    *cost = (uint64_t)n;
-    return n >= least;
+    if (*cost < least)
+        rn_resp_fail(t, "quantity is to be %llu or more, found %llu", (unsigned long long)least,
+                     (unsigned long long)*cost);
+    return *cost >= least;
 }
 
 void rn_resp_cl_throttle(struct rn_talk *t)
@@ -203,7 +202,7 @@ void rn_resp_cl_throttle(struct rn_talk *t)
 
     const struct ration_limit *limit = find_bucket(t, 1);
 
-    if (limit && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+    if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
         join(t, limit, cost, SHAPE_CELL);
 }
 
@@ -213,7 +212,7 @@ void rn_resp_throttle(struct rn_talk *t)
 
     const struct ration_limit *limit = find_bucket(t, 0);
 
-    if (limit && (t->argc < 6 || read_cost(t, t->argv[5], 0, &cost)))
+    if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
         join(t, limit, cost, SHAPE_CRAB);
 }
 
@@ -224,7 +223,7 @@ void rn_resp_gcra(struct rn_talk *t)
 
     if (t->argc == 6 || (t->argc == 7 && !rn_resp_is(t->argv[5], "TOKENS")))
         rn_resp_fail_usage(t);
-    else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_cost(t, t->argv[6], 1, &cost)))
+    else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_quantity(t, t->argv[6], 1, &cost)))
         join(t, limit, cost, SHAPE_CELL);
 }
 
@@ -237,8 +236,8 @@ static const struct ration_limit *find_limit(struct rn_talk *t)
     if (r)
         return &r->limit;
     r = forget_one(t);
-    if (ration_limit_parse(t->argv[2].data, t->argv[2].len, &r->limit, &error) != 0) {
-        rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
+    if (rn_query_parse_limit(t->argv[2], &r->limit, &error) != 0) {
+        rn_resp_fail(t, "%s", error.text);
         return NULL;
     }
     if (r->limit.algorithm == RATION_CONCURRENCY) {
@@ -258,7 +257,8 @@ void rn_resp_take(struct rn_talk *t)
     if (t->argc > 4) {
         rn_resp_charge(t);
         rn_resp_take_alone(t);
-    } else if ((limit = find_limit(t)) && (t->argc < 4 || read_cost(t, t->argv[3], 0, &cost))) {
+    } else if ((limit = find_limit(t)) &&
+               (t->argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
         join(t, limit, cost, SHAPE_OURS);
     }
 }

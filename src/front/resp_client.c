@@ -123,7 +123,7 @@ void rn_resp_reset(struct rn_talk *t)
 
 void rn_resp_client(struct rn_talk *t)
 {
-    static const char *const accepted[] = {"SETNAME", "SETINFO", "REPLY", "NO-EVICT", "NO-TOUCH"};
+    static const char *const accepted[] = {"SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"};
     struct rn_slice what = t->argv[1];
 
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {

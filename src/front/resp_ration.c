@@ -7,6 +7,10 @@
 #include "front/resp.h"
 #include "rules/report.h"
 
+/* As many attributes as JSON may have, one too many to tell so, and all options. */
+_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 5 <= RN_RESP_ARGS_MAX,
+               "a command has room for the attributes of a request");
+
 /* --- decisions ----------------------------------------------------------------------------- */
 
 static void put_name(struct rn_buf *out, const char *name)
@@ -132,12 +136,24 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
 
 enum { OPTION_COST = 1, OPTION_WAIT = 2, OPTION_PEEK = 4, OPTION_FOR = 8, OPTION_ALGORITHM = 16 };
 
+static bool is_decimal(struct rn_slice text)
+{
+    size_t digits = 0, points = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        digits += text.data[i] >= '0' && text.data[i] <= '9';
+        points += text.data[i] == '.' && i > 0 && i + 1 < text.len;
+    }
+    return digits > 0 && points <= 1 && digits + points == text.len;
+}
+
 /* Seconds as a decimal. */
 static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
 
-    if (rn_json_seconds(&number, ns) && *ns >= 1000000 && *ns <= RATION_LEASE_MAX_NS)
+    if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
+        *ns <= RATION_LEASE_MAX_NS)
         return true;
     rn_resp_fail(t, "FOR is to be seconds, from 0.001 to 86400, found %s", rn_excerpt(text).text);
     return false;
@@ -145,33 +161,40 @@ static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
 
 static bool read_cost(struct rn_talk *t, struct rn_slice text)
 {
-    int64_t n;
-
-    if (!rn_resp_number(t, text, "cost", &n))
-        return false;
-    if (n < 0)
-        rn_resp_fail(t, "cost is to be 0 or more, found %lld", (long long)n);
-    t->loop->query.cost = (uint64_t)n;
     t->loop->query.cost_given = true;
-    return n >= 0;
+    return rn_resp_cost(t, text, "cost", &t->loop->query.cost);
+}
+
+/* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
+static int64_t read_patience(struct rn_slice text)
+{
+    int64_t ms = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return 0;
+        ms = ms * 10 + (text.data[i] - '0');
+        if (ms > RN_HOLD_MAX_NS / 1000000)
+            return 0;
+    }
+    return ms;
 }
 
 static bool read_wait(struct rn_talk *t, struct rn_slice text)
 {
     struct rn_query *query = &t->loop->query;
-    int64_t ms;
 
     query->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
     if (rn_resp_is(text, "RETURN") || rn_resp_is(text, "HOLD"))
         return true;
-    if (!rn_resp_number(t, text, "WAIT", &ms))
-        return false;
-    if (ms <= 0 || ms > RN_HOLD_MAX_NS / 1000000) {
-        rn_resp_fail(t, "WAIT is to be hold, return or milliseconds, up to 60000");
-        return false;
-    }
-    query->max_wait_ns = ms * 1000000;
-    return true;
+    query->max_wait_ns = read_patience(text) * 1000000;
+    if (query->max_wait_ns > 0)
+        return true;
+    rn_resp_fail(t,
+                 "WAIT is to be hold, return or the longest wait in milliseconds, up to 60000, "
+                 "found %s",
+                 rn_excerpt(text).text);
+    return false;
 }
 
 /* The options from argv[at] on. `algorithm` may be NULL. */
@@ -227,6 +250,10 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
             rn_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
             return false;
         }
+        if (t->argv[at].len == 0) {
+            rn_resp_fail(t, "an attribute has no name");
+            return false;
+        }
         if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
             rn_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
             return false;
@@ -247,7 +274,7 @@ static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
     query->key = t->argv[1];
     if (rn_query_limit(query, t->argv[2], algorithm, &error) == 0)
         return true;
-    rn_resp_fail(t, "in the limit, at byte %zu: %s", error.pos + 1, error.text);
+    rn_resp_fail(t, "%s", error.text);
     return false;
 }
 
@@ -289,7 +316,7 @@ void rn_resp_peek(struct rn_talk *t)
 {
     uint32_t at;
 
-    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_ALGORITHM))
+    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
     t->loop->query.peek = true;
     decide(t, RN_CHECK);
@@ -317,7 +344,8 @@ void rn_resp_reset_key(struct rn_talk *t)
 void rn_resp_acquire(struct rn_talk *t)
 {
     rn_query_init(&t->loop->query);
-    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR) : read_limit(t, 3, OPTION_FOR))
+    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
+                    : read_limit(t, 3, OPTION_COST | OPTION_FOR))
         decide(t, RN_ACQUIRE);
 }
 

@@ -13,7 +13,7 @@
 #include "base/slice.h"
 #include "wire/parse.h"
 
-#define RN_RESP_ARGS_MAX 256             /* of a command */
+#define RN_RESP_ARGS_MAX 320             /* of a command */
 #define RN_RESP_BULK_MAX (64 * 1024)     /* bytes of an argument */
 #define RN_RESP_INLINE_MAX (16 * 1024)   /* bytes of an inline command */
 #define RN_RESP_COMMAND_MAX (256 * 1024) /* bytes of a command in all */

@@ -4,6 +4,8 @@
  */
 #include "wire/resp.h"
 
+#include "wire/pen.h"
+
 #define HEAD_MAX 24 /* a type, a number of up to 20 digits with its sign, CR LF */
 
 static char *put_crlf(char *at)
@@ -13,23 +15,11 @@ static char *put_crlf(char *at)
     return at + 2;
 }
 
-static char *put_digits(char *at, uint64_t n)
-{
-    char digits[20];
-    size_t i = sizeof digits;
-
-    do
-        digits[--i] = (char)('0' + n % 10);
-    while ((n /= 10) != 0);
-    memcpy(at, digits + i, sizeof digits - i);
-    return at + (sizeof digits - i);
-}
-
 /* A type and a number: what most replies begin with. */
 static char *put_head(char *at, char type, uint64_t n)
 {
     *at++ = type;
-    return put_crlf(put_digits(at, n));
+    return put_crlf(rn_pen_u64(at, n));
 }
 
 static void put_count(struct rn_buf *out, char type, uint64_t n)
@@ -80,7 +70,7 @@ void rn_resp_put_integer(struct rn_buf *out, int64_t n)
     *at++ = ':';
     if (n < 0)
         *at++ = '-';
-    at = put_digits(at, n < 0 ? -(uint64_t)n : (uint64_t)n);
+    at = rn_pen_u64(at, n < 0 ? -(uint64_t)n : (uint64_t)n);
     out->len = (size_t)(put_crlf(at) - out->data);
 }
 
@@ -124,7 +114,7 @@ static char *put_decimal(char *at, int64_t ns)
 
     if (ms < 0)
         *at++ = '-';
-    at = put_digits(at, size / 1000);
+    at = rn_pen_u64(at, size / 1000);
     if (part == 0)
         return at;
     *at++ = '.';

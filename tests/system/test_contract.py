@@ -23,25 +23,37 @@ be equal to the last digit, and have what the scenario expects.
             cost: 3
             expect: {done: true}
 
-Members of `expect`: those of a decision; `allowed_of: n` counts over `times`;
-`limits: n` is how many apply; `error: text` is part of an error's message.
+Members of `expect`: those of a decision, of which only the named ones are looked at;
+marks (`soft`, `shadow`, ...) that are not there count as false; `limits` is how many
+apply, or a list of what each of them has; `allowed_of: n` counts over `times`;
+`error: text` is part of an error's message.
+
+Besides, a step may have
+    wait: return                   # or hold, or the longest wait in seconds
+    http: {status: 429, headers: {retry-after: "1", x-ratelimit-soft: null}, body: {...}}
+    apart: [reset_after]           # members that need not be equal: a key's own spread
+    wall: -2                       # seconds that the wall clock alone is set
 """
 
-import datetime
-import os
+import contextlib
+import json
 import pathlib
-import struct
 
 import pytest
 import yaml
 
-from daemon import BUILD, Daemon, RespError
+from daemon import Daemon, RespError
+from stillclock import START, StillClock
 
 CONTRACT = pathlib.Path(__file__).resolve().parents[1] / "contract"
-START = "2030-01-01T00:00:00Z"
 
 
 # --- the protocols -----------------------------------------------------------------
+
+def text_of(value):
+    """An attribute as text: numbers and booleans as JSON writes them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
 
 class OverHttp:
     """Asks over HTTP."""
@@ -50,10 +62,10 @@ class OverHttp:
         self.connection = daemon.connection()
 
     def _post(self, path, body):
-        import json
         self.connection.request("POST", path, json.dumps(body))
         response = self.connection.getresponse()
         answer = json.loads(response.read())
+        self.last = response.status, response.headers, answer
         if response.status in (400, 503):
             return {"error": answer["message"]}
         if response.status == 410:
@@ -62,12 +74,12 @@ class OverHttp:
         return answer
 
     def decide(self, verb, what, options):
-        body = dict(what) if "key" in what else {"attributes": what}
-        body.update(options)
-        path = {"check": "check", "peek": "check", "take": "throttle"}.get(verb, verb)
+        by_limit = "limit" in what
+        body = {**(what if by_limit else {"attributes": what}), **options}
         if verb == "peek":
             body["peek"] = True
-            path = "throttle" if "key" in what else "check"
+        path = {"check": "check", "take": "throttle",
+                "peek": "throttle" if by_limit else "check"}.get(verb, verb)
         return self._post("/v1/" + path, body)
 
     def settle(self, verb, lease, options):
@@ -93,34 +105,33 @@ class OverResp:
         except RespError as error:
             return {"error": str(error).split(" ", 1)[1]}
 
+    @staticmethod
+    def _options(options):
+        for name, value in options.items():
+            if name == "wait" and not isinstance(value, str):
+                value = round(value * 1000)
+            yield from (name.upper(), value)
+
     def decide(self, verb, what, options):
-        by_key = "key" in what
-        words = [f"RATION.{verb.upper()}"]
-        if by_key:
-            words += [what["key"], what["limit"]]
-            if "cost" in options and verb in ("take", "peek", "reserve"):
-                words.append(options.pop("cost"))
-            elif verb == "reserve":
-                words.append(1)
-        else:
-            if verb == "peek":
-                words[0] = "RATION.CHECK"
-            if verb in ("acquire", "reserve"):
-                words.append("RULES")
-            words += [word for pair in what.items() for word in pair]
-        words += [word for name, value in options.items() for word in (name.upper(), value)]
-        if by_key and "algorithm" in what:
-            words += ["ALGORITHM", what["algorithm"]]
-        if verb == "peek" and not by_key:
-            words.append("PEEK")
+        options = dict(options)
+        if "limit" in what:
+            words = [f"RATION.{verb.upper()}", what.get("key", ""), what["limit"]]
+            if verb != "acquire" and ("cost" in options or verb == "reserve"):
+                words.append(options.pop("cost", 1))
+            words += self._options(options)
+            words += ["ALGORITHM", what["algorithm"]] if "algorithm" in what else []
+            return plain(self._say(*words))
+        words = ["RATION.CHECK" if verb == "peek" else f"RATION.{verb.upper()}"]
+        words += ["RULES"] if verb in ("acquire", "reserve") else []
+        words += [word for name, value in what.items() for word in (name, text_of(value))]
+        words += self._options(options)
+        words += ["PEEK"] if verb == "peek" else []
         return plain(self._say(*words))
 
     def settle(self, verb, lease, options):
         words = [f"RATION.{verb.upper()}", lease]
-        if "cost" in options:
-            words.append(options["cost"])
-        if "for" in options:
-            words += ["FOR", options["for"]]
+        words += [options["cost"]] if "cost" in options else []
+        words += ["FOR", options["for"]] if "for" in options else []
         answer = self._say(*words)
         return answer if isinstance(answer, dict) else {"done": answer == 1}
 
@@ -155,36 +166,12 @@ def plain(reply):
 PROTOCOLS = {"http": OverHttp, "resp2": lambda d: OverResp(d, 2), "resp3": lambda d: OverResp(d, 3)}
 
 
-# --- the clock ---------------------------------------------------------------------
-
-class StillClock:
-    """A file that tells daemons the time; see tests/programs/stillclock.c."""
-
-    def __init__(self, path, at):
-        moment = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
-        self.path, self.wall_ns = path, int(moment.timestamp()) * 10**9
-        self.boot_ns = 10**15
-        self._write()
-
-    def _write(self):
-        with open(self.path, "r+b" if self.path.exists() else "wb") as file:
-            file.write(struct.pack("=qq", self.boot_ns, self.wall_ns))
-
-    def advance(self, seconds):
-        ns = round(seconds * 10**9)
-        self.boot_ns += ns
-        self.wall_ns += ns
-        self._write()
-
-    def env(self):
-        return {"STILLCLOCK": str(self.path),
-                "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
-
-
 # --- playing -----------------------------------------------------------------------
 
-VERBS = ("check", "take", "peek", "acquire", "reserve", "commit", "refund", "release", "renew")
-OPTIONS = ("cost", "for")
+SETTLING = ("commit", "refund", "release", "renew")
+VERBS = ("check", "take", "peek", "acquire", "reserve", *SETTLING)
+OPTIONS = ("cost", "for", "wait")
+MEMBERS = {*VERBS, *OPTIONS, "advance", "wall", "as", "times", "expect", "http", "apart"}
 # What differs between daemons, and what only refusals over HTTP have.
 APART = {"lease", "error", "message", "window", "reset"}
 
@@ -198,52 +185,74 @@ class Play:
 
     def ask(self, name, verb, step):
         options = {o: step[o] for o in OPTIONS if o in step}
-        if verb in ("commit", "refund", "release", "renew"):
+        if verb in SETTLING:
             return self.asked[name].settle(verb, self.leases[name].get(step[verb], step[verb]),
                                            options)
-        answer = self.asked[name].decide(verb, {k: str(v) for k, v in step[verb].items()}, options)
+        answer = self.asked[name].decide(verb, step[verb], options)
         if "as" in step:
             self.leases[name][step["as"]] = answer.get("lease", "none")
         return answer
 
     def step(self, step):
-        if "advance" in step:
-            self.clock.advance(step["advance"])
+        assert step.keys() <= MEMBERS, f"misspelt: {step.keys() - MEMBERS}"
+        self.clock.advance(step.get("advance", 0))
+        self.clock.set_wall(step.get("wall", 0))
+        verb = next((v for v in VERBS if v in step), None)
+        if verb is None:
             return
-        verb = next(v for v in VERBS if v in step)
         answers = {name: [self.ask(name, verb, step) for _ in range(step.get("times", 1))]
                    for name in self.asked}
-        seen = {name: [without(a) for a in answer] for name, answer in answers.items()}
+        seen = {name: [without(a, step.get("apart", ())) for a in answer]
+                for name, answer in answers.items()}
         first = next(iter(seen))
         for name in seen:
             assert seen[name] == seen[first], f"{name} and {first} differ at {step}"
         for name in answers:
             self.expect(answers[name], step.get("expect", {}), f"{name} at {step}")
+        if "http" in step:
+            expect_http(step["http"], *self.asked["http"].last)
 
     def expect(self, answers, expected, where):
         last = answers[-1]
         for member, value in expected.items():
             if member == "allowed_of":
                 found = sum(a.get("allowed", False) for a in answers)
-            elif member == "limits":
+            elif member == "limits" and isinstance(value, int):
                 found = len(last["limits"])
+            elif member == "limits":
+                found = [{name: limit.get(name) for name in wanted}
+                         for limit, wanted in zip(last["limits"], value)]
+                assert len(last["limits"]) == len(value), f"{where}: {last}"
             elif member == "error":
                 assert value in last.get("error", ""), f"{where}: {last}"
                 continue
             elif member == "lease":
                 found = "lease" in last
+            elif member in ("soft", "shadow"):
+                found = last.get(member, False)
             else:
-                found = last.get(member)
+                assert member in last, f"no {member}: {where}: {last}"
+                found = last[member]
             assert found == value, f"{member} is {found}: {where}: {last}"
         if "error" not in expected:
             assert "error" not in last or last.get("allowed") is False, f"{where}: {last}"
 
 
-def without(answer):
+def expect_http(expected, status, headers, body):
+    assert status == expected.get("status", status), f"{status} {body}"
+    for name, value in expected.get("headers", {}).items():
+        assert headers[name] == value, f"{name}: {headers[name]}"
+    for name, value in expected.get("body", {}).items():
+        assert body.get(name) == value, f"{name}: {body}"
+
+
+def without(answer, apart):
     """What all protocols have to agree on; of an error, that there is one."""
     if "allowed" not in answer:
         return {"failed": "error" in answer, "done": answer.get("done")}
-    return {name: value for name, value in answer.items() if name not in APART}
+    apart = {*APART, *apart}
+    limits = [{n: v for n, v in limit.items() if n not in apart} for limit in answer["limits"]]
+    return {**{n: v for n, v in answer.items() if n not in apart}, "limits": limits}
 
 
 def scenarios():
@@ -258,24 +267,19 @@ def scenarios():
 def test_every_protocol_decides_the_same(tmp_path, rules, scenario):
     clock = StillClock(tmp_path / "clock", scenario.get("at", START))
     options = ["--workers", "1", "--memory", "2M", "--admin", "none"]
-    daemons, asked = [], {}
-    try:
+    asked = {}
+    with contextlib.ExitStack() as stack:
         for name, protocol in PROTOCOLS.items():
             folder = tmp_path / name
             folder.mkdir()
-            daemons.append(Daemon(folder, rules, options, env=clock.env()))
-            asked[name] = protocol(daemons[-1])
+            daemon = stack.enter_context(Daemon(folder, rules, options, env=clock.env()))
+            asked[name] = stack.enter_context(contextlib.closing(protocol(daemon)))
         play = Play(clock, asked)
         for step in scenario["steps"]:
             play.step(step)
-    finally:
-        for connection in asked.values():
-            connection.close()
-        for daemon in daemons:
-            daemon.stop()
 
 
 def test_there_are_two_hundred_scenarios_and_no_two_share_a_name():
-    names = [s.id for s in scenarios()]
+    names = [scenario["name"] for _, scenario in (s.values for s in scenarios())]
     assert len(names) == len(set(names))
     assert len(names) >= 200

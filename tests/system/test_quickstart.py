@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A newcomer's first five minutes: every command of docs/quickstart.md, in order, against
+one daemon with the example rules. Ports are replaced by free ones; what is printed must be
+what the page shows, where `...` stands for anything and times may differ."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from daemon import BUILD, ROOT, Daemon
+
+PAGE = ROOT / "docs" / "quickstart.md"
+
+
+def sessions():
+    """(command, what it prints) of every `$ ` line, in order."""
+    for block in re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+        command, shown = None, []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                if command:
+                    yield command, shown
+                command, shown = line[2:], []
+            elif command:
+                shown.append(line)
+        if command:
+            yield command, shown
+
+
+def normal(lines):
+    """Without spaces at line ends; decimals, which are times, are any number."""
+    text = "\n".join(line.rstrip() for line in lines).strip("\n")
+    return re.sub(r"\b\d+\.\d+\b(?![.\d/])", "N", text)
+
+
+def matches(shown, printed):
+    """`...` in what is shown is anything."""
+    parts = [re.escape(part) for part in normal(shown).split("...")]
+    return re.fullmatch(".*".join(parts), normal(printed), re.S)
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quickstart")
+    with Daemon(folder, (ROOT / "examples" / "ration.yaml").read_text()) as started:
+        yield started
+
+
+def test_the_page_has_what_a_newcomer_needs():
+    commands = [command for command, _ in sessions()]
+    assert len(commands) >= 10
+    for word in ("curl", "ration check", "ration explain", "redis-cli", "ration top"):
+        assert any(word in command for command in commands), word
+
+
+def test_every_command_prints_what_the_page_shows(daemon):
+    ports = {"127.0.0.1:8080": daemon.addresses["http"], "127.0.0.1:9090": daemon.addresses["admin"],
+             "-p 6380": "-p " + daemon.addresses["resp"].rpartition(":")[2]}
+    env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "NO_COLOR": "1",
+           "RATION_HTTP": daemon.addresses["http"], "RATION_ADMIN": daemon.addresses["admin"]}
+    for command, shown in sessions():
+        real = command
+        for default, chosen in ports.items():
+            real = real.replace(default, chosen)
+        run = subprocess.run(["script", "-qec", real, "/dev/null"] if "redis-cli" in real else
+                             ["sh", "-c", real], cwd=ROOT, env=env, text=True, capture_output=True,
+                             timeout=60, stdin=subprocess.DEVNULL)
+        printed = run.stdout.splitlines()
+        assert matches(shown, printed), \
+            f"{command}\nprinted:\n{run.stdout}{run.stderr}\nthe page shows:\n" + "\n".join(shown)
+
+
+def test_the_page_leads_to_pages_that_exist():
+    for target in re.findall(r"\]\(([^)#]+)", PAGE.read_text()):
+        assert (PAGE.parent / target).exists(), target

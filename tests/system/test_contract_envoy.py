@@ -21,7 +21,7 @@ import yaml
 
 import rls
 from daemon import Daemon
-from test_contract import START, StillClock
+from stillclock import START, StillClock
 
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "contract" / "envoy"
 

@@ -25,7 +25,7 @@ const char rn_options_help[] =
     "  --workers N        threads                            (one for each processor)\n"
     "  --connections N    open at once, in all               (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
-    "  --grpc-max-age N   seconds until gRPC connections are asked to go (never)\n"
+    "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
     "  --check            only check the rules and settings\n"
     "  --version, --help\n"
@@ -54,7 +54,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
     [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
-    [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "0"},
+    [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
     [RN_SET_REDIS] = {"redis", NULL, "none"},
 };

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "rls.pb-c.h"
+#include <rls.pb-c.h>
 
 #define ALIGNED(bytes) (((bytes) + 15) / 16 * 16)
 
@@ -115,7 +115,8 @@ int rn_rls_end(struct rn_rls_reader *reader, struct rn_slice domain, struct rati
     if (code == 0 && domain.len == 0)
         code = rn_error_set(error, RATION_EINVAL, 0, "rate limit domain must not be empty");
     if (code == 0 && request->count == 0)
-        code = rn_error_set(error, RATION_EINVAL, 0, "rate limit descriptor list must not be empty");
+        code =
+            rn_error_set(error, RATION_EINVAL, 0, "rate limit descriptor list must not be empty");
     for (size_t i = 0; i < request->count && code == 0; i++)
         code = check_ask(&reader->asks[i], error);
     request->domain = domain.data;

@@ -75,8 +75,7 @@ static bool read_unit(struct reading *in, const struct rn_json_token *token, enu
         }
     }
     if (token->kind != RN_JSON_NUMBER)
-        return object_to(in, token->at,
-                         "a unit is SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR");
+        return object_to(in, token->at, "a unit is SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR");
     if (!read_number(in, token, UNITS - 1, &number))
         return false;
     *unit = (enum ration_unit)number;

@@ -5,8 +5,8 @@
  */
 #include <stdio.h>
 
-#include "rls.pb-c.h"
 #include "wire/rls.h"
+#include <rls.pb-c.h>
 
 enum code { OK = 1, OVER_LIMIT = 2 };
 

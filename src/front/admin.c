@@ -213,6 +213,7 @@ static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 
 const struct rn_protocol rn_admin_protocol = {
     .name = "admin",
+    .alpn = "http/1.1",
     .state_bytes = sizeof(struct rn_http_state),
     .idle_ns = INT64_C(75000000000),
     .message_ns = INT64_C(30000000000), /* rules may be long */

@@ -107,16 +107,34 @@ static const char *read_parameter(struct rn_query *query, struct rn_telling *how
     return NULL;
 }
 
-/* Only of a plain /v1/auth: behind a path, the query belongs to the request. */
+/* Whether the query is part of what is asked about, and nothing that is asked of
+ * us: behind a path it always is. Caddy puts our path in the place of the client's
+ * and leaves the client's query, unless it is given another one; what it says in
+ * X-Forwarded-Uri then ends in the same query. */
+static bool is_clients_query(const struct rn_exchange *x)
+{
+    struct rn_slice query = x->request->query;
+    struct rn_slice uri = rn_http_find(x->request, "x-forwarded-uri");
+    const char *mark = uri.data ? memchr(uri.data, '?', uri.len) : NULL;
+
+    if (x->rest.len != 0)
+        return true;
+    if (!mark)
+        return false;
+    return rn_slice_equal(query,
+                          (struct rn_slice){mark + 1, uri.len - (size_t)(mark + 1 - uri.data)});
+}
+
 static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
 {
     struct rn_slice rest = x->request->query, name, value;
     const char *fault = NULL;
     bool bad = false;
-    char *out = rn_buf_reserve(&x->loop->scratch, rest.len);
+    char *out;
 
-    if (x->rest.len != 0 || rest.len == 0)
+    if (rest.len == 0 || is_clients_query(x))
         return NULL;
+    out = rn_buf_reserve(&x->loop->scratch, rest.len);
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))

@@ -169,7 +169,9 @@ static void answer_request(struct rn_exchange *x)
 {
     const struct rn_http_request *request = x->request;
 
-    x->keep_alive = rn_conn_draining(x->conn) ? RN_HTTP_CLOSE : request->keep_alive;
+    x->keep_alive = request->keep_alive;
+    if (rn_conn_draining(x->conn) && !x->more && !rn_conn_has_input(x->conn))
+        x->keep_alive = RN_HTTP_CLOSE;
     x->head = rn_slice_is(request->method, "HEAD");
     if (!x->site->admit || x->site->admit(x))
         route(x);
@@ -195,6 +197,7 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
 
     switch (rn_http_parse(&state->parser, &limits, data, len, &x->loop->body, x->request, &error)) {
     case RN_PARSE_DONE:
+        x->more = x->request->bytes < len;
         answer_request(x);
         return x->request->bytes;
     case RN_PARSE_MORE:
@@ -204,9 +207,9 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
         return 0;
     case RN_PARSE_BAD:
         answer_bad(x, &error);
-        return len;
+        return 0; /* unread, so that net lets the peer finish, and hear why */
     }
-    return len;
+    return 0;
 }
 
 size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,

@@ -20,6 +20,7 @@ struct rn_exchange {
     struct rn_slice rest; /* of the path, behind the route's */
     enum rn_http_connection keep_alive;
     bool head;
+    bool more; /* has been received than this request */
 };
 
 enum rn_method {

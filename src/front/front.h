@@ -37,7 +37,9 @@ struct rn_recalled {
     struct ration_limit limit;
 };
 
-/* One loop's. Nothing in here outlives a call from net. */
+struct rn_resp_entry;
+
+/* One loop's. What calls from net leave behind saves work, and means nothing. */
 struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
     struct rn_buf scratch, body;
@@ -48,6 +50,9 @@ struct rn_front_loop {
 
     /* RESP: a run of commands that are charged together. */
     struct rn_resp_command command;
+    const struct rn_resp_entry *said; /* what was found last, */
+    char said_name[16];               /* and under which name */
+    uint8_t said_len;
     struct ration_charge charges[RN_FRONT_BATCH];
     uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
     uint32_t charge_count;

@@ -417,6 +417,7 @@ static void closed(struct rn_conn *conn)
 /* Everything that arrives is consumed, so net sees no message begin or end. */
 const struct rn_protocol rn_grpc_protocol = {
     .name = "grpc",
+    .alpn = "h2",
     .state_bytes = sizeof(struct rn_grpc_conn),
     .message_max = RN_RLS_MESSAGE_MAX,
     .opened = opened,

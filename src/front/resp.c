@@ -86,9 +86,24 @@ static bool may_change(const struct rn_talk *t)
     return t->state->authenticated || rn_conn_peer(t->conn)->local;
 }
 
+/* Most commands are the one before. */
+static const struct rn_resp_entry *find_entry(struct rn_front_loop *loop, struct rn_slice name)
+{
+    if (name.len == loop->said_len && memcmp(name.data, loop->said_name, name.len) == 0)
+        return loop->said;
+    const struct rn_resp_entry *entry = rn_resp_find(name);
+
+    if (entry && name.len <= sizeof loop->said_name) {
+        memcpy(loop->said_name, name.data, name.len);
+        loop->said_len = (uint8_t)name.len;
+        loop->said = entry;
+    }
+    return entry;
+}
+
 static void answer(struct rn_talk *t)
 {
-    const struct rn_resp_entry *entry = rn_resp_find(t->argv[0]);
+    const struct rn_resp_entry *entry = find_entry(t->loop, t->argv[0]);
 
     if (!(entry && (entry->flags & RN_RESP_JOINS)))
         rn_resp_charge(t);
@@ -105,12 +120,11 @@ static void answer(struct rn_talk *t)
 
 /* --- the conversation ------------------------------------------------------------------------ */
 
-static size_t refuse(struct rn_talk *t, const char *error, size_t len)
+static void refuse(struct rn_talk *t, const char *error)
 {
     rn_resp_fail(t, "Protocol error: %s", error);
     t->ended = true;
     rn_conn_close(t->conn);
-    return len;
 }
 
 static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
@@ -124,7 +138,8 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
         case RN_PARSE_MORE:
             return done;
         case RN_PARSE_BAD:
-            return refuse(t, error, len);
+            refuse(t, error);
+            return done; /* the rest is unread: net lets the peer finish, and hear why */
         case RN_PARSE_DONE:
             break;
         }

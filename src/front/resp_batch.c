@@ -25,29 +25,22 @@ static int64_t clamp(uint64_t n)
     return n <= INT64_MAX ? (int64_t)n : INT64_MAX;
 }
 
-static void put_numbers(struct rn_buf *out, const int64_t numbers[5])
-{
-    rn_resp_put_array(out, 5);
-    for (int i = 0; i < 5; i++)
-        rn_resp_put_integer(out, numbers[i]);
-}
-
 static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
 {
     bool wait = !v->allowed && v->retry_after_ns != RATION_NEVER;
+    int64_t numbers[] = {!v->allowed, clamp(v->limit), clamp(v->remaining),
+                         wait ? seconds_up(v->retry_after_ns) : -1, seconds_up(v->reset_after_ns)};
 
-    put_numbers(out, (int64_t[5]){!v->allowed, clamp(v->limit), clamp(v->remaining),
-                                  wait ? seconds_up(v->retry_after_ns) : -1,
-                                  seconds_up(v->reset_after_ns)});
+    rn_resp_put_integers(out, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
 {
     bool never = v->retry_after_ns == RATION_NEVER;
+    int64_t numbers[] = {v->allowed, clamp(v->limit), clamp(v->remaining),
+                         seconds_up(v->reset_after_ns), never ? -1 : seconds_up(v->retry_after_ns)};
 
-    put_numbers(out, (int64_t[5]){v->allowed, clamp(v->limit), clamp(v->remaining),
-                                  seconds_up(v->reset_after_ns),
-                                  never ? -1 : seconds_up(v->retry_after_ns)});
+    rn_resp_put_integers(out, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)

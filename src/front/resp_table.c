@@ -52,8 +52,6 @@ const struct rn_resp_entry rn_resp_entries[] = {
 
 const size_t rn_resp_entry_count = sizeof rn_resp_entries / sizeof *rn_resp_entries;
 
-/* The most frequent stand first: no more than a few comparisons of length and
- * first letter. */
 const struct rn_resp_entry *rn_resp_find(struct rn_slice name)
 {
     for (size_t i = 0; i < rn_resp_entry_count; i++)

@@ -52,7 +52,7 @@ static void tell_held(struct rn_held *held)
     struct rn_front *front = rn_conn_context(held->conn);
     struct rn_front_loop *loop = rn_front_loop(front, held->conn);
 
-    if (rn_conn_draining(held->conn))
+    if (rn_conn_draining(held->conn) && !rn_conn_has_input(held->conn))
         held->telling.keep_alive = RN_HTTP_CLOSE;
     write_answer(front, loop, rn_conn_out(held->conn), &held->decided, held->hold_ns,
                  &held->telling);

@@ -10,12 +10,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "net/caps.h"
 #include "net/log.h"
-#include "net/loop.h"
+#include "net/seal.h"
 #include "net/server_inner.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
@@ -43,8 +44,8 @@ static void untouch(struct rn_conn *conn)
 
 static void say_closed(struct rn_conn *conn)
 {
-    if (conn->lingering)
-        return;        /* said already */
+    if (conn->lingering || !conn->opened)
+        return;        /* said already, or never known */
     conn->busy = true; /* whatever it does has no consequences */
     if (conn->protocol->closed)
         conn->protocol->closed(conn);
@@ -67,6 +68,7 @@ void rn_conn_cut(struct rn_conn *conn)
     say_closed(conn);
     untouch(conn);
     rn_timer_cancel(&loop->wheel, &conn->deadline);
+    rn_seal_free(conn->seal);
     rn_buf_done(&conn->in);
     rn_buf_done(&conn->waiting);
     *conn->link = conn->next;
@@ -100,9 +102,27 @@ static void discard_input(struct rn_conn *conn)
         conn->broken = true;
 }
 
+/* Pipelines may be longer than what is read in one go. */
+bool rn_conn_has_input(const struct rn_conn *conn)
+{
+    int bytes = 0;
+
+    return (!conn->busy && conn->in.len > 0) ||
+           (ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0);
+}
+
 static bool is_idle(const struct rn_conn *conn)
 {
-    return !conn->held && conn->in.len == 0 && rn_conn_unsent(conn) == 0;
+    bool begun = conn->opened ? conn->in.len > 0 || conn->begun_ns != 0 : conn->greeted;
+
+    return !conn->held && !begun && rn_conn_unsent(conn) == 0;
+}
+
+/* No output will follow what has been sent. */
+static bool is_all_said(const struct rn_conn *conn)
+{
+    return (conn->closing || (conn->ended && !conn->held)) && rn_conn_unsent(conn) == 0 &&
+           !conn->broken;
 }
 
 static bool is_over(const struct rn_conn *conn)
@@ -110,7 +130,7 @@ static bool is_over(const struct rn_conn *conn)
     bool sent = rn_conn_unsent(conn) == 0;
 
     return conn->broken || (conn->ended && (conn->held || sent)) ||
-           (conn->closing && sent && !conn->unread && !conn->lingering);
+           (conn->closing && sent && !conn->lingering && !conn->unread && !rn_conn_has_input(conn));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);
@@ -163,8 +183,10 @@ void rn_conn_settle(struct rn_conn *conn)
     if (conn->loop->writer == conn)
         rn_flush_out(conn);
     if (conn->loop->draining && is_idle(conn) && !conn->closing && !conn->broken &&
-        has_drained(conn) && !conn->closing)
+        !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
         rn_conn_limit(conn, RN_CONN_DRAINING);
+    if (conn->seal && is_all_said(conn))
+        rn_seal_end(conn);
     if (is_over(conn)) {
         rn_conn_cut(conn);
         return;
@@ -173,7 +195,7 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && conn->unread && !conn->lingering && rn_conn_unsent(conn) == 0)
+    if (conn->closing && !conn->lingering && rn_conn_unsent(conn) == 0)
         linger(conn);
     update_poll(conn);
     rn_deadline_update(conn);
@@ -205,7 +227,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 
 void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
 {
-    if (conn->protocol->limited) {
+    if (conn->opened && conn->protocol->limited) {
         conn->busy = true;
         conn->protocol->limited(conn, why);
         conn->busy = false;
@@ -226,18 +248,15 @@ static void link_conn(struct rn_conn *conn)
     loop->conns = conn;
 }
 
-void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
+/* NULL: out of memory, or the socket cannot be watched. */
+static struct rn_conn *new_conn(struct rn_port *port, int fd, const struct rn_peer *peer)
 {
     const struct rn_protocol *protocol = port->listener->protocol;
     struct rn_loop *loop = port->loop;
     struct rn_conn *conn = calloc(1, sizeof *conn + protocol->state_bytes);
 
-    if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
-        rn_caps_give_back(loop->server->caps, peer);
-        close(fd);
-        free(conn);
-        return;
-    }
+    if (!conn)
+        return NULL;
     conn->poll.data = conn;
     conn->fd = fd;
     conn->protocol = protocol;
@@ -247,13 +266,40 @@ void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
     conn->peer = *peer;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_deadline_fire;
-    link_conn(conn);
-    rn_tally_add(&conn->tally->opened, 1);
-    if (protocol->opened) {
+    bool secure = port->listener->secure && port->socket->is_tcp;
+    if ((!secure || rn_seal_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0)
+        return conn;
+    rn_seal_free(conn->seal);
+    free(conn);
+    return NULL;
+}
+
+void rn_conn_open(struct rn_conn *conn)
+{
+    conn->opened = true;
+    conn->active_ns = conn->loop->wheel.now_ns;
+    if (conn->protocol->opened) {
         conn->busy = true;
-        protocol->opened(conn);
+        conn->protocol->opened(conn);
         conn->busy = false;
     }
+}
+
+void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
+{
+    struct rn_conn *conn = new_conn(port, fd, peer);
+
+    if (!conn) {
+        rn_caps_give_back(port->loop->server->caps, peer);
+        close(fd);
+        return;
+    }
+    link_conn(conn);
+    rn_tally_add(&conn->tally->opened, 1);
+    if (conn->seal)
+        conn->begun_ns = conn->active_ns; /* of the handshake */
+    else
+        rn_conn_open(conn);
     rn_conn_settle(conn);
 }
 

@@ -5,7 +5,8 @@
  * the reading, buffering, flushing, timing out and closing.
  *
  * An idle connection owns no buffers: bytes are read into the worker's, and
- * only what a protocol has not consumed is copied and kept.
+ * only what a protocol has not consumed is copied and kept. With TLS, a protocol
+ * sees what was inside and hears of the connection when the handshake is done.
  */
 #ifndef RN_NET_CONN_H
 #define RN_NET_CONN_H
@@ -29,13 +30,15 @@ enum rn_conn_limit {
 };
 
 struct rn_protocol {
-    const char *name;                     /* in log lines and metrics: "http" */
-    size_t state_bytes;                   /* memory of each connection, zeroed, at rn_conn_state */
-    int64_t idle_ns;                      /* 0: may be silent for ever */
-    int64_t message_ns;                   /* from a message's first byte to its end; 0: any time */
-    int64_t stall_ns;                     /* output waits and the peer takes nothing; 0: 30 s */
-    size_t message_max;                   /* bytes that are kept of messages not consumed */
-    void (*opened)(struct rn_conn *conn); /* may be NULL */
+    const char *name;   /* in log lines and metrics: "http" */
+    const char *alpn;   /* told to TLS clients that ask: "http/1.1"; may be NULL */
+    size_t state_bytes; /* memory of each connection, zeroed, at rn_conn_state */
+    int64_t idle_ns;    /* 0: may be silent for ever */
+    int64_t message_ns; /* from a message's first byte to its end; 0: any time.
+                           Also for a TLS handshake (0: 10 s) */
+    int64_t stall_ns;   /* output waits and the peer takes nothing; 0: 30 s */
+    size_t message_max; /* bytes that are kept of messages not consumed */
+    void (*opened)(struct rn_conn *conn); /* with TLS after the handshake; may be NULL */
 
     /* Bytes have arrived: all that is not consumed yet, in one piece, valid during
      * the call, to be changed at will. Returns how many are done with. Bytes of a
@@ -71,6 +74,10 @@ struct rn_peer {
     struct rn_ip ip; /* bits 0: a unix socket */
     uint16_t port;
     char text[64]; /* "192.0.2.7:5123", "[::1]:80", "unix" */
+
+    /* The names in a verified client certificate, "CN:alice,DNS:alice.example", with
+     * \xHH for what is not plain and for commas in names. NULL: there is none. */
+    const char *certificate;
 };
 const struct rn_peer *rn_conn_peer(const struct rn_conn *conn);
 
@@ -94,7 +101,10 @@ void rn_conn_go_on(struct rn_conn *conn);
 /* As soon as what is in rn_conn_out has been sent; `received` is not called any more. */
 void rn_conn_close(struct rn_conn *conn);
 
-/* The peer is to be asked to go as soon as it is done: the server stops. */
+/* The server stops: the peer is to be asked to go as soon as it has been answered.
+ * What it sent before still counts, see rn_conn_has_input. */
 bool rn_conn_draining(const struct rn_conn *conn);
+/* More has arrived than `received` has been given. Costs a system call. */
+bool rn_conn_has_input(const struct rn_conn *conn);
 
 #endif

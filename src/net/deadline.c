@@ -10,6 +10,7 @@
 
 #define STALL_NS (30 * RN_SECOND_NS)
 #define LINGER_NS (2 * RN_SECOND_NS)
+#define HANDSHAKE_NS (10 * RN_SECOND_NS)
 
 enum reason { NONE, LINGER, STALL, SLOW, IDLE };
 
@@ -21,6 +22,14 @@ struct due {
 static struct due sooner(struct due a, int64_t at_ns, enum reason reason)
 {
     return at_ns < a.at_ns ? (struct due){at_ns, reason} : a;
+}
+
+/* For what has begun; 0: any time. */
+static int64_t patience_ns(const struct rn_conn *conn)
+{
+    int64_t message_ns = conn->protocol->message_ns;
+
+    return conn->opened || message_ns > 0 ? message_ns : HANDSHAKE_NS;
 }
 
 static struct due find_due(const struct rn_conn *conn)
@@ -36,8 +45,8 @@ static struct due find_due(const struct rn_conn *conn)
                      STALL);
     if (conn->held || conn->paused || conn->closing)
         return due;
-    if (conn->begun_ns != 0 && protocol->message_ns > 0)
-        due = sooner(due, conn->begun_ns + protocol->message_ns, SLOW);
+    if (conn->begun_ns != 0 && patience_ns(conn) > 0)
+        due = sooner(due, conn->begun_ns + patience_ns(conn), SLOW);
     if (conn->begun_ns == 0 && protocol->idle_ns > 0)
         due = sooner(due, conn->active_ns + protocol->idle_ns, IDLE);
     return due;
@@ -66,7 +75,9 @@ void rn_deadline_fire(struct rn_timer *timer)
     if (due.at_ns <= conn->loop->wheel.now_ns) {
         if (due.reason == STALL || due.reason == SLOW) {
             rn_tally_add(&conn->tally->timed_out, 1);
-            log_cut(conn, due.reason == STALL ? "conn.stalled" : "conn.slow");
+            log_cut(conn, due.reason == STALL ? "conn.stalled"
+                          : conn->opened      ? "conn.slow"
+                                              : "tls.slow");
         }
         if (due.reason == STALL || due.reason == LINGER)
             conn->broken = true;

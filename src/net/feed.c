@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "net/loop.h"
+#include "net/seal.h"
 
 /* A connection that always has more gets this many buffers before the others'
  * turn. */
@@ -79,7 +79,6 @@ void rn_feed_kept(struct rn_conn *conn)
 
 static void feed_more(struct rn_conn *conn, char *data, size_t len)
 {
-    rn_tally_add(&conn->tally->bytes_in, len);
     conn->active_ns = conn->loop->wheel.now_ns;
     if (conn->in.len == 0) {
         feed(conn, data, len);
@@ -92,6 +91,17 @@ static void feed_more(struct rn_conn *conn, char *data, size_t len)
         feed(conn, conn->in.data, conn->in.len);
 }
 
+static void feed_sealed(struct rn_conn *conn, const char *data, size_t len)
+{
+    size_t got = rn_seal_open(conn, data, len);
+
+    if (got > 0 && wants_input(conn))
+        feed_more(conn, conn->loop->plain, got);
+    else if (got > 0)
+        keep_rest(conn, conn->loop->plain, got, 0);
+    rn_seal_note_begin(conn);
+}
+
 void rn_feed_read(struct rn_conn *conn, bool ended)
 {
     char *input = conn->loop->input;
@@ -99,11 +109,15 @@ void rn_feed_read(struct rn_conn *conn, bool ended)
     for (int round = 0; round < ROUNDS && wants_input(conn); round++) {
         ssize_t n = recv(conn->fd, input, RN_READ_BYTES, 0);
         if (n <= 0) {
-            conn->ended = n == 0;
+            conn->ended |= n == 0;
             conn->broken |= n < 0 && errno != EAGAIN && errno != EINTR;
             return;
         }
-        feed_more(conn, input, (size_t)n);
+        rn_tally_add(&conn->tally->bytes_in, (uint64_t)n);
+        if (conn->seal)
+            feed_sealed(conn, input, (size_t)n);
+        else
+            feed_more(conn, input, (size_t)n);
         if ((size_t)n < RN_READ_BYTES && !ended)
             return;
     }

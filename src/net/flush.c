@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/loop.h"
+#include "net/seal.h"
 
 #define RESUME_BYTES ((size_t)64 << 10)
 #define OUT_KEPT_BYTES ((size_t)1 << 20) /* a larger buffer of the loop is given back */
@@ -46,12 +46,10 @@ static void drop_output(struct rn_buf *out)
         rn_buf_done(out);
 }
 
-void rn_flush_out(struct rn_conn *conn)
+static void pass_on(struct rn_conn *conn, struct rn_buf *out)
 {
-    struct rn_buf *out = &conn->loop->out;
     size_t taken = 0;
 
-    conn->loop->writer = NULL;
     conn->broken |= out->failed;
     if (out->len > 0 && !conn->broken && conn->waiting.len == 0)
         taken = send_some(conn, out->data, out->len);
@@ -60,6 +58,19 @@ void rn_flush_out(struct rn_conn *conn)
     if (rn_conn_unsent(conn) > RN_CONN_FULL_BYTES)
         conn->paused = true;
     drop_output(out);
+}
+
+void rn_flush_out(struct rn_conn *conn)
+{
+    conn->loop->writer = NULL;
+    if (conn->seal)
+        rn_seal_wrap(conn);
+    pass_on(conn, &conn->loop->out);
+}
+
+void rn_flush_sealed(struct rn_conn *conn)
+{
+    pass_on(conn, &conn->loop->sealed);
 }
 
 void rn_flush_waiting(struct rn_conn *conn)

@@ -40,7 +40,7 @@ struct rn_listener {
     char *name;
     const struct rn_protocol *protocol;
     void *context;
-    bool on_control;
+    bool on_control, secure; /* secure: TCP sockets speak TLS */
     char address[RN_ADDRESS_TEXT];
     struct rn_tally *tallies; /* one for each loop */
     size_t count;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -39,6 +40,15 @@ static void write_all(const char *data, size_t len)
     }
 }
 
+/* Without memory for the line. Times without memory are those one wants to read about. */
+static void write_event(const char *event)
+{
+    char line[128];
+    int len = snprintf(line, sizeof line, "%.60s notice=\"out of memory for this line\"\n", event);
+
+    write_all(line, (size_t)len);
+}
+
 void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
                   size_t count)
 {
@@ -50,7 +60,9 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
         return;
     head.wall_ns = rn_clock_wall_ns();
     rn_log_line_write(&line, &head, fields, count);
-    if (!line.failed)
+    if (line.failed)
+        write_event(event);
+    else
         write_all(line.data, line.len);
     rn_buf_done(&line);
 }

@@ -120,4 +120,6 @@ void rn_loop_done(struct rn_loop *loop)
         ;
     uv_loop_close(&loop->uv);
     rn_buf_done(&loop->out);
+    rn_buf_done(&loop->sealed);
+    free(loop->plain);
 }

@@ -44,6 +44,8 @@ struct rn_loop {
     struct rn_conn *conns, *touched;
     struct rn_conn *writer; /* whose output is in `out`; NULL: nobody's */
     struct rn_buf out;
+    struct rn_buf sealed; /* records made and not passed on yet: empty between calls */
+    char *plain;          /* what records held: RN_PLAIN_BYTES; NULL: no TLS so far */
     bool draining;
     void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
     char input[RN_READ_BYTES];
@@ -89,13 +91,17 @@ struct rn_conn {
     bool unread;  /* closed before all that was sent has been read */
     bool lingering;
     bool touched;
+    bool opened;  /* the protocol knows of it */
+    bool greeted; /* a handshake has begun */
     const struct rn_protocol *protocol;
     struct rn_listener *listener;
     struct rn_tally *tally;
     struct rn_loop *loop;
     struct rn_conn *next, **link, *next_touched;
+    struct rn_seal *seal; /* NULL: no TLS */
     struct rn_timer deadline;
-    int64_t begun_ns;    /* the first byte of an incomplete message; 0: there is none */
+    int64_t begun_ns;    /* the first byte of an incomplete message; 0: there is none.
+                            Of a handshake, the beginning of the connection */
     int64_t active_ns;   /* last traffic */
     int64_t progress_ns; /* when output was last moved, while some waits */
     struct rn_buf in;    /* what has not been consumed */
@@ -105,8 +111,11 @@ struct rn_conn {
     _Alignas(16) char state[];
 };
 
-/* Takes the socket over; closes it if that fails. */
+/* Takes the socket over; closes it if that fails. With TLS the protocol is told
+ * by rn_conn_open later. */
 void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer);
+/* Tells the protocol that there is a connection. */
+void rn_conn_open(struct rn_conn *conn);
 /* To be called when something has happened and nothing of the protocol is on the
  * stack: sends, closes, or decides what to wait for. The connection may be gone
  * afterwards. */
@@ -130,6 +139,8 @@ void rn_feed_kept(struct rn_conn *conn);
 /* flush.c: sends the loop's output, which is this connection's, and keeps what
  * the peer does not take. */
 void rn_flush_out(struct rn_conn *conn);
+/* The same with records that TLS has made. */
+void rn_flush_sealed(struct rn_conn *conn);
 /* Sends what was kept. */
 void rn_flush_waiting(struct rn_conn *conn);
 

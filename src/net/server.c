@@ -56,6 +56,8 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
         return rn_error_set(error, RATION_EIO, 0, "cannot start: %s", uv_strerror(failed));
     }
     rn_watch_init(&server->watch, &server->control.uv);
+    rn_watch_init(&server->tls_watch, &server->control.uv);
+    pthread_mutex_init(&server->tls_lock, NULL);
     *out = server;
     return 0;
 }
@@ -65,7 +67,9 @@ void rn_server_free(struct rn_server *server)
     if (!server)
         return;
     rn_watch_done(&server->watch);
+    rn_watch_done(&server->tls_watch);
     rn_loop_done(&server->control);
+    rn_secure_done(server);
     while (server->listeners) {
         struct rn_listener *listener = server->listeners;
         server->listeners = listener->next;

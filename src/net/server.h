@@ -15,6 +15,7 @@
 #include <ration/error.h>
 
 #include "net/conn.h"
+#include "net/tls.h"
 
 struct rn_server;
 
@@ -42,6 +43,17 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
                      struct ration_error *error);
 /* The address in use, with the real port: "127.0.0.1:8080", "unix:/run/x". NULL: no such name. */
 const char *rn_server_address(const struct rn_server *server, const char *name);
+
+/* The certificate for listeners that speak TLS. Its files are read now, and again
+ * when they change. Once, before rn_server_run. */
+int rn_server_tls(struct rn_server *server, const struct rn_tls_files *files,
+                  struct ration_error *error);
+/* The listener of this name, which there is, speaks TLS on its TCP sockets: after
+ * rn_server_tls, before rn_server_run. Unix sockets stay as they are. */
+void rn_server_secure(struct rn_server *server, const char *name);
+/* Reads the files again, for connections that come from now on, and logs it. False:
+ * they cannot be used, and the former certificate stays. Control thread. */
+bool rn_server_tls_reload(struct rn_server *server);
 
 /* In the control thread. */
 struct rn_server_calls {

@@ -11,6 +11,8 @@
 #include "net/server.h"
 #include "net/watch.h"
 
+#define RN_TLS_PATHS 3 /* certificate, key, authorities of clients */
+
 struct rn_worker {
     pthread_t thread;
     struct rn_loop loop;
@@ -25,11 +27,18 @@ struct rn_server {
     const struct rn_server_calls *calls;
     uv_signal_t terminate, interrupt, hangup;
     uv_timer_t tick, deadline;
-    struct rn_watch watch;
+    struct rn_watch watch, tls_watch;
+    pthread_mutex_t tls_lock; /* of `tls`, which the control thread writes and all read */
+    struct rn_tls *tls;       /* NULL: no listener speaks TLS */
+    char *tls_paths[RN_TLS_PATHS];
+    bool tls_only_13;
     _Atomic bool asked;       /* to stop */
     _Atomic bool stopping;    /* the drain has begun */
     _Atomic bool cutting;     /* the drain is over, whoever is still there */
     _Atomic unsigned running; /* workers */
 };
+
+/* secure.c: frees what it has made. */
+void rn_secure_done(struct rn_server *server);
 
 #endif

@@ -47,6 +47,8 @@ static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
                   : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
+    if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
+        fprintf(stderr, "rationd: out of memory while reading the rules\n");
     rn_report_done(&report);
     return ruleset;
 }
@@ -92,7 +94,10 @@ static void reload_and_tell(void *arg, const char *by)
 
 static void hangup(void *arg)
 {
-    reload_and_tell(arg, "SIGHUP");
+    struct daemon *d = arg;
+
+    rn_server_tls_reload(d->server);
+    reload_and_tell(d, "SIGHUP");
 }
 
 static void files_changed(void *arg)
@@ -148,10 +153,24 @@ static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting
     const char *address = d->options.values[setting];
     struct ration_error error;
 
-    if (strcmp(address, "none") == 0 ||
-        rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) == 0)
+    if (strcmp(address, "none") == 0)
         return true;
-    fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
+    if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0) {
+        fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
+        return false;
+    }
+    if (d->options.secure[setting])
+        rn_server_secure(d->server, name);
+    return true;
+}
+
+static bool load_certificate(struct daemon *d)
+{
+    struct ration_error error;
+
+    if (!d->options.tls.cert || rn_server_tls(d->server, &d->options.tls, &error) == 0)
+        return true;
+    fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
     return false;
 }
 
@@ -184,8 +203,11 @@ static bool open_server(struct daemon *d)
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
-    if (rn_server_new(&options, &d->server, &error) != 0 ||
-        rn_front_init(&d->front, d->limiter, d->server) != 0) {
+    if (rn_server_new(&options, &d->server, &error) != 0) {
+        fprintf(stderr, "rationd: %s\n", error.text);
+        return false;
+    }
+    if (rn_front_init(&d->front, d->limiter, d->server) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
@@ -198,7 +220,8 @@ static bool open_server(struct daemon *d)
                                                .reload = reload,
                                                .files = d->options.configs,
                                                .file_count = d->options.config_count};
-    return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
+    return load_certificate(d) &&
+           listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
            listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);

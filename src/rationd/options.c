@@ -27,6 +27,11 @@ const char rn_options_help[] =
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
+    "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
+    "  --tls-key FILE     and its key\n"
+    "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
+    "  --tls-min VERSION  1.2 or 1.3                         (1.2)\n"
+    "  --tls LIST         on these, such as http,admin       (all but unix sockets)\n"
     "  --check            only check the rules and settings\n"
     "  --version, --help\n"
     "\n"
@@ -35,7 +40,7 @@ const char rn_options_help[] =
     "line wins. `admin_token` there, or RATION_ADMIN_TOKEN, is required of callers\n"
     "that come from other machines to change something.\n"
     "\n"
-    "SIGHUP reloads the rules (a changed file does, too), SIGTERM ends.\n";
+    "SIGHUP reloads rules and certificate (a changed file does, too), SIGTERM ends.\n";
 
 struct setting {
     const char *name; /* as an option; in the section _ takes the place of - */
@@ -57,6 +62,11 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
     [RN_SET_REDIS] = {"redis", NULL, "none"},
+    [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
+    [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
+    [RN_SET_TLS_CLIENT_CA] = {"tls-client-ca", NULL, NULL},
+    [RN_SET_TLS_MIN] = {"tls-min", NULL, NULL},
+    [RN_SET_TLS] = {"tls", NULL, NULL},
 };
 
 static bool complain(const char *what, const char *option, const char *advice)
@@ -237,6 +247,72 @@ static void find_state(struct rn_daemon_options *o)
         o->state = o->state_path;
 }
 
+/* --- TLS ------------------------------------------------------------------------------------ */
+
+static bool is_tcp(const struct rn_daemon_options *o, enum rn_daemon_setting listener)
+{
+    return strcmp(o->values[listener], "none") != 0 &&
+           strncmp(o->values[listener], "unix:", 5) != 0;
+}
+
+static bool refuse_listener(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset,
+                            const char *name, size_t len, bool known)
+{
+    char advice[128];
+
+    snprintf(advice, sizeof advice, "%s: %s", rn_excerpt((struct rn_slice){name, len}).text,
+             known ? "is a unix socket or none, and those do not speak TLS"
+                   : "listeners are http, grpc, resp and admin");
+    return refuse_value(o, ruleset, RN_SET_TLS, advice);
+}
+
+/* Names with commas between them. */
+static bool read_secure(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    static const enum rn_daemon_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
+                                                       RN_SET_ADMIN};
+    const char *at = o->values[RN_SET_TLS];
+
+    for (size_t i = 0; !at && i < sizeof listeners / sizeof *listeners; i++)
+        o->secure[listeners[i]] = is_tcp(o, listeners[i]);
+    while (at && *(at += strspn(at, ", "))) {
+        size_t len = strcspn(at, ", "), i = 0;
+
+        while (i < 4 && !rn_slice_is((struct rn_slice){at, len}, settings[listeners[i]].name))
+            i++;
+        if (i == 4 || !is_tcp(o, listeners[i]))
+            return refuse_listener(o, ruleset, at, len, i < 4);
+        o->secure[listeners[i]] = true;
+        at += len;
+    }
+    return true;
+}
+
+static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    const char *min = o->values[RN_SET_TLS_MIN];
+    struct ration_error error;
+    struct rn_tls *tls;
+
+    for (enum rn_daemon_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
+        if (o->values[i] && !o->values[RN_SET_TLS_CERT])
+            return refuse_value(o, ruleset, i, "give the certificate with tls-cert, too");
+    if (!o->values[RN_SET_TLS_CERT])
+        return true;
+    if (!o->values[RN_SET_TLS_KEY])
+        return refuse_value(o, ruleset, RN_SET_TLS_CERT, "give its key with tls-key, too");
+    if (min && strcmp(min, "1.2") != 0 && strcmp(min, "1.3") != 0)
+        return refuse_value(o, ruleset, RN_SET_TLS_MIN, "write 1.2 or 1.3");
+    o->tls = (struct rn_tls_files){.cert = o->values[RN_SET_TLS_CERT],
+                                   .key = o->values[RN_SET_TLS_KEY],
+                                   .client_ca = o->values[RN_SET_TLS_CLIENT_CA],
+                                   .only_13 = min && strcmp(min, "1.3") == 0};
+    if (rn_tls_new(&o->tls, &tls, &error) != 0)
+        return refuse_value(o, ruleset, RN_SET_TLS_CERT, error.text);
+    rn_tls_unref(tls);
+    return read_secure(o, ruleset);
+}
+
 static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
 {
     uint32_t workers;
@@ -259,7 +335,7 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
     if (strcmp(o->values[RN_SET_REDIS], "none") != 0)
         return refuse_value(o, ruleset, RN_SET_REDIS,
                             "this build keeps counters itself; write none");
-    return true;
+    return read_tls(o, ruleset);
 }
 
 bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/tls.h"
 #include "rules/ruleset.h"
 
 #define RN_CONFIGS_MAX 64
@@ -30,6 +31,11 @@ enum rn_daemon_setting {
     RN_SET_GRPC_MAX_AGE,
     RN_SET_RLS_HEADERS,
     RN_SET_REDIS,
+    RN_SET_TLS_CERT,
+    RN_SET_TLS_KEY,
+    RN_SET_TLS_CLIENT_CA,
+    RN_SET_TLS_MIN,
+    RN_SET_TLS,
     RN_SET_COUNT,
 };
 
@@ -46,8 +52,10 @@ struct rn_daemon_options {
     uint32_t connections, per_address;
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers;
-    const char *state;     /* NULL: none */
-    char state_path[4096]; /* where `state` may point */
+    const char *state;         /* NULL: none */
+    char state_path[4096];     /* where `state` may point */
+    struct rn_tls_files tls;   /* cert NULL: no TLS */
+    bool secure[RN_SET_COUNT]; /* of listeners: they speak TLS */
 };
 
 /* False after saying on stderr what is wrong. */

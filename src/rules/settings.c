@@ -232,13 +232,39 @@ void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
 
 /* --- server ------------------------------------------------------------------------ */
 
+/* A list of listeners, as a text with commas between them. */
+static bool read_listeners(struct rn_builder *builder, const struct rn_node *node,
+                           struct rn_slice *value)
+{
+    static const char *const names[] = {"http", "grpc", "resp", "admin"};
+    char *text = rn_builder_alloc(builder, node->count + 1, sizeof "admin,");
+    size_t len = 0;
+
+    if (text == NULL)
+        return false;
+    RN_NODE_EACH(item, node) {
+        int name = rn_native_word(builder, item, "listener", names, RN_COUNT(names));
+
+        if (name < 0)
+            return false;
+        if (len > 0)
+            text[len++] = ',';
+        memcpy(text + len, names[name], strlen(names[name]));
+        len += strlen(names[name]);
+    }
+    *value = (struct rn_slice){text, len};
+    return true;
+}
+
 static void read_setting(struct rn_builder *builder, const struct rn_node *node)
 {
     const struct rn_setting *settings = builder->settings.items;
+    bool is_list = rn_slice_is(node->key->text, "tls") && node->kind == RN_NODE_LIST;
     struct rn_setting *setting;
     struct rn_slice value;
 
-    if (!rn_node_as_text(node, builder->report, &value))
+    if (is_list ? !read_listeners(builder, node, &value)
+                : !rn_node_as_text(node, builder->report, &value))
         return;
     for (uint32_t i = 0; i < builder->settings.count; i++) {
         if (rn_slice_equal(settings[i].name, node->key->text)) {
@@ -261,10 +287,10 @@ static void read_setting(struct rn_builder *builder, const struct rn_node *node)
 
 void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
 {
-    static const char *const keys[] = {"http",        "resp",        "grpc",        "admin",
-                                       "state",       "memory",      "workers",     "redis",
-                                       "admin_token", "connections", "per_address", "grpc_max_age",
-                                       "rls_headers"};
+    static const char *const keys[] = {
+        "http",    "resp",          "grpc",        "admin",       "state",        "memory",
+        "workers", "redis",         "admin_token", "connections", "per_address",  "tls_cert",
+        "tls_key", "tls_client_ca", "tls_min",     "tls",         "grpc_max_age", "rls_headers"};
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;

@@ -44,6 +44,8 @@ void rn_resp_put_simple(struct rn_buf *out, const char *text);
 /* -CODE text: CR, LF and NUL in the text become spaces. */
 void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice text);
 void rn_resp_put_integer(struct rn_buf *out, int64_t n);
+/* An array of them. */
+void rn_resp_put_integers(struct rn_buf *out, const int64_t *numbers, size_t count);
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text);
 void rn_resp_put_null(struct rn_buf *out, int version);
 void rn_resp_put_bool(struct rn_buf *out, int version, bool value); /* RESP2: 1 or 0 */

@@ -61,17 +61,37 @@ void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice tex
     out->len = (size_t)(put_crlf(at) - out->data);
 }
 
+/* Most are of one digit. */
+static inline char *put_integer(char *at, int64_t n)
+{
+    *at++ = ':';
+    if (n >= 0 && n < 10) {
+        *at++ = (char)('0' + n);
+        return put_crlf(at);
+    }
+    if (n < 0)
+        *at++ = '-';
+    return put_crlf(rn_pen_u64(at, n < 0 ? -(uint64_t)n : (uint64_t)n));
+}
+
 void rn_resp_put_integer(struct rn_buf *out, int64_t n)
 {
     char *at = rn_buf_reserve(out, HEAD_MAX);
 
+    if (at)
+        out->len = (size_t)(put_integer(at, n) - out->data);
+}
+
+void rn_resp_put_integers(struct rn_buf *out, const int64_t *numbers, size_t count)
+{
+    char *at = rn_buf_reserve(out, HEAD_MAX * (count + 1));
+
     if (!at)
         return;
-    *at++ = ':';
-    if (n < 0)
-        *at++ = '-';
-    at = rn_pen_u64(at, n < 0 ? -(uint64_t)n : (uint64_t)n);
-    out->len = (size_t)(put_crlf(at) - out->data);
+    at = put_head(at, '*', count);
+    for (size_t i = 0; i < count; i++)
+        at = put_integer(at, numbers[i]);
+    out->len = (size_t)(at - out->data);
 }
 
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text)

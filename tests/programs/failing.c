@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A preload that makes one call fail: the FAIL_AT-th of those below that the
- * program makes after it has called failing_arm(). Afterwards failing_fired()
- * tells whether it came to that.
+ * program makes after it has called failing_arm(), or, with FAIL_FROM_START, after
+ * it has been loaded. Afterwards failing_fired() tells whether it came to that, and
+ * the file FAIL_TELL, if named, how many calls there were and which one failed.
+ *
+ * libuv ends the process when it cannot grow its tables or open its pipe; these
+ * calls of its are let through.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static long left; /* calls until the one that fails; 0: not armed, or done */
-static bool fired;
+static long calls;
+static bool fired, armed;
+static const char *which = "none";
 
 void failing_arm(void);
 bool failing_fired(void);
@@ -28,6 +40,26 @@ void failing_arm(void)
     const char *at = getenv("FAIL_AT");
 
     left = at ? strtol(at, NULL, 10) : 0;
+    armed = true;
+}
+
+__attribute__((constructor)) static void arm_at_start(void)
+{
+    if (getenv("FAIL_FROM_START"))
+        failing_arm();
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+    const char *path = getenv("FAIL_TELL");
+    long made = __atomic_load_n(&calls, __ATOMIC_SEQ_CST);
+    FILE *file;
+
+    armed = false;
+    if (path && (file = fopen(path, "w"))) {
+        fprintf(file, "%ld %s\n", made, which);
+        fclose(file);
+    }
 }
 
 bool failing_fired(void)
@@ -35,10 +67,24 @@ bool failing_fired(void)
     return fired;
 }
 
-static bool fails(void)
+static bool is_of_libuv(void *caller)
 {
-    if (left == 0 || --left != 0)
+    Dl_info from;
+
+    return dladdr(caller, &from) != 0 && strstr(from.dli_fname, "libuv") != NULL;
+}
+
+static bool fails(const char *name, void *caller)
+{
+    if (!armed)
         return false;
+    if ((strcmp(name, "realloc") == 0 || strcmp(name, "pipe2") == 0) && is_of_libuv(caller))
+        return false;
+    __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&left, __ATOMIC_SEQ_CST) <= 0 ||
+        __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST) != 0)
+        return false;
+    which = name;
     fired = true;
     return true;
 }
@@ -51,7 +97,7 @@ static bool fails(void)
                                                                                                    \
         if (!real)                                                                                 \
             *(void **)&real = dlsym(RTLD_NEXT, #name);                                             \
-        if (fails()) {                                                                             \
+        if (fails(#name, __builtin_return_address(0))) {                                           \
             errno = (error);                                                                       \
             return result;                                                                         \
         }                                                                                          \
@@ -59,6 +105,7 @@ static bool fails(void)
     }
 
 FAILING(void *, malloc, (size_t n), (n), ENOMEM, NULL)
+FAILING(void *, realloc, (void *p, size_t n), (p, n), ENOMEM, NULL)
 FAILING(void *, aligned_alloc, (size_t a, size_t n), (a, n), ENOMEM, NULL)
 FAILING(void *, mmap, (void *at, size_t n, int p, int f, int fd, off_t o), (at, n, p, f, fd, o),
         ENOMEM, MAP_FAILED)
@@ -70,6 +117,27 @@ FAILING(int, link, (const char *from, const char *to), (from, to), EACCES, -1)
 FAILING(int, rename, (const char *from, const char *to), (from, to), EACCES, -1)
 FAILING(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), EIO, -1)
 FAILING(ssize_t, getrandom, (void *to, size_t n, unsigned flags), (to, n, flags), ENOSYS, -1)
+
+FAILING(FILE *, fopen, (const char *path, const char *how), (path, how), EMFILE, NULL)
+FAILING(int, socket, (int family, int type, int protocol), (family, type, protocol), EMFILE, -1)
+FAILING(int, bind, (int fd, __CONST_SOCKADDR_ARG to, socklen_t n), (fd, to, n), EACCES, -1)
+FAILING(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
+FAILING(int, accept4, (int fd, __SOCKADDR_ARG from, socklen_t *n, int how), (fd, from, n, how),
+        EMFILE, -1)
+FAILING(ssize_t, recv, (int fd, void *to, size_t n, int how), (fd, to, n, how), ECONNRESET, -1)
+FAILING(ssize_t, send, (int fd, const void *from, size_t n, int how), (fd, from, n, how), EPIPE, -1)
+FAILING(int, epoll_create1, (int how), (how), EMFILE, -1)
+FAILING(int, eventfd, (unsigned count, int how), (count, how), EMFILE, -1)
+FAILING(int, pipe2, (int fds[2], int how), (fds, how), EMFILE, -1)
+FAILING(int, inotify_init1, (int how), (how), EMFILE, -1)
+FAILING(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, path, mask), ENOSPC,
+        -1)
+FAILING(int, setsockopt, (int fd, int level, int name, const void *to, socklen_t n),
+        (fd, level, name, to, n), ENOBUFS, -1)
+FAILING(int, getsockname, (int fd, __SOCKADDR_ARG name, socklen_t *n), (fd, name, n), ENOBUFS, -1)
+FAILING(int, pthread_create,
+        (pthread_t * thread, const pthread_attr_t *how, void *(*run)(void *), void *arg),
+        (thread, how, run, arg), EAGAIN, EAGAIN)
 
 /* dlsym may allocate before there is a real calloc to ask. */
 void *calloc(size_t count, size_t size)
@@ -85,7 +153,7 @@ void *calloc(size_t count, size_t size)
     }
     if (!real)
         return count * size <= sizeof early ? early : NULL;
-    if (fails()) {
+    if (fails("calloc", __builtin_return_address(0))) {
         errno = ENOMEM;
         return NULL;
     }
@@ -105,7 +173,7 @@ int open(const char *path, int flags, ...)
     }
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "open");
-    if (fails()) {
+    if (fails("open", __builtin_return_address(0))) {
         errno = EMFILE;
         return -1;
     }

@@ -10,6 +10,7 @@
  *   quit         answered with "bye", then closed
  *   where        the number of the loop
  *   peer         the address of the client
+ *   cert         the names in its certificate
  */
 #ifndef RN_TESTS_NET_ECHO_H
 #define RN_TESTS_NET_ECHO_H
@@ -97,6 +98,9 @@ static inline void echo_line(struct rn_conn *conn, const char *line, size_t len)
         rn_buf_putf(rn_conn_out(conn), "%u\n", rn_loop_index(rn_conn_loop(conn)));
     } else if (strcmp(text, "peer\n") == 0) {
         rn_buf_putf(rn_conn_out(conn), "%s\n", rn_conn_peer(conn)->text);
+    } else if (strcmp(text, "cert\n") == 0) {
+        const char *names = rn_conn_peer(conn)->certificate;
+        rn_buf_putf(rn_conn_out(conn), "%s\n", names ? names : "none");
     } else {
         rn_buf_put(rn_conn_out(conn), line, len);
     }

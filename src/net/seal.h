@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside net: TLS of one connection. What came from the socket goes in and plain
+ * bytes come out; plain output becomes records before it is sent. TLS never
+ * touches the socket: whatever holds for bytes on their way (keeping them,
+ * deadlines, limits) is the same with and without it.
+ *
+ * One thread: that of the connection's loop.
+ */
+#ifndef RN_NET_SEAL_H
+#define RN_NET_SEAL_H
+
+#include "net/loop.h"
+
+/* Room for the plain bytes of one read, and of a record of which the read brought
+ * the end. */
+#define RN_PLAIN_BYTES (RN_READ_BYTES + ((size_t)17 << 10))
+
+/* Makes conn->seal, with the server's current certificate. False: out of memory. */
+bool rn_seal_new(struct rn_conn *conn);
+/* NULL is fine. */
+void rn_seal_free(struct rn_seal *seal);
+
+/* Takes what came from the socket; returns how many plain bytes there are now in
+ * loop->plain. What TLS itself has to say is sent. The end of the handshake opens
+ * the connection, the end of the peer's output ends it, and a failure begins to
+ * close it. */
+size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len);
+
+/* A record of which a part has come counts as a message begun: to be asked when the
+ * protocol has seen what came with it. */
+void rn_seal_note_begin(struct rn_conn *conn);
+
+/* Turns the loop's output, which is this connection's, into records. */
+void rn_seal_wrap(struct rn_conn *conn);
+
+/* Nothing more will be sent: tells the peer, once. */
+void rn_seal_end(struct rn_conn *conn);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The certificate of a server: which listeners use it, and what happens when its
+ * files change. Connections take the current one when they are accepted, under a
+ * mutex, and keep it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "net/log.h"
+#include "net/server_inner.h"
+
+static bool copy_path(char **to, const char *path)
+{
+    *to = path ? strdup(path) : NULL;
+    return *to || !path;
+}
+
+static struct rn_tls_files files_of(const struct rn_server *server)
+{
+    return (struct rn_tls_files){.cert = server->tls_paths[0],
+                                 .key = server->tls_paths[1],
+                                 .client_ca = server->tls_paths[2],
+                                 .only_13 = server->tls_only_13};
+}
+
+static void tell_loaded(const char *path, const struct rn_tls *tls)
+{
+    bool outdated = rn_tls_is_outdated(tls);
+
+    rn_log(outdated ? RN_LOG_WARN : RN_LOG_INFO, outdated ? "tls.outdated" : "tls.loaded",
+           RN_LOG_TEXT("cert", rn_slice_of(path)),
+           RN_LOG_TEXT("ends", rn_slice_of(rn_tls_ends(tls))));
+}
+
+static void swap_tls(struct rn_server *server, struct rn_tls *tls)
+{
+    pthread_mutex_lock(&server->tls_lock);
+    struct rn_tls *former = server->tls;
+    server->tls = tls;
+    pthread_mutex_unlock(&server->tls_lock);
+    rn_tls_unref(former);
+}
+
+bool rn_server_tls_reload(struct rn_server *server)
+{
+    struct rn_tls_files files = files_of(server);
+    struct ration_error error;
+    struct rn_tls *tls;
+
+    if (!server->tls)
+        return true;
+    if (rn_tls_new(&files, &tls, &error) != 0) {
+        rn_log(RN_LOG_ERROR, "tls.refused", RN_LOG_TEXT("reason", rn_slice_of(error.text)),
+               RN_LOG_TEXT("kept", RN_SLICE("the former certificate")));
+        return false;
+    }
+    tell_loaded(files.cert, tls);
+    swap_tls(server, tls);
+    return true;
+}
+
+static void on_change(void *arg)
+{
+    rn_server_tls_reload(arg);
+}
+
+int rn_server_tls(struct rn_server *server, const struct rn_tls_files *files,
+                  struct ration_error *error)
+{
+    const char *const paths[] = {files->cert, files->key, files->client_ca};
+    struct rn_tls *tls;
+    int failed;
+
+    assert(!server->tls);
+    bool copied = true;
+    for (size_t i = 0; i < RN_TLS_PATHS; i++)
+        copied &= copy_path(&server->tls_paths[i], paths[i]);
+    if (!copied)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    server->tls_only_13 = files->only_13;
+    /* Watched before they are read, so that no change falls between. */
+    failed = rn_watch_set(&server->tls_watch, paths, files->client_ca ? 3 : 2, on_change, server);
+    if (failed != 0)
+        rn_log(RN_LOG_WARN, "tls.unwatched",
+               RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
+    failed = rn_tls_new(files, &tls, error);
+    if (failed != 0)
+        return failed;
+    tell_loaded(files->cert, tls);
+    swap_tls(server, tls);
+    return 0;
+}
+
+void rn_server_secure(struct rn_server *server, const char *name)
+{
+    struct rn_listener *listener = server->listeners;
+
+    assert(server->tls);
+    while (listener && strcmp(listener->name, name) != 0)
+        listener = listener->next;
+    assert(listener);
+    listener->secure = true;
+}
+
+void rn_secure_done(struct rn_server *server)
+{
+    rn_tls_unref(server->tls);
+    for (size_t i = 0; i < RN_TLS_PATHS; i++)
+        free(server->tls_paths[i]);
+    pthread_mutex_destroy(&server->tls_lock);
+}

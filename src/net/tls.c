@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading certificates, and what all TLS connections have in common: 1.2 with
+ * forward secrecy and authenticated ciphers, or 1.3; neither compression nor
+ * renegotiation; buffers only while a record is under way.
+ */
+#include "net/tls.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "net/tls_inner.h"
+
+#define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+/* --- reading the files -------------------------------------------------------------- */
+
+/* What OpenSSL says last is the most general; what it says first is the cause. */
+static int fail_file(struct ration_error *error, const char *path, const char *expected)
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+
+    return rn_error_set(error, RATION_EIO, 0, "%s is not %s (%s)", path, expected,
+                        reason ? reason : "unreadable");
+}
+
+static int check_readable(const char *path, struct ration_error *error)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return rn_error_set(error, RATION_EIO, 0, "cannot read %s: %s", path, strerror(errno));
+    fclose(file);
+    return 0;
+}
+
+/* Without this OpenSSL asks for a password on the terminal. */
+static int refuse_password(char *to, int size, int writing, void *asked)
+{
+    (void)to, (void)size, (void)writing;
+    *(bool *)asked = true;
+    return 0;
+}
+
+static int read_key(SSL_CTX *context, const struct rn_tls_files *files, struct ration_error *error)
+{
+    bool asked = false;
+
+    SSL_CTX_set_default_passwd_cb(context, refuse_password);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    int ok = SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM);
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    SSL_CTX_set_default_passwd_cb(context, NULL);
+    if (asked)
+        return rn_error_set(error, RATION_EIO, 0,
+                            "%s is encrypted; a daemon cannot be asked for a password: write the "
+                            "key in plain and let only its user read it",
+                            files->key);
+    if (ok == 1)
+        return 0;
+    unsigned long code = ERR_peek_error();
+    if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
+        return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
+                            files->key, files->cert);
+    return fail_file(error, files->key, "a private key in PEM");
+}
+
+static int read_pair(SSL_CTX *context, const struct rn_tls_files *files, struct ration_error *error)
+{
+    int failed = check_readable(files->cert, error);
+
+    if (failed == 0)
+        failed = check_readable(files->key, error);
+    if (failed != 0)
+        return failed;
+    if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
+        return fail_file(error, files->cert, "a certificate in PEM");
+    failed = read_key(context, files, error);
+    if (failed == 0 && SSL_CTX_check_private_key(context) != 1)
+        failed = rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
+                              files->key, files->cert);
+    return failed;
+}
+
+/* Every client is verified anew: a resumed session would outlive a certificate
+ * that has ended. */
+static int read_authorities(SSL_CTX *context, const char *path, struct ration_error *error)
+{
+    int failed = check_readable(path, error);
+
+    if (failed != 0)
+        return failed;
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+    if (!names || SSL_CTX_load_verify_file(context, path) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return fail_file(error, path, "a file of certificates in PEM");
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(context, 0);
+    return 0;
+}
+
+static void read_times(struct rn_tls *tls)
+{
+    const X509 *cert = SSL_CTX_get0_certificate(tls->context);
+    const ASN1_TIME *begin = X509_get0_notBefore(cert), *end = X509_get0_notAfter(cert);
+    struct tm parts;
+
+    tls->outdated = X509_cmp_current_time(begin) > 0 || X509_cmp_current_time(end) < 0;
+    if (ASN1_TIME_to_tm(end, &parts) == 1)
+        strftime(tls->ends, sizeof tls->ends, "%Y-%m-%dT%H:%M:%SZ", &parts);
+}
+
+/* --- the context -------------------------------------------------------------------- */
+
+static bool set_up(SSL_CTX *context, bool only_13)
+{
+    static const unsigned char name[] = "ration";
+
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets need none */
+    SSL_CTX_set_num_tickets(context, 1);
+    SSL_CTX_set_alpn_select_cb(context, rn_seal_choose, NULL);
+    return SSL_CTX_set_min_proto_version(context, only_13 ? TLS1_3_VERSION : TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1 &&
+           SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1;
+}
+
+int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
+{
+    struct rn_tls *tls = calloc(1, sizeof *tls);
+    int failed;
+
+    ERR_clear_error();
+    if (tls) {
+        atomic_init(&tls->users, 1);
+        tls->context = SSL_CTX_new(TLS_server_method());
+        tls->pipe = rn_seal_pipe();
+    }
+    if (!tls || !tls->context || !tls->pipe || !set_up(tls->context, files->only_13))
+        failed = rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
+    else
+        failed = read_pair(tls->context, files, error);
+    if (failed == 0 && files->client_ca)
+        failed = read_authorities(tls->context, files->client_ca, error);
+    ERR_clear_error();
+    if (failed != 0) {
+        rn_tls_unref(tls);
+        return failed;
+    }
+    read_times(tls);
+    *out = tls;
+    return 0;
+}
+
+struct rn_tls *rn_tls_ref(struct rn_tls *tls)
+{
+    atomic_fetch_add_explicit(&tls->users, 1, memory_order_relaxed);
+    return tls;
+}
+
+void rn_tls_unref(struct rn_tls *tls)
+{
+    if (!tls || atomic_fetch_sub_explicit(&tls->users, 1, memory_order_acq_rel) != 1)
+        return;
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->pipe);
+    free(tls);
+}
+
+const char *rn_tls_ends(const struct rn_tls *tls)
+{
+    return tls->ends;
+}
+
+bool rn_tls_is_outdated(const struct rn_tls *tls)
+{
+    return tls->outdated;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A certificate with its key, and whom to believe: what a TLS connection starts
+ * with. Immutable; a changed certificate is another one, and connections keep
+ * the one they have begun with. Any thread.
+ */
+#ifndef RN_NET_TLS_H
+#define RN_NET_TLS_H
+
+#include <stdbool.h>
+
+#include <ration/error.h>
+
+struct rn_tls;
+
+/* Paths of PEM files. */
+struct rn_tls_files {
+    const char *cert;      /* the server's, then those between it and its authority */
+    const char *key;       /* not encrypted */
+    const char *client_ca; /* who vouches for clients, which then need a certificate; NULL: none */
+    bool only_13;          /* TLS 1.3 only; else 1.2, too */
+};
+
+/* Reads the files. RATION_EIO with `error` if they cannot be used, RATION_EINVAL
+ * in a build without TLS. */
+int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error);
+struct rn_tls *rn_tls_ref(struct rn_tls *tls);
+/* NULL is fine. */
+void rn_tls_unref(struct rn_tls *tls);
+
+/* When the certificate ends: "2027-02-13T09:30:00Z". As long as `tls`. */
+const char *rn_tls_ends(const struct rn_tls *tls);
+/* Whether it has ended, or not begun. */
+bool rn_tls_is_outdated(const struct rn_tls *tls);
+
+#endif

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proxies that ask rationd about each request, as examples/forward-auth/ sets them up.
+
+Clients come from addresses of their own in 127.0.0.0/8; only 127.0.0.1, the proxy's,
+is trusted to say who the client is.
+"""
+
+import concurrent.futures
+import contextlib
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from daemon import PATIENCE, ROOT, Answer, Daemon
+
+EXAMPLES = ROOT / "examples/forward-auth"
+# Nothing grows back while a test runs.
+RULES = (EXAMPLES / "ration.yaml").read_text().replace("100 per minute", "100 per hour")
+
+
+class Upstream(http.server.ThreadingHTTPServer):
+    """The application: says what it was asked, and counts."""
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), UpstreamHandler)
+        self.seen, self.lock = [], threading.Lock()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def port(self):
+        return self.server_address[1]
+
+
+class UpstreamHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1 # one write for each answer
+
+    def do_GET(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.server.lock:
+            self.server.seen.append((self.command, self.path))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body) + 3))
+        self.end_headers()
+        self.wfile.write(b"app" + body)
+
+    do_POST = do_PUT = do_GET
+
+    def handle(self):
+        with contextlib.suppress(ConnectionError): # proxies drop what they do not need
+            super().handle()
+
+    def log_message(self, *_):
+        pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+def port_of(address):
+    return int(address.rpartition(":")[2])
+
+
+class Proxy:
+    """One of the examples, with its ports replaced, run by the real program."""
+
+    passes_body = True # of rationd's refusals
+    fails_open = True  # when rationd is away
+
+    def __init__(self, folder, ration_port, app_port):
+        self.folder = pathlib.Path(folder)
+        self.log = open(self.folder / "proxy.log", "w+")
+        for _ in range(3): # somebody else may take the port before us
+            self.port = free_port()
+            self.ports = {"8000": str(self.port), "8080": str(ration_port), "3000": str(app_port)}
+            self.process = subprocess.Popen(
+                self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
+                stderr=self.log, env={"HOME": str(self.folder), "PATH": "/usr/sbin:/usr/bin"})
+            if self.is_listening():
+                return
+        self.close()
+        raise RuntimeError("the proxy did not start:\n" + (self.folder / "proxy.log").read_text())
+
+    def is_listening(self):
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return True
+            time.sleep(0.02)
+        return False
+
+    def copy(self, name, edit=lambda text: text):
+        """The example's file with the ports of this test."""
+        text = (EXAMPLES / name).read_text()
+        for example, real in self.ports.items():
+            text = re.sub(rf"(?<![0-9.]){example}\b(?!s)", real, text)
+        (self.folder / name).write_text(edit(text))
+        return str(self.folder / name)
+
+    def ask(self, method="GET", path="/", client="127.0.0.2", headers=None, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE,
+                                                source_address=(client, 0))
+        with contextlib.closing(connection):
+            connection.request(method, path, body, headers or {})
+            return Answer(connection.getresponse())
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+class Caddy(Proxy):
+    fails_open = False
+
+    def command(self):
+        return ["caddy", "run", "--adapter", "caddyfile", "--config", self.copy("Caddyfile")]
+
+
+class Nginx(Proxy):
+    passes_body = False
+
+    def command(self):
+        def privately(text): # files under our folder, in the foreground
+            user = "user root;\n" if os.getuid() == 0 else ""
+            return (f"{user}daemon off;\npid {self.folder}/pid;\nerror_log stderr;\n" +
+                    text.replace("events {}", "events { worker_connections 4096; }")
+                    .replace("http {", "http {\naccess_log off;\n" + "".join(
+                        f"{name}_temp_path {self.folder}/{name};\n" for name in
+                        ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")), 1))
+        return ["nginx", "-p", str(self.folder), "-c", self.copy("nginx.conf", privately)]
+
+
+class Haproxy(Proxy):
+    def command(self):
+        self.copy("ration.lua")
+        return ["haproxy", "-db", "-f", self.copy("haproxy.cfg")]
+
+
+PROXIES = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy}
+
+
+class Site:
+    """An application behind a proxy that asks a rationd."""
+
+    def __init__(self, kind, folder, rules):
+        self.daemon = Daemon(folder, rules)
+        self.app = Upstream()
+        try:
+            self.proxy = kind(folder, port_of(self.daemon.addresses["http"]), self.app.port)
+        except BaseException:
+            self.daemon.kill()
+            raise
+        self.ask = self.proxy.ask
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.proxy.close()
+        self.app.shutdown()
+        self.app.server_close()
+        self.daemon.__exit__(*args)
+
+
+@pytest.fixture(params=PROXIES)
+def kind(request):
+    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
+        pytest.skip(f"{request.param} is not installed")
+    return PROXIES[request.param]
+
+
+@pytest.fixture
+def site(kind, tmp_path):
+    with Site(kind, tmp_path, RULES) as site:
+        yield site
+
+
+def test_allowed_requests_reach_the_application_and_refused_ones_are_told_when_to_return(site):
+    answers = [site.ask(path=f"/page?{n}") for n in range(23)]
+    allowed = [a for a in answers if a.status == 200]
+    refused = [a for a in answers if a.status == 429]
+    assert len(allowed) == 20 and len(refused) == 3, answers
+    assert all(a.body == b"app" for a in allowed)
+    assert site.app.seen == [("GET", f"/page?{n}") for n in range(20)]
+    for answer in refused:
+        assert 30 < int(answer.headers["Retry-After"]) <= 36, answer.headers
+        assert answer.headers["X-RateLimit-Limit"] == "20"
+        assert answer.headers["X-RateLimit-Remaining"] == "0"
+        assert int(answer.headers["X-RateLimit-Reset"]) > 1.7e9
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.json["error"] == "rate_limited" and answer.json["retry_after"] > 0
+        if site.proxy.passes_body:
+            assert answer.json["rule"] == "site" and answer.json["limits"][0]["limit"] == 20
+            assert answer.headers["RateLimit"].startswith('"site";r=0;t=')
+
+
+def test_clients_are_told_apart_by_the_address_that_the_proxy_sees(site):
+    assert [site.ask(client="127.0.0.2").status for _ in range(21)] == [200] * 20 + [429]
+    assert site.ask(client="127.0.0.3").status == 200
+    assert site.ask(client="127.0.0.2").status == 429
+
+
+@pytest.mark.parametrize("forged", [
+    {"X-Forwarded-For": "198.51.100.{n}"},
+    {"X-Forwarded-For": "198.51.100.{n}, 127.0.0.1"},
+    {"Forwarded": "for=198.51.100.{n}"},
+    {"X-Real-IP": "198.51.100.{n}"},
+    {"X-Forwarded-Uri": "/{n}", "X-Original-URI": "/{n}", "X-Forwarded-Method": "PUT"},
+], ids=["one", "chain", "forwarded", "real-ip", "path"])
+def test_forged_headers_do_not_help(site, forged):
+    def attempt(n):
+        headers = {name: value.format(n=n) for name, value in forged.items()}
+        return site.ask("POST", "/login", headers=headers, body="user=ada").status
+    assert [attempt(n) for n in range(7)] == [200] * 5 + [429] * 2
+
+
+def test_many_headers_do_not_hide_who_asks(site):
+    headers = {"X-Forwarded-For": "198.51.100.1", **{f"X-Padding-{n}": "x" for n in range(80)}}
+    statuses = [site.ask("POST", "/login", headers=headers, body="x").status for _ in range(7)]
+    assert statuses[-1] != 200 and statuses.count(200) <= 5, statuses
+    assert site.ask("POST", "/login", client="127.0.0.9", body="x").status == 200
+
+
+def test_a_rule_for_one_path_and_method_is_met_by_these_alone(site):
+    assert [site.ask("POST", "/login", body="user=ada").status for _ in range(6)] == [200] * 5 + [429]
+    answer = site.ask("POST", "/login?next=/", body="user=ada")
+    assert answer.status == 429 and int(answer.headers["Retry-After"]) > 30
+    if site.proxy.passes_body:
+        assert answer.json["message"] == "Too many attempts to log in. Please wait a minute."
+    assert site.ask("GET", "/login").status == 200
+    assert site.ask("POST", "/logins", body="").status == 200
+    assert ("POST", "/login") in site.app.seen and len(site.app.seen) == 7
+
+
+@pytest.mark.parametrize("query", ["cost=0", "deny=599", "wait=hold&cost=0", "c=%zz", "cost=0?"])
+def test_a_query_is_the_clients_and_asks_nothing_of_rationd(site, query):
+    statuses = [site.ask("POST", "/login?" + query, body="x").status for _ in range(6)]
+    assert statuses == [200] * 5 + [429]
+
+
+def test_bodies_reach_the_application_whole(site):
+    body = "x" * 100_000
+    assert site.ask("POST", "/upload", body=body).text == "app" + body
+
+
+def test_denied_clients_stay_denied(kind, tmp_path):
+    with Site(kind, tmp_path, RULES + "deny: [{ ip: 127.0.0.66 }]\n") as site:
+        answer = site.ask(client="127.0.0.66")
+        assert answer.status == 403 and answer.json["error"] == "denied"
+        assert site.ask(client="127.0.0.67").status == 200
+
+
+def test_counts_are_exact_under_concurrent_requests(site):
+    """200 at a time, 4 clients: each gets its burst and what grows meanwhile, no more."""
+    clients = [f"127.0.1.{n}" for n in range(4)]
+    began = time.monotonic()
+
+    def attempt(n):
+        client = clients[n % 4]
+        return client, site.ask("POST", "/login", client, body="x").status
+
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        answers = list(pool.map(attempt, range(400)))
+    assert {status for _, status in answers} <= {200, 429}, answers
+    assert time.monotonic() - began < 60 # else the window has moved on
+    for client in clients:
+        assert answers.count((client, 200)) == 5, client
+    assert len(site.app.seen) == 20
+
+
+def test_what_the_proxy_does_without_rationd_is_as_its_example_says(kind, tmp_path):
+    with Site(kind, tmp_path, RULES) as site:
+        assert site.ask().status == 200
+        site.daemon.stop()
+        status = site.ask().status
+        assert status == 200 if site.proxy.fails_open else status >= 500
+
+
+# --- proxies that Debian does not have: what they send, as documented -----------------
+
+@pytest.fixture
+def daemon(tmp_path):
+    with Daemon(tmp_path, RULES + "deny: [{ ip: 192.0.2.66 }]\n") as daemon:
+        yield daemon
+
+
+def emulated_traefik(daemon, method, uri, client, **more):
+    """ForwardAuth: GET, X-Forwarded-* about the request, no body."""
+    return daemon.http("GET", "/v1/auth", headers={
+        "X-Forwarded-Method": method, "X-Forwarded-Proto": "https", "X-Forwarded-Host": "example.com",
+        "X-Forwarded-Uri": uri, "X-Forwarded-For": client, "X-Forwarded-Port": "443",
+        "X-Forwarded-Server": "edge", "X-Real-Ip": client, "Accept-Encoding": "gzip", **more})
+
+
+def emulated_envoy(daemon, method, uri, client, **more):
+    """ext_authz over HTTP with path_prefix: the method and path themselves, no body."""
+    return daemon.http(method, "/v1/auth" + uri, headers={
+        "Host": "example.com", "Content-Length": "0", "X-Forwarded-For": client,
+        "X-Envoy-Internal": "true", "X-Request-Id": "5d4e", "X-Forwarded-Proto": "https", **more})
+
+
+@pytest.mark.parametrize("ask", [emulated_traefik, emulated_envoy])
+def test_emulated_proxies_are_answered_as_they_need(daemon, ask):
+    answer = ask(daemon, "GET", "/a/b?c=d", "192.0.2.1")
+    assert answer.status == 200 and answer.body == b"" # exactly 200, nothing else
+    assert answer.headers["X-RateLimit-Remaining"] == "19"
+    statuses = [ask(daemon, "POST", "/login", "192.0.2.1").status for _ in range(6)]
+    assert statuses == [200] * 5 + [429]
+    refusal = ask(daemon, "POST", "/login?next=%2f", "192.0.2.1")
+    assert refusal.status == 429 and refusal.json["rule"] == "login"
+    assert int(refusal.headers["Retry-After"]) > 0
+    assert ask(daemon, "GET", "/login", "192.0.2.1").status == 200
+    assert ask(daemon, "POST", "/login", "192.0.2.2").status == 200
+    assert ask(daemon, "GET", "/", "192.0.2.66").status == 403
+
+
+@pytest.mark.parametrize("ask", [emulated_traefik, emulated_envoy])
+def test_emulated_proxies_append_to_a_forged_header(daemon, ask):
+    chain = [ask(daemon, "POST", "/login", f"198.51.100.{n}, 192.0.2.1").status for n in range(6)]
+    assert chain == [200] * 5 + [429]
+
+
+def test_two_lines_of_forwarded_addresses_are_one_list(daemon):
+    """As HAProxy's `option forwardfor` leaves a forged one and adds its own below."""
+    def ask(n, padding=0):
+        lines = [f"X-Forwarded-For: 198.51.100.{n}", *[f"X-P{p}: x" for p in range(padding)],
+                 "X-Forwarded-For: 192.0.2.1", "X-Forwarded-Method: POST", "X-Forwarded-Uri: /login"]
+        with daemon.socket() as s:
+            s.sendall("\r\n".join(["GET /v1/auth HTTP/1.1", "Host: a", "Connection: close", *lines,
+                                   "", ""]).encode())
+            return int(s.makefile("rb").readline().split()[1])
+    assert [ask(n) for n in range(6)] == [200] * 5 + [429]
+    padded = [ask(n, padding) for n, padding in enumerate((20, 50, 55, 57, 58, 59, 60, 90))]
+    assert 200 not in padded, padded
+
+
+def test_a_peer_that_is_no_proxy_is_the_client_whatever_it_says(daemon):
+    def ask(n, source):
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(daemon.addresses["http"]),
+                                                timeout=PATIENCE, source_address=(source, 0))
+        with contextlib.closing(connection):
+            connection.request("GET", "/v1/auth", headers={
+                "X-Forwarded-For": f"198.51.100.{n}", "X-Forwarded-Method": "POST",
+                "X-Forwarded-Uri": "/login"})
+            return Answer(connection.getresponse()).status
+    assert [ask(n, "127.0.0.5") for n in range(6)] == [200] * 5 + [429]
+    assert [ask(n, "127.0.0.1") for n in range(6)] == [200] * 6
+
+
+def test_nginx_is_told_the_real_status_beside_403(daemon):
+    headers = {"X-Original-URI": "/login", "X-Original-Method": "POST", "X-Forwarded-For": "192.0.2.9"}
+    statuses = [daemon.http("GET", "/v1/auth?deny=403", headers=headers) for _ in range(6)]
+    assert [a.status for a in statuses] == [200] * 5 + [403]
+    assert statuses[-1].headers["X-Ration-Status"] == "429" and statuses[-1].headers["Retry-After"]
+    assert json.loads(statuses[-1].body)["error"] == "rate_limited"
+    denied = daemon.http("GET", "/v1/auth?deny=403", headers={"X-Forwarded-For": "192.0.2.66"})
+    assert denied.status == 403 and denied.headers["X-Ration-Status"] == "403"

@@ -323,6 +323,24 @@ def test_a_directory_of_envoyproxy_ratelimit_is_reloaded_by_a_symlink_swap(tmp_p
                 [rls.OK] * 4 + [rls.OVER_LIMIT]), "what was spent is kept"
 
 
+def test_calls_over_tls(tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ration", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
+                   check=True, capture_output=True)
+    with Daemon(tmp_path, RULES, [*GRPC, "--tls-cert", cert, "--tls-key", key, "--tls",
+                                  "grpc"]) as daemon:
+        channel = grpc.secure_channel(daemon.addresses["grpc"],
+                                      grpc.ssl_channel_credentials(cert.read_bytes()))
+        with channel:
+            call = channel.unary_unary(rls.METHOD, rls.RateLimitRequest.SerializeToString,
+                                       rls.RateLimitResponse.FromString)
+            request = rls.request("shop", {"user": "tls"})
+            assert [call(request, timeout=PATIENCE).overall_code for _ in range(4)] == (
+                [rls.OK] * 3 + [rls.OVER_LIMIT])
+
+
 # --- hostile peers -----------------------------------------------------------------
 
 def still_serves(daemon):

@@ -49,7 +49,7 @@ static void demand_request(const struct ration_descriptors *request)
 /* The request's own numbers, as if they were the answer's. */
 static void answer(const struct ration_descriptors *request)
 {
-    struct rn_rls_extra extra = {.headers = true};
+    struct rn_rls_extra extra = {.headers = true, .metadata = true};
     struct rn_buf out = {0};
 
     outcome.allowed = request->count % 2;
@@ -67,8 +67,14 @@ static void answer(const struct ration_descriptors *request)
                       (struct rn_slice){request->asks[i].entries[0].key,
                                         request->asks[i].entries[0].key_len});
     }
-    rn_rls_write(&out, &outcome, &extra);
-    rn_rls_write_json(&out, &outcome, &extra);
+    for (size_t i = 0; i < request->asks[0].count; i++)
+        rn_rls_keep(&reader,
+                    &(struct ration_metadata){request->asks[0].entries[i].key,
+                                              request->asks[0].entries[i].key_len,
+                                              request->asks[0].entries[i].value,
+                                              request->asks[0].entries[i].value_len, i % 3 == 2});
+    rn_rls_write(&out, &reader, &outcome, &extra);
+    rn_rls_write_json(&out, &reader, &outcome, &extra);
     demand(!out.failed && out.len > 0);
     rn_buf_done(&out);
 }

@@ -114,6 +114,14 @@ static inline void rn_front_count(uint64_t *counter, uint64_t more)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
+/* Has the metadata of limits kept for the answer, if that is wanted. */
+static inline void rn_front_want_metadata(const struct rn_front *front,
+                                          struct rn_rls_reader *reader)
+{
+    reader->request.metadata = front->rls.metadata ? rn_rls_keep : NULL;
+    reader->request.arg = reader;
+}
+
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */
 const struct ration_memory *rn_front_memory(struct rn_front *front);

@@ -81,6 +81,7 @@ static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message
         return;
     }
     reader->request.max_wait_ns = patience(call);
+    rn_front_want_metadata(front, reader);
     code = ration_decide_descriptors(front->limiter, &reader->request, RATION_NOW, outcome);
     if (code != 0) {
         fail_deciding(call, code);
@@ -88,7 +89,7 @@ static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message
     }
     size_t at = rn_grpc_message_begin(call);
 
-    rn_rls_write(&call->out, outcome, &front->rls);
+    rn_rls_write(&call->out, reader, outcome, &front->rls);
     rn_grpc_message_end(call, at);
     if (outcome->delay_ns <= 0 || !hold(call, outcome))
         rn_grpc_answer(call);

@@ -18,6 +18,7 @@ void rn_http_rls(struct rn_exchange *x)
         rn_exchange_error(x, 400, "bad_request", "%s", error.text);
         return;
     }
+    rn_front_want_metadata(x->front, reader);
     code = ration_decide_descriptors(x->front->limiter, &reader->request, RATION_NOW, outcome);
     if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "more descriptors than can be decided");
@@ -27,7 +28,7 @@ void rn_http_rls(struct rn_exchange *x)
                           ration_error_text(code));
     } else {
         rn_buf_clear(out);
-        rn_rls_write_json(out, outcome, &x->front->rls);
+        rn_rls_write_json(out, reader, outcome, &x->front->rls);
         rn_buf_put_char(out, '\n');
         rn_exchange_json(x, outcome->allowed ? 200 : 429, rn_buf_slice(out));
     }

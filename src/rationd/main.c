@@ -215,7 +215,7 @@ static bool open_server(struct daemon *d)
         d->front.token = rn_slice_of(token);
     d->front.rules_loaded_ns = d->front.started_ns;
     d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
-    d->front.rls.headers = d->options.rls_headers;
+    d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata};
     d->front.daemon = (struct rn_front_daemon){.arg = d,
                                                .reload = reload,
                                                .files = d->options.configs,

@@ -27,6 +27,7 @@ const char rn_options_help[] =
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
+    "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -61,6 +62,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
+    [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
     [RN_SET_REDIS] = {"redis", NULL, "none"},
     [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
     [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
@@ -332,6 +334,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
     if (!read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
+    if (!read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
+        return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
     if (strcmp(o->values[RN_SET_REDIS], "none") != 0)
         return refuse_value(o, ruleset, RN_SET_REDIS,
                             "this build keeps counters itself; write none");

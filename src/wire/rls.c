@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "wire/rls_tree.h"
 #include <rls.pb-c.h>
 
 #define ALIGNED(bytes) (((bytes) + 15) / 16 * 16)
 
-static void *take(void *arg, size_t bytes)
+void *rn_rls_take(struct rn_rls_reader *reader, size_t bytes)
 {
-    struct rn_rls_reader *reader = arg;
     void *at = reader->arena + reader->used;
 
     if (bytes > sizeof reader->arena - reader->used) {
@@ -26,6 +26,11 @@ static void *take(void *arg, size_t bytes)
     return at;
 }
 
+static void *take(void *arg, size_t bytes)
+{
+    return rn_rls_take(arg, bytes);
+}
+
 static void leave(void *arg, void *pointer)
 {
     (void)arg;
@@ -35,6 +40,7 @@ static void leave(void *arg, void *pointer)
 static ProtobufCAllocator allocator(struct rn_rls_reader *reader)
 {
     reader->used = 0;
+    reader->leaf_count = 0;
     reader->exhausted = false;
     return (ProtobufCAllocator){.alloc = take, .free = leave, .allocator_data = reader};
 }

@@ -18,6 +18,7 @@
 #define RN_RLS_TEXT_MAX 4096                  /* bytes of a key or a value */
 #define RN_RLS_ARENA ((size_t)256 << 10)
 #define RN_RLS_HEADERS 4
+#define RN_RLS_LEAVES_MAX 64 /* of metadata in an answer */
 
 /* A request that has been read; `request` points into the rest. About 320 KB, to be
  * used again and again: reading allocates nothing. */
@@ -27,7 +28,9 @@ struct rn_rls_reader {
     struct ration_descriptor_entry entries[RN_RLS_ENTRIES_MAX];
     size_t entry_count;
     struct rn_slice service; /* of a health check */
-    size_t used;             /* of the arena */
+    uint32_t leaf_count;
+    struct ration_metadata leaves[RN_RLS_LEAVES_MAX]; /* see rn_rls_keep */
+    size_t used;                                      /* of the arena */
     bool exhausted;
     _Alignas(16) char arena[RN_RLS_ARENA];
 };
@@ -41,16 +44,23 @@ int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ra
 int rn_rls_read_json(struct rn_rls_reader *reader, char *text, size_t len,
                      struct ration_error *error);
 
+/* For ration_descriptors.metadata, with the reader: keeps the leaves for the answer. */
+void rn_rls_keep(void *reader, const struct ration_metadata *leaf);
+
 /* What answers may have besides the statuses. */
 struct rn_rls_extra {
     /* ratelimit-limit, -remaining and -reset of the limit that decides, and for a
      * refusal retry-after. */
     bool headers;
+    bool metadata; /* of the limits that apply, as dynamic_metadata */
 };
 
-void rn_rls_write(struct rn_buf *out, const struct ration_descriptors_outcome *outcome,
+/* `reader` has the metadata, and room to work in. */
+void rn_rls_write(struct rn_buf *out, struct rn_rls_reader *reader,
+                  const struct ration_descriptors_outcome *outcome,
                   const struct rn_rls_extra *extra);
-void rn_rls_write_json(struct rn_buf *out, const struct ration_descriptors_outcome *outcome,
+void rn_rls_write_json(struct rn_buf *out, struct rn_rls_reader *reader,
+                       const struct ration_descriptors_outcome *outcome,
                        const struct rn_rls_extra *extra);
 
 /* Of grpc.health.v1; reader->service points into the reader. */

@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "wire/members.h"
-#include "wire/rls.h"
+#include "wire/rls_tree.h"
 
 static const char *const unit_names[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
                                          "DAY",     "MONTH",  "YEAR",   "WEEK"};
@@ -197,6 +197,8 @@ int rn_rls_read_json(struct rn_rls_reader *reader, char *text, size_t len,
     struct rn_json_token token;
 
     reader->entry_count = 0;
+    reader->leaf_count = 0;
+    reader->used = 0;
     reader->request = (struct ration_descriptors){0};
     rn_json_init(&in.json, text, len);
     token = rn_json_next(&in.json);
@@ -261,9 +263,39 @@ static void put_headers(struct rn_members *m, const struct ration_descriptors_ou
     rn_members_close(m, ']');
 }
 
-void rn_rls_write_json(struct rn_buf *out, const struct ration_descriptors_outcome *o,
-                       const struct rn_rls_extra *extra)
+static void put_value(struct rn_buf *out, const struct rn_rls_node *node)
 {
+    double number = 0;
+    enum rn_rls_kind kind = rn_rls_kind(node, &number);
+    bool map = kind == RN_RLS_MAP;
+
+    if (kind == RN_RLS_NULL)
+        rn_buf_put_literal(out, "null");
+    else if (kind == RN_RLS_NUMBER)
+        rn_buf_putf(out, "%.17g", number);
+    else if (kind == RN_RLS_TRUE || kind == RN_RLS_FALSE)
+        rn_buf_put(out, node->leaf->value, node->leaf->value_len);
+    else if (kind == RN_RLS_TEXT)
+        rn_json_put_string(out, (struct rn_slice){node->leaf->value, node->leaf->value_len});
+    if (!node->first)
+        return;
+    rn_buf_put_char(out, map ? '{' : '[');
+    for (const struct rn_rls_node *child = node->first; child; child = child->next) {
+        if (map) {
+            rn_json_put_string(out, child->name);
+            rn_buf_put_char(out, ':');
+        }
+        put_value(out, child);
+        if (child->next)
+            rn_buf_put_char(out, ',');
+    }
+    rn_buf_put_char(out, map ? '}' : ']');
+}
+
+void rn_rls_write_json(struct rn_buf *out, struct rn_rls_reader *reader,
+                       const struct ration_descriptors_outcome *o, const struct rn_rls_extra *extra)
+{
+    const struct rn_rls_node *metadata = extra->metadata ? rn_rls_tree(reader) : NULL;
     struct rn_members m = {.out = out};
 
     rn_members_open(&m, NULL, '{');
@@ -274,5 +306,9 @@ void rn_rls_write_json(struct rn_buf *out, const struct ration_descriptors_outco
     rn_members_close(&m, ']');
     if (extra->headers)
         put_headers(&m, o);
+    if (metadata) {
+        rn_members_name(&m, "dynamicMetadata");
+        put_value(out, metadata);
+    }
     rn_members_close(&m, '}');
 }

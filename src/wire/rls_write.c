@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "wire/rls.h"
+#include "wire/rls_tree.h"
 #include <rls.pb-c.h>
 
 enum code { OK = 1, OVER_LIMIT = 2 };
@@ -73,8 +73,100 @@ static void tell(struct told *t, const struct ration_descriptor_status *from)
     t->status.current_limit = &t->limit;
 }
 
-void rn_rls_write(struct rn_buf *out, const struct ration_descriptors_outcome *o,
-                  const struct rn_rls_extra *extra)
+/* --- metadata -------------------------------------------------------------------------- */
+
+static Rls__Struct *make_struct(struct rn_rls_reader *reader, const struct rn_rls_node *node);
+
+static Rls__ListValue *make_list(struct rn_rls_reader *reader, const struct rn_rls_node *node);
+
+/* NULL: no room. */
+static Rls__Value *make_value(struct rn_rls_reader *reader, const struct rn_rls_node *node)
+{
+    Rls__Value *value = rn_rls_take(reader, sizeof *value);
+    double number = 0;
+
+    if (!value)
+        return NULL;
+    rls__value__init(value);
+    switch (rn_rls_kind(node, &number)) {
+    case RN_RLS_MAP:
+        value->kind_case = RLS__VALUE__KIND_STRUCT_VALUE;
+        value->struct_value = make_struct(reader, node);
+        return value->struct_value ? value : NULL;
+    case RN_RLS_LIST:
+        value->kind_case = RLS__VALUE__KIND_LIST_VALUE;
+        value->list_value = make_list(reader, node);
+        return value->list_value ? value : NULL;
+    case RN_RLS_NULL:
+        value->kind_case = RLS__VALUE__KIND_NULL_VALUE;
+        break;
+    case RN_RLS_TRUE:
+    case RN_RLS_FALSE:
+        value->kind_case = RLS__VALUE__KIND_BOOL_VALUE;
+        value->bool_value = node->leaf->value[0] == 't';
+        break;
+    case RN_RLS_NUMBER:
+        value->kind_case = RLS__VALUE__KIND_NUMBER_VALUE;
+        value->number_value = number;
+        break;
+    case RN_RLS_TEXT:
+        value->kind_case = RLS__VALUE__KIND_STRING_VALUE;
+        value->string_value =
+            (ProtobufCBinaryData){node->leaf->value_len, (uint8_t *)(uintptr_t)node->leaf->value};
+        break;
+    }
+    return value;
+}
+
+static Rls__ListValue *make_list(struct rn_rls_reader *reader, const struct rn_rls_node *node)
+{
+    Rls__ListValue *list = rn_rls_take(reader, sizeof *list);
+    Rls__Value **values = rn_rls_take(reader, node->count * sizeof(Rls__Value *));
+
+    if (!list || !values)
+        return NULL;
+    rls__list_value__init(list);
+    list->values = values;
+    for (const struct rn_rls_node *child = node->first; child; child = child->next)
+        if (!(values[list->n_values++] = make_value(reader, child)))
+            return NULL;
+    return list;
+}
+
+static Rls__Struct *make_struct(struct rn_rls_reader *reader, const struct rn_rls_node *node)
+{
+    Rls__Struct *map = rn_rls_take(reader, sizeof *map);
+    Rls__Field *fields = rn_rls_take(reader, node->count * sizeof *fields);
+    Rls__Field **list = rn_rls_take(reader, node->count * sizeof(Rls__Field *));
+
+    if (!map || !fields || !list)
+        return NULL;
+    rls__struct__init(map);
+    map->fields = list;
+    for (const struct rn_rls_node *child = node->first; child; child = child->next) {
+        Rls__Field *field = list[map->n_fields] = &fields[map->n_fields];
+
+        rls__field__init(field);
+        field->key = (ProtobufCBinaryData){child->name.len, (uint8_t *)(uintptr_t)child->name.data};
+        field->value = make_value(reader, child);
+        map->n_fields++;
+        if (!field->value)
+            return NULL;
+    }
+    return map;
+}
+
+static Rls__Struct *make_metadata(struct rn_rls_reader *reader)
+{
+    const struct rn_rls_node *root = rn_rls_tree(reader);
+
+    return root ? make_struct(reader, root) : NULL;
+}
+
+/* --- answers --------------------------------------------------------------------------- */
+
+void rn_rls_write(struct rn_buf *out, struct rn_rls_reader *reader,
+                  const struct ration_descriptors_outcome *o, const struct rn_rls_extra *extra)
 {
     Rls__RateLimitResponse response = RLS__RATE_LIMIT_RESPONSE__INIT;
     struct told told[RATION_DESCRIPTORS_MAX];
@@ -98,6 +190,8 @@ void rn_rls_write(struct rn_buf *out, const struct ration_descriptors_outcome *o
         value_list[i] = &values[i];
     }
     response.response_headers_to_add = value_list;
+    if (extra->metadata)
+        response.dynamic_metadata = make_metadata(reader);
     put_message(out, &response.base);
 }
 

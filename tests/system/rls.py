@@ -8,7 +8,7 @@ must be the same nevertheless.
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
-from google.protobuf import json_format, wrappers_pb2
+from google.protobuf import json_format, struct_pb2, wrappers_pb2
 
 F = descriptor_pb2.FieldDescriptorProto
 SCALARS = {"string": F.TYPE_STRING, "uint32": F.TYPE_UINT32, "bool": F.TYPE_BOOL,
@@ -43,7 +43,8 @@ MESSAGES = {
                               ("statuses", 2, f".{RLS}.DescriptorStatus", True),
                               ("response_headers_to_add", 3, f".{RLS}.HeaderValue", True),
                               ("request_headers_to_add", 4, f".{RLS}.HeaderValue", True),
-                              ("raw_body", 5, "bytes", False)],
+                              ("raw_body", 5, "bytes", False),
+                              ("dynamic_metadata", 6, ".google.protobuf.Struct", False)],
     },
     "grpc.health.v1": {
         "HealthCheckRequest": [("service", 1, "string", False)],
@@ -61,7 +62,8 @@ ENUM_TYPES = {f".{package}.{name}" for package, enums in ENUMS.items() for name 
 def _declare(package, messages):
     file = descriptor_pb2.FileDescriptorProto(name=package + ".proto", package=package,
                                               syntax="proto3")
-    file.dependency.extend(["google/protobuf/wrappers.proto", "google/protobuf/duration.proto"])
+    file.dependency.extend(["google/protobuf/wrappers.proto", "google/protobuf/duration.proto",
+                            "google/protobuf/struct.proto"])
     if package == RLS:
         file.dependency.append(LIMIT + ".proto")
     for name, values in ENUMS[package].items():
@@ -82,7 +84,7 @@ def _declare(package, messages):
 
 
 _pool = descriptor_pool.DescriptorPool()
-for _known in (wrappers_pb2, duration_pb2):
+for _known in (wrappers_pb2, duration_pb2, struct_pb2):
     _pool.AddSerializedFile(_known.DESCRIPTOR.serialized_pb)
 for _package, _messages in MESSAGES.items():
     _pool.Add(_declare(_package, _messages))

@@ -299,6 +299,20 @@ def test_headers_are_added_if_configured(tmp_path):
                                          "ratelimit-reset", "retry-after"]
 
 
+def test_metadata_is_added_if_configured(tmp_path):
+    rules = RULES.replace("name: by-user}", "name: by-user}\n    metadata: "
+                          "{owner: {team: web, mail: null}, cost: 7, to: [eu, us], text: '7'}")
+    expected = {"owner": {"team": "web", "mail": None}, "cost": 7.0, "to": ["eu", "us"],
+                "text": "7"}
+    with Daemon(tmp_path, rules, [*GRPC, "--rls-metadata", "true"]) as daemon:
+        with rls.Client(daemon.addresses["grpc"]) as client:
+            answer = rls.to_json(client.ask("shop", {"user": "x"}))
+            assert not client.ask("shop", {"many": "x"}).HasField("dynamic_metadata")
+        assert answer["dynamicMetadata"] == expected
+        body = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "x"}]}]}
+        assert daemon.http("POST", "/json", body).json["dynamicMetadata"] == expected
+
+
 def test_a_directory_of_envoyproxy_ratelimit_is_reloaded_by_a_symlink_swap(tmp_path):
     """As Kubernetes mounts a ConfigMap: files behind ..data, which is swapped."""
     config = tmp_path / "config"

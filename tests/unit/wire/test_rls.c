@@ -198,7 +198,7 @@ static void an_answer_is_written_as_bytes(void **state)
     struct rn_buf out = {0};
 
     (void)state;
-    rn_rls_write(&out, &o, &(struct rn_rls_extra){0});
+    rn_rls_write(&out, &reader, &o, &(struct rn_rls_extra){0});
     assert_int_equal(out.len, sizeof expected - 1);
     assert_memory_equal(out.data, expected, out.len);
     rn_buf_done(&out);
@@ -210,7 +210,7 @@ static void an_answer_is_written_as_json(void **state)
     struct rn_buf out = {0};
 
     (void)state;
-    rn_rls_write_json(&out, &o, &(struct rn_rls_extra){.headers = true});
+    rn_rls_write_json(&out, &reader, &o, &(struct rn_rls_extra){.headers = true});
     assert_true(rn_slice_is(
         rn_buf_slice(&out),
         "{\"overallCode\":\"OVER_LIMIT\",\"statuses\":[{\"code\":\"OVER_LIMIT\",\"currentLimit\":"
@@ -220,6 +220,49 @@ static void an_answer_is_written_as_json(void **state)
         "{\"key\":\"ratelimit-remaining\",\"value\":\"0\"},"
         "{\"key\":\"ratelimit-reset\",\"value\":\"2\"},{\"key\":\"retry-after\",\"value\":\"2\"}]"
         "}"));
+    rn_buf_done(&out);
+}
+
+static void keep(const char *key, const char *value, bool text)
+{
+    rn_rls_keep(&reader, &(struct ration_metadata){key, strlen(key), value, strlen(value), text});
+}
+
+static void metadata_is_a_tree_again(void **state)
+{
+    struct ration_descriptors_outcome o = {.allowed = true, .decided_by = -1};
+    struct rn_buf out = {0};
+
+    (void)state;
+    assert_int_equal(READ(FULL), 0);
+    keep("owner.team", "web", false);
+    keep("cost", "7", false);
+    keep("regions.0", "eu", false);
+    keep("regions.1", "us", false);
+    keep("owner.mail", "", false);
+    keep("text", "7", true);
+    keep("on", "true", false);
+    keep("cost", "1.5", false); /* the last word */
+    rn_rls_write_json(&out, &reader, &o, &(struct rn_rls_extra){.metadata = true});
+    assert_true(rn_slice_is(rn_buf_slice(&out),
+                            "{\"overallCode\":\"OK\",\"statuses\":[],\"dynamicMetadata\":"
+                            "{\"owner\":{\"team\":\"web\",\"mail\":null},\"cost\":1.5,"
+                            "\"regions\":[\"eu\",\"us\"],\"text\":\"7\",\"on\":true}}"));
+    rn_buf_done(&out);
+}
+
+static void more_metadata_than_fits_is_left_out(void **state)
+{
+    struct ration_descriptors_outcome o = {.allowed = true, .decided_by = -1};
+    struct rn_buf out = {0};
+
+    (void)state;
+    assert_int_equal(READ(FULL), 0);
+    reader.used = sizeof reader.arena - 100; /* as after a large message */
+    keep("a", "b", false);
+    keep("c", "d", false);
+    rn_rls_write(&out, &reader, &o, &(struct rn_rls_extra){.metadata = true});
+    assert_true(rn_slice_is(rn_buf_slice(&out), "\x08\x01"));
     rn_buf_done(&out);
 }
 
@@ -250,6 +293,8 @@ int main(void)
         cmocka_unit_test(faults_of_json_have_a_place),
         cmocka_unit_test(an_answer_is_written_as_bytes),
         cmocka_unit_test(an_answer_is_written_as_json),
+        cmocka_unit_test(metadata_is_a_tree_again),
+        cmocka_unit_test(more_metadata_than_fits_is_left_out),
         cmocka_unit_test(health_is_read_and_written),
     };
 

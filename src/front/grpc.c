@@ -18,6 +18,7 @@
 #define HEAD_MAX (16 * 1024)           /* bytes of headers, as told to the peer */
 #define BUFFERED_MAX ((size_t)1 << 20) /* of incomplete messages, of a connection */
 #define MESSAGE_NS (5 * RN_SECOND_NS)  /* for a request to arrive */
+#define STALL_NS (30 * RN_SECOND_NS)   /* for an answer to be taken */
 #define NOTICE_NS (RN_SECOND_NS / 10)  /* between the two steps */
 #define GRACE_NS (10 * RN_SECOND_NS)   /* for calls to end after the second */
 #define RESETS_BURST 1000              /* streams that a peer may reset, */
@@ -55,7 +56,6 @@ static struct rn_slice find_message(struct rn_grpc_call *call)
 
 static void complete(struct rn_grpc_call *call)
 {
-    call->on->incomplete--;
     call->on->buffered -= call->in.len;
     call->complete = true;
 }
@@ -199,7 +199,6 @@ static nghttp2_option *new_option(void)
     if (nghttp2_option_new(&option) != 0)
         return NULL;
     nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_peer_max_concurrent_streams(option, CALLS_MAX);
 #ifdef RN_NGHTTP2_RESET_LIMIT
     nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_RATE);
 #endif
@@ -285,7 +284,17 @@ static void leave(struct rn_grpc_conn *c)
     }
 }
 
-/* Calls whose requests take too long to arrive; a peer that says nothing. */
+/* When a call has taken too long: its request to arrive, or its peer to take the
+ * answer. Of one that waits, or is watching, that is not known yet. */
+static int64_t due_of(const struct rn_grpc_call *call, int64_t now_ns)
+{
+    if (!call->complete)
+        return call->begun_ns + MESSAGE_NS;
+    return call->answered && !call->watching ? call->begun_ns + RN_HOLD_MAX_NS + STALL_NS
+                                             : now_ns + STALL_NS;
+}
+
+/* And a peer that says nothing. */
 static void cut_slow(struct rn_grpc_conn *c)
 {
     int64_t now_ns = rn_grpc_now(c), next_ns = 0;
@@ -293,10 +302,8 @@ static void cut_slow(struct rn_grpc_conn *c)
     if (!c->greeted)
         rn_conn_close(c->conn);
     for (struct rn_grpc_call *call = c->calls; call; call = call->next) {
-        int64_t due_ns = call->begun_ns + MESSAGE_NS;
+        int64_t due_ns = due_of(call, now_ns);
 
-        if (call->complete)
-            continue;
         if (due_ns <= now_ns)
             nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->id, NGHTTP2_CANCEL);
         else if (next_ns == 0 || due_ns < next_ns)
@@ -381,7 +388,7 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     rn_grpc_flush(c);
     if (used < 0)
         rn_conn_close(conn);
-    if (c->incomplete != 0 && c->slow_ns == 0)
+    if (c->call_count != 0 && c->slow_ns == 0)
         c->slow_ns = rn_grpc_now(c) + MESSAGE_NS;
     set_timer(c);
     rn_front_count(&counts->requests[RN_FRONT_GRPC], c->answered);

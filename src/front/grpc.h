@@ -69,12 +69,12 @@ struct rn_grpc_conn {
     struct rn_front_loop *loop;
     nghttp2_session *session;
     struct rn_grpc_call *calls;
-    uint32_t call_count, incomplete;
+    uint32_t call_count;
     size_t buffered; /* bytes of incomplete messages */
     bool greeted;    /* the peer speaks HTTP/2 */
     enum rn_grpc_phase phase;
     int64_t leave_ns; /* when the next phase begins; INT64_MAX: never */
-    int64_t slow_ns;  /* when to look for calls that take too long to arrive; 0: not */
+    int64_t slow_ns;  /* when to look for calls that take too long; 0: not */
     uint64_t answered;
 };
 

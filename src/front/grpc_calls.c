@@ -43,7 +43,6 @@ struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id)
         call->next->link = &call->next;
     c->calls = call;
     c->call_count++;
-    c->incomplete++;
     return call;
 }
 
@@ -63,7 +62,6 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     if (call->next)
         call->next->link = call->link;
     c->call_count--;
-    c->incomplete -= !call->complete;
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
     if (call->held) {

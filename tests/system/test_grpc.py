@@ -429,6 +429,14 @@ def test_incomplete_messages_are_bounded(daemon):
     still_serves(daemon)
 
 
+def test_a_request_that_never_ends_is_reset(daemon):
+    with http2.Peer(daemon.socket("grpc")) as peer:
+        peer.send(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.block(http2.CALL)))
+        assert peer.until(http2.RST_STREAM, 1)
+        peer.send(http2.frame(http2.PING, 0, 0, b"12345678"))
+        assert peer.until(http2.PING)
+
+
 def test_a_peer_that_says_nothing_is_cut_off(daemon):
     silent = daemon.socket("grpc")
     silent.settimeout(PATIENCE)

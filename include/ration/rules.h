@@ -19,7 +19,7 @@
  * set of rules; none waits for a reload. What a reload leaves as it was keeps
  * its counters, and what it changes keeps the share that was spent.
  *
- * A decision allocates nothing and uses about 100 KB of stack.
+ * A decision allocates nothing and uses about 120 KB of stack.
  */
 #ifndef RATION_RULES_H
 #define RATION_RULES_H
@@ -276,8 +276,8 @@ RATION_API int ration_ticket_release(struct ration *r, const char *ticket, size_
  * not apply to the request, or is an Envoy rule. Nothing is counted as a decision.
  * ration_decide_peek looks. */
 
-/* Forgets what the client has spent, under all tiers, and the places it holds.
- * *count (may be NULL) is the number of limits that apply to it. */
+/* Forgets what the client has spent, under all tiers and an override, and the
+ * places it holds. *count (may be NULL) is the number of limits that apply to it. */
 RATION_API int ration_state_reset(struct ration *r, const struct ration_request *request,
                                   const char *rule, size_t rule_len, int64_t now_ns,
                                   uint32_t *count);

@@ -28,10 +28,9 @@
 
 /* One state that a key of the rule may have: a shape, the largest limit of it. */
 struct rn_member {
-    const struct rn_compiled *limit;
+    const struct rn_compiled *limit; /* or the mark of one in that place */
     uint32_t place;
     bool fresh;
-    bool is_mark; /* of a limit in that place, and no limit itself: see compile.h */
 };
 
 struct rn_retired {

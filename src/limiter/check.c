@@ -25,7 +25,7 @@
  *   need not be asked and must not be, for its state may show more than V, as
  *   where a bucket got less back than A's window did. It counts the units; what
  *   it has no room for was given back to A, and a guard in which that would
- *   show later on gets it back, too (key.c).
+ *   show later on gets it back, too (limiter.c).
  *
  * "Lately" is what A's mark says, a bucket of one unit that the admissions of all
  * other variants keep empty. So V holds for each variant that covers all others

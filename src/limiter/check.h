@@ -50,7 +50,7 @@ struct rn_check_item {
     struct rn_compiled own; /* the limit, if it was given with the call */
 };
 
-/* Large (about 30 KB): on the stack of a synchronous caller, else in whatever
+/* Large (about 36 KB): on the stack of a synchronous caller, else in whatever
  * waits for the answer. */
 struct rn_check {
     struct ration *r;

@@ -103,7 +103,7 @@ bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *se
     l->salt = 0;
     l->index = RN_AD_HOC;
     l->charge_flags = 0;
-    l->shadow = false;
+    l->shadow = l->is_mark = false;
     l->lean = spec->algorithm != RATION_CONCURRENCY;
     l->shapes = l->guards = NULL;
     l->shape_count = l->guard_count = 0;
@@ -130,16 +130,11 @@ void rn_compiled_sort(const struct rn_compiled **variants, size_t n)
         qsort(variants, n, sizeof *variants, compare_variants);
 }
 
-static bool is_bucket(const struct rn_compiled *l)
-{
-    return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;
-}
-
 /* Buckets that refill evenly hold each other in check as they are: check.c. */
 static int64_t settles_ns(const struct rn_compiled *l, const struct rn_compiled *guard)
 {
     if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||
-        (is_bucket(l) && is_bucket(guard)))
+        (rn_compiled_refills(l) && rn_compiled_refills(guard)))
         return RN_NEVER;
     return rn_envelope_settles_ns(&guard->limit, &l->limit);
 }
@@ -176,7 +171,8 @@ static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
 {
     struct rn_siphash s;
 
-    *mark = (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags};
+    *mark =
+        (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
     rn_limit_init(&mark->limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
                                                        .amount = 1,
                                                        .period_ns = lasts_ns});

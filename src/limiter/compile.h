@@ -27,7 +27,8 @@ struct rn_compiled {
     uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
     unsigned charge_flags; /* RN_CHARGE_* */
     bool shadow;
-    bool lean; /* one RN_TAKE is all there is to charging it */
+    bool lean;    /* one RN_TAKE is all there is to charging it */
+    bool is_mark; /* of another limit, and none itself: see `mark` */
     struct rn_limit limit;
 
     /* One limit of each shape that its name has, the largest of that shape; and
@@ -87,6 +88,12 @@ static inline bool rn_compiled_counts(const struct rn_compiled *l)
 {
     return l->limit.algorithm != RATION_CONCURRENCY && l->limit.algorithm != RATION_UNLIMITED &&
            l->limit.cap != 0;
+}
+
+/* A bucket that refills evenly: what is spent of it is no whole number. */
+static inline bool rn_compiled_refills(const struct rn_compiled *l)
+{
+    return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;
 }
 
 /* Whether `other` is a guard of `l`, or its own mark. */

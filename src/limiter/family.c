@@ -93,7 +93,7 @@ static bool applies_at(const struct rn_book *b, const struct rn_tier *tier, uint
 {
     uint32_t at = m->place < tier->limit_count ? m->place : tier->limit_count - 1;
 
-    return (at == place || m->is_mark) && !tier_has(b, tier, m->limit->salt);
+    return (at == place || m->limit->is_mark) && !tier_has(b, tier, m->limit->salt);
 }
 
 /* --- guards -------------------------------------------------------------------- */
@@ -124,8 +124,7 @@ static void add_mark(struct rn_family *f, const struct rn_compiled *mark, uint32
     struct rn_member *members = (struct rn_member *)f->members; /* still ours to change */
 
     if (mark && !find_member(members, f->member_count, mark->salt))
-        members[f->member_count++] =
-            (struct rn_member){.limit = mark, .place = place, .is_mark = true};
+        members[f->member_count++] = (struct rn_member){.limit = mark, .place = place};
 }
 
 /* Each limit's guards first, then what marks them: from then on marks are members. */
@@ -248,7 +247,7 @@ static void retire_all(struct rn_family *f, struct rn_retired *list, const struc
     for (uint32_t i = 0; i < old->member_count; i++) {
         const struct rn_member *m = &old->members[i];
 
-        if (m->is_mark)
+        if (m->limit->is_mark)
             continue; /* nothing is spent of it */
         retire(f, list,
                &(struct rn_retired){.limit = *m->limit,

@@ -84,22 +84,6 @@ int ration_oldest(struct ration *r, struct ration_charge *c, int64_t now_ns, int
     return code;
 }
 
-/* A guard in which charges fade one by one must not keep one that its limit has
- * forgotten: there would be no room to count the next. Others may: when they are
- * full they stay so for longer than they could count. */
-static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
-                                const struct ration_charge *c, uint64_t units, int64_t now_ns)
-{
-    for (uint32_t i = 0; i < l->guard_count; i++) {
-        const struct rn_compiled *guard = l->guards[i];
-        struct rn_charge charge = {
-            .ask = {.op = RN_GIVE_BACK, .now_ns = now_ns, .cost = units, .at_ns = c->at_ns}};
-
-        if (rn_limit_mark_at(&guard->limit, c->at_ns, &charge.ask.mark))
-            (void)rn_limiter_apply(r, guard, c->hash ^ l->salt ^ guard->salt, &charge);
-    }
-}
-
 /* The key may be gone by now; its hash is in the receipt. */
 int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
@@ -114,16 +98,14 @@ int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
     c->error = 0;
     if (taken == 0)
         return 0;
-    now_ns = rn_limiter_now(r, now_ns);
-    give_back_to_guards(r, l, c, taken, now_ns);
-    struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
-                                       .now_ns = now_ns,
-                                       .cost = taken,
-                                       .id = (uint64_t)c->mark, /* a lease's */
-                                       .at_ns = c->at_ns,
-                                       .mark = c->mark}};
+    struct rn_refund refund = {.key = c->hash,
+                               .cost = taken,
+                               .units = taken,
+                               .id = (uint64_t)c->mark, /* a lease's */
+                               .at_ns = c->at_ns,
+                               .mark = c->mark};
 
-    return c->error = rn_limiter_apply(r, l, c->hash, &charge);
+    return c->error = rn_limiter_give_back(r, l, &refund, rn_limiter_now(r, now_ns));
 }
 
 static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, int64_t now_ns)

@@ -168,15 +168,54 @@ void ration_close(struct ration *r)
     free(r);
 }
 
-int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
-                     struct rn_charge *charge)
+int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint64_t key,
+                             int64_t shift_ns, struct rn_charge *charge)
 {
     charge->limit = &l->limit;
     charge->key = key;
     charge->flags = l->charge_flags;
-    charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
+    charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
     rn_store_apply(r->store, charge, 1, NULL, NULL);
     return charge->error;
+}
+
+int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
+                     struct rn_charge *charge)
+{
+    return rn_limiter_apply_shifted(r, l, key, 0, charge);
+}
+
+/* A guard in which charges fade one by one must not keep one that its limit has
+ * forgotten: there would be no room to count the next. Others may: when they are
+ * full they stay so for longer than they could count. */
+static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
+                                const struct rn_refund *refund, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < l->guard_count; i++) {
+        const struct rn_compiled *guard = l->guards[i];
+        struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
+                                           .now_ns = now_ns,
+                                           .cost = refund->units,
+                                           .at_ns = refund->at_ns}};
+
+        if (rn_limit_mark_at(&guard->limit, refund->at_ns, &charge.ask.mark))
+            (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
+                                           refund->shift_ns, &charge);
+    }
+}
+
+int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
+                         const struct rn_refund *refund, int64_t now_ns)
+{
+    struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
+                                       .now_ns = now_ns,
+                                       .cost = refund->cost,
+                                       .id = refund->id,
+                                       .at_ns = refund->at_ns,
+                                       .mark = refund->mark}};
+
+    give_back_to_guards(r, l, refund, now_ns);
+    return rn_limiter_apply_shifted(r, l, refund->key, refund->shift_ns, &charge);
 }
 
 /* A count keeps the ids of a thread apart; process and time those of a child

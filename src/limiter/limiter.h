@@ -32,7 +32,7 @@ struct ration {
     struct rn_hash_key ticket_seed; /* signs tickets */
     struct rn_hash_key id_seed;     /* makes ids: random, of this process */
     struct rn_arena variants;       /* how the limits are linked */
-    bool shadow; /* the whole service, by ration_shadow_set; atomically */
+    bool shadow;                    /* the whole service, by ration_shadow_set; atomically */
 };
 
 /* The limit that a charge names; `own` is filled if it came with the call.
@@ -54,6 +54,23 @@ static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
  * offset. Returns charge->error. */
 int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
                      struct rn_charge *charge);
+/* The same where windows end `shift_ns` later. */
+int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint64_t key,
+                             int64_t shift_ns, struct rn_charge *charge);
+
+/* A charge that is undone, in whole or in part. */
+struct rn_refund {
+    uint64_t key;
+    uint64_t cost;  /* units of the limit, */
+    uint64_t units; /* and those that were charged for them */
+    uint64_t id;    /* of a lease; 0: none */
+    int64_t at_ns, mark, shift_ns;
+};
+
+/* Gives back to a limit and its guards, as far as is safe: whoever undoes a
+ * charge must reach them alike. The error is the limit's. */
+int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
+                         const struct rn_refund *refund, int64_t now_ns);
 
 /* An id that nobody can guess and no other thread or process makes. Not 0. */
 uint64_t rn_limiter_new_id(struct ration *r);

@@ -193,6 +193,23 @@ static void refine(const struct rn_rule *rule, struct ration_limit *spec)
             refine_from(&rule->tiers[t].limits[i]->spec, plain, spec);
 }
 
+static bool list_variants(struct rn_roster *roster, const struct rn_book *book,
+                          const struct rn_rule *rule, struct rn_override_rule *of)
+{
+    uint32_t most = 0;
+
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        most += rule->tiers[t].limit_count;
+    of->variants = rn_builder_alloc(&roster->builder, most, sizeof(struct rn_compiled *));
+    if (!of->variants)
+        return false;
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
+            of->variants[of->variant_count++] = &book->limits[rule->tiers[t].limits[i]->id];
+    rn_compiled_sort(of->variants, of->variant_count);
+    return true;
+}
+
 /* The rule's entry in the roster, made if there is none. */
 static const struct rn_override_rule *
 enter_rule(struct rn_roster *roster, const struct rn_book *book, const struct rn_rule *rule)
@@ -207,7 +224,7 @@ enter_rule(struct rn_roster *roster, const struct rn_book *book, const struct rn
         return NULL;
     of->base = base_of(rule, &roster->secret);
     of->shapes = rn_builder_alloc(&roster->builder, f->member_count, sizeof(struct rn_compiled *));
-    if (!of->shapes)
+    if (!of->shapes || !list_variants(roster, book, rule, of))
         return NULL;
     for (; of->shape_count < f->member_count; of->shape_count++)
         of->shapes[of->shape_count] = f->members[of->shape_count].limit;
@@ -237,7 +254,10 @@ static struct rn_plan *make_plan(struct rn_roster *roster, const struct rn_book 
                                                      .keep = rule->keep});
     plan->compiled.shapes = of->shapes;
     plan->compiled.shape_count = of->shape_count;
-    return plan;
+    return rn_compiled_guard(&plan->compiled, of->variants, of->variant_count, &roster->secret,
+                             roster->builder.arena)
+               ? plan
+               : NULL;
 }
 
 static uint64_t hash_plan(const struct rn_roster *roster, const struct rn_rule *rule,

@@ -4,21 +4,65 @@
  */
 #include "limiter/receipt.h"
 
-#include "limiter/book.h"
 #include "limiter/limiter.h"
+#include "limiter/roster.h"
+#include "limiter/ruling.h"
 
 __extension__ typedef unsigned __int128 u128;
 
-/* Of the rules, else of those given at open. */
-static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
+/* The limit that the client has instead of the rule's, if it is of that shape. */
+static const struct rn_compiled *find_override(const struct rn_book *book,
+                                               const struct ration_receipt *receipt)
+{
+    const struct rn_roster *roster = rn_book_roster(book);
+    const struct rn_override *o =
+        roster ? rn_roll_find(&roster->overrides, receipt->hash ^ receipt->salt) : NULL;
+
+    return o && o->plan->limit && o->plan->compiled.salt == receipt->salt ? &o->plan->compiled
+                                                                          : NULL;
+}
+
+/* Of the rules: the one of that capacity, if there is one. */
+static const struct rn_compiled *find_in_rules(const struct rn_book *book,
+                                               const struct ration_receipt *receipt)
+{
+    const struct rn_compiled *l = rn_book_find_limit(book, receipt->salt, receipt->cap);
+    const struct rn_compiled *instead;
+
+    if (l && l->limit.cap == receipt->cap)
+        return l;
+    instead = find_override(book, receipt);
+    return instead && (!l || instead->limit.cap == receipt->cap) ? instead : l;
+}
+
+/* Of those given at open, likewise; else the smallest. */
+static const struct rn_compiled *find_given(const struct ration *r,
                                             const struct ration_receipt *receipt)
 {
-    const struct rn_compiled *l =
-        book ? rn_book_find_limit(book, receipt->salt, receipt->cap) : NULL;
+    const struct rn_compiled *found = NULL;
 
-    for (size_t i = 0; i < r->limit_count && !l; i++)
-        if (r->limits[i].salt == receipt->salt)
-            l = &r->limits[i];
+    for (size_t i = 0; i < r->limit_count; i++) {
+        const struct rn_compiled *l = &r->limits[i];
+
+        if (l->salt != receipt->salt)
+            continue;
+        if (l->limit.cap == receipt->cap)
+            return l;
+        found = found && found->limit.cap <= l->limit.cap ? found : l;
+    }
+    return found;
+}
+
+/* *shift_ns is that of the rule's windows. NULL: it is gone. */
+static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
+                                            const struct ration_receipt *receipt, int64_t *shift_ns)
+{
+    const struct rn_compiled *l = book ? find_in_rules(book, receipt) : NULL;
+
+    *shift_ns = 0;
+    if (!l)
+        return find_given(r, receipt);
+    *shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
     return l;
 }
 
@@ -35,19 +79,6 @@ static uint64_t units_today(const struct rn_compiled *l, uint64_t cap, uint64_t 
     return (uint64_t)((u128)units * l->limit.cap / cap);
 }
 
-static int give_back(struct ration *r, const struct rn_compiled *l,
-                     const struct ration_receipt *receipt, int64_t at_ns, uint64_t units,
-                     int64_t now_ns)
-{
-    struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
-                                       .now_ns = now_ns,
-                                       .cost = units_today(l, receipt->cap, units),
-                                       .at_ns = at_ns,
-                                       .mark = receipt->mark}};
-
-    return charge.ask.cost != 0 ? rn_limiter_apply(r, l, receipt->hash, &charge) : 0;
-}
-
 int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts, size_t n,
                          int64_t at_ns, uint64_t kept, int64_t now_ns)
 {
@@ -56,7 +87,9 @@ int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts
     int first = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct rn_compiled *l = find_limit(r, pin.book, &receipts[i]);
+        struct rn_refund refund = {
+            .key = receipts[i].hash, .at_ns = at_ns, .mark = receipts[i].mark};
+        const struct rn_compiled *l = find_limit(r, pin.book, &receipts[i], &refund.shift_ns);
 
         if (receipts[i].taken <= kept)
             continue;
@@ -64,7 +97,9 @@ int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts
         gone |= l == NULL;
         if (!l)
             continue;
-        int code = give_back(r, l, &receipts[i], at_ns, receipts[i].taken - kept, now_ns);
+        refund.units = receipts[i].taken - kept;
+        refund.cost = units_today(l, receipts[i].cap, refund.units);
+        int code = refund.cost != 0 ? rn_limiter_give_back(r, l, &refund, now_ns) : 0;
 
         first = first ? first : code;
     }

@@ -2,7 +2,8 @@
 /*
  * Giving back what receipts tell was charged, perhaps under rules that have been
  * replaced since. A limit is found again by its salt: that is, by the name of its
- * rule and its shape. One that is gone keeps what it was charged.
+ * rule and its shape; one of an override, by its client. One that is gone keeps what
+ * it was charged.
  */
 #ifndef RN_LIMITER_RECEIPT_H
 #define RN_LIMITER_RECEIPT_H

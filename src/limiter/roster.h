@@ -24,7 +24,7 @@ struct ration;
 /* A limit in the place of a rule's; one for all overrides of that text. */
 struct rn_plan {
     struct rn_rule_limit *limit; /* NULL: unlimited */
-    struct rn_compiled compiled; /* follows all states that the rule has */
+    struct rn_compiled compiled; /* a variant of all limits that the rule has */
 };
 
 struct rn_override {
@@ -37,6 +37,8 @@ struct rn_override_rule {
     struct rn_compiled base; /* for its seed */
     const struct rn_compiled **shapes;
     uint32_t shape_count;
+    const struct rn_compiled **variants; /* all its limits, as rn_compiled_guard wants them */
+    uint32_t variant_count;
 };
 
 /* What bans ask of a request: one probe for each kind of ban. */

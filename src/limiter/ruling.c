@@ -86,7 +86,7 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
     item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
     item->max_wait_ns = max_wait(g, a->rule, l);
-    item->shift_ns = (int64_t)((u128)hash * (uint64_t)a->rule->spread_ns >> 64);
+    item->shift_ns = rn_ruling_shift_ns(a->rule, hash);
     if (l->limit.algorithm == RATION_CONCURRENCY)
         add_places(g, item);
     if (limit == a->limits[0] && a->rule->index != RN_AD_HOC)

@@ -36,7 +36,7 @@ enum rn_said {
     RN_SAID_NEAR = 16, /* less than a fifth of it is left */
 };
 
-/* Large (about 45 KB), on the stack. */
+/* Large (about 50 KB), on the stack. */
 struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;
@@ -83,6 +83,15 @@ void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
 /* The part of the state keys of a client that all limits of the rule have in
  * common: `l` is any of them. */
 uint64_t rn_ruling_hash(const struct rn_applied *applied, const struct rn_compiled *l);
+
+/* How much later the windows of that client end: the clients of a rule are spread
+ * evenly over its `spread`. */
+static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t hash)
+{
+    __extension__ typedef unsigned __int128 u128;
+
+    return (int64_t)((u128)hash * (uint64_t)rule->spread_ns >> 64);
+}
 
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {

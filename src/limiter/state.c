@@ -6,6 +6,7 @@
 #include "limiter/state.h"
 
 #include "limiter/limiter.h"
+#include "limiter/roster.h"
 #include "limiter/ruling.h"
 
 #define ATTEMPTS 3
@@ -18,25 +19,16 @@ struct target {
     int64_t now_ns, shift_ns;
 };
 
-/* As rn_limiter_apply, for windows that end later. */
 static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mark,
                struct rn_answer *answer)
 {
     struct rn_charge charge = {
-        .limit = &t->limit->limit,
-        .key = t->key,
-        .flags = t->limit->charge_flags,
-        .ask = {.op = op,
-                .now_ns = t->now_ns,
-                .wall_offset_ns = rn_table_wall_offset(t->r->table, t->now_ns) - t->shift_ns,
-                .cost = cost,
-                .at_ns = t->now_ns,
-                .mark = mark}};
+        .ask = {.op = op, .now_ns = t->now_ns, .cost = cost, .at_ns = t->now_ns, .mark = mark}};
+    int code = rn_limiter_apply_shifted(t->r, t->limit, t->key, t->shift_ns, &charge);
 
-    rn_store_apply(t->r->store, &charge, 1, NULL, NULL);
-    if (charge.error == 0)
+    if (code == 0)
         *answer = charge.answer;
-    return charge.error;
+    return code;
 }
 
 /* --- which rules ------------------------------------------------------------------------- */
@@ -129,23 +121,43 @@ static const struct rn_compiled *any_limit(const struct rn_book *book, const str
     return NULL;
 }
 
-/* The states of all tiers; and those before a reload, or they would be inherited. */
+/* The states of all tiers, and their marks; and those before a reload, or they
+ * would be inherited. */
+static int forget_rule(const struct target *t, const struct rn_book *book,
+                       const struct rn_rule *rule, uint64_t hash)
+{
+    const struct rn_family *f = &book->families[rule->index];
+    int code = 0;
+
+    for (uint32_t i = 0; i < f->retired_count && code == 0; i++)
+        code = forget(t, &f->retired[i].limit, hash);
+    for (uint32_t tier = 0; tier < rule->tier_count; tier++)
+        for (uint32_t i = 0; i < rule->tiers[tier].limit_count && code == 0; i++)
+            code = forget(t, &book->limits[rule->tiers[tier].limits[i]->id], hash);
+    for (uint32_t i = 0; i < f->member_count && code == 0; i++)
+        if (f->members[i].limit->is_mark)
+            code = forget(t, f->members[i].limit, hash);
+    return code;
+}
+
+/* And what the client has instead of them. */
 static int reset_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
                       void *arg)
 {
     struct reset *reset = arg;
-    const struct rn_family *f = &book->families[a->rule->index];
-    const struct rn_compiled *any = any_limit(book, a->rule);
+    const struct rn_roster *roster = rn_book_roster(book);
+    const struct rn_override_rule *of = roster ? rn_override_rule(roster, a->rule) : NULL;
+    const struct rn_compiled *any = of ? &of->base : any_limit(book, a->rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
     uint64_t hash = any ? rn_ruling_hash(a, any) : 0;
-    int code = 0;
+    const struct rn_override *o = of ? rn_roll_find(&roster->overrides, hash) : NULL;
+    int code = any ? forget_rule(&t, book, a->rule, hash) : 0;
 
-    for (uint32_t i = 0; i < f->retired_count && code == 0 && any; i++)
-        code = forget(&t, &f->retired[i].limit, hash);
-    for (uint32_t tier = 0; tier < a->rule->tier_count; tier++)
-        for (uint32_t i = 0; i < a->rule->tiers[tier].limit_count && code == 0; i++)
-            code = forget(&t, &book->limits[a->rule->tiers[tier].limits[i]->id], hash);
-    reset->count += a->limit_count;
+    if (code == 0 && o && o->plan->limit)
+        code = forget(&t, &o->plan->compiled, hash);
+    if (code == 0 && o && o->plan->compiled.mark)
+        code = forget(&t, o->plan->compiled.mark, hash);
+    reset->count += o && o->expires_ns > reset->now_ns ? o->plan->limit != NULL : a->limit_count;
     return code;
 }
 
@@ -217,20 +229,32 @@ static int adjust_one(const struct target *t, int64_t add)
     return add > 0 ? ask(t, RN_FORCE, (uint64_t)add, 0, &unread) : 0;
 }
 
-/* And its variants, as an admission is counted in all of them. */
+static struct target variant_of(const struct target *t, const struct rn_compiled *l)
+{
+    struct target variant = *t;
+
+    variant.limit = l;
+    variant.key = t->key ^ t->limit->salt ^ l->salt;
+    return variant;
+}
+
+/* And its variants, as an admission is counted in all of them. That the client
+ * was elsewhere is not undone by giving back. */
 static int adjust_limit(const struct target *t, int64_t add)
 {
     const struct rn_compiled *l = t->limit;
     int code = adjust_one(t, add);
 
     for (uint32_t i = 0; i < l->shape_count && code == 0; i++) {
-        struct target variant = *t;
+        struct target variant = variant_of(t, l->shapes[i]);
 
-        if (!rn_compiled_follows(l, l->shapes[i]))
-            continue;
-        variant.limit = l->shapes[i];
-        variant.key = t->key ^ l->salt ^ l->shapes[i]->salt;
-        code = adjust_one(&variant, add);
+        if (rn_compiled_follows(l, l->shapes[i]) && !(l->shapes[i]->is_mark && add < 0))
+            code = adjust_one(&variant, add);
+    }
+    for (uint32_t i = 0; i < l->guard_count && code == 0; i++) {
+        struct target guard = variant_of(t, l->guards[i]);
+
+        code = adjust_one(&guard, add);
     }
     return code;
 }
@@ -249,6 +273,33 @@ static int missing(const struct target *t, uint64_t soft, uint64_t remaining, in
     return code;
 }
 
+/* A guard that has less would refuse some of them. */
+static int lift_guards(const struct target *t, uint64_t remaining)
+{
+    int code = 0;
+
+    for (uint32_t i = 0; i < t->limit->guard_count && code == 0; i++) {
+        struct target guard = variant_of(t, t->limit->guards[i]);
+        int64_t add = 0;
+
+        code = missing(&guard, 0, remaining, &add);
+        if (code == 0 && add < 0)
+            code = adjust_one(&guard, add);
+    }
+    return code;
+}
+
+static int set_limit(const struct target *t, uint64_t soft, uint64_t remaining)
+{
+    uint64_t written = t->limit->limit.cap - soft;
+    int64_t add = 0;
+    int code = missing(t, soft, remaining, &add);
+
+    if (code == 0)
+        code = adjust_limit(t, add);
+    return code == 0 ? lift_guards(t, (remaining < written ? remaining : written) + soft) : code;
+}
+
 static int adjust_item(struct ration *r, const struct rn_check_item *item, struct adjustment *a)
 {
     struct target t = {.r = r,
@@ -256,16 +307,12 @@ static int adjust_item(struct ration *r, const struct rn_check_item *item, struc
                        .key = item->key,
                        .now_ns = a->now_ns,
                        .shift_ns = item->shift_ns};
-    int64_t add = a->add;
-    int code = 0;
 
     a->places |= item->lease != 0;
     if (!rn_compiled_counts(item->limit))
         return 0;
     a->others = true;
-    if (a->set)
-        code = missing(&t, item->soft, a->remaining, &add);
-    return code == 0 ? adjust_limit(&t, add) : code;
+    return a->set ? set_limit(&t, item->soft, a->remaining) : adjust_limit(&t, a->add);
 }
 
 /* A request at no cost first: it carries over what was spent before a reload. */

@@ -78,13 +78,26 @@ struct chunk {
     struct rn_compiled own[CHUNK];
 };
 
+/* Who passes equal limits passes one pointer: a limit is compiled once for all
+ * charges in a row that have it. `last` is that of the charge before, or NULL. */
+static inline const struct rn_compiled *find_next(const struct ration *r,
+                                                  const struct ration_charge *c,
+                                                  const struct rn_compiled *last,
+                                                  struct rn_compiled *own)
+{
+    if (last && c->ad_hoc && c->ad_hoc == (c - 1)->ad_hoc)
+        return last;
+    return rn_limiter_find(r, c, own);
+}
+
 /* Hashes and fetches what can be charged together; decides the others. */
 static inline void gather(struct ration *r, struct chunk *k, struct ration_charge *c, size_t n,
                           int64_t now_ns)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &k->own[i]);
+    const struct rn_compiled *l = NULL;
 
+    for (size_t i = 0; i < n; i++) {
+        l = find_next(r, &c[i], l, &k->own[i]);
         if (rn_unlikely(!l || !l->lean)) {
             take_other(r, &c[i], now_ns);
             continue;

@@ -236,6 +236,50 @@ static void a_batch_answers_as_single_takes_do(void **state)
     ration_close(many);
 }
 
+/* Runs of one pointer, of all lengths, across the chunks of a batch; the same limit
+ * by another pointer; limits that are faulty, or want another call. */
+static void limits_given_with_a_batch_are_each_their_own(void **state)
+{
+    struct ration *one = open_some(), *many = open_some();
+    struct ration_limit specs[] = {
+        named("", "30 per minute").limit,       named("", "30 per minute").limit,
+        named("", "40 per minute").limit,       named("", "9 concurrent").limit,
+        named("", "25 per second").limit,       {.algorithm = RATION_TOKEN_BUCKET, .amount = 1},
+        named("", "20 per hour burst 7").limit,
+    };
+    struct ration_charge single[200], batch[200];
+    uint64_t random = 1;
+
+    (void)state;
+    specs[2].algorithm = RATION_FIXED_WINDOW;
+    for (unsigned i = 0; i < COUNT(single); i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        unsigned dice = (unsigned)(random >> 40);
+
+        single[i] = charge(API, dice % 5 ? "a" : "b", 1);
+        if (dice / 8 % 9 == 0)
+            continue; /* one given at open */
+        single[i].ad_hoc = &specs[dice / 128 % COUNT(specs)];
+        if (i != 0 && dice / 1024 % 4 != 0)
+            single[i].ad_hoc = single[i - 1].ad_hoc;
+    }
+    memcpy(batch, single, sizeof batch);
+    for (unsigned i = 0; i < COUNT(single); i++)
+        ration_take(one, &single[i], T0);
+    for (size_t at = 0, n = 1; at < COUNT(batch); at += n, n = n * 3 % 101) {
+        n = n < COUNT(batch) - at ? n : COUNT(batch) - at;
+        ration_take_batch(many, batch + at, n, T0);
+    }
+    for (unsigned i = 0; i < COUNT(single); i++) {
+        assert_int_equal(batch[i].error, single[i].error);
+        assert_int_equal(batch[i].taken, single[i].taken);
+        assert_memory_equal(&batch[i].verdict, &single[i].verdict, sizeof batch[i].verdict);
+        assert_int_equal(batch[i].mark, single[i].mark);
+    }
+    ration_close(one);
+    ration_close(many);
+}
+
 static void a_batch_reads_the_clock_when_no_time_is_given(void **state)
 {
     struct ration *r = open_some();
@@ -340,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_faulty_limit_given_per_call_is_an_error),
         cmocka_unit_test(the_clock_is_read_when_no_time_is_given),
         cmocka_unit_test(a_batch_answers_as_single_takes_do),
+        cmocka_unit_test(limits_given_with_a_batch_are_each_their_own),
         cmocka_unit_test(a_batch_reads_the_clock_when_no_time_is_given),
         cmocka_unit_test(live_keys_are_listed_counted_and_cleaned),
         cmocka_unit_test(the_version_is_that_of_the_project),

@@ -155,7 +155,7 @@ static void bad_counts_are_refused(void **state)
     expect("*1\n$1\r\na\r\n", "! invalid multibulk length\n");
     expect("*1\rX$1\r\na\r\n", "! invalid multibulk length\n");
     expect("*1\r\r\n$1\r\na\r\n", "! invalid multibulk length\n");
-    expect("*257\r\n", "! invalid multibulk length\n");
+    expect("*321\r\n", "! invalid multibulk length\n");
     expect("*4294967297\r\n$1\r\na\r\n", "! invalid multibulk length\n");
     expect("*9999999999999999999\r\n", "! invalid multibulk length\n");
     expect("*18446744073709551617\r\n$1\r\na\r\n", "! invalid multibulk length\n");

@@ -70,9 +70,9 @@ struct ration_descriptors {
 };
 
 struct ration_descriptor_status {
-    bool over;    /* OVER_LIMIT. Never of a limit in shadow mode. */
-    bool limited; /* a limit applies: what follows is set, apart from `remaining` */
-    bool shadow;  /* it would have been refused, were its limit not in shadow mode */
+    bool over;                   /* OVER_LIMIT. Never of a limit in shadow mode. */
+    bool limited;                /* a limit applies: what follows is set, apart from `remaining` */
+    bool shadow;                 /* it would have been refused, were its limit not in shadow mode */
     char name[RATION_NAME_SIZE]; /* rate_limit.name; empty: none. Cut to fit. */
     char rule[RATION_NAME_SIZE]; /* domain.key_value; empty: none */
     uint32_t requests_per_unit;

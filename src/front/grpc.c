@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC port: HTTP/2 by nghttp2, without TLS negotiation (h2c with prior
- * knowledge). What one read has brought is answered in one write.
- *
- * A connection leaves in two steps, when it is old or the server stops: first the
- * peer is asked to begin no more calls, and those that it has begun meanwhile are
- * answered; a moment later the last call that counts is named. So no call is lost.
+ * The gRPC port: HTTP/2 by nghttp2, with prior knowledge or, over TLS, by ALPN.
+ * What one read has brought is answered in one write.
  */
 #include "front/grpc.h"
-
-#include <stdlib.h>
 
 #include "base/clock.h"
 
@@ -17,15 +11,11 @@
 #define CALLS_MAX 1000                 /* at once, of a connection */
 #define HEAD_MAX (16 * 1024)           /* bytes of headers, as told to the peer */
 #define BUFFERED_MAX ((size_t)1 << 20) /* of incomplete messages, of a connection */
-#define MESSAGE_NS (5 * RN_SECOND_NS)  /* for a request to arrive */
-#define STALL_NS (30 * RN_SECOND_NS)   /* for an answer to be taken */
-#define NOTICE_NS (RN_SECOND_NS / 10)  /* between the two steps */
-#define GRACE_NS (10 * RN_SECOND_NS)   /* for calls to end after the second */
 #define RESETS_BURST 1000              /* streams that a peer may reset, */
 #define RESETS_RATE 200                /* and how many more in a second */
 #define CONTINUATIONS_MAX 8            /* frames of one list of headers */
 
-/* --- requests ----------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------- */
 
 /* The one message of a call. data NULL after refusing it. */
 static struct rn_slice find_message(struct rn_grpc_call *call)
@@ -109,7 +99,7 @@ static void add_data(struct rn_grpc_call *call, const char *data, size_t len)
     rn_buf_put(&call->in, data, len);
 }
 
-/* --- what nghttp2 tells ---------------------------------------------------------------------- */
+/* --- what nghttp2 tells ------------------------------------------------------------- */
 
 static struct rn_grpc_call *call_of(nghttp2_session *session, int32_t id)
 {
@@ -189,8 +179,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     return 0;
 }
 
-/* --- sessions -----------------------------------------------------------------------------------
- */
+/* --- sessions ----------------------------------------------------------------------- */
 
 static nghttp2_option *new_option(void)
 {
@@ -244,101 +233,7 @@ void rn_grpc_flush(struct rn_grpc_conn *c)
         rn_conn_close(c->conn);
 }
 
-/* --- time ---------------------------------------------------------------------------------------
- */
-
-static void set_timer(struct rn_grpc_conn *c)
-{
-    int64_t at_ns = c->slow_ns != 0 && c->slow_ns < c->leave_ns ? c->slow_ns : c->leave_ns;
-
-    if (at_ns == INT64_MAX)
-        rn_timer_cancel(rn_conn_wheel(c->conn), &c->timer);
-    else if (!rn_timer_is_set(&c->timer) || c->timer.at_ns != at_ns)
-        rn_timer_set(rn_conn_wheel(c->conn), &c->timer, at_ns);
-}
-
-static void leave(struct rn_grpc_conn *c)
-{
-    int64_t now_ns = rn_grpc_now(c);
-
-    switch (c->phase) {
-    case RN_GRPC_OPEN:
-        for (struct rn_grpc_call *call = c->calls; call; call = call->next)
-            if (call->watching)
-                rn_grpc_end_watch(call);
-        nghttp2_submit_shutdown_notice(c->session);
-        c->phase = RN_GRPC_LEAVING;
-        c->leave_ns = now_ns + NOTICE_NS;
-        break;
-    case RN_GRPC_LEAVING:
-        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR,
-                              NULL, 0);
-        c->phase = RN_GRPC_GONE;
-        c->leave_ns = now_ns + GRACE_NS;
-        break;
-    case RN_GRPC_GONE:
-        c->leave_ns = INT64_MAX;
-        rn_conn_close(c->conn);
-        break;
-    }
-}
-
-/* When a call has taken too long: its request to arrive, or its peer to take the
- * answer. Of one that waits, or is watching, that is not known yet. */
-static int64_t due_of(const struct rn_grpc_call *call, int64_t now_ns)
-{
-    if (!call->complete)
-        return call->begun_ns + MESSAGE_NS;
-    return call->answered && !call->watching ? call->begun_ns + RN_HOLD_MAX_NS + STALL_NS
-                                             : now_ns + STALL_NS;
-}
-
-/* And a peer that says nothing. */
-static void cut_slow(struct rn_grpc_conn *c)
-{
-    int64_t now_ns = rn_grpc_now(c), next_ns = 0;
-
-    if (!c->greeted)
-        rn_conn_close(c->conn);
-    for (struct rn_grpc_call *call = c->calls; call; call = call->next) {
-        int64_t due_ns = due_of(call, now_ns);
-
-        if (due_ns <= now_ns)
-            nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->id, NGHTTP2_CANCEL);
-        else if (next_ns == 0 || due_ns < next_ns)
-            next_ns = due_ns;
-    }
-    c->slow_ns = next_ns;
-}
-
-static void fire(struct rn_timer *timer)
-{
-    struct rn_grpc_conn *c = (struct rn_grpc_conn *)(void *)timer; /* its first member */
-    int64_t now_ns = rn_grpc_now(c);
-
-    if (c->slow_ns != 0 && c->slow_ns <= now_ns)
-        cut_slow(c);
-    if (c->leave_ns <= now_ns)
-        leave(c);
-    rn_grpc_flush(c);
-    set_timer(c);
-}
-
-/* --- the conversation ---------------------------------------------------------------------------
- */
-
-/* Up to a tenth more or less, or all clients of a restart would come back at once. */
-static int64_t age_at(const struct rn_grpc_conn *c)
-{
-    int64_t age_ns = c->front->grpc_age_ns, spread_ns = age_ns / 10;
-    uint64_t random = ((uint64_t)(uintptr_t)c ^ (uint64_t)rn_clock_read_ns(CLOCK_MONOTONIC)) *
-                      UINT64_C(0x9E3779B97F4A7C15);
-
-    if (age_ns <= 0)
-        return INT64_MAX;
-    return rn_grpc_now(c) + age_ns - spread_ns + (int64_t)(random % (2 * (uint64_t)spread_ns + 1));
-}
+/* --- the conversation --------------------------------------------------------------- */
 
 static void opened(struct rn_conn *conn)
 {
@@ -351,15 +246,12 @@ static void opened(struct rn_conn *conn)
     c->conn = conn;
     c->front = rn_conn_context(conn);
     c->loop = rn_front_loop(c->front, conn);
-    c->timer.fire = fire;
     c->session = new_session(c);
     if (!c->session || nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 2) != 0) {
         rn_conn_close(conn);
         return;
     }
-    c->leave_ns = age_at(c);
-    c->slow_ns = rn_grpc_now(c) + MESSAGE_NS;
-    set_timer(c); /* nothing is said before it is known what the peer speaks */
+    rn_grpc_begin_time(c); /* nothing is said before it is known what the peer speaks */
 }
 
 static void refuse_protocol(struct rn_grpc_conn *c)
@@ -388,9 +280,9 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     rn_grpc_flush(c);
     if (used < 0)
         rn_conn_close(conn);
-    if (c->call_count != 0 && c->slow_ns == 0)
-        c->slow_ns = rn_grpc_now(c) + MESSAGE_NS;
-    set_timer(c);
+    if (c->call_count != 0)
+        rn_grpc_set_slow(c);
+    rn_grpc_set_timer(c);
     rn_front_count(&counts->requests[RN_FRONT_GRPC], c->answered);
     rn_histogram_add_many(&counts->latency[RN_FRONT_GRPC],
                           rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, c->answered);
@@ -403,9 +295,9 @@ static bool drains(struct rn_conn *conn)
     struct rn_grpc_conn *c = rn_conn_state(conn);
 
     if (c->phase == RN_GRPC_OPEN) {
-        leave(c);
+        rn_grpc_leave(c);
         rn_grpc_flush(c);
-        set_timer(c);
+        rn_grpc_set_timer(c);
     }
     return c->phase == RN_GRPC_GONE && c->call_count == 0;
 }

@@ -3,7 +3,8 @@
  * Private to the gRPC port's files: a connection, the calls on it, and how they
  * are answered.
  *
- *   grpc.c        the connection: HTTP/2 in and out, its age and its end
+ *   grpc.c        the connection: HTTP/2 in and out
+ *   grpc_time.c   what takes too long; its age and its end
  *   grpc_head.c   the headers of a call
  *   grpc_calls.c  the memory of calls
  *   grpc_answer.c messages and statuses as frames
@@ -86,6 +87,15 @@ static inline int64_t rn_grpc_now(const struct rn_grpc_conn *c)
 /* grpc.c: what is to be sent goes to the connection; for who answers outside of
  * `received`. */
 void rn_grpc_flush(struct rn_grpc_conn *c);
+
+/* grpc_time.c: when a connection begins; */
+void rn_grpc_begin_time(struct rn_grpc_conn *c);
+/* there are calls to look after; */
+void rn_grpc_set_slow(struct rn_grpc_conn *c);
+/* something may have changed. */
+void rn_grpc_set_timer(struct rn_grpc_conn *c);
+/* The next step of leaving. */
+void rn_grpc_leave(struct rn_grpc_conn *c);
 
 /* grpc_head.c: one header of a call. False: there are too many. */
 bool rn_grpc_head(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value);

@@ -11,7 +11,7 @@
 /* A reply that was held must still find the caller waiting. */
 #define MARGIN_NS INT64_C(2000000)
 
-/* --- ShouldRateLimit ---------------------------------------------------------------------- */
+/* --- ShouldRateLimit ---------------------------------------------------------------- */
 
 /* The longest that a reply may be held. */
 static int64_t patience(const struct rn_grpc_call *call)
@@ -95,7 +95,7 @@ static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message
         rn_grpc_answer(call);
 }
 
-/* --- health ------------------------------------------------------------------------------ */
+/* --- health ------------------------------------------------------------------------- */
 
 static bool is_known(struct rn_slice service)
 {
@@ -159,7 +159,7 @@ void rn_grpc_end_watch(struct rn_grpc_call *call)
     rn_grpc_answer_more(call);
 }
 
-/* --- the table ----------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------- */
 
 static const struct rn_grpc_method methods[] = {
     {"/" RLS "/ShouldRateLimit", should_rate_limit},

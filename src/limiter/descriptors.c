@@ -15,7 +15,7 @@
 #include "limiter/roster.h"
 #include "limiter/state.h"
 
-/* --- what applies -------------------------------------------------------------------- */
+/* --- what applies ------------------------------------------------------------------- */
 
 static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset, size_t at,
                       bool known)
@@ -118,7 +118,7 @@ static void tell_metadata(const struct rn_descriptors *d)
     }
 }
 
-/* --- charging ------------------------------------------------------------------------ */
+/* --- charging ----------------------------------------------------------------------- */
 
 static uint64_t hits_of(const struct rn_descriptors *d, const struct ration_descriptor_ask *ask)
 {
@@ -218,7 +218,7 @@ static int refund_all(struct rn_descriptors *d)
     return code;
 }
 
-/* --- the outcome --------------------------------------------------------------------- */
+/* --- the outcome -------------------------------------------------------------------- */
 
 static int descriptor_of(const struct rn_descriptors *d, int charge)
 {
@@ -257,7 +257,7 @@ static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
         out->receipts[i] = o->receipts[i];
 }
 
-/* --- bans ---------------------------------------------------------------------------- */
+/* --- bans --------------------------------------------------------------------------- */
 
 /* Its entries are its attributes. */
 static const struct rn_ban *find_ban(const struct rn_ruling *g, const struct rn_roster *roster,
@@ -299,7 +299,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
     return true;
 }
 
-/* --- deciding ------------------------------------------------------------------------ */
+/* --- deciding ----------------------------------------------------------------------- */
 
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {

@@ -44,9 +44,8 @@ static void compile(struct rn_given *g, const struct ration_descriptor_ask *ask)
 
     /* No limit may admit more than one unit in a nanosecond. */
     amount = amount < (uint64_t)period_ns ? amount : (uint64_t)period_ns;
-    g->limit = (struct rn_rule_limit){.spec = {.algorithm = RATION_FIXED_WINDOW,
-                                               .amount = amount,
-                                               .period_ns = period_ns}};
+    g->limit = (struct rn_rule_limit){
+        .spec = {.algorithm = RATION_FIXED_WINDOW, .amount = amount, .period_ns = period_ns}};
     rn_limit_init(&g->limit.limit, &g->limit.spec);
 }
 

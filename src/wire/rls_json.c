@@ -12,7 +12,7 @@ static const char *const unit_names[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
                                          "DAY",     "MONTH",  "YEAR",   "WEEK"};
 #define UNITS (sizeof unit_names / sizeof *unit_names)
 
-/* --- reading ------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------ */
 
 struct reading {
     struct rn_rls_reader *reader;
@@ -210,7 +210,7 @@ int rn_rls_read_json(struct rn_rls_reader *reader, char *text, size_t len,
     return in.code ? in.code : RATION_EPARSE;
 }
 
-/* --- writing ------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------ */
 
 static void put_code(struct rn_members *m, const char *name, bool over)
 {

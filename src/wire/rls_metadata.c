@@ -14,7 +14,7 @@
 #define DEPTH_MAX 16
 #define NUMBER_MAX 63
 
-/* --- leaves ------------------------------------------------------------------------------ */
+/* --- leaves ------------------------------------------------------------------------- */
 
 static struct rn_slice dup(struct rn_rls_reader *reader, const char *data, size_t len)
 {
@@ -37,7 +37,7 @@ void rn_rls_keep(void *arg, const struct ration_metadata *leaf)
         (struct ration_metadata){key.data, key.len, value.data, value.len, leaf->text};
 }
 
-/* --- the tree ---------------------------------------------------------------------------- */
+/* --- the tree ----------------------------------------------------------------------- */
 
 static struct rn_rls_node *child_of(struct rn_rls_reader *reader, struct rn_rls_node *node,
                                     struct rn_slice name)
@@ -90,7 +90,7 @@ struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
     return root;
 }
 
-/* --- what a leaf is ---------------------------------------------------------------------- */
+/* --- what a leaf is ----------------------------------------------------------------- */
 
 static bool read_number(struct rn_slice text, double *number)
 {

@@ -73,7 +73,7 @@ static void tell(struct told *t, const struct ration_descriptor_status *from)
     t->status.current_limit = &t->limit;
 }
 
-/* --- metadata -------------------------------------------------------------------------- */
+/* --- metadata ----------------------------------------------------------------------- */
 
 static Rls__Struct *make_struct(struct rn_rls_reader *reader, const struct rn_rls_node *node);
 
@@ -163,7 +163,7 @@ static Rls__Struct *make_metadata(struct rn_rls_reader *reader)
     return root ? make_struct(reader, root) : NULL;
 }
 
-/* --- answers --------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------ */
 
 void rn_rls_write(struct rn_buf *out, struct rn_rls_reader *reader,
                   const struct ration_descriptors_outcome *o, const struct rn_rls_extra *extra)

@@ -206,8 +206,7 @@ int main(void)
     throttle = measure(&front, &rn_resp_protocol, "CL.THROTTLE", PIPELINE);
     printf("  %-44s %8.0f   goal <= 800  %s\n", "CL.THROTTLE, pipeline 64", throttle,
            throttle <= 800 ? "met" : "MISSED");
-    printf("  %-44s %8.0f\n", "CL.THROTTLE, alone",
-           measure(&front, &rn_resp_protocol, "CL.THROTTLE", 1));
+    printf("  %-44s %8.0f\n", "CL.THROTTLE, alone", measure(&front, &rn_resp_protocol, "CL.THROTTLE", 1));
     printf("  %-44s %8.0f\n", "RATION.CHECK, one rule of one, pipeline 64",
            measure(&front, &rn_resp_protocol, "RATION.CHECK", PIPELINE));
     printf("  %-44s %8.0f\n", "POST /v1/check, one rule of one, pipeline 16",

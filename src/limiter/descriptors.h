@@ -32,7 +32,7 @@ struct rn_descriptor {
     bool given;     /* the limit of the ask counts */
 };
 
-/* Large (about 100 KB), on the stack; what lies behind counts is unset. */
+/* Large (about 120 KB), on the stack; what lies behind counts is unset. */
 struct rn_descriptors {
     const struct ration_descriptors *request;
     size_t count;

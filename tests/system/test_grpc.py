@@ -28,6 +28,8 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 100000}
   - key: queue
     rate_limit: {limit: 20 per second queue 100}
+  - key: crowd
+    rate_limit: {limit: 1 per second queue 50}
   - key: slow
     rate_limit: {limit: 1 per 50 seconds queue 1}
   - key: hour
@@ -52,6 +54,12 @@ def status_of(call, *args, **options):
     with pytest.raises(grpc.RpcError) as caught:
         call(*args, timeout=PATIENCE, **options)
     return caught.value.code(), caught.value.details()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
 
 
 def metric(daemon, line):
@@ -189,11 +197,10 @@ def test_a_deadline_that_has_passed_charges_nothing(daemon):
 
 def test_a_queue_holds_the_reply(daemon, client):
     held = metric(daemon, "ration_held_replies_total")
-    assert client.code("shop", {"queue": "held"}) == rls.OK
-    began = time.monotonic()
-    assert client.code("shop", {"queue": "held"}) == rls.OK
-    assert time.monotonic() - began >= 0.045
-    assert metric(daemon, "ration_held_replies_total") == held + 1
+    calls = [client.should.future(rls.request("shop", {"queue": "held"}), timeout=PATIENCE)
+             for _ in range(10)]
+    assert [call.result().overall_code for call in calls] == [rls.OK] * 10
+    assert metric(daemon, "ration_held_replies_total") > held
 
 
 def test_a_wait_beyond_the_deadline_is_a_refusal(client):
@@ -210,19 +217,22 @@ def test_a_cancelled_wait_gives_its_place_back(daemon, client):
     held = metric(daemon, "ration_held_replies_total")
     assert client.code("shop", {"slow": "left"}) == rls.OK
     waiting = client.should.future(rls.request("shop", {"slow": "left"}))
-    while metric(daemon, "ration_held_replies_total") == held:
-        pass
+    wait_for(lambda: metric(daemon, "ration_held_replies_total") > held)
     assert left() == 0
     waiting.cancel()
-    deadline = time.monotonic() + PATIENCE # by itself it would take longer
-    while left() == 0:
-        assert time.monotonic() < deadline, "its place is still taken"
+    wait_for(lambda: left() == 1) # by itself it would take longer
 
 
-def test_cancelled_calls_leave_the_connection_in_order(client):
-    request = rls.request("shop", {"queue": "cancelled"})
-    for _ in range(300):
-        client.should.future(request, timeout=60).cancel()
+def test_cancelled_calls_leave_the_connection_in_order(daemon, client):
+    """Once they are known to have come: what is cancelled before, grpcio 1.51 may reset
+    without having opened it, and for that any server must end the connection."""
+    for turn in range(5):
+        held = metric(daemon, "ration_held_replies_total")
+        calls = [client.should.future(rls.request("shop", {"crowd": f"cancelled {turn}"}),
+                                      timeout=60) for _ in range(31)]
+        wait_for(lambda: metric(daemon, "ration_held_replies_total") >= held + 25)
+        for call in calls:
+            call.cancel()
     assert client.code("shop", {"many": "after cancelling"}) == rls.OK
 
 
@@ -248,12 +258,11 @@ def test_a_drain_is_told_to_watchers_and_answers_what_has_begun(tmp_path):
         assert next(watch).status == 1
         client.code("shop", {"queue": "x"})
         waiting = [client.should.future(rls.request("shop", {"queue": "x"}), timeout=PATIENCE)
-                   for _ in range(5)]
-        while metric(daemon, "ration_held_replies_total") < 5:
-            pass
+                   for _ in range(20)]
+        wait_for(lambda: metric(daemon, "ration_held_replies_total") >= 10)
         os.kill(daemon.process.pid, signal.SIGTERM)
         assert next(watch).status == 2
-        assert [call.result().overall_code for call in waiting] == [rls.OK] * 5
+        assert [call.result().overall_code for call in waiting] == [rls.OK] * 20
         assert daemon.process.wait(PATIENCE) == 0
 
 

@@ -104,11 +104,12 @@ class Stack:
         ports = {name: free_port() for name in ("http", "resp", "second")}
         process = self.start(BUILD / "rationd", "--config", rules, "--state", "none", "--workers", 1,
                              "--http", f"127.0.0.1:{ports['http']}",
-                             "--resp", f"127.0.0.1:{ports['resp']}", "--admin", "none",
+                             "--resp", f"127.0.0.1:{ports['resp']}", "--admin", "none", "--grpc", "none",
                              stderr=subprocess.DEVNULL)
         wait_for(("127.0.0.1", ports["resp"]))
         on_unix = self.start(BUILD / "rationd", "--config", rules, "--state", "none", "--workers", 1,
-                             "--http", "none", "--admin", "none", "--resp", f"unix:{unix}",
+                             "--http", "none", "--admin", "none", "--grpc", "none",
+                             "--resp", f"unix:{unix}",
                              stderr=subprocess.DEVNULL)
         wait_for(str(unix))
         return process.pid, ports, on_unix.pid, unix

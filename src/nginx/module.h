@@ -39,6 +39,7 @@ extern ngx_module_t ngx_http_ration_module;
 struct rn_ngx_worker {
     struct ration *limiter;
     ngx_event_t refresh; /* overrides and bans that others have changed */
+    bool refresh_failed;
     struct ration_outcome outcome;
     struct rn_buf text;  /* headers or a body */
     struct rn_buf names; /* of attributes */

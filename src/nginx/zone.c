@@ -84,10 +84,12 @@ static void refresh(ngx_event_t *event)
 {
     struct rn_ngx_worker *worker = event->data;
     struct ration_error error;
+    bool failed = ration_clients_refresh(worker->limiter, &error) != 0;
 
-    if (ration_clients_refresh(worker->limiter, &error) != 0) {
+    if (failed && !worker->refresh_failed) { /* told once, until it is mended */
         ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: overrides and bans: %s", error.text);
     }
+    worker->refresh_failed = failed;
     ngx_add_timer(event, REFRESH_MS);
 }
 

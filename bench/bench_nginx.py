@@ -61,13 +61,15 @@ def rules(count, headers):
 class Nginx:
     """A contender."""
 
-    def __init__(self, folder, name, http, location, rules_text=None):
+    def __init__(self, folder, name, http, location, rules_text=None, zone_mb=0):
         self.name, self.port, self.costs, self.rates = name, free_port(), [], []
+        self.state = None
         home = folder / re.sub(r"\W+", "-", name)
         home.mkdir()
         if rules_text:
             (home / "rules.yaml").write_text(rules_text)
-            http += f"ration_rules {home}/rules.yaml; ration_zone 64m state={home}/state;"
+            self.state = pathlib.Path(f"/dev/shm/ration-bench-{os.getpid()}-{self.port}")
+            http += f"ration_rules {home}/rules.yaml; ration_zone {zone_mb}m state={self.state};"
         conf = home / "nginx.conf"
         conf.write_text(f"""
             load_module {BUILD}/ngx_http_ration_module.so;
@@ -116,6 +118,8 @@ class Nginx:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(20)
+        if self.state:
+            self.state.unlink(missing_ok=True)
 
 
 failed = []
@@ -131,9 +135,10 @@ def verdict(what, value, goal):
 def contenders(folder, keys):
     def ration(name, count, headers="none"):
         return Nginx(folder, f"{name} {keys}", "ration_attribute user $arg_k;", "ration on;",
-                     rules(count, headers))
+                     rules(count, headers), count * our_zone)
 
-    zone = max(64, keys // 6000)
+    # Either zone holds all keys: limit_req needs 128 bytes for each, ration 24.
+    our_zone, zone = max(4, keys // 25_000), max(16, keys // 6000)
     yield Nginx(folder, f"no limit {keys}", "", "")
     yield Nginx(folder, f"limit_req {keys}",
                 f"limit_req_zone $arg_k zone=z:{zone}m rate=1000000r/s;",

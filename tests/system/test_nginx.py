@@ -666,3 +666,23 @@ def test_a_file_of_envoy_loads(gateway):
     g = gateway("domain: edge\ndescriptors:\n  - key: remote_address\n"
                 "    rate_limit: {unit: minute, requests_per_unit: 1}\n", start=False)
     assert g.test()[0] == 0
+
+
+# --- the example -----------------------------------------------------------------------------------
+
+def test_the_example_does_what_its_rules_say(gateway, upstream, tmp_path):
+    example = BUILD.parent / "examples/nginx"
+    g = gateway(start=False)
+    shutil.copy(example / "ration.yaml", tmp_path)
+    (tmp_path / "modules").symlink_to(BUILD)
+    conf = (example / "nginx.conf").read_text().replace("127.0.0.1:8000", f"127.0.0.1:{g.port}")
+    conf = conf.replace("127.0.0.1:3000", f"127.0.0.1:{upstream.port}")
+    (tmp_path / "nginx.conf").write_text(g.settings["user"] + "daemon off;\n" + conf)
+    g.start()
+    logins = [g.ask(f"/login?user=u{i}", method="POST", body=b"")[0] for i in range(6)]
+    assert logins == [200] * 5 + [429]
+    assert g.statuses(11, "/api/items") == [200] * 10 + [429]
+    assert g.statuses(30, "/api/items", x_api_key="pro-example") == [200] * 30
+    assert g.statuses(30, "/health") == [200] * 30
+    assert g.statuses(12, "/api/beta/x") == [200] * 12
+    g.wait_for_log("/api/beta/x HTTP/1.1\" 200 shadow rule=api left=0 waited=0.000")

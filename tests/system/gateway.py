@@ -132,9 +132,10 @@ class Gateway:
 
     # --- running ---
 
-    def start(self, *wrapper):
+    def start(self, *wrapper, env=None):
         self.process = subprocess.Popen([*wrapper, *self.command()], stdin=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
         if self.settings["daemon"] == "on":
             assert self.process.wait(PATIENCE) == 0, self.process.stderr.read()
         wait_until(self.accepts, "nginx accepts connections")

@@ -14,7 +14,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
-MODULE = BUILD / "ngx_http_ration_module.so"
+# Set to a build folder: its module, which the address sanitizer watches.
+SANITIZED = os.environ.get("RATION_NGINX_SANITIZED")
+MODULE = (ROOT / SANITIZED if SANITIZED else BUILD) / "ngx_http_ration_module.so"
 NGINX = "/usr/sbin/nginx"
 PATIENCE = 30  # seconds until something that should happen counts as not happening
 
@@ -34,6 +36,17 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def sanitizer(folder):
+    """What nginx, which is not built for it, needs to load such a module."""
+    if not SANITIZED:
+        return {}
+    name = f"libclang_rt.asan-{os.uname().machine}.so"
+    path = subprocess.run(["clang", f"-print-file-name={name}"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+    return {"LD_PRELOAD": path, "ASAN_OPTIONS": f"detect_leaks=0:log_path={folder}/asan",
+            "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={folder}/asan"}
 
 
 class Upstream:
@@ -112,6 +125,8 @@ class Gateway:
             "http": "", "workers": 1, "daemon": "off", "listen": "", "top": "",
             "log_level": "info", "user": "user root;" if os.geteuid() == 0 else "",
             "zone": f"ration_zone 8m state={folder}/state;", **settings, "server": server}
+        for name in sanitizer(folder):  # nginx forgets others, also for a new binary
+            self.settings["top"] += f" env {name};"
         self.write(rules)
 
     def write(self, rules=None, **settings):
@@ -127,7 +142,8 @@ class Gateway:
 
     def test(self):
         """nginx -t: its exit status and what it says."""
-        done = subprocess.run(self.command("-t"), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(self.command("-t"), capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **sanitizer(self.folder)})
         return done.returncode, done.stderr
 
     # --- running ---
@@ -135,7 +151,7 @@ class Gateway:
     def start(self, *wrapper, env=None):
         self.process = subprocess.Popen([*wrapper, *self.command()], stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(env or {})})
+                                        env={**os.environ, **sanitizer(self.folder), **(env or {})})
         if self.settings["daemon"] == "on":
             assert self.process.wait(PATIENCE) == 0, self.process.stderr.read()
         wait_until(self.accepts, "nginx accepts connections")
@@ -176,6 +192,8 @@ class Gateway:
             wait_until(lambda: not pathlib.Path(f"/proc/{self.master}").exists(), "nginx stops")
         self.process.stderr.close()
         self.process = self.master = None
+        found = [path.read_text() for path in self.folder.glob("asan.*")]
+        assert not found, found[0]
 
     # --- asking ---
 

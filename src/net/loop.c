@@ -91,10 +91,12 @@ void rn_loop_drain(struct rn_loop *loop)
     loop->draining = true;
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
+        if (conn->dialled)
+            continue;              /* others may need it to the last */
         rn_feed_read(conn, false); /* a request on its way is not turned away */
         rn_conn_settle(conn);
     }
-    if (!loop->conns)
+    if (loop->guests == 0)
         uv_stop(&loop->uv);
 }
 

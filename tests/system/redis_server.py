@@ -103,8 +103,8 @@ class Script:
         self.params = b"".join(p if isinstance(p, bytes) else struct.pack("<d", p) for p in params)
         self.nonce = 0
 
-    def argument(self, op, cost=1, at=0, mark=0, tail=b""):
-        return struct.pack("<dddd", op, cost, at, mark) + self.params + tail
+    def argument(self, op, cost=1, age=0, mark=0, tail=b""):
+        return struct.pack("<dddd", op, cost, age, mark) + self.params + tail
 
     def call(self, *arguments, keys=None):
         """Several charges in one call; answers in the same order."""

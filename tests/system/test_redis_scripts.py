@@ -278,7 +278,7 @@ def test_what_is_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
     script.ask(TAKE, limit.cap - 3)
     taken = script.ask(TAKE, 3)
     assert script.ask(PEEK, 1).allowed == 0
-    back = script.ask(GIVE_BACK, 3, at=taken.now_us, mark=taken.mark)
+    back = script.ask(GIVE_BACK, 3, age=bed.clock.now_us - taken.now_us, mark=taken.mark)
     assert back.allowed == 1 and back.remaining == 3
     assert script.ask(TAKE, 4).allowed == 0
     assert script.ask(TAKE, 3).allowed == 1
@@ -291,7 +291,7 @@ def test_nothing_is_given_back_after_its_time(bed, name):
     taken = script.ask(TAKE, limit.cap)
     bed.clock.set(bed.clock.now_us + 3 * limit.span)
     script.ask(TAKE, limit.cap)
-    assert script.ask(GIVE_BACK, limit.cap, at=taken.now_us, mark=taken.mark).allowed == 0
+    assert script.ask(GIVE_BACK, limit.cap, age=bed.clock.now_us - taken.now_us, mark=taken.mark).allowed == 0
     assert script.ask(PEEK, 1).allowed == 0
 
 
@@ -315,7 +315,7 @@ def test_refunds_and_takes_at_random_never_exceed_a_log(bed):
         if receipts and source.random() < 0.3:
             at, mark, cost = receipts.pop(source.randrange(len(receipts)))
             found = [c for c in live if c[0] <= mark]
-            back = script.ask(GIVE_BACK, cost, at=at, mark=mark)
+            back = script.ask(GIVE_BACK, cost, age=now - at, mark=mark)
             assert back.allowed == bool(found)
             if found:
                 found[-1][1] -= min(cost, found[-1][1])
@@ -419,8 +419,8 @@ def test_a_queue_lets_them_leave_one_by_one(bed):
     assert [a.delay for a in got[:21]] == [i * 100_000 for i in range(21)]
     assert got[21].retry == 100_000
     # Only the last place can be given back.
-    assert script.ask(GIVE_BACK, 1, at=got[5].now_us, mark=got[5].mark).allowed == 0
-    assert script.ask(GIVE_BACK, 1, at=got[20].now_us, mark=got[20].mark).allowed == 1
+    assert script.ask(GIVE_BACK, 1, mark=got[5].mark).allowed == 0
+    assert script.ask(GIVE_BACK, 1, mark=got[20].mark).allowed == 1
     assert script.ask(TAKE).delay == 2_000_000
 
 

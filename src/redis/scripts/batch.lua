@@ -7,8 +7,8 @@
 -- KEYS      one for each charge; the same key may occur several times
 -- ARGV[1]   the nonce of the call, returned as it is: a reply to another call shows
 -- ARGV[i+1] the charge on KEYS[i]: doubles, least significant byte first.
---           operation, cost, time of the take (to give back), its mark (to give
---           back); what follows from byte 33 on is the algorithm's
+--           operation, cost; to give back: how long ago the take was, in us, and
+--           its mark; what follows from byte 33 on is the algorithm's
 --
 -- Reply: nonce, time of the store in us, and six whole numbers for each charge.
 -- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never.
@@ -20,7 +20,7 @@ local PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = 0, 1, 2, 3, 4, 5, 6
 
 local function charge(key, now, arg)
     local ask = {}
-    ask.op, ask.cost, ask.at, ask.mark = struct.unpack('<dddd', arg)
+    ask.op, ask.cost, ask.age, ask.mark = struct.unpack('<dddd', arg)
     ask.charges = ask.op == TAKE or ask.op == FORCE
     ask.forces = ask.op == FORCE
     ask.gives_back = ask.op == GIVE_BACK

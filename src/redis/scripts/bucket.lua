@@ -35,12 +35,12 @@ end
 -- As much as was charged, less the refill of the time since: had the charge not been
 -- made, the bucket might have been full and lost that. Of a queue only the last place
 -- can be given back, and its mark tells which that is.
-local function refund(debt, tail, tick, ask, tick_us, paid, unit, full, queue)
+local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
     local cost = math.min(ask.cost, full / unit) * unit
     if queue == 1 then
         return tail == ask.mark and math.min(debt, cost) or 0
     end
-    local ticks = math.max(tick - math.floor(ask.at / tick_us), 0)
+    local ticks = math.floor(now / tick_us) - math.floor((now - ask.age) / tick_us)
     return ticks >= math.ceil(cost / paid) and 0 or math.min(debt, cost - ticks * paid)
 end
 
@@ -54,7 +54,7 @@ local function apply(key, now, ask, arg)
     local allowed, retry, delay = 1, 0, 0
 
     if ask.gives_back then
-        local back = refund(debt, when(debt), tick, ask, tick_us, paid, unit, full, queue)
+        local back = refund(debt, when(debt), now, ask, tick_us, paid, unit, full, queue)
         allowed = back > 0 and 1 or 0
         debt = debt - back
         write = write or back > 0

@@ -102,8 +102,11 @@ void rn_loop_drain(struct rn_loop *loop)
 
 void rn_loop_cut(struct rn_loop *loop)
 {
-    while (loop->conns)
-        rn_conn_cut(loop->conns);
+    for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!conn->dialled)
+            rn_conn_cut(conn);
+    }
 }
 
 static void close_handle(uv_handle_t *handle, void *unused)
@@ -116,7 +119,8 @@ static void close_handle(uv_handle_t *handle, void *unused)
 void rn_loop_done(struct rn_loop *loop)
 {
     rn_port_close_all(loop);
-    rn_loop_cut(loop);
+    while (loop->conns)
+        rn_conn_cut(loop->conns);
     uv_walk(&loop->uv, close_handle, NULL);
     while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
         ;

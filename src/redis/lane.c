@@ -28,25 +28,25 @@ bool rn_lane_add(struct rn_lane *lane, struct rn_job *job, size_t index)
     if (lane->count == RN_LANE_QUEUE)
         return false;
     lane->queue[(lane->first + lane->count) % RN_LANE_QUEUE] =
-        (struct rn_place){.job = job, .life = job->life, .index = index};
+        (struct rn_seat){.job = job, .life = job->life, .index = index};
     lane->count++;
     return true;
 }
 
-static bool is_awaited(const struct rn_place *place)
+static bool is_awaited(const struct rn_seat *seat)
 {
-    return place->job->life == place->life;
+    return seat->job->life == seat->life;
 }
 
-static void answer(struct rn_lane *lane, const struct rn_place *place, int error)
+static void answer(struct rn_lane *lane, const struct rn_seat *seat, int error)
 {
-    if (!is_awaited(place))
+    if (!is_awaited(seat))
         return;
-    struct rn_charge *charge = &place->job->batch[place->index];
+    struct rn_charge *charge = &seat->job->batch[seat->index];
 
     if (error != 0)
         charge->error = error;
-    lane->events->answered(lane->events->arg, place->job, charge);
+    lane->events->answered(lane->events->arg, seat->job, charge);
 }
 
 /* The call has ended. Those who hear of it may add to the lane, not send. */
@@ -131,15 +131,15 @@ static void read_answers(struct rn_lane *lane, const redisReply *reply)
     lane->sent_count = 0;
     lane->events->replied(lane->events->arg, reply->element[1]->integer);
     for (size_t i = 0; i < count; i++) {
-        const struct rn_place *place = &lane->sent[i];
+        const struct rn_seat *seat = &lane->sent[i];
         long long numbers[RN_CODE_NUMBERS];
 
         for (size_t j = 0; j < RN_CODE_NUMBERS; j++)
             numbers[j] = reply->element[2 + RN_CODE_NUMBERS * i + j]->integer;
-        if (!is_awaited(place))
+        if (!is_awaited(seat))
             continue;
-        rn_code_read(&place->job->batch[place->index], numbers);
-        answer(lane, place, 0);
+        rn_code_read(&seat->job->batch[seat->index], numbers);
+        answer(lane, seat, 0);
     }
 }
 
@@ -183,10 +183,10 @@ void rn_lane_send(struct rn_lane *lane, int64_t now_ns)
     if (lane->in_flight)
         return;
     while (lane->count > 0 && lane->sent_count < RN_LANE_BATCH) {
-        const struct rn_place *place = &lane->queue[lane->first];
+        const struct rn_seat *seat = &lane->queue[lane->first];
 
-        if (is_awaited(place))
-            lane->sent[lane->sent_count++] = *place;
+        if (is_awaited(seat))
+            lane->sent[lane->sent_count++] = *seat;
         lane->first = (lane->first + 1) % RN_LANE_QUEUE;
         lane->count--;
     }

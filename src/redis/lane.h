@@ -29,7 +29,7 @@ struct rn_job {
     struct rn_job *next, **link; /* among those under way: by deadline */
 };
 
-struct rn_place {
+struct rn_seat {
     struct rn_job *job;
     uint64_t life;
     size_t index; /* in the job's batch */
@@ -54,9 +54,9 @@ struct rn_lane {
     uint64_t nonce;
     int64_t sent_ns;
     size_t sent_count;
-    struct rn_place sent[RN_LANE_BATCH];
+    struct rn_seat sent[RN_LANE_BATCH];
     size_t first, count;
-    struct rn_place *queue; /* RN_LANE_QUEUE */
+    struct rn_seat *queue; /* RN_LANE_QUEUE */
     uint64_t calls, resent; /* resent: for NOSCRIPT */
     uint64_t mismatches;    /* replies to something else */
 };

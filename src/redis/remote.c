@@ -10,6 +10,7 @@
 #include "net/log.h"
 #include "net/server.h"
 #include "redis/code.h"
+#include "redis/refusals.h"
 
 struct rn_remote {
     struct rn_store store; /* first */
@@ -24,6 +25,7 @@ struct rn_remote {
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REMOTE_JOBS];
     struct rn_remote_counts counts;
+    struct rn_refusals refusals;
 };
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -114,6 +116,7 @@ static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *c
     struct rn_remote *remote = arg;
 
     count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
+    rn_refusals_note(&remote->refusals, charge, job->deadline_ns - remote->deadline_ns);
     if (--job->left == 0)
         finish_job(remote, job);
 }
@@ -242,13 +245,17 @@ static void on_replied(void *arg, long long now_us)
  */
 
 /* Charges that need no store, or that no store like this can hold. */
-static bool is_settled(struct rn_charge *charge)
+static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
 {
     uint64_t none = 0;
 
     if (charge->limit->form == RN_FORM_NONE) {
         rn_limit_apply(charge->limit, &none, 1, &charge->ask, &charge->answer);
         charge->error = 0;
+        return true;
+    }
+    if (rn_refusals_find(&remote->refusals, charge, now_of(remote))) {
+        count(&remote->counts.remembered, 1);
         return true;
     }
     charge->error = rn_code_fault(charge->limit) ? RATION_EINVAL : RATION_ESTORE;
@@ -282,7 +289,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     size_t open = 0;
 
     for (size_t i = 0; i < n; i++)
-        open += !is_settled(&batch[i]);
+        open += !is_settled(remote, &batch[i]);
     count(&remote->counts.charges, n);
     if (open == 0)
         return RN_DONE;

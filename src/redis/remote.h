@@ -6,7 +6,8 @@
  * An answer comes within the deadline, counted from rn_store_apply, or the charge has
  * RATION_ESTORE: what that means for a request is not decided here. The charge may
  * have been made all the same; it is then burnt. While the breaker is open, charges
- * have RATION_ESTORE at once.
+ * have RATION_ESTORE at once. Refusals are remembered (redis/refusals.h): those who come
+ * again too early are answered here.
  */
 #ifndef RN_REDIS_REMOTE_H
 #define RN_REDIS_REMOTE_H
@@ -25,6 +26,7 @@
 struct rn_remote_counts {
     _Atomic uint64_t charges, answered; /* answered: in time, by Redis */
     _Atomic uint64_t late;              /* the deadline passed */
+    _Atomic uint64_t remembered;        /* refused without asking: redis/refusals.h */
     _Atomic uint64_t turned_away;       /* at once: breaker open, or too many under way */
     _Atomic uint64_t failed;            /* an error, or the connection was lost */
     _Atomic uint64_t opened;            /* how often the breaker did */

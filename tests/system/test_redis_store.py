@@ -77,6 +77,23 @@ def test_four_nodes_admit_exactly_what_one_limit_admits(server, algorithm):
     assert sum(r["allowed"] + r["refused"] + r["failed"] for r in results) == 4000
 
 
+@pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-log", "sliding-window"])
+def test_of_two_limits_both_are_charged_or_none(server, algorithm):
+    nodes = [Node(url_of(server), "1000 per 24h+300 per 24h", algorithm, count=500) for _ in range(4)]
+    results = [node.result() for node in nodes]
+    admitted, lost = (sum(r[name] for r in results) for name in ("allowed", "failed"))
+    assert 300 - lost <= admitted <= 301
+    # The wide one was charged for the admitted ones alone: what is lost may be burnt.
+    wide = Node(url_of(server), "1000 per 24h", algorithm, count=1100).result()
+    assert 1000 - admitted - lost - wide["failed"] <= wide["allowed"] <= 1001 - admitted
+
+
+def test_who_comes_again_too_early_is_answered_without_asking(server):
+    result = Node(url_of(server), "10 per 24h", count=2000, depth=1).result()
+    assert result["allowed"] + result["failed"] >= 10 >= result["allowed"]
+    assert result["remembered"] > 1000 > result["calls"]
+
+
 def test_what_comes_up_together_goes_in_few_calls(server):
     result = Node(url_of(server), key=0, count=6400, depth=64).result()
     assert result["allowed"] + result["failed"] == 6400

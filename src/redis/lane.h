@@ -56,7 +56,7 @@ struct rn_lane {
     size_t sent_count;
     struct rn_seat sent[RN_LANE_BATCH];
     size_t first, count;
-    struct rn_seat *queue; /* RN_LANE_QUEUE */
+    struct rn_seat *queue;  /* RN_LANE_QUEUE */
     uint64_t calls, resent; /* resent: for NOSCRIPT */
     uint64_t mismatches;    /* replies to something else */
 };

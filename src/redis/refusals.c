@@ -26,13 +26,12 @@ bool rn_refusals_find(struct rn_refusals *refusals, struct rn_charge *charge, in
     if (op != RN_TAKE || !is_of(refusal, charge) || charge->ask.cost < refusal->cost)
         return false;
     charge->error = 0;
-    charge->answer =
-        (struct rn_answer){.remaining = refusal->remaining,
-                           .retry_after_ns = charge->ask.cost > charge->limit->cap
-                                                 ? RN_NEVER
-                                                 : refusal->retry_ns - now_ns,
-                           .reset_after_ns = refusal->reset_ns - now_ns,
-                           .oldest_ns = RN_NEVER};
+    charge->answer = (struct rn_answer){.remaining = refusal->remaining,
+                                        .retry_after_ns = charge->ask.cost > charge->limit->cap
+                                                              ? RN_NEVER
+                                                              : refusal->retry_ns - now_ns,
+                                        .reset_after_ns = refusal->reset_ns - now_ns,
+                                        .oldest_ns = RN_NEVER};
     return true;
 }
 

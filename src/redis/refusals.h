@@ -21,8 +21,8 @@ struct rn_refusal {
     uint64_t key, cost, remaining;
     uint64_t amount, cap;
     int64_t period_ns;
-    int64_t until_ns;             /* it is believed; 0: there is none */
-    int64_t retry_ns, reset_ns;   /* when the units and all of them are there */
+    int64_t until_ns;           /* it is believed; 0: there is none */
+    int64_t retry_ns, reset_ns; /* when the units and all of them are there */
 };
 
 struct rn_refusals {

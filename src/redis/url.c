@@ -104,6 +104,8 @@ static int parse_tcp(const char *whole, const char *host, struct rn_url *out,
         return fault(error, whole, host, "no host");
     if (len > 255)
         return fault(error, whole, host, "a host of more than 255 bytes");
+    if (strncmp(host, "unix", 4) == 0 && (len == 4 || host[4] == ':')) /* would be read as a path */
+        return fault(error, whole, host, "a host called unix, which is no name but a socket");
     if (*after == '?' || *after == '#')
         return fault(error, whole, after, "options, which only redis+unix:// has");
     if (*after == '/' && after[1] != '\0')

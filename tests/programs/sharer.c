@@ -155,10 +155,10 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
            run.refused, run.failed, (double)run.worst_ns / 1e6);
     printf("\"calls\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"late\":%" PRIu64
-           ",\"remembered\":%" PRIu64
-           ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64 ",\"connects\":%" PRIu64
-           ",\"mismatches\":%" PRIu64 "}\n",
-           c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects, c->mismatches);
+           ",\"remembered\":%" PRIu64 ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64
+           ",\"connects\":%" PRIu64 ",\"mismatches\":%" PRIu64 "}\n",
+           c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects,
+           c->mismatches);
     rn_remote_free(run.remote);
 }
 

@@ -100,7 +100,8 @@ static void larger_costs_are_refused_and_smaller_ones_asked(void **state)
 static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
 {
     struct rn_refusals *r = open_refusals();
-    struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100), larger = limit_of(RATION_TOKEN_BUCKET, 200);
+    struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100),
+                    larger = limit_of(RATION_TOKEN_BUCKET, 200);
     const enum rn_op enders[] = {RN_GIVE_BACK, RN_RESET}, others[] = {RN_PEEK, RN_OLDEST, RN_FORCE};
 
     (void)state;

@@ -53,6 +53,8 @@ static void what_is_wrong_is_told_without_the_password(void **state)
         {"redis://", "no host"},
         {"redis://:6379", "no host"},
         {"redis://:hidden@", "no host"},
+        {"redis://unix:1", "a host called unix"},
+        {"redis://unix", "a host called unix"},
         {"redis://hidden@host", "a user without a password"},
         {"redis://alice:@host", "an empty password"},
         {"redis://alice:hidden%4@host", "two hexadecimal digits do not follow"},

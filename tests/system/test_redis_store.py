@@ -129,7 +129,7 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
     node = Node(url_of(server), limit="1000000 per hour", count=3000, depth=4, pace=1).up()
     wait_for(server.client().keys)
     server.process.send_signal(signal.SIGSTOP)
-    node.logs("redis.open")
+    node.logs('redis.open reason="no answer in time"')
     time.sleep(0.1)  # of the outage, for which nobody waits
     server.process.send_signal(signal.SIGCONT)
     node.logs("redis.closed")

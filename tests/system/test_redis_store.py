@@ -4,6 +4,7 @@ they admit what one would, and each answers in time whatever Redis does."""
 
 import contextlib
 import json
+import pathlib
 import signal
 import socket
 import struct
@@ -16,6 +17,7 @@ import pytest
 from daemon import BUILD, PATIENCE
 from redis_server import RedisServer, free_port
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SHARER = BUILD / "tests" / "sharer"
 HOUR = "1000 per hour"
 
@@ -135,7 +137,7 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
     node.logs("redis.closed")
     result = node.result()
     assert result["late"] > 0 and result["turned_away"] > 0
-    assert result["allowed"] + result["late"] + result["turned_away"] == 3000
+    assert result["allowed"] + result["failed"] == 3000 and result["allowed"] > 0
 
 
 def test_a_killed_redis_is_reconnected_to(server):
@@ -162,15 +164,20 @@ def test_killed_nodes_leave_no_more_than_the_limit(server):
     assert spent() == 1000
 
 
-def test_a_database_and_a_user_are_used(tmp_path):
+def test_a_database_is_used_and_a_user_with_the_documented_rights(tmp_path):
+    line = next(line for line in DOCS.read_text().splitlines() if line.startswith("ACL SETUSER"))
     port = free_port()
     with RedisServer(tmp_path, port=port) as server:
-        client = server.client()
-        client.execute_command("ACL", "SETUSER", "node", "on", ">p@ss", "~ration:*", "+eval",
-                               "+evalsha", "+script|load", "+select", "+ping", "+time", "+get", "+set", "+del")
-        result = Node(f"redis://node:p%40ss@127.0.0.1:{port}/3", algorithm="token-bucket", count=10).result()
-        assert result["allowed"] == 10
-        assert [len(server.client(db=db).keys()) for db in (0, 3)] == [0, 1]
+        server.client().execute_command(*line.replace("PASSWORD", "p@ss").split())
+        url = f"redis://ration:p%40ss@127.0.0.1:{port}/3"
+        for limit, algorithm in (("20 per hour", "token-bucket"), ("20 per hour", "fixed-window"),
+                                 ("20 per hour", "sliding-log"), ("20 per hour", "sliding-window"),
+                                 ("20 concurrent", "concurrency")):
+            result = Node(url, limit, algorithm, count=30, depth=4).result()
+            # On a busy machine some may be late, and burnt.
+            assert result["failed"] == result["late"] and result["allowed"] > 0, algorithm
+            assert result["allowed"] <= 20 <= result["allowed"] + result["late"], algorithm
+        assert [len(server.client(db=db).keys()) for db in (0, 3)] == [0, 5]
 
 
 def test_a_wrong_password_is_told_and_never_shown(tmp_path):

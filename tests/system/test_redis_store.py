@@ -23,11 +23,14 @@ HOUR = "1000 per hour"
 
 
 class Node:
+    started = []
+
     def __init__(self, url, limit=HOUR, algorithm="fixed-window", key=7, count=1000, depth=64, pace=0):
         self.process = subprocess.Popen(
             [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log = ""
+        Node.started.append(self)
 
     def logs(self, event):
         """Waits for a line that tells of the event."""
@@ -49,6 +52,15 @@ class Node:
     def kill(self):
         self.process.kill()
         self.process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def no_node_is_left():
+    yield
+    while Node.started:
+        node = Node.started.pop()
+        if node.process.poll() is None:
+            node.kill()
 
 
 def wait_for(condition):

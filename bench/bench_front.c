@@ -150,7 +150,7 @@ static void add(struct rn_buf *bytes, unsigned i, const char *kind)
 
     if (strcmp(kind, "CL.THROTTLE") == 0) {
         rn_buf_putf(bytes, "*5\r\n$11\r\nCL.THROTTLE\r\n$%d\r\n%s\r\n", len, key);
-        rn_buf_putf(bytes, "$6\r\n999999\r\n$7\r\n1000000\r\n$1\r\n1\r\n");
+        rn_buf_putf(bytes, "$3\r\n999\r\n$4\r\n1000\r\n$1\r\n1\r\n");
     } else if (strcmp(kind, "RATION.CHECK") == 0) {
         rn_buf_putf(bytes, "*5\r\n$12\r\nRATION.CHECK\r\n$4\r\nuser\r\n$%d\r\n%s\r\n", len, key);
         rn_buf_putf(bytes, "$4\r\npath\r\n$10\r\n/api/items\r\n");
@@ -206,7 +206,8 @@ int main(void)
     throttle = measure(&front, &rn_resp_protocol, "CL.THROTTLE", PIPELINE);
     printf("  %-44s %8.0f   goal <= 800  %s\n", "CL.THROTTLE, pipeline 64", throttle,
            throttle <= 800 ? "met" : "MISSED");
-    printf("  %-44s %8.0f\n", "CL.THROTTLE, alone", measure(&front, &rn_resp_protocol, "CL.THROTTLE", 1));
+    printf("  %-44s %8.0f\n", "CL.THROTTLE, alone",
+           measure(&front, &rn_resp_protocol, "CL.THROTTLE", 1));
     printf("  %-44s %8.0f\n", "RATION.CHECK, one rule of one, pipeline 64",
            measure(&front, &rn_resp_protocol, "RATION.CHECK", PIPELINE));
     printf("  %-44s %8.0f\n", "POST /v1/check, one rule of one, pipeline 16",

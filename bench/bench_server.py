@@ -104,11 +104,12 @@ class Stack:
         ports = {name: free_port() for name in ("http", "resp", "second")}
         process = self.start(BUILD / "rationd", "--config", rules, "--state", "none", "--workers", 1,
                              "--http", f"127.0.0.1:{ports['http']}",
-                             "--resp", f"127.0.0.1:{ports['resp']}", "--admin", "none",
+                             "--resp", f"127.0.0.1:{ports['resp']}", "--admin", "none", "--grpc", "none",
                              stderr=subprocess.DEVNULL)
         wait_for(("127.0.0.1", ports["resp"]))
         on_unix = self.start(BUILD / "rationd", "--config", rules, "--state", "none", "--workers", 1,
-                             "--http", "none", "--admin", "none", "--resp", f"unix:{unix}",
+                             "--http", "none", "--admin", "none", "--grpc", "none",
+                             "--resp", f"unix:{unix}",
                              stderr=subprocess.DEVNULL)
         wait_for(str(unix))
         return process.pid, ports, on_unix.pid, unix
@@ -164,13 +165,15 @@ def wrk(port, script, folder):
 
 
 LUA = """
-local bodies, n = {}, 0
-for i = 1, %d do bodies[i] = %s end
-request = nil
-local batch = {}
-function next_one() n = n %% #bodies + 1; return bodies[n] end
-request = function()
-  for i = 1, %d do batch[i] = next_one() end
+local bodies, batch, n = {}, {}, 0
+function init()  -- the Host is not known before
+  for i = 1, %d do bodies[i] = %s end
+end
+function request()
+  for i = 1, %d do
+    n = n %% #bodies + 1
+    batch[i] = bodies[n]
+  end
   return table.concat(batch, "", 1, %d)
 end
 """
@@ -297,11 +300,11 @@ def bench_latency(stack, ports):
         full = ration_bench(*where, "--duration", "2s")["per_second"]
         tries = [ration_bench(*where, "--duration", "3s", "--rate", int(full / 2))
                  for _ in range(3)]
-        latency = min((t["latency_ms"] for t in tries), key=lambda l: l["p99.9"])
+        latency = min((t["latency"] for t in tries), key=lambda l: l["p99.9"])
         figure(f"{name}: saturation", full, "requests/s")
-        figure(f"{name}: p50", latency["p50"] * 1000, "us")
-        verdict(f"{name}: p99", latency["p99"], goal99, "ms", at_least=False)
-        verdict(f"{name}: p99.9", latency["p99.9"], goal999, "ms", at_least=False)
+        figure(f"{name}: p50", latency["p50"] * 1e6, "us")
+        verdict(f"{name}: p99", latency["p99"] * 1e3, goal99, "ms", at_least=False)
+        verdict(f"{name}: p99.9", latency["p99.9"] * 1e3, goal999, "ms", at_least=False)
 
 
 def main():

@@ -78,7 +78,7 @@ def pages(root):
     found = [p for p in root.glob("*.md")]
     for folder in ("docs", "examples", "man", "tests", "bench"):
         found += (root / folder).rglob("*.md")
-    return sorted(found)
+    return sorted(p for p in found if "node_modules" not in p.parts)
 
 
 def sources(root):

@@ -37,6 +37,7 @@ THIRD_PARTY = {
     "hiredis/": {"redis"},
     "nghttp2/": {"front"},
     "protobuf-c/": {"wire"},
+    "rls.pb-c.h": {"wire"}, # made from src/wire/rls.proto
     "llhttp": {"wire"},
     "uv.h": {"net"},
     "openssl/": {"net"},

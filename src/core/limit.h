@@ -129,6 +129,10 @@ void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *cal
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                                const struct rn_ask *ask, struct rn_answer *answer);
 
+/* Until the window that holds a wall time ends; for a fixed window that does not
+ * start at the first request. */
+int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns);
+
 /* When a state equals none; judged from form and state alone. `state` is the
  * word, or the first word of the block. */
 int64_t rn_state_idle_at(enum rn_form form, uint64_t state);

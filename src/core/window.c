@@ -64,6 +64,14 @@ static void find_window(const struct rn_limit *limit, int64_t wall_ns, int64_t *
     *end_ns = *begin_ns + limit->period_ns;
 }
 
+int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns)
+{
+    int64_t begin, end;
+
+    find_window(limit, wall_ns, &begin, &end);
+    return end - wall_ns;
+}
+
 static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
 {
     int64_t begin, end;

@@ -11,7 +11,7 @@
 
 #define TOP_COUNT 20
 
-static const char *const listeners[] = {"http", "resp", "admin"};
+static const char *const listeners[] = {"http", "resp", "grpc", "admin"};
 
 void rn_admin_health(struct rn_exchange *x)
 {

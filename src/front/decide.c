@@ -20,11 +20,10 @@ void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charg
     out->status = 429;
     out->headers = RATION_HEADERS_BOTH;
     out->limit_count = out->listed = !unlimited;
-    out->limits[0] = (struct ration_outcome_limit){
-        .verdict = c->verdict,
-        .algorithm = limit->algorithm,
-        .amount = limit->amount,
-        .period_ns = limit->period_ns};
+    out->limits[0] = (struct ration_outcome_limit){.verdict = c->verdict,
+                                                   .algorithm = limit->algorithm,
+                                                   .amount = limit->amount,
+                                                   .period_ns = limit->period_ns};
     out->lease = 0;
     out->place_count = 0;
 }

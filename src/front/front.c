@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "front/grpc.h"
 
 #define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)
 
@@ -27,6 +28,7 @@ void rn_front_done(struct rn_front *front)
     for (unsigned i = 0; i < front->loop_count; i++) {
         rn_buf_done(&front->loops[i].scratch);
         rn_buf_done(&front->loops[i].body);
+        rn_grpc_spare_done(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
     free(front->loops);

@@ -13,8 +13,9 @@
 #include "wire/http.h"
 #include "wire/metrics.h"
 #include "wire/resp.h"
+#include "wire/rls.h"
 
-enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_ADMIN, RN_FRONT_COUNT };
+enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_GRPC, RN_FRONT_ADMIN, RN_FRONT_COUNT };
 
 /* Of one loop: written by its thread, read by anyone, hence atomically. */
 struct rn_front_counts {
@@ -57,6 +58,12 @@ struct rn_front_loop {
     uint32_t charge_count;
     uint8_t recalled_last;
     struct rn_recalled recalled[RN_RECALLED];
+
+    /* Envoy's rate limit service. */
+    struct rn_grpc_call *spare_calls; /* and how many there are: */
+    uint32_t spare_count;
+    struct ration_descriptors_outcome rls_outcome;
+    struct rn_rls_reader rls;
 };
 
 /* What the admin port asks of the daemon, in the control thread. */
@@ -76,7 +83,9 @@ struct rn_front {
     struct rn_slice token;       /* data NULL: none is set */
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
-    int64_t started_ns; /* Unix time */
+    int64_t started_ns;      /* Unix time */
+    struct rn_rls_extra rls; /* what answers to Envoy have besides */
+    int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
     struct rn_front_daemon daemon;
 
     /* The control thread's. */
@@ -105,6 +114,14 @@ static inline void rn_front_count(uint64_t *counter, uint64_t more)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
+/* Has the metadata of limits kept for the answer, if that is wanted. */
+static inline void rn_front_want_metadata(const struct rn_front *front,
+                                          struct rn_rls_reader *reader)
+{
+    reader->request.metadata = front->rls.metadata ? rn_rls_keep : NULL;
+    reader->request.arg = reader;
+}
+
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */
 const struct ration_memory *rn_front_memory(struct rn_front *front);
@@ -113,6 +130,7 @@ const struct ration_memory *rn_front_memory(struct rn_front *front);
 bool rn_front_token_is(const struct rn_front *front, struct rn_slice given);
 
 /* The protocols. Their context is the rn_front. */
-extern const struct rn_protocol rn_http_protocol, rn_resp_protocol, rn_admin_protocol;
+extern const struct rn_protocol rn_http_protocol, rn_resp_protocol, rn_grpc_protocol,
+    rn_admin_protocol;
 
 #endif

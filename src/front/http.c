@@ -186,7 +186,7 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/reserve", rn_http_reserve}, {RN_POST, "/v1/commit", rn_http_commit},
     {RN_POST, "/v1/refund", rn_http_refund},   {RN_POST, "/v1/acquire", rn_http_acquire},
     {RN_POST, "/v1/renew", rn_http_renew},     {RN_POST, "/v1/release", rn_http_release},
-    {RN_GET, "/healthz", answer_health},
+    {RN_POST, "/json", rn_http_rls},           {RN_GET, "/healthz", answer_health},
 };
 
 static const struct rn_site site = {.name = RN_FRONT_HTTP,

@@ -15,6 +15,9 @@ bool rn_http_wants_problem(const struct rn_http_request *request);
 /* auth.c */
 void rn_http_auth(struct rn_exchange *x);
 
+/* rls.c */
+void rn_http_rls(struct rn_exchange *x);
+
 /* lease.c */
 void rn_http_reserve(struct rn_exchange *x);
 void rn_http_commit(struct rn_exchange *x);

@@ -14,9 +14,11 @@
 #define NS_PER_SECOND 1e9
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-static const char *const listeners[] = {"http", "resp", "admin"};
-static const char *const protocols[RN_FRONT_COUNT] = {
-    [RN_FRONT_HTTP] = "http", [RN_FRONT_RESP] = "resp", [RN_FRONT_ADMIN] = "admin"};
+static const char *const listeners[] = {"http", "resp", "grpc", "admin"};
+static const char *const protocols[RN_FRONT_COUNT] = {[RN_FRONT_HTTP] = "http",
+                                                      [RN_FRONT_RESP] = "resp",
+                                                      [RN_FRONT_GRPC] = "grpc",
+                                                      [RN_FRONT_ADMIN] = "admin"};
 
 #define LABEL(name_, text_)                                                                        \
     (struct rn_metrics_label)                                                                      \

@@ -85,19 +85,30 @@ void rn_resp_charge(struct rn_talk *t)
 /* Callers say the same limit over and over: it is read once and then recalled by
  * the bytes it was given in. `extra` tells apart commands that read the same
  * bytes differently. NULL: unknown; what was asked last is the place for it. */
-static struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8_t extra)
+static struct rn_recalled *recall_older(struct rn_front_loop *loop, struct rn_slice text,
+                                        uint8_t extra)
 {
-    struct rn_front_loop *loop = t->loop;
-    struct rn_recalled *r = &loop->recalled[loop->recalled_last];
-
     if (text.len == 0) /* as that of a place where nothing is remembered */
         return NULL;
-    for (unsigned i = 0; i <= RN_RECALLED; r = &loop->recalled[i++ % RN_RECALLED])
+    for (uint8_t i = 0; i < RN_RECALLED; i++) {
+        struct rn_recalled *r = &loop->recalled[i];
+
         if (r->len == text.len && r->extra == extra && memcmp(r->text, text.data, text.len) == 0) {
-            loop->recalled_last = (uint8_t)(r - loop->recalled);
+            loop->recalled_last = i;
             return r;
         }
+    }
     return NULL;
+}
+
+static inline struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8_t extra)
+{
+    struct rn_recalled *r = &t->loop->recalled[t->loop->recalled_last];
+
+    if (r->len == text.len && r->extra == extra && text.len != 0 &&
+        memcmp(r->text, text.data, text.len) == 0)
+        return r;
+    return recall_older(t->loop, text, extra);
 }
 
 /* The oldest of them is replaced. Those that wait to be charged may still need
@@ -174,9 +185,13 @@ static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t c
 
     if (loop->charge_count == RN_FRONT_BATCH)
         rn_resp_charge(t);
-    loop->shapes[loop->charge_count] = (uint8_t)shape;
-    loop->charges[loop->charge_count++] = (struct ration_charge){
-        .ad_hoc = limit, .key = t->argv[1].data, .key_len = t->argv[1].len, .cost = cost};
+    struct ration_charge *c = &loop->charges[loop->charge_count];
+
+    loop->shapes[loop->charge_count++] = (uint8_t)shape;
+    c->ad_hoc = limit; /* the rest is for the answer */
+    c->key = t->argv[1].data;
+    c->key_len = t->argv[1].len;
+    c->cost = cost;
 }
 
 static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)

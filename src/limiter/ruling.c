@@ -89,7 +89,7 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
     item->shift_ns = rn_ruling_shift_ns(a->rule, hash);
     if (l->limit.algorithm == RATION_CONCURRENCY)
         add_places(g, item);
-    if (limit == a->limits[0])
+    if (limit == a->limits[0] && a->rule->index != RN_AD_HOC)
         item->family = &g->book->families[a->rule->index];
 }
 
@@ -113,6 +113,8 @@ static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct
 {
     if (rn_unlikely(of != NULL))
         return &of->base;
+    if (rn_unlikely(a->instead != NULL))
+        return a->instead;
     return a->limit_count != 0 ? &g->book->limits[a->limits[0]->id] : NULL;
 }
 
@@ -120,7 +122,9 @@ void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
 {
     const struct rn_roster *roster = rn_book_roster(g->book);
     const struct rn_override_rule *of =
-        rn_unlikely(roster != NULL) ? rn_override_rule(roster, applied->rule) : NULL;
+        rn_unlikely(roster != NULL) && applied->rule->index != RN_AD_HOC
+            ? rn_override_rule(roster, applied->rule)
+            : NULL;
     const struct rn_compiled *seed = seed_of(g, applied, of);
     uint64_t hash = seed ? rn_ruling_hash(applied, seed) : 0;
     struct rn_applied *a = &g->rules[g->rule_count];

@@ -17,7 +17,8 @@ struct rn_applied {
     const struct rn_rule *rule;
     struct rn_rule_limit *const *limits; /* of its tier; none: unlimited */
     uint32_t limit_count;
-    const struct rn_compiled *instead; /* of an override: compiled, its one limit; NULL: none */
+    const struct rn_compiled *instead; /* its one limit, compiled, if it is not the rule's own:
+                                         of an override, or given with the call; NULL: none */
     const struct rn_slice *key;
     const struct rn_slice *key_names; /* NULL, or data NULL where there is nothing to tell apart */
     uint32_t key_count;

@@ -3,6 +3,8 @@
  * Changing what a client has spent, by an operator. Requests that come in the
  * same instant may see it half done.
  */
+#include "limiter/state.h"
+
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
@@ -355,4 +357,18 @@ int ration_state_set_remaining(struct ration *r, const struct ration_request *re
     return adjust(r, request, name_of(rule, rule_len),
                   &(struct adjustment){
                       .now_ns = rn_limiter_now(r, now_ns), .set = true, .remaining = remaining});
+}
+
+int rn_state_refund(struct ration *r, const struct rn_check_item *item, uint64_t units,
+                    int64_t now_ns)
+{
+    struct target t = {.r = r,
+                       .limit = item->limit,
+                       .key = item->key,
+                       .now_ns = now_ns,
+                       .shift_ns = item->shift_ns};
+
+    if (units == 0 || !rn_compiled_counts(item->limit))
+        return 0;
+    return adjust_limit(&t, units < INT64_MAX ? -(int64_t)units : -INT64_MAX);
 }

@@ -179,13 +179,28 @@ static void call_later(struct rn_conn *conn)
     conn->busy = false;
 }
 
+/* The protocol may have more to say or to wait for than can be seen from here. */
+static bool has_drained(struct rn_conn *conn)
+{
+    bool drained = true;
+
+    if (conn->protocol->drains) {
+        conn->busy = true;
+        drained = conn->protocol->drains(conn);
+        conn->busy = false;
+    }
+    if (conn->loop->writer == conn)
+        rn_flush_out(conn);
+    return drained;
+}
+
 void rn_conn_settle(struct rn_conn *conn)
 {
     call_later(conn);
     if (conn->loop->writer == conn)
         rn_flush_out(conn);
     if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
-        !conn->broken && !rn_conn_has_input(conn))
+        !conn->broken && !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
         rn_conn_limit(conn, RN_CONN_DRAINING);
     if (conn->seal && is_all_said(conn))
         rn_seal_end(conn);

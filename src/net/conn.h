@@ -48,6 +48,11 @@ struct rn_protocol {
      * output waiting than the peer reads. */
     size_t (*received)(struct rn_conn *conn, char *data, size_t len);
 
+    /* The server stops, and all that has arrived is consumed: whether the connection
+     * may be closed. If not, it is asked again whenever something has happened. May
+     * be NULL: it may. */
+    bool (*drains)(struct rn_conn *conn);
+
     /* The connection is about to be closed for this reason: last words may go to
      * rn_conn_out. May be NULL. */
     void (*limited)(struct rn_conn *conn, enum rn_conn_limit why);

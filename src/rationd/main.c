@@ -109,7 +109,7 @@ static void files_changed(void *arg)
 
 static void print_addresses(const struct daemon *d, FILE *out)
 {
-    static const char *const names[] = {"http", "resp", "admin"};
+    static const char *const names[] = {"http", "resp", "grpc", "admin"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *address = rn_server_address(d->server, names[i]);
@@ -214,6 +214,8 @@ static bool open_server(struct daemon *d)
     if (token && *token)
         d->front.token = rn_slice_of(token);
     d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
+    d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata};
     d->front.daemon = (struct rn_front_daemon){.arg = d,
                                                .reload = reload,
                                                .files = d->options.configs,
@@ -221,6 +223,7 @@ static bool open_server(struct daemon *d)
     return load_certificate(d) &&
            listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
+           listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }
 

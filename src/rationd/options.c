@@ -12,11 +12,12 @@ const char rn_options_help[] =
     "usage: rationd [--config FILE]... [OPTION]...\n"
     "\n"
     "Decides about requests by the rules in FILE (or the files of a directory), for\n"
-    "whoever asks over HTTP or the Redis protocol.\n"
+    "whoever asks over HTTP, gRPC or the Redis protocol.\n"
     "\n"
     "  --config FILE      rules, native or Envoy's; may be repeated\n"
     "  --http ADDR        HTTP: /v1/check, /v1/auth, ...     (127.0.0.1:8080)\n"
     "  --resp ADDR        the Redis protocol                 (127.0.0.1:6380)\n"
+    "  --grpc ADDR        Envoy's rate limit service         (127.0.0.1:8081)\n"
     "  --admin ADDR       health, metrics, rules, clients    (127.0.0.1:9090)\n"
     "  --state FILE       keep counters in FILE, across restarts and kill -9;\n"
     "                     none: in memory ($STATE_DIRECTORY/ration.state, or none)\n"
@@ -24,6 +25,9 @@ const char rn_options_help[] =
     "  --workers N        threads                            (one for each processor)\n"
     "  --connections N    open at once, in all               (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
+    "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
+    "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
+    "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -55,7 +59,10 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_CONNECTIONS] = {"connections", NULL, "0"},
     [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
-    [RN_SET_GRPC] = {"grpc", NULL, "none"},
+    [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
+    [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
+    [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
+    [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
     [RN_SET_REDIS] = {"redis", NULL, "none"},
     [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
     [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
@@ -222,6 +229,12 @@ static bool read_count(const char *text, uint64_t max, uint32_t *count)
     return true;
 }
 
+static bool read_flag(const char *text, bool *flag)
+{
+    *flag = strcmp(text, "true") == 0;
+    return *flag || strcmp(text, "false") == 0;
+}
+
 /* systemd's StateDirectory= is where state belongs unless told otherwise. */
 static void find_state(struct rn_daemon_options *o)
 {
@@ -317,8 +330,12 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
     if (!read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
         return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
-    if (strcmp(o->values[RN_SET_GRPC], "none") != 0)
-        return refuse_value(o, ruleset, RN_SET_GRPC, "this build has no gRPC; write none");
+    if (!read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
+        return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
+    if (!read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
+        return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
+    if (!read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
+        return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
     if (strcmp(o->values[RN_SET_REDIS], "none") != 0)
         return refuse_value(o, ruleset, RN_SET_REDIS,
                             "this build keeps counters itself; write none");

@@ -28,6 +28,9 @@ enum rn_daemon_setting {
     RN_SET_PER_ADDRESS,
     RN_SET_ADMIN_TOKEN,
     RN_SET_GRPC,
+    RN_SET_GRPC_MAX_AGE,
+    RN_SET_RLS_HEADERS,
+    RN_SET_RLS_METADATA,
     RN_SET_REDIS,
     RN_SET_TLS_CERT,
     RN_SET_TLS_KEY,
@@ -48,6 +51,8 @@ struct rn_daemon_options {
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
+    uint32_t grpc_max_age; /* seconds; 0: for ever */
+    bool rls_headers, rls_metadata;
     const char *state;         /* NULL: none */
     char state_path[4096];     /* where `state` may point */
     struct rn_tls_files tls;   /* cert NULL: no TLS */

@@ -43,6 +43,9 @@ struct rn_envoy_limit {
     uint32_t metadata_count;
 };
 
+/* Whether a file is for this domain. */
+bool rn_envoy_has_domain(const struct rn_ruleset *ruleset, struct rn_slice domain);
+
 /* What applies to a descriptor (entries in order), or NULL: unknown domain, no
  * match, or a depth that is not exactly the path's. Match order per level: key
  * with this value, then wildcards in file order, then the bare key; a level

@@ -125,6 +125,11 @@ static const struct rn_envoy_level *find_domain(const struct rn_ruleset *ruleset
     return ruleset->domains[i].top;
 }
 
+bool rn_envoy_has_domain(const struct rn_ruleset *ruleset, struct rn_slice domain)
+{
+    return find_domain(ruleset, domain) != NULL;
+}
+
 const struct rn_envoy_limit *rn_envoy_match(const struct rn_ruleset *ruleset,
                                             struct rn_slice domain,
                                             const struct rn_envoy_entry *entries, size_t count,

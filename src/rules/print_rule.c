@@ -159,7 +159,8 @@ static void print_response(struct rn_printer *p, const struct rn_response *respo
 {
     static const char *const families[] = {"both", "x", "ietf", "none"};
 
-    if (response->status == 429 && response->headers == RN_HEADERS_BOTH && response->message.len == 0)
+    if (response->status == 429 && response->headers == RN_HEADERS_BOTH &&
+        response->message.len == 0)
         return;
     rn_print(p, "    response: {status: %u, headers: %s", response->status,
              families[response->headers]);

@@ -69,6 +69,10 @@ static inline char *put_integer(char *at, int64_t n)
         *at++ = (char)('0' + n);
         return put_crlf(at);
     }
+    if (n == -1) { /* for "not at all" */
+        memcpy(at, "-1\r\n", 4);
+        return at + 4;
+    }
     if (n < 0)
         *at++ = '-';
     return put_crlf(rn_pen_u64(at, n < 0 ? -(uint64_t)n : (uint64_t)n));

@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SHOWN __attribute__((visibility("default")))
+#include "wall_calls.h"
 
 static const int64_t *clocks; /* boot time, wall time */
 
@@ -47,25 +45,4 @@ SHOWN int clock_gettime(clockid_t id, struct timespec *t)
     if (clocks && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
         return still(1, t);
     return (int)syscall(SYS_clock_gettime, id, t);
-}
-
-SHOWN int gettimeofday(struct timeval *restrict t, void *restrict zone)
-{
-    struct timespec now;
-
-    (void)zone;
-    clock_gettime(CLOCK_REALTIME, &now);
-    t->tv_sec = now.tv_sec;
-    t->tv_usec = now.tv_nsec / 1000;
-    return 0;
-}
-
-SHOWN time_t time(time_t *out)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (out)
-        *out = now.tv_sec;
-    return now.tv_sec;
 }

@@ -57,6 +57,40 @@ static void a_held_one_gets_its_answer(void **state)
     close(fd);
 }
 
+static _Atomic int times_asked;
+
+/* Not before the peer has said something. */
+static bool drains_at_the_second_time(struct rn_conn *conn)
+{
+    if (atomic_fetch_add(&times_asked, 1) > 0)
+        return true;
+    rn_buf_put_literal(rn_conn_out(conn), "please go\n");
+    return false;
+}
+
+static void a_protocol_may_put_the_end_off(void **state)
+{
+    struct running r;
+
+    (void)state;
+    times_asked = 0;
+    prepare_server(&r, (struct rn_server_options){.drain_ns = 3600000 * MS});
+    r.protocol.drains = drains_at_the_second_time;
+    listen_on(&r, "tcp", "127.0.0.1:0");
+    start_server(&r);
+    int fd = dial(&r, "tcp");
+    wait_for(r.seen.opened == 1);
+    rn_server_stop(r.server);
+    expect(fd, "please go\n");
+    assert_false(r.ended);
+    say(fd, "hello\n");
+    expect(fd, "hello\ndraining\n");
+    expect_end(fd);
+    close(fd);
+    join_server(&r);
+    assert_int_equal(times_asked, 2);
+}
+
 static void what_was_sent_before_the_stop_is_answered(void **state)
 {
     (void)state;
@@ -224,6 +258,7 @@ int main(void)
         cmocka_unit_test(idle_ones_are_told_and_closed),
         cmocka_unit_test(a_message_in_progress_is_finished),
         cmocka_unit_test(a_held_one_gets_its_answer),
+        cmocka_unit_test(a_protocol_may_put_the_end_off),
         cmocka_unit_test(what_was_sent_before_the_stop_is_answered),
         cmocka_unit_test(nobody_is_accepted_any_more),
         cmocka_unit_test(the_wait_has_an_end),

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Envoy's rate limit service: all descriptors of one request, decided together.
+ * The rules are files of the Envoy format (docs/envoy-format.md).
+ *
+ *     struct ration_descriptor_entry entry = {"user", 4, user, strlen(user)};
+ *     struct ration_descriptor_ask ask = {.entries = &entry, .count = 1};
+ *     struct ration_descriptors request = {"shop", 4, &ask, 1};
+ *     struct ration_descriptors_outcome out;
+ *     if (ration_decide_descriptors(r, &request, RATION_NOW, &out) == 0 && !out.allowed)
+ *         reply(429);
+ */
+#ifndef RATION_ENVOY_H
+#define RATION_ENVOY_H
+
+#include <ration/rules.h>
+
+#define RATION_DESCRIPTORS_MAX RATION_CHARGES_MAX /* of one request */
+
+/* The protocol's numbers. UNKNOWN is a limit whose period is none of these. */
+enum ration_unit {
+    RATION_UNIT_UNKNOWN,
+    RATION_UNIT_SECOND,
+    RATION_UNIT_MINUTE,
+    RATION_UNIT_HOUR,
+    RATION_UNIT_DAY,
+    RATION_UNIT_MONTH, /* 30 days */
+    RATION_UNIT_YEAR,  /* 365 days */
+    RATION_UNIT_WEEK,
+};
+
+/* Zero-initialise it and set what there is. */
+struct ration_descriptor_ask {
+    const struct ration_descriptor_entry *entries;
+    size_t count;
+    bool hits_given;
+    uint64_t hits; /* if given; 0 looks without charging. Else the request's. */
+    bool refund;   /* the hits are given back, until nothing is spent */
+    /* A limit that takes the place of the file's: a window of `unit`. Counted under
+     * the rule that matches, or, if none does, under the domain. Ignored if the
+     * domain is unknown, as are all descriptors then. */
+    bool limit_given;
+    uint32_t requests_per_unit;
+    enum ration_unit unit;
+};
+
+/* One leaf of a limit's `metadata:`, under the names that lead to it joined with
+ * dots. Borrowed during the call. */
+struct ration_metadata {
+    const char *key;
+    size_t key_len;
+    const char *value;
+    size_t value_len;
+    bool text; /* quoted in the file: "7" is a text, 7 a number */
+};
+
+struct ration_descriptors {
+    const char *domain;
+    size_t domain_len;
+    const struct ration_descriptor_ask *asks;
+    size_t count;  /* 1 to RATION_DESCRIPTORS_MAX */
+    uint64_t hits; /* of descriptors that give none; 0 means 1 */
+    /* The longest that the caller would wait for its place in a queue; 0: as long as
+     * the rules let it. */
+    int64_t max_wait_ns;
+    /* Called for each leaf of the metadata of each limit that applies, with what is
+     * decided not known yet; may be NULL. Must not call anything of the library. */
+    void (*metadata)(void *arg, const struct ration_metadata *leaf);
+    void *arg;
+};
+
+struct ration_descriptor_status {
+    bool over;                   /* OVER_LIMIT. Never of a limit in shadow mode. */
+    bool limited;                /* a limit applies: what follows is set, apart from `remaining` */
+    bool shadow;                 /* it would have been refused, were its limit not in shadow mode */
+    char name[RATION_NAME_SIZE]; /* rate_limit.name; empty: none. Cut to fit. */
+    char rule[RATION_NAME_SIZE]; /* domain.key_value; empty: none */
+    uint32_t requests_per_unit;
+    enum ration_unit unit;
+    uint32_t remaining; /* UINT32_MAX: unlimited. 0 if no limit applies. */
+    int64_t reset_ns;   /* until the window ends; of other algorithms: until nothing is spent
+                           any more, or, if it is over, until it would not be */
+};
+
+struct ration_descriptors_outcome {
+    bool allowed;
+    bool shadowed;    /* allowed, although limits or a whole service in shadow mode would refuse */
+    int decided_by;   /* index of the status: if refused the longest wait, else the one nearest its
+                         limit; -1: no limit applies */
+    int64_t delay_ns; /* wait this long before going ahead: queues */
+    size_t count;
+    struct ration_descriptor_status statuses[RATION_DESCRIPTORS_MAX];
+
+    /* For ration_descriptors_give_back alone to read; only with a delay. */
+    int64_t at_ns;
+    uint32_t receipt_count;
+    struct ration_receipt receipts[RATION_CHARGES_MAX];
+};
+
+/* Charges all descriptors that have a limit, or none. Over its limit is the request
+ * if a descriptor is, except that of those in quota mode all must be. Limits
+ * that another one `replaces` do not apply.
+ *
+ * RATION_EINVAL: the domain is empty; there is no descriptor, or one without
+ * entries, or too many; a limit given with one has no unit. Others as of
+ * ration_decide. Errors leave `out` untouched. */
+RATION_API int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,
+                                         int64_t now_ns, struct ration_descriptors_outcome *out);
+
+/* As ration_outcome_give_back, for a caller that went away during the delay. */
+RATION_API int ration_descriptors_give_back(struct ration *r,
+                                            struct ration_descriptors_outcome *out, int64_t now_ns);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of calls: used again with its buffers, so that a call allocates
+ * nothing.
+ */
+#include <stdlib.h>
+
+#include "front/grpc.h"
+
+#define SPARE_MAX 1024
+#define KEPT_BYTES 4096 /* larger buffers are freed */
+
+static void empty(struct rn_buf *buf)
+{
+    rn_buf_clear(buf);
+    if (buf->size > KEPT_BYTES || buf->failed)
+        rn_buf_done(buf);
+}
+
+struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id)
+{
+    struct rn_grpc_call *call = c->loop->spare_calls;
+    struct rn_buf in = {0}, out = {0};
+
+    if (call) {
+        c->loop->spare_calls = call->next;
+        c->loop->spare_count--;
+        in = call->in;
+        out = call->out;
+    } else {
+        call = malloc(sizeof *call);
+        if (!call)
+            return NULL;
+    }
+    *call = (struct rn_grpc_call){.on = c,
+                                  .id = id,
+                                  .begun_ns = rn_grpc_now(c),
+                                  .next = c->calls,
+                                  .link = &c->calls,
+                                  .in = in,
+                                  .out = out};
+    if (call->next)
+        call->next->link = &call->next;
+    c->calls = call;
+    c->call_count++;
+    return call;
+}
+
+static void free_call(struct rn_grpc_call *call)
+{
+    rn_buf_done(&call->in);
+    rn_buf_done(&call->out);
+    free(call);
+}
+
+void rn_grpc_call_free(struct rn_grpc_call *call)
+{
+    struct rn_grpc_conn *c = call->on;
+    struct rn_front_loop *loop = c->loop;
+
+    *call->link = call->next;
+    if (call->next)
+        call->next->link = call->link;
+    c->call_count--;
+    c->buffered -= call->complete ? 0 : call->in.len;
+    rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
+    if (call->held) {
+        (void)ration_descriptors_give_back(c->front->limiter, call->held, RATION_NOW);
+        free(call->held);
+    }
+    if (loop->spare_count == SPARE_MAX) {
+        free_call(call);
+        return;
+    }
+    empty(&call->in);
+    empty(&call->out);
+    call->next = loop->spare_calls;
+    loop->spare_calls = call;
+    loop->spare_count++;
+}
+
+void rn_grpc_spare_done(struct rn_front_loop *loop)
+{
+    while (loop->spare_calls) {
+        struct rn_grpc_call *call = loop->spare_calls;
+
+        loop->spare_calls = call->next;
+        free_call(call);
+    }
+}

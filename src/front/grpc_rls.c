@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The methods of the gRPC port: Envoy's ShouldRateLimit, and health checks.
+ */
+#include <stdlib.h>
+
+#include "front/grpc.h"
+
+#define RLS "envoy.service.ratelimit.v3.RateLimitService"
+#define HEALTH "grpc.health.v1.Health"
+/* A reply that was held must still find the caller waiting. */
+#define MARGIN_NS INT64_C(2000000)
+
+/* --- ShouldRateLimit ---------------------------------------------------------------- */
+
+/* The longest that a reply may be held. */
+static int64_t patience(const struct rn_grpc_call *call)
+{
+    int64_t left_ns = call->timeout_ns - MARGIN_NS - (rn_grpc_now(call->on) - call->begun_ns);
+
+    if (call->timeout_ns == 0 || left_ns > RN_HOLD_MAX_NS)
+        return RN_HOLD_MAX_NS;
+    return left_ns > 1 ? left_ns : 1;
+}
+
+static void fail_reading(struct rn_grpc_call *call, int code, const struct ration_error *error)
+{
+    enum rn_grpc_status status = code == RATION_EPARSE  ? RN_GRPC_INTERNAL
+                                 : code == RATION_EFULL ? RN_GRPC_RESOURCE_EXHAUSTED
+                                                        : RN_GRPC_INVALID_ARGUMENT;
+
+    rn_grpc_fail(call, status, error->text);
+}
+
+static void fail_deciding(struct rn_grpc_call *call, int code)
+{
+    if (code == RATION_EINVAL) {
+        rn_grpc_fail(call, RN_GRPC_INVALID_ARGUMENT, "more descriptors than can be decided");
+        return;
+    }
+    rn_front_count(&call->on->loop->counts.failed[RN_FRONT_GRPC], 1);
+    rn_grpc_fail(call, RN_GRPC_UNAVAILABLE, ration_error_text(code));
+}
+
+static void end_hold(struct rn_timer *timer)
+{
+    struct rn_grpc_call *call = (struct rn_grpc_call *)(void *)timer; /* its first member */
+    struct rn_grpc_conn *c = call->on;
+
+    free(call->held);
+    call->held = NULL;
+    rn_grpc_answer(call);
+    rn_grpc_flush(c);
+}
+
+/* False: out of memory, answer at once. */
+static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outcome *outcome)
+{
+    struct rn_wheel *wheel = rn_conn_wheel(call->on->conn);
+
+    call->held = malloc(sizeof *call->held);
+    if (!call->held)
+        return false;
+    *call->held = *outcome;
+    call->timer.fire = end_hold;
+    rn_timer_set(wheel, &call->timer, rn_wheel_now(wheel) + outcome->delay_ns);
+    rn_front_count(&call->on->loop->counts.held, 1);
+    return true;
+}
+
+static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message)
+{
+    struct rn_front *front = call->on->front;
+    struct rn_rls_reader *reader = &call->on->loop->rls;
+    struct ration_descriptors_outcome *outcome = &call->on->loop->rls_outcome;
+    struct ration_error error;
+    int code = rn_rls_read(reader, message, &error);
+
+    if (code != 0) {
+        fail_reading(call, code, &error);
+        return;
+    }
+    reader->request.max_wait_ns = patience(call);
+    rn_front_want_metadata(front, reader);
+    code = ration_decide_descriptors(front->limiter, &reader->request, RATION_NOW, outcome);
+    if (code != 0) {
+        fail_deciding(call, code);
+        return;
+    }
+    size_t at = rn_grpc_message_begin(call);
+
+    rn_rls_write(&call->out, reader, outcome, &front->rls);
+    rn_grpc_message_end(call, at);
+    if (outcome->delay_ns <= 0 || !hold(call, outcome))
+        rn_grpc_answer(call);
+}
+
+/* --- health ------------------------------------------------------------------------- */
+
+static bool is_known(struct rn_slice service)
+{
+    return service.len == 0 || rn_slice_is(service, RLS) || rn_slice_is(service, HEALTH);
+}
+
+static void put_health(struct rn_grpc_call *call, enum rn_health health)
+{
+    size_t at = rn_grpc_message_begin(call);
+
+    rn_rls_write_health(&call->out, health);
+    rn_grpc_message_end(call, at);
+}
+
+/* Whether the request could be read; else it has been answered. */
+static bool read_service(struct rn_grpc_call *call, struct rn_slice message,
+                         struct rn_slice *service)
+{
+    if (rn_rls_read_health(&call->on->loop->rls, message) != 0) {
+        rn_grpc_fail(call, RN_GRPC_INTERNAL, "not a HealthCheckRequest");
+        return false;
+    }
+    *service = call->on->loop->rls.service;
+    return true;
+}
+
+static enum rn_health health_of(const struct rn_grpc_call *call)
+{
+    return rn_conn_draining(call->on->conn) ? RN_HEALTH_NOT_SERVING : RN_HEALTH_SERVING;
+}
+
+static void check(struct rn_grpc_call *call, struct rn_slice message)
+{
+    struct rn_slice service;
+
+    if (!read_service(call, message, &service))
+        return;
+    if (!is_known(service)) {
+        rn_grpc_fail(call, RN_GRPC_NOT_FOUND, "unknown service; ask for " RLS ", or for none");
+        return;
+    }
+    put_health(call, health_of(call));
+    rn_grpc_answer(call);
+}
+
+static void watch(struct rn_grpc_call *call, struct rn_slice message)
+{
+    struct rn_slice service;
+
+    if (!read_service(call, message, &service))
+        return;
+    call->watching = true;
+    put_health(call, is_known(service) ? health_of(call) : RN_HEALTH_SERVICE_UNKNOWN);
+    rn_grpc_answer(call);
+}
+
+void rn_grpc_end_watch(struct rn_grpc_call *call)
+{
+    call->watching = false;
+    put_health(call, RN_HEALTH_NOT_SERVING);
+    rn_grpc_answer_more(call);
+}
+
+/* --- the table ---------------------------------------------------------------------- */
+
+static const struct rn_grpc_method methods[] = {
+    {"/" RLS "/ShouldRateLimit", should_rate_limit},
+    {"/" HEALTH "/Check", check},
+    {"/" HEALTH "/Watch", watch},
+};
+
+const struct rn_grpc_method *rn_grpc_method(struct rn_slice path)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (rn_slice_is(path, methods[i].path))
+            return &methods[i];
+    return NULL;
+}

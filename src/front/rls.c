@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /json: Envoy's rate limit service for those who have no gRPC at hand. A
+ * place in a queue is taken at once; nothing is held.
+ */
+#include "front/http.h"
+
+void rn_http_rls(struct rn_exchange *x)
+{
+    struct rn_rls_reader *reader = &x->loop->rls;
+    struct ration_descriptors_outcome *outcome = &x->loop->rls_outcome;
+    struct rn_slice body = x->request->body;
+    struct rn_buf *out = &x->loop->scratch;
+    struct ration_error error;
+    int code = rn_rls_read_json(reader, (char *)body.data, body.len, &error);
+
+    if (code != 0) {
+        rn_exchange_error(x, 400, "bad_request", "%s", error.text);
+        return;
+    }
+    rn_front_want_metadata(x->front, reader);
+    code = ration_decide_descriptors(x->front->limiter, &reader->request, RATION_NOW, outcome);
+    if (code == RATION_EINVAL) {
+        rn_exchange_error(x, 400, "bad_request", "more descriptors than can be decided");
+    } else if (code != 0) {
+        rn_front_count(&x->loop->counts.failed[RN_FRONT_HTTP], 1);
+        rn_exchange_error(x, 500, "store", "no decision could be made: %s",
+                          ration_error_text(code));
+    } else {
+        rn_buf_clear(out);
+        rn_rls_write_json(out, reader, outcome, &x->front->rls);
+        rn_buf_put_char(out, '\n');
+        rn_exchange_json(x, outcome->allowed ? 200 : 429, rn_buf_slice(out));
+    }
+}

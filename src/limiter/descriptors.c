@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Envoy's requests: the limits of all descriptors are found, those that another
+ * one replaces dropped, and the rest charged together.
+ *
+ * Quota mode: the request is over if all quota descriptors are. So if several
+ * are there, one that has room is enforced and the others are charged as shadow
+ * limits are: if they have room. Should others take its last room just then, the
+ * request is refused, although a second might have had some.
+ */
+#include "limiter/descriptors.h"
+
+#include "limiter/limiter.h"
+#include "limiter/receipt.h"
+#include "limiter/roster.h"
+#include "limiter/state.h"
+
+/* --- what applies ------------------------------------------------------------------- */
+
+static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset, size_t at,
+                      bool known)
+{
+    const struct ration_descriptor_ask *ask = &d->request->asks[at];
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+    struct rn_descriptor *item = &d->items[at];
+    struct rn_slice *parts = d->parts + d->part_count;
+
+    *item = (struct rn_descriptor){.ask = ask, .parts = parts, .charge = RN_NO_CHARGE};
+    if (ask->count == 0 || (ask->limit_given && rn_given_period(ask->unit) == 0))
+        return false;
+    if (ask->count > RN_ENVOY_DEPTH_MAX || !known)
+        return true; /* deeper than any rule */
+    if (d->part_count + 2 * ask->count > RN_DESCRIPTOR_PARTS)
+        return false;
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct ration_descriptor_entry *e = &ask->entries[i];
+
+        entries[i] = (struct rn_envoy_entry){{e->key, e->key_len}, {e->value, e->value_len}};
+    }
+    item->match =
+        rn_envoy_match(ruleset, (struct rn_slice){d->request->domain, d->request->domain_len},
+                       entries, ask->count, parts, &item->part_count);
+    item->given = ask->limit_given;
+    if (item->given && !(item->match && item->match->rule)) {
+        item->match = NULL;
+        item->part_count = (uint32_t)(2 * ask->count);
+        for (size_t i = 0; i < ask->count; i++) {
+            parts[2 * i] = entries[i].key;
+            parts[2 * i + 1] = entries[i].value;
+        }
+    }
+    d->part_count += item->part_count;
+    return true;
+}
+
+static bool replaces(const struct rn_envoy_limit *limit, struct rn_slice name)
+{
+    for (uint32_t i = 0; i < limit->replaces_count; i++)
+        if (rn_slice_equal(limit->replaces[i], name))
+            return true;
+    return false;
+}
+
+/* All are read before any is dropped: one that is replaced still replaces others. */
+static void drop_replaced(struct rn_descriptors *d)
+{
+    bool dropped[RATION_DESCRIPTORS_MAX] = {false};
+
+    for (size_t i = 0; i < d->count; i++) {
+        const struct rn_envoy_limit *limit = d->items[i].match;
+
+        if (!limit || limit->replaces_count == 0 || d->items[i].given)
+            continue;
+        for (size_t j = 0; j < d->count; j++) {
+            const struct rn_envoy_limit *other = d->items[j].match;
+
+            dropped[j] |=
+                other && !d->items[j].given && other->name.len != 0 && replaces(limit, other->name);
+        }
+    }
+    for (size_t i = 0; i < d->count; i++)
+        if (dropped[i])
+            d->items[i].match = NULL;
+}
+
+static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset)
+{
+    const struct ration_descriptors *request = d->request;
+    bool known =
+        rn_envoy_has_domain(ruleset, (struct rn_slice){request->domain, request->domain_len});
+    bool any_replaces = false;
+
+    d->count = request->count;
+    d->part_count = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (!match_one(d, ruleset, i, known))
+            return false;
+        any_replaces |= d->items[i].match && d->items[i].match->replaces_count != 0;
+    }
+    if (any_replaces)
+        drop_replaced(d);
+    return true;
+}
+
+static void tell_metadata(const struct rn_descriptors *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct rn_envoy_limit *limit = d->items[i].given ? NULL : d->items[i].match;
+
+        for (uint32_t m = 0; limit && m < limit->metadata_count; m++) {
+            const struct rn_envoy_metadata *from = &limit->metadata[m];
+
+            d->request->metadata(d->request->arg,
+                                 &(struct ration_metadata){from->key.data, from->key.len,
+                                                           from->value.data, from->value.len,
+                                                           from->text});
+        }
+    }
+}
+
+/* --- charging ----------------------------------------------------------------------- */
+
+static uint64_t hits_of(const struct rn_descriptors *d, const struct ration_descriptor_ask *ask)
+{
+    if (ask->hits_given)
+        return ask->hits;
+    return d->request->hits != 0 ? d->request->hits : 1;
+}
+
+static void add_one(struct rn_descriptors *d, size_t at)
+{
+    struct rn_descriptor *item = &d->items[at];
+    struct rn_ruling *g = &d->ruling;
+    struct rn_applied applied = {.key = item->parts,
+                                 .key_count = item->part_count,
+                                 .cost = item->ask->refund ? 0 : hits_of(d, item->ask)};
+    size_t before = g->check.n;
+
+    if (item->given) {
+        struct rn_given *given = &d->given[at];
+
+        rn_given_init(given, g->book, item,
+                      (struct rn_slice){d->request->domain, d->request->domain_len});
+        applied.rule = given->limit.rule;
+        applied.limits = &given->list;
+        applied.limit_count = 1;
+        applied.instead = &given->compiled;
+    } else if (item->match && item->match->rule) {
+        applied.rule = item->match->rule;
+        applied.limits = item->match->limit ? applied.rule->tiers[0].limits : NULL;
+        applied.limit_count = item->match->limit != NULL;
+        applied.shadow = item->match->shadow_mode || applied.rule->shadow;
+    } else {
+        return;
+    }
+    rn_ruling_add(g, &applied);
+    if (g->check.n == before)
+        return;
+    item->charge = (uint8_t)before;
+    if (applied.cost == 0)
+        g->check.items[before].max_wait_ns = 0; /* who only looks does not wait */
+}
+
+static bool has_room(const struct rn_ruling *g, size_t charge)
+{
+    const struct rn_check_item *item = &g->check.items[charge];
+    struct rn_charge peek = {
+        .ask = {.op = RN_PEEK, .now_ns = g->check.now_ns, .cost = g->charges[charge].cost}};
+
+    return rn_limiter_apply(g->r, item->limit, item->key, &peek) == 0 && peek.answer.allowed;
+}
+
+static bool in_quota_mode(const struct rn_descriptor *item)
+{
+    return item->charge != RN_NO_CHARGE && item->match && item->match->quota_mode && !item->given;
+}
+
+/* Without room anywhere all stay as they are, and refuse. */
+static void choose_quota(struct rn_descriptors *d)
+{
+    struct rn_ruling *g = &d->ruling;
+    size_t enforced = d->count, quotas = 0;
+
+    for (size_t i = 0; i < d->count; i++)
+        quotas += in_quota_mode(&d->items[i]);
+    if (quotas < 2)
+        return;
+    g->check.now_ns = rn_limiter_now(g->r, g->check.now_ns);
+    for (size_t i = 0; i < d->count && enforced == d->count; i++)
+        if (in_quota_mode(&d->items[i]) && !g->check.items[d->items[i].charge].shadow &&
+            has_room(g, d->items[i].charge))
+            enforced = i;
+    for (size_t i = 0; i < d->count && enforced < d->count; i++)
+        if (in_quota_mode(&d->items[i]) && i != enforced)
+            g->check.items[d->items[i].charge].shadow = true;
+}
+
+/* What a refund leaves takes the place of what was there before it. */
+static int refund_all(struct rn_descriptors *d)
+{
+    struct rn_ruling *g = &d->ruling;
+    int code = 0;
+
+    for (size_t i = 0; i < d->count && code == 0; i++) {
+        const struct rn_descriptor *item = &d->items[i];
+
+        if (!item->ask->refund || item->charge == RN_NO_CHARGE)
+            continue;
+        struct rn_check_item *charged = &g->check.items[item->charge];
+        struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->check.now_ns}};
+
+        code = rn_state_refund(g->r, charged, hits_of(d, item->ask), g->check.now_ns);
+        if (code == 0)
+            code = rn_limiter_apply(g->r, charged->limit, charged->key, &peek);
+        if (code == 0)
+            rn_verdict_set(&g->charges[item->charge].verdict, charged->limit, &peek.answer);
+    }
+    return code;
+}
+
+/* --- the outcome -------------------------------------------------------------------- */
+
+static int descriptor_of(const struct rn_descriptors *d, int charge)
+{
+    for (size_t i = 0; i < d->count && charge >= 0; i++)
+        if (d->items[i].charge == charge)
+            return (int)i;
+    return -1;
+}
+
+/* Of those that took a place. */
+static int64_t delay_of(const struct rn_ruling *g)
+{
+    int64_t delay_ns = 0;
+
+    for (size_t i = 0; i < g->check.n && !g->lenient; i++)
+        if (g->charges[i].taken != 0 && !g->check.items[i].shadow &&
+            g->charges[i].verdict.delay_ns > delay_ns)
+            delay_ns = g->charges[i].verdict.delay_ns;
+    return delay_ns;
+}
+
+static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
+                 struct ration_descriptors_outcome *out)
+{
+    out->allowed = o->decision.allowed;
+    out->shadowed = o->shadow_refused;
+    out->decided_by =
+        d->ruling.check.n ? descriptor_of(d, d->ruling.check.decision.decided_by) : -1;
+    out->delay_ns = out->allowed ? delay_of(&d->ruling) : 0;
+    out->count = d->count;
+    for (size_t i = 0; i < d->count; i++)
+        rn_status_fill(&out->statuses[i], d, i);
+    out->at_ns = o->at_ns;
+    out->receipt_count = out->delay_ns > 0 ? o->receipt_count : 0;
+    for (uint32_t i = 0; i < out->receipt_count; i++)
+        out->receipts[i] = o->receipts[i];
+}
+
+/* --- bans --------------------------------------------------------------------------- */
+
+/* Its entries are its attributes. */
+static const struct rn_ban *find_ban(const struct rn_ruling *g, const struct rn_roster *roster,
+                                     const struct ration_descriptor_ask *ask, int64_t *left_ns)
+{
+    struct ration_attribute attributes[RN_ENVOY_DEPTH_MAX];
+    struct ration_request request = {.attributes = attributes, .count = ask->count};
+
+    if (ask->count > RN_ENVOY_DEPTH_MAX)
+        return NULL;
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct ration_descriptor_entry *e = &ask->entries[i];
+
+        attributes[i] = (struct ration_attribute){e->key, e->key_len, e->value, e->value_len};
+    }
+    return rn_ban_find(g->r, roster, NULL, &request, g->check.now_ns, left_ns);
+}
+
+/* Whoever is banned is refused, whatever else the request says. */
+static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *roster,
+                          struct ration_outcome *o, struct ration_descriptors_outcome *out)
+{
+    const struct rn_ban *ban = NULL;
+    int64_t left_ns = 0;
+    size_t at = 0;
+
+    for (; at < d->count && !ban; at++)
+        ban = find_ban(&d->ruling, roster, d->items[at].ask, &left_ns);
+    if (!ban)
+        return false;
+    rn_ruling_by_ban(&d->ruling, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false,
+                     o);
+    for (size_t i = 0; i < d->count; i++)
+        d->items[i].match = NULL;
+    fill(d, o, out);
+    out->decided_by = (int)at - 1;
+    out->statuses[at - 1].over = !out->allowed;
+    out->statuses[at - 1].reset_ns = left_ns;
+    return true;
+}
+
+/* --- deciding ----------------------------------------------------------------------- */
+
+static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
+{
+    struct rn_ruling *g = &d->ruling;
+    const struct rn_roster *roster = rn_book_roster(g->book);
+    struct ration_outcome o;
+
+    if (!match_all(d, g->book->ruleset))
+        return RATION_EINVAL;
+    if (rn_unlikely(roster != NULL) && decide_by_ban(d, roster, &o, out))
+        return 0;
+    if (d->request->metadata)
+        tell_metadata(d);
+    for (size_t i = 0; i < d->count; i++)
+        add_one(d, i);
+    choose_quota(d);
+    int code = rn_ruling_run(g, false, &o);
+
+    if (code == 0 && o.decision.allowed)
+        code = refund_all(d);
+    if (code == 0)
+        fill(d, &o, out);
+    return code;
+}
+
+/* Without rules every domain is unknown. */
+static void allow_all(struct ration *r, size_t count, struct ration_descriptors_outcome *out)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+
+    out->allowed = true;
+    out->shadowed = false;
+    out->decided_by = -1;
+    out->delay_ns = out->at_ns = 0;
+    out->receipt_count = 0;
+    out->count = count;
+    for (size_t i = 0; i < count; i++)
+        out->statuses[i] = (struct ration_descriptor_status){0};
+    rn_stats_add(s, &s->total.allowed);
+}
+
+int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,
+                              int64_t now_ns, struct ration_descriptors_outcome *out)
+{
+    struct rn_pin pin;
+    int code = 0;
+
+    if (request->domain_len == 0 || request->count == 0 || request->count > RATION_DESCRIPTORS_MAX)
+        return RATION_EINVAL;
+    pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    if (pin.book) {
+        struct rn_descriptors d;
+
+        d.request = request;
+        rn_ruling_init(&d.ruling, r, pin.book, now_ns);
+        d.ruling.max_wait_ns = request->max_wait_ns;
+        code = decide(&d, out);
+    } else {
+        allow_all(r, request->count, out);
+    }
+    rn_pin_drop(&pin);
+    return code;
+}
+
+int ration_descriptors_give_back(struct ration *r, struct ration_descriptors_outcome *out,
+                                 int64_t now_ns)
+{
+    uint32_t count = out->receipt_count;
+
+    out->receipt_count = 0;
+    return rn_receipt_give_back(r, out->receipts, count, out->at_ns, 0, rn_limiter_now(r, now_ns));
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits that come with a descriptor and take the place of the file's.
+ *
+ * Under a rule they are variants of its limit: a window of the same unit is the
+ * same window, whatever it admits; one of another unit has a state of its own,
+ * and what it admits is counted in the rule's, too. Where no rule matches there
+ * is a state for each unit under the name of the domain.
+ */
+#include "limiter/descriptors.h"
+
+#include "limiter/limiter.h"
+
+#define DAY_NS (INT64_C(86400) * 1000000000)
+/* Keeps those without a rule apart from a native rule named like the domain. */
+#define COPY (UINT32_MAX - 1)
+
+static const int64_t periods[] = {[RATION_UNIT_SECOND] = INT64_C(1000000000),
+                                  [RATION_UNIT_MINUTE] = INT64_C(60000000000),
+                                  [RATION_UNIT_HOUR] = INT64_C(3600000000000),
+                                  [RATION_UNIT_DAY] = DAY_NS,
+                                  [RATION_UNIT_MONTH] = 30 * DAY_NS,
+                                  [RATION_UNIT_YEAR] = 365 * DAY_NS,
+                                  [RATION_UNIT_WEEK] = 7 * DAY_NS};
+#define UNITS (sizeof periods / sizeof *periods)
+
+int64_t rn_given_period(enum ration_unit unit)
+{
+    return (size_t)unit < UNITS ? periods[unit] : 0;
+}
+
+enum ration_unit rn_given_unit(int64_t period_ns)
+{
+    for (size_t i = 1; i < UNITS; i++)
+        if (periods[i] == period_ns)
+            return (enum ration_unit)i;
+    return RATION_UNIT_UNKNOWN;
+}
+
+static void compile(struct rn_given *g, const struct ration_descriptor_ask *ask)
+{
+    int64_t period_ns = rn_given_period(ask->unit);
+    uint64_t amount = ask->requests_per_unit;
+
+    /* No limit may admit more than one unit in a nanosecond. */
+    amount = amount < (uint64_t)period_ns ? amount : (uint64_t)period_ns;
+    g->limit = (struct rn_rule_limit){
+        .spec = {.algorithm = RATION_FIXED_WINDOW, .amount = amount, .period_ns = period_ns}};
+    rn_limit_init(&g->limit.limit, &g->limit.spec);
+}
+
+void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct rn_descriptor *d,
+                   struct rn_slice domain)
+{
+    const struct rn_rule *rule = d->match ? d->match->rule : NULL;
+    struct rn_compiled_rule from = {.name = domain, .copy = COPY, .limit = &g->limit.limit};
+
+    compile(g, d->ask);
+    g->list = &g->limit;
+    if (rule)
+        from = (struct rn_compiled_rule){
+            .name = rule->name, .limit = &g->limit.limit, .keep = rule->keep};
+    else
+        g->rule = (struct rn_rule){
+            .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};
+    g->limit.rule = rule ? rule : &g->rule;
+    rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
+    if (!rule || !d->match->limit)
+        return;
+    g->own = &book->limits[d->match->limit->id];
+    g->compiled.shapes = &g->own;
+    g->compiled.shape_count = 1;
+}

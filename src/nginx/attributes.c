@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request as rules see it:
+ *
+ *   NAME           by ration_attribute, unless empty: comes first, so that it counts
+ *   ip             the address of the connection, or what realip made of it
+ *   method         as sent
+ *   path           what the client asked for, normalised, whatever it was rewritten to
+ *   host, scheme   without port; http or https
+ *   header.NAME    every header
+ */
+#include "nginx/module.h"
+
+#define FIXED 5 /* ip, method, path, host, scheme */
+
+struct listing {
+    ngx_http_request_t *r;
+    struct rn_ngx_worker *worker;
+    size_t count;
+};
+
+static void add(struct listing *list, struct rn_slice name, struct rn_slice value)
+{
+    if (value.len == 0)
+        return;
+    list->worker->attributes[list->count++] =
+        (struct ration_attribute){name.data, name.len, value.data, value.len};
+}
+
+/* --- room --------------------------------------------------------------------------------- */
+
+/* Bytes of all names of headers, prefixed, and how many there are. */
+static size_t measure_headers(ngx_http_request_t *r, size_t *count)
+{
+    size_t bytes = 0;
+
+    for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next) {
+        ngx_table_elt_t *headers = part->elts;
+
+        *count += part->nelts;
+        for (ngx_uint_t i = 0; i < part->nelts; i++)
+            bytes += headers[i].key.len + sizeof "header." - 1;
+    }
+    return bytes;
+}
+
+/* No header is left out for want of room: which ones a client sends is up to it. */
+static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size_t name_bytes)
+{
+    rn_buf_clear(&worker->names);
+    if (!rn_buf_reserve(&worker->names, name_bytes + 1))
+        return NGX_ERROR;
+    if (attributes <= worker->attribute_room)
+        return NGX_OK;
+    struct ration_attribute *more =
+        realloc(worker->attributes, 2 * attributes * sizeof *worker->attributes);
+
+    if (!more)
+        return NGX_ERROR;
+    worker->attributes = more;
+    worker->attribute_room = 2 * attributes;
+    return NGX_OK;
+}
+
+/* --- one by one ------------------------------------------------------------------------------ */
+
+static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
+{
+    struct rn_ngx_attribute *attributes = given->elts;
+
+    for (ngx_uint_t i = 0; i < given->nelts; i++) {
+        ngx_str_t value;
+
+        if (ngx_http_complex_value(list->r, &attributes[i].value, &value) != NGX_OK)
+            return NGX_ERROR;
+        add(list, rn_ngx_slice(attributes[i].name), rn_ngx_slice(value));
+    }
+    return NGX_OK;
+}
+
+static struct rn_slice address_of(ngx_http_request_t *r)
+{
+#if (NGX_HAVE_UNIX_DOMAIN)
+    if (r->connection->sockaddr->sa_family == AF_UNIX) /* from this machine */
+        return RN_SLICE("127.0.0.1");
+#endif
+    return rn_ngx_slice(r->connection->addr_text);
+}
+
+/* After a rewrite r->uri is something else; what the client sent is normalised
+ * again, the way nginx did it, in a copy of the request. */
+static struct rn_slice path_of(ngx_http_request_t *r, struct rn_ngx_worker *worker)
+{
+    ngx_http_core_srv_conf_t *server = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+    size_t len = r->unparsed_uri.len;
+    ngx_http_request_t copy;
+
+    if (r->valid_unparsed_uri)
+        return rn_ngx_slice(r->uri);
+    rn_buf_clear(&worker->path);
+    u_char *room = (u_char *)rn_buf_reserve(&worker->path, 2 * len + 4);
+
+    if (!room || len == 0)
+        return rn_ngx_slice(r->uri);
+    memcpy(room, r->unparsed_uri.data, len);
+    room[len] = '\0';
+    copy = *r;
+    copy.uri_start = room;
+    copy.uri_end = room + len;
+    copy.uri.data = room + len + 1;
+    copy.empty_path_in_uri = room[0] != '/';
+    if (ngx_http_parse_complex_uri(&copy, server->merge_slashes != 0) != NGX_OK)
+        return rn_ngx_slice(r->uri);
+    return rn_ngx_slice(copy.uri);
+}
+
+static struct rn_slice scheme_of(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_SSL)
+    if (r->connection->ssl)
+        return RN_SLICE("https");
+#endif
+    (void)r;
+    return RN_SLICE("http");
+}
+
+static void add_headers(struct listing *list)
+{
+    struct rn_buf *names = &list->worker->names;
+
+    for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
+        ngx_table_elt_t *headers = part->elts;
+
+        for (ngx_uint_t i = 0; i < part->nelts; i++) {
+            char *name = names->data + names->len;
+
+            rn_buf_put_literal(names, "header.");
+            rn_buf_put(names, headers[i].lowcase_key, headers[i].key.len);
+            add(list, (struct rn_slice){name, headers[i].key.len + sizeof "header." - 1},
+                rn_ngx_slice(headers[i].value));
+        }
+    }
+}
+
+ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+                                 struct ration_request *request)
+{
+    const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
+    struct listing list = {.r = r, .worker = worker};
+    size_t count = FIXED + (given ? given->nelts : 0);
+    size_t name_bytes = measure_headers(r, &count);
+
+    if (make_room(worker, count, name_bytes) != NGX_OK)
+        return NGX_ERROR;
+    if (given && add_given(&list, given) != NGX_OK)
+        return NGX_ERROR;
+    add(&list, RN_SLICE("ip"), address_of(r));
+    add(&list, RN_SLICE("method"), rn_ngx_slice(r->method_name));
+    add(&list, RN_SLICE("path"), path_of(r, worker));
+    add(&list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
+    add(&list, RN_SLICE("scheme"), scheme_of(r));
+    add_headers(&list);
+    *request = (struct ration_request){.attributes = worker->attributes, .count = list.count};
+    return NGX_OK;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that wait for their place in a queue, or are slowed down: a timer
+ * holds them, and no worker. nginx's clock is one of milliseconds and may be
+ * behind, so the table's is asked whether the time has come.
+ */
+#include "nginx/module.h"
+
+static void arm(struct rn_ngx_visit *visit, int64_t now_ns)
+{
+    ngx_add_timer(&visit->timer, rn_ngx_milliseconds(visit->until_ns - now_ns));
+}
+
+/* Runs the phases again from the handler on. */
+static void wake(ngx_event_t *event)
+{
+    struct rn_ngx_visit *visit = event->data;
+    ngx_http_request_t *r = visit->request;
+    ngx_connection_t *connection = r->connection;
+
+    ngx_http_set_log_request(connection->log, r);
+    if (ngx_handle_read_event(connection->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    } else {
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_core_run_phases;
+        ngx_http_core_run_phases(r);
+    }
+    ngx_http_run_posted_requests(connection);
+}
+
+/* Meanwhile only the end of the connection matters. */
+static ngx_int_t wait_more(struct rn_ngx_visit *visit, int64_t now_ns)
+{
+    ngx_http_request_t *r = visit->request;
+
+    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+    arm(visit, now_ns);
+    return NGX_AGAIN;
+}
+
+ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns)
+{
+    visit->outcome = ngx_palloc(visit->request->pool, sizeof *visit->outcome);
+    if (!visit->outcome)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    *visit->outcome = visit->worker->outcome;
+    visit->waiting = true;
+    visit->until_ns = now_ns + visit->delay_ns;
+    visit->timer.handler = wake;
+    visit->timer.data = visit;
+    visit->timer.log = visit->request->connection->log;
+    return wait_more(visit, now_ns);
+}
+
+ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit)
+{
+    int64_t now_ns = ration_now(visit->worker->limiter);
+
+    if (now_ns < visit->until_ns)
+        return wait_more(visit, now_ns);
+    visit->waiting = false;
+    return NGX_DECLINED;
+}
+
+void rn_ngx_delay_end(struct rn_ngx_visit *visit)
+{
+    if (visit->timer.timer_set)
+        ngx_del_timer(&visit->timer);
+    if (!visit->waiting)
+        return;
+    visit->waiting = false;
+    /* What cannot be returned is burnt. */
+    (void)ration_outcome_give_back(visit->worker->limiter, visit->outcome, RATION_NOW);
+}

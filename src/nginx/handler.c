@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One decision for each request that a client makes. The phase runs again after
+ * an internal redirect (an error page, try_files) and for subrequests: they
+ * belong to a visit that has been decided.
+ */
+#include "nginx/module.h"
+
+/* What the location says in the place of the rule. */
+static void apply_location(const struct rn_ngx_location *location, struct ration_outcome *outcome)
+{
+    if (location->headers != RN_NGX_HEADERS_OF_RULE)
+        outcome->headers = (enum ration_header_family)location->headers;
+    if (location->status != 0 && outcome->kind == RATION_BY_LIMITS)
+        outcome->status = (uint16_t)location->status;
+}
+
+static enum rn_ngx_verdict verdict_of(const struct ration_outcome *outcome)
+{
+    if (!outcome->decision.allowed)
+        return RN_NGX_REFUSED;
+    if (outcome->delay_ns > 0)
+        return RN_NGX_DELAYED;
+    return outcome->shadow_refused ? RN_NGX_SHADOWED : RN_NGX_ALLOWED;
+}
+
+static ngx_int_t note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+{
+    visit->verdict = verdict_of(outcome);
+    visit->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
+    visit->remaining = outcome->decision.verdict.remaining;
+    visit->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
+    if (outcome->rule[0] == '\0')
+        return NGX_OK;
+    visit->rule = rn_ngx_copy(visit->request->pool, outcome->rule, strlen(outcome->rule));
+    return visit->rule.data ? NGX_OK : NGX_ERROR;
+}
+
+/* A deny list has no rule. */
+static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_visit *visit,
+                        int64_t retry_after_ns)
+{
+    static ngx_str_t list = ngx_string("a list or a ban");
+    const ngx_str_t *by = visit->rule.len != 0 ? &visit->rule : &list;
+
+    if (retry_after_ns == RATION_NEVER) {
+        ngx_log_error(level, log, 0, "ration: refused by \"%V\"", by);
+    } else {
+        ngx_log_error(level, log, 0, "ration: refused by \"%V\", retry after %M ms", by,
+                      rn_ngx_milliseconds(retry_after_ns));
+    }
+}
+
+/* Names of rules are the administrator's; nothing here is the client's. */
+static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+{
+    ngx_uint_t level = rn_ngx_location_of(visit->request)->log_level;
+    ngx_log_t *log = visit->request->connection->log;
+
+    switch (visit->verdict) {
+    case RN_NGX_REFUSED:
+        log_refusal(level, log, visit, outcome->decision.verdict.retry_after_ns);
+        break;
+    case RN_NGX_SHADOWED:
+        ngx_log_error(level, log, 0, "ration: \"%V\" would refuse, in shadow mode", &visit->rule);
+        break;
+    case RN_NGX_DELAYED:
+        level += level < NGX_LOG_DEBUG;
+        ngx_log_error(level, log, 0, "ration: delayed by \"%V\" for %M ms", &visit->rule,
+                      rn_ngx_milliseconds(visit->delay_ns));
+        break;
+    case RN_NGX_ALLOWED:
+    case RN_NGX_FAILED:
+        break;
+    }
+}
+
+/* 0, or a code after saying which. */
+static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
+{
+    struct rn_ngx_worker *worker = visit->worker;
+    struct rn_ngx_location *location = rn_ngx_location_of(visit->request);
+    struct ration_request request;
+    int code = RATION_ENOMEM;
+
+    if (rn_ngx_attributes_read(visit->request, worker, &request) == NGX_OK) {
+        ration_shadow_set(worker->limiter, location->mode == RN_NGX_SHADOW);
+        code = ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
+    }
+    if (code != 0) {
+        ngx_log_error(NGX_LOG_ERR, visit->request->connection->log, 0,
+                      "ration: no decision could be made: %s",
+                      code == RATION_EINVAL ? "more limits apply than can be decided together"
+                                            : ration_error_text(code));
+    }
+    return code;
+}
+
+/* A failure is not a refusal: the client did nothing wrong. */
+static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+{
+    struct ration_outcome *outcome = &visit->worker->outcome;
+    int64_t now_ns = ration_now(visit->worker->limiter);
+
+    visit->verdict = RN_NGX_FAILED;
+    if (decide(visit, now_ns) != 0)
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    apply_location(rn_ngx_location_of(visit->request), outcome);
+    if (rn_ngx_places_hold(visit, outcome) != NGX_OK || note(visit, outcome) != NGX_OK ||
+        rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (visit->verdict != RN_NGX_ALLOWED)
+        log_verdict(visit, outcome);
+    if (visit->verdict == RN_NGX_REFUSED)
+        return rn_ngx_refuse(visit, outcome, now_ns);
+    return visit->delay_ns > 0 ? rn_ngx_delay_begin(visit, now_ns) : NGX_DECLINED;
+}
+
+ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
+{
+    struct rn_ngx_worker *worker = rn_ngx_main_of(r)->worker;
+    struct rn_ngx_visit *visit;
+
+    if (r != r->main || !worker)
+        return NGX_DECLINED;
+    visit = rn_ngx_visit_find(r);
+    if (visit)
+        return visit->waiting ? rn_ngx_delay_check(visit) : NGX_DECLINED;
+    if (rn_ngx_location_of(r)->mode == RN_NGX_OFF)
+        return NGX_DECLINED;
+    visit = rn_ngx_visit_new(r, worker);
+    return visit ? rule_on(visit) : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}

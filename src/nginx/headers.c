@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rate limit headers. They are written when the decision is made, and added to
+ * whatever answer the request gets in the end.
+ */
+#include "nginx/module.h"
+#include "wire/answer.h"
+
+static ngx_http_output_header_filter_pt next_filter;
+
+ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+                              int64_t now_ns)
+{
+    struct rn_ngx_worker *worker = visit->worker;
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(worker->limiter, now_ns)};
+
+    rn_buf_clear(&worker->text);
+    rn_answer_put_headers(&worker->text, outcome, &extra);
+    if (worker->text.failed)
+        return NGX_ERROR;
+    if (worker->text.len == 0)
+        return NGX_OK;
+    visit->headers = rn_ngx_copy(visit->request->pool, worker->text.data, worker->text.len);
+    return visit->headers.data ? NGX_OK : NGX_ERROR;
+}
+
+static ngx_int_t push(ngx_http_request_t *r, ngx_str_t key, ngx_str_t value)
+{
+    ngx_table_elt_t *header = ngx_list_push(&r->headers_out.headers);
+
+    if (!header)
+        return NGX_ERROR;
+    ngx_memzero(header, sizeof *header);
+    header->hash = 1;
+    header->key = key;
+    header->value = value;
+    return NGX_OK;
+}
+
+/* "Name: value\r\n", as often as there are. */
+static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
+{
+    u_char *at = lines.data, *end = lines.data + lines.len;
+
+    while (at < end) {
+        u_char *colon = memchr(at, ':', (size_t)(end - at));
+        u_char *line_end = memchr(at, '\r', (size_t)(end - at));
+        ngx_str_t key = {(size_t)(colon - at), at};
+        ngx_str_t value = {(size_t)(line_end - colon) - 2, colon + 2};
+
+        if (push(r, key, value) != NGX_OK)
+            return NGX_ERROR;
+        at = line_end + 2;
+    }
+    return NGX_OK;
+}
+
+static ngx_int_t filter(ngx_http_request_t *r)
+{
+    struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
+
+    if (visit && visit->headers.len != 0 && push_lines(r, visit->headers) != NGX_OK)
+        return NGX_ERROR;
+    return next_filter(r);
+}
+
+void rn_ngx_headers_init(void)
+{
+    next_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = filter;
+}

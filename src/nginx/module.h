@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gateway inside nginx: what its files share.
+ *
+ *   module.c      the tables that nginx reads: directives, hooks, phases
+ *   config.c      directives and how locations inherit them
+ *   rules.c       the rules file, read while nginx reads its own
+ *   zone.c        the table of counters, opened by each worker
+ *   attributes.c  the request as rules see it
+ *   handler.c     one decision for each request that a client makes
+ *   visit.c       what is remembered of it until the request ends
+ *   delay.c       requests that wait for their place in a queue
+ *   places.c      places of concurrency limits, held as long as the request lasts
+ *   refusal.c     status and body of a refusal
+ *   headers.c     rate limit headers of any answer
+ *   variables.c   $ration_verdict and its like
+ *
+ * A worker has one thread: nothing here is locked.
+ */
+#ifndef RN_NGINX_MODULE_H
+#define RN_NGINX_MODULE_H
+
+#include <ngx_config.h>
+
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include <ration/rules.h>
+
+#include "base/buf.h"
+
+struct rn_ruleset;
+
+extern ngx_module_t ngx_http_ration_module;
+
+/* --- configuration ---------------------------------------------------------------------- */
+
+/* What a worker has while it runs; the rest is scratch for the request at hand. */
+struct rn_ngx_worker {
+    struct ration *limiter;
+    ngx_event_t refresh; /* overrides and bans that others have changed */
+    bool refresh_failed;
+    struct ration_outcome outcome;
+    struct rn_buf text;  /* headers or a body */
+    struct rn_buf names; /* of attributes */
+    struct rn_buf path;
+    struct ration_attribute *attributes;
+    size_t attribute_room;
+};
+
+/* Of http {}. */
+struct rn_ngx_main {
+    ngx_array_t rule_files;     /* of char *; only to tell whether there are any */
+    struct rn_ruleset *ruleset; /* until a worker has put it in place */
+    ngx_str_t state;            /* terminated; empty: by the prefix of the configuration */
+    size_t bytes;               /* 0: as in the file, or the library's own size */
+    bool zone_given;
+    bool used; /* some location has `ration on` or `shadow` */
+    struct rn_ngx_worker *worker;
+};
+
+enum rn_ngx_mode { RN_NGX_OFF, RN_NGX_ON, RN_NGX_SHADOW };
+enum rn_ngx_body { RN_NGX_BODY_AUTO, RN_NGX_BODY_JSON, RN_NGX_BODY_PROBLEM, RN_NGX_BODY_OFF };
+#define RN_NGX_HEADERS_OF_RULE 100 /* not one of enum ration_header_family */
+
+struct rn_ngx_attribute {
+    ngx_str_t name;
+    ngx_http_complex_value_t value;
+};
+
+/* Of a location; NGX_CONF_UNSET where nothing was said yet. */
+struct rn_ngx_location {
+    ngx_uint_t mode;         /* enum rn_ngx_mode */
+    ngx_uint_t headers;      /* enum ration_header_family, or RN_NGX_HEADERS_OF_RULE */
+    ngx_uint_t status;       /* of refusals by limits; 0: as the rule says */
+    ngx_uint_t body;         /* enum rn_ngx_body */
+    ngx_uint_t log_level;    /* of refusals; delays are logged one level below */
+    ngx_array_t *attributes; /* of struct rn_ngx_attribute; NULL: none */
+};
+
+extern ngx_command_t rn_ngx_commands[];
+void *rn_ngx_config_new_main(ngx_conf_t *cf);
+char *rn_ngx_config_init_main(ngx_conf_t *cf, void *conf);
+void *rn_ngx_config_new_location(ngx_conf_t *cf);
+char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
+
+/* ration_rules FILE...: reads them, and tells all that is wrong with them. */
+char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+
+/* In the master: makes the file of the table exist, so that its owner is whom the
+ * workers run as. An error prevents the start of nginx, but not a reload. */
+ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle);
+ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle);
+void rn_ngx_zone_close(ngx_cycle_t *cycle);
+
+/* --- one request ---------------------------------------------------------------------------- */
+
+enum rn_ngx_verdict {
+    RN_NGX_ALLOWED,
+    RN_NGX_DELAYED,
+    RN_NGX_REFUSED,
+    RN_NGX_SHADOWED, /* let through, although a limit would have refused */
+    RN_NGX_FAILED,   /* no decision could be made */
+};
+
+struct rn_ngx_stay;
+
+/* A request of a client from its decision to its end, also through internal
+ * redirects. Lives in the request's pool. */
+struct rn_ngx_visit {
+    ngx_http_request_t *request;
+    struct rn_ngx_worker *worker;
+    enum rn_ngx_verdict verdict;
+    ngx_str_t rule;     /* that decided; empty: none applied */
+    bool counted;       /* `remaining` means something */
+    uint64_t remaining; /* of the limit that decided */
+    int64_t delay_ns;   /* 0: none */
+    ngx_str_t headers;  /* lines with CRLF */
+    bool waiting;       /* in a queue, until until_ns of the table's time */
+    int64_t until_ns;
+    ngx_event_t timer;              /* while waiting */
+    struct ration_outcome *outcome; /* while waiting: to give it back */
+    struct rn_ngx_stay *stay;       /* places; NULL: none */
+};
+
+/* The visit that a request belongs to, NULL before its decision. */
+struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
+/* NULL: out of memory. */
+struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+
+/* The attributes are the worker's and borrow from the request. NGX_ERROR: out of
+ * memory. */
+ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+                                 struct ration_request *request);
+
+/* Phase handler: NGX_DECLINED lets the request go on. */
+ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
+
+/* Begins to wait for delay_ns from now_ns on: NGX_AGAIN. */
+ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
+/* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
+ * promised; else NGX_AGAIN. */
+ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
+/* At the end of the request: one that was still waiting gives back its charge. */
+void rn_ngx_delay_end(struct rn_ngx_visit *visit);
+
+/* Keeps the places of the outcome until the request ends. NGX_ERROR: out of
+ * memory, they are free again. */
+ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
+void rn_ngx_places_end(struct rn_ngx_visit *visit);
+
+/* Notes the header lines of a decision; they are sent with the answer. */
+ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+                              int64_t now_ns);
+/* Puts the filter in its place. */
+void rn_ngx_headers_init(void);
+
+/* Answers with the status, and with a body unless nginx has a page for it. Returns
+ * what a phase handler does. */
+ngx_int_t rn_ngx_refuse(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+                        int64_t now_ns);
+
+ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf);
+
+/* --- small things ------------------------------------------------------------------------------
+ */
+
+/* nginx's strings are unsigned. */
+static inline struct rn_slice rn_ngx_slice(ngx_str_t text)
+{
+    return (struct rn_slice){(const char *)text.data, text.len};
+}
+
+static inline struct rn_ngx_main *rn_ngx_main_of(ngx_http_request_t *r)
+{
+    return ngx_http_get_module_main_conf(r, ngx_http_ration_module);
+}
+
+static inline struct rn_ngx_location *rn_ngx_location_of(ngx_http_request_t *r)
+{
+    return ngx_http_get_module_loc_conf(r, ngx_http_ration_module);
+}
+
+/* A copy in the pool; data NULL: out of memory. */
+static inline ngx_str_t rn_ngx_copy(ngx_pool_t *pool, const char *text, size_t len)
+{
+    ngx_str_t copy = {len, ngx_pnalloc(pool, len != 0 ? len : 1)};
+
+    if (copy.data)
+        memcpy(copy.data, text, len);
+    return copy;
+}
+
+/* Rounded up: timers must not be early. */
+static inline ngx_msec_t rn_ngx_milliseconds(int64_t ns)
+{
+    return ns <= 0 ? 0 : (ngx_msec_t)((ns - 1) / 1000000 + 1);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a refusal is answered: with an error_page if there is one for the status,
+ * else with a body that programs can read.
+ */
+#include "nginx/module.h"
+#include "wire/answer.h"
+
+#define PROBLEM "application/problem+json"
+
+static bool has_error_page(ngx_http_request_t *r, ngx_uint_t status)
+{
+    ngx_http_core_loc_conf_t *core = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    ngx_http_err_page_t *pages = core->error_pages ? core->error_pages->elts : NULL;
+
+    for (ngx_uint_t i = 0; pages && i < core->error_pages->nelts; i++)
+        if ((ngx_uint_t)pages[i].status == status)
+            return true;
+    return false;
+}
+
+/* The media types that a client accepts are not ranked: it either knows about
+ * problems or not. */
+static bool accepts_problem(ngx_http_request_t *r)
+{
+    for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next) {
+        ngx_table_elt_t *headers = part->elts;
+
+        for (ngx_uint_t i = 0; i < part->nelts; i++)
+            if (rn_slice_equal(
+                    (struct rn_slice){(const char *)headers[i].lowcase_key, headers[i].key.len},
+                    RN_SLICE("accept")) &&
+                memmem(headers[i].value.data, headers[i].value.len, PROBLEM, sizeof PROBLEM - 1))
+                return true;
+    }
+    return false;
+}
+
+static ngx_int_t send_body(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+                           int64_t now_ns, bool problem)
+{
+    static ngx_str_t json = ngx_string("application/json"), problem_json = ngx_string(PROBLEM);
+    ngx_http_request_t *r = visit->request;
+    struct rn_buf *text = &visit->worker->text;
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(visit->worker->limiter, now_ns)};
+    ngx_http_complex_value_t body;
+
+    rn_buf_clear(text);
+    rn_answer_put_body(text, outcome, &extra, problem);
+    ngx_memzero(&body, sizeof body);
+    if (!text->failed)
+        body.value = rn_ngx_copy(r->pool, text->data, text->len);
+    if (!body.value.data)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    ngx_http_finalize_request(
+        r, ngx_http_send_response(r, outcome->status, problem ? &problem_json : &json, &body));
+    return NGX_DONE;
+}
+
+ngx_int_t rn_ngx_refuse(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+                        int64_t now_ns)
+{
+    ngx_http_request_t *r = visit->request;
+    enum rn_ngx_body body = (enum rn_ngx_body)rn_ngx_location_of(r)->body;
+
+    if (body == RN_NGX_BODY_OFF || has_error_page(r, outcome->status))
+        return outcome->status;
+    return send_body(visit, outcome, now_ns,
+                     body == RN_NGX_BODY_PROBLEM ||
+                         (body == RN_NGX_BODY_AUTO && accepts_problem(r)));
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was decided, for logs and maps:
+ *
+ *   $ration_verdict     allowed, delayed, refused, shadow or error
+ *   $ration_rule        that decided
+ *   $ration_remaining   units left of its limit
+ *   $ration_delay       seconds, such as 0.250
+ *
+ * Empty where there is nothing to tell, as before the decision.
+ */
+#include "nginx/module.h"
+#include "wire/pen.h"
+
+/* Of the length of `text`, in the pool. */
+static ngx_int_t give(ngx_http_request_t *r, ngx_http_variable_value_t *v, struct rn_slice text)
+{
+    ngx_str_t copy = rn_ngx_copy(r->pool, text.data, text.len);
+
+    if (!copy.data)
+        return NGX_ERROR;
+    v->data = copy.data;
+    v->len = (unsigned)text.len & 0x0fffffff; /* the width of the field */
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+    return NGX_OK;
+}
+
+static ngx_int_t give_nothing(ngx_http_variable_value_t *v)
+{
+    v->not_found = 1;
+    return NGX_OK;
+}
+
+static ngx_int_t get_verdict(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    static const char *const words[] = {
+        [RN_NGX_ALLOWED] = "allowed", [RN_NGX_DELAYED] = "delayed", [RN_NGX_REFUSED] = "refused",
+        [RN_NGX_SHADOWED] = "shadow", [RN_NGX_FAILED] = "error",
+    };
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+
+    (void)data;
+    return visit ? give(r, v, rn_slice_of(words[visit->verdict])) : give_nothing(v);
+}
+
+static ngx_int_t get_rule(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+
+    (void)data;
+    return visit && visit->rule.len != 0 ? give(r, v, rn_ngx_slice(visit->rule)) : give_nothing(v);
+}
+
+static ngx_int_t get_remaining(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    char text[RN_PEN_U64_MAX];
+
+    (void)data;
+    if (!visit || !visit->counted)
+        return give_nothing(v);
+    return give(r, v, (struct rn_slice){text, (size_t)(rn_pen_u64(text, visit->remaining) - text)});
+}
+
+static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    u_char text[NGX_INT64_LEN + 5];
+    ngx_msec_t ms;
+
+    (void)data;
+    if (!visit)
+        return give_nothing(v);
+    ms = rn_ngx_milliseconds(visit->delay_ns);
+    u_char *end = ngx_snprintf(text, sizeof text, "%M.%03M", ms / 1000, ms % 1000);
+
+    return give(r, v, (struct rn_slice){(char *)text, (size_t)(end - text)});
+}
+
+ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
+{
+    static struct {
+        ngx_str_t name;
+        ngx_http_get_variable_pt get;
+    } all[] = {
+        {ngx_string("ration_verdict"), get_verdict},
+        {ngx_string("ration_rule"), get_rule},
+        {ngx_string("ration_remaining"), get_remaining},
+        {ngx_string("ration_delay"), get_delay},
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ngx_http_variable_t *variable =
+            ngx_http_add_variable(cf, &all[i].name, NGX_HTTP_VAR_NOCACHEABLE);
+
+        if (!variable)
+            return NGX_ERROR;
+        variable->get_handler = all[i].get;
+    }
+    return NGX_OK;
+}

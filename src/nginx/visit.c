@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nginx forgets the contexts of modules at an internal redirect, but not what is
+ * to be done at the end of a request: that is where a visit is found again.
+ */
+#include "nginx/module.h"
+
+static void end(void *data)
+{
+    struct rn_ngx_visit *visit = data;
+
+    rn_ngx_delay_end(visit);
+    rn_ngx_places_end(visit);
+}
+
+struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)
+{
+    struct rn_ngx_visit *visit = ngx_http_get_module_ctx(r->main, ngx_http_ration_module);
+
+    if (visit)
+        return visit;
+    for (ngx_pool_cleanup_t *cleanup = r->pool->cleanup; cleanup; cleanup = cleanup->next) {
+        if (cleanup->handler != end)
+            continue;
+        ngx_http_set_ctx(r->main, cleanup->data, ngx_http_ration_module);
+        return cleanup->data;
+    }
+    return NULL;
+}
+
+struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker)
+{
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, sizeof(struct rn_ngx_visit));
+    struct rn_ngx_visit *visit;
+
+    if (!cleanup)
+        return NULL;
+    visit = cleanup->data;
+    *visit = (struct rn_ngx_visit){.request = r, .worker = worker};
+    cleanup->handler = end;
+    ngx_http_set_ctx(r, visit, ngx_http_ration_module);
+    return visit;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of counters: the state file that libration, rationd and the command
+ * line use as well. All workers share it, those of before a reload and of
+ * another master during a binary upgrade, too.
+ */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ration/clients.h>
+
+#include "limiter/reload.h"
+#include "nginx/module.h"
+
+#define REFRESH_MS 500
+
+/* NULL: there is no http {}, or none of its locations is limited. */
+static struct rn_ngx_main *main_of(ngx_cycle_t *cycle)
+{
+    struct rn_ngx_main *main = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_ration_module);
+
+    return main && main->used ? main : NULL;
+}
+
+/* A new size has to wait until nobody uses the file: not during a reload. */
+static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct ration **out)
+{
+    struct ration_options options = {.state_path = (const char *)main->state.data,
+                                     .memory_bytes = main->bytes};
+    struct ration_error error;
+    int code = ration_open(&options, out, &error);
+
+    if (code == RATION_EBUSY && options.memory_bytes != 0) {
+        options.memory_bytes = 0;
+        if (ration_open(&options, out, NULL) == 0) {
+            ngx_log_error(NGX_LOG_WARN, log, 0, "ration_zone keeps its old size for now: %s",
+                          error.text);
+            return 0;
+        }
+    }
+    if (code != 0 || error.text[0] != '\0') {
+        ngx_uint_t level = code != 0 ? NGX_LOG_EMERG : NGX_LOG_WARN;
+
+        ngx_log_error(level, log, 0, "ration_zone: %s", error.text);
+    }
+    return code;
+}
+
+/* Root's files are of no use to workers. */
+static void hand_over(ngx_cycle_t *cycle, const struct rn_ngx_main *main)
+{
+    ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    if (geteuid() == 0 && core->user != (ngx_uid_t)NGX_CONF_UNSET_UINT &&
+        chown((const char *)main->state.data, core->user, core->group) != 0) {
+        ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno, "chown() \"%V\" failed", &main->state);
+    }
+}
+
+ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
+{
+    struct rn_ngx_main *main = main_of(cycle);
+    bool first = ngx_is_init_cycle(cycle->old_cycle);
+    struct ration *limiter;
+    struct stat st;
+
+    if (!main || ngx_test_config)
+        return NGX_OK;
+    bool exists = stat((const char *)main->state.data, &st) == 0;
+
+    if (exists && !first)
+        return NGX_OK; /* workers will see */
+    if (open_table(main, cycle->log, &limiter) != 0)
+        return first ? NGX_ERROR : NGX_OK;
+    ration_close(limiter);
+    if (!exists)
+        hand_over(cycle, main);
+    return NGX_OK;
+}
+
+/* --- workers -------------------------------------------------------------------------------- */
+
+static void refresh(ngx_event_t *event)
+{
+    struct rn_ngx_worker *worker = event->data;
+    struct ration_error error;
+    bool failed = ration_clients_refresh(worker->limiter, &error) != 0;
+
+    if (failed && !worker->refresh_failed) { /* told once, until it is mended */
+        ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: overrides and bans: %s", error.text);
+    }
+    worker->refresh_failed = failed;
+    ngx_add_timer(event, REFRESH_MS);
+}
+
+/* Without the file a worker counts alone: that is better than no limits, and than
+ * no service. */
+static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *log)
+{
+    struct ration *limiter = NULL;
+
+    if (open_table(main, log, &limiter) == 0)
+        return limiter;
+    if (ration_open(&(struct ration_options){.memory_bytes = main->bytes}, &limiter, NULL) != 0)
+        return NULL;
+    ngx_log_error(NGX_LOG_EMERG, log, 0,
+                  "ration: this worker counts in memory of its own, and so admits as much as "
+                  "all others together; mend the state file and reload");
+    return limiter;
+}
+
+static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *main,
+                              ngx_cycle_t *cycle)
+{
+    worker->limiter = open_limiter(main, cycle->log);
+    if (!worker->limiter)
+        return NGX_ERROR;
+    int code = rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter));
+
+    main->ruleset = NULL; /* taken in any case */
+    if (code != 0) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "ration: no memory for the rules");
+        ration_close(worker->limiter);
+        return NGX_ERROR;
+    }
+    worker->refresh.handler = refresh;
+    worker->refresh.data = worker;
+    worker->refresh.log = cycle->log;
+    worker->refresh.cancelable = 1;
+    ngx_add_timer(&worker->refresh, REFRESH_MS);
+    return NGX_OK;
+}
+
+ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
+{
+    struct rn_ngx_main *main = main_of(cycle);
+    struct rn_ngx_worker *worker;
+
+    if (!main || ngx_process == NGX_PROCESS_HELPER)
+        return NGX_OK;
+    worker = ngx_pcalloc(cycle->pool, sizeof *worker);
+    if (!worker || start_worker(worker, main, cycle) != NGX_OK)
+        return NGX_ERROR;
+    main->worker = worker;
+    return NGX_OK;
+}
+
+void rn_ngx_zone_close(ngx_cycle_t *cycle)
+{
+    struct rn_ngx_main *main = main_of(cycle);
+    struct rn_ngx_worker *worker = main ? main->worker : NULL;
+
+    if (!worker)
+        return;
+    main->worker = NULL;
+    ration_close(worker->limiter);
+    rn_buf_done(&worker->text);
+    rn_buf_done(&worker->names);
+    rn_buf_done(&worker->path);
+    free(worker->attributes);
+}

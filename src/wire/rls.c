@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests as protobuf-c reads them, in memory that is ours: an arena which is
+ * empty again for the next one and whose end bounds what a message can cost.
+ */
+#include "wire/rls.h"
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "wire/rls_tree.h"
+#include <rls.pb-c.h>
+
+#define ALIGNED(bytes) (((bytes) + 15) / 16 * 16)
+
+void *rn_rls_take(struct rn_rls_reader *reader, size_t bytes)
+{
+    void *at = reader->arena + reader->used;
+
+    if (bytes > sizeof reader->arena - reader->used) {
+        reader->exhausted = true;
+        return NULL;
+    }
+    reader->used += ALIGNED(bytes);
+    if (reader->used > sizeof reader->arena)
+        reader->used = sizeof reader->arena;
+    return at;
+}
+
+static void *take(void *arg, size_t bytes)
+{
+    return rn_rls_take(arg, bytes);
+}
+
+static void leave(void *arg, void *pointer)
+{
+    (void)arg;
+    (void)pointer;
+}
+
+static ProtobufCAllocator allocator(struct rn_rls_reader *reader)
+{
+    reader->used = 0;
+    reader->leaf_count = 0;
+    reader->exhausted = false;
+    return (ProtobufCAllocator){.alloc = take, .free = leave, .allocator_data = reader};
+}
+
+/* --- what both forms must obey ------------------------------------------------------- */
+
+static bool is_utf8(struct rn_slice text)
+{
+    uint32_t point;
+
+    for (size_t at = 0, n; at < text.len; at += n) {
+        if ((unsigned char)text.data[at] < 0x80) {
+            n = 1;
+            continue;
+        }
+        n = rn_utf8_decode(text.data + at, text.len - at, &point);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+static int check_text(struct rn_slice text, const char *what, struct ration_error *error)
+{
+    if (text.len > RN_RLS_TEXT_MAX)
+        return rn_error_set(error, RATION_EINVAL, 0, "a %s of more than %d bytes", what,
+                            RN_RLS_TEXT_MAX);
+    return is_utf8(text) ? 0 : rn_error_set(error, RATION_EINVAL, 0, "a %s is not UTF-8", what);
+}
+
+int rn_rls_begin(struct rn_rls_reader *reader, struct ration_error *error)
+{
+    struct ration_descriptors *request = &reader->request;
+
+    if (request->count == RATION_DESCRIPTORS_MAX)
+        return rn_error_set(error, RATION_EFULL, 0, "more than %d descriptors",
+                            RATION_DESCRIPTORS_MAX);
+    reader->asks[request->count++] =
+        (struct ration_descriptor_ask){.entries = reader->entries + reader->entry_count};
+    return 0;
+}
+
+int rn_rls_add_entry(struct rn_rls_reader *reader, struct rn_slice key, struct rn_slice value,
+                     struct ration_error *error)
+{
+    int code = check_text(key, "key", error);
+
+    if (code == 0)
+        code = check_text(value, "value", error);
+    if (code != 0)
+        return code;
+    if (reader->entry_count == RN_RLS_ENTRIES_MAX)
+        return rn_error_set(error, RATION_EFULL, 0, "more than %d entries", RN_RLS_ENTRIES_MAX);
+    if (key.len == 0)
+        return rn_error_set(error, RATION_EINVAL, 0, "an entry without a key");
+    reader->entries[reader->entry_count++] =
+        (struct ration_descriptor_entry){key.data, key.len, value.data, value.len};
+    reader->asks[reader->request.count - 1].count++;
+    return 0;
+}
+
+static int check_ask(const struct ration_descriptor_ask *ask, struct ration_error *error)
+{
+    if (ask->count == 0)
+        return rn_error_set(error, RATION_EINVAL, 0, "a descriptor without entries");
+    if (ask->limit_given && (ask->unit == RATION_UNIT_UNKNOWN || ask->unit > RATION_UNIT_WEEK))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a limit without a unit; give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH "
+                            "or YEAR");
+    return 0;
+}
+
+int rn_rls_end(struct rn_rls_reader *reader, struct rn_slice domain, struct ration_error *error)
+{
+    struct ration_descriptors *request = &reader->request;
+    int code = check_text(domain, "domain", error);
+
+    if (code == 0 && domain.len == 0)
+        code = rn_error_set(error, RATION_EINVAL, 0, "rate limit domain must not be empty");
+    if (code == 0 && request->count == 0)
+        code =
+            rn_error_set(error, RATION_EINVAL, 0, "rate limit descriptor list must not be empty");
+    for (size_t i = 0; i < request->count && code == 0; i++)
+        code = check_ask(&reader->asks[i], error);
+    request->domain = domain.data;
+    request->domain_len = domain.len;
+    request->asks = reader->asks;
+    return code;
+}
+
+/* --- protobuf ------------------------------------------------------------------------ */
+
+static struct rn_slice slice_of(ProtobufCBinaryData data)
+{
+    return (struct rn_slice){(const char *)data.data, data.len};
+}
+
+static int read_descriptor(struct rn_rls_reader *reader, const Rls__RateLimitDescriptor *from,
+                           struct ration_error *error)
+{
+    int code = rn_rls_begin(reader, error);
+
+    if (code != 0)
+        return code;
+    struct ration_descriptor_ask *ask = &reader->asks[reader->request.count - 1];
+
+    for (size_t i = 0; i < from->n_entries && code == 0; i++)
+        code = rn_rls_add_entry(reader, slice_of(from->entries[i]->key),
+                                slice_of(from->entries[i]->value), error);
+    if (from->hits_addend) {
+        ask->hits_given = true;
+        ask->hits = from->hits_addend->value;
+    }
+    ask->refund = from->is_negative_hits;
+    if (from->limit) {
+        ask->limit_given = true;
+        ask->requests_per_unit = from->limit->requests_per_unit;
+        ask->unit = from->limit->unit <= RATION_UNIT_WEEK ? (enum ration_unit)from->limit->unit
+                                                          : RATION_UNIT_UNKNOWN;
+    }
+    return code;
+}
+
+static int refuse(const struct rn_rls_reader *reader, struct ration_error *error)
+{
+    return reader->exhausted ? rn_error_set(error, RATION_EFULL, 0, "a message of too many parts")
+                             : rn_error_set(error, RATION_EPARSE, 0, "not a RateLimitRequest");
+}
+
+int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ration_error *error)
+{
+    ProtobufCAllocator memory = allocator(reader);
+    const Rls__RateLimitRequest *from =
+        rls__rate_limit_request__unpack(&memory, message.len, (const uint8_t *)message.data);
+    int code = 0;
+
+    reader->entry_count = 0;
+    reader->request = (struct ration_descriptors){0};
+    if (!from)
+        return refuse(reader, error);
+    reader->request.hits = from->hits_addend;
+    for (size_t i = 0; i < from->n_descriptors && code == 0; i++)
+        code = read_descriptor(reader, from->descriptors[i], error);
+    return code == 0 ? rn_rls_end(reader, slice_of(from->domain), error) : code;
+}
+
+int rn_rls_read_health(struct rn_rls_reader *reader, struct rn_slice message)
+{
+    ProtobufCAllocator memory = allocator(reader);
+    const Rls__HealthCheckRequest *from =
+        rls__health_check_request__unpack(&memory, message.len, (const uint8_t *)message.data);
+
+    if (!from)
+        return RATION_EPARSE;
+    reader->service = slice_of(from->service);
+    return 0;
+}

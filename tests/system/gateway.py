@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nginx with our module, and something behind it, for tests."""
+
+import contextlib
+import http.client
+import http.server
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+MODULE = BUILD / "ngx_http_ration_module.so"
+NGINX = "/usr/sbin/nginx"
+PATIENCE = 30  # seconds until something that should happen counts as not happening
+
+
+def wait_until(condition, what):
+    """Polls; answers what the condition does."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        answer = condition()
+        if answer:
+            return answer
+        time.sleep(0.01)
+    raise AssertionError(f"never: {what}")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Upstream:
+    """What is to be protected: notes when each request arrived, and with which
+    headers; /hold answers when told to."""
+
+    def __init__(self):
+        self.arrivals, self.release = [], threading.Event()
+        upstream = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                arrived = time.monotonic()
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                upstream.arrivals.append((arrived, self.path, dict(self.headers), len(body)))
+                if self.path.startswith("/hold"):
+                    upstream.release.wait(PATIENCE)
+                with contextlib.suppress(OSError):
+                    self.send_response(200)
+                    self.send_header("content-length", "2")
+                    self.end_headers()
+                    self.wfile.write(b"ok")
+
+            do_GET = do_POST = do_PUT = answer
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 128
+            daemon_threads = True
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def count(self, path):
+        return sum(a[1].startswith(path) for a in self.arrivals)
+
+    def close(self):
+        self.release.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+CONF = """load_module {module};
+{user}
+daemon {daemon};
+worker_processes {workers};
+pid {folder}/nginx.pid;
+error_log {folder}/error.log {log_level};
+{top}
+events {{ worker_connections 512; }}
+http {{
+  log_format verdict '$status $request_uri verdict=$ration_verdict rule=$ration_rule remaining=$ration_remaining delay=$ration_delay';
+  access_log {folder}/access.log verdict;
+  client_body_temp_path {folder}/tmp; proxy_temp_path {folder}/tmp; fastcgi_temp_path {folder}/tmp;
+  uwsgi_temp_path {folder}/tmp; scgi_temp_path {folder}/tmp;
+  ration_rules {folder}/rules.yaml;
+  {zone}
+  {http}
+  server {{
+    listen 127.0.0.1:{port} {listen};
+    {server}
+  }}
+}}
+"""
+
+
+class Gateway:
+    """One nginx, its configuration and its logs, in a folder of its own."""
+
+    def __init__(self, folder, rules, server, **settings):
+        self.folder, self.port, self.process, self.master = folder, free_port(), None, None
+        self.settings = {
+            "http": "", "workers": 1, "daemon": "off", "listen": "", "top": "",
+            "log_level": "info", "user": "user root;" if os.geteuid() == 0 else "",
+            "zone": f"ration_zone 8m state={folder}/state;", **settings, "server": server}
+        self.write(rules)
+
+    def write(self, rules=None, **settings):
+        """Puts down the files, changed where it is said."""
+        self.settings.update(settings)
+        if rules is not None:
+            (self.folder / "rules.yaml").write_text(rules)
+        (self.folder / "nginx.conf").write_text(CONF.format(
+            module=MODULE, folder=self.folder, port=self.port, **self.settings))
+
+    def command(self, *words):
+        return [NGINX, "-p", str(self.folder), "-c", str(self.folder / "nginx.conf"), *words]
+
+    def test(self):
+        """nginx -t: its exit status and what it says."""
+        done = subprocess.run(self.command("-t"), capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    # --- running ---
+
+    def start(self, *wrapper, env=None):
+        self.process = subprocess.Popen([*wrapper, *self.command()], stdin=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
+        if self.settings["daemon"] == "on":
+            assert self.process.wait(PATIENCE) == 0, self.process.stderr.read()
+        wait_until(self.accepts, "nginx accepts connections")
+        self.master = int(wait_until(self.pid_text, "nginx writes its pid"))
+        wait_until(lambda: "master_process off" in self.settings["top"] or self.workers(), "workers")
+        return self
+
+    def pid_text(self):
+        path = self.folder / "nginx.pid"
+        return path.read_text().strip() if path.exists() else ""
+
+    def accepts(self):
+        if self.settings["daemon"] == "off":
+            assert self.process.poll() is None, self.process.stderr.read()
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 5):
+            return True
+        return False
+
+    def workers(self):
+        text = pathlib.Path(f"/proc/{self.master}/task/{self.master}/children").read_text()
+        return {int(word) for word in text.split()}
+
+    def reload(self):
+        """Until new workers serve; the old ones may still be ending."""
+        before = self.workers()
+        os.kill(self.master, signal.SIGHUP)
+        count = int(self.settings["workers"])
+        wait_until(lambda: len(self.workers() - before) >= count, "new workers")
+
+    def stop(self):
+        if self.process is None:
+            return
+        if self.settings["daemon"] == "off":
+            self.process.terminate()
+            self.process.wait(PATIENCE)
+        elif self.master is not None:
+            os.kill(self.master, signal.SIGTERM)
+            wait_until(lambda: not pathlib.Path(f"/proc/{self.master}").exists(), "nginx stops")
+        self.process.stderr.close()
+        self.process = self.master = None
+
+    # --- asking ---
+
+    def connection(self, timeout=PATIENCE):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def ask(self, path="/", method="GET", body=None, **headers):
+        """(status, headers, body) of a connection of its own."""
+        with contextlib.closing(self.connection()) as connection:
+            return self.ask_on(connection, path, method, body, **headers)
+
+    @staticmethod
+    def ask_on(connection, path="/", method="GET", body=None, **headers):
+        connection.request(method, path, body,
+                           {name.replace("_", "-"): value for name, value in headers.items()})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+
+    def statuses(self, count, path="/", **headers):
+        return [self.ask(path, **headers)[0] for _ in range(count)]
+
+    def log(self, name="access"):
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def wait_for_log(self, text, name="access", count=1):
+        wait_until(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")

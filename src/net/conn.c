@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "net/caps.h"
+#include "net/dial_inner.h"
 #include "net/log.h"
 #include "net/seal.h"
 #include "net/server_inner.h"
@@ -44,7 +45,7 @@ static void untouch(struct rn_conn *conn)
 
 static void say_closed(struct rn_conn *conn)
 {
-    if (conn->lingering || !conn->opened)
+    if (conn->lingering || (!conn->opened && !conn->dialled))
         return;        /* said already, or never known */
     conn->busy = true; /* whatever it does has no consequences */
     if (conn->protocol->closed)
@@ -74,11 +75,14 @@ void rn_conn_cut(struct rn_conn *conn)
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
-    rn_caps_give_back(loop->server->caps, &conn->peer);
+    if (!conn->dialled) {
+        rn_caps_give_back(loop->server->caps, &conn->peer);
+        loop->guests--;
+    }
     rn_tally_add(&conn->tally->closed, 1);
     uv_close((uv_handle_t *)&conn->poll, free_conn);
     close(conn->fd);
-    if (loop->draining && !loop->conns)
+    if (loop->draining && loop->guests == 0)
         uv_stop(&loop->uv);
 }
 
@@ -140,7 +144,9 @@ static void update_poll(struct rn_conn *conn)
 {
     int events = rn_conn_unsent(conn) > 0 ? UV_WRITABLE : 0;
 
-    if (conn->lingering)
+    if (conn->calling)
+        events = UV_WRITABLE;
+    else if (conn->lingering)
         events |= UV_READABLE;
     else if (conn->held)
         events |= conn->stuffed ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT;
@@ -163,6 +169,16 @@ static void cut_overflow(struct rn_conn *conn)
     rn_conn_cut(conn);
 }
 
+static void call_later(struct rn_conn *conn)
+{
+    if (!conn->asked || !conn->opened || conn->closing || conn->broken)
+        return;
+    conn->asked = false;
+    conn->busy = true;
+    conn->protocol->later(conn);
+    conn->busy = false;
+}
+
 /* The protocol may have more to say or to wait for than can be seen from here. */
 static bool has_drained(struct rn_conn *conn)
 {
@@ -180,10 +196,11 @@ static bool has_drained(struct rn_conn *conn)
 
 void rn_conn_settle(struct rn_conn *conn)
 {
+    call_later(conn);
     if (conn->loop->writer == conn)
         rn_flush_out(conn);
-    if (conn->loop->draining && is_idle(conn) && !conn->closing && !conn->broken &&
-        !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
+    if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
+        !conn->broken && !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
         rn_conn_limit(conn, RN_CONN_DRAINING);
     if (conn->seal && is_all_said(conn))
         rn_seal_end(conn);
@@ -208,6 +225,12 @@ static void on_event(uv_poll_t *poll, int status, int events)
     rn_loop_update(conn->loop);
     if (status < 0)
         conn->broken = true;
+    if (conn->calling) {
+        if (!conn->broken)
+            rn_dial_answered(conn);
+        rn_conn_settle(conn);
+        return;
+    }
     if (events & UV_WRITABLE) {
         bool was_paused = conn->paused;
         rn_flush_waiting(conn);
@@ -248,11 +271,10 @@ static void link_conn(struct rn_conn *conn)
     loop->conns = conn;
 }
 
-/* NULL: out of memory, or the socket cannot be watched. */
-static struct rn_conn *new_conn(struct rn_port *port, int fd, const struct rn_peer *peer)
+struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, int fd,
+                            const struct rn_peer *peer, bool secure)
 {
-    const struct rn_protocol *protocol = port->listener->protocol;
-    struct rn_loop *loop = port->loop;
+    const struct rn_protocol *protocol = listener->protocol;
     struct rn_conn *conn = calloc(1, sizeof *conn + protocol->state_bytes);
 
     if (!conn)
@@ -260,15 +282,17 @@ static struct rn_conn *new_conn(struct rn_port *port, int fd, const struct rn_pe
     conn->poll.data = conn;
     conn->fd = fd;
     conn->protocol = protocol;
-    conn->listener = port->listener;
-    conn->tally = &port->listener->tallies[loop->index];
+    conn->listener = listener;
+    conn->tally = &listener->tallies[loop->index];
     conn->loop = loop;
     conn->peer = *peer;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_deadline_fire;
-    bool secure = port->listener->secure && port->socket->is_tcp;
-    if ((!secure || rn_seal_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0)
+    if ((!secure || rn_seal_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
+        link_conn(conn);
+        rn_tally_add(&conn->tally->opened, 1);
         return conn;
+    }
     rn_seal_free(conn->seal);
     free(conn);
     return NULL;
@@ -287,15 +311,15 @@ void rn_conn_open(struct rn_conn *conn)
 
 void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
 {
-    struct rn_conn *conn = new_conn(port, fd, peer);
+    bool secure = port->listener->secure && port->socket->is_tcp;
+    struct rn_conn *conn = rn_conn_new(port->loop, port->listener, fd, peer, secure);
 
     if (!conn) {
         rn_caps_give_back(port->loop->server->caps, peer);
         close(fd);
         return;
     }
-    link_conn(conn);
-    rn_tally_add(&conn->tally->opened, 1);
+    port->loop->guests++;
     if (conn->seal)
         conn->begun_ns = conn->active_ns; /* of the handshake */
     else
@@ -362,6 +386,12 @@ void rn_conn_go_on(struct rn_conn *conn)
     conn->held = conn->stuffed = false;
     touch(conn);
     rn_feed_kept(conn);
+}
+
+void rn_conn_call_later(struct rn_conn *conn)
+{
+    conn->asked = true;
+    touch(conn);
 }
 
 void rn_conn_close(struct rn_conn *conn)

@@ -58,8 +58,13 @@ struct rn_protocol {
     void (*limited)(struct rn_conn *conn, enum rn_conn_limit why);
 
     /* The last call: closed by either side. Timers in the state must be
-     * cancelled. May be NULL. */
+     * cancelled. May be NULL. Of a connection that we began (net/dial.h) also the
+     * only call, if it could not be made. */
     void (*closed)(struct rn_conn *conn);
+
+    /* After rn_conn_call_later, once: before the loop sleeps, when all that has
+     * happened in this round has been heard of. NULL: never asked for. */
+    void (*later)(struct rn_conn *conn);
 };
 
 /* state_bytes of the protocol, aligned to 16. */
@@ -97,6 +102,10 @@ bool rn_conn_is_full(const struct rn_conn *conn);
 void rn_conn_hold(struct rn_conn *conn);
 /* Calls `received` if something waits; not from within `received`. */
 void rn_conn_go_on(struct rn_conn *conn);
+
+/* Has the protocol's `later` called at the end of this round: how output for many
+ * is collected into one write. */
+void rn_conn_call_later(struct rn_conn *conn);
 
 /* As soon as what is in rn_conn_out has been sent; `received` is not called any more. */
 void rn_conn_close(struct rn_conn *conn);

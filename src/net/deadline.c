@@ -77,6 +77,7 @@ void rn_deadline_fire(struct rn_timer *timer)
             rn_tally_add(&conn->tally->timed_out, 1);
             log_cut(conn, due.reason == STALL ? "conn.stalled"
                           : conn->opened      ? "conn.slow"
+                          : conn->calling     ? "dial.slow"
                                               : "tls.slow");
         }
         if (due.reason == STALL || due.reason == LINGER)

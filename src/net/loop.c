@@ -91,17 +91,22 @@ void rn_loop_drain(struct rn_loop *loop)
     loop->draining = true;
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
+        if (conn->dialled)
+            continue;              /* others may need it to the last */
         rn_feed_read(conn, false); /* a request on its way is not turned away */
         rn_conn_settle(conn);
     }
-    if (!loop->conns)
+    if (loop->guests == 0)
         uv_stop(&loop->uv);
 }
 
 void rn_loop_cut(struct rn_loop *loop)
 {
-    while (loop->conns)
-        rn_conn_cut(loop->conns);
+    for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (!conn->dialled)
+            rn_conn_cut(conn);
+    }
 }
 
 static void close_handle(uv_handle_t *handle, void *unused)
@@ -114,7 +119,8 @@ static void close_handle(uv_handle_t *handle, void *unused)
 void rn_loop_done(struct rn_loop *loop)
 {
     rn_port_close_all(loop);
-    rn_loop_cut(loop);
+    while (loop->conns)
+        rn_conn_cut(loop->conns);
     uv_walk(&loop->uv, close_handle, NULL);
     while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
         ;

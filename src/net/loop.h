@@ -46,6 +46,7 @@ struct rn_loop {
     struct rn_buf out;
     struct rn_buf sealed; /* records made and not passed on yet: empty between calls */
     char *plain;          /* what records held: RN_PLAIN_BYTES; NULL: no TLS so far */
+    size_t guests;        /* of `conns`, those that came to us: what a drain waits for */
     bool draining;
     void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
     char input[RN_READ_BYTES];
@@ -63,7 +64,7 @@ void rn_loop_wake(struct rn_loop *loop);
 /* Stops accepting and closes connections that are idle, the others when they
  * become so. The loop ends with the last of them. */
 void rn_loop_drain(struct rn_loop *loop);
-/* Closes all connections at once. */
+/* Closes all connections of guests at once. */
 void rn_loop_cut(struct rn_loop *loop);
 
 /* Begins to accept on the socket; 0 or a negative errno. */
@@ -92,6 +93,9 @@ struct rn_conn {
     bool lingering;
     bool touched;
     bool opened;  /* the protocol knows of it */
+    bool dialled; /* we began it */
+    bool calling; /* and nobody has answered yet */
+    bool asked;   /* `later` is to be called */
     bool greeted; /* a handshake has begun */
     const struct rn_protocol *protocol;
     struct rn_listener *listener;
@@ -111,6 +115,10 @@ struct rn_conn {
     _Alignas(16) char state[];
 };
 
+/* A connection on a socket that is taken over; NULL: out of memory, or the socket
+ * cannot be watched. It is in the loop's list and nobody has been told. */
+struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, int fd,
+                            const struct rn_peer *peer, bool secure);
 /* Takes the socket over; closes it if that fails. With TLS the protocol is told
  * by rn_conn_open later. */
 void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer);

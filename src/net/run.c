@@ -149,7 +149,11 @@ static void *work(void *arg)
     struct rn_worker *worker = arg;
     struct rn_server *server = worker->loop.server;
 
+    if (server->calls->worker_begins)
+        server->calls->worker_begins(server->calls->arg, &worker->loop);
     rn_loop_run(&worker->loop);
+    if (server->calls->worker_ends)
+        server->calls->worker_ends(server->calls->arg, &worker->loop);
     atomic_fetch_sub(&server->running, 1);
     rn_loop_wake(&server->control);
     return NULL;

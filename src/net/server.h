@@ -62,6 +62,11 @@ struct rn_server_calls {
     void (*hangup)(void *arg);   /* SIGHUP */
     void (*stopping)(void *arg); /* SIGTERM or SIGINT, or rn_server_stop: the drain begins */
     void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
+
+    /* Of each worker, in its own thread: before it accepts, and when its connections
+     * have ended. Where connections of ours (net/dial.h) begin and end. */
+    void (*worker_begins)(void *arg, struct rn_loop *loop);
+    void (*worker_ends)(void *arg, struct rn_loop *loop);
 };
 
 /* Starts the workers; returns when a stop has been asked for and all connections
@@ -90,5 +95,7 @@ void rn_server_counts(const struct rn_server *server, const char *name,
 
 /* The number of the loop: 0 to workers - 1, or `workers` for the control loop. */
 unsigned rn_loop_index(const struct rn_loop *loop);
+/* For timers of whatever lives in the loop's thread. */
+struct rn_wheel *rn_loop_wheel(struct rn_loop *loop);
 
 #endif

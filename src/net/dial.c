@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A dialler is a listener without sockets: the name, protocol, context and counters
+ * that a connection asks its listener for.
+ */
+#include "net/dial.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/dial_inner.h"
+#include "net/server_inner.h"
+
+struct rn_dialler {
+    struct rn_listener listener;
+    struct rn_loop *loop;
+};
+
+struct rn_dialler *rn_dialler_new(struct rn_loop *loop, const char *name,
+                                  const struct rn_protocol *protocol, void *context)
+{
+    struct rn_dialler *dialler = calloc(1, sizeof *dialler);
+    size_t bytes = (loop->index + 1) * sizeof *dialler->listener.tallies;
+
+    if (!dialler)
+        return NULL;
+    dialler->loop = loop;
+    dialler->listener.protocol = protocol;
+    dialler->listener.context = context;
+    dialler->listener.name = strdup(name);
+    dialler->listener.tallies = aligned_alloc(64, bytes);
+    if (!dialler->listener.name || !dialler->listener.tallies) {
+        rn_dialler_free(dialler);
+        return NULL;
+    }
+    memset(dialler->listener.tallies, 0, bytes);
+    return dialler;
+}
+
+void rn_dialler_free(struct rn_dialler *dialler)
+{
+    if (!dialler)
+        return;
+    rn_listener_done(&dialler->listener);
+    free(dialler);
+}
+
+/* A socket that connects; -1 with errno. */
+static int begin(const struct rn_address *to)
+{
+    int fd = socket(to->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
+
+    if (fd < 0)
+        return -1;
+    if (to->to.any.sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, &to->to.any, to->len) == 0 || errno == EINPROGRESS)
+        return fd;
+    int code = errno;
+
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to)
+{
+    struct rn_peer peer;
+    int fd = begin(to);
+
+    if (fd < 0)
+        return NULL;
+    rn_address_peer(to, &peer);
+    struct rn_conn *conn = rn_conn_new(dialler->loop, &dialler->listener, fd, &peer, false);
+    if (!conn) {
+        close(fd);
+        errno = ENOMEM;
+        return NULL;
+    }
+    conn->dialled = conn->calling = true;
+    conn->begun_ns = conn->active_ns; /* of the wait for an answer */
+    rn_conn_settle(conn);
+    return conn;
+}
+
+void rn_dial_answered(struct rn_conn *conn)
+{
+    int code = 0;
+    socklen_t len = sizeof code;
+
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &code, &len) != 0 || code != 0) {
+        conn->broken = true;
+        return;
+    }
+    conn->calling = false;
+    conn->begun_ns = 0;
+    rn_conn_open(conn);
+}
+
+void rn_dial_end(struct rn_conn *conn)
+{
+    rn_conn_cut(conn);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that we begin. Once made they are connections like any other; only
+ * the protocol sees to it that they are made again. They count in no cap, and a
+ * drain neither waits for them nor ends them: they last as long as their loop.
+ */
+#ifndef RN_NET_DIAL_H
+#define RN_NET_DIAL_H
+
+#include "net/address.h"
+#include "net/conn.h"
+
+/* Whom to call and what to say. Used by one loop, in its thread, and outlives its
+ * connections. */
+struct rn_dialler;
+
+/* `name` stands in log lines. The protocol's message_ns is also how long an answer
+ * is waited for (0: 10 s). NULL: out of memory. */
+struct rn_dialler *rn_dialler_new(struct rn_loop *loop, const char *name,
+                                  const struct rn_protocol *protocol, void *context);
+void rn_dialler_free(struct rn_dialler *dialler);
+
+/* Begins to connect, without waiting: `opened` follows, or `closed` alone. NULL with
+ * errno if it has failed at once; then nothing follows. */
+struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to);
+
+/* Ends one at once, with `closed`, but not from within a call of its protocol. */
+void rn_dial_end(struct rn_conn *conn);
+
+#endif

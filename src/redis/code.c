@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/code.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <ration/error.h>
+
+__extension__ typedef unsigned __int128 wide;
+
+#define EXACT (UINT64_C(1) << 53)
+#define US_NS 1000
+
+/* --- limits ------------------------------------------------------------------------- */
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int64_t ceil_us(int64_t ns)
+{
+    return ns / US_NS + (ns % US_NS > 0);
+}
+
+/* A bucket in parts of a unit: see bucket.lua. */
+struct parts {
+    uint64_t tick_us, paid, unit;
+    wide full;
+};
+
+static struct parts parts_of(const struct rn_limit *l)
+{
+    struct parts p = {.tick_us = 1, .paid = 1, .unit = 1};
+
+    if (l->form == RN_FORM_STEP) {
+        p.tick_us = (uint64_t)l->step_ns / US_NS;
+        p.paid = l->step_units;
+    } else if (l->amount != 0) {
+        uint64_t period = (uint64_t)l->period_ns, amount = l->amount * US_NS;
+        uint64_t shared = common_divisor(period, amount);
+
+        p.unit = period / shared;
+        p.paid = amount / shared;
+    }
+    p.full = (wide)l->cap * p.unit;
+    return p;
+}
+
+static const char *fault_of_bucket(const struct rn_limit *l)
+{
+    struct parts p = parts_of(l);
+
+    if (l->form == RN_FORM_STEP && l->step_ns % US_NS != 0)
+        return "steps that are no whole microseconds, which is how Redis tells the time";
+    if (p.full >= EXACT || p.paid >= EXACT)
+        return "a bucket too large and a rate too odd to be counted exactly in Redis; write a "
+               "rounder rate or a smaller burst";
+    if (l->algorithm == RATION_LEAKY_BUCKET && p.paid > p.unit)
+        return "a queue that more than a million leave each second, which Redis cannot tell apart";
+    return NULL;
+}
+
+const char *rn_code_fault(const struct rn_limit *l)
+{
+    switch (l->form) {
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
+        return fault_of_bucket(l);
+    case RN_FORM_COUNTER:
+        return (wide)l->amount * (uint64_t)ceil_us(l->period_ns) < EXACT / 2
+                   ? NULL
+                   : "a sliding window too long for its amount to be counted exactly in Redis; use "
+                     "sub_windows";
+    default:
+        return NULL;
+    }
+}
+
+enum rn_script rn_code_script(const struct rn_limit *l)
+{
+    switch (l->form) {
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+        return RN_SCRIPT_WINDOW;
+    case RN_FORM_COUNTER:
+        return RN_SCRIPT_COUNTER;
+    case RN_FORM_SUBS:
+    case RN_FORM_LOG:
+        return RN_SCRIPT_LOG;
+    case RN_FORM_PLACES:
+        return RN_SCRIPT_PLACES;
+    default:
+        return RN_SCRIPT_BUCKET;
+    }
+}
+
+size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
+{
+    static const char kinds[RN_SCRIPTS] = {'b', 'w', 'c', 'l', 'p'};
+
+    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64,
+                            (unsigned)(charge->key >> 54), kinds[rn_code_script(charge->limit)],
+                            charge->key);
+}
+
+/* --- what is asked -------------------------------------------------------------------- */
+
+struct pen {
+    char *out;
+    size_t len;
+};
+
+static void put_word(struct pen *pen, uint64_t word)
+{
+    for (unsigned i = 0; i < 8; i++)
+        pen->out[pen->len++] = (char)(word >> 8 * i);
+}
+
+static void put(struct pen *pen, double number)
+{
+    uint64_t word;
+
+    memcpy(&word, &number, sizeof word);
+    put_word(pen, word);
+}
+
+static void put_bucket(struct pen *pen, const struct rn_limit *l)
+{
+    struct parts p = parts_of(l);
+
+    put(pen, (double)p.tick_us);
+    put(pen, (double)p.paid);
+    put(pen, (double)p.unit);
+    put(pen, (double)(uint64_t)p.full);
+    put(pen, l->algorithm == RATION_LEAKY_BUCKET);
+}
+
+/* Of the window that holds a time which the calendar covers. */
+static uint32_t window_at(const struct rn_calendar *c, int64_t wall_ns)
+{
+    uint32_t low = 0, high = c->count - 1;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        *(c->ends[middle] <= wall_ns ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* Two windows of the calendar, such that the clock of the store may be half of one off
+ * ours either way. All 0 where the calendar ends: windows are then of equal length. */
+static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t wall_ns)
+{
+    bool covered = c && c->count >= 3 && wall_ns >= c->ends[1] && wall_ns < c->ends[c->count - 1];
+    uint32_t i = covered ? window_at(c, wall_ns) : 0;
+
+    if (covered) {
+        bool early = i + 2 >= c->count || wall_ns - c->ends[i] < (c->ends[i + 1] - c->ends[i]) / 2;
+
+        i -= early;
+        put(pen, (double)(c->ends[i] / US_NS));
+        put(pen, (double)(c->ends[i + 1] / US_NS));
+        put(pen, (double)(c->ends[i + 2] / US_NS));
+        return;
+    }
+    for (i = 0; i < 3; i++)
+        put(pen, 0);
+}
+
+static void put_window(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+{
+    put(pen, (double)l->amount);
+    put(pen, (double)ceil_us(l->period_ns));
+    put(pen, l->from_first);
+    put_calendar(pen, l->calendar, ask->now_ns + ask->wall_offset_ns);
+    put(pen, (double)ceil_us(l->longest_ns));
+}
+
+static void put_log(struct pen *pen, const struct rn_limit *l)
+{
+    bool subs = l->form == RN_FORM_SUBS;
+
+    put(pen, (double)l->amount);
+    put(pen, subs ? (double)ceil_us(l->sub_ns) : 1);
+    put(pen, subs ? (double)l->subs + 1 : (double)ceil_us(l->period_ns));
+}
+
+static void put_places(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+{
+    put(pen, (double)l->amount);
+    put(pen, (double)ceil_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+    put(pen, (double)ceil_us(RATION_LEASE_MAX_NS));
+    put_word(pen, ask->id);
+}
+
+/* As batch.lua numbers them. */
+static const unsigned char operations[] = {
+    [RN_PEEK] = 0,      [RN_OLDEST] = 0, [RN_TAKE] = 1,    [RN_FORCE] = 2,
+    [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
+};
+
+size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
+{
+    const struct rn_limit *l = charge->limit;
+    const struct rn_ask *ask = &charge->ask;
+    struct pen pen = {.out = out};
+    bool undoes = ask->op == RN_GIVE_BACK;
+    int64_t age_ns = undoes && ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0;
+
+    put(&pen, operations[ask->op]);
+    put(&pen, (double)ask->cost);
+    put(&pen, (double)ceil_us(age_ns));
+    put(&pen, undoes && l->form != RN_FORM_PLACES ? (double)ask->mark : 0);
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_WINDOW:
+        put_window(&pen, l, ask);
+        break;
+    case RN_SCRIPT_COUNTER:
+        put(&pen, (double)l->amount);
+        put(&pen, (double)ceil_us(l->period_ns));
+        break;
+    case RN_SCRIPT_LOG:
+        put_log(&pen, l);
+        break;
+    case RN_SCRIPT_PLACES:
+        put_places(&pen, l, ask);
+        break;
+    default:
+        put_bucket(&pen, l);
+        break;
+    }
+    return pen.len;
+}
+
+/* --- what is answered ------------------------------------------------------------------ */
+
+static int64_t to_ns(long long us)
+{
+    return us >= INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
+}
+
+void rn_code_read(struct rn_charge *charge, const long long n[RN_CODE_NUMBERS])
+{
+    bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
+
+    charge->error = sound ? 0 : RATION_EIO;
+    if (!sound)
+        return;
+    charge->answer = (struct rn_answer){
+        .allowed = n[0] == 1,
+        .remaining = (uint64_t)n[1],
+        .retry_after_ns = n[2] < 0 ? RN_NEVER : to_ns(n[2]),
+        .reset_after_ns = to_ns(n[3]),
+        .delay_ns = to_ns(n[4]),
+        .mark = charge->limit->form == RN_FORM_PLACES ? (int64_t)charge->ask.id : n[5],
+        .oldest_ns = RN_NEVER,
+    };
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A charge as the scripts read it, and their answer as a charge's. Pure: no I/O.
+ *
+ * Scripts count in whole microseconds and in doubles, which are exact below 2^53.
+ * Limits that would pass that are not for Redis, and are refused when they are loaded.
+ */
+#ifndef RN_REDIS_CODE_H
+#define RN_REDIS_CODE_H
+
+#include "redis/script.h"
+#include "store/store.h"
+
+#define RN_CODE_BYTES 96  /* of an argument, at most */
+#define RN_CODE_NUMBERS 6 /* of an answer */
+
+/* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
+ * of 1024, so that in a cluster there are batches for each. */
+#define RN_CODE_NAME 40
+size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
+
+/* NULL, or a constant text that says why Redis cannot hold this limit, and what would
+ * be right. */
+const char *rn_code_fault(const struct rn_limit *limit);
+
+/* Of a limit without fault that has a state. */
+enum rn_script rn_code_script(const struct rn_limit *limit);
+
+/* The charge's argument; returns its length. */
+size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES]);
+
+/* Fills answer and error. Numbers that no script answers are RATION_EIO. */
+void rn_code_read(struct rn_charge *charge, const long long numbers[RN_CODE_NUMBERS]);
+
+#endif

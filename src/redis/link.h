@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to one Redis, for one loop: made, authenticated, given the
+ * scripts, and made again when it is lost, after a random while. Commands are
+ * answered in order.
+ *
+ * At most once: a command whose connection is lost before its reply is never sent
+ * again by us. Whoever gives up waiting for a reply leaves its place in the order,
+ * and the reply is dropped when it comes.
+ */
+#ifndef RN_REDIS_LINK_H
+#define RN_REDIS_LINK_H
+
+#include <hiredis/hiredis.h>
+
+#include "base/slice.h"
+#include "net/address.h"
+#include "net/wheel.h"
+#include "redis/url.h"
+
+#define RN_LINK_COMMANDS 64 /* that may wait for a reply */
+
+/* What a lost one waits before the next attempt: at random between the shortest and
+ * three times the last wait, so that many nodes do not come back at once. */
+#define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
+#define RN_LINK_WAIT_MAX_NS (INT64_C(5) * 1000000000)
+#define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
+
+/* NULL: the connection was lost; whether the command was run is not known. */
+typedef void rn_link_reply(void *arg, const redisReply *reply);
+
+struct rn_link_events {
+    void *arg;
+    void (*up)(void *arg);
+    /* Was up, or an attempt failed, for this reason: without secrets, not for long. All
+     * replies that were owed have been answered with NULL. */
+    void (*down)(void *arg, const char *why);
+    void (*later)(void *arg); /* after rn_link_call_later */
+};
+
+struct rn_link {
+    struct rn_loop *loop;
+    const struct rn_url *url;
+    const struct rn_link_events *events;
+    struct rn_address address;
+    struct rn_dialler *dialler;
+    struct rn_conn *conn; /* NULL: waits for the next attempt */
+    redisReader *reader;
+    struct rn_timer again;
+    int64_t wait_ns;
+    bool up;
+    bool ending;
+    unsigned greetings; /* replies to come before it is up */
+    char why[160];      /* it went down */
+    uint64_t attempts, replies;
+
+    struct {
+        rn_link_reply *reply;
+        void *arg;
+    } owed[RN_LINK_COMMANDS];
+    unsigned owed_first, owed_count;
+};
+
+/* Begins to connect. In the loop's thread, as everything here. `url` and `events` are
+ * borrowed until the end. RATION_EPARSE if the host of the URL has no address. */
+int rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_url *url,
+                 const struct rn_link_events *events, struct ration_error *error);
+/* Owed replies are answered with NULL; no event follows. */
+void rn_link_done(struct rn_link *link);
+
+/* Appends a command to what goes out. False if it is not up, too many wait, or there
+ * is no memory; then it was not sent, and nothing follows. */
+bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,
+                  rn_link_reply *reply, void *arg);
+/* Has `later` called when all that happens in this round of the loop has. Only while
+ * it is up. */
+void rn_link_call_later(struct rn_link *link);
+/* It cannot be relied on any more. Not from within `reply`: use rn_link_distrust. */
+void rn_link_drop(struct rn_link *link, const char *why);
+/* The same from within `reply`: after it has returned. */
+void rn_link_distrust(struct rn_link *link, const char *why);
+
+/* The next wait, given the last one and a random number. */
+int64_t rn_link_next_wait(int64_t last_ns, uint64_t random);
+
+#endif

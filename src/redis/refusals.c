@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/refusals.h"
+
+static struct rn_refusal *place_of(struct rn_refusals *refusals, uint64_t key)
+{
+    return &refusals->places[key & (RN_REFUSALS - 1)];
+}
+
+static bool is_of(const struct rn_refusal *refusal, const struct rn_charge *charge)
+{
+    const struct rn_limit *l = charge->limit;
+
+    return refusal->key == charge->key && refusal->amount == l->amount && refusal->cap == l->cap &&
+           refusal->period_ns == l->period_ns;
+}
+
+bool rn_refusals_find(struct rn_refusals *refusals, struct rn_charge *charge, int64_t now_ns)
+{
+    struct rn_refusal *refusal = place_of(refusals, charge->key);
+    enum rn_op op = charge->ask.op;
+
+    if (refusal->until_ns <= now_ns)
+        return false;
+    if ((op == RN_GIVE_BACK || op == RN_RESET) && refusal->key == charge->key)
+        refusal->until_ns = 0;
+    if (op != RN_TAKE || !is_of(refusal, charge) || charge->ask.cost < refusal->cost)
+        return false;
+    charge->error = 0;
+    charge->answer = (struct rn_answer){.remaining = refusal->remaining,
+                                        .retry_after_ns = charge->ask.cost > charge->limit->cap
+                                                              ? RN_NEVER
+                                                              : refusal->retry_ns - now_ns,
+                                        .reset_after_ns = refusal->reset_ns - now_ns,
+                                        .oldest_ns = RN_NEVER};
+    return true;
+}
+
+void rn_refusals_note(struct rn_refusals *refusals, const struct rn_charge *charge, int64_t sent_ns)
+{
+    const struct rn_answer *answer = &charge->answer;
+    const struct rn_limit *l = charge->limit;
+    int64_t retry = answer->retry_after_ns;
+
+    if (charge->ask.op != RN_TAKE || charge->error != 0 || answer->allowed ||
+        l->form == RN_FORM_PLACES || retry <= 0 || retry == RN_NEVER)
+        return;
+    *place_of(refusals, charge->key) = (struct rn_refusal){
+        .key = charge->key,
+        .cost = charge->ask.cost,
+        .remaining = answer->remaining,
+        .amount = l->amount,
+        .cap = l->cap,
+        .period_ns = l->period_ns,
+        .until_ns = sent_ns + (retry < RN_REFUSAL_MAX_NS ? retry : RN_REFUSAL_MAX_NS),
+        .retry_ns = sent_ns + retry,
+        .reset_ns = sent_ns + answer->reset_after_ns,
+    };
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scripts that run in Redis, as scripts/embed.py puts them into the program. */
+#ifndef RN_REDIS_SCRIPT_H
+#define RN_REDIS_SCRIPT_H
+
+#include "base/slice.h"
+
+enum rn_script {
+    RN_SCRIPT_BUCKET,  /* token bucket, leaky bucket */
+    RN_SCRIPT_WINDOW,  /* fixed window */
+    RN_SCRIPT_COUNTER, /* two windows, weighted */
+    RN_SCRIPT_LOG,     /* sliding log, sub-windows */
+    RN_SCRIPT_PLACES,  /* concurrency */
+    RN_SCRIPTS,
+};
+
+struct rn_script_text {
+    const char *name;
+    char sha[41]; /* of `text`, in hex: what EVALSHA asks for */
+    struct rn_slice text;
+};
+extern const struct rn_script_text rn_scripts[RN_SCRIPTS];
+
+#endif

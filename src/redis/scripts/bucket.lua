@@ -1,0 +1,87 @@
+-- Token bucket and leaky bucket. What is missing from a full bucket, its debt, is
+-- counted in parts of a unit so small that every tick of the clock pays off a whole
+-- number of them: 3 a second is 3 parts a microsecond and 1,000,000 parts a unit.
+-- Nothing is rounded, ever.
+--
+-- arg    tick_us  length of a tick: 1, or that of a step for buckets refilled in steps
+--        paid     parts that a tick pays off
+--        unit     parts of a unit
+--        full     parts of a full bucket
+--        queue    1: a leaky bucket, whose debt is the delay of the next one
+-- value  debt, the tick at which it was so, and the `full` of that time. Under
+--        another amount with the same time to full, the same share is spent.
+--
+-- A clock that stands before the tick in the value pays nothing until it is there
+-- again, but the bucket is never full later than a full time from now.
+
+local function load_bucket(key, tick, paid, full)
+    local value = redis.call('GET', key)
+    if not value then
+        return 0, tick, false
+    end
+    local debt, last, was_full = struct.unpack('<ddd', value)
+    if was_full ~= full then -- two parts more than doubles can be off
+        debt = math.ceil(debt / was_full * full) + 2
+    end
+    debt = math.min(debt, full)
+    if tick >= last then
+        local ticks = tick - last
+        return ticks >= math.ceil(debt / paid) and 0 or debt - ticks * paid, tick, false
+    end
+    local most = tick + math.floor((full - debt) / paid)
+    return debt, math.min(last, most), last > most
+end
+
+-- As much as was charged, less the refill of the time since: had the charge not been
+-- made, the bucket might have been full and lost that. Of a queue only the last place
+-- can be given back, and its mark tells which that is.
+local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
+    local cost = math.min(ask.cost, full / unit) * unit
+    if queue == 1 then
+        return tail == ask.mark and math.min(debt, cost) or 0
+    end
+    local ticks = math.floor(now / tick_us) - math.floor((now - ask.age) / tick_us)
+    return ticks >= math.ceil(cost / paid) and 0 or math.min(debt, cost - ticks * paid)
+end
+
+local function apply(key, now, ask, arg)
+    local tick_us, paid, unit, full, queue = struct.unpack('<ddddd', arg, 33)
+    local tick = math.floor(now / tick_us)
+    local debt, last, write = load_bucket(key, tick, paid, full)
+    local function when(parts) -- they will have been paid off
+        return (last + math.ceil(parts / paid)) * tick_us
+    end
+    local allowed, retry, delay = 1, 0, 0
+
+    if ask.gives_back then
+        local back = refund(debt, when(debt), now, ask, tick_us, paid, unit, full, queue)
+        allowed = back > 0 and 1 or 0
+        debt = debt - back
+        write = write or back > 0
+    else
+        local possible = ask.cost <= full / unit
+        local cost = possible and ask.cost * unit or full
+        local over = debt + cost - full
+        if not possible then
+            allowed, retry = 0, -1
+        elseif over > 0 then
+            allowed, retry = 0, when(over) - now
+        elseif queue == 1 and debt > 0 then
+            delay = when(debt) - now
+        end
+        if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
+            debt = math.min(debt + cost, full)
+            write = true
+        end
+    end
+    local reset = debt > 0 and when(debt) - now or 0
+    if write and debt > 0 then
+        redis.call('SET', key, struct.pack('<ddd', debt, last, full), 'PX', math.ceil(reset / 1000) + 1000)
+    elseif write then
+        redis.call('DEL', key)
+    end
+    if ask.forces then
+        allowed, retry, delay = 1, 0, 0
+    end
+    return allowed, math.floor((full - debt) / unit), retry, reset, delay, when(debt)
+end

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the C table of the scripts: each algorithm's file followed by batch.lua.
+
+usage: embed.py OUT.c
+"""
+
+import hashlib
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+NAMES = ["bucket", "window", "counter", "log", "places"]  # in the order of enum rn_script
+
+
+def assemble(name):
+    """The text that is sent to the server: comments are for readers here."""
+    lines = []
+    for part in (name, "batch"):
+        for line in (HERE / f"{part}.lua").read_text().splitlines():
+            if line.strip() and not line.lstrip().startswith("--"):
+                lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def as_c(name):
+    """As bytes: C promises no string literals of this length."""
+    data = assemble(name).encode()
+    rows = (data[i:i + 20] for i in range(0, len(data), 20))
+    text = "".join("    " + ", ".join(map(str, row)) + ",\n" for row in rows)
+    return f"static const char {name}_text[] = {{\n{text}}};\n"
+
+
+def row(name):
+    sha = hashlib.sha1(assemble(name).encode()).hexdigest()
+    return f'    {{"{name}", "{sha}", {{{name}_text, sizeof {name}_text}}}},\n'
+
+
+def main():
+    pathlib.Path(sys.argv[1]).write_text(
+        "/* Made by embed.py. */\n"
+        '#include "redis/script.h"\n\n' + "\n".join(map(as_c, NAMES)) +
+        "\nconst struct rn_script_text rn_scripts[RN_SCRIPTS] = {\n" +
+        "".join(map(row, NAMES)) + "};\n")
+
+
+if __name__ == "__main__":
+    main()

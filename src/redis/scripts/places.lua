@@ -1,0 +1,79 @@
+-- Concurrency: the leases in force. A lease that is neither renewed nor released ends
+-- by itself, so that a crashed holder frees its place.
+--
+-- arg    amount, length of the lease in us, longest lease that any may have; then the
+--        id of the lease, 8 bytes
+-- value  a sorted set: when each place is free again, by id and number of the place
+
+local function member(id, n)
+    return id .. struct.pack('<I4', n)
+end
+
+-- A lease that outlasts the longest possible one was written by a clock far ahead.
+local function bring_back(key, now, longest)
+    local far = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', now + longest), '+inf')
+    for _, m in ipairs(far) do
+        redis.call('ZADD', key, string.format('%.0f', now + longest), m)
+    end
+    return #far > 0
+end
+
+local function acquire(key, id, cost, finish)
+    local n = 0
+    while cost > 0 do
+        cost = cost - redis.call('ZADD', key, 'NX', finish, member(id, n))
+        n = n + 1
+    end
+end
+
+local function renew(key, id, finish)
+    local n = 0
+    while redis.call('ZSCORE', key, member(id, n)) do
+        redis.call('ZADD', key, finish, member(id, n))
+        n = n + 1
+    end
+    return n > 0 and 1 or 0
+end
+
+local function release(key, id)
+    local n = 0
+    while redis.call('ZREM', key, member(id, n)) == 1 do
+        n = n + 1
+    end
+    return n > 0 and 1 or 0
+end
+
+-- When the place at this rank, by time, is free again.
+local function end_at(key, rank)
+    return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] or 0)
+end
+
+local function apply(key, now, ask, arg)
+    local amount, lease, longest, id = struct.unpack('<dddc8', arg, 33)
+    local finish = string.format('%.0f', now + lease)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
+    local write = bring_back(key, now, longest)
+    local live = redis.call('ZCARD', key)
+    local allowed, retry = 1, 0
+
+    if ask.renews then
+        allowed = renew(key, id, finish)
+        write = true
+    elseif ask.releases then
+        allowed = release(key, id)
+    else
+        if ask.cost > math.max(amount - live, 0) then
+            allowed = 0
+            retry = ask.cost > amount and -1 or end_at(key, live + ask.cost - amount - 1) - now
+        elseif ask.charges and not ask.forces and ask.cost > 0 then
+            acquire(key, id, ask.cost, finish)
+            write = true
+        end
+    end
+    live = redis.call('ZCARD', key)
+    local reset = live > 0 and end_at(key, -1) - now or 0
+    if write and live > 0 then
+        redis.call('PEXPIRE', key, math.ceil(reset / 1000) + 1000)
+    end
+    return allowed, math.max(amount - live, 0), retry, reset, 0, 0
+end

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
+ *
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS
+ *
+ * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
+ * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
+ * key each time. Of two limits both are charged or none; the second has the key after
+ * KEY. Prints "up" first, when the store is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <ration/limit.h>
+
+#include "limiter/check.h"
+#include "net/log.h"
+#include "net/server.h"
+#include "redis/remote.h"
+
+#define DEPTH_MAX 512
+#define MS INT64_C(1000000)
+
+struct place {
+    struct rn_timer timer; /* first */
+    struct rn_charge charge;
+    struct rn_check check;
+    struct ration_charge charges[2];
+    int64_t begun_ns;
+};
+
+static struct {
+    struct rn_server *server;
+    struct rn_url url;
+    struct rn_limit limit;
+    struct ration *both; /* NULL: one limit */
+    uint64_t key;
+    long count, begun, ended, depth, pace_ms;
+    struct rn_remote *remote;
+    struct rn_loop *loop;
+    struct rn_timer start;
+    struct place places[DEPTH_MAX];
+    long allowed, refused, failed;
+    int64_t worst_ns;
+} run;
+
+static int64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void set(struct rn_timer *timer, int64_t in_ns)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(run.loop);
+
+    rn_timer_set(wheel, timer, rn_wheel_now(wheel) + in_ns);
+}
+
+/* By a timer, so that no answer leads to the next take on the same stack. */
+static void ended(struct place *p, int error, bool allowed)
+{
+    int64_t took = clock_ns() - p->begun_ns;
+
+    run.worst_ns = took > run.worst_ns ? took : run.worst_ns;
+    *(error != 0 ? &run.failed : allowed ? &run.allowed : &run.refused) += 1;
+    if (++run.ended == run.count)
+        rn_server_stop(run.server);
+    set(&p->timer, run.pace_ms * MS);
+}
+
+static void on_done(void *arg, struct rn_charge *batch, size_t n)
+{
+    (void)n;
+    ended(arg, batch->error, batch->answer.allowed);
+}
+
+static void on_checked(void *arg, struct rn_check *check)
+{
+    ended(arg, check->error, check->decision.allowed);
+}
+
+static void check_both(struct place *p)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        p->charges[i] = (struct ration_charge){.limit = i, .hash = run.key + i, .cost = 1};
+    rn_check_init(&p->check, run.both, p->charges, 2, RATION_NOW);
+    p->check.store = rn_remote_store(run.remote);
+    p->check.done = on_checked;
+    p->check.arg = p;
+    if (rn_check_start(&p->check) == RN_DONE)
+        on_checked(p, &p->check);
+}
+
+static void begin(struct rn_timer *timer)
+{
+    struct place *p = (struct place *)timer;
+
+    if (run.begun == run.count)
+        return;
+    p->begun_ns = clock_ns();
+    if (run.both) {
+        run.begun++;
+        check_both(p);
+        return;
+    }
+    p->charge = (struct rn_charge){
+        .limit = &run.limit,
+        .key = run.key ? run.key : (uint64_t)run.begun * UINT64_C(0x9E3779B97F4A7C15),
+        .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
+    run.begun++;
+    if (rn_store_apply(rn_remote_store(run.remote), &p->charge, 1, on_done, p) == RN_DONE)
+        on_done(p, &p->charge, 1);
+}
+
+static void start_when_up(struct rn_timer *timer)
+{
+    if (!rn_remote_is_up(run.remote)) {
+        set(timer, MS);
+        return;
+    }
+    puts("up");
+    fflush(stdout);
+    for (long i = 0; i < run.depth; i++) {
+        run.places[i].timer.fire = begin;
+        set(&run.places[i].timer, 0);
+    }
+}
+
+static void worker_begins(void *arg, struct rn_loop *loop)
+{
+    struct ration_error error;
+
+    (void)arg;
+    run.loop = loop;
+    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0) {
+        fprintf(stderr, "sharer: %s\n", error.text);
+        exit(2);
+    }
+    run.start.fire = start_when_up;
+    set(&run.start, 0);
+}
+
+static void worker_ends(void *arg, struct rn_loop *loop)
+{
+    const struct rn_remote_counts *c = rn_remote_counts(run.remote);
+
+    (void)arg, (void)loop;
+    printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
+           run.refused, run.failed, (double)run.worst_ns / 1e6);
+    printf("\"calls\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"late\":%" PRIu64
+           ",\"remembered\":%" PRIu64 ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64
+           ",\"connects\":%" PRIu64 ",\"mismatches\":%" PRIu64 "}\n",
+           c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects,
+           c->mismatches);
+    rn_remote_free(run.remote);
+}
+
+static int parse_limit(const char *text, size_t len, const char *algorithm,
+                       struct ration_limit *limit, struct ration_error *error)
+{
+    int failed = ration_limit_parse(text, len, limit, error);
+
+    return failed != 0 ? failed
+                       : ration_algorithm_parse(algorithm, strlen(algorithm), &limit->algorithm);
+}
+
+static int parse_limits(const char *text, const char *algorithm, struct ration_error *error)
+{
+    struct ration_named limits[2] = {{.name = "first"}, {.name = "second"}};
+    struct ration_options options = {
+        .memory_bytes = UINT64_C(4) << 20, .limits = limits, .limit_count = 2};
+    const char *plus = strchr(text, '+');
+    size_t len = plus ? (size_t)(plus - text) : strlen(text);
+    int failed = parse_limit(text, len, algorithm, &limits[0].limit, error);
+
+    if (failed != 0)
+        return failed;
+    rn_limit_init(&run.limit, &limits[0].limit);
+    if (!plus)
+        return 0;
+    failed = parse_limit(plus + 1, strlen(plus + 1), algorithm, &limits[1].limit, error);
+    return failed != 0 ? failed : ration_open(&options, &run.both, error);
+}
+
+int main(int argc, char **argv)
+{
+    struct rn_server_calls calls = {.worker_begins = worker_begins, .worker_ends = worker_ends};
+    struct rn_server_options options = {.workers = 1};
+    struct ration_error error = {0};
+
+    if (argc != 8) {
+        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS\n");
+        return 2;
+    }
+    if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
+        parse_limits(argv[2], argv[3], &error) != 0 ||
+        rn_server_new(&options, &run.server, &error) != 0) {
+        fprintf(stderr, "sharer: %s\n", error.text);
+        return 2;
+    }
+    run.key = strtoull(argv[4], NULL, 0);
+    run.count = atol(argv[5]);
+    run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
+    run.pace_ms = atol(argv[7]);
+    int failed = rn_server_run(run.server, &calls, &error);
+    rn_server_free(run.server);
+    ration_close(run.both);
+    return failed != 0;
+}

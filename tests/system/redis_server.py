@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real redis-server for tests: on a unix socket of its own, or a free port."""
+
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import redis
+
+from daemon import BUILD, PATIENCE
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "src" / "redis" / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+sys.dont_write_bytecode = True
+
+import embed  # noqa: E402  (src/redis/scripts)
+
+PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = range(7)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Clock:
+    """Redis's wall clock, in microseconds: stands still until it is moved."""
+
+    def __init__(self, path, now_us=1_800_000_000_000_000):
+        self.path = path
+        self.file = open(path, "w+b", buffering=0)
+        self.set(now_us)
+
+    def set(self, now_us):
+        self.now_us = now_us
+        self.file.seek(0)
+        self.file.write(struct.pack("=qq", 10**15, now_us * 1000))
+
+    def env(self):
+        return {"STILLCLOCK": str(self.path),
+                "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
+
+
+class RedisServer:
+    """Runs from `with` to the end of it. `port` 0: on `path` only."""
+
+    def __init__(self, folder, clock=None, port=0, options=()):
+        self.folder, self.port, self.options = pathlib.Path(folder), port, options
+        self.path = str(self.folder / "redis.sock")
+        self.env = {**os.environ, **(clock.env() if clock else {})}
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        with open(self.folder / "redis.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                 "--unixsocket", self.path, "--dir", str(self.folder), *self.options],
+                env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.connect(self.path)
+                return
+            except OSError:
+                if time.monotonic() > until or self.process.poll() is not None:
+                    raise RuntimeError((self.folder / "redis.log").read_text()) from None
+                time.sleep(0.01)
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+
+    def client(self, **options):
+        return redis.Redis(unix_socket_path=self.path, **options)
+
+
+class Answer:
+    def __init__(self, numbers, now_us):
+        self.allowed, self.remaining, self.retry, self.reset, self.delay, self.mark = numbers
+        self.now_us = now_us
+
+
+class Script:
+    """One script on one server; `params` are what follows the ask in each argument."""
+
+    def __init__(self, client, name, params, key):
+        self.client, self.key = client, key
+        self.sha = client.script_load(embed.assemble(name))
+        self.params = b"".join(p if isinstance(p, bytes) else struct.pack("<d", p) for p in params)
+        self.nonce = 0
+
+    def argument(self, op, cost=1, age=0, mark=0, tail=b""):
+        return struct.pack("<dddd", op, cost, age, mark) + self.params + tail
+
+    def call(self, *arguments, keys=None):
+        """Several charges in one call; answers in the same order."""
+        self.nonce += 1
+        keys = keys or [self.key] * len(arguments)
+        reply = self.client.evalsha(self.sha, len(keys), *keys, str(self.nonce), *arguments)
+        assert reply[0] == str(self.nonce).encode()
+        assert len(reply) == 2 + 6 * len(arguments)
+        return [Answer(reply[i:i + 6], reply[1]) for i in range(2, len(reply), 6)]
+
+    def ask(self, op, cost=1, **more):
+        return self.call(self.argument(op, cost, **more))[0]

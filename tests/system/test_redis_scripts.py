@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts on a real redis-server whose clock the test moves, against what each
+algorithm means, written down naively: lists that are never trimmed and fractions."""
+
+import math
+import os
+import random
+import time
+from fractions import Fraction
+
+import pytest
+import redis
+
+from daemon import PATIENCE
+from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
+                          Script, free_port)
+
+SECOND = 1_000_000
+DECISIONS = 10_000
+SEED = int(os.environ.get("RATION_SEED", "20260101"))
+
+
+class Bed:
+    """A server, a client, its clock, and fresh keys."""
+
+    def __init__(self, folder):
+        self.clock = Clock(folder / "clock")
+        self.server = RedisServer(folder, self.clock)
+        self.keys = 0
+
+    def key(self):
+        self.keys += 1
+        return f"ration:{{0}}:t{self.keys}"
+
+    def script(self, name, *params):
+        return Script(self.client, name, params, self.key())
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory):
+    bed = Bed(tmp_path_factory.mktemp("redis"))
+    with bed.server:
+        bed.client = bed.server.client()
+        yield bed
+
+
+# --- limits: how the scripts are told, and what they mean -----------------------------
+
+
+class Bucket:
+    script = "bucket"
+
+    def __init__(self, amount, period, cap=None, tick=1, queue=0):
+        self.cap = cap or amount
+        if tick > 1:  # in steps
+            unit, paid = 1, amount * tick // period
+        else:
+            shared = math.gcd(amount, period)
+            unit, paid = period // shared, amount // shared
+        self.params = (tick, paid, unit, self.cap * unit, queue)
+        self.tick, self.rate = tick, Fraction(paid, unit)
+        self.span = self.cap * period // amount + tick
+        self.debt, self.at = Fraction(0), None
+
+    def move(self, now, forward):
+        del forward
+        tick = now // self.tick
+        if self.at is not None and tick > self.at:
+            self.debt = max(self.debt - (tick - self.at) * self.rate, Fraction(0))
+        self.at = tick
+
+    def fits(self, cost):
+        return self.debt + cost <= self.cap
+
+    def charge(self, cost):
+        self.debt += cost
+
+
+class Window:
+    script = "window"
+
+    def __init__(self, amount, period, first=0):
+        self.params = (amount, period, first, 0, 0, 0, period)
+        self.cap, self.span, self.first = amount, period, first
+        self.period = period
+        self.end, self.count, self.now = 0, 0, 0
+
+    def move(self, now, forward):
+        del forward
+        self.now = now
+        if now >= self.end:
+            self.end, self.count = 0, 0
+
+    def fits(self, cost):
+        return self.count + cost <= self.cap
+
+    def charge(self, cost):
+        if cost and not self.end:
+            self.end = self.now + self.span if self.first else (self.now // self.span + 1) * self.span
+        self.count += cost
+
+
+class Charges:
+    """Algorithms that look at every charge ever made: (time, elapsed time, units)."""
+
+    def __init__(self):
+        self.all, self.now, self.elapsed = [], 0, 0
+
+    def move(self, now, forward):
+        self.now, self.elapsed = now, forward
+        self.all = [c for c in self.all if c[1] > forward - 3 * self.span]
+
+    def charge(self, cost):
+        self.all.append((self.now, self.elapsed, cost))
+
+
+class Counter(Charges):
+    script = "counter"
+
+    def __init__(self, amount, period):
+        super().__init__()
+        self.params, self.cap, self.span = (amount, period), amount, period
+        self.period = period
+
+    def fits(self, cost):
+        number, into = divmod(self.now, self.span)
+        prev = sum(u for t, _, u in self.all if t // self.span == number - 1)
+        cur = sum(u for t, _, u in self.all if t // self.span == number)
+        return prev * (self.span - into) + (cur + cost) * self.span <= self.cap * self.span
+
+
+class Log(Charges):
+    script = "log"
+
+    def __init__(self, amount, period):
+        super().__init__()
+        self.params, self.cap, self.span = (amount, 1, period), amount, period
+        self.period = period
+
+    def fits(self, cost):
+        return sum(u for _, e, u in self.all if e > self.elapsed - self.span) + cost <= self.cap
+
+
+class SubWindows(Charges):
+    script = "log"
+
+    def __init__(self, amount, period, subs):
+        super().__init__()
+        self.cap, self.subs, self.grain = amount, subs, -(-period // subs)
+        self.period, self.span = period, period + self.grain
+        self.params = (amount, self.grain, subs + 1)
+
+    def fits(self, cost):
+        number = self.now // self.grain
+        return sum(u for t, _, u in self.all if t // self.grain >= number - self.subs) + cost <= self.cap
+
+
+LIMITS = {
+    "token bucket": lambda: Bucket(100, 60 * SECOND),
+    "token bucket of sevenths": lambda: Bucket(7000, SECOND, cap=50),
+    "slow token bucket": lambda: Bucket(36, 3600 * SECOND, cap=100),
+    "token bucket in steps": lambda: Bucket(100, 60 * SECOND, cap=30, tick=6 * SECOND),
+    "leaky bucket": lambda: Bucket(3, SECOND, cap=21, queue=1),
+    "fixed window": lambda: Window(40, 10 * SECOND),
+    "fixed window from the first request": lambda: Window(40, 10 * SECOND, first=1),
+    "sliding window counter": lambda: Counter(60, 10 * SECOND),
+    "sliding log": lambda: Log(60, 10 * SECOND),
+    "sliding sub-windows": lambda: SubWindows(60, 10 * SECOND, 7),
+}
+WITHOUT_STEPS = [name for name in LIMITS if "steps" not in name]
+
+
+def random_step(source, limit):
+    """Mostly little at a time, so that the limit is met; now and then a pause."""
+    each = limit.span // limit.cap
+    return source.choice([0, 0, 1, source.randrange(2 * each), source.randrange(2 * each),
+                          source.randrange(limit.span // 20 + 1)] +
+                         ([source.randrange(2 * limit.span)] if source.random() < 0.02 else []))
+
+
+def random_cost(source, limit):
+    return source.choice([1, 1, 1, 2, 3, source.randrange(limit.cap + 2), 0])
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_decision_is_the_one_the_definition_gives(bed, name):
+    source, limit = random.Random(f"{SEED}{name}"), LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    done = admitted = refused = 0
+    start = bed.clock.now_us
+    while done < DECISIONS:
+        bed.clock.set(bed.clock.now_us + random_step(source, limit))
+        limit.move(bed.clock.now_us, bed.clock.now_us - start)
+        costs = [random_cost(source, limit) for _ in range(source.choice([1, 1, 2, 8]))]
+        answers = script.call(*(script.argument(TAKE, cost) for cost in costs))
+        for cost, answer in zip(costs, answers):
+            assert answer.now_us == bed.clock.now_us, "seconds and microseconds"
+            assert answer.allowed == limit.fits(cost), (SEED, done, cost)
+            if answer.allowed:
+                limit.charge(cost)
+            assert limit.fits(answer.remaining) and not limit.fits(answer.remaining + 1)
+            admitted, refused = admitted + answer.allowed, refused + 1 - answer.allowed
+        done += len(costs)
+        # A key may not be forgotten before it is as good as forgotten.
+        if answers[-1].reset > 0:
+            assert bed.client.pttl(script.key) * 1000 >= answers[-1].reset
+    assert admitted > DECISIONS / 20 and refused > DECISIONS / 20
+
+
+@pytest.mark.parametrize("name", WITHOUT_STEPS)
+def test_a_clock_that_goes_back_never_mints(bed, name):
+    """A step back is no time passed. What the definition then says is not always
+    certain, so the sum is judged: what the limit admits in the time of the forward
+    steps. Windows that lie on the clock may be met once more after each step back."""
+    source, limit = random.Random(f"{SEED}back{name}"), LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    forward = admitted = 0
+    steps_back = 0
+    for _ in range(DECISIONS // 4):
+        step = random_step(source, limit)
+        if source.random() < 0.01:
+            step = -source.choice([1, SECOND, limit.span // 3, limit.span, 5 * limit.span])
+        forward += max(step, 0)
+        steps_back += step < 0
+        bed.clock.set(bed.clock.now_us + step)
+        cost = random_cost(source, limit)
+        answer = script.ask(TAKE, cost)
+        admitted += answer.allowed * cost
+        assert 0 <= answer.retry <= 2 * limit.span or answer.retry == -1
+    if isinstance(limit, Bucket):
+        assert admitted <= limit.cap + forward * limit.rate
+    else:
+        whole = isinstance(limit, (Log, SubWindows))
+        assert admitted <= limit.cap * (forward // limit.period + 2 + (0 if whole else steps_back))
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_refusal_says_when_it_would_be_admitted(bed, name):
+    source, limit = random.Random(f"{SEED}retry{name}"), LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    told = 0
+    for _ in range(2000):
+        bed.clock.set(bed.clock.now_us + random_step(source, limit) // 4)
+        cost = random_cost(source, limit)
+        answer = script.ask(TAKE, cost)
+        if answer.allowed:
+            continue
+        if cost > limit.cap:
+            assert answer.retry == -1
+            continue
+        told += 1
+        bed.clock.set(bed.clock.now_us + answer.retry - 1)
+        assert script.ask(PEEK, cost).allowed == 0
+        bed.clock.set(bed.clock.now_us + 1)
+        assert script.ask(PEEK, cost).allowed == 1
+    assert told > 100
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_look_and_a_refusal_change_nothing_and_a_reset_all(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    script.ask(TAKE, limit.cap - 1)
+    before = bed.client.dump(script.key)
+    assert script.ask(PEEK, 1).allowed == 1
+    assert script.ask(PEEK, 2).allowed == 0
+    assert script.ask(TAKE, 2).allowed == 0
+    assert bed.client.dump(script.key) == before
+    assert script.ask(RESET).allowed == 1
+    assert script.ask(RESET).allowed == 0
+    assert script.ask(PEEK).remaining == limit.cap
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_is_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    script.ask(TAKE, limit.cap - 3)
+    taken = script.ask(TAKE, 3)
+    assert script.ask(PEEK, 1).allowed == 0
+    back = script.ask(GIVE_BACK, 3, age=bed.clock.now_us - taken.now_us, mark=taken.mark)
+    assert back.allowed == 1 and back.remaining == 3
+    assert script.ask(TAKE, 4).allowed == 0
+    assert script.ask(TAKE, 3).allowed == 1
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_nothing_is_given_back_after_its_time(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    taken = script.ask(TAKE, limit.cap)
+    bed.clock.set(bed.clock.now_us + 3 * limit.span)
+    script.ask(TAKE, limit.cap)
+    assert script.ask(GIVE_BACK, limit.cap, age=bed.clock.now_us - taken.now_us, mark=taken.mark).allowed == 0
+    assert script.ask(PEEK, 1).allowed == 0
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_forced_charge_fills_up_and_never_refuses(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    script.ask(TAKE, limit.cap - 1)
+    forced = script.ask(FORCE, 5)
+    assert forced.allowed == 1 and forced.remaining == 0
+    assert script.ask(TAKE, 1).allowed == 0
+
+
+def test_refunds_and_takes_at_random_never_exceed_a_log(bed):
+    source, limit = random.Random(f"{SEED}refund"), Log(60, 10 * SECOND)
+    script, receipts, live = bed.script("log", *limit.params), [], []
+    for _ in range(DECISIONS // 2):
+        bed.clock.set(bed.clock.now_us + source.randrange(SECOND))
+        now = bed.clock.now_us
+        live = [c for c in live if c[0] + limit.span > now]
+        if receipts and source.random() < 0.3:
+            at, mark, cost = receipts.pop(source.randrange(len(receipts)))
+            found = [c for c in live if c[0] <= mark]
+            back = script.ask(GIVE_BACK, cost, age=now - at, mark=mark)
+            assert back.allowed == bool(found)
+            if found:
+                found[-1][1] -= min(cost, found[-1][1])
+                live = [c for c in live if c[1]]
+        else:
+            cost = source.randrange(1, 20)
+            answer = script.ask(TAKE, cost)
+            assert answer.allowed == (sum(u for _, u in live) + cost <= limit.cap)
+            if answer.allowed:
+                live.append([now, cost])
+                receipts.append((answer.now_us, answer.mark, cost))
+
+
+# --- worked examples --------------------------------------------------------------------
+
+
+def outcomes(bed, script, start_us, *asks):
+    """(milliseconds after start, cost) each: the answers."""
+    answers = []
+    for ms, cost in asks:
+        bed.clock.set(start_us + round(ms * 1000))
+        answers.append(script.ask(TAKE, cost))
+    return answers
+
+
+def later(bed):
+    """A whole minute after all that went before."""
+    return (bed.clock.now_us // (60 * SECOND) + 100) * 60 * SECOND
+
+
+def test_a_script_of_ten_at_five_a_second(bed):
+    bucket = Bucket(5, SECOND, cap=10)
+    got = outcomes(bed, bed.script("bucket", *bucket.params), later(bed),
+                   (1000, 1), (1000, 1), (1100, 1), (1300, 1))
+    assert [a.allowed for a in got] == [1, 1, 1, 1]
+    assert [a.remaining for a in got] == [9, 8, 7, 7]
+
+
+def test_whole_numbers_admit_at_the_exact_instant(bed):
+    bucket = Bucket(5, SECOND, cap=2)
+    got = outcomes(bed, bed.script("bucket", *bucket.params), later(bed),
+                   (1000, 1), (1000, 1), (1000, 1), (1199, 1), (1200, 1))
+    assert [a.allowed for a in got] == [1, 1, 0, 0, 1]
+
+
+def test_a_step_back_of_two_seconds_neither_refuses_nor_mints(bed):
+    bucket = Bucket(5, SECOND, cap=10)
+    got = outcomes(bed, bed.script("bucket", *bucket.params), later(bed), (5000, 1), (3000, 1))
+    assert [(a.allowed, a.remaining) for a in got] == [(1, 9), (1, 8)]
+
+
+def test_a_clock_put_right_again_refills_nothing(bed):
+    script = bed.script("bucket", *Bucket(5, SECOND, cap=10).params)
+    got = outcomes(bed, script, later(bed), (5000, 5), (4500, 3), (5000, 0), (5200, 0))
+    assert [a.remaining for a in got] == [5, 2, 2, 3]
+
+
+def test_a_bucket_slower_than_an_hour_is_not_forgotten(bed):
+    script = bed.script("bucket", *Bucket(36, 3600 * SECOND, cap=100).params)
+    script.ask(TAKE, 100)
+    bed.clock.set(bed.clock.now_us + 3600 * SECOND)
+    assert script.ask(PEEK).remaining == 36
+
+
+def test_fixed_windows_at_their_edge(bed):
+    for first, passes in ((0, 1), (1, 0)):
+        start = later(bed)
+        got = outcomes(bed, bed.script("window", *Window(10, 60 * SECOND, first).params), start,
+                       (59_000, 10), (60_000, 10))
+        assert [a.allowed for a in got] == [1, passes]
+
+
+def test_a_sliding_counter_admits_again_at_66_seconds(bed):
+    got = outcomes(bed, bed.script("counter", *Counter(10, 60 * SECOND).params), later(bed),
+                   (59_000, 10), (60_000, 1), (65_999.999, 1), (66_000, 1))
+    assert [a.allowed for a in got] == [1, 0, 0, 1]
+    assert got[1].retry == 6 * SECOND
+
+
+def test_weights_of_a_sliding_counter(bed):
+    minute = 60_000
+    for prev, cur, share, more in ((80, 20, 0.3, 24), (80, 30, 0.7, 46), (85, 20, 0.3, 20)):
+        script = bed.script("counter", *Counter(100, 60 * SECOND).params)
+        got = outcomes(bed, script, later(bed), (0, prev), (minute, 0), (minute * (1 + share), 0))
+        assert all(a.allowed for a in got)
+        script.ask(FORCE, cur)
+        assert script.ask(PEEK).remaining == more, (prev, cur, share)
+
+
+def test_a_log_admits_at_the_very_end_of_its_period(bed):
+    got = outcomes(bed, bed.script("log", *Log(5, 10 * SECOND).params), later(bed),
+                   *[(0, 1)] * 5, (5000, 1), (10_000, 1))
+    assert [a.allowed for a in got] == [1] * 5 + [0, 1]
+    assert got[5].retry == 5 * SECOND and got[6].remaining == 4
+
+
+def test_a_queue_lets_them_leave_one_by_one(bed):
+    script = bed.script("bucket", *Bucket(10, SECOND, cap=21, queue=1).params)
+    got = [script.ask(TAKE) for _ in range(25)]
+    assert [a.allowed for a in got] == [1] * 21 + [0] * 4
+    assert [a.delay for a in got[:21]] == [i * 100_000 for i in range(21)]
+    assert got[21].retry == 100_000
+    # Only the last place can be given back.
+    assert script.ask(GIVE_BACK, 1, mark=got[5].mark).allowed == 0
+    assert script.ask(GIVE_BACK, 1, mark=got[20].mark).allowed == 1
+    assert script.ask(TAKE).delay == 2_000_000
+
+
+def test_another_amount_finds_the_same_share_spent(bed):
+    slow, fast = Bucket(100, 60 * SECOND), Bucket(7000, 60 * SECOND)
+    script = bed.script("bucket", *slow.params)
+    script.ask(TAKE, 50)
+    other = bed.script("bucket", *fast.params)
+    other.key = script.key
+    assert other.ask(PEEK).remaining == 3499  # half of it, rounded towards refusing
+
+
+def test_a_calendar_is_chosen_from_by_the_stores_clock(bed):
+    day = 86400 * SECOND
+    begin = (bed.clock.now_us // day + 2) * day
+    script = bed.script("window", 5, 31 * day, 0, begin, begin + 28 * day, begin + 59 * day, 32 * day)
+    bed.clock.set(begin + 28 * day - 1)
+    assert script.ask(TAKE, 5).reset == 1
+    bed.clock.set(begin + 28 * day)
+    answer = script.ask(TAKE, 5)
+    assert answer.allowed == 1 and answer.reset == 31 * day
+    bed.clock.set(begin + 59 * day)
+    assert script.ask(TAKE, 1).allowed == -1, "beyond what was given: no answer"
+
+
+# --- places ------------------------------------------------------------------------------
+
+
+def test_places_are_taken_renewed_released_and_end_by_themselves(bed):
+    source, amount, lease = random.Random(f"{SEED}places"), 8, 5 * SECOND
+    script = bed.script("places", amount, lease, 86400 * SECOND)
+    held = {}  # id: [end, places]
+    for number in range(DECISIONS):
+        bed.clock.set(bed.clock.now_us + source.randrange(SECOND))
+        now = bed.clock.now_us
+        held = {k: v for k, v in held.items() if v[0] > now}
+        live = sum(n for _, n in held.values())
+        name = number.to_bytes(8, "little")
+        other = source.choice(list(held)) if held and source.random() < 0.9 else b"nobody.."
+        op = source.choice([TAKE, TAKE, TAKE, RENEW, RELEASE, PEEK])
+        if op in (TAKE, PEEK):
+            cost = source.choice([1, 1, 2, 9])
+            answer = script.ask(op, cost, tail=name)
+            assert answer.allowed == (live + cost <= amount)
+            if answer.allowed and op == TAKE:
+                held[name] = [now + lease, cost]
+            if not answer.allowed and cost <= amount:
+                ends = sorted(e for e, n in held.values() for _ in range(n))
+                assert answer.retry == ends[live + cost - amount - 1] - now
+        else:
+            answer = script.ask(op, 0, tail=other)
+            assert answer.allowed == (other in held)
+            if other in held and op == RENEW:
+                held[other][0] = now + lease
+            elif op == RELEASE:
+                held.pop(other, None)
+        assert answer.remaining == amount - sum(n for _, n in held.values())
+
+
+# --- batches, clusters, bad luck -----------------------------------------------------------
+
+
+def test_one_bad_key_spoils_only_its_own_charge(bed):
+    limit = Bucket(5, SECOND)
+    script = bed.script("bucket", *limit.params)
+    bad = bed.key()
+    bed.client.rpush(bad, "not a bucket")
+    take = script.argument(TAKE)
+    answers = script.call(take, take, take, keys=[script.key, bad, script.key])
+    assert [a.allowed for a in answers] == [1, -1, 1]
+    assert answers[2].remaining == 3
+
+
+def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
+    """Two clients in turn, of which neither knows of the other."""
+    script = bed.script("window", *Window(100, 60 * SECOND).params)
+    other = Script(bed.server.client(), "window", Window(100, 60 * SECOND).params, script.key)
+    with bed.client.pipeline(transaction=False) as a, other.client.pipeline(transaction=False) as b:
+        for pipe in (a, b):
+            for _ in range(80):
+                pipe.evalsha(script.sha, 1, script.key, "n", script.argument(TAKE))
+        admitted = sum(reply[2] for pipe in (a, b) for reply in pipe.execute())
+    assert admitted == 100
+
+
+def test_in_a_cluster_the_keys_of_one_tag_go_in_one_call(tmp_path):
+    with RedisServer(tmp_path, port=free_port(), options=["--cluster-enabled", "yes"]) as server:
+        client = server.client()
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until = time.monotonic() + PATIENCE
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            assert time.monotonic() < until
+        script = Script(client, "counter", Counter(10, 60 * SECOND).params, "ration:{3f}:a")
+        take = script.argument(TAKE)
+        both = script.call(take, take, keys=["ration:{3f}:a", "ration:{3f}:b"])
+        assert [a.allowed for a in both] == [1, 1]
+        with pytest.raises(redis.exceptions.ResponseError, match="slot"):
+            script.call(take, take, keys=["ration:{3f}:a", "ration:{40}:b"])

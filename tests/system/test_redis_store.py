@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes (tests/programs/sharer.c) that share limits by a real redis-server: together
+they admit what one would, and each answers in time whatever Redis does."""
+
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from daemon import BUILD, PATIENCE
+from redis_server import RedisServer, free_port
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
+SHARER = BUILD / "tests" / "sharer"
+HOUR = "1000 per hour"
+
+
+class Node:
+    started = []
+
+    def __init__(self, url, limit=HOUR, algorithm="fixed-window", key=7, count=1000, depth=64, pace=0):
+        self.process = subprocess.Popen(
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.log = ""
+        Node.started.append(self)
+
+    def logs(self, event):
+        """Waits for a line that tells of the event."""
+        while event not in self.log:
+            line = self.process.stderr.readline()
+            assert line, self.log
+            self.log += line
+
+    def up(self):
+        assert self.process.stdout.readline() == "up\n"
+        return self
+
+    def result(self):
+        out, err = self.process.communicate(timeout=2 * PATIENCE)
+        assert self.process.returncode == 0, err
+        self.log += err
+        return json.loads(out.splitlines()[-1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def no_node_is_left():
+    yield
+    while Node.started:
+        node = Node.started.pop()
+        if node.process.poll() is None:
+            node.kill()
+
+
+def wait_for(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def url_of(server):
+    return f"redis+unix://{server.path}"
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RedisServer(tmp_path) as running:
+        yield running
+
+
+@pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-log", "sliding-window"])
+def test_four_nodes_admit_exactly_what_one_limit_admits(server, algorithm):
+    nodes = [Node(url_of(server), algorithm=algorithm) for _ in range(4)]
+    results = [node.result() for node in nodes]
+    admitted = sum(r["allowed"] for r in results)
+    lost = sum(r["failed"] for r in results)
+    assert admitted <= 1001, "a bucket of an hour refills one in 3.6 s"
+    assert admitted + lost >= 1000, "what is not admitted was refused for a reason"
+    assert sum(r["allowed"] + r["refused"] + r["failed"] for r in results) == 4000
+
+
+@pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-log", "sliding-window"])
+def test_of_two_limits_both_are_charged_or_none(server, algorithm):
+    nodes = [Node(url_of(server), "1000 per 24h+300 per 24h", algorithm, count=500) for _ in range(4)]
+    results = [node.result() for node in nodes]
+    admitted, lost = (sum(r[name] for r in results) for name in ("allowed", "failed"))
+    assert 300 - lost <= admitted <= 301
+    # The wide one was charged for the admitted ones alone: what is lost may be burnt.
+    wide = Node(url_of(server), "1000 per 24h", algorithm, count=1100).result()
+    assert 1000 - admitted - lost - wide["failed"] <= wide["allowed"] <= 1001 - admitted
+
+
+def test_who_comes_again_too_early_is_answered_without_asking(server):
+    result = Node(url_of(server), "10 per 24h", count=2000, depth=1).result()
+    assert result["allowed"] + result["failed"] >= 10 >= result["allowed"]
+    assert result["remembered"] > 1000 > result["calls"]
+
+
+def test_what_comes_up_together_goes_in_few_calls(server):
+    result = Node(url_of(server), key=0, count=6400, depth=64).result()
+    assert result["allowed"] + result["failed"] == 6400
+    assert result["calls"] < 6400 / 8
+
+
+def test_the_nodes_keys_have_the_documented_names_and_an_end(server):
+    Node(url_of(server), key=0xFFC0000000000012, count=3, algorithm="sliding-log").result()
+    client = server.client()
+    assert client.keys() == [b"ration:{3ff}:l:ffc0000000000012"]
+    assert 3_500_000 < client.pttl(client.keys()[0]) <= 3_601_000
+
+
+def test_forgotten_scripts_are_sent_again_and_nothing_is_counted_twice(server):
+    client, stop = server.client(), threading.Event()
+
+    def flush():
+        while not stop.wait(0.002):
+            client.script_flush()
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    result = Node(url_of(server), limit="100000 per hour", count=20000).result()
+    stop.set()
+    thread.join()
+    assert result["resent"] > 0 and result["mismatches"] == 0
+    assert result["allowed"] + result["failed"] == 20000
+    left = Node(url_of(server), limit="100000 per hour", count=90000, depth=256).result()
+    assert result["allowed"] + left["allowed"] <= 100000
+
+
+def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
+    node = Node(url_of(server), limit="1000000 per hour", count=3000, depth=4, pace=1).up()
+    wait_for(server.client().keys)
+    server.process.send_signal(signal.SIGSTOP)
+    node.logs('redis.open reason="no answer in time"')
+    time.sleep(0.1)  # of the outage, for which nobody waits
+    server.process.send_signal(signal.SIGCONT)
+    node.logs("redis.closed")
+    result = node.result()
+    assert result["late"] > 0 and result["turned_away"] > 0
+    assert result["allowed"] + result["failed"] == 3000 and result["allowed"] > 0
+
+
+def test_a_killed_redis_is_reconnected_to(server):
+    node = Node(url_of(server), limit="1000000 per hour", count=2000, depth=4, pace=2).up()
+    wait_for(server.client().keys)
+    server.stop()
+    node.logs("redis.open")
+    server.start()
+    node.logs("redis.closed")
+    result = node.result()
+    assert result["connects"] >= 2 and result["failed"] > 0 and result["allowed"] > 0
+
+
+def test_killed_nodes_leave_no_more_than_the_limit(server):
+    def spent():
+        return struct.unpack("<dd", server.client().get(server.client().keys()[0]))[1]
+
+    for killed in range(1, 6):
+        node = Node(url_of(server), count=10**6, depth=8, pace=1).up()
+        wait_for(lambda: server.client().keys() and spent() >= 20 * killed)
+        node.kill()
+    before = spent()
+    assert Node(url_of(server), count=3000, pace=1).result()["allowed"] <= 1000 - before
+    assert spent() == 1000
+
+
+def test_a_database_is_used_and_a_user_with_the_documented_rights(tmp_path):
+    line = next(line for line in DOCS.read_text().splitlines() if line.startswith("ACL SETUSER"))
+    port = free_port()
+    with RedisServer(tmp_path, port=port) as server:
+        server.client().execute_command(*line.replace("PASSWORD", "p@ss").split())
+        url = f"redis://ration:p%40ss@127.0.0.1:{port}/3"
+        for limit, algorithm in (("20 per hour", "token-bucket"), ("20 per hour", "fixed-window"),
+                                 ("20 per hour", "sliding-log"), ("20 per hour", "sliding-window"),
+                                 ("20 concurrent", "concurrency")):
+            result = Node(url, limit, algorithm, count=30, depth=4).result()
+            # On a busy machine some may be late, and burnt.
+            assert result["failed"] == result["late"] and result["allowed"] > 0, algorithm
+            assert result["allowed"] <= 20 <= result["allowed"] + result["late"], algorithm
+        assert [len(server.client(db=db).keys()) for db in (0, 3)] == [0, 5]
+
+
+def test_a_wrong_password_is_told_and_never_shown(tmp_path):
+    with RedisServer(tmp_path, options=["--requirepass", "right"]) as server:
+        node = Node(f"redis+unix://:hidden@{server.path}", count=1)
+        line = node.process.stderr.readline()
+        node.kill()
+        assert "redis.open" in line and "WRONGPASS" in line and "hidden" not in line
+
+
+@contextlib.contextmanager
+def impostor(path, answer):
+    """Listens on a unix socket and gives every command after the greeting `answer`."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(8)
+
+    def serve(peer):
+        seen = b""
+        with peer, contextlib.suppress(OSError):
+            while data := peer.recv(65536):
+                seen += data
+                while (at := seen.find(b"SCRIPT\r\n")) >= 0:
+                    seen = seen[at + 8:]
+                    peer.sendall(b"$2\r\nok\r\n")
+                if b"EVALSHA" in seen:
+                    seen = b""
+                    peer.sendall(answer)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+@pytest.mark.parametrize("answer", [
+    b"*8\r\n$3\r\n999\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
+    b"*3\r\n$1\r\n1\r\n:1\r\n:1\r\n",
+    b":1\r\n",
+    b"not a reply\r\n",
+    b"$-1\r\n",
+], ids=["another call's", "too short", "a number", "no reply", "nothing"])
+def test_a_reply_that_is_not_ours_admits_nothing(tmp_path, answer):
+    with impostor(tmp_path / "s", answer):
+        result = Node(f"redis+unix://{tmp_path}/s", count=5, depth=1, pace=50).result()
+    assert result["allowed"] == 0 and result["refused"] == 0
+    assert result["connects"] >= 2, "a connection that lied is not used again"
+
+
+def test_a_readonly_replica_is_left_at_once(tmp_path):
+    with impostor(tmp_path / "s", b"-READONLY You can't write against a read only replica.\r\n"):
+        node = Node(f"redis+unix://{tmp_path}/s", count=5, depth=1, pace=50)
+        result = node.result()
+    assert result["failed"] == 5 and result["connects"] >= 2
+    assert "READONLY" in node.log

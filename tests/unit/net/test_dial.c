@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections that we begin: to our own echo, to nobody, to somebody silent. */
+#include "net/dial.h"
+
+#include "echo.h"
+
+/* What a worker does first, and what it then hears. */
+struct caller {
+    struct running r;
+    char to[RN_ADDRESS_TEXT];
+    struct rn_dialler *dialler;
+    int wishes; /* how often `later` is asked for when it has opened */
+    _Atomic int opened, closed, later, error;
+    _Atomic bool tried;
+    char heard[256];
+    _Atomic size_t heard_len;
+};
+
+static void caller_opened(struct rn_conn *conn)
+{
+    struct caller *c = rn_conn_context(conn);
+
+    c->opened++;
+    rn_buf_put_literal(rn_conn_out(conn), "hello\n");
+    for (int i = 0; i < c->wishes; i++)
+        rn_conn_call_later(conn);
+}
+
+static size_t caller_received(struct rn_conn *conn, char *data, size_t len)
+{
+    struct caller *c = rn_conn_context(conn);
+
+    assert_true(c->heard_len + len < sizeof c->heard);
+    memcpy(c->heard + c->heard_len, data, len);
+    c->heard_len += len;
+    return len;
+}
+
+static void caller_later(struct rn_conn *conn)
+{
+    ((struct caller *)rn_conn_context(conn))->later++;
+    rn_buf_put_literal(rn_conn_out(conn), "later\n");
+}
+
+static void caller_closed(struct rn_conn *conn)
+{
+    ((struct caller *)rn_conn_context(conn))->closed++;
+}
+
+static const struct rn_protocol caller_protocol = {.name = "caller",
+                                                   .message_max = 64,
+                                                   .opened = caller_opened,
+                                                   .received = caller_received,
+                                                   .closed = caller_closed,
+                                                   .later = caller_later};
+
+static void call(void *arg, struct rn_loop *loop)
+{
+    struct caller *c = arg;
+    struct rn_address to;
+
+    if (rn_loop_index(loop) != 0)
+        return;
+    c->dialler = rn_dialler_new(loop, "caller", &caller_protocol, c);
+    assert_non_null(c->dialler);
+    assert_int_equal(rn_address_parse(c->to, &to, NULL), 0);
+    if (!rn_dial(c->dialler, &to))
+        c->error = errno;
+    c->tried = true;
+}
+
+static void start_caller(struct caller *c, const char *to)
+{
+    prepare_server(&c->r, (struct rn_server_options){0});
+    listen_on(&c->r, "tcp", "127.0.0.1:0");
+    snprintf(c->to, sizeof c->to, "%s", to ? to : rn_server_address(c->r.server, "tcp"));
+    c->r.calls.arg = c; /* the first member is the running server */
+    c->r.calls.worker_begins = call;
+    start_server(&c->r);
+    wait_for(c->tried);
+}
+
+static void stop_caller(struct caller *c)
+{
+    stop_server(&c->r);
+    rn_dialler_free(c->dialler);
+}
+
+static void one_that_is_answered_speaks_and_hears(void **state)
+{
+    struct caller c = {0};
+
+    (void)state;
+    start_caller(&c, NULL);
+    wait_for(c.heard_len == 6);
+    assert_memory_equal(c.heard, "hello\n", 6);
+    assert_int_equal(c.opened, 1);
+    stop_caller(&c);
+    assert_int_equal(c.closed, 1);
+}
+
+static void later_is_once_however_often_it_was_asked_for(void **state)
+{
+    struct caller c = {.wishes = 3};
+
+    (void)state;
+    start_caller(&c, NULL);
+    wait_for(c.heard_len == 12);
+    assert_memory_equal(c.heard, "hello\nlater\n", 12);
+    assert_int_equal(c.later, 1);
+    stop_caller(&c);
+}
+
+/* A port that was free a moment ago. */
+static void nobody_there_is_told_as_closed(void **state)
+{
+    struct caller c = {0};
+    struct running gone;
+    char address[RN_ADDRESS_TEXT];
+
+    (void)state;
+    start_echo(&gone, (struct rn_server_options){0});
+    snprintf(address, sizeof address, "%s", rn_server_address(gone.server, "tcp"));
+    stop_server(&gone);
+    start_caller(&c, address);
+    wait_for(c.closed == 1 || c.error != 0);
+    assert_int_equal(c.opened, 0);
+    stop_caller(&c);
+}
+
+static void a_socket_that_is_not_there_fails_at_once(void **state)
+{
+    struct caller c = {0};
+
+    (void)state;
+    start_caller(&c, "unix:/nowhere/at/all");
+    assert_int_equal(c.error, ENOENT);
+    assert_int_equal(c.closed, 0);
+    stop_caller(&c);
+}
+
+static void a_drain_does_not_wait_for_ours(void **state)
+{
+    struct caller c = {0};
+    char path[] = "/tmp/ration-dial-XXXXXX", address[64];
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    snprintf(un.sun_path, sizeof un.sun_path, "%s/s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    snprintf(address, sizeof address, "unix:%.50s", un.sun_path);
+    start_caller(&c, address);
+    wait_for(c.opened == 1);
+    assert_int_equal(counts_of(&c.r, "tcp").open, 0); /* nor is it counted with those who came */
+    stop_caller(&c);
+    assert_int_equal(c.closed, 1);
+    close(fd);
+    unlink(un.sun_path);
+    rmdir(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_is_answered_speaks_and_hears),
+        cmocka_unit_test(later_is_once_however_often_it_was_asked_for),
+        cmocka_unit_test(nobody_there_is_told_as_closed),
+        cmocka_unit_test(a_socket_that_is_not_there_fails_at_once),
+        cmocka_unit_test(a_drain_does_not_wait_for_ours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

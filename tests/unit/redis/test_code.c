@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Charges as scripts read them: numbers worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ration/error.h>
+
+#include "redis/code.h"
+
+#define SECOND INT64_C(1000000000)
+#define DAY (86400 * SECOND)
+
+static struct rn_limit limit_of(struct ration_limit spec)
+{
+    struct rn_limit l;
+
+    assert_null(rn_limit_fault(&spec));
+    rn_limit_init(&l, &spec);
+    return l;
+}
+
+static double number_at(const char *bytes, size_t at)
+{
+    double number;
+
+    memcpy(&number, bytes + 8 * at, sizeof number);
+    return number;
+}
+
+/* What follows the four numbers that all charges have. */
+static void expect_numbers(const struct rn_charge *charge, const double *expected, size_t n)
+{
+    char bytes[RN_CODE_BYTES];
+
+    assert_int_equal(rn_code_write(charge, bytes), 8 * (4 + n));
+    for (size_t i = 0; i < n; i++)
+        if (number_at(bytes, 4 + i) != expected[i])
+            fail_msg("number %zu is %f, not %f", i, number_at(bytes, 4 + i), expected[i]);
+}
+
+static void buckets_are_counted_in_parts_that_leave_no_rest(void **state)
+{
+    static const struct {
+        struct ration_limit spec;
+        double expected[5];
+    } rows[] = {
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 3, .period_ns = SECOND},
+         {1, 3, 1000000, 3000000, 0}},
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 7000, .period_ns = SECOND, .burst = 50},
+         {1, 7, 1000, 50000, 0}},
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 1000000, .period_ns = DAY},
+         {1, 1, 86400, 86400e6, 0}},
+        {{.algorithm = RATION_LEAKY_BUCKET, .amount = 10, .period_ns = SECOND, .queue = 50},
+         {1, 1, 100000, 5100000, 1}},
+        {{.algorithm = RATION_TOKEN_BUCKET,
+          .amount = 100,
+          .period_ns = 60 * SECOND,
+          .step_ns = 6 * SECOND},
+         {6000000, 10, 1, 100, 0}},
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 0, .period_ns = SECOND}, {1, 1, 1, 0, 0}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rn_limit l = limit_of(rows[i].spec);
+        struct rn_charge charge = {.limit = &l, .ask = {.op = RN_TAKE, .cost = 1}};
+
+        assert_null(rn_code_fault(&l));
+        assert_int_equal(rn_code_script(&l), RN_SCRIPT_BUCKET);
+        expect_numbers(&charge, rows[i].expected, 5);
+    }
+}
+
+static void what_cannot_be_exact_is_refused(void **state)
+{
+    const struct ration_limit bad[] = {
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 1000003, .period_ns = DAY},
+        {.algorithm = RATION_SLIDING_WINDOW, .amount = 1000000, .period_ns = DAY},
+        {.algorithm = RATION_LEAKY_BUCKET, .amount = 2000000, .period_ns = SECOND, .queue = 9},
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 2000, .period_ns = 3000000, .step_ns = 1500},
+    };
+    const struct ration_limit good[] = {
+        {.algorithm = RATION_SLIDING_WINDOW, .amount = 50000, .period_ns = DAY},
+        {.algorithm = RATION_SLIDING_WINDOW,
+         .amount = 1000000,
+         .period_ns = DAY,
+         .sub_windows = 24},
+        {.algorithm = RATION_FIXED_WINDOW, .amount = 1000000000, .period_ns = DAY},
+        {.algorithm = RATION_LEAKY_BUCKET, .amount = 1000000, .period_ns = SECOND, .queue = 9},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rn_limit l;
+
+        rn_limit_init(&l, &bad[i]);
+        assert_non_null(rn_code_fault(&l));
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct rn_limit l = limit_of(good[i]);
+
+        assert_null(rn_code_fault(&l));
+    }
+}
+
+static void windows_and_logs_are_told_in_microseconds(void **state)
+{
+    struct rn_limit window = limit_of((struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = 1500, .from_first = true});
+    struct rn_limit log = limit_of((struct ration_limit){
+        .algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = 10 * SECOND});
+    struct rn_limit subs = limit_of((struct ration_limit){.algorithm = RATION_SLIDING_WINDOW,
+                                                          .amount = 5,
+                                                          .period_ns = 10 * SECOND,
+                                                          .sub_windows = 4});
+
+    (void)state;
+    expect_numbers(&(struct rn_charge){.limit = &window}, (double[]){5, 2, 1, 0, 0, 0, 2}, 7);
+    expect_numbers(&(struct rn_charge){.limit = &log}, (double[]){5, 1, 10e6}, 3);
+    expect_numbers(&(struct rn_charge){.limit = &subs}, (double[]){5, 2500000, 5}, 3);
+    assert_int_equal(rn_code_script(&log), rn_code_script(&subs));
+}
+
+/* Days of 24, 23 and 25 hours: the two windows given are those that a clock half of
+ * one off ours would still be in. */
+static void a_calendar_is_told_with_room_for_a_clock_that_is_off(void **state)
+{
+    const int64_t hour = 3600 * SECOND;
+    const int64_t ends[] = {0, 24 * hour, 47 * hour, 72 * hour};
+    const struct rn_calendar calendar = {ends, 4};
+    struct rn_limit l = limit_of((struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 5, .calendar = RATION_CALENDAR_DAY});
+    const struct {
+        int64_t wall_hour;
+        double first, second, third;
+    } rows[] = {
+        {25, 0, 24, 47}, {46, 24, 47, 72}, {48, 24, 47, 72}, {71, 24, 47, 72}, {73, 0, 0, 0}};
+
+    (void)state;
+    rn_limit_set_calendar(&l, &calendar);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rn_charge charge = {
+            .limit = &l,
+            .ask = {.now_ns = rows[i].wall_hour * hour - SECOND, .wall_offset_ns = SECOND}};
+        char bytes[RN_CODE_BYTES];
+
+        rn_code_write(&charge, bytes);
+        assert_true(number_at(bytes, 7) == rows[i].first * 3600e6);
+        assert_true(number_at(bytes, 8) == rows[i].second * 3600e6);
+        assert_true(number_at(bytes, 9) == rows[i].third * 3600e6);
+    }
+}
+
+static void a_refund_tells_its_age_rounded_up_and_its_mark(void **state)
+{
+    struct rn_limit l = limit_of(
+        (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
+    struct rn_charge charge = {
+        .limit = &l,
+        .ask = {.op = RN_GIVE_BACK, .cost = 2, .now_ns = 5001, .at_ns = 1000, .mark = 77}};
+    char bytes[RN_CODE_BYTES];
+
+    (void)state;
+    rn_code_write(&charge, bytes);
+    assert_true(number_at(bytes, 0) == 3 && number_at(bytes, 1) == 2);
+    assert_true(number_at(bytes, 2) == 5 && number_at(bytes, 3) == 77);
+    charge.ask.at_ns = 9000; /* a clock that went back */
+    rn_code_write(&charge, bytes);
+    assert_true(number_at(bytes, 2) == 0);
+}
+
+static void names_hold_a_tag_a_kind_and_the_key(void **state)
+{
+    struct rn_limit l = limit_of(
+        (struct ration_limit){.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND});
+    struct rn_charge charge = {.limit = &l, .key = UINT64_C(0xffc0000000000012)};
+    char name[RN_CODE_NAME];
+
+    (void)state;
+    size_t len = rn_code_name(&charge, name);
+    assert_string_equal(name, "ration:{3ff}:l:ffc0000000000012");
+    assert_int_equal(len, strlen(name));
+}
+
+static void answers_are_read_and_nonsense_is_an_error(void **state)
+{
+    struct rn_limit l = limit_of(
+        (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
+    struct rn_charge charge = {.limit = &l, .error = RATION_ESTORE};
+
+    (void)state;
+    rn_code_read(&charge, (long long[]){0, 2, 1500, 3000, 0, 9});
+    assert_int_equal(charge.error, 0);
+    assert_false(charge.answer.allowed);
+    assert_int_equal(charge.answer.remaining, 2);
+    assert_int_equal(charge.answer.retry_after_ns, 1500000);
+    assert_int_equal(charge.answer.reset_after_ns, 3000000);
+    assert_int_equal(charge.answer.mark, 9);
+    rn_code_read(&charge, (long long[]){0, 0, -1, 0, 0, 0});
+    assert_int_equal(charge.answer.retry_after_ns, RN_NEVER);
+    rn_code_read(&charge, (long long[]){-1, 0, 0, 0, 0, 0});
+    assert_int_equal(charge.error, RATION_EIO);
+    rn_code_read(&charge, (long long[]){1, -5, 0, 0, 0, 0});
+    assert_int_equal(charge.error, RATION_EIO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_are_counted_in_parts_that_leave_no_rest),
+        cmocka_unit_test(what_cannot_be_exact_is_refused),
+        cmocka_unit_test(windows_and_logs_are_told_in_microseconds),
+        cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
+        cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
+        cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
+        cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

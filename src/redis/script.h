@@ -11,6 +11,8 @@ enum rn_script {
     RN_SCRIPT_COUNTER, /* two windows, weighted */
     RN_SCRIPT_LOG,     /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,  /* concurrency */
+    RN_SCRIPTS_STRICT, /* those that decide charges, of batches */
+    RN_SCRIPT_REPORT = RN_SCRIPTS_STRICT, /* async: what was admitted elsewhere */
     RN_SCRIPTS,
 };
 

@@ -6,12 +6,12 @@
 #include "base/slice.h"
 
 enum rn_script {
-    RN_SCRIPT_BUCKET,  /* token bucket, leaky bucket */
-    RN_SCRIPT_WINDOW,  /* fixed window */
-    RN_SCRIPT_COUNTER, /* two windows, weighted */
-    RN_SCRIPT_LOG,     /* sliding log, sub-windows */
-    RN_SCRIPT_PLACES,  /* concurrency */
-    RN_SCRIPTS_STRICT, /* those that decide charges, of batches */
+    RN_SCRIPT_BUCKET,                     /* token bucket, leaky bucket */
+    RN_SCRIPT_WINDOW,                     /* fixed window */
+    RN_SCRIPT_COUNTER,                    /* two windows, weighted */
+    RN_SCRIPT_LOG,                        /* sliding log, sub-windows */
+    RN_SCRIPT_PLACES,                     /* concurrency */
+    RN_SCRIPTS_STRICT,                    /* those that decide charges, of batches */
     RN_SCRIPT_REPORT = RN_SCRIPTS_STRICT, /* async: what was admitted elsewhere */
     RN_SCRIPTS,
 };

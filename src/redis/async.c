@@ -96,10 +96,11 @@ static void want_report(struct rn_async *a, struct rn_async_key *key,
 {
     const struct rn_holding *h = &key->holding;
 
-    if (h->stage == RN_HOLDING_UNKNOWN || h->unsent >= (key->most + 1) / 2 ||
-        charge->ask.op == RN_RESET) /* before it, so that it is forgotten, too */
+    if (h->unsent >= (key->most + 1) / 2 ||
+        (h->unsent > 0 && charge->ask.op == RN_RESET)) /* before it: to be forgotten, too */
         rn_async_reports_want(&a->reports, key, charge, true);
-    else if (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS)
+    else if (h->stage != RN_HOLDING_UNKNOWN &&
+             (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
         rn_async_reports_want(&a->reports, key, charge, false);
 }
 
@@ -148,18 +149,20 @@ static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
     return passed;
 }
 
-/* After a reset or a refund there is more than we know of. */
+/* What is not known is learnt now, with the charge in it. After a reset or a refund there
+ * is more than we know of. */
 static void note_passed(struct rn_async *a, const struct rn_charge *charges, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         enum rn_op op = charges[i].ask.op;
-        struct rn_async_key *key = NULL;
+        struct rn_async_key *key =
+            is_ours(a, &charges[i]) ? rn_async_keys_find(&a->keys, charges[i].key) : NULL;
 
-        if (is_ours(a, &charges[i]) && (op == RN_RESET || op == RN_GIVE_BACK))
-            key = rn_async_keys_find(&a->keys, charges[i].key);
-        if (key && op == RN_RESET)
+        if (!key)
+            continue;
+        if (op == RN_RESET)
             rn_holding_doubt(&key->holding);
-        if (key)
+        if (op == RN_GIVE_BACK || key->holding.stage == RN_HOLDING_UNKNOWN)
             rn_async_reports_want(&a->reports, key, &charges[i], true);
     }
 }

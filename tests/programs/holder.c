@@ -7,8 +7,13 @@
  * Makes PER_MS takes each millisecond, of KEYS keys in turn, until SIGTERM; then prints
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
  * row INDEX, so that it is known even if the node is killed.
+ *
+ * PER_MS 0: does what it is told, a line at a time: "take 3", "peek 3", "force 3",
+ * "back 3" (of the last take), "reset 0", and "strict 3", a take that is decided in
+ * Redis; and prints error, allowed, remaining, and how many charges were passed on so far.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +55,9 @@ static struct {
     struct rn_loop *loop;
     struct rn_timer beat;
     struct place *spare, places[PLACES];
+    struct rn_charge told; /* the charge that a line asked for */
+    struct rn_ask last_take;
+    bool busy;
 } run;
 
 static void on_done(void *arg, struct rn_charge *charge, size_t n)
@@ -91,6 +99,62 @@ static void take(void)
         on_done(p, &p->charge, 1);
 }
 
+/* --- told what to do -------------------------------------------------------------------- */
+
+static void print_told(void *arg, struct rn_charge *charge, size_t n)
+{
+    (void)arg, (void)n;
+    run.busy = false;
+    if (charge->ask.op == RN_TAKE) {
+        run.last_take = charge->ask;
+        run.last_take.mark = charge->answer.mark;
+    }
+    printf("%d %d %" PRIu64 " %" PRIu64 "\n", charge->error, charge->answer.allowed,
+           charge->answer.remaining, rn_async_counts(run.async)->passed);
+    fflush(stdout);
+}
+
+static enum rn_op op_named(const char *word)
+{
+    static const struct {
+        const char *word;
+        enum rn_op op;
+    } ops[] = {{"take", RN_TAKE},   {"strict", RN_TAKE},    {"peek", RN_PEEK},
+               {"force", RN_FORCE}, {"back", RN_GIVE_BACK}, {"reset", RN_RESET}};
+
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (strcmp(word, ops[i].word) == 0)
+            return ops[i].op;
+    die("no such operation");
+    return RN_PEEK;
+}
+
+static void do_as_told(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char line[64], word[16];
+    uint64_t cost;
+
+    if (run.busy || poll(&input, 1, 0) <= 0)
+        return;
+    ssize_t len = read(STDIN_FILENO, line, sizeof line - 1);
+    if (len <= 0 || (line[len] = '\0', sscanf(line, "%15s %" SCNu64, word, &cost)) != 2)
+        return;
+    run.busy = true;
+    run.told = (struct rn_charge){.limit = &run.limit,
+                                  .key = key_of(0),
+                                  .flags = strcmp(word, "strict") != 0 ? RN_CHARGE_ASYNC : 0,
+                                  .ask = {.op = op_named(word),
+                                          .now_ns = rn_clock_read_ns(CLOCK_MONOTONIC),
+                                          .at_ns = run.last_take.now_ns,
+                                          .mark = run.last_take.mark,
+                                          .cost = cost}};
+    if (rn_store_apply(rn_async_store(run.async), &run.told, 1, print_told, NULL) == RN_DONE)
+        print_told(NULL, &run.told, 1);
+}
+
+/* --- life ------------------------------------------------------------------------------- */
+
 static void beat(struct rn_timer *timer)
 {
     struct rn_wheel *wheel = rn_loop_wheel(run.loop);
@@ -99,6 +163,8 @@ static void beat(struct rn_timer *timer)
     if (!run.row->up && !rn_remote_is_up(run.remote))
         return;
     run.row->up = 1;
+    if (run.per_ms == 0)
+        do_as_told();
     for (long i = 0; i < run.per_ms; i++)
         take();
 }

@@ -5,6 +5,7 @@ admits, and what each may hold."""
 
 import contextlib
 import json
+import os
 import random
 import signal
 import socket
@@ -40,7 +41,7 @@ class Fleet:
     def start(self, url=None):
         self.nodes.append(subprocess.Popen(
             [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes))],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
         return len(self.nodes) - 1
 
     def rows(self):
@@ -182,6 +183,7 @@ def test_a_node_that_stood_still_admits_no_more_than_it_may_hold(fleet_of):
     fleet = fleet_of(HOURLY)
     wait_for(lambda: all(row.admitted > 300 for row in fleet.rows()))
     fleet.nodes[0].send_signal(signal.SIGSTOP)
+    os.waitpid(fleet.nodes[0].pid, os.WUNTRACED)
     before = fleet.rows()[0].admitted
     settle(fleet)
     fleet.nodes[0].send_signal(signal.SIGCONT)
@@ -220,6 +222,80 @@ def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, flee
     fleet.stop()
     since = fleet.admitted() - lost
     assert since - 3 <= charged(server) <= since + NODES * HELD
+
+
+# --- one node that does as it is told ------------------------------------------------------------
+
+
+class Told:
+    """The last node of a fleet. Each answer: error, allowed, remaining, and whether Redis
+    was asked."""
+
+    def __init__(self, fleet):
+        self.node, self.passed = fleet.nodes[fleet.start()], 0
+
+    def __call__(self, word, cost=0):
+        self.node.stdin.write(f"{word} {cost}\n")
+        self.node.stdin.flush()
+        error, allowed, remaining, passed = map(int, self.node.stdout.readline().split())
+        asked, self.passed = passed > self.passed, passed
+        assert error == 0
+        return allowed, remaining, asked
+
+    def learn(self):
+        """Until the state is known here."""
+        wait_for(lambda: not self("peek")[2])
+
+
+@pytest.fixture
+def told(fleet_of):
+    return Told(fleet_of(HOURLY, nodes=0, per_ms=0))
+
+
+def test_a_key_is_learnt_strictly_and_then_decided_here(told):
+    assert told("take", 3) == (1, 9997, True)
+    told.learn()
+    assert told("take", 3) == (1, 9994, False)
+    assert told("peek", 10000) == (0, 9994, False)
+    assert told("force", 4) == (1, 9990, False)
+
+
+def test_more_than_may_be_held_is_decided_in_redis(told):
+    told.learn()
+    assert told("take", 125)[2] is False
+    wait_for(lambda: told("peek")[1] == 9875)
+    assert told("take", 126)[::2] == (1, True)
+
+
+def test_strict_and_own_decisions_are_of_one_limit(server, told):
+    told.learn()
+    told("take", 100)
+    wait_for(lambda: server.client().keys("ration:*:b:*") and charged(server) > 99)
+    assert told("strict", 50)[:2] == (1, 9850)
+    wait_for(lambda: told("peek")[1] == 9850)
+
+
+def test_a_take_is_given_back_whether_it_was_reported_or_not(server, told):
+    told.learn()
+    told("take", 5)
+    assert told("back", 5) == (1, 10000, False)
+    told("take", 60)
+    told("take", 5)  # more than half of what may be held: reported at once
+    wait_for(lambda: server.client().keys("ration:*:b:*") and charged(server) > 64)
+    allowed, remaining, asked = told("back", 5)
+    assert allowed and asked and 9939 <= remaining <= 9940, "less what was refilled meanwhile"
+    wait_for(lambda: told("peek")[1:] in ((9939, False), (9940, False)))
+
+
+def test_a_reset_forgets_what_was_not_reported_yet_too(told):
+    told.learn()
+    told("take", 30)
+    told("take", 7)
+    assert told("reset")[0] == 1
+    assert told("peek")[1] == 10000
+    told.learn()
+    assert told("peek")[1] == 10000
+    assert told("take", 1)[1] == 9999
 
 
 # --- replies that are lost or late ------------------------------------------------------------

@@ -2,7 +2,7 @@
 /*
  * A node without a front that decides on its own and reports to Redis afterwards.
  *
- *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX
+ *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [by-tag]
  *
  * Makes PER_MS takes each millisecond, of KEYS keys in turn, until SIGTERM; then prints
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
@@ -49,6 +49,7 @@ static struct {
     uint64_t keys, made;
     long per_ms;
     unsigned nodes;
+    bool by_tag;
     struct row *row;
     struct rn_remote *remote;
     struct rn_async *async;
@@ -171,7 +172,7 @@ static void beat(struct rn_timer *timer)
 
 static void worker_begins(void *arg, struct rn_loop *loop)
 {
-    struct rn_async_options options = {.nodes = run.nodes};
+    struct rn_async_options options = {.nodes = run.nodes, .by_tag = run.by_tag};
     struct ration_error error;
 
     (void)arg;
@@ -193,12 +194,15 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     const struct rn_async_counts *c = rn_async_counts(run.async);
 
     (void)arg, (void)loop;
+    uint64_t strict_trips = rn_remote_counts(run.remote)->calls;
+
     rn_async_stop(run.async);
     rn_remote_free(run.remote);
     printf("{\"decided\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"reports\":%" PRIu64
            ",\"units\":%" PRIu64 ",\"trips\":%" PRIu64 ",\"resent\":%" PRIu64
-           ",\"unreported\":%" PRIu64 "}\n",
-           c->decided, c->passed, c->reports, c->units, c->trips, c->resent, c->unreported);
+           ",\"unreported\":%" PRIu64 ",\"strict_trips\":%" PRIu64 "}\n",
+           c->decided, c->passed, c->reports, c->units, c->trips, c->resent, c->unreported,
+           strict_trips);
     rn_timer_cancel(rn_loop_wheel(loop), &run.beat);
     rn_async_free(run.async);
 }
@@ -221,14 +225,15 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 9)
-        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX");
+    if (argc != 9 && argc != 10)
+        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [by-tag]");
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limit(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0)
         die(error.text);
     run.keys = strtoull(argv[4], NULL, 0);
     run.per_ms = atol(argv[5]);
+    run.by_tag = argc == 10;
     run.nodes = (unsigned)atol(argv[6]);
     run.row = (struct row *)(void *)map_tally(argv[7], 256) + atol(argv[8]);
     int failed = rn_server_run(run.server, &calls, &error);

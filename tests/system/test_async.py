@@ -17,7 +17,7 @@ import time
 import pytest
 
 from daemon import BUILD, PATIENCE
-from redis_server import RedisServer
+from redis_server import RedisServer, free_port
 
 HOLDER = BUILD / "tests" / "holder"
 NODES = 4
@@ -34,14 +34,14 @@ class Row:
 class Fleet:
     """Nodes of one limit, and what they have admitted so far, killed ones included."""
 
-    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10):
+    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10, more=()):
         self.tally, self.url, self.nodes = folder / "tally", url, []
-        self.options = (limit, algorithm, keys, per_ms, NODES)
+        self.options, self.more = (limit, algorithm, keys, per_ms, NODES), more
 
     def start(self, url=None):
         self.nodes.append(subprocess.Popen(
-            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes)), *self.more],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return len(self.nodes) - 1
 
     def rows(self):
@@ -62,7 +62,12 @@ class Fleet:
         for node in alive:
             node.send_signal(signal.SIGCONT)
             node.terminate()
-        return [json.loads(node.communicate(timeout=PATIENCE)[0]) for node in alive]
+        counts = []
+        for node in alive:
+            out, err = node.communicate(timeout=PATIENCE)
+            assert node.returncode == 0, err
+            counts.append(json.loads(out.splitlines()[-1]))
+        return counts
 
     def seconds(self):
         """Between the first admission and the last."""
@@ -131,6 +136,7 @@ def charged(server):
 @pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-window"])
 def test_four_nodes_admit_the_limit_and_at_most_what_they_may_hold(fleet_of, algorithm):
     fleet = fleet_of(HOURLY, algorithm)
+    wait_for(lambda: fleet.admitted() >= 10000)
     admitted = settle(fleet)
     counts = fleet.stop()
     assert 10000 <= admitted <= ideal(fleet) + NODES * HELD
@@ -145,7 +151,7 @@ def test_in_the_steady_state_they_admit_what_one_bucket_would(fleet_of):
     admitted, most = fleet.admitted(), ideal(fleet, 20000, 20000)
     decisions = sum(c["decided"] + c["passed"] for c in counts)
     assert 0.95 * most <= admitted <= most + NODES * 250
-    assert sum(c["trips"] + c["passed"] for c in counts) < 0.01 * decisions
+    assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.01 * decisions
 
 
 def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
@@ -153,15 +159,16 @@ def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
     wait_for(lambda: fleet.admitted() > 60000)
     counts = fleet.stop()
     rows = fleet.rows()
-    assert sum(row.refused + row.failed for row in rows) == 0
-    assert sum(c["trips"] + c["passed"] for c in counts) < 0.005 * fleet.admitted()
+    assert sum(row.refused for row in rows) == 0
+    assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.003 * fleet.admitted()
 
 
 def test_a_clean_stop_tells_all(server, fleet_of):
     fleet = fleet_of(HOURLY, per_ms=1)
     wait_for(lambda: fleet.admitted() > 1000)
     fleet.stop()
-    assert abs(charged(server) - fleet.admitted()) < 3
+    refilled = 10000 / 3600 * (fleet.seconds() + 1)
+    assert fleet.admitted() - refilled - 1 <= charged(server) <= fleet.admitted() + 1
 
 
 def test_killed_nodes_cost_what_they_held_each(fleet_of):
@@ -173,10 +180,11 @@ def test_killed_nodes_cost_what_they_held_each(fleet_of):
         fleet.kill(source.choice(alive))
         killed += 1
         fleet.start()
+    wait_for(lambda: fleet.admitted() > 9000)
     admitted = settle(fleet)
     fleet.stop()
     assert killed == 8
-    assert 10000 - 3 <= admitted <= ideal(fleet) + (NODES + killed) * HELD
+    assert admitted <= ideal(fleet) + (NODES + killed) * HELD
 
 
 def test_a_node_that_stood_still_admits_no_more_than_it_may_hold(fleet_of):
@@ -221,7 +229,22 @@ def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, flee
     wait_for(lambda: fleet.admitted() > lost + 2000)
     fleet.stop()
     since = fleet.admitted() - lost
-    assert since - 3 <= charged(server) <= since + NODES * HELD
+    refilled = 10000 / 3600 * (fleet.seconds() + 1)
+    assert since - refilled <= charged(server) <= since + NODES * HELD
+
+
+def test_in_a_cluster_a_call_has_keys_of_one_tag(tmp_path):
+    options = ["--cluster-enabled", "yes"]
+    with RedisServer(tmp_path, port=free_port(), options=options) as server:
+        client = server.client()
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        wait_for(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
+        fleet = Fleet(tmp_path, f"redis+unix://{server.path}", "1000000 per second", keys=200,
+                      more=["by-tag"])
+        fleet.start()
+        wait_for(lambda: len(client.keys("ration:*:r:*")) > 100)
+        counts = fleet.stop()[0]
+    assert counts["reports"] > 100 and counts["resent"] == 0
 
 
 # --- one node that does as it is told ------------------------------------------------------------
@@ -276,15 +299,19 @@ def test_strict_and_own_decisions_are_of_one_limit(server, told):
 
 
 def test_a_take_is_given_back_whether_it_was_reported_or_not(server, told):
+    def is_undone_here():  # unless there was a tick between the two
+        told("take", 5)
+        return told("back", 5)[::2] == (1, False)
+
     told.learn()
-    told("take", 5)
-    assert told("back", 5) == (1, 10000, False)
+    wait_for(is_undone_here)
     told("take", 60)
     told("take", 5)  # more than half of what may be held: reported at once
     wait_for(lambda: server.client().keys("ration:*:b:*") and charged(server) > 64)
+    before = told("peek")[1]
     allowed, remaining, asked = told("back", 5)
-    assert allowed and asked and 9939 <= remaining <= 9940, "less what was refilled meanwhile"
-    wait_for(lambda: told("peek")[1:] in ((9939, False), (9940, False)))
+    assert allowed and asked and before + 4 <= remaining <= before + 5, "less what was refilled"
+    wait_for(lambda: told("peek")[1:] in ((remaining, False), (remaining + 1, False)))
 
 
 def test_a_reset_forgets_what_was_not_reported_yet_too(told):
@@ -363,5 +390,6 @@ def test_reports_without_a_reply_are_charged_once(tmp_path, server, fleet_of, lo
     assert sum(c["resent"] for c in counts) > 0
     # Nothing is told twice. A strict take without a reply may have been charged, and is
     # burnt; the last report of a node may be lost with its connection.
-    assert admitted - NODES * HELD - 3 <= charged(server) <= admitted + passed
+    refilled = 10000 / 3600 * (fleet.seconds() + 1)
+    assert admitted - NODES * HELD - refilled <= charged(server) <= admitted + passed
     assert admitted <= ideal(fleet) + NODES * HELD

@@ -229,20 +229,33 @@ int64_t rn_async_reports_store_us(const struct rn_async_reports *r, int64_t now_
 
 /* --- the rest ------------------------------------------------------------------------------ */
 
+/* Which windows of a calendar are told to Redis depends on the time, and a busy key may
+ * be in one report after the other. */
+static void write_key(struct rn_async_key *key, const struct rn_charge *charge, int64_t now_ns)
+{
+    if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
+        return;
+    key->arg_len = (uint8_t)rn_code_write(charge, key->arg);
+    key->name_len = (uint8_t)rn_code_name(charge, key->name);
+    key->written_ns = now_ns;
+}
+
 void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
                            const struct rn_charge *charge, bool now)
 {
     struct rn_async_line *line = line_of(r, key);
+    int64_t now_ns = now_of(r);
 
-    if (r->stopped || key->holding.reporting || (key->link && (!now || key->due_ns == 0)))
+    if (r->stopped)
         return;
-    key->arg_len = (uint8_t)rn_code_write(charge, key->arg);
-    key->name_len = (uint8_t)rn_code_name(charge, key->name);
+    write_key(key, charge, now_ns);
+    if (key->holding.reporting || (key->link && (!now || key->due_ns == 0)))
+        return;
     wait_in_line(r, key, now);
     if (now && line->stage == RN_LINE_FREE)
-        serve(line, now_of(r));
+        serve(line, now_ns);
     else
-        wake_at(r, next_tick(r, now_of(r)));
+        wake_at(r, next_tick(r, now_ns));
 }
 
 bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop,

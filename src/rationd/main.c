@@ -19,6 +19,8 @@
 #include "rationd/shared.h"
 
 #define EXIT_USAGE 2
+#define REDIS_WAIT_NS RN_SECOND_NS
+#define REDIS_LOOK_NS (RN_SECOND_NS / 500)
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
@@ -26,7 +28,9 @@ struct daemon {
     struct ration *limiter;
     struct rn_server *server;
     struct rn_front front;
-    struct rn_shared shared; /* if options.shares */
+    struct rn_shared shared;     /* if options.shares */
+    struct rn_timer ready_timer; /* until Redis is reached */
+    int64_t ready_by_ns;
     bool hangup_due, reload_due;
 };
 
@@ -140,16 +144,45 @@ static void print_addresses(const struct daemon *d, FILE *out)
     fputc('\n', out);
 }
 
-static void ready(void *arg)
+static void say_ready(struct daemon *d)
 {
-    struct daemon *d = arg;
-
-    if (d->options.shares)
-        rn_shared_begin(&d->shared, rn_server_control(d->server));
     fprintf(stderr, "rationd: ready");
     print_addresses(d, stderr);
     fflush(stderr);
     rn_notify("READY=1");
+}
+
+static void look_for_redis(struct rn_timer *timer)
+{
+    struct daemon *d = (struct daemon *)((char *)timer - offsetof(struct daemon, ready_timer));
+    struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
+    int64_t now_ns = rn_wheel_now(wheel);
+    bool up = rn_shared_is_up(&d->shared);
+
+    if (!up && now_ns < d->ready_by_ns) {
+        rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
+        return;
+    }
+    if (!up)
+        rn_log(RN_LOG_WARN, "redis.unreached",
+               RN_LOG_TEXT("meanwhile", RN_SLICE("on_store_failure of each rule")));
+    say_ready(d);
+}
+
+/* With Redis when all loops have reached it, or soon without: then policies answer. */
+static void ready(void *arg)
+{
+    struct daemon *d = arg;
+    struct rn_loop *loop = rn_server_control(d->server);
+
+    if (!d->options.shares) {
+        say_ready(d);
+        return;
+    }
+    rn_shared_begin(&d->shared, loop);
+    d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
+    d->ready_timer.fire = look_for_redis;
+    look_for_redis(&d->ready_timer);
 }
 
 static void stopping(void *arg)

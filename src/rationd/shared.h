@@ -24,8 +24,6 @@ struct rn_shared {
 /* After the limiter is open, before it has rules. False after saying what is wrong. */
 bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
                     struct ration *limiter);
-/* Whether Redis can hold all limits of the rules; false after saying which it cannot. */
-bool rn_shared_fits(const struct rn_ruleset *ruleset);
 /* There will be `workers` loops and the control loop. False: out of memory. */
 bool rn_shared_prepare(struct rn_shared *shared, unsigned workers);
 void rn_shared_close(struct rn_shared *shared);

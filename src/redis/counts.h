@@ -26,6 +26,7 @@ struct rn_remote_counts {
     _Atomic uint64_t refreshes;    /* answers that told where the servers are */
     _Atomic uint64_t clock_steps;  /* of the clock of a store: redis/skew.h */
     _Atomic int64_t skew_us;       /* clock of the store less ours, at the last reply */
+    _Atomic bool up;               /* every charge is sent */
     _Atomic bool open;             /* some breaker is */
     _Atomic bool refused;          /* the nodes do not agree: rn_remote_agree */
 };

@@ -29,7 +29,7 @@ struct rn_job {
     uint64_t life;  /* another one each time the job is used */
     rn_store_done *done;
     void *arg;
-    int64_t begun_ns, deadline_ns;
+    int64_t deadline_ns;
     struct rn_job *next, **link; /* among those under way: by deadline */
 };
 

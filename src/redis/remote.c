@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/fiber.h"
 #include "net/server.h"
 #include "redis/code.h"
 #include "redis/refusals.h"
@@ -63,7 +64,6 @@ static struct rn_job *begin_job(struct rn_remote *remote, int64_t deadline_ns)
     else
         remote->last = job;
     job->left = 0;
-    job->begun_ns = now_of(remote);
     job->deadline_ns = deadline_ns;
     return job;
 }
@@ -99,7 +99,7 @@ static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *c
     struct rn_remote *remote = arg;
 
     rn_count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
-    rn_refusals_note(&remote->refusals, charge, job->begun_ns);
+    rn_refusals_note(&remote->refusals, charge, charge->ask.now_ns);
     if (--job->left == 0)
         finish_job(remote, job);
 }
@@ -149,10 +149,16 @@ static void on_timer(struct rn_timer *timer)
 
 /* --- what the routes tell ------------------------------------------------------------ */
 
+static void note_up(struct rn_remote *remote)
+{
+    atomic_store_explicit(&remote->counts.up, rn_remote_is_up(remote), memory_order_relaxed);
+}
+
 static void on_up(void *arg, struct rn_shard *shard)
 {
     struct rn_remote *remote = arg;
 
+    note_up(remote);
     rn_trips_retry(&remote->trips);
     rn_link_call_later(&shard->link);
 }
@@ -161,6 +167,7 @@ static void on_down(void *arg, struct rn_shard *shard)
 {
     struct rn_remote *remote = arg;
 
+    note_up(remote);
     rn_lanes_fail(&remote->lanes, shard);
 }
 
@@ -176,6 +183,7 @@ static void on_moved(void *arg)
 {
     struct rn_remote *remote = arg;
 
+    note_up(remote);
     rn_lanes_reroute(&remote->lanes);
     rn_trips_retry(&remote->trips);
 }
@@ -193,7 +201,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
         charge->error = 0;
         return true;
     }
-    if (rn_refusals_find(&remote->refusals, charge, now_of(remote))) {
+    if (rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns)) {
         rn_count(&remote->counts.remembered, 1);
         return true;
     }
@@ -222,6 +230,14 @@ static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
     }
 }
 
+/* Ours, or that of who asks if it comes first. */
+static int64_t deadline_of(const struct rn_remote *remote)
+{
+    int64_t ours = now_of(remote) + remote->deadline_ns, theirs = rn_fiber_until();
+
+    return theirs < ours ? theirs : ours;
+}
+
 static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
                               rn_store_done *done, void *arg)
 {
@@ -233,7 +249,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     rn_count(&remote->counts.charges, n);
     if (open == 0)
         return RN_DONE;
-    struct rn_job *job = done ? begin_job(remote, now_of(remote) + remote->deadline_ns) : NULL;
+    struct rn_job *job = done ? begin_job(remote, deadline_of(remote)) : NULL;
     if (!job) {
         rn_count(&remote->counts.turned_away, open);
         return RN_DONE;

@@ -231,7 +231,7 @@ static void tell_map(const struct rn_routes *routes)
 
 /* An answer that is the same while a server is down may be that of a node which has not
  * heard of it: the next one is asked another time. */
-static bool on_map(void *arg, const redisReply *reply, const char *from)
+static const char *on_map(void *arg, const redisReply *reply, const char *from)
 {
     struct rn_routes *routes = arg;
     struct reading reading = {.routes = routes};
@@ -240,18 +240,22 @@ static bool on_map(void *arg, const redisReply *reply, const char *from)
     memset(reading.fresh, NOBODY, sizeof reading.fresh);
     rn_scout_forget(&routes->scout);
     if (!rn_map_read(reply, from, &visit))
-        return false;
+        return "it does not tell the slots of a cluster";
     rn_count(&routes->totals->refreshes, 1);
-    if (!set_owners(routes, reading.fresh))
-        return !is_broken(routes);
-    tell_map(routes);
-    routes->events->moved(routes->events->arg);
-    return true;
+    bool changed = set_owners(routes, reading.fresh);
+    if (changed) {
+        tell_map(routes);
+        routes->events->moved(routes->events->arg);
+    } else if (is_broken(routes)) {
+        return "servers that it names cannot be asked";
+    }
+    routes->astray = false;
+    return NULL;
 }
 
 /* --- what Sentinel tells ------------------------------------------------------------ */
 
-static bool on_master(void *arg, const redisReply *reply, const char *from)
+static const char *on_master(void *arg, const redisReply *reply, const char *from)
 {
     struct rn_routes *routes = arg;
     struct rn_shard *shard = routes->shards[0];
@@ -263,10 +267,11 @@ static bool on_master(void *arg, const redisReply *reply, const char *from)
         !rn_verdict_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
                             address)) {
         rn_link_fail(&shard->link, "Sentinel knows no master of this name");
-        return false;
+        return "it knows no master of this name";
     }
     rn_verdict_complete(address, from);
     rn_count(&routes->totals->refreshes, 1);
+    routes->astray = false;
     if (strcmp(shard->name, address) != 0) {
         rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
         set_name(routes, shard, address);
@@ -274,7 +279,7 @@ static bool on_master(void *arg, const redisReply *reply, const char *from)
         rn_link_hurry(&shard->link);
     }
     rn_link_go(&shard->link, address);
-    return true;
+    return NULL;
 }
 
 static void on_seek(void *arg, struct rn_shard *shard)
@@ -287,6 +292,10 @@ static void on_missed(void *arg, const char *why)
 {
     struct rn_routes *routes = arg;
 
+    if (!routes->astray)
+        rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
+               RN_LOG_TEXT("server", rn_slice_of(routes->scout.link.address)));
+    routes->astray = true;
     if (routes->url->kind == RN_URL_SENTINEL)
         rn_link_fail(&routes->shards[0]->link, why);
 }

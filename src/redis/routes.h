@@ -35,6 +35,7 @@ struct rn_routes {
     struct rn_scout_events scout_events;
     struct rn_scout scout; /* zeroed: there is nobody to ask */
     const char *question[4];
+    bool astray; /* the last who was asked has not answered */
     struct rn_timer timer;
     pthread_mutex_t lock; /* of which shards there are, and their names */
     struct rn_shard *shards[RN_SHARDS];

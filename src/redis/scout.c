@@ -25,15 +25,16 @@ static void on_answer(void *arg, const redisReply *reply)
 {
     struct rn_scout *scout = arg;
 
+    bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
+
     scout->asking = false;
-    if (reply && reply->type != REDIS_REPLY_ERROR &&
-        scout->events->told(scout->events->arg, reply, scout->link.address))
-        return;
-    scout->wanted = true;
-    if (reply)
-        rn_link_distrust(&scout->link, reply->type == REDIS_REPLY_ERROR
-                                           ? reply->str
-                                           : "its answer was of no use");
+    const char *fault = is_answer
+                            ? scout->events->told(scout->events->arg, reply, scout->link.address)
+                        : reply ? reply->str
+                                : NULL;
+    scout->wanted |= !is_answer || fault;
+    if (fault)
+        rn_link_distrust(&scout->link, fault);
 }
 
 static void send_question(struct rn_scout *scout)

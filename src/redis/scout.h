@@ -15,9 +15,9 @@
 
 struct rn_scout_events {
     void *arg;
-    /* No error. `from` is the address of who answers. False: it is of no use, and the
-     * next server is asked. */
-    bool (*told)(void *arg, const redisReply *reply, const char *from);
+    /* No error. `from` is the address of who answers. Returns NULL, or why the next
+     * server is to be asked. */
+    const char *(*told)(void *arg, const redisReply *reply, const char *from);
     /* A server could not be asked, for this reason; the next will be. */
     void (*missed)(void *arg, const char *why);
 };

@@ -112,13 +112,15 @@ static void send_call(struct rn_async_line *line)
     struct draft draft;
 
     write_draft(line, &draft);
-    bool sent = rn_remote_call(r->remote, &(struct rn_call_ask){.script = RN_SCRIPT_REPORT,
-                                                                .keys = draft.keys,
-                                                                .args = draft.args,
-                                                                .key_count = 1 + line->count,
-                                                                .arg_count = 1 + 2 * line->count,
-                                                                .reply = on_reply,
-                                                                .arg = line});
+    bool sent =
+        rn_remote_call(r->remote, &(struct rn_call_ask){.script = RN_SCRIPT_REPORT,
+                                                        .keys = draft.keys,
+                                                        .args = draft.args,
+                                                        .key_count = 1 + line->count,
+                                                        .arg_count = 1 + 2 * line->count,
+                                                        .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
+                                                        .reply = on_reply,
+                                                        .arg = line});
 
     line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
     add(&r->counts->trips, sent);

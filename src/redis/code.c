@@ -112,11 +112,6 @@ enum rn_script rn_code_script(const struct rn_limit *l)
     }
 }
 
-unsigned rn_code_tag(uint64_t key)
-{
-    return (unsigned)(key >> 54);
-}
-
 char rn_code_kind(enum rn_script script)
 {
     static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p'};

@@ -18,8 +18,11 @@
  * of 1024, so that in a cluster there are batches for each. */
 #define RN_CODE_NAME 40
 #define RN_CODE_TAGS 1024
+static inline unsigned rn_code_tag(uint64_t key)
+{
+    return (unsigned)(key >> 54);
+}
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
-unsigned rn_code_tag(uint64_t key);
 /* KIND of the states of a script that decides charges. */
 char rn_code_kind(enum rn_script script);
 /* Of the number of a holder's last report to a tag: scripts/report.lua. */

@@ -6,14 +6,16 @@
 #include "base/slice.h"
 
 enum rn_script {
-    RN_SCRIPT_BUCKET,                     /* token bucket, leaky bucket */
-    RN_SCRIPT_WINDOW,                     /* fixed window */
-    RN_SCRIPT_COUNTER,                    /* two windows, weighted */
-    RN_SCRIPT_LOG,                        /* sliding log, sub-windows */
-    RN_SCRIPT_PLACES,                     /* concurrency */
-    RN_SCRIPTS_STRICT,                    /* those that decide charges, of batches */
-    RN_SCRIPT_REPORT = RN_SCRIPTS_STRICT, /* async: what was admitted elsewhere */
+    RN_SCRIPT_BUCKET,  /* token bucket, leaky bucket */
+    RN_SCRIPT_WINDOW,  /* fixed window */
+    RN_SCRIPT_COUNTER, /* two windows, weighted */
+    RN_SCRIPT_LOG,     /* sliding log, sub-windows */
+    RN_SCRIPT_PLACES,  /* concurrency */
+    RN_SCRIPT_REPORT,  /* async: what was admitted elsewhere */
     RN_SCRIPTS,
+
+    /* Those of the batch kind, which decide charges, come first. */
+    RN_SCRIPTS_STRICT = RN_SCRIPT_PLACES + 1,
 };
 
 struct rn_script_text {

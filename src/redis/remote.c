@@ -19,7 +19,7 @@ struct rn_remote {
     struct rn_link link;
     struct rn_link_events link_events;
     struct rn_lane_events lane_events;
-    struct rn_lane lanes[RN_SCRIPTS];
+    struct rn_lane lanes[RN_SCRIPTS_STRICT];
     struct rn_breaker breaker;
     struct rn_timer timer;
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
@@ -209,7 +209,7 @@ static void on_later(void *arg)
     struct rn_remote *remote = arg;
     uint64_t calls = 0, resent = 0, mismatches = 0;
 
-    for (size_t i = 0; i < RN_SCRIPTS; i++) {
+    for (size_t i = 0; i < RN_SCRIPTS_STRICT; i++) {
         struct rn_lane *lane = &remote->lanes[i];
 
         rn_lane_send(lane);
@@ -337,7 +337,7 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
     struct rn_remote *remote = calloc(1, sizeof *remote);
     bool made = remote != NULL;
 
-    for (size_t i = 0; i < RN_SCRIPTS && made; i++)
+    for (size_t i = 0; i < RN_SCRIPTS_STRICT && made; i++)
         made =
             rn_lane_init(&remote->lanes[i], (enum rn_script)i, &remote->link, &remote->lane_events);
     if (!made) {
@@ -367,7 +367,7 @@ void rn_remote_free(struct rn_remote *remote)
         finish_job(remote, remote->jobs);
     if (remote->loop)
         rn_timer_cancel(rn_loop_wheel(remote->loop), &remote->timer);
-    for (size_t i = 0; i < RN_SCRIPTS; i++)
+    for (size_t i = 0; i < RN_SCRIPTS_STRICT; i++)
         rn_lane_done(&remote->lanes[i]);
     free(remote);
 }

@@ -11,6 +11,11 @@ enum rn_script {
     RN_SCRIPT_COUNTER, /* two windows, weighted */
     RN_SCRIPT_LOG,     /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,  /* concurrency */
+    RN_SCRIPTS_STRICT, /* those above make charges, in batches */
+
+    RN_SCRIPT_FLEET_POLL = RN_SCRIPTS_STRICT,
+    RN_SCRIPT_FLEET_OFFER,
+    RN_SCRIPT_FLEET_FETCH,
     RN_SCRIPTS,
 };
 

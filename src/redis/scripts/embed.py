@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the C table of the scripts: each algorithm's file followed by batch.lua.
+"""Makes the C table of the scripts: each algorithm's file followed by batch.lua, and
+those that stand alone.
 
 usage: embed.py OUT.c
 """
@@ -10,13 +11,15 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAMES = ["bucket", "window", "counter", "log", "places"]  # in the order of enum rn_script
+STRICT = ["bucket", "window", "counter", "log", "places"]
+FLEET = ["fleet_poll", "fleet_offer", "fleet_fetch"]
+NAMES = STRICT + FLEET  # in the order of enum rn_script
 
 
 def assemble(name):
     """The text that is sent to the server: comments are for readers here."""
     lines = []
-    for part in (name, "batch"):
+    for part in (name, "batch") if name in STRICT else (name,):
         for line in (HERE / f"{part}.lua").read_text().splitlines():
             if line.strip() and not line.lstrip().startswith("--"):
                 lines.append(line)

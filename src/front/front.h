@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "front/decide.h"
+#include "front/turn.h"
 #include "net/server.h"
 #include "wire/http.h"
 #include "wire/metrics.h"
@@ -39,9 +40,10 @@ struct rn_recalled {
 
 struct rn_resp_entry;
 
-/* One loop's. What calls from net leave behind saves work, and means nothing. */
-struct rn_front_loop {
-    _Alignas(128) struct rn_front_counts counts;
+/* Memory to work in, for one conversation at a time. What is left behind saves work, and
+ * means nothing. */
+struct rn_desk {
+    struct rn_front_counts *counts; /* of the loop */
     struct rn_buf scratch, body;
     struct rn_query query;
     struct rn_decided decided;
@@ -60,10 +62,17 @@ struct rn_front_loop {
     struct rn_recalled recalled[RN_RECALLED];
 
     /* Envoy's rate limit service. */
-    struct rn_grpc_call *spare_calls; /* and how many there are: */
-    uint32_t spare_count;
     struct ration_descriptors_outcome rls_outcome;
     struct rn_rls_reader rls;
+};
+
+/* One loop's. */
+struct rn_front_loop {
+    _Alignas(128) struct rn_front_counts counts;
+    struct rn_desk desk; /* of conversations that do not wait */
+    struct rn_turns turns;
+    struct rn_grpc_call *spare_calls; /* and how many there are: */
+    uint32_t spare_count;
 };
 
 /* What the admin port asks of the daemon, in the control thread. */
@@ -77,18 +86,30 @@ struct rn_front_daemon {
     size_t file_count;
 };
 
+/* The nodes that share what operators change, who are told after it was changed here.
+ * In the control thread. */
+struct rn_front_fleet {
+    void *arg;
+    void (*changed)(void *arg); /* overrides or bans; NULL: there are no other nodes */
+    void (*rules_changed)(void *arg, struct rn_slice text); /* data NULL: to the files' */
+    size_t rules_max;                                       /* bytes that can be shared */
+};
+
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
-    struct rn_slice token;       /* data NULL: none is set */
+    int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
+    struct rn_slice token; /* data NULL: none is set */
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
     int64_t started_ns;      /* Unix time */
     struct rn_rls_extra rls; /* what answers to Envoy have besides */
     int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
     struct rn_front_daemon daemon;
+    struct rn_front_fleet fleet;
 
     /* The control thread's. */
+    bool starting;                    /* not ready yet */
     bool rules_from_api;              /* since the last load of the files */
     struct rn_buf rules_text;         /* then: as they were given */
     int64_t rules_loaded_ns;          /* Unix time */
@@ -98,6 +119,8 @@ struct rn_front {
     struct ration_memory memory;      /* as it was counted last: see rn_front_memory */
     int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
 };
+
+void rn_desk_done(struct rn_desk *desk);
 
 /* 0 or RATION_ENOMEM. */
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);
@@ -121,6 +144,12 @@ static inline void rn_front_want_metadata(const struct rn_front *front,
     reader->request.metadata = front->rls.metadata ? rn_rls_keep : NULL;
     reader->request.arg = reader;
 }
+
+/* Replaces the rules by a text that `by` gave, as PUT /v1/rules does, and logs it. 0,
+ * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. In the control
+ * thread. */
+int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
+                       struct ration_report **report);
 
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */

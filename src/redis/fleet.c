@@ -17,6 +17,7 @@
 #include "redis/fleet_inner.h"
 
 #define OFFER_ITEMS 64
+#define BUSY_NS (INT64_C(5) * 1000000)
 /* What a failover or a restart may have cost Redis. */
 #define DOUBT_US (INT64_C(3600) * 1000000)
 
@@ -102,6 +103,15 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
 
 /* --- the round -------------------------------------------------------------------------- */
 
+static void note_synced(struct rn_fleet *fleet)
+{
+    atomic_store(&fleet->counts.synced, true);
+    if (fleet->joined)
+        return;
+    fleet->joined = true;
+    fleet->options.joined(fleet->options.arg);
+}
+
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
     if (fleet->calling || fleet->failing || !fleet->options.changes)
@@ -111,7 +121,19 @@ void rn_fleet_go_on(struct rn_fleet *fleet)
     else if (rn_fleet_has_news(fleet))
         rn_fleet_offer(fleet);
     else
-        atomic_store(&fleet->counts.synced, true);
+        note_synced(fleet);
+}
+
+static void on_again(struct rn_timer *timer)
+{
+    rn_fleet_go_on((struct rn_fleet *)((char *)timer - offsetof(struct rn_fleet, again)));
+}
+
+void rn_fleet_go_on_soon(struct rn_fleet *fleet)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(fleet->loop);
+
+    rn_timer_set(wheel, &fleet->again, rn_wheel_now(wheel) + BUSY_NS);
 }
 
 /* Of other changes than those we know, or of fewer, nothing is known. */
@@ -222,6 +244,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *
     fleet->limiter = limiter;
     fleet->options = *options;
     fleet->timer.fire = on_timer;
+    fleet->again.fire = on_again;
     if (options->changes) {
         rn_share_begin(limiter);
         rn_fleet_rules_load(fleet);
@@ -236,6 +259,7 @@ void rn_fleet_free(struct rn_fleet *fleet)
     if (!fleet)
         return;
     rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->timer);
+    rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->again);
     rn_share_batch_done(&fleet->batch);
     rn_buf_done(&fleet->rules.text);
     free(fleet);

@@ -20,6 +20,7 @@
 
 #define RN_FLEET_EVERY_NS (INT64_C(250) * 1000000)
 #define RN_FLEET_FIRST_NS (INT64_C(20) * 1000000)   /* until there was a first answer */
+#define RN_FLEET_RULES_MAX ((size_t)2 << 20)        /* bytes that can be shared */
 #define RN_FLEET_THERE_NS (INT64_C(5) * 1000000000) /* a node that says nothing counts so long */
 
 struct rn_fleet;
@@ -28,9 +29,13 @@ struct rn_fleet_options {
     bool changes;           /* false: nodes are counted, and that is all */
     const char *rules_path; /* a file that keeps the shared rules; NULL: none does */
     void *arg;
+    /* Nothing is to be changed now: somebody in this thread would be disturbed. */
+    bool (*is_busy)(void *arg);
     /* Puts the shared rules in force; data NULL: this node's own instead. 0, or a code if
      * it cannot and the former ones stay, which it has told who should know. */
     int (*use_rules)(void *arg, struct rn_slice text);
+    /* For the first time all that is shared is in force here. */
+    void (*joined)(void *arg);
 };
 
 /* Written by the loop's thread, read by any. */
@@ -57,7 +62,8 @@ void rn_fleet_leave(struct rn_fleet *fleet);
 
 /* Overrides or bans were changed here. */
 void rn_fleet_changed(struct rn_fleet *fleet);
-/* The rules were replaced here, and are in force; data NULL: by this node's own. */
+/* The rules were replaced here, and are in force; data NULL: by this node's own. At most
+ * RN_FLEET_RULES_MAX. */
 void rn_fleet_rules_changed(struct rn_fleet *fleet, struct rn_slice text);
 /* The shared rules, which beat this node's own; data NULL: there are none. */
 struct rn_slice rn_fleet_rules(const struct rn_fleet *fleet);

@@ -65,7 +65,9 @@ static bool take_over(struct rn_fleet *fleet, struct fetched *f)
     rn_fleet_count(&fleet->counts.refused, merged.refused + f->bad);
     if (merged.refused + f->bad > 0)
         rn_log(RN_LOG_WARN, "fleet.refused", RN_LOG_NUMBER("changes", merged.refused + f->bad));
-    if (code != 0 && code != RATION_EBUSY)
+    if (code == RATION_EBUSY)
+        rn_fleet_go_on_soon(fleet);
+    else if (code != 0)
         rn_log(RN_LOG_ERROR, "fleet.merge", RN_LOG_TEXT("error", rn_slice_of(error.text)));
     return code == 0;
 }
@@ -84,12 +86,18 @@ static bool take_reply(struct rn_fleet *fleet, const redisReply *reply)
     return taken;
 }
 
+/* What cannot be taken now is fetched again: soon, or after the next poll. */
 static void on_fetched(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
-    /* What cannot be taken now is fetched again after the next poll. */
-    if (!rn_fleet_called(fleet, reply, "ii") || !take_reply(fleet, reply))
+    if (!rn_fleet_called(fleet, reply, "ii"))
+        return;
+    if (fleet->options.is_busy(fleet->options.arg)) {
+        rn_fleet_go_on_soon(fleet);
+        return;
+    }
+    if (!take_reply(fleet, reply))
         return;
     fleet->version = (uint64_t)reply->element[0]->integer;
     if (reply->element[1]->integer == 0)
@@ -98,14 +106,18 @@ static void on_fetched(void *arg, const redisReply *reply)
     rn_fleet_go_on(fleet);
 }
 
-bool rn_fleet_fetch(struct rn_fleet *fleet)
+void rn_fleet_fetch(struct rn_fleet *fleet)
 {
     char since[24];
     int len = snprintf(since, sizeof since, "%" PRIu64, fleet->version);
     const struct rn_slice args[] = {
         {since, (size_t)len}, RN_SLICE(FETCH_ITEMS), RN_SLICE(FETCH_BYTES)};
 
-    return rn_fleet_call(fleet, RN_SCRIPT_FLEET_FETCH, "hiv", args, 3, on_fetched);
+    if (fleet->options.is_busy(fleet->options.arg)) {
+        rn_fleet_go_on_soon(fleet);
+        return;
+    }
+    rn_fleet_call(fleet, RN_SCRIPT_FLEET_FETCH, "hiv", args, 3, on_fetched);
 }
 
 /* --- offering --------------------------------------------------------------------------- */
@@ -138,19 +150,17 @@ static void on_rules_offered(void *arg, const redisReply *reply)
     rn_fleet_go_on(fleet);
 }
 
-static bool offer_rules(struct rn_fleet *fleet)
+static void offer_rules(struct rn_fleet *fleet)
 {
     struct rn_fleet_value value = rn_fleet_rules_value(fleet);
     struct rn_buf bytes = {0};
-    bool sent = false;
 
     rn_fleet_value_write(&bytes, &value);
     if (!bytes.failed)
-        sent = rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive",
-                             (struct rn_slice[]){RN_SLICE(RN_FLEET_RULES), rn_buf_slice(&bytes)}, 2,
-                             on_rules_offered);
+        rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive",
+                      (struct rn_slice[]){RN_SLICE(RN_FLEET_RULES), rn_buf_slice(&bytes)}, 2,
+                      on_rules_offered);
     rn_buf_done(&bytes);
-    return sent;
 }
 
 static void on_offered(void *arg, const redisReply *reply)
@@ -206,20 +216,20 @@ static bool offer_clients(struct rn_fleet *fleet)
 {
     if (fleet->walk.roll == 0 && fleet->walk.at == 0)
         fleet->news = rn_share_news(fleet->limiter);
-    if (rn_share_collect(fleet->limiter, &fleet->walk, OFFER_BYTES, &fleet->batch) != 0)
+    if (rn_share_collect(fleet->limiter, &fleet->walk, OFFER_BYTES, &fleet->batch) != 0) {
+        rn_fleet_go_on_soon(fleet);
         return false;
+    }
     fleet->found += fleet->batch.count;
     if (fleet->walk.ended)
         end_walk(fleet);
     return fleet->batch.count == 0 || send_batch(fleet);
 }
 
-bool rn_fleet_offer(struct rn_fleet *fleet)
+void rn_fleet_offer(struct rn_fleet *fleet)
 {
     if (fleet->rules.made_us != 0 && !fleet->rules.shared)
-        return offer_rules(fleet);
-    if (!offer_clients(fleet))
-        return false;
-    rn_fleet_go_on(fleet);
-    return true;
+        offer_rules(fleet);
+    else if (offer_clients(fleet))
+        rn_fleet_go_on(fleet);
 }

@@ -20,9 +20,11 @@ struct rn_fleet {
     struct rn_remote *remote;
     struct ration *limiter;
     struct rn_fleet_options options;
-    struct rn_timer timer;
+    struct rn_timer timer; /* the next round */
+    struct rn_timer again; /* somebody was busy */
     char node[17];
     bool leaving;
+    bool joined;
 
     bool calling; /* one call at a time */
     bool failing; /* the last one had no answer */
@@ -53,14 +55,15 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
  * letters: s(tring), i(nteger), 0 or more; NULL: the reply is an integer itself. False
  * if it came to nothing, which has been noted. */
 bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char *types);
-/* Does what is to be done next. */
+/* Does what is to be done next; or soon, if somebody is busy now. */
 void rn_fleet_go_on(struct rn_fleet *fleet);
+void rn_fleet_go_on_soon(struct rn_fleet *fleet);
 
 /* fleet_changes.c */
-bool rn_fleet_fetch(struct rn_fleet *fleet);
+void rn_fleet_fetch(struct rn_fleet *fleet);
 /* Whether there is something that others may not know. */
 bool rn_fleet_has_news(const struct rn_fleet *fleet);
-bool rn_fleet_offer(struct rn_fleet *fleet);
+void rn_fleet_offer(struct rn_fleet *fleet);
 /* Redis may have lost what was made since then: to be told again. False: not now. */
 bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us);
 

@@ -402,6 +402,42 @@ static void assert_all_agree(struct ration *nodes[NODES])
     }
 }
 
+/* Everybody hears everybody, twice: who was first has then heard what came last. */
+static void tell_all(struct ration *nodes[NODES])
+{
+    for (unsigned i = 0; i < 2 * NODES; i++)
+        for (unsigned k = 0; k < NODES; k++) {
+            assert_int_equal(rn_share_doubt(nodes[i % NODES], 0), 0);
+            tell(nodes[i % NODES], nodes[k]);
+        }
+    assert_all_agree(nodes);
+}
+
+/* A node whose clock is behind changes what all know, and messages from before that
+ * arrive: the change holds. */
+static void assert_a_change_holds(struct ration *nodes[NODES])
+{
+    struct rn_share_batch before;
+    char words[32];
+    unsigned node = below(NODES), limit = 2000 + below(1000);
+    char text[32];
+
+    snprintf(words, sizeof words, "user=u%u", below(USERS));
+    snprintf(text, sizeof text, "%u per hour", limit);
+    (void)unban(nodes[node], words);
+    assert_int_equal(rn_share_doubt(nodes[node], 0), 0);
+    collect(nodes[node], &before);
+    set_at(nodes[node], words, text, T0 - HOUR);
+    for (unsigned i = 0; i < NODES; i++)
+        merge(nodes[i], before.items, before.count);
+    tell_all(nodes);
+    for (unsigned i = 0; i < NODES; i++) {
+        merge(nodes[i], before.items, before.count);
+        assert_int_equal(limit_of(nodes[i], words), limit);
+    }
+    rn_share_batch_done(&before);
+}
+
 /* Messages are lost, repeated and late; then everybody hears everybody. */
 static void all_nodes_end_up_with_the_same(void **state)
 {
@@ -422,16 +458,8 @@ static void all_nodes_end_up_with_the_same(void **state)
         }
         merge(nodes[below(NODES)], late.items, late.count);
         rn_share_batch_done(&late);
-        for (unsigned i = 0; i < NODES; i++)
-            for (unsigned k = 0; k < NODES; k++) {
-                assert_int_equal(rn_share_doubt(nodes[i], 0), 0);
-                tell(nodes[i], nodes[k]);
-            }
-        for (unsigned k = 0; k < NODES; k++) {
-            assert_int_equal(rn_share_doubt(nodes[NODES - 1], 0), 0);
-            tell(nodes[NODES - 1], nodes[k]);
-        }
-        assert_all_agree(nodes);
+        tell_all(nodes);
+        assert_a_change_holds(nodes);
     }
     for (unsigned i = 0; i < NODES; i++)
         ration_close(nodes[i]);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rationd/changes.h"
+
+#include <stdio.h>
+
+#include "limiter/limiter.h"
+#include "net/log.h"
+
+#define BY RN_SLICE("fleet")
+
+/* --- rules ------------------------------------------------------------------------------- */
+
+static int put_rules(struct rn_front *front, struct rn_slice text)
+{
+    struct ration_report *report = NULL;
+    int code = rn_front_put_rules(front, text, BY, &report);
+
+    if (report)
+        fputs(ration_report_text(report), stderr);
+    ration_report_free(report);
+    return code;
+}
+
+static int use_files(struct rn_front *front)
+{
+    struct ration_report *report = NULL;
+    int code = front->daemon.reload(front->daemon.arg, "fleet", &report);
+
+    if (report)
+        fputs(ration_report_text(report), stderr);
+    ration_report_free(report);
+    return code;
+}
+
+static int use_rules(void *arg, struct rn_slice text)
+{
+    struct rn_changes *changes = arg;
+
+    return text.data ? put_rules(changes->front, text) : use_files(changes->front);
+}
+
+void rn_changes_use_rules(struct rn_changes *changes)
+{
+    struct rn_slice text = changes->fleet ? rn_fleet_rules(changes->fleet) : (struct rn_slice){0};
+
+    if (text.data)
+        put_rules(changes->front, text);
+}
+
+/* --- the start ----------------------------------------------------------------------------- */
+
+static void tell_ready(struct rn_changes *changes)
+{
+    if (changes->ready)
+        changes->ready(changes->arg);
+    changes->ready = NULL;
+}
+
+static void on_joined(void *arg)
+{
+    struct rn_changes *changes = arg;
+
+    rn_timer_cancel(rn_loop_wheel(changes->loop), &changes->late);
+    tell_ready(changes);
+}
+
+static void on_late(struct rn_timer *timer)
+{
+    struct rn_changes *changes =
+        (struct rn_changes *)((char *)timer - offsetof(struct rn_changes, late));
+    struct rn_wheel *wheel = rn_loop_wheel(changes->loop);
+    int64_t now_ns = rn_wheel_now(wheel);
+
+    if (atomic_load(&rn_fleet_counts(changes->fleet)->nodes) > 0 &&
+        now_ns - changes->begun_ns < RN_CHANGES_FETCH_NS) {
+        rn_timer_set(wheel, timer, now_ns + RN_CHANGES_WAIT_NS);
+        return;
+    }
+    rn_log(RN_LOG_WARN, "fleet.late",
+           RN_LOG_TEXT("advice", RN_SLICE("starting with what this node has kept")));
+    tell_ready(changes);
+}
+
+/* --- between the front and the fleet -------------------------------------------------------- */
+
+static bool is_busy(void *arg)
+{
+    const struct rn_changes *changes = arg;
+
+    return rn_turn_control_waits(changes->front);
+}
+
+static void on_changed(void *arg)
+{
+    rn_fleet_changed(((struct rn_changes *)arg)->fleet);
+}
+
+static void on_rules_changed(void *arg, struct rn_slice text)
+{
+    rn_fleet_rules_changed(((struct rn_changes *)arg)->fleet, text);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void keep_rules_beside_state(struct rn_changes *changes)
+{
+    if (changes->options->state)
+        snprintf(changes->rules_path, sizeof changes->rules_path, "%s.rules",
+                 changes->options->state);
+}
+
+static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
+{
+    struct rn_fleet_options options = {.changes = changes->options->redis_changes,
+                                       .rules_path =
+                                           changes->rules_path[0] ? changes->rules_path : NULL,
+                                       .arg = changes,
+                                       .is_busy = is_busy,
+                                       .use_rules = use_rules,
+                                       .joined = on_joined};
+    struct ration_error error;
+
+    if (remote && rn_fleet_new(changes->loop, remote, changes->front->limiter, &options,
+                               &changes->fleet, &error) == 0)
+        return true;
+    rn_log(RN_LOG_ERROR, "fleet.unusable",
+           RN_LOG_TEXT("error", rn_slice_of(remote ? error.text : "Redis cannot be used")));
+    return false;
+}
+
+void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front,
+                      void (*ready)(void *arg), void *arg)
+{
+    struct rn_wheel *wheel;
+
+    *changes = (struct rn_changes){.options = shared->options,
+                                   .front = front,
+                                   .loop = rn_server_control(front->server),
+                                   .late = {.fire = on_late},
+                                   .ready = ready,
+                                   .arg = arg};
+    keep_rules_beside_state(changes);
+    if (!open_fleet(changes, shared->remotes[shared->count - 1]) ||
+        !shared->options->redis_changes) {
+        tell_ready(changes);
+        return;
+    }
+    front->fleet = (struct rn_front_fleet){.arg = changes,
+                                           .changed = on_changed,
+                                           .rules_changed = on_rules_changed,
+                                           .rules_max = RN_FLEET_RULES_MAX};
+    wheel = rn_loop_wheel(changes->loop);
+    changes->begun_ns = rn_wheel_now(wheel);
+    rn_timer_set(wheel, &changes->late, changes->begun_ns + RN_CHANGES_WAIT_NS);
+}
+
+void rn_changes_end(struct rn_changes *changes)
+{
+    if (changes->loop)
+        rn_timer_cancel(rn_loop_wheel(changes->loop), &changes->late);
+    rn_fleet_free(changes->fleet);
+    changes->fleet = NULL;
+}
+
+void rn_changes_leave(struct rn_changes *changes)
+{
+    if (changes->fleet)
+        rn_fleet_leave(changes->fleet);
+}
+
+void rn_changes_count_nodes(struct rn_changes *changes)
+{
+    if (changes->fleet && changes->options->redis_nodes == 0)
+        atomic_store_explicit(&changes->front->limiter->policy->nodes,
+                              rn_fleet_nodes(changes->fleet), memory_order_relaxed);
+}

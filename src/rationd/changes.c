@@ -47,40 +47,6 @@ void rn_changes_use_rules(struct rn_changes *changes)
         put_rules(changes->front, text);
 }
 
-/* --- the start ----------------------------------------------------------------------------- */
-
-static void tell_ready(struct rn_changes *changes)
-{
-    if (changes->ready)
-        changes->ready(changes->arg);
-    changes->ready = NULL;
-}
-
-static void on_joined(void *arg)
-{
-    struct rn_changes *changes = arg;
-
-    rn_timer_cancel(rn_loop_wheel(changes->loop), &changes->late);
-    tell_ready(changes);
-}
-
-static void on_late(struct rn_timer *timer)
-{
-    struct rn_changes *changes =
-        (struct rn_changes *)((char *)timer - offsetof(struct rn_changes, late));
-    struct rn_wheel *wheel = rn_loop_wheel(changes->loop);
-    int64_t now_ns = rn_wheel_now(wheel);
-
-    if (atomic_load(&rn_fleet_counts(changes->fleet)->nodes) > 0 &&
-        now_ns - changes->begun_ns < RN_CHANGES_FETCH_NS) {
-        rn_timer_set(wheel, timer, now_ns + RN_CHANGES_WAIT_NS);
-        return;
-    }
-    rn_log(RN_LOG_WARN, "fleet.late",
-           RN_LOG_TEXT("advice", RN_SLICE("starting with what this node has kept")));
-    tell_ready(changes);
-}
-
 /* --- between the front and the fleet -------------------------------------------------------- */
 
 static bool is_busy(void *arg)
@@ -116,8 +82,7 @@ static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
                                            changes->rules_path[0] ? changes->rules_path : NULL,
                                        .arg = changes,
                                        .is_busy = is_busy,
-                                       .use_rules = use_rules,
-                                       .joined = on_joined};
+                                       .use_rules = use_rules};
     struct ration_error error;
 
     if (remote && rn_fleet_new(changes->loop, remote, changes->front->limiter, &options,
@@ -128,36 +93,20 @@ static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
     return false;
 }
 
-void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front,
-                      void (*ready)(void *arg), void *arg)
+void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front)
 {
-    struct rn_wheel *wheel;
-
-    *changes = (struct rn_changes){.options = shared->options,
-                                   .front = front,
-                                   .loop = rn_server_control(front->server),
-                                   .late = {.fire = on_late},
-                                   .ready = ready,
-                                   .arg = arg};
+    *changes = (struct rn_changes){
+        .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
-    if (!open_fleet(changes, shared->remotes[shared->count - 1]) ||
-        !shared->options->redis_changes) {
-        tell_ready(changes);
-        return;
-    }
-    front->fleet = (struct rn_front_fleet){.arg = changes,
-                                           .changed = on_changed,
-                                           .rules_changed = on_rules_changed,
-                                           .rules_max = RN_FLEET_RULES_MAX};
-    wheel = rn_loop_wheel(changes->loop);
-    changes->begun_ns = rn_wheel_now(wheel);
-    rn_timer_set(wheel, &changes->late, changes->begun_ns + RN_CHANGES_WAIT_NS);
+    if (open_fleet(changes, shared->remotes[shared->count - 1]) && shared->options->redis_changes)
+        front->fleet = (struct rn_front_fleet){.arg = changes,
+                                               .changed = on_changed,
+                                               .rules_changed = on_rules_changed,
+                                               .rules_max = RN_FLEET_RULES_MAX};
 }
 
 void rn_changes_end(struct rn_changes *changes)
 {
-    if (changes->loop)
-        rn_timer_cancel(rn_loop_wheel(changes->loop), &changes->late);
     rn_fleet_free(changes->fleet);
     changes->fleet = NULL;
 }
@@ -173,4 +122,20 @@ void rn_changes_count_nodes(struct rn_changes *changes)
     if (changes->fleet && changes->options->redis_nodes == 0)
         atomic_store_explicit(&changes->front->limiter->policy->nodes,
                               rn_fleet_nodes(changes->fleet), memory_order_relaxed);
+}
+
+/* --- what is known -----------------------------------------------------------------------------
+ */
+
+bool rn_changes_are_known(const struct rn_changes *changes)
+{
+    return !changes->front->fleet.changed || atomic_load(&rn_fleet_counts(changes->fleet)->joined);
+}
+
+int64_t rn_changes_patience_ns(const struct rn_changes *changes)
+{
+    bool comes =
+        !rn_changes_are_known(changes) && atomic_load(&rn_fleet_counts(changes->fleet)->nodes) > 0;
+
+    return comes ? RN_CHANGES_PATIENCE_NS : 0;
 }

@@ -10,10 +10,8 @@
 #include "rationd/shared.h"
 #include "redis/fleet.h"
 
-/* How long a start waits for what the nodes share, if Redis does not answer, and if it
- * does and there is much; then it goes by what it has. */
-#define RN_CHANGES_WAIT_NS (INT64_C(500) * 1000000)
-#define RN_CHANGES_FETCH_NS (INT64_C(10) * 1000000000)
+/* How much longer a start waits while there is more and more to take over. */
+#define RN_CHANGES_PATIENCE_NS (INT64_C(10) * 1000000000)
 
 /* All zeros: it is alone. */
 struct rn_changes {
@@ -21,21 +19,20 @@ struct rn_changes {
     struct rn_front *front;
     struct rn_loop *loop;
     struct rn_fleet *fleet; /* NULL: alone */
-    struct rn_timer late;
-    int64_t begun_ns;
-    void (*ready)(void *arg);
-    void *arg;
     char rules_path[sizeof((struct rn_daemon_options *)0)->state_path + sizeof ".rules"];
 };
 
-/* After rn_shared_begin of the control loop. Has `ready` called, once, when what the nodes
- * share is in force, or cannot be had soon. */
-void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front,
-                      void (*ready)(void *arg), void *arg);
+/* After rn_shared_begin of the control loop. */
+void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front);
 /* After rn_shared_end. */
 void rn_changes_end(struct rn_changes *changes);
 /* Other nodes need not count on this one any more. */
 void rn_changes_leave(struct rn_changes *changes);
+
+/* What the nodes share is in force here, or they share nothing. */
+bool rn_changes_are_known(const struct rn_changes *changes);
+/* How long it is worth waiting for that; 0: nothing comes. */
+int64_t rn_changes_patience_ns(const struct rn_changes *changes);
 
 /* Tells the policy how many nodes there are. */
 void rn_changes_count_nodes(struct rn_changes *changes);

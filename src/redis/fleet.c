@@ -18,6 +18,7 @@
 
 #define OFFER_ITEMS 64
 #define BUSY_NS (INT64_C(5) * 1000000)
+#define RESEND_NS (INT64_C(500) * 1000000)
 /* What a failover or a restart may have cost Redis. */
 #define DOUBT_US (INT64_C(3600) * 1000000)
 
@@ -57,14 +58,17 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
 
     for (; keys[count] != '\0'; count++)
         names[count] = key_of(keys[count]);
-    fleet->calling = rn_remote_call(fleet->remote, &(struct rn_call_ask){.script = script,
-                                                                         .keys = names,
-                                                                         .key_count = count,
-                                                                         .args = args,
-                                                                         .arg_count = arg_count,
-                                                                         .reply = reply,
-                                                                         .arg = fleet});
-    if (!fleet->calling)
+    fleet->calling = rn_remote_call(
+        fleet->remote,
+        &(struct rn_call_ask){.script = script,
+                              .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
+                              .keys = names,
+                              .key_count = count,
+                              .args = args,
+                              .arg_count = arg_count,
+                              .reply = reply,
+                              .arg = fleet});
+    if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* else it is still connecting */
         note_failure(fleet, "Redis cannot be reached");
     return fleet->calling;
 }
@@ -103,15 +107,6 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
 
 /* --- the round -------------------------------------------------------------------------- */
 
-static void note_synced(struct rn_fleet *fleet)
-{
-    atomic_store(&fleet->counts.synced, true);
-    if (fleet->joined)
-        return;
-    fleet->joined = true;
-    fleet->options.joined(fleet->options.arg);
-}
-
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
     if (fleet->calling || fleet->failing || !fleet->options.changes)
@@ -120,8 +115,10 @@ void rn_fleet_go_on(struct rn_fleet *fleet)
         rn_fleet_fetch(fleet);
     else if (rn_fleet_has_news(fleet))
         rn_fleet_offer(fleet);
-    else
-        note_synced(fleet);
+    else {
+        atomic_store(&fleet->counts.synced, true);
+        atomic_store(&fleet->counts.joined, true);
+    }
 }
 
 static void on_again(struct rn_timer *timer)
@@ -190,7 +187,7 @@ static void on_timer(struct rn_timer *timer)
     struct rn_wheel *wheel = rn_loop_wheel(fleet->loop);
     bool met = atomic_load(&fleet->counts.nodes) > 0;
 
-    if (!fleet->calling && (met || rn_remote_is_up(fleet->remote)))
+    if (!fleet->calling)
         poll(fleet);
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + (met ? RN_FLEET_EVERY_NS : RN_FLEET_FIRST_NS));
 }

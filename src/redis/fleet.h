@@ -34,8 +34,6 @@ struct rn_fleet_options {
     /* Puts the shared rules in force; data NULL: this node's own instead. 0, or a code if
      * it cannot and the former ones stay, which it has told who should know. */
     int (*use_rules)(void *arg, struct rn_slice text);
-    /* For the first time all that is shared is in force here. */
-    void (*joined)(void *arg);
 };
 
 /* Written by the loop's thread, read by any. */
@@ -46,7 +44,8 @@ struct rn_fleet_counts {
     _Atomic uint64_t published; /* changes of this node that others can know */
     _Atomic uint64_t refused;   /* changes of others that were none, or had no room */
     _Atomic uint64_t failed;    /* calls */
-    _Atomic bool synced;        /* all that was shared, and is, is the same here and there */
+    _Atomic bool joined;        /* all that was shared has been in force here once */
+    _Atomic bool synced;        /* and it is now, as far as is known */
 };
 
 /* Begins to ask. What `rules_path` has kept is put in force at once. `remote` and

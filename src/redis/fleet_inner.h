@@ -24,7 +24,6 @@ struct rn_fleet {
     struct rn_timer again; /* somebody was busy */
     char node[17];
     bool leaving;
-    bool joined;
 
     bool calling; /* one call at a time */
     bool failing; /* the last one had no answer */

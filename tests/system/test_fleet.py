@@ -241,7 +241,7 @@ def test_a_node_that_was_killed_knows_on_its_return_what_it_missed(tmp_path):
         server.stop()
         nodes[1].kill()
         nodes[1].start()
-        assert nodes[1].logged("fleet.late")
+        assert nodes[1].logged("redis.unreached")
         assert [nodes[1].limit(k) for k in ("k1", "k2", "k3")] == [77, 200, 77]
         # What it is told now survives a kill, and reaches the others at last.
         nodes[1].delete("k2")

@@ -89,10 +89,18 @@ struct rn_front_daemon {
 /* The nodes that share what operators change, who are told after it was changed here.
  * In the control thread. */
 struct rn_front_fleet {
-    void *arg;
-    void (*changed)(void *arg); /* overrides or bans; NULL: there are no other nodes */
+    void *arg;                  /* NULL: there are no other nodes */
+    void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
     void (*rules_changed)(void *arg, struct rn_slice text); /* data NULL: to the files' */
     size_t rules_max;                                       /* bytes that can be shared */
+    void (*put_metrics)(void *arg, struct rn_buf *out);
+};
+
+/* The store that nodes share, as the admin port tells of it; in the control thread. */
+struct rn_front_store {
+    void *arg; /* NULL: there is none */
+    bool (*is_up)(void *arg);
+    void (*put_metrics)(void *arg, struct rn_buf *out);
 };
 
 struct rn_front {
@@ -107,6 +115,7 @@ struct rn_front {
     int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
     struct rn_front_daemon daemon;
     struct rn_front_fleet fleet;
+    struct rn_front_store store;
 
     /* The control thread's. */
     bool starting;                    /* not ready yet */

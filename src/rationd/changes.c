@@ -5,6 +5,7 @@
 
 #include "limiter/limiter.h"
 #include "net/log.h"
+#include "wire/metrics.h"
 
 #define BY RN_SLICE("fleet")
 
@@ -66,6 +67,35 @@ static void on_rules_changed(void *arg, struct rn_slice text)
     rn_fleet_rules_changed(((struct rn_changes *)arg)->fleet, text);
 }
 
+static void put_metrics(void *arg, struct rn_buf *out)
+{
+    const struct rn_changes *changes = arg;
+    const struct rn_fleet_counts *counts = rn_fleet_counts(changes->fleet);
+    const struct {
+        const char *name, *help;
+        enum rn_metrics_type type;
+        uint64_t value;
+    } rows[] = {
+        {"ration_fleet_nodes", "Nodes that share the store, this one included; 0: not known yet.",
+         RN_METRICS_GAUGE, atomic_load(&counts->nodes)},
+        {"ration_fleet_synced", "Whether all that the nodes share is in force here.",
+         RN_METRICS_GAUGE, atomic_load(&counts->synced)},
+        {"ration_fleet_taken_total", "Changes of other nodes that were taken over.",
+         RN_METRICS_COUNTER, atomic_load(&counts->taken)},
+        {"ration_fleet_published_total", "Changes of this node that the others can have.",
+         RN_METRICS_COUNTER, atomic_load(&counts->published)},
+        {"ration_fleet_refused_total", "Changes of other nodes that cannot be had here.",
+         RN_METRICS_COUNTER, atomic_load(&counts->refused)},
+        {"ration_fleet_failed_total", "Questions about what is shared that had no answer.",
+         RN_METRICS_COUNTER, atomic_load(&counts->failed)},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rn_metrics_begin(out, rows[i].name, rows[i].type, rows[i].help);
+        rn_metrics_put(out, rows[i].name, NULL, 0, rows[i].value);
+    }
+}
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void keep_rules_beside_state(struct rn_changes *changes)
@@ -98,11 +128,14 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     *changes = (struct rn_changes){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
-    if (open_fleet(changes, shared->remotes[shared->count - 1]) && shared->options->redis_changes)
-        front->fleet = (struct rn_front_fleet){.arg = changes,
-                                               .changed = on_changed,
-                                               .rules_changed = on_rules_changed,
-                                               .rules_max = RN_FLEET_RULES_MAX};
+    if (!open_fleet(changes, shared->remotes[shared->count - 1]))
+        return;
+    front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};
+    if (!shared->options->redis_changes)
+        return;
+    front->fleet.changed = on_changed;
+    front->fleet.rules_changed = on_rules_changed;
+    front->fleet.rules_max = RN_FLEET_RULES_MAX;
 }
 
 void rn_changes_end(struct rn_changes *changes)

@@ -315,6 +315,8 @@ static bool open_server(struct daemon *d)
     }
     if (d->options.shares) {
         d->front.patience_ns = d->options.redis_deadline_ns;
+        d->front.store =
+            (struct rn_front_store){&d->shared, rn_shared_is_up, rn_shared_put_metrics};
         if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
             return false;
     }

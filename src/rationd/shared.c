@@ -90,8 +90,9 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-bool rn_shared_is_up(struct rn_shared *shared)
+bool rn_shared_is_up(void *arg)
 {
+    struct rn_shared *shared = arg;
     unsigned up = 0;
 
     pthread_mutex_lock(&shared->lock);

@@ -6,6 +6,7 @@ Each test prints how long it took for a change to be in force on the last node.
 
 import contextlib
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ import time
 import pytest
 
 from daemon import BUILD, PATIENCE, ROOT, Daemon
+from redis_cluster import RedisCluster
 from redis_server import RedisServer, free_port
 
 DOCS = ROOT / "docs" / "distributed.md"
@@ -45,8 +47,9 @@ class Node(Daemon):
         folder.mkdir()
         if state:
             options = ["--state", folder / "state", *options]
-        super().__init__(folder, rules, ["--redis", f"redis+unix://{server.path}", "--workers", 1,
-                                         "--resp", "none", *options])
+        if server:
+            options = ["--redis", f"redis+unix://{server.path}", *options]
+        super().__init__(folder, rules, ["--workers", 1, "--resp", "none", *options])
 
     def limit(self, key):
         """The limit that a client has here."""
@@ -292,6 +295,40 @@ def fast_folder():
         yield pathlib.Path(folder)
 
 
+def test_a_cluster_that_loses_the_master_of_the_changes_goes_on_with_its_replica(tmp_path):
+    with RedisCluster(tmp_path) as cluster, contextlib.ExitStack() as stack:
+        options = ["--redis", cluster.url()]
+        nodes = [stack.enter_context(Node(tmp_path, name, None, options=options))
+                 for name in ("one", "two")]
+        nodes[0].set("k1", "100 per minute")
+        wait("override", all_have(nodes, "k1", 100))
+        slot = cluster.members[0].ask("KEYSLOT", "ration:{fleet}:head")
+        master = cluster.owner(slot)
+        master.client().execute_command("WAIT", 1, 1000)
+        master.stop()
+        nodes[1].set("k2", "100 per minute")
+        nodes[0].delete("k1")
+        wait("set during a failover", all_have(nodes, "k2", 100))
+        wait("deleted", all_have(nodes, "k1", 10))
+        assert len(cluster.owner(slot).client().keys("ration:{fleet}:*")) == 5
+
+
+def test_what_happens_is_told_in_metrics(tmp_path):
+    def page(node):
+        return dict(line.split() for line in node.admin("GET", "/metrics").text.splitlines()
+                    if line.startswith("ration_fleet_"))
+
+    with fleet(tmp_path, 2) as (_, nodes):
+        nodes[0].set("k1", "100 per minute")
+        wait("override", all_have(nodes, "k1", 100))
+        wait("counted", lambda: page(nodes[0])["ration_fleet_nodes"] == "2")
+        wait("told", lambda: page(nodes[0])["ration_fleet_synced"] == "1")
+        assert page(nodes[0])["ration_fleet_published_total"] == "1"
+        assert page(nodes[1])["ration_fleet_taken_total"] == "1"
+        documented = re.findall(r"^\| `(ration_fleet_\w+)` \|", DOCS.read_text(), re.M)
+        assert sorted(documented) == sorted(page(nodes[0]))
+
+
 def test_ten_thousand_overrides_reach_a_node_that_comes_later(tmp_path, fast_folder):
     subprocess.run([BUILD / "tests" / "warden", "set", fast_folder / "state", "10000"], check=True,
                    stdout=subprocess.DEVNULL, timeout=PATIENCE)
@@ -321,8 +358,8 @@ def test_the_documented_rights_are_enough(tmp_path):
         for line in lines:
             server.client().execute_command(*line.replace("PASSWORD", "secret").split())
         options = ["--redis", f"redis://ration:secret@127.0.0.1:{port}"]
-        with Node(tmp_path, "one", server, options=options) as one, \
-             Node(tmp_path, "two", server, options=options) as two:
+        with Node(tmp_path, "one", None, options=options) as one, \
+             Node(tmp_path, "two", None, options=options) as two:
             one.set("k1", "100 per minute", **{"for": 1000})
             wait("override", all_have([two], "k1", 100))
             two.delete("k1")

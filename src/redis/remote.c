@@ -266,7 +266,7 @@ static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
 
         if (charge->error != RATION_ESTORE)
             continue;
-        if (rn_lane_add(&remote->lanes[rn_code_script(charge->limit)], job, i))
+        if (rn_lane_add(&remote->lanes[rn_code_script(charge)], job, i))
             job->left++;
         else
             count(&remote->counts.turned_away, 1);

@@ -11,6 +11,10 @@ enum rn_script {
     RN_SCRIPT_COUNTER, /* two windows, weighted */
     RN_SCRIPT_LOG,     /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,  /* concurrency */
+    /* The same with leases, for charges that are flagged so. */
+    RN_SCRIPT_LEASE_BUCKET,
+    RN_SCRIPT_LEASE_WINDOW,
+    RN_SCRIPT_LEASE_COUNTER,
     RN_SCRIPTS,
 };
 

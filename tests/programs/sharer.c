@@ -2,25 +2,30 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [leased [LOG]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
  * key each time. Of two limits both are charged or none; the second has the key after
- * KEY. Prints "up" first, when the store is.
+ * KEY. Prints "up" first, when the store is. SIGTERM ends it early, and cleanly.
+ *
+ * `leased`: a single limit is. Each admission is written to LOG at once: between which
+ * two times of the boot clock it was made, in nanoseconds, in binary.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <ration/limit.h>
 
 #include "limiter/check.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/remote.h"
+#include "redis/leased.h"
 
 #define DEPTH_MAX 512
 #define MS INT64_C(1000000)
@@ -41,6 +46,9 @@ static struct {
     uint64_t key;
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
+    bool is_leased;
+    struct rn_leased *leased; /* NULL: strict */
+    int log;                  /* -1: none */
     struct rn_loop *loop;
     struct rn_timer start;
     struct place places[DEPTH_MAX];
@@ -52,7 +60,7 @@ static int64_t clock_ns(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_BOOTTIME, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
@@ -63,11 +71,21 @@ static void set(struct rn_timer *timer, int64_t in_ns)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + in_ns);
 }
 
+static void note_admission(const struct place *p, int64_t now_ns)
+{
+    const int64_t times[] = {p->begun_ns, now_ns};
+
+    if (run.log >= 0 && write(run.log, times, sizeof times) != sizeof times)
+        abort();
+}
+
 /* By a timer, so that no answer leads to the next take on the same stack. */
 static void ended(struct place *p, int error, bool allowed)
 {
-    int64_t took = clock_ns() - p->begun_ns;
+    int64_t now_ns = clock_ns(), took = now_ns - p->begun_ns;
 
+    if (error == 0 && allowed)
+        note_admission(p, now_ns);
     run.worst_ns = took > run.worst_ns ? took : run.worst_ns;
     *(error != 0 ? &run.failed : allowed ? &run.allowed : &run.refused) += 1;
     if (++run.ended == run.count)
@@ -112,10 +130,12 @@ static void begin(struct rn_timer *timer)
     }
     p->charge = (struct rn_charge){
         .limit = &run.limit,
+        .flags = run.leased ? RN_CHARGE_LEASED : 0,
         .key = run.key ? run.key : (uint64_t)run.begun * UINT64_C(0x9E3779B97F4A7C15),
         .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
-    if (rn_store_apply(rn_remote_store(run.remote), &p->charge, 1, on_done, p) == RN_DONE)
+    struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_remote_store(run.remote);
+    if (rn_store_apply(store, &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
 }
 
@@ -139,12 +159,25 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0) {
+    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0 ||
+        (run.is_leased && rn_leased_new(loop, run.remote, 0, &run.leased, &error) != 0)) {
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
     run.start.fire = start_when_up;
     set(&run.start, 0);
+}
+
+static void print_leases(void)
+{
+    const struct rn_leased_counts *c = rn_leased_counts(run.leased);
+
+    printf("\"here\":%" PRIu64 ",\"passed_on\":%" PRIu64 ",\"waited\":%" PRIu64
+           ",\"lease_calls\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"granted\":%" PRIu64
+           ",\"returned\":%" PRIu64 ",\"burnt\":%" PRIu64 ",\"promoted\":%" PRIu64
+           ",\"held\":%" PRIu64 ",",
+           c->here, c->passed_on, c->waited, c->calls, c->lost, c->granted, c->returned, c->burnt,
+           c->promoted, c->held);
 }
 
 static void worker_ends(void *arg, struct rn_loop *loop)
@@ -154,11 +187,14 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     (void)arg, (void)loop;
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
            run.refused, run.failed, (double)run.worst_ns / 1e6);
+    if (run.leased)
+        print_leases();
     printf("\"calls\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"late\":%" PRIu64
            ",\"remembered\":%" PRIu64 ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64
            ",\"connects\":%" PRIu64 ",\"mismatches\":%" PRIu64 "}\n",
            c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects,
            c->mismatches);
+    rn_leased_free(run.leased);
     rn_remote_free(run.remote);
 }
 
@@ -195,10 +231,13 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 8) {
-        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS\n");
+    if (argc < 8 || argc > 10) {
+        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
+                        "[leased [LOG]]\n");
         return 2;
     }
+    run.is_leased = argc > 8;
+    run.log = argc > 9 ? open(argv[9], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limits(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0) {

@@ -2,14 +2,15 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [leased [LOG]]
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [leased|cold [LOG]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
  * key each time. Of two limits both are charged or none; the second has the key after
  * KEY. Prints "up" first, when the store is. SIGTERM ends it early, and cleanly.
  *
- * `leased`: a single limit is. Each admission is written to LOG at once: between which
+ * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
+ * be held. Each admission is written to LOG at once: between which
  * two times of the boot clock it was made, in nanoseconds, in binary.
  */
 #include <fcntl.h>
@@ -46,8 +47,8 @@ static struct {
     uint64_t key;
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
-    bool is_leased;
-    struct rn_leased *leased; /* NULL: strict */
+    bool is_leased, is_cold;
+    struct rn_leased *leased; /* NULL: decided by the store alone */
     int log;                  /* -1: none */
     struct rn_loop *loop;
     struct rn_timer start;
@@ -130,7 +131,7 @@ static void begin(struct rn_timer *timer)
     }
     p->charge = (struct rn_charge){
         .limit = &run.limit,
-        .flags = run.leased ? RN_CHARGE_LEASED : 0,
+        .flags = run.leased || run.is_cold ? RN_CHARGE_LEASED : 0,
         .key = run.key ? run.key : (uint64_t)run.begun * UINT64_C(0x9E3779B97F4A7C15),
         .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
@@ -233,10 +234,11 @@ int main(int argc, char **argv)
 
     if (argc < 8 || argc > 10) {
         fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
-                        "[leased [LOG]]\n");
+                        "[leased|cold [LOG]]\n");
         return 2;
     }
-    run.is_leased = argc > 8;
+    run.is_cold = argc > 8 && strcmp(argv[8], "cold") == 0;
+    run.is_leased = argc > 8 && !run.is_cold;
     run.log = argc > 9 ? open(argv[9], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limits(argv[2], argv[3], &error) != 0 ||

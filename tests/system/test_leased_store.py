@@ -25,9 +25,10 @@ ENDLESS = 10**9
 class Node:
     started = []
 
-    def __init__(self, path, log, limit, algorithm="token-bucket", count=ENDLESS, depth=8, pace=2, env=None):
+    def __init__(self, path, log, limit, algorithm="token-bucket", count=ENDLESS, depth=8, pace=2,
+                 mode="leased", env=None):
         self.process = subprocess.Popen(
-            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace)), "leased", log],
+            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         Node.started.append(self)
 
@@ -121,6 +122,35 @@ def test_four_nodes_that_are_killed_and_frozen_admit_no_more_than_the_limit(serv
     made = admissions(log)
     assert excess(made, 250, 500) <= 1
     assert len(made) > 500 and sum(r["lease_calls"] for r in results) > 10
+
+
+def freeze(*nodes):
+    for node in nodes:
+        node.process.send_signal(signal.SIGSTOP)
+
+
+def wake(*nodes):
+    for node in nodes:
+        node.process.send_signal(signal.SIGCONT)
+
+
+def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
+    """Nodes with little to do hold leases of a full bucket; then all there is is taken in
+    a rush, with them awake, or woken when their leases are over and refilled."""
+    log, limit = tmp_path / "log", "400 per second burst 800"
+    modest = [Node(server.path, log, limit, depth=16, pace=200).up() for _ in range(2)]
+    for asleep in (0, 1.2):
+        time.sleep(1 if asleep == 0 else 3.5)  # until the bucket is full
+        freeze(*modest)
+        time.sleep(asleep)
+        greedy = Node(server.path, log, limit, depth=64, pace=0, mode="cold").up()
+        wake(*modest)
+        time.sleep(0.3)
+        greedy.kill()
+    results = [node.stop() for node in modest]
+    made = admissions(log)
+    assert excess(made, 800, 400) <= 1
+    assert len(made) > 1500 and all(r["burnt"] > 0 for r in results)
 
 
 def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):

@@ -145,7 +145,7 @@ def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
         time.sleep(asleep)
         greedy = Node(server.path, log, limit, depth=64, pace=0, mode="cold").up()
         wake(*modest)
-        time.sleep(0.3)
+        time.sleep(0.6)
         greedy.kill()
     results = [node.stop() for node in modest]
     made = admissions(log)

@@ -375,7 +375,7 @@ static void put_process(struct rn_buf *out, const struct rn_front *front)
 
 void rn_admin_metrics(struct rn_exchange *x)
 {
-    struct rn_buf *out = &x->loop->scratch;
+    struct rn_buf *out = &x->desk->scratch;
 
     rn_buf_clear(out);
     put_totals(out, x->front);
@@ -385,6 +385,8 @@ void rn_admin_metrics(struct rn_exchange *x)
     put_connections(out, x->front->server);
     put_memory(out, x->front);
     put_clients(out, x->front);
+    if (x->front->store.arg)
+        x->front->store.put_metrics(x->front->store.arg, out);
     put_process(out, x->front);
     if (out->failed) {
         rn_exchange_error(x, 503, "memory", "out of memory");

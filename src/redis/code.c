@@ -130,11 +130,10 @@ enum rn_script rn_code_script(const struct rn_charge *charge)
 
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
-    static const char kinds[RN_SCRIPTS] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C'};
 
     return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64,
-                            (unsigned)(charge->key >> 54), kinds[rn_code_script(charge)],
-                            charge->key);
+                            rn_code_tag(charge->key), kinds[rn_code_script(charge)], charge->key);
 }
 
 /* --- what is asked -------------------------------------------------------------------- */

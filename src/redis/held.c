@@ -67,7 +67,7 @@ void rn_held_drop(struct rn_held_table *t, struct rn_held *held)
 {
     struct rn_held **link = chain_of(t, held->key);
 
-    assert(!held->holder.in_flight && !held->first);
+    assert(!held->holder.in_flight && !held->queue.first);
     while (*link != held)
         link = &(*link)->next;
     *link = held->next;

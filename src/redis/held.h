@@ -7,11 +7,11 @@
 #define RN_REDIS_HELD_H
 
 #include "redis/holder.h"
+#include "redis/waiting.h"
 
 #define RN_HELD_MAX 4096     /* keys held at once; others are strict. A power of two */
 #define RN_HELD_WATCHED 4096 /* a power of two */
 
-struct rn_waiter;
 struct rn_leased;
 
 struct rn_held {
@@ -21,9 +21,8 @@ struct rn_held {
     struct rn_held *next;          /* in its chain, or among the unused */
     struct rn_held *older, *newer; /* by last use */
     int64_t used_ns;
-    struct rn_waiter *first, *last; /* charges that wait for the call in flight */
-    uint64_t waiting;               /* units that they want */
-    uint64_t call;                  /* the number of the last one */
+    struct rn_queue queue; /* charges that wait for the call in flight */
+    uint64_t call;         /* the number of the last one */
 
     /* The limit, as calls tell it. */
     uint64_t amount;

@@ -21,7 +21,7 @@ static struct rn_store *behind(const struct rn_leased *leased)
 
 void rn_leased_expire(struct rn_held *held, int64_t now_ns)
 {
-    rn_leased_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
+    rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
 }
 
 /* When the take was that is to be undone, on the clock of leases. */
@@ -56,7 +56,7 @@ bool rn_leased_decide(struct rn_held *held, struct rn_charge *charge, int64_t no
         rn_holder_hope(&held->holder);
     charge->error = 0;
     rn_holder_answer(&held->holder, allowed, now_ns, &charge->answer);
-    rn_leased_count(&held->leased->counts.here, 1);
+    rn_count(&held->leased->counts.here, 1);
     return true;
 }
 
@@ -93,7 +93,7 @@ static enum verdict judge(struct rn_held *held, struct rn_charge *charge, int64_
     if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
         return PASSED_ON;
     rn_leased_expire(held, now_ns);
-    if (!held->first && rn_leased_decide(held, charge, now_ns)) {
+    if (!held->queue.first && rn_leased_decide(held, charge, now_ns)) {
         renew_if_low(held, now_ns);
         return DECIDED;
     }
@@ -130,7 +130,7 @@ static struct rn_held *promote(struct rn_leased *leased, const struct rn_charge 
     if (rn_sizing_of(charge->limit).lease_ns == 0 || rn_code_fault(charge->limit))
         return NULL;
     held = rn_held_add(&leased->table, charge->key, now_ns);
-    rn_leased_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
+    rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
         return NULL;
     learn_limit(held, charge);
@@ -183,7 +183,7 @@ static void on_part(void *arg, struct rn_charge *batch, size_t n)
 void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge)
 {
-    rn_leased_count(&leased->counts.passed_on, 1);
+    rn_count(&leased->counts.passed_on, 1);
     if (rn_store_apply(behind(leased), charge, 1, on_part, job) == RN_DONE)
         rn_waiting_answered(job, 1);
 }
@@ -213,7 +213,7 @@ static void pass_on_until(struct passage *p, size_t end)
     p->begin = end + 1;
     if (n == 0)
         return;
-    rn_leased_count(&p->leased->counts.passed_on, n);
+    rn_count(&p->leased->counts.passed_on, n);
     if (!need_job(p)) {
         for (size_t i = 0; i < n; i++)
             run[i].error = RATION_ESTORE;
@@ -222,11 +222,11 @@ static void pass_on_until(struct passage *p, size_t end)
     }
 }
 
-static void await(struct passage *p, struct rn_held *held, struct rn_charge *charge, int64_t now_ns)
+static void await(struct passage *p, struct rn_held *held, struct rn_charge *charge)
 {
     charge->error = RATION_ESTORE;
     if (need_job(p))
-        rn_renewal_await(held, p->job, charge, now_ns);
+        rn_renewal_await(held, p->job, charge);
 }
 
 static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
@@ -244,10 +244,10 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
             continue;
         pass_on_until(&p, i);
         if (verdict == WAITS)
-            await(&p, held, &batch[i], now_ns);
+            await(&p, held, &batch[i]);
     }
     if (p.begin == 0) {
-        rn_leased_count(&leased->counts.passed_on, n);
+        rn_count(&leased->counts.passed_on, n);
         return rn_store_apply(behind(leased), batch, n, done, arg);
     }
     pass_on_until(&p, n);
@@ -267,13 +267,8 @@ static void on_patience(struct rn_timer *timer)
 {
     struct rn_leased *leased =
         (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, patience));
-    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
-    int64_t now_ns = rn_clock_boot_ns();
 
-    rn_renewal_give_up(leased, now_ns);
-    const struct rn_waiter *first = rn_waiting_first(&leased->waiting);
-    if (first)
-        rn_timer_set(wheel, timer, rn_wheel_now(wheel) + first->deadline_ns - now_ns);
+    rn_renewal_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
 static void on_sweep(struct rn_timer *timer)

@@ -7,7 +7,6 @@
 #include "net/wheel.h"
 #include "redis/held.h"
 #include "redis/leased.h"
-#include "redis/waiting.h"
 
 struct rn_leased {
     struct rn_store store; /* first */
@@ -24,12 +23,6 @@ struct rn_leased {
     struct rn_leased_counts counts;
 };
 
-static inline void rn_leased_count(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-
 /* leased.c: decides a charge out of what is held. False: more is needed. */
 bool rn_leased_decide(struct rn_held *held, struct rn_charge *charge, int64_t now_ns);
 /* Drops what may not be spent any more. */
@@ -44,9 +37,8 @@ bool rn_renewal_begin(struct rn_held *held, uint64_t least, int64_t now_ns);
 void rn_renewal_retire(struct rn_held *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
-bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge,
-                      int64_t now_ns);
-/* Ends the wait of those whose time is up. */
+bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge);
+/* Ends the wait of those whose time is up, on the loop's clock. */
 void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns);
 
 #endif

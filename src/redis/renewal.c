@@ -9,6 +9,7 @@
 
 #include <ration/error.h>
 
+#include "base/fiber.h"
 #include "net/server.h"
 #include "redis/leased_inner.h"
 
@@ -17,59 +18,46 @@
 
 /* --- who waits ------------------------------------------------------------------------- */
 
-static struct rn_waiter *take_first(struct rn_held *held)
+/* Its own time, or that of who asks if it comes first. */
+static int64_t deadline_of(const struct rn_leased *leased)
 {
-    struct rn_waiter *waiter = held->first;
+    int64_t ours = rn_wheel_now(rn_loop_wheel(leased->loop)) + leased->deadline_ns;
+    int64_t theirs = rn_fiber_until();
 
-    held->first = waiter->next;
-    if (!held->first)
-        held->last = NULL;
-    held->waiting -= waiter->charge->ask.cost;
-    return waiter;
+    return theirs < ours ? theirs : ours;
 }
 
-bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge,
-                      int64_t now_ns)
+static void set_patience(struct rn_leased *leased, int64_t at_ns)
 {
-    struct rn_leased *leased = held->leased;
-    int64_t deadline_ns = now_ns + leased->deadline_ns;
-    struct rn_waiter *waiter = rn_waiting_add(&leased->waiting, job, charge, deadline_ns);
-    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
+    if (!rn_timer_is_set(&leased->patience) || at_ns < leased->patience.at_ns)
+        rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
+}
 
-    if (!waiter)
+bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge)
+{
+    int64_t deadline_ns = deadline_of(held->leased);
+
+    if (!rn_waiting_add(job, charge, &held->queue, deadline_ns))
         return false;
-    waiter->queue = held;
-    *(held->last ? &held->last->next : &held->first) = waiter;
-    held->last = waiter;
-    held->waiting += charge->ask.cost;
-    if (!rn_timer_is_set(&leased->patience))
-        rn_timer_set(wheel, &leased->patience, rn_wheel_now(wheel) + leased->deadline_ns);
+    set_patience(held->leased, deadline_ns);
     return true;
 }
 
 /* It has had the error since it began to wait. */
-static void give_up_first(struct rn_held *held)
+static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
 {
-    struct rn_leased *leased = held->leased;
-
-    rn_leased_count(&leased->counts.late, 1);
-    rn_waiting_answered(rn_waiting_end(&leased->waiting, take_first(held)), 1);
+    rn_count(&leased->counts.late, 1);
+    rn_waiting_answered(rn_waiting_end(waiter), 1);
 }
 
 void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns)
 {
-    const struct rn_waiter *waiter;
+    struct rn_waiter *next;
 
-    while ((waiter = rn_waiting_first(&leased->waiting)) && waiter->deadline_ns <= now_ns)
-        give_up_first(waiter->queue);
-}
-
-static void pass_on_first(struct rn_held *held)
-{
-    struct rn_waiter *waiter = take_first(held);
-    struct rn_charge *charge = waiter->charge;
-
-    rn_leased_pass_on(held->leased, rn_waiting_end(&held->leased->waiting, waiter), charge);
+    while ((next = rn_waiting_next(&leased->waiting)) && next->deadline_ns <= now_ns)
+        give_up(leased, next);
+    if (next)
+        set_patience(leased, next->deadline_ns);
 }
 
 /* In order, as far as what there is goes. Each one that is answered may lead to more
@@ -78,17 +66,17 @@ static void serve(struct rn_held *held, bool strict)
 {
     struct rn_leased *leased = held->leased;
 
-    while (held->first && !held->holder.in_flight) {
+    while (held->queue.first && !held->holder.in_flight) {
         int64_t now_ns = rn_clock_boot_ns();
-        struct rn_waiter *waiter = held->first;
+        struct rn_waiter *waiter = held->queue.first;
+        struct rn_charge *charge = waiter->charge;
 
         rn_leased_expire(held, now_ns);
-        if (rn_leased_decide(held, waiter->charge, now_ns)) {
-            take_first(held);
-            rn_leased_count(&leased->counts.waited, 1);
-            rn_waiting_answered(rn_waiting_end(&leased->waiting, waiter), 1);
-        } else if (strict || !rn_renewal_begin(held, waiter->charge->ask.cost, now_ns)) {
-            pass_on_first(held);
+        if (rn_leased_decide(held, charge, now_ns)) {
+            rn_count(&leased->counts.waited, 1);
+            rn_waiting_answered(rn_waiting_end(waiter), 1);
+        } else if (strict || !rn_renewal_begin(held, charge->ask.cost, now_ns)) {
+            rn_leased_pass_on(leased, rn_waiting_end(waiter), charge);
         }
     }
 }
@@ -143,7 +131,7 @@ static void drop(struct rn_held *held)
     struct rn_leased *leased = held->leased;
 
     rn_held_drop(&leased->table, held);
-    rn_leased_count(&leased->counts.demoted, 1);
+    rn_count(&leased->counts.demoted, 1);
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
 
@@ -153,9 +141,9 @@ static void take_in(struct rn_held *held, const redisReply *reply)
     struct rn_grant grant = read_grant(held, reply);
     bool crowded = grant.granted < held->holder.least && grant.retry_after_ns == 0;
 
-    rn_leased_count(&counts->grants, grant.granted > 0);
-    rn_leased_count(&counts->granted, grant.granted);
-    rn_leased_count(&counts->burnt, rn_holder_take_in(&held->holder, &grant, rn_clock_boot_ns()));
+    rn_count(&counts->grants, grant.granted > 0);
+    rn_count(&counts->granted, grant.granted);
+    rn_count(&counts->burnt, rn_holder_take_in(&held->holder, &grant, rn_clock_boot_ns()));
     serve(held, crowded);
     if (!held->holder.in_flight && (crowded || held->holder.wanted + held->holder.least == 0) &&
         held->holder.units == 0)
@@ -178,9 +166,9 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     rn_holder_lose(&held->holder);
-    rn_leased_count(&leased->counts.lost, 1);
-    while (held->first && !held->holder.in_flight)
-        give_up_first(held);
+    rn_count(&leased->counts.lost, 1);
+    while (held->queue.first && !held->holder.in_flight)
+        give_up(leased, held->queue.first);
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */
@@ -202,6 +190,7 @@ static bool send_call(struct rn_held *held, struct rn_code_lease *lease)
                                     .key_count = 1,
                                     .args = args,
                                     .arg_count = 2,
+                                    .until_ns = deadline_of(leased),
                                     .reply = on_reply,
                                     .arg = held};
 
@@ -210,14 +199,14 @@ static bool send_call(struct rn_held *held, struct rn_code_lease *lease)
         return false;
     }
     leased->in_flight++;
-    rn_leased_count(&leased->counts.calls, 1);
-    rn_leased_count(&leased->counts.returned, lease->back);
+    rn_count(&leased->counts.calls, 1);
+    rn_count(&leased->counts.returned, lease->back);
     return true;
 }
 
 bool rn_renewal_begin(struct rn_held *held, uint64_t least, int64_t now_ns)
 {
-    uint64_t waiting = held->waiting > least ? held->waiting : least;
+    uint64_t waiting = held->queue.units > least ? held->queue.units : least;
     struct rn_code_lease lease;
 
     rn_holder_ask(&held->holder, least, waiting, now_ns, &lease);
@@ -228,7 +217,7 @@ void rn_renewal_retire(struct rn_held *held, int64_t now_ns)
 {
     struct rn_code_lease lease;
 
-    if (held->holder.in_flight || held->first)
+    if (held->holder.in_flight || held->queue.first)
         return;
     rn_leased_expire(held, now_ns);
     if (held->holder.units == 0) {

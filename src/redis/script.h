@@ -16,6 +16,9 @@ enum rn_script {
     RN_SCRIPT_LEASE_WINDOW,
     RN_SCRIPT_LEASE_COUNTER,
     RN_SCRIPTS,
+
+    /* Those of the batch kind, which decide charges, come first. */
+    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_COUNTER + 1,
 };
 
 struct rn_script_text {

@@ -39,33 +39,53 @@ void rn_waiting_answered(struct rn_waiting_job *job, size_t n)
     ended.done(ended.arg, ended.batch, ended.n);
 }
 
-struct rn_waiter *rn_waiting_add(struct rn_waiting *w, struct rn_waiting_job *job,
-                                 struct rn_charge *charge, int64_t deadline_ns)
+bool rn_waiting_add(struct rn_waiting_job *job, struct rn_charge *charge, struct rn_queue *queue,
+                    int64_t deadline_ns)
 {
+    struct rn_waiting *w = job->waiting;
     struct rn_waiter *waiter = &w->waiters[(w->first + w->count) % RN_WAITERS];
 
     if (w->count == RN_WAITERS)
-        return NULL;
+        return false;
     w->count++;
     job->left++;
-    *waiter = (struct rn_waiter){.job = job, .charge = charge, .deadline_ns = deadline_ns};
-    return waiter;
+    *waiter = (struct rn_waiter){.job = job,
+                                 .charge = charge,
+                                 .queue = queue,
+                                 .link = queue->first ? queue->end : &queue->first,
+                                 .deadline_ns = deadline_ns};
+    *waiter->link = waiter;
+    queue->end = &waiter->next;
+    queue->units += charge->ask.cost;
+    return true;
 }
 
-struct rn_waiter *rn_waiting_first(struct rn_waiting *w)
+struct rn_waiting_job *rn_waiting_end(struct rn_waiter *waiter)
 {
+    struct rn_waiting_job *job = waiter->job;
+    struct rn_waiting *w = job->waiting;
+
+    *waiter->link = waiter->next;
+    *(waiter->next ? &waiter->next->link : &waiter->queue->end) = waiter->link;
+    waiter->queue->units -= waiter->charge->ask.cost;
+    waiter->job = NULL;
     while (w->count > 0 && !w->waiters[w->first].job) {
         w->first = (w->first + 1) % RN_WAITERS;
         w->count--;
     }
-    return w->count > 0 ? &w->waiters[w->first] : NULL;
+    return job;
 }
 
-struct rn_waiting_job *rn_waiting_end(struct rn_waiting *w, struct rn_waiter *waiter)
+/* As a rule it is the first one: most are given the same time. */
+struct rn_waiter *rn_waiting_next(struct rn_waiting *w)
 {
-    struct rn_waiting_job *job = waiter->job;
+    struct rn_waiter *next = NULL;
 
-    waiter->job = NULL;
-    rn_waiting_first(w); /* makes room */
-    return job;
+    for (size_t i = 0; i < w->count; i++) {
+        struct rn_waiter *waiter = &w->waiters[(w->first + i) % RN_WAITERS];
+
+        if (waiter->job && (!next || waiter->deadline_ns < next->deadline_ns))
+            next = waiter;
+    }
+    return next;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches that are not answered yet, and those of their charges that wait here, each
- * with the same patience: so who came first gives up first, too. Memory of fixed size.
+ * Batches that are not answered yet, and those of their charges that wait here for
+ * something, in order, as long as each can. Memory of fixed size.
  */
 #ifndef RN_REDIS_WAITING_H
 #define RN_REDIS_WAITING_H
@@ -21,12 +21,18 @@ struct rn_waiting_job {
     struct rn_waiting_job *next;
 };
 
+/* Those who wait for the same thing. Zeroed before first use. */
+struct rn_queue {
+    struct rn_waiter *first, **end;
+    uint64_t units; /* that they want */
+};
+
 struct rn_waiter {
     struct rn_waiting_job *job; /* NULL: it has been answered */
     struct rn_charge *charge;
-    void *queue; /* what it waits for, and who is behind it there: the caller's */
-    struct rn_waiter *next;
-    int64_t deadline_ns;
+    struct rn_queue *queue;
+    struct rn_waiter *next, **link; /* in the queue */
+    int64_t deadline_ns;            /* of the loop's clock */
 };
 
 struct rn_waiting {
@@ -45,12 +51,12 @@ void rn_waiting_cancel(struct rn_waiting_job *job);
 /* `n` of its charges have been answered. The last ones end it, and `done` is called. */
 void rn_waiting_answered(struct rn_waiting_job *job, size_t n);
 
-/* NULL: too many. Counts as one of what is left. */
-struct rn_waiter *rn_waiting_add(struct rn_waiting *waiting, struct rn_waiting_job *job,
-                                 struct rn_charge *charge, int64_t deadline_ns);
+/* One more of what is left of a job waits, behind others. False: too many do. */
+bool rn_waiting_add(struct rn_waiting_job *job, struct rn_charge *charge, struct rn_queue *queue,
+                    int64_t deadline_ns);
 /* It waits no more: its charge is the caller's to answer. Returns its job. */
-struct rn_waiting_job *rn_waiting_end(struct rn_waiting *waiting, struct rn_waiter *waiter);
-/* Who gives up first; NULL: nobody waits. */
-struct rn_waiter *rn_waiting_first(struct rn_waiting *waiting);
+struct rn_waiting_job *rn_waiting_end(struct rn_waiter *waiter);
+/* Whose time is up first; NULL: nobody waits. */
+struct rn_waiter *rn_waiting_next(struct rn_waiting *waiting);
 
 #endif

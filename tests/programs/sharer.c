@@ -2,16 +2,17 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [leased|cold [LOG]]
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS [leased|cold [LOG]]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
- * key each time. Of two limits both are charged or none; the second has the key after
- * KEY. Prints "up" first, when the store is. SIGTERM ends it early, and cleanly.
+ * key each time; *N: N keys in turn, of any tags; +N: the same, of the last tag. Of two limits both
+ * are charged or none; the second has the key after KEY. Prints "up" first, when the store is.
+ * SIGTERM ends it early, and cleanly.
  *
  * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
- * be held. Each admission is written to LOG at once: between which
- * two times of the boot clock it was made, in nanoseconds, in binary.
+ * be held. Each admission is written to LOG at once: between which two times of the boot
+ * clock it was made, in nanoseconds, in binary.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,7 +45,9 @@ static struct {
     struct rn_url url;
     struct rn_limit limit;
     struct ration *both; /* NULL: one limit */
-    uint64_t key;
+    uint64_t key, keys;  /* keys: in turn, if `key` is 0 */
+    uint64_t spread;     /* between two of them */
+    int64_t deadline_ns;
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
     bool is_leased, is_cold;
@@ -117,6 +120,15 @@ static void check_both(struct place *p)
         on_checked(p, &p->check);
 }
 
+static uint64_t next_key(void)
+{
+    uint64_t number = (uint64_t)run.begun;
+
+    if (run.key)
+        return run.key;
+    return ~((run.keys ? number % run.keys : number) * run.spread);
+}
+
 static void begin(struct rn_timer *timer)
 {
     struct place *p = (struct place *)timer;
@@ -129,11 +141,10 @@ static void begin(struct rn_timer *timer)
         check_both(p);
         return;
     }
-    p->charge = (struct rn_charge){
-        .limit = &run.limit,
-        .flags = run.leased || run.is_cold ? RN_CHARGE_LEASED : 0,
-        .key = run.key ? run.key : (uint64_t)run.begun * UINT64_C(0x9E3779B97F4A7C15),
-        .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
+    p->charge = (struct rn_charge){.limit = &run.limit,
+                                   .flags = run.leased || run.is_cold ? RN_CHARGE_LEASED : 0,
+                                   .key = next_key(),
+                                   .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
     struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_remote_store(run.remote);
     if (rn_store_apply(store, &p->charge, 1, on_done, p) == RN_DONE)
@@ -160,8 +171,9 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0 ||
-        (run.is_leased && rn_leased_new(loop, run.remote, 0, &run.leased, &error) != 0)) {
+    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
+        (run.is_leased &&
+         rn_leased_new(loop, run.remote, run.deadline_ns, &run.leased, &error) != 0)) {
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
@@ -169,32 +181,63 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     set(&run.start, 0);
 }
 
+struct row {
+    const char *name;
+    const _Atomic uint64_t *count;
+};
+
+static void print_rows(const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("\"%s\":%" PRIu64 ",", rows[i].name, *rows[i].count);
+}
+
 static void print_leases(void)
 {
     const struct rn_leased_counts *c = rn_leased_counts(run.leased);
+    const struct row rows[] = {
+        {"here", &c->here},         {"passed_on", &c->passed_on}, {"waited", &c->waited},
+        {"lease_calls", &c->calls}, {"lost", &c->lost},           {"granted", &c->granted},
+        {"returned", &c->returned}, {"burnt", &c->burnt},         {"promoted", &c->promoted},
+        {"held", &c->held},
+    };
 
-    printf("\"here\":%" PRIu64 ",\"passed_on\":%" PRIu64 ",\"waited\":%" PRIu64
-           ",\"lease_calls\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"granted\":%" PRIu64
-           ",\"returned\":%" PRIu64 ",\"burnt\":%" PRIu64 ",\"promoted\":%" PRIu64
-           ",\"held\":%" PRIu64 ",",
-           c->here, c->passed_on, c->waited, c->calls, c->lost, c->granted, c->returned, c->burnt,
-           c->promoted, c->held);
+    print_rows(rows, sizeof rows / sizeof *rows);
+}
+
+static void print_shards(void)
+{
+    struct rn_routes_shard shards[8];
+    size_t n = rn_remote_shards(run.remote, shards, 8);
+
+    printf("\"shards\":{");
+    for (size_t i = 0; i < n && i < 8; i++)
+        printf("%s\"%s\":{\"up\":%s,\"slots\":%u,\"trips\":%" PRIu64 ",\"turned_away\":%" PRIu64
+               ",\"late\":%" PRIu64 "}",
+               i > 0 ? "," : "", shards[i].address, shards[i].up ? "true" : "false",
+               shards[i].slots, shards[i].trips, shards[i].turned_away, shards[i].late);
+    printf("}}\n");
 }
 
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     const struct rn_remote_counts *c = rn_remote_counts(run.remote);
+    const struct row rows[] = {
+        {"calls", &c->calls},         {"resent", &c->resent},
+        {"late", &c->late},           {"remembered", &c->remembered},
+        {"opened", &c->opened},       {"turned_away", &c->turned_away},
+        {"connects", &c->connects},   {"mismatches", &c->mismatches},
+        {"moved", &c->moved},         {"asked", &c->asked},
+        {"refreshes", &c->refreshes}, {"clock_steps", &c->clock_steps},
+    };
 
     (void)arg, (void)loop;
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
            run.refused, run.failed, (double)run.worst_ns / 1e6);
     if (run.leased)
         print_leases();
-    printf("\"calls\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"late\":%" PRIu64
-           ",\"remembered\":%" PRIu64 ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64
-           ",\"connects\":%" PRIu64 ",\"mismatches\":%" PRIu64 "}\n",
-           c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects,
-           c->mismatches);
+    print_rows(rows, sizeof rows / sizeof *rows);
+    print_shards();
     rn_leased_free(run.leased);
     rn_remote_free(run.remote);
 }
@@ -232,21 +275,26 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc < 8 || argc > 10) {
+    if (argc < 8 || argc > 11) {
         fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
-                        "[leased|cold [LOG]]\n");
+                        "[DEADLINE_MS [leased|cold [LOG]]]\n");
         return 2;
     }
-    run.is_cold = argc > 8 && strcmp(argv[8], "cold") == 0;
-    run.is_leased = argc > 8 && !run.is_cold;
-    run.log = argc > 9 ? open(argv[9], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    run.is_cold = argc > 9 && strcmp(argv[9], "cold") == 0;
+    run.is_leased = argc > 9 && !run.is_cold;
+    run.log = argc > 10 ? open(argv[10], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limits(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0) {
         fprintf(stderr, "sharer: %s\n", error.text);
         return 2;
     }
-    run.key = strtoull(argv[4], NULL, 0);
+    run.spread = argv[4][0] == '+' ? 1 : UINT64_C(0x9E3779B97F4A7C15);
+    if (argv[4][0] == '*' || argv[4][0] == '+')
+        run.keys = strtoull(argv[4] + 1, NULL, 0);
+    else
+        run.key = strtoull(argv[4], NULL, 0);
+    run.deadline_ns = argc > 8 ? atol(argv[8]) * MS : 0;
     run.count = atol(argv[5]);
     run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
     run.pace_ms = atol(argv[7]);

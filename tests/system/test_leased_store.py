@@ -28,7 +28,7 @@ class Node:
     def __init__(self, path, log, limit, algorithm="token-bucket", count=ENDLESS, depth=8, pace=2,
                  mode="leased", env=None):
         self.process = subprocess.Popen(
-            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace)), mode, log],
+            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace, 0)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         Node.started.append(self)
 

@@ -109,7 +109,7 @@ static void learn_limit(struct rn_held *held, const struct rn_charge *charge)
     held->holder.sizing = rn_sizing_of(l);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
-    held->script = rn_code_script(charge);
+    held->script = rn_code_script_of(charge);
     held->name_len = rn_code_name(charge, held->name);
     held->params_len = rn_code_params(charge, held->params);
 }

@@ -15,6 +15,10 @@ enum rn_script {
     RN_SCRIPT_LEASE_BUCKET,
     RN_SCRIPT_LEASE_WINDOW,
     RN_SCRIPT_LEASE_COUNTER,
+    RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
+    RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
+    RN_SCRIPT_FLEET_OFFER,
+    RN_SCRIPT_FLEET_FETCH,
     RN_SCRIPTS,
 
     /* Those of the batch kind, which decide charges, come first. */

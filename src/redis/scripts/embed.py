@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the C table of the scripts: each algorithm's files followed by batch.lua.
+"""Makes the C table of the scripts: each algorithm's files followed by batch.lua, and
+the others, each of its own parts.
 
 usage: embed.py OUT.c
 """
@@ -16,6 +17,8 @@ PARTS = {
     "lease_bucket": ["leases", "lease_bucket", "batch"],
     "lease_window": ["leases", "window", "lease_window", "lease_charged", "batch"],
     "lease_counter": ["leases", "counter", "lease_counter", "lease_charged", "batch"],
+    "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
+    **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }
 NAMES = list(PARTS)  # in the order of enum rn_script
 

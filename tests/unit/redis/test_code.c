@@ -71,7 +71,7 @@ static void buckets_are_counted_in_parts_that_leave_no_rest(void **state)
         struct rn_charge charge = {.limit = &l, .ask = {.op = RN_TAKE, .cost = 1}};
 
         assert_null(rn_code_fault(&l));
-        assert_int_equal(rn_code_script(&charge), RN_SCRIPT_BUCKET);
+        assert_int_equal(rn_code_script_of(&charge), RN_SCRIPT_BUCKET);
         expect_numbers(&charge, rows[i].expected, 5);
     }
 }
@@ -123,8 +123,8 @@ static void windows_and_logs_are_told_in_microseconds(void **state)
     expect_numbers(&(struct rn_charge){.limit = &window}, (double[]){5, 2, 1, 0, 0, 0, 2}, 7);
     expect_numbers(&(struct rn_charge){.limit = &log}, (double[]){5, 1, 10e6}, 3);
     expect_numbers(&(struct rn_charge){.limit = &subs}, (double[]){5, 2500000, 5}, 3);
-    assert_int_equal(rn_code_script(&(struct rn_charge){.limit = &log}),
-                     rn_code_script(&(struct rn_charge){.limit = &subs}));
+    assert_int_equal(rn_code_script_of(&(struct rn_charge){.limit = &log}),
+                     rn_code_script_of(&(struct rn_charge){.limit = &subs}));
 }
 
 /* Nobody may mistake one for the other: they have different keys. */
@@ -159,7 +159,7 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
             .limit = &l, .key = UINT64_C(0xFFC0000000000012), .flags = RN_CHARGE_LEASED};
         char name[RN_CODE_NAME];
 
-        assert_int_equal(rn_code_script(&charge), rows[i].script);
+        assert_int_equal(rn_code_script_of(&charge), rows[i].script);
         assert_int_equal(rn_code_name(&charge, name), strlen(rows[i].name));
         assert_string_equal(name, rows[i].name);
     }

@@ -86,16 +86,20 @@ static int open_way(struct rn_way *way, struct ration_error *error)
     int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
 
     if (code == 0)
-        code = rn_async_new(way->loop, way->remote, rn_remote_store(way->remote), &async,
+        code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    if (code == 0)
+        code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
                             &way->async, error);
     return code;
 }
 
-/* What is unreported is sent off while there is a way, and whoever waits is answered. */
+/* What is unreported or held is sent off while there is a way, and whoever waits is
+ * answered. */
 static void close_way(struct rn_way *way)
 {
     if (way->async)
         rn_async_stop(way->async);
+    rn_leased_free(way->leased);
     rn_remote_free(way->remote);
     rn_async_free(way->async);
 }

@@ -2,7 +2,7 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS]
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS [FINGERPRINT]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
@@ -41,6 +41,7 @@ static struct {
     uint64_t key, keys;  /* keys: in turn, if `key` is 0 */
     uint64_t spread;     /* between two of them */
     int64_t deadline_ns;
+    const char *fingerprint; /* NULL: none */
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
     struct rn_loop *loop;
@@ -153,6 +154,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
+    if (run.fingerprint)
+        rn_remote_agree(run.remote, run.fingerprint);
     run.start.fire = start_when_up;
     set(&run.start, 0);
 }
@@ -228,9 +231,9 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 8 && argc != 9) {
+    if (argc < 8 || argc > 10) {
         fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
-                        "[DEADLINE_MS]\n");
+                        "[DEADLINE_MS [FINGERPRINT]]\n");
         return 2;
     }
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
@@ -244,7 +247,8 @@ int main(int argc, char **argv)
         run.keys = strtoull(argv[4] + 1, NULL, 0);
     else
         run.key = strtoull(argv[4], NULL, 0);
-    run.deadline_ns = argc == 9 ? atol(argv[8]) * MS : 0;
+    run.deadline_ns = argc > 8 ? atol(argv[8]) * MS : 0;
+    run.fingerprint = argc > 9 ? argv[9] : NULL;
     run.count = atol(argv[5]);
     run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
     run.pace_ms = atol(argv[7]);

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from redis_server import RedisServer, free_port
+from redis_server import RedisServer, RunningClock, free_port
 from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
@@ -197,3 +197,31 @@ def test_a_readonly_replica_is_left_at_once(tmp_path):
         result = node.result()
     assert result["failed"] == 5 and result["connects"] >= 2
     assert "READONLY" in node.log
+
+
+def test_nodes_with_another_secret_are_refused_until_they_agree(server):
+    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    other = Node(url_of(server), count=10, depth=1, fingerprint="two")
+    other.logs("redis.refused")
+    assert "redis.key_secret" in other.log
+    keys = server.client().dbsize()
+    assert keys == 2, "the fingerprint and one limit"
+    server.client().delete("ration:secret")
+    other.logs("redis.agreed")
+    assert other.result()["allowed"] > 0
+    assert server.client().get("ration:secret") == b"two"
+
+
+def test_steps_of_the_clock_of_redis_are_noticed_and_mint_one_burst_at_most(tmp_path):
+    with RunningClock(tmp_path / "clock") as clock, RedisServer(tmp_path, clock=clock) as server:
+        node = Node(url_of(server), "100 per hour", "token-bucket", count=10**6, depth=4, pace=1).up()
+        wait_for(server.client().keys)
+        clock.offset_us += 3_600_000_000
+        node.logs("redis.clock stepped_ms=3")
+        clock.offset_us -= 3_600_000_000
+        node.logs("redis.clock stepped_ms=-3")
+        node.process.send_signal(signal.SIGTERM)
+        result = node.result()
+    assert result["clock_steps"] == 2
+    assert 0 < result["allowed"] <= 202

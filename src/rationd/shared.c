@@ -23,28 +23,6 @@ static struct rn_hash_key secret_of(const char *text)
                                 rn_siphash(&other, text, strlen(text))};
 }
 
-/* --- rules ------------------------------------------------------------------------------- */
-
-bool rn_shared_fits(const struct rn_ruleset *ruleset)
-{
-    bool fits = true;
-
-    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        const struct rn_rule *rule = &ruleset->rules[i];
-
-        for (uint32_t t = 0; t < rule->tier_count; t++)
-            for (uint32_t j = 0; j < rule->tiers[t].limit_count; j++) {
-                const char *fault = rn_code_fault(&rule->tiers[t].limits[j]->limit);
-
-                if (fault)
-                    fprintf(stderr, "rationd: limit %.*s: %s\n", (int)rule->name.len,
-                            rule->name.data, fault);
-                fits &= fault == NULL;
-            }
-    }
-    return fits;
-}
-
 /* --- life -------------------------------------------------------------------------------- */
 
 bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
@@ -54,7 +32,7 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
 
     shared->options = options;
     shared->limiter = limiter;
-    if (rn_limiter_share(limiter, &secret) != 0) {
+    if (rn_limiter_share(limiter, &secret, rn_code_fault) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
@@ -112,8 +90,9 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-bool rn_shared_is_up(struct rn_shared *shared)
+bool rn_shared_is_up(void *arg)
 {
+    struct rn_shared *shared = arg;
     unsigned up = 0;
 
     pthread_mutex_lock(&shared->lock);

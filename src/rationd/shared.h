@@ -24,8 +24,6 @@ struct rn_shared {
 /* After the limiter is open, before it has rules. False after saying what is wrong. */
 bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
                     struct ration *limiter);
-/* Whether Redis can hold all limits of the rules; false after saying which it cannot. */
-bool rn_shared_fits(const struct rn_ruleset *ruleset);
 /* There will be `workers` loops and the control loop. False: out of memory. */
 bool rn_shared_prepare(struct rn_shared *shared, unsigned workers);
 void rn_shared_close(struct rn_shared *shared);
@@ -34,7 +32,10 @@ void rn_shared_close(struct rn_shared *shared);
 void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop);
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop);
 
+/* shared_metrics.c; `arg` is the rn_shared. */
+void rn_shared_put_metrics(void *arg, struct rn_buf *out);
+
 /* Whether all loops reach Redis. */
-bool rn_shared_is_up(struct rn_shared *shared);
+bool rn_shared_is_up(void *shared);
 
 #endif

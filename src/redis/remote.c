@@ -280,7 +280,11 @@ static const struct rn_store_ops remote_ops = {.apply = apply};
 
 bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
 {
-    return rn_secret_allows(&remote->secret) && rn_call_begin(&remote->trips, ask);
+    struct rn_call_ask whole = *ask;
+
+    if (whole.until_ns == 0)
+        whole.until_ns = now_of(remote) + remote->deadline_ns;
+    return rn_secret_allows(&remote->secret) && rn_call_begin(&remote->trips, &whole);
 }
 
 /* --- life --------------------------------------------------------------------------- */

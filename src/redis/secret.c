@@ -24,7 +24,7 @@ static void set_state(struct rn_secret *secret, enum rn_secret_state state)
     if (state == RN_SECRET_REFUSED)
         rn_log(RN_LOG_ERROR, "redis.refused",
                RN_LOG_TEXT("reason", RN_SLICE("the nodes of this Redis do not have the same "
-                                              "redis.key_secret: each limit would be counted "
+                                              "redis_key_secret: each limit would be counted "
                                               "several times")),
                RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_NAME)));
     else if (before == RN_SECRET_REFUSED)

@@ -115,7 +115,7 @@ def test_what_failed_is_not_sent_again_and_told_of(error):
 
 def test_what_may_have_been_run_is_never_sent_again():
     with Impostor(lambda number, nonce: None) as impostor:
-        result = Node(impostor.url, count=4, depth=1, pace=200).result()
+        result = Node(impostor.url, count=4, depth=1, pace=200, deadline=SECONDS).result()
     assert result["failed"] == 4 and 1 <= impostor.calls <= 4
     assert impostor.calls == result["calls"] and result["resent"] == 0
 

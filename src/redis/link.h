@@ -67,6 +67,7 @@ struct rn_link {
     redisReader *reader;
     struct rn_timer again;
     int64_t wait_ns;
+    bool opened; /* there was a connection, in this attempt */
     bool up;
     bool distrusted; /* what comes is not read */
     bool leaving;    /* closed when nothing is owed any more */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/shared.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,6 +40,8 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64 "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11), rn_siphash(&secret, "of keys", 7));
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
@@ -85,6 +88,8 @@ static int open_way(struct rn_way *way, struct ration_error *error)
                                      .by_tag = o->redis.kind == RN_URL_CLUSTER};
     int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
 
+    if (code == 0)
+        rn_remote_agree(way->remote, way->shared->fingerprint);
     if (code == 0)
         code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
     if (code == 0)

@@ -10,8 +10,6 @@
 #ifndef RN_REDIS_ASYNC_REPORT_H
 #define RN_REDIS_ASYNC_REPORT_H
 
-#include <stdatomic.h>
-
 #include "redis/async_keys.h"
 #include "redis/remote.h"
 

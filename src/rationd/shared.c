@@ -36,7 +36,7 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
-    limiter->policy->nodes = options->redis_nodes;
+    limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the C table of the scripts: each algorithm's file followed by batch.lua, and
-the one of reports, which knows several algorithms.
+the others, each of its own parts.
 
 usage: embed.py OUT.c
 """
@@ -15,6 +15,7 @@ STRICT = ["bucket", "window", "counter", "log", "places"]
 PARTS = {
     **{name: [name, "batch"] for name in STRICT},
     "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
+    **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }
 NAMES = list(PARTS)  # in the order of enum rn_script
 

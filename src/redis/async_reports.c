@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/async_report.h"
+#include "redis/async_reports.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -140,18 +140,19 @@ def test_four_nodes_admit_the_limit_and_at_most_what_they_may_hold(fleet_of, alg
 
 
 def test_in_the_steady_state_they_admit_what_one_bucket_would(fleet_of):
-    fleet = fleet_of("20000 per second", per_ms=20)  # of 80,000 that are asked for
-    wait_for(lambda: fleet.admitted() > 60000)
+    fleet = fleet_of("40000 per second", per_ms=20)  # of 80,000 that are asked for
+    wait_for(lambda: fleet.admitted() > 100000)
     counts = fleet.stop()
-    admitted, most = fleet.admitted(), ideal(fleet, 20000, 20000)
+    admitted, most = fleet.admitted(), ideal(fleet, 40000, 40000)
     decisions = sum(c["decided"] + c["passed"] for c in counts)
-    assert 0.95 * most <= admitted <= most + NODES * 250
+    asked = sum(row.admitted + row.refused for row in fleet.rows())  # less, on a busy machine
+    assert 0.95 * min(most, asked) <= admitted <= most + NODES * 500
     assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.01 * decisions
 
 
 def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
     fleet = fleet_of("1000000 per second", per_ms=20)
-    wait_for(lambda: fleet.admitted() > 60000)
+    wait_for(lambda: fleet.admitted() > 40000)
     counts = fleet.stop()
     rows = fleet.rows()
     assert sum(row.refused for row in rows) == 0

@@ -44,10 +44,11 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
 {
     rn_fleet_count(&fleet->counts.failed, 1);
     atomic_store(&fleet->counts.synced, false);
+    fleet->in_touch = false;
     fleet->doubt = true;
-    if (!fleet->failing)
+    if (!fleet->apart)
         rn_log(RN_LOG_WARN, "fleet.apart", RN_LOG_TEXT("reason", rn_slice_of(why)));
-    fleet->failing = true;
+    fleet->apart = true;
 }
 
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
@@ -109,7 +110,7 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
 
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
-    if (fleet->calling || fleet->failing || !fleet->options.changes)
+    if (fleet->calling || !fleet->in_touch || !fleet->options.changes)
         return;
     if (fleet->version != fleet->latest)
         rn_fleet_fetch(fleet);
@@ -133,10 +134,11 @@ void rn_fleet_go_on_soon(struct rn_fleet *fleet)
     rn_timer_set(wheel, &fleet->again, rn_wheel_now(wheel) + BUSY_NS);
 }
 
-/* Of other changes than those we know, or of fewer, nothing is known. */
+/* Of other changes than those we know, or of fewer, nothing is known. False: that cannot
+ * be noted now. */
 static bool judge_version(struct rn_fleet *fleet, const char *id, uint64_t version)
 {
-    bool lost = strcmp(id, fleet->id) != 0 || version < fleet->version;
+    bool lost = strncmp(id, fleet->id, sizeof fleet->id - 1) != 0 || version < fleet->version;
     int64_t now_us = rn_clock_read_ns(CLOCK_REALTIME) / 1000;
 
     if ((lost || fleet->doubt) && !rn_fleet_doubt(fleet, lost ? 0 : now_us - DOUBT_US))
@@ -159,13 +161,13 @@ static void on_polled(void *arg, const redisReply *reply)
         return;
     uint64_t nodes = (uint64_t)reply->element[2]->integer;
 
-    if (fleet->failing || atomic_load(&fleet->counts.nodes) == 0)
+    if (fleet->apart || atomic_load(&fleet->counts.nodes) == 0)
         rn_log(RN_LOG_INFO, "fleet.joined", RN_LOG_NUMBER("nodes", nodes));
-    fleet->failing = false;
+    fleet->apart = false;
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
-    if (!fleet->options.changes ||
-        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer))
-        rn_fleet_go_on(fleet);
+    fleet->in_touch =
+        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
+    rn_fleet_go_on(fleet);
 }
 
 static void poll(struct rn_fleet *fleet)

@@ -25,10 +25,11 @@ struct rn_fleet {
     char node[17];
     bool leaving;
 
-    bool calling; /* one call at a time */
-    bool failing; /* the last one had no answer */
-    bool doubt;   /* Redis may have lost its last changes */
-    char id[17];  /* of the shared changes that were taken over; empty: none were */
+    bool calling;  /* one call at a time */
+    bool in_touch; /* a poll was answered, and everything since */
+    bool apart;    /* it was told that this is not so */
+    bool doubt;    /* Redis may have lost its last changes */
+    char id[17];   /* of the shared changes that were taken over; empty: none were */
     uint64_t version, latest;
 
     uint64_t told; /* rn_share_news when all had been told */

@@ -479,7 +479,7 @@ def test_shadow_mode_refuses_nobody(own):
 def test_paths_and_methods_that_are_not_there(daemon):
     assert refused(daemon.admin("GET", "/v1/nothing"), 404, "not_found", "/v1/rules", "/v1/bans")
     answer = daemon.admin("POST", "/v1/rules")
-    assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD, PUT"
+    assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD, PUT, DELETE"
 
 
 def test_the_log_escapes_what_a_caller_sent(own):

@@ -11,6 +11,7 @@ enum rn_script {
     RN_SCRIPT_COUNTER,    /* two windows, weighted */
     RN_SCRIPT_LOG,        /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,     /* concurrency */
+    RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
     RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
     RN_SCRIPT_FLEET_OFFER,
     RN_SCRIPT_FLEET_FETCH,

@@ -165,7 +165,7 @@ def test_rules_that_a_node_cannot_load_are_refused_there_and_the_former_stay(tmp
         client.zadd("ration:{fleet}:items", {"rules": version})
         client.hset("ration:{fleet}:head", "version", version)
         wait("refused", lambda: all(n.logged("rules.refused by=fleet") for n in nodes))
-        assert all(any("nome" in line for line in n.log) for n in nodes)
+        wait("told why", lambda: all(n.logged("nome") for n in nodes))
         assert all_have(nodes, "k1", 77)()
         nodes[1].admin("PUT", "/v1/rules", RULES.replace("10 per", "78 per"))
         wait("repaired", all_have(nodes, "k1", 78))
@@ -313,11 +313,24 @@ def test_a_cluster_that_loses_the_master_of_the_changes_goes_on_with_its_replica
         assert len(cluster.owner(slot).client().keys("ration:{fleet}:*")) == 5
 
 
-def test_what_happens_is_told_in_metrics(tmp_path):
-    def page(node):
-        return dict(line.split() for line in node.admin("GET", "/metrics").text.splitlines()
-                    if line.startswith("ration_fleet_"))
+def page(node):
+    """What a node tells of the fleet."""
+    return dict(line.split() for line in node.admin("GET", "/metrics").text.splitlines()
+                if line.startswith("ration_fleet_"))
 
+
+def test_without_redis_each_node_admits_its_share(tmp_path):
+    with fleet(tmp_path, 2) as (server, nodes):
+        wait("counted", lambda: all(page(n)["ration_fleet_nodes"] == "2" for n in nodes))
+        server.stop()
+        wait("noticed", lambda: all(n.logged("fleet.apart") for n in nodes))
+        for node in nodes: # ten in a minute, for two
+            answers = [node.http("POST", "/v1/check", {"attributes": {"api_key": "k"}}).status
+                       for _ in range(10)]
+            assert answers == [200] * 5 + [429] * 5
+
+
+def test_what_happens_is_told_in_metrics(tmp_path):
     with fleet(tmp_path, 2) as (_, nodes):
         nodes[0].set("k1", "100 per minute")
         wait("override", all_have(nodes, "k1", 100))

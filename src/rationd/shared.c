@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "limiter/limiter.h"
+#include "limiter/share.h"
 #include "net/log.h"
 #include "redis/code.h"
 
@@ -36,6 +36,8 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    if (options->redis_changes)
+        rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }

@@ -8,37 +8,21 @@
 #include "net/log.h"
 #include "wire/metrics.h"
 
-#define BY RN_SLICE("fleet")
+#define BY "fleet"
 
 /* --- rules ------------------------------------------------------------------------------- */
 
-static int put_rules(struct rn_front *front, struct rn_slice text)
-{
-    struct ration_report *report = NULL;
-    int code = rn_front_put_rules(front, text, BY, &report);
-
-    if (report)
-        fputs(ration_report_text(report), stderr);
-    ration_report_free(report);
-    return code;
-}
-
-static int use_files(struct rn_front *front)
-{
-    struct ration_report *report = NULL;
-    int code = front->daemon.reload(front->daemon.arg, "fleet", &report);
-
-    if (report)
-        fputs(ration_report_text(report), stderr);
-    ration_report_free(report);
-    return code;
-}
-
 static int use_rules(void *arg, struct rn_slice text)
 {
-    struct rn_changes *changes = arg;
+    struct rn_front *front = ((struct rn_changes *)arg)->front;
+    struct ration_report *report = NULL;
+    int code = text.data ? rn_front_put_rules(front, text, RN_SLICE(BY), &report)
+                         : front->daemon.reload(front->daemon.arg, BY, &report);
 
-    return text.data ? put_rules(changes->front, text) : use_files(changes->front);
+    if (report)
+        fputs(ration_report_text(report), stderr);
+    ration_report_free(report);
+    return code;
 }
 
 void rn_changes_use_rules(struct rn_changes *changes)
@@ -46,7 +30,7 @@ void rn_changes_use_rules(struct rn_changes *changes)
     struct rn_slice text = changes->fleet ? rn_fleet_rules(changes->fleet) : (struct rn_slice){0};
 
     if (text.data)
-        put_rules(changes->front, text);
+        use_rules(changes, text);
 }
 
 /* --- between the front and the fleet -------------------------------------------------------- */

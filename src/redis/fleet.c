@@ -16,7 +16,6 @@
 #include "net/log.h"
 #include "redis/fleet_inner.h"
 
-#define OFFER_ITEMS 64
 #define BUSY_NS (INT64_C(5) * 1000000)
 #define RESEND_NS (INT64_C(500) * 1000000)
 /* What a failover or a restart may have cost Redis. */
@@ -227,7 +226,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *
 {
     struct rn_fleet *fleet = calloc(1, sizeof *fleet);
 
-    if (!fleet || rn_share_batch_init(&fleet->batch, OFFER_ITEMS) != 0) {
+    if (!fleet || rn_share_batch_init(&fleet->batch, RN_FLEET_LOT) != 0) {
         free(fleet);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }

@@ -7,12 +7,15 @@
 #include "redis/fleet.h"
 #include "redis/fleet_item.h"
 
+#define RN_FLEET_LOT 64 /* changes that are offered at once */
+
 /* The rules, as one shared thing. */
 struct rn_fleet_rules {
     struct rn_buf text;
     bool set;        /* false: each node has its own */
     bool shared;     /* others can know */
     int64_t made_us; /* 0: there never were any */
+    int64_t told_us; /* of those that were offered last */
 };
 
 struct rn_fleet {

@@ -7,6 +7,7 @@ Each test prints how long it took for a change to be in force on the last node.
 import contextlib
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -150,6 +151,15 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert nodes[1].admin("DELETE", "/v1/rules").status == 200
         wait("back to the files", all_have(nodes, "k1", 10))
         assert [n.source() for n in nodes] == ["file"] * 3
+
+
+def test_rules_that_are_replaced_while_they_are_told_are_told_again(tmp_path):
+    with fleet(tmp_path, 2) as (server, nodes):
+        server.process.send_signal(signal.SIGSTOP)
+        for limit in range(80, 83):
+            nodes[0].admin("PUT", "/v1/rules", RULES.replace("10 per", f"{limit} per"))
+        server.process.send_signal(signal.SIGCONT)
+        wait("the last ones", all_have(nodes, "k1", 82))
 
 
 def test_rules_that_a_node_cannot_load_are_refused_there_and_the_former_stay(tmp_path):

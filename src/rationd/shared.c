@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/shared.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,6 +36,8 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
 
     shared->options = options;
     shared->limiter = limiter;
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11));
     if (rn_limiter_share(limiter, &secret, rn_code_fault) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
@@ -85,10 +88,11 @@ static int open_way(struct rn_way *way, struct ration_error *error)
                                      .by_tag = o->redis.kind == RN_URL_CLUSTER};
     int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
 
-    if (code == 0)
-        code = rn_async_new(way->loop, way->remote, rn_remote_store(way->remote), &async,
-                            &way->async, error);
-    return code;
+    if (code != 0)
+        return code;
+    rn_remote_agree(way->remote, way->shared->fingerprint);
+    return rn_async_new(way->loop, way->remote, rn_remote_store(way->remote), &async, &way->async,
+                        error);
 }
 
 /* What is unreported is sent off while there is a way, and whoever waits is answered. */

@@ -122,14 +122,16 @@ static void set_sweep(struct rn_leased *leased)
         rn_timer_set(wheel, &leased->sweep, rn_wheel_now(wheel) + SWEEP_NS);
 }
 
+static bool may_be_held(const struct rn_limit *l)
+{
+    return rn_sizing_of(l).lease_ns > 0 && !rn_code_fault(l);
+}
+
 static struct rn_held *promote(struct rn_leased *leased, const struct rn_charge *charge,
                                struct rn_demand *demand, int64_t now_ns)
 {
-    struct rn_held *held = NULL;
+    struct rn_held *held = rn_held_add(&leased->table, charge->key, now_ns);
 
-    if (rn_sizing_of(charge->limit).lease_ns == 0 || rn_code_fault(charge->limit))
-        return NULL;
-    held = rn_held_add(&leased->table, charge->key, now_ns);
     rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
         return NULL;
@@ -161,14 +163,17 @@ static struct rn_held *held_of(struct rn_leased *leased, const struct rn_charge 
         struct rn_demand *demand =
             rn_held_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT)
+        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
     }
     if (!held)
         return NULL;
-    rn_held_touch(&leased->table, held, now_ns);
-    if (!is_as_learnt(held, charge->limit, now_ns))
+    if (!is_as_learnt(held, charge->limit, now_ns)) {
+        if (!may_be_held(charge->limit))
+            return NULL; /* and what is held of it will be found idle */
         learn_limit(held, charge);
+    }
+    rn_held_touch(&leased->table, held, now_ns);
     return held;
 }
 

@@ -109,6 +109,7 @@ static void learn_limit(struct rn_held *held, const struct rn_charge *charge)
     held->holder.sizing = rn_sizing_of(l);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
+    held->sub_ns = l->sub_ns;
     held->script = rn_code_script_of(charge);
     held->name_len = rn_code_name(charge, held->name);
     held->params_len = rn_code_params(charge, held->params);
@@ -147,7 +148,7 @@ static struct rn_held *promote(struct rn_leased *leased, const struct rn_charge 
 static bool is_as_learnt(const struct rn_held *held, const struct rn_limit *l, int64_t now_ns)
 {
     return held->amount == l->amount && held->holder.sizing.cap == l->cap &&
-           held->period_ns == l->period_ns &&
+           held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
            (!l->calendar || !rn_holder_runs_low(&held->holder, now_ns));
 }
 

@@ -15,7 +15,8 @@ from redis_server import FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer
 
 SECOND = 1_000_000
 MANY = 100 if os.environ.get("RATION_SOAK") else 1
-GRANTS = {"lease_bucket": 100_000 * MANY, "lease_window": 10_000 * MANY, "lease_counter": 10_000 * MANY}
+GRANTS = {"lease_bucket": 100_000 * MANY}
+GRANTS_OF_WINDOWS = 5_000 * MANY
 STEPS = 1500
 SEED = int(os.environ.get("RATION_SEED", "20260101"))
 
@@ -73,10 +74,29 @@ class Counter(Window):
         return worst / self.period
 
 
+class SubWindows(Window):
+    script = "lease_subs"
+
+    def __init__(self, amount, period, subs):
+        super().__init__(amount, period)
+        self.grain, self.subs = -(-period // subs), subs
+        self.packed = struct.pack("<ddd", amount, self.grain, subs + 1)
+
+    def excess(self, spent):
+        """The oldest sub-window, of which the window covers a part, counts whole."""
+        worst, counts = 0, collections.Counter()
+        for at, units in spent:
+            number = at // self.grain
+            counts[number] += units
+            worst = max(worst, sum(counts[number - i] for i in range(self.subs + 1)) - self.cap)
+        return worst
+
+
 LIMITS = {
     "lease_bucket": lambda source: Bucket(source.choice([5, 50, 300, 700]), SECOND, source.choice([5, 20, 100, 400])),
     "lease_window": lambda source: Window(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
     "lease_counter": lambda source: Counter(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
+    "lease_subs": lambda source: SubWindows(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND]), 5),
 }
 
 
@@ -117,7 +137,7 @@ def test_leases_never_add_up_to_more_than_the_limit(bed, script):
     for excess, granted in histories(bed, script, embed.assemble(script)):
         assert excess == 0, (SEED, excess)
         grants += granted
-        if grants >= GRANTS[script]:
+        if grants >= GRANTS.get(script, GRANTS_OF_WINDOWS):
             break
 
 
@@ -149,6 +169,7 @@ PLANTED = {
     "overtaken calls count": ("lease_bucket", lambda t: swap(t, "lease.call >= ask.call", "false"), None),
     "a lease that outlives its window": ("lease_window", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "a lease that outlives its half": ("lease_counter", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
+    "a lease that outlives its sub-window": ("lease_subs", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
@@ -194,6 +215,7 @@ ASKED = {
     "lease_bucket": lambda: Bucket(100, SECOND, 100),
     "lease_window": lambda: Window(100, SECOND),
     "lease_counter": lambda: Counter(100, SECOND),
+    "lease_subs": lambda: SubWindows(100, SECOND, 4),
 }
 
 

@@ -174,7 +174,7 @@ def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
     assert len(made) > 500 and sum(r["lost"] for r in results) > 0
 
 
-@pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window"])
+@pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window", "sliding-window/4"])
 def test_windows_are_never_exceeded(server, tmp_path, algorithm):
     log, source = tmp_path / "log", random.Random(3)
 

@@ -29,7 +29,8 @@ enum rn_script rn_code_script(const struct rn_limit *limit);
 /* The charge's argument; returns its length. */
 size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES]);
 
-/* Fills answer and error. Numbers that no script answers are RATION_EIO. */
+/* Fills answer and error. Numbers that tell of no answer, such as where there
+ * was no memory or the key holds something else, are RATION_ESTORE. */
 void rn_code_read(struct rn_charge *charge, const long long numbers[RN_CODE_NUMBERS]);
 
 #endif

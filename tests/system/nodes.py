@@ -45,6 +45,9 @@ class Nodes:
     def __len__(self):
         return len(self.all)
 
+    def log(self, index):
+        return "".join(self.all[index].log[-20:])
+
     def restart(self, index):
         """As after a crash."""
         self.killed += 1
@@ -129,7 +132,7 @@ class Load:
         source = random.Random(f"{index} {number}")
         try:
             while not self.ending.is_set():
-                with contextlib.suppress(OSError, EOFError, LookupError):
+                with contextlib.suppress(ConnectionError, EOFError, LookupError):
                     self.talk(index, OverHttp if number % 2 else OverResp, source)
                 self.ending.wait(0.01)
         except Exception as failure:  # told by __exit__

@@ -61,6 +61,22 @@ def told_between(load, begin, end):
     return [t for t in load.told if begin < t.sent and t.received < end]
 
 
+def metric(nodes, name):
+    """The sum over all nodes."""
+    pages = [node.admin("GET", "/metrics").text for node in nodes.all]
+    return sum(int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1]) for page in pages)
+
+
+def counts_agree(nodes, load):
+    """What the nodes have counted is what clients were told."""
+    fates = ("answered", "remembered", "late", "turned_away", "failed")
+    charges = {name: metric(nodes, f"ration_store_{name}_total") for name in ("charges", *fates)}
+    assert charges["charges"] == sum(charges[name] for name in fates), charges
+    refused = sum(t.path == "/refuse" and not t.allowed for t in load.told)
+    assert metric(nodes, 'ration_store_fallbacks_total{policy="refuse"}') == refused > 0
+    assert metric(nodes, "ration_store_up") == NODES
+
+
 def asked_with_and_without(nodes, server, outage):
     """What clients were told before and during an outage of a second, once the nodes have
     come back from it."""
@@ -75,6 +91,7 @@ def asked_with_and_without(nodes, server, outage):
         wait_for(lambda: nodes.logged("redis.closed") >= nodes.logged("redis.open") >= NODES,
                  "all that opened is closed")
         print(f"closed {time.monotonic() - back:.3f} s after the return")
+    counts_agree(nodes, load)
     return told_between(load, began, before), told_between(load, gone, back)
 
 

@@ -153,6 +153,23 @@ def test_a_node_that_is_gone_moves_its_keys_alone_and_has_them_back(farm, kind):
     print(f"{len(moved)} of {len(KEYS)} keys moved")
 
 
+def test_a_key_that_moves_gets_one_burst_more_for_each_time(farm, kind):
+    """docs/sticky.md, When a node goes or comes."""
+    balancer = farm.balancer(kind)
+    ask_all(balancer)
+    key = next(key for key, place in farm.places().items() if place == 0)
+
+    def spend():
+        return sum(ask(balancer, key) == 200 for _ in range(LIMIT + 3))
+
+    assert spend() == LIMIT - 1
+    farm.nodes[0].kill()
+    assert spend() == LIMIT
+    farm.nodes[0].start()
+    wait_for(lambda: (ask(balancer, key), farm.spent(key)[0])[1], "it is back")
+    assert spend() == LIMIT - 1
+
+
 def test_a_node_that_comes_takes_its_share_from_all_others(farm, kind):
     ask_all(farm.balancer(kind, without=("8083",)))
     before = farm.places()

@@ -67,10 +67,10 @@ class Nodes:
 class Told:
     """What one request was told, and when: seconds on the monotonic clock."""
 
-    __slots__ = ("node", "path", "sent", "received", "allowed")
+    __slots__ = ("node", "user", "path", "sent", "received", "allowed")
 
-    def __init__(self, node, path, sent, received, allowed):
-        self.node, self.path, self.allowed = node, path, allowed
+    def __init__(self, node, user, path, sent, received, allowed):
+        self.node, self.user, self.path, self.allowed = node, user, path, allowed
         self.sent, self.received = sent, received
 
 
@@ -104,11 +104,11 @@ class OverHttp:
 
 class Load:
     """Clients of all nodes, over RESP and HTTP, from `with` to the end of it: each sends
-    runs of up to `depth` requests for one of the `paths`, and notes what it is told. A
+    runs of up to `depth` requests of some of the `users` for some of the `paths`, and notes what it is told. A
     client whose node is gone asks it again when it is back."""
 
-    def __init__(self, nodes, paths=("/",), clients=2, depth=8, pause=0.0, user="ann"):
-        self.nodes, self.paths, self.user = nodes, paths, user
+    def __init__(self, nodes, paths=("/",), clients=2, depth=8, pause=0.0, users=("ann",)):
+        self.nodes, self.paths, self.users = nodes, paths, users
         self.depth, self.pause = depth, pause
         self.asked, self.told, self.failures = [], [], []
         self.ending = threading.Event()
@@ -142,14 +142,14 @@ class Load:
         """Over one connection, until it ends."""
         with contextlib.closing(over(self.nodes[index])) as client:
             while not self.ending.is_set():
-                path = source.choice(self.paths)
-                count = source.randint(1, self.depth)
-                self.asked.append(count)
+                run = [(source.choice(self.users), source.choice(self.paths))
+                       for _ in range(source.randint(1, self.depth))]
+                self.asked.append(len(run))
                 sent = time.monotonic()
-                client.socket.sendall(client.request(self.user, path) * count)
-                for _ in range(count):
+                client.socket.sendall(b"".join(client.request(*words) for words in run))
+                for user, path in run:
                     allowed = client.is_allowed()
-                    self.told.append(Told(index, path, sent, time.monotonic(), allowed))
+                    self.told.append(Told(index, user, path, sent, time.monotonic(), allowed))
                 if self.pause:
                     time.sleep(self.pause * source.random())
 

@@ -121,6 +121,22 @@ def test_a_place_taken_on_one_node_is_renewed_and_freed_on_another(tmp_path, ser
         assert settle(0, "release", second) == {"released": True}
 
 
+def test_what_cannot_be_settled_now_can_be_settled_later(tmp_path, server):
+    place = {"attributes": {"user": "ann", "path": "/places"}}
+    with start(tmp_path, server, options=["--redis-deadline", "100ms"], count=1) as nodes:
+        def settle(verb, lease):
+            return nodes[0].http("POST", f"/v1/{verb}", {"lease": lease})
+
+        # On a busy machine the first may be late.
+        taken = wait_for(lambda: nodes[0].http("POST", "/v1/acquire", place).json.get("lease"))
+        with silence(server):
+            answer = settle("release", taken)
+            assert answer.status == 503 and "error" in answer.json, answer
+        wait_for(lambda: settle("release", taken).status == 200, "it is answered again")
+        assert settle("release", taken).json == {"released": False}, "by the first or the second"
+        assert nodes[0].http("POST", "/v1/check", {**place, "peek": True}).json["remaining"] == 2
+
+
 def test_a_reservation_made_on_one_node_is_settled_on_another(tmp_path, server):
     quota = {"attributes": {"user": "ann", "path": "/quota"}}
     with start(tmp_path, server) as nodes:

@@ -10,6 +10,7 @@ that delays, loses and cuts, and wall clocks that are stepped.
 The proxy is a process of its own, so that a test's threads do not slow it down.
 
     delay=S   each piece of data waits up to S seconds, in order
+    late=P    only with this probability
     cut=P     with this probability, instead of being passed on, a piece ends the
               connection: a call that was never made, or one whose reply is lost
     tear=P    the same, when half of the piece has been passed on
@@ -63,7 +64,7 @@ class Line:
     async def carry(self, reader, writer, muted, replies):
         """Until one of them ends, or is to be cut."""
         while data := await reader.read(PIECE):
-            if self.faults.get("delay"):
+            if self.faults.get("delay") and self.source.random() < self.faults.get("late", 1):
                 await asyncio.sleep(self.source.random() * self.faults["delay"])
             if self.happens("mute"):
                 muted.set()

@@ -418,8 +418,8 @@ void rn_resp_charge_due(struct rn_talk *t)
     uint32_t count = 0;
     int code;
 
-    if (!is_decimal(number.text) || !rn_json_u64(&number, &status) ||
-        status < RN_QUERY_STATUS_MIN || status > RN_QUERY_STATUS_MAX) {
+    if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
+        status > RN_QUERY_STATUS_MAX) {
         rn_resp_fail(t, "status is to be that of the answer, from %d to %d, found %s",
                      RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
         return;

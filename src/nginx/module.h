@@ -11,6 +11,7 @@
  *   visit.c       what is remembered of it until the request ends
  *   delay.c       requests that wait for their place in a queue
  *   places.c      places of concurrency limits, held as long as the request lasts
+ *   dues.c        limits that are charged by the status of the answer
  *   refusal.c     status and body of a refusal
  *   headers.c     rate limit headers of any answer
  *   variables.c   $ration_verdict and its like
@@ -104,6 +105,7 @@ enum rn_ngx_verdict {
 };
 
 struct rn_ngx_stay;
+struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
  * redirects. Lives in the request's pool. */
@@ -121,6 +123,7 @@ struct rn_ngx_visit {
     ngx_event_t timer;              /* while waiting */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
+    struct rn_ngx_dues *dues;       /* what is charged by outcome; NULL: nothing */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
@@ -148,6 +151,12 @@ void rn_ngx_delay_end(struct rn_ngx_visit *visit);
  * memory, they are free again. */
 ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
 void rn_ngx_places_end(struct rn_ngx_visit *visit);
+
+/* Keeps what the outcome leaves to be charged until the answer is known. NGX_ERROR:
+ * out of memory. */
+ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome);
+/* Handler of the log phase. */
+ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r);
 
 /* Notes the header lines of a decision; they are sent with the answer. */
 ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,

@@ -15,40 +15,10 @@ import time
 
 import pytest
 
-from gateway import BUILD, MODULE, SANITIZED, Gateway, Upstream, sanitizer, wait_until
+from gateway import BUILD, MODULE, SANITIZED, THREE, proxied, sanitizer, wait_until
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
-
-THREE = "limits:\n  - {name: api, key: ip, limit: 3 per 7 days}\n"
-GIF = "ration on; location / { empty_gif; }"
-
-
-@pytest.fixture
-def gateway(tmp_path):
-    """Makes gateways and stops them."""
-    made = []
-
-    def make(rules=THREE, server=GIF, start=True, **settings):
-        made.append(Gateway(tmp_path, rules, server, **settings))
-        return made[-1].start() if start else made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-        assert "exited on signal" not in each.log("error") or each.settings.get("killed")
-
-
-@pytest.fixture
-def upstream():
-    made = Upstream()
-    yield made
-    made.close()
-
-
-def proxied(upstream, more=""):
-    return (f"ration on; location / {{ proxy_pass http://127.0.0.1:{upstream.port}; "
-            f"proxy_set_header x-delay $ration_delay; {more} }}")
 
 
 # --- configuration ---------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "net/log.h"
 #include "net/notify.h"
 #include "rationd/options.h"
+#include "rationd/shared.h"
 
 #define EXIT_USAGE 2
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
@@ -25,6 +26,8 @@ struct daemon {
     struct ration *limiter;
     struct rn_server *server;
     struct rn_front front;
+    struct rn_shared shared; /* if options.shares */
+    bool hangup_due, reload_due;
 };
 
 /* --- rules --------------------------------------------------------------------------------- */
@@ -92,17 +95,35 @@ static void reload_and_tell(void *arg, const char *by)
     rn_notify("READY=1");
 }
 
+/* Rules are not replaced while somebody waits for Redis in this thread, who may read
+ * them and could not go on: see front/turn.h. */
+static void reload_if_due(struct daemon *d)
+{
+    if (rn_turn_control_waits(&d->front))
+        return;
+    if (d->hangup_due) {
+        rn_server_tls_reload(d->server);
+        reload_and_tell(d, "SIGHUP");
+    } else if (d->reload_due) {
+        reload_and_tell(d, "files");
+    }
+    d->hangup_due = d->reload_due = false;
+}
+
 static void hangup(void *arg)
 {
     struct daemon *d = arg;
 
-    rn_server_tls_reload(d->server);
-    reload_and_tell(d, "SIGHUP");
+    d->hangup_due = true;
+    reload_if_due(d);
 }
 
 static void files_changed(void *arg)
 {
-    reload_and_tell(arg, "files");
+    struct daemon *d = arg;
+
+    d->reload_due = true;
+    reload_if_due(d);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -123,6 +144,8 @@ static void ready(void *arg)
 {
     struct daemon *d = arg;
 
+    if (d->options.shares)
+        rn_shared_begin(&d->shared, rn_server_control(d->server));
     fprintf(stderr, "rationd: ready");
     print_addresses(d, stderr);
     fflush(stderr);
@@ -136,13 +159,32 @@ static void stopping(void *arg)
     rn_notify("STOPPING=1");
 }
 
-/* Overrides and bans that another process has changed. */
+static void worker_begins(void *arg, struct rn_loop *loop)
+{
+    struct daemon *d = arg;
+
+    if (d->options.shares)
+        rn_shared_begin(&d->shared, loop);
+}
+
+static void worker_ends(void *arg, struct rn_loop *loop)
+{
+    struct daemon *d = arg;
+
+    if (d->options.shares)
+        rn_shared_end(&d->shared, loop);
+}
+
+/* What had to wait, and overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct daemon *d = arg;
     struct ration_error error;
 
     (void)now_ns;
+    if (rn_turn_control_waits(&d->front))
+        return;
+    reload_if_due(d);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
 }
@@ -188,6 +230,10 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     }
     if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
+    if (d->options.shares && !rn_shared_open(&d->shared, &d->options, d->limiter)) {
+        rn_ruleset_free(ruleset);
+        return false;
+    }
     if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
         return true;
     fprintf(stderr, "rationd: out of memory\n");
@@ -199,7 +245,8 @@ static bool open_server(struct daemon *d)
     struct rn_server_options options = {.workers = d->options.workers,
                                         .connections_max = d->options.connections,
                                         .per_address_max = d->options.per_address,
-                                        .drain_ns = DRAIN_NS};
+                                        .drain_ns = DRAIN_NS,
+                                        .waits = d->options.shares};
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
@@ -210,6 +257,11 @@ static bool open_server(struct daemon *d)
     if (rn_front_init(&d->front, d->limiter, d->server) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
+    }
+    if (d->options.shares) {
+        d->front.patience_ns = d->options.redis_deadline_ns;
+        if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
+            return false;
     }
     if (token && *token)
         d->front.token = rn_slice_of(token);
@@ -240,15 +292,24 @@ static void raise_descriptor_limit(void)
 
 static int serve(struct daemon *d)
 {
-    struct rn_server_calls calls = {
-        .arg = d, .ready = ready, .hangup = hangup, .stopping = stopping, .tick = tick};
+    struct rn_server_calls calls = {.arg = d,
+                                    .ready = ready,
+                                    .hangup = hangup,
+                                    .stopping = stopping,
+                                    .tick = tick,
+                                    .worker_begins = worker_begins,
+                                    .worker_ends = worker_ends};
     struct ration_error error;
+    int code;
 
     if (d->options.config_count && rn_server_watch(d->server, d->options.configs,
                                                    d->options.config_count, files_changed, d) != 0)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
-    if (rn_server_run(d->server, &calls, &error) == 0)
+    code = rn_server_run(d->server, &calls, &error);
+    if (d->options.shares)
+        rn_shared_end(&d->shared, rn_server_control(d->server));
+    if (code == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "rationd: %s\n", error.text);
     return EXIT_FAILURE;
@@ -260,7 +321,8 @@ static int start(struct daemon *d)
 
     if (!ruleset)
         return EXIT_USAGE;
-    if (!rn_options_resolve(&d->options, ruleset)) {
+    if (!rn_options_resolve(&d->options, ruleset) ||
+        (d->options.shares && !rn_shared_fits(ruleset))) {
         rn_ruleset_free(ruleset);
         return EXIT_USAGE;
     }
@@ -293,6 +355,7 @@ int main(int argc, char **argv)
     if (d.server)
         rn_server_free(d.server);
     rn_front_done(&d.front);
+    rn_shared_close(&d.shared);
     ration_close(d.limiter);
     return status;
 }

@@ -178,7 +178,7 @@ static void on_reply(void *arg, const redisReply *reply)
         rn_link_call_later(lane->link);
 }
 
-void rn_lane_send(struct rn_lane *lane, int64_t now_ns)
+void rn_lane_send(struct rn_lane *lane)
 {
     if (lane->in_flight)
         return;
@@ -190,7 +190,6 @@ void rn_lane_send(struct rn_lane *lane, int64_t now_ns)
         lane->first = (lane->first + 1) % RN_LANE_QUEUE;
         lane->count--;
     }
-    lane->sent_ns = now_ns;
     if (lane->sent_count > 0 && !send_call(lane, false))
         fail_sent(lane, RATION_ESTORE);
 }

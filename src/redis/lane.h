@@ -52,7 +52,6 @@ struct rn_lane {
     bool in_flight;
     bool in_full; /* the call in flight is an EVAL */
     uint64_t nonce;
-    int64_t sent_ns;
     size_t sent_count;
     struct rn_seat sent[RN_LANE_BATCH];
     size_t first, count;
@@ -70,6 +69,6 @@ void rn_lane_done(struct rn_lane *lane);
 bool rn_lane_add(struct rn_lane *lane, struct rn_job *job, size_t index);
 /* Sends what waits, unless a call is in flight. Charges that cannot be sent have
  * RATION_ESTORE. */
-void rn_lane_send(struct rn_lane *lane, int64_t now_ns);
+void rn_lane_send(struct rn_lane *lane);
 
 #endif

@@ -97,8 +97,14 @@ static bool push(struct rn_link *link, int argc, const char **argv, const size_t
     redisFreeCommand(text);
     link->owed[at].reply = reply;
     link->owed[at].arg = arg;
+    link->owed[at].sent_ns = rn_wheel_now(rn_loop_wheel(link->loop));
     link->owed_count++;
     return true;
+}
+
+int64_t rn_link_owed_since(const struct rn_link *link)
+{
+    return link->owed_count > 0 ? link->owed[link->owed_first].sent_ns : INT64_MAX;
 }
 
 bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,

@@ -18,7 +18,7 @@
 #include "net/wheel.h"
 #include "redis/url.h"
 
-#define RN_LINK_COMMANDS 64 /* that may wait for a reply */
+#define RN_LINK_COMMANDS 256 /* that may wait for a reply */
 
 /* What a lost one waits before the next attempt: at random between the shortest and
  * three times the last wait, so that many nodes do not come back at once. */
@@ -57,6 +57,7 @@ struct rn_link {
     struct {
         rn_link_reply *reply;
         void *arg;
+        int64_t sent_ns;
     } owed[RN_LINK_COMMANDS];
     unsigned owed_first, owed_count;
 };
@@ -79,6 +80,9 @@ void rn_link_call_later(struct rn_link *link);
 void rn_link_drop(struct rn_link *link, const char *why);
 /* The same from within `reply`: after it has returned. */
 void rn_link_distrust(struct rn_link *link, const char *why);
+
+/* Since when the oldest reply is owed; INT64_MAX: none is. */
+int64_t rn_link_owed_since(const struct rn_link *link);
 
 /* The next wait, given the last one and a random number. */
 int64_t rn_link_next_wait(int64_t last_ns, uint64_t random);

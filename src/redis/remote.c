@@ -59,9 +59,8 @@ static void set_timer(struct rn_remote *remote)
 {
     if (remote->jobs)
         wake_at(remote, remote->jobs->deadline_ns);
-    for (size_t i = 0; i < RN_SCRIPTS; i++)
-        if (remote->lanes[i].in_flight)
-            wake_at(remote, remote->lanes[i].sent_ns + RN_REMOTE_OWED_NS);
+    if (rn_link_owed_since(&remote->link) != INT64_MAX)
+        wake_at(remote, rn_link_owed_since(&remote->link) + RN_REMOTE_OWED_NS);
     if (remote->breaker.open && remote->link.up && !remote->breaker.probing)
         wake_at(remote, remote->breaker.probe_at_ns);
 }
@@ -174,14 +173,6 @@ static void send_probe(struct rn_remote *remote, int64_t now_ns)
         rn_breaker_probe_failed(&remote->breaker, now_ns, random_number());
 }
 
-static bool owes_too_long(const struct rn_remote *remote, int64_t now_ns)
-{
-    for (size_t i = 0; i < RN_SCRIPTS; i++)
-        if (remote->lanes[i].in_flight && now_ns - remote->lanes[i].sent_ns >= RN_REMOTE_OWED_NS)
-            return true;
-    return false;
-}
-
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_remote *remote =
@@ -189,7 +180,7 @@ static void on_timer(struct rn_timer *timer)
     int64_t now_ns = now_of(remote);
 
     expire_jobs(remote, now_ns);
-    if (owes_too_long(remote, now_ns))
+    if (rn_link_owed_since(&remote->link) <= now_ns - RN_REMOTE_OWED_NS)
         rn_link_drop(&remote->link, "no reply for a second");
     send_probe(remote, now_ns);
     note_state(remote);
@@ -221,7 +212,7 @@ static void on_later(void *arg)
     for (size_t i = 0; i < RN_SCRIPTS; i++) {
         struct rn_lane *lane = &remote->lanes[i];
 
-        rn_lane_send(lane, now_of(remote));
+        rn_lane_send(lane);
         calls += lane->calls;
         resent += lane->resent;
         mismatches += lane->mismatches;
@@ -315,6 +306,14 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
 }
 
 static const struct rn_store_ops remote_ops = {.apply = apply};
+
+bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
+{
+    if (remote->breaker.open || !rn_call_begin(&remote->link, ask))
+        return false;
+    set_timer(remote);
+    return true;
+}
 
 /* --- life --------------------------------------------------------------------------------------
  */

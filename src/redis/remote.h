@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "redis/breaker.h"
+#include "redis/call.h"
 #include "redis/lane.h"
 
 #define RN_REMOTE_DEADLINE_NS (INT64_C(5) * 1000000)
@@ -45,6 +46,9 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
 void rn_remote_free(struct rn_remote *remote);
 
 struct rn_store *rn_remote_store(struct rn_remote *remote);
+/* Runs a script beside the charges, now. False: it was not sent, as the breaker is
+ * open or the connection is down. The time that the caller waits is its own affair. */
+bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask);
 const struct rn_remote_counts *rn_remote_counts(const struct rn_remote *remote);
 /* Charges are being sent. */
 bool rn_remote_is_up(const struct rn_remote *remote);

@@ -10,6 +10,13 @@
 
 enum rn_charge_flags {
     RN_CHARGE_KEEP = 1, /* at capacity refuse with RATION_EFULL; never evicted by others */
+
+    /* How a store that many nodes share may decide; neither: strictly. */
+    RN_CHARGE_LEASED = 2,
+    RN_CHARGE_ASYNC = 4,
+    /* And what holds if it does not answer; neither: this node's share of the limit. */
+    RN_CHARGE_ELSE_ALLOW = 8,
+    RN_CHARGE_ELSE_REFUSE = 16,
 };
 
 /* One operation on the state of one key under one limit. `limit` is borrowed

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a limiter whose limits many nodes share. It asks the shared store,
+ * waits for the answer, and decides what holds if there is none: the only place that
+ * does. A caller on a fiber (base/fiber.h) waits as long as that lasts; any other gets
+ * what can be answered at once.
+ *
+ *   nothing said  this node's share of the limit, counted in its own table
+ *   ELSE_ALLOW    admitted, uncounted
+ *   ELSE_REFUSE   refused, to be tried again in a second
+ *
+ * Nothing that was decided so can be given back: the shared store never had it. What
+ * changes a state otherwise (give back, renew, release, reset) fails with
+ * RATION_ESTORE.
+ */
+#ifndef RN_LIMITER_POLICY_H
+#define RN_LIMITER_POLICY_H
+
+#include <stdatomic.h>
+
+#include "base/siphash.h"
+#include "store/table.h"
+
+/* Decided without the shared store, which did not answer. */
+struct rn_policy_counts {
+    _Atomic uint64_t local, allowed, refused;
+    _Atomic uint64_t lost; /* changes that could not be made */
+};
+
+struct rn_policy {
+    struct rn_store store; /* first */
+    struct rn_table *table;
+    struct rn_hash_key secret; /* the table's, for the keys that every node knows */
+    _Atomic unsigned nodes;    /* among which a limit is shared out; 0 is 1 */
+    struct rn_policy_counts counts;
+};
+
+void rn_policy_init(struct rn_policy *policy, struct rn_table *table);
+
+/* The shared store as this thread reaches it, from now on; NULL: not at all. */
+void rn_policy_use(struct rn_store *shared);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits shared with other nodes: each loop's way to Redis, the secret that the nodes
+ * have in common, and what is told of it.
+ */
+#ifndef RN_RATIOND_SHARED_H
+#define RN_RATIOND_SHARED_H
+
+#include "front/front.h"
+#include "rationd/options.h"
+#include "redis/remote.h"
+
+struct rn_shared {
+    const struct rn_daemon_options *options;
+    struct ration *limiter;
+    struct rn_remote **remotes; /* by loop; the last one is the control loop's */
+    unsigned count;
+};
+
+/* After the limiter is open, before it has rules. False after saying what is wrong. */
+bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
+                    struct ration *limiter);
+/* Whether Redis can hold all limits of the rules; false after saying which it cannot. */
+bool rn_shared_fits(const struct rn_ruleset *ruleset);
+/* There will be `workers` loops and the control loop. False: out of memory. */
+bool rn_shared_prepare(struct rn_shared *shared, unsigned workers);
+void rn_shared_close(struct rn_shared *shared);
+
+/* In the thread of the loop: before it serves, and when it has. */
+void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop);
+void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop);
+
+/* How many loops reach Redis. */
+unsigned rn_shared_up(const struct rn_shared *shared);
+
+#endif

@@ -32,6 +32,13 @@ def wait_until(condition, what):
     raise AssertionError(f"never: {what}")
 
 
+def is_alive(pid):
+    """And not only remembered until somebody asks how it ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
+    return False
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -199,7 +206,7 @@ class Gateway:
             self.process.wait(PATIENCE)
         elif self.master is not None:
             os.kill(self.master, signal.SIGTERM)
-            wait_until(lambda: not pathlib.Path(f"/proc/{self.master}").exists(), "nginx stops")
+            wait_until(lambda: not is_alive(self.master), "nginx stops")
         self.process.stderr.close()
         self.process = self.master = None
         found = [path.read_text() for path in self.folder.glob("asan.*")]

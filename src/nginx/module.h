@@ -7,6 +7,7 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
+ *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
  *   delay.c       requests that wait for their place in a queue
@@ -36,10 +37,21 @@ extern ngx_module_t ngx_http_ration_module;
 
 /* --- configuration ---------------------------------------------------------------------- */
 
+#define RN_NGX_HEADER_PREFIX "header."
+
+/* What the rules look at. */
+struct rn_ngx_wanted {
+    bool ip, method, path, host, scheme;
+    size_t header_count;
+    ngx_str_t *headers; /* names of attributes, with the prefix */
+};
+
 /* What a worker has while it runs; the rest is scratch for the request at hand. */
 struct rn_ngx_worker {
     struct ration *limiter;
-    ngx_event_t refresh; /* overrides and bans that others have changed */
+    const struct rn_ngx_wanted *wanted; /* NULL: everything */
+    bool banning;                       /* there are bans, which may look at anything */
+    ngx_event_t refresh;                /* overrides and bans that others have changed */
     bool refresh_failed;
     struct ration_outcome outcome;
     struct rn_buf text;  /* headers or a body */
@@ -130,6 +142,9 @@ struct rn_ngx_visit {
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
 /* NULL: out of memory. */
 struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+
+/* In the pool. NULL: out of memory. */
+struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
 
 /* The attributes are the worker's and borrow from the request. NGX_ERROR: out of
  * memory. */

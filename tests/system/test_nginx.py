@@ -425,6 +425,31 @@ def test_a_waiting_request_is_served_by_its_worker_after_a_reload(gateway):
         assert s.recv(100).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("theirs, ours", [
+    ("limit_req zone=a;", "1 per minute burst 1"),
+    ("limit_req zone=a burst=5 nodelay;", "1 per minute burst 6"),
+    ("limit_req zone=a burst=2 delay=2;", "1 per minute burst 3"),
+])
+def test_limits_are_translated_from_limit_req_as_the_documentation_says(gateway, theirs, ours):
+    g = gateway(f"limits:\n  - {{name: api, key: ip, limit: {ours}}}\n",
+                http="limit_req_zone $binary_remote_addr zone=a:1m rate=1r/m; limit_req_status 429;",
+                server=f"location /theirs {{ {theirs} empty_gif; }} location /ours {{ ration on; empty_gif; }}")
+    assert g.statuses(9, "/ours") == g.statuses(9, "/theirs")
+
+
+@pytest.mark.parametrize("server", ["limit_req zone=a burst=3;", "ration on;"])
+def test_a_queue_is_as_long_as_the_burst_of_limit_req(gateway, server):
+    g = gateway("limits:\n  - {name: line, key: ip, limit: 1 per minute queue 3}\n",
+                http="limit_req_zone $binary_remote_addr zone=a:1m rate=1r/m; limit_req_status 429;",
+                server=f"location / {{ {server} empty_gif; }}")
+    assert g.ask()[0] == 200
+    with contextlib.ExitStack() as stack:
+        for n in range(3):
+            stack.enter_context(begin(g, "/"))
+            g.wait_for_log("delay", "error", n + 1)
+        assert g.statuses(2) == [429] * 2
+
+
 # --- places -----------------------------------------------------------------------------------------
 
 PLACES = "limits:\n  - {name: places, key: ip, limit: 2 concurrent, lease: %s, when: {path: /hold}}\n"

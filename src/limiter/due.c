@@ -18,17 +18,13 @@ static bool is_charged_on(const struct rn_rule *rule, unsigned status)
     return !rule->by_outcome || rn_statuses_has(&rule->charge_on, status);
 }
 
-/* Dues of one rule stand side by side: its first one carries over what was spent
- * before a reload. */
+/* What was spent before a reload is left to the next decision to carry over. */
 static void add_due(struct rn_check *k, const struct rn_book *book,
                     const struct ration_receipt *due, const struct rn_compiled *l)
 {
-    bool first = k->n == 0 || k->items[k->n - 1].limit->index != l->index;
     struct rn_check_item *item = rn_check_add(k, l, due->hash, due->taken);
 
     item->shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
-    if (first)
-        item->family = &book->families[l->index];
 }
 
 /* RATION_EGONE: no limit is there any more. */

@@ -26,6 +26,7 @@ ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outco
     return NGX_OK;
 }
 
+/* As the access log has it. */
 static unsigned status_of(const ngx_http_request_t *r)
 {
     return (unsigned)(r->err_status != 0 ? r->err_status : r->headers_out.status);
@@ -34,12 +35,11 @@ static unsigned status_of(const ngx_http_request_t *r)
 ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
-    struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
+    const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
     int code;
 
     if (!dues)
         return NGX_OK;
-    visit->dues = NULL;
     code = rn_due_charge(visit->worker->limiter,
                          &(struct rn_due){.items = dues->items, .count = dues->count}, status_of(r),
                          RATION_NOW, NULL);

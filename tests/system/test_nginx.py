@@ -225,6 +225,14 @@ def test_an_attribute_of_the_configuration_takes_the_place_of_nginxs_own(gateway
     assert g.ask("/?as=192.0.2.2")[0] == 200
 
 
+def test_an_attribute_is_taken_from_the_path(gateway):
+    g = gateway("attributes:\n  user: {path: '/users/{user}/**'}\n"
+                "limits:\n  - {name: api, key: user, limit: 1 per 7 days}\n")
+    assert g.statuses(2, "/users/ann/a") == [200, 429]
+    assert g.statuses(2, "/users/bob/a") == [200, 429]
+    assert g.statuses(2, "/ann") == [200, 200]
+
+
 def test_tiers_come_from_a_header(gateway):
     g = gateway("limits:\n  - name: api\n    key: header.x-user\n    limit:\n      by: header.x-tier\n"
                 "      free: 1 per 7 days\n      pro: 4 per 7 days\n      default: free\n")

@@ -85,6 +85,15 @@ def test_a_client_that_goes_away_is_status_499(gateway, upstream):
     assert g.ask()[0] == 429
 
 
+def test_who_leaves_while_the_page_for_a_failure_is_made_has_failed(gateway, upstream):
+    g = gateway(FAILURES % "", server=proxied(upstream, "proxy_intercept_errors on; error_page 401 /hold;"))
+    with socket.create_connection(("127.0.0.1", g.port), 30) as s:
+        s.sendall(b"GET /status/401 HTTP/1.1\r\nhost: x\r\n\r\n")
+        wait_until(lambda: upstream.count("/hold"), "the page is asked for")
+    g.wait_for_log("401 /status/401")
+    assert left(g) == 2
+
+
 def test_every_request_of_a_connection_has_an_outcome_of_its_own(gateway, upstream):
     g = gateway(FAILURES % "", server=proxied(upstream))
     with contextlib.closing(g.connection()) as connection:

@@ -86,6 +86,13 @@ struct rn_front_daemon {
     size_t file_count;
 };
 
+/* The store that nodes share, as the admin port tells of it; in the control thread. */
+struct rn_front_store {
+    void *arg; /* NULL: there is none */
+    bool (*is_up)(void *arg);
+    void (*put_metrics)(void *arg, struct rn_buf *out);
+};
+
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
@@ -97,6 +104,7 @@ struct rn_front {
     struct rn_rls_extra rls; /* what answers to Envoy have besides */
     int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
     struct rn_front_daemon daemon;
+    struct rn_front_store store;
 
     /* The control thread's. */
     bool rules_from_api;              /* since the last load of the files */

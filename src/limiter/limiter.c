@@ -111,12 +111,12 @@ static void set_secret(struct ration *r, const struct rn_hash_key *secret)
                                           rn_siphash(&r->hold_seed, "ticket", 6)};
 }
 
-int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret)
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
 {
     r->policy = malloc(sizeof *r->policy);
     if (!r->policy)
         return RATION_ENOMEM;
-    rn_policy_init(r->policy, r->table);
+    rn_policy_init(r->policy, r->table, judge);
     r->store = &r->policy->store;
     r->shelf.waits = true;
     set_secret(r, secret);

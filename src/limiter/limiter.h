@@ -39,8 +39,9 @@ struct ration {
 
 /* From here on limits are shared with other nodes, through whatever store each thread
  * names to rn_policy_use, and keys are hashed under a secret that all nodes have.
+ * `judge` knows which limits such a store can hold.
  * After opening, before any rules. 0 or RATION_ENOMEM. */
-int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret);
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge);
 
 /* The limit that a charge names; `own` is filled if it came with the call.
  * NULL: there is no such limit, or it is faulty. */

@@ -153,8 +153,10 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
 
 static const struct rn_store_ops policy_ops = {.apply = apply};
 
-void rn_policy_init(struct rn_policy *policy, struct rn_table *table)
+void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge)
 {
-    *policy = (struct rn_policy){
-        .store = {.ops = &policy_ops}, .table = table, .secret = *rn_table_secret(table)};
+    *policy = (struct rn_policy){.store = {.ops = &policy_ops},
+                                 .table = table,
+                                 .secret = *rn_table_secret(table),
+                                 .judge = judge};
 }

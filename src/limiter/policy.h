@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "base/siphash.h"
+#include "limiter/reload.h"
 #include "store/table.h"
 
 /* Decided without the shared store, which did not answer. */
@@ -31,11 +32,12 @@ struct rn_policy {
     struct rn_store store; /* first */
     struct rn_table *table;
     struct rn_hash_key secret; /* the table's, for the keys that every node knows */
+    rn_limit_judge *judge;     /* which limits the shared store can hold */
     _Atomic unsigned nodes;    /* among which a limit is shared out; 0 is 1 */
     struct rn_policy_counts counts;
 };
 
-void rn_policy_init(struct rn_policy *policy, struct rn_table *table);
+void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge);
 
 /* The shared store as this thread reaches it, from now on; NULL: not at all. */
 void rn_policy_use(struct rn_store *shared);

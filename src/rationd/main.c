@@ -17,8 +17,11 @@
 #include "net/notify.h"
 #include "rationd/options.h"
 #include "rationd/shared.h"
+#include "redis/code.h"
 
 #define EXIT_USAGE 2
+#define REDIS_WAIT_NS RN_SECOND_NS
+#define REDIS_LOOK_NS (RN_SECOND_NS / 500)
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
@@ -26,7 +29,9 @@ struct daemon {
     struct ration *limiter;
     struct rn_server *server;
     struct rn_front front;
-    struct rn_shared shared; /* if options.shares */
+    struct rn_shared shared;     /* if options.shares */
+    struct rn_timer ready_timer; /* until Redis is reached */
+    int64_t ready_by_ns;
     bool hangup_due, reload_due;
 };
 
@@ -38,22 +43,32 @@ static void print_report(void *context, const char *text, size_t len)
     fwrite(text, 1, len, stderr);
 }
 
-/* NULL after saying what is wrong. Without files, rules that limit nothing. */
-static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
+/* NULL: `report` says why. Without files, rules that limit nothing. */
+static struct rn_ruleset *load_rules(const struct rn_daemon_options *o, struct rn_report *report)
+{
+    return o->config_count ? rn_ruleset_load(o->configs, o->config_count, report)
+                           : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), report);
+}
+
+/* Rules and settings. NULL after saying what is wrong. */
+static struct rn_ruleset *read_all(struct rn_daemon_options *o)
 {
     struct rn_report report;
     struct rn_ruleset *ruleset;
+    bool good;
 
     rn_report_init(&report);
-    ruleset = o->config_count
-                  ? rn_ruleset_load(o->configs, o->config_count, &report)
-                  : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
+    ruleset = load_rules(o, &report);
+    good = ruleset && rn_options_resolve(o, ruleset) &&
+           (!o->shares || rn_reload_fits(ruleset, rn_code_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
         fprintf(stderr, "rationd: out of memory while reading the rules\n");
     rn_report_done(&report);
-    return ruleset;
+    if (!good)
+        rn_ruleset_free(ruleset);
+    return good ? ruleset : NULL;
 }
 
 static int reload(void *arg, const char *by, struct ration_report **report)
@@ -140,16 +155,45 @@ static void print_addresses(const struct daemon *d, FILE *out)
     fputc('\n', out);
 }
 
-static void ready(void *arg)
+static void say_ready(struct daemon *d)
 {
-    struct daemon *d = arg;
-
-    if (d->options.shares)
-        rn_shared_begin(&d->shared, rn_server_control(d->server));
     fprintf(stderr, "rationd: ready");
     print_addresses(d, stderr);
     fflush(stderr);
     rn_notify("READY=1");
+}
+
+static void look_for_redis(struct rn_timer *timer)
+{
+    struct daemon *d = (struct daemon *)((char *)timer - offsetof(struct daemon, ready_timer));
+    struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
+    int64_t now_ns = rn_wheel_now(wheel);
+    bool up = rn_shared_is_up(&d->shared);
+
+    if (!up && now_ns < d->ready_by_ns) {
+        rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
+        return;
+    }
+    if (!up)
+        rn_log(RN_LOG_WARN, "redis.unreached",
+               RN_LOG_TEXT("meanwhile", RN_SLICE("on_store_failure of each rule")));
+    say_ready(d);
+}
+
+/* With Redis when all loops have reached it, or soon without: then policies answer. */
+static void ready(void *arg)
+{
+    struct daemon *d = arg;
+    struct rn_loop *loop = rn_server_control(d->server);
+
+    if (!d->options.shares) {
+        say_ready(d);
+        return;
+    }
+    rn_shared_begin(&d->shared, loop);
+    d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
+    d->ready_timer.fire = look_for_redis;
+    look_for_redis(&d->ready_timer);
 }
 
 static void stopping(void *arg)
@@ -260,6 +304,8 @@ static bool open_server(struct daemon *d)
     }
     if (d->options.shares) {
         d->front.patience_ns = d->options.redis_deadline_ns;
+        d->front.store =
+            (struct rn_front_store){&d->shared, rn_shared_is_up, rn_shared_put_metrics};
         if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
             return false;
     }
@@ -317,15 +363,10 @@ static int serve(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-    struct rn_ruleset *ruleset = load_rules(&d->options);
+    struct rn_ruleset *ruleset = read_all(&d->options);
 
     if (!ruleset)
         return EXIT_USAGE;
-    if (!rn_options_resolve(&d->options, ruleset) ||
-        (d->options.shares && !rn_shared_fits(ruleset))) {
-        rn_ruleset_free(ruleset);
-        return EXIT_USAGE;
-    }
     if (d->options.check) {
         rn_ruleset_free(ruleset);
         printf("rationd: rules and settings are in order\n");

@@ -23,28 +23,6 @@ static struct rn_hash_key secret_of(const char *text)
                                 rn_siphash(&other, text, strlen(text))};
 }
 
-/* --- rules ------------------------------------------------------------------------------- */
-
-bool rn_shared_fits(const struct rn_ruleset *ruleset)
-{
-    bool fits = true;
-
-    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        const struct rn_rule *rule = &ruleset->rules[i];
-
-        for (uint32_t t = 0; t < rule->tier_count; t++)
-            for (uint32_t j = 0; j < rule->tiers[t].limit_count; j++) {
-                const char *fault = rn_code_fault(&rule->tiers[t].limits[j]->limit);
-
-                if (fault)
-                    fprintf(stderr, "rationd: limit %.*s: %s\n", (int)rule->name.len,
-                            rule->name.data, fault);
-                fits &= fault == NULL;
-            }
-    }
-    return fits;
-}
-
 /* --- life -------------------------------------------------------------------------------- */
 
 bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
@@ -54,7 +32,7 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
 
     shared->options = options;
     shared->limiter = limiter;
-    if (rn_limiter_share(limiter, &secret) != 0) {
+    if (rn_limiter_share(limiter, &secret, rn_code_fault) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
@@ -64,47 +42,62 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
 
 bool rn_shared_prepare(struct rn_shared *shared, unsigned workers)
 {
-    shared->count = workers + 1;
-    shared->remotes = calloc(shared->count, sizeof *shared->remotes);
-    if (!shared->remotes)
+    shared->remotes = calloc(workers + 1, sizeof *shared->remotes);
+    if (!shared->remotes || pthread_mutex_init(&shared->lock, NULL) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
-    return shared->remotes != NULL;
+        return false;
+    }
+    shared->count = workers + 1;
+    return true;
 }
 
 void rn_shared_close(struct rn_shared *shared)
 {
+    if (shared->count > 0)
+        pthread_mutex_destroy(&shared->lock);
     free(shared->remotes);
-    shared->remotes = NULL;
+}
+
+static void put_remote(struct rn_shared *shared, struct rn_loop *loop, struct rn_remote *remote)
+{
+    pthread_mutex_lock(&shared->lock);
+    shared->remotes[rn_loop_index(loop)] = remote;
+    pthread_mutex_unlock(&shared->lock);
 }
 
 void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop)
 {
-    struct rn_remote **remote = &shared->remotes[rn_loop_index(loop)];
     struct ration_error error;
+    struct rn_remote *remote;
 
-    if (rn_remote_new(loop, &shared->options->redis, shared->options->redis_deadline_ns, remote,
-                      &error) == 0)
-        rn_policy_use(rn_remote_store(*remote));
-    else
+    if (rn_remote_new(loop, &shared->options->redis, shared->options->redis_deadline_ns, &remote,
+                      &error) != 0) {
         rn_log(RN_LOG_ERROR, "redis.unusable", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+        return;
+    }
+    rn_policy_use(rn_remote_store(remote));
+    put_remote(shared, loop, remote);
 }
 
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 {
-    struct rn_remote **remote = &shared->remotes[rn_loop_index(loop)];
+    struct rn_remote *remote = shared->remotes[rn_loop_index(loop)];
 
+    put_remote(shared, loop, NULL);
     rn_policy_use(NULL);
-    rn_remote_free(*remote);
-    *remote = NULL;
+    rn_remote_free(remote);
 }
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-unsigned rn_shared_up(const struct rn_shared *shared)
+bool rn_shared_is_up(void *arg)
 {
+    struct rn_shared *shared = arg;
     unsigned up = 0;
 
+    pthread_mutex_lock(&shared->lock);
     for (unsigned i = 0; i < shared->count; i++)
-        up += shared->remotes[i] && !rn_remote_counts(shared->remotes[i])->open;
-    return up;
+        up += shared->remotes[i] && rn_remote_counts(shared->remotes[i])->up;
+    pthread_mutex_unlock(&shared->lock);
+    return up == shared->count;
 }

@@ -6,6 +6,8 @@
 #ifndef RN_RATIOND_SHARED_H
 #define RN_RATIOND_SHARED_H
 
+#include <pthread.h>
+
 #include "front/front.h"
 #include "rationd/options.h"
 #include "redis/remote.h"
@@ -15,13 +17,13 @@ struct rn_shared {
     struct ration *limiter;
     struct rn_remote **remotes; /* by loop; the last one is the control loop's */
     unsigned count;
+    pthread_mutex_t lock; /* of the list: threads add and remove their own, the control
+                             thread reads what all of them count */
 };
 
 /* After the limiter is open, before it has rules. False after saying what is wrong. */
 bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
                     struct ration *limiter);
-/* Whether Redis can hold all limits of the rules; false after saying which it cannot. */
-bool rn_shared_fits(const struct rn_ruleset *ruleset);
 /* There will be `workers` loops and the control loop. False: out of memory. */
 bool rn_shared_prepare(struct rn_shared *shared, unsigned workers);
 void rn_shared_close(struct rn_shared *shared);
@@ -30,7 +32,10 @@ void rn_shared_close(struct rn_shared *shared);
 void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop);
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop);
 
-/* How many loops reach Redis. */
-unsigned rn_shared_up(const struct rn_shared *shared);
+/* shared_metrics.c; `arg` is the rn_shared. */
+void rn_shared_put_metrics(void *arg, struct rn_buf *out);
+
+/* Whether all loops reach Redis. */
+bool rn_shared_is_up(void *shared);
 
 #endif

@@ -104,10 +104,10 @@ enum rn_script rn_code_script(const struct rn_limit *l)
 
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
-    static const char kinds[RN_SCRIPTS] = {'b', 'w', 'c', 'l', 'p'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p'};
 
     return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64,
-                            (unsigned)(charge->key >> 54), kinds[rn_code_script(charge->limit)],
+                            rn_code_tag(charge->key), kinds[rn_code_script(charge->limit)],
                             charge->key);
 }
 

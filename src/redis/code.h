@@ -17,6 +17,11 @@
 /* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
  * of 1024, so that in a cluster there are batches for each. */
 #define RN_CODE_NAME 40
+#define RN_CODE_TAGS 1024
+static inline unsigned rn_code_tag(uint64_t key)
+{
+    return (unsigned)(key >> 54);
+}
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
 
 /* NULL, or a constant text that says why Redis cannot hold this limit, and what would

@@ -12,6 +12,9 @@ enum rn_script {
     RN_SCRIPT_LOG,     /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,  /* concurrency */
     RN_SCRIPTS,
+
+    /* Those of the batch kind, which decide charges, come first. */
+    RN_SCRIPTS_STRICT = RN_SCRIPT_PLACES + 1,
 };
 
 struct rn_script_text {

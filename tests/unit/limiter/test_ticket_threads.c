@@ -28,31 +28,21 @@ struct crew {
     atomic_uint settled, already, released, gone, wrong;
 };
 
+/* Counts who did it, who found it `done`, and everything else. */
+static void note(struct crew *crew, int code, int done, atomic_uint *did, atomic_uint *found)
+{
+    atomic_fetch_add(code == 0 ? did : code == done ? found : &crew->wrong, 1);
+}
+
 static void *settle_all(void *arg)
 {
     struct crew *crew = arg;
 
     for (unsigned i = 0; i < TICKETS; i++) {
-        switch (refund(crew->r, &crew->slips[i], T0)) {
-        case 0:
-            atomic_fetch_add(&crew->settled, 1);
-            break;
-        case RATION_EALREADY:
-            atomic_fetch_add(&crew->already, 1);
-            break;
-        default:
-            atomic_fetch_add(&crew->wrong, 1);
-        }
-        switch (release(crew->r, &crew->slips[TICKETS + i], T0)) {
-        case 0:
-            atomic_fetch_add(&crew->released, 1);
-            break;
-        case RATION_EGONE:
-            atomic_fetch_add(&crew->gone, 1);
-            break;
-        default:
-            atomic_fetch_add(&crew->wrong, 1);
-        }
+        note(crew, refund(crew->r, &crew->slips[i], T0), RATION_EALREADY, &crew->settled,
+             &crew->already);
+        note(crew, release(crew->r, &crew->slips[TICKETS + i], T0), RATION_EGONE, &crew->released,
+             &crew->gone);
     }
     return NULL;
 }
@@ -124,16 +114,8 @@ static void *charge_all(void *arg)
     for (unsigned i = 0; i < TICKETS; i++) {
         const char *text = crew->slips[i].text;
 
-        switch (ration_ticket_charge(crew->r, text, strlen(text), 401, T0, NULL)) {
-        case 0:
-            atomic_fetch_add(&crew->settled, 1);
-            break;
-        case RATION_EALREADY:
-            atomic_fetch_add(&crew->already, 1);
-            break;
-        default:
-            atomic_fetch_add(&crew->wrong, 1);
-        }
+        note(crew, ration_ticket_charge(crew->r, text, strlen(text), 401, T0, NULL),
+             RATION_EALREADY, &crew->settled, &crew->already);
     }
     return NULL;
 }

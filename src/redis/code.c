@@ -24,7 +24,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-static int64_t ceil_us(int64_t ns)
+int64_t rn_code_us(int64_t ns)
 {
     return ns / US_NS + (ns % US_NS > 0);
 }
@@ -53,6 +53,16 @@ static struct parts parts_of(const struct rn_limit *l)
     return p;
 }
 
+void rn_code_bucket(const struct rn_limit *limit, struct rn_code_parts *out)
+{
+    struct parts p = parts_of(limit);
+
+    *out = (struct rn_code_parts){.tick_us = (int64_t)p.tick_us,
+                                  .paid = (int64_t)p.paid,
+                                  .unit = (int64_t)p.unit,
+                                  .full = (int64_t)p.full};
+}
+
 static const char *fault_of_bucket(const struct rn_limit *l)
 {
     struct parts p = parts_of(l);
@@ -75,7 +85,7 @@ const char *rn_code_fault(const struct rn_limit *l)
     case RN_FORM_STEP:
         return fault_of_bucket(l);
     case RN_FORM_COUNTER:
-        return (wide)l->amount * (uint64_t)ceil_us(l->period_ns) < EXACT / 2
+        return (wide)l->amount * (uint64_t)rn_code_us(l->period_ns) < EXACT / 2
                    ? NULL
                    : "a sliding window too long for its amount to be counted exactly in Redis; use "
                      "sub_windows";
@@ -102,13 +112,53 @@ enum rn_script rn_code_script(const struct rn_limit *l)
     }
 }
 
+bool rn_code_leases(const struct rn_limit *l)
+{
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_BUCKET: /* of a queue, whoever leaves is told when: nothing to lease */
+        return l->algorithm == RATION_TOKEN_BUCKET && l->form != RN_FORM_NONE;
+    case RN_SCRIPT_WINDOW:
+    case RN_SCRIPT_COUNTER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum rn_script rn_code_script_of(const struct rn_charge *charge)
+{
+    static const enum rn_script with_leases[] = {
+        [RN_SCRIPT_BUCKET] = RN_SCRIPT_LEASE_BUCKET,
+        [RN_SCRIPT_WINDOW] = RN_SCRIPT_LEASE_WINDOW,
+        [RN_SCRIPT_COUNTER] = RN_SCRIPT_LEASE_COUNTER,
+    };
+    enum rn_script script = rn_code_script(charge->limit);
+    bool leased = (charge->flags & RN_CHARGE_LEASED) && rn_code_leases(charge->limit);
+
+    return leased ? with_leases[script] : script;
+}
+
+char rn_code_kind(enum rn_script script)
+{
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C'};
+
+    return kinds[script];
+}
+
+static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE_NAME])
+{
+    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64, tag, kind, key);
+}
+
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
-    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p'};
+    return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script_of(charge)),
+                      charge->key, out);
+}
 
-    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64,
-                            rn_code_tag(charge->key), kinds[rn_code_script(charge->limit)],
-                            charge->key);
+size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
+{
+    return print_name(tag, 'r', holder, out);
 }
 
 /* --- what is asked -------------------------------------------------------------------- */
@@ -179,10 +229,10 @@ static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t w
 static void put_window(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)ceil_us(l->period_ns));
+    put(pen, (double)rn_code_us(l->period_ns));
     put(pen, l->from_first);
     put_calendar(pen, l->calendar, ask->now_ns + ask->wall_offset_ns);
-    put(pen, (double)ceil_us(l->longest_ns));
+    put(pen, (double)rn_code_us(l->longest_ns));
 }
 
 static void put_log(struct pen *pen, const struct rn_limit *l)
@@ -190,15 +240,15 @@ static void put_log(struct pen *pen, const struct rn_limit *l)
     bool subs = l->form == RN_FORM_SUBS;
 
     put(pen, (double)l->amount);
-    put(pen, subs ? (double)ceil_us(l->sub_ns) : 1);
-    put(pen, subs ? (double)l->subs + 1 : (double)ceil_us(l->period_ns));
+    put(pen, subs ? (double)rn_code_us(l->sub_ns) : 1);
+    put(pen, subs ? (double)l->subs + 1 : (double)rn_code_us(l->period_ns));
 }
 
 static void put_places(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)ceil_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
-    put(pen, (double)ceil_us(RATION_LEASE_MAX_NS));
+    put(pen, (double)rn_code_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+    put(pen, (double)rn_code_us(RATION_LEASE_MAX_NS));
     put_word(pen, ask->id);
 }
 
@@ -207,6 +257,38 @@ static const unsigned char operations[] = {
     [RN_PEEK] = 0,      [RN_OLDEST] = 0, [RN_TAKE] = 1,    [RN_FORCE] = 2,
     [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
 };
+
+#define LEASE 7
+
+static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+{
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_WINDOW:
+        put_window(pen, l, ask);
+        break;
+    case RN_SCRIPT_COUNTER:
+        put(pen, (double)l->amount);
+        put(pen, (double)rn_code_us(l->period_ns));
+        break;
+    case RN_SCRIPT_LOG:
+        put_log(pen, l);
+        break;
+    case RN_SCRIPT_PLACES:
+        put_places(pen, l, ask);
+        break;
+    default:
+        put_bucket(pen, l);
+        break;
+    }
+}
+
+size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS])
+{
+    struct pen pen = {.out = out};
+
+    put_params(&pen, charge->limit, &charge->ask);
+    return pen.len;
+}
 
 size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
 {
@@ -218,26 +300,27 @@ size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
 
     put(&pen, operations[ask->op]);
     put(&pen, (double)ask->cost);
-    put(&pen, (double)ceil_us(age_ns));
+    put(&pen, (double)rn_code_us(age_ns));
     put(&pen, undoes && l->form != RN_FORM_PLACES ? (double)ask->mark : 0);
-    switch (rn_code_script(l)) {
-    case RN_SCRIPT_WINDOW:
-        put_window(&pen, l, ask);
-        break;
-    case RN_SCRIPT_COUNTER:
-        put(&pen, (double)l->amount);
-        put(&pen, (double)ceil_us(l->period_ns));
-        break;
-    case RN_SCRIPT_LOG:
-        put_log(&pen, l);
-        break;
-    case RN_SCRIPT_PLACES:
-        put_places(&pen, l, ask);
-        break;
-    default:
-        put_bucket(&pen, l);
-        break;
-    }
+    put_params(&pen, l, ask);
+    return pen.len;
+}
+
+size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
+                           char out[RN_CODE_BYTES])
+{
+    struct pen pen = {.out = out};
+
+    put(&pen, LEASE);
+    put(&pen, (double)lease->want);
+    put(&pen, (double)(lease->lease_ns / US_NS));
+    put(&pen, (double)lease->keep);
+    memcpy(out + pen.len, params, len);
+    pen.len += len;
+    put_word(&pen, lease->holder);
+    put(&pen, (double)lease->call);
+    put(&pen, (double)lease->back);
+    put(&pen, (double)lease->least);
     return pen.len;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/shared.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,6 +40,8 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64 "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11), rn_siphash(&secret, "of keys", 7));
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
@@ -86,16 +89,22 @@ static int open_way(struct rn_way *way, struct ration_error *error)
     int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
 
     if (code == 0)
-        code = rn_async_new(way->loop, way->remote, rn_remote_store(way->remote), &async,
+        rn_remote_agree(way->remote, way->shared->fingerprint);
+    if (code == 0)
+        code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    if (code == 0)
+        code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
                             &way->async, error);
     return code;
 }
 
-/* What is unreported is sent off while there is a way, and whoever waits is answered. */
+/* What is unreported or held is sent off while there is a way, and whoever waits is
+ * answered. */
 static void close_way(struct rn_way *way)
 {
     if (way->async)
         rn_async_stop(way->async);
+    rn_leased_free(way->leased);
     rn_remote_free(way->remote);
     rn_async_free(way->async);
 }

@@ -29,6 +29,9 @@ struct rn_query {
     uint64_t cost;
     bool cost_given;
     bool peek;
+    bool shadow;      /* nothing is refused or delayed */
+    bool keep_places; /* a check answers with the lease of its places */
+    bool full;        /* RESP: the reply is for a gateway */
     enum rn_wait wait;
     int64_t max_wait_ns;   /* a longer delay is a refusal; 0: as the rules say */
     int64_t for_ns;        /* of a lease or reservation; 0: not given */

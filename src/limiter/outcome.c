@@ -12,8 +12,16 @@
 
 #define STATUS_REFUSED 429
 #define STATUS_DENIED 403
+#define STATUS_UNAVAILABLE 503
 
 __extension__ typedef unsigned __int128 u128;
+
+static uint16_t status_of(enum ration_outcome_kind kind)
+{
+    if (kind == RATION_BY_FAILURE)
+        return STATUS_UNAVAILABLE;
+    return kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
+}
 
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
@@ -25,7 +33,7 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->soft = out->shadow_refused = out->hold = false;
     out->delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
-    out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
+    out->status = status_of(kind);
     out->headers = RATION_HEADERS_BOTH;
     out->limit_count = out->listed = 0;
     out->lease = 0;

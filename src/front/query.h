@@ -10,8 +10,9 @@
 
 #include "base/slice.h"
 #include "wire/json.h"
+#include "wire/resp.h"
 
-#define RN_QUERY_ATTRIBUTES 128
+#define RN_QUERY_ATTRIBUTES RN_RESP_ATTRIBUTES_MAX
 #define RN_QUERY_FOR_NS INT64_C(60000000000) /* how long a reservation stays open unless told */
 
 enum rn_wait {

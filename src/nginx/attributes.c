@@ -160,6 +160,8 @@ ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *wo
     add(&list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
     add(&list, RN_SLICE("scheme"), scheme_of(r));
     add_headers(&list);
-    *request = (struct ration_request){.attributes = worker->attributes, .count = list.count};
+    *request = (struct ration_request){.attributes = worker->attributes,
+                                       .count = list.count,
+                                       .shadow = rn_ngx_location_of(r)->mode == RN_NGX_SHADOW};
     return NGX_OK;
 }

@@ -7,9 +7,14 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
+ *   server.c      where rationd is, and who asks it
+ *   link.c        the connection to it
+ *   ask.c         one question, its answer or its deadline
+ *   lease.c       places that rationd has given
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
- *   delay.c       requests that wait for their place in a queue
+ *   pause.c       requests that wait for something
+ *   delay.c       their place in a queue
  *   places.c      places of concurrency limits, held as long as the request lasts
  *   refusal.c     status and body of a refusal
  *   headers.c     rate limit headers of any answer
@@ -30,6 +35,8 @@
 #include "base/buf.h"
 
 struct rn_ruleset;
+struct rn_ngx_link;
+struct rn_told;
 
 extern ngx_module_t ngx_http_ration_module;
 
@@ -44,13 +51,23 @@ struct rn_ngx_worker {
     struct rn_buf text;  /* headers or a body */
     struct rn_buf names; /* of attributes */
     struct rn_buf path;
+    struct rn_buf command; /* for rationd */
     struct ration_attribute *attributes;
     size_t attribute_room;
+};
+
+/* A rationd that some location asks. */
+struct rn_ngx_server {
+    ngx_str_t name; /* as written */
+    ngx_addr_t *addresses;
+    ngx_uint_t address_count;
+    struct rn_ngx_link *link; /* of this worker */
 };
 
 /* Of http {}. */
 struct rn_ngx_main {
     ngx_array_t rule_files;     /* of char *; only to tell whether there are any */
+    ngx_array_t servers;        /* of struct rn_ngx_server * */
     struct rn_ruleset *ruleset; /* until a worker has put it in place */
     ngx_str_t state;            /* terminated; empty: by the prefix of the configuration */
     size_t bytes;               /* 0: as in the file, or the library's own size */
@@ -70,12 +87,14 @@ struct rn_ngx_attribute {
 
 /* Of a location; NGX_CONF_UNSET where nothing was said yet. */
 struct rn_ngx_location {
-    ngx_uint_t mode;         /* enum rn_ngx_mode */
-    ngx_uint_t headers;      /* enum ration_header_family, or RN_NGX_HEADERS_OF_RULE */
-    ngx_uint_t status;       /* of refusals by limits; 0: as the rule says */
-    ngx_uint_t body;         /* enum rn_ngx_body */
-    ngx_uint_t log_level;    /* of refusals; delays are logged one level below */
-    ngx_array_t *attributes; /* of struct rn_ngx_attribute; NULL: none */
+    ngx_uint_t mode;              /* enum rn_ngx_mode */
+    ngx_uint_t headers;           /* enum ration_header_family, or RN_NGX_HEADERS_OF_RULE */
+    ngx_uint_t status;            /* of refusals by limits; 0: as the rule says */
+    ngx_uint_t body;              /* enum rn_ngx_body */
+    ngx_uint_t log_level;         /* of refusals; delays are logged one level below */
+    ngx_array_t *attributes;      /* of struct rn_ngx_attribute; NULL: none */
+    struct rn_ngx_server *server; /* NULL: decisions are made here */
+    ngx_msec_t timeout_ms;        /* for its answer */
 };
 
 extern ngx_command_t rn_ngx_commands[];
@@ -86,6 +105,12 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
 
 /* ration_rules FILE...: reads them, and tells all that is wrong with them. */
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+
+/* ration_server ADDRESS [timeout=TIME] | off. */
+char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+/* In a worker: connects to all, or ends the connections. */
+ngx_int_t rn_ngx_servers_open(const struct rn_ngx_main *main, ngx_cycle_t *cycle);
+void rn_ngx_servers_close(const struct rn_ngx_main *main);
 
 /* In the master: makes the file of the table exist, so that its owner is whom the
  * workers run as. An error prevents the start of nginx, but not a reload. */
@@ -103,13 +128,23 @@ enum rn_ngx_verdict {
     RN_NGX_FAILED,   /* no decision could be made */
 };
 
+/* What a request has asked rationd. */
+enum rn_ngx_question {
+    RN_NGX_UNASKED,
+    RN_NGX_ASKED,
+    RN_NGX_ANSWERED,   /* the worker's outcome says what, until somebody else is resumed */
+    RN_NGX_UNANSWERED, /* in time, or there is nobody to ask */
+};
+
 struct rn_ngx_stay;
+struct rn_ngx_lease;
 
 /* A request of a client from its decision to its end, also through internal
  * redirects. Lives in the request's pool. */
 struct rn_ngx_visit {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
+    bool ruled; /* a decision was made, or failed */
     enum rn_ngx_verdict verdict;
     ngx_str_t rule;     /* that decided; empty: none applied */
     bool counted;       /* `remaining` means something */
@@ -118,9 +153,13 @@ struct rn_ngx_visit {
     ngx_str_t headers;  /* lines with CRLF */
     bool waiting;       /* in a queue, until until_ns of the table's time */
     int64_t until_ns;
-    ngx_event_t timer;              /* while waiting */
+    ngx_event_t timer;              /* while waiting, for a turn or an answer */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
+    enum rn_ngx_question question;
+    struct rn_ngx_link *link;   /* that was asked, */
+    uint64_t number;            /* and as which of its commands */
+    struct rn_ngx_lease *lease; /* places of rationd's; NULL: none */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
@@ -135,6 +174,25 @@ ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *wo
 
 /* Phase handler: NGX_DECLINED lets the request go on. */
 ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
+
+/* Asks rationd: NGX_AGAIN; the handler runs again when the question is ANSWERED or
+ * UNANSWERED. NGX_DECLINED: it is UNANSWERED at once. Or the status for a request that
+ * has more headers than can be asked about. */
+ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit);
+/* At the end of the request. */
+void rn_ngx_ask_end(struct rn_ngx_visit *visit);
+
+/* Keeps the places that were told of, if any, until the request ends. NGX_ERROR: out of
+ * memory, they are free again. */
+ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                            const struct rn_told *told);
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
+void rn_ngx_lease_end(struct rn_ngx_visit *visit);
+
+/* Lets the request wait: NGX_AGAIN, or an error's status. */
+ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit);
+/* Runs the phases again from the handler on. The visit may be gone afterwards. */
+void rn_ngx_resume(struct rn_ngx_visit *visit);
 
 /* Begins to wait for delay_ns from now_ns on: NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);

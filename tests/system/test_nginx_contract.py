@@ -6,6 +6,8 @@ headers. Left out is what a request to a gateway cannot say (costs, peeks, lease
 attribute that is absent although nginx always knows it), and what it does not tell
 (an admission has headers, but no decision as JSON). Delays are waited for, which
 takes for ever on a clock that stands still: test_nginx.py has those.
+
+Once with nginx deciding itself, and once with rationd deciding for it.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ import re
 
 import pytest
 
+from daemon import Daemon
 from gateway import MODULE, SANITIZED, Gateway
 from stillclock import START, StillClock
 from test_contract import scenarios, text_of
@@ -91,12 +94,7 @@ def play(connection, step):
 SAID = [p for p in scenarios() if sayable(*p.values)]
 
 
-@pytest.mark.parametrize("rules, scenario", SAID)
-def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
-    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
-    g = Gateway(tmp_path, rules, "ration on; location / { empty_gif; }",
-                http=directives(scenario) + " keepalive_requests 100000;",
-                top="env STILLCLOCK; env LD_PRELOAD;", log_level="error")
+def play_all(g, clock, scenario):
     try:
         g.start(env=clock.env())
         with contextlib.closing(g.connection()) as connection:
@@ -107,6 +105,29 @@ def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
                     play(connection, step)
     finally:
         g.stop()
+
+
+def gateway(folder, rules, scenario, http=""):
+    return Gateway(folder, rules, "ration on; location / { empty_gif; }",
+                   http=directives(scenario) + " keepalive_requests 100000;" + http,
+                   top="env STILLCLOCK; env LD_PRELOAD;", log_level="error")
+
+
+@pytest.mark.parametrize("rules, scenario", SAID)
+def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
+    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
+    play_all(gateway(tmp_path, rules, scenario), clock, scenario)
+
+
+@pytest.mark.parametrize("rules, scenario", SAID)
+def test_the_gateway_passes_on_what_rationd_decides(tmp_path, rules, scenario):
+    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
+    home = tmp_path / "rationd"
+    home.mkdir()
+    with Daemon(home, rules, ["--resp", f"unix:{home}/resp"], env=clock.env()):
+        # Rules of its own would admit everything.
+        asking = f"ration_server unix:{home}/resp timeout=30s;"
+        play_all(gateway(tmp_path, "limits: []\n", scenario, asking), clock, scenario)
 
 
 def test_a_good_part_of_the_contract_can_be_asked_of_a_gateway():

@@ -70,6 +70,26 @@ void rn_conn_go_on(struct rn_conn *conn)
     (void)conn;
 }
 
+void rn_conn_keep(struct rn_conn *conn)
+{
+    (void)conn;
+}
+
+void rn_conn_let_go(struct rn_conn *conn)
+{
+    (void)conn;
+}
+
+void rn_conn_received(struct rn_conn *conn, size_t used)
+{
+    (void)conn, (void)used;
+}
+
+void rn_conn_call_later(struct rn_conn *conn)
+{
+    (void)conn;
+}
+
 void rn_conn_close(struct rn_conn *conn)
 {
     (void)conn;

@@ -126,7 +126,6 @@ enum ration_outcome_kind {
     RATION_BY_ALLOW_LIST, /* no limit was asked */
     RATION_BY_DENY_LIST,  /* refused, for ever */
     RATION_BY_BAN,        /* clients.h: refused until it ends; `message` is its reason */
-    RATION_BY_FAILURE,    /* who counts for many nodes does not answer, and `rule` refuses then */
 };
 
 enum ration_header_family {

@@ -269,8 +269,7 @@ void rn_decision_json(struct rn_pretty *json, const char *name, const struct rat
                                         [RATION_BY_NO_RULE] = "no rule",
                                         [RATION_BY_ALLOW_LIST] = "allow list",
                                         [RATION_BY_DENY_LIST] = "deny list",
-                                        [RATION_BY_BAN] = "ban",
-                                        [RATION_BY_FAILURE] = "failure"};
+                                        [RATION_BY_BAN] = "ban"};
 
     rn_pretty_open(json, name, '{');
     rn_pretty_bool(json, "allowed", o->decision.allowed);

@@ -13,7 +13,7 @@
 
 struct rn_members rn_admin_begin(struct rn_exchange *x)
 {
-    struct rn_members m = {.out = &x->loop->scratch};
+    struct rn_members m = {.out = &x->desk->scratch};
 
     rn_buf_clear(m.out);
     rn_members_open(&m, NULL, '{');
@@ -44,7 +44,7 @@ void rn_admin_end(struct rn_exchange *x, struct rn_members *m, unsigned status)
 
 bool rn_admin_read(struct rn_exchange *x, struct rn_change *change, unsigned members)
 {
-    struct rn_query *query = &x->loop->query;
+    struct rn_query *query = &x->desk->query;
     struct rn_json json;
 
     *change = (struct rn_change){0};
@@ -61,8 +61,8 @@ bool rn_admin_read(struct rn_exchange *x, struct rn_change *change, unsigned mem
 bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsigned members)
 {
     struct rn_slice rest = x->request->query, name, value;
-    struct rn_query *query = &x->loop->query;
-    char *decoded = x->loop->names; /* a target is no longer than a head */
+    struct rn_query *query = &x->desk->query;
+    char *decoded = x->desk->names; /* a target is no longer than a head */
     struct ration_error error;
     bool bad = false;
 
@@ -85,7 +85,7 @@ bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsign
 
 struct ration_request rn_admin_request(const struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->loop->query;
+    const struct rn_query *query = &x->desk->query;
 
     return (struct ration_request){
         .attributes = query->attributes, .count = query->attribute_count, .cost = query->cost};
@@ -151,8 +151,8 @@ struct rn_slice rn_admin_by(const struct rn_exchange *x)
 
 struct rn_slice rn_admin_client(struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->loop->query;
-    struct rn_buf *text = &x->loop->scratch;
+    const struct rn_query *query = &x->desk->query;
+    struct rn_buf *text = &x->desk->scratch;
 
     rn_buf_clear(text);
     for (uint32_t i = 0; i < query->attribute_count; i++) {
@@ -201,9 +201,14 @@ static const struct rn_site site = {.name = RN_FRONT_ADMIN,
                                     .body_max = BODY_MAX,
                                     .admit = rn_admin_admit};
 
+static size_t talk(struct rn_talker *talker, char *data, size_t len)
+{
+    return rn_exchange_talk(talker, data, len, &site);
+}
+
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_exchange_received(conn, data, len, &site);
+    return rn_turn_take(conn, talk, data, len);
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)

@@ -16,19 +16,19 @@ bool rn_admin_admit(struct rn_exchange *x);
 
 /* --- answers (admin.c) -------------------------------------------------------------------- */
 
-/* An object in loop->scratch; the members follow, then rn_admin_end sends it. */
+/* An object in desk->scratch; the members follow, then rn_admin_end sends it. */
 struct rn_members rn_admin_begin(struct rn_exchange *x);
 void rn_admin_end(struct rn_exchange *x, struct rn_members *m, unsigned status);
 /* The same with a line of header, such as an ETag. */
 void rn_admin_end_with(struct rn_exchange *x, struct rn_members *m, unsigned status,
                        const char *header, struct rn_slice value);
 
-/* The body's members into `change` and loop->query. False after answering. */
+/* The body's members into `change` and desk->query. False after answering. */
 bool rn_admin_read(struct rn_exchange *x, struct rn_change *change, unsigned members);
-/* The query string's: attributes into loop->query, and what else is known into `change`. */
+/* The query string's: attributes into desk->query, and what else is known into `change`. */
 bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsigned members);
 
-/* The request of loop->query. */
+/* The request of desk->query. */
 struct ration_request rn_admin_request(const struct rn_exchange *x);
 
 /* 404, with the name that was probably meant. */
@@ -42,8 +42,8 @@ bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule);
 struct rn_slice rn_admin_by(const struct rn_exchange *x);
 #define rn_admin_log(x, event, ...)                                                                \
     rn_log(RN_LOG_INFO, event, RN_LOG_TEXT("by", rn_admin_by(x)), __VA_ARGS__)
-/* The attributes of loop->query for a log line: ip=192.0.2.7 user=ada. Lies in
- * loop->scratch: log first, then answer. */
+/* The attributes of desk->query for a log line: ip=192.0.2.7 user=ada. Lies in
+ * desk->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_exchange *x);
 
 /* --- the routes --------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ void rn_admin_get_state(struct rn_exchange *x);
 /* The limits of `rule` (data NULL: of all rules that apply) as they are now: a
  * member "limits". False after answering: it does not apply, ... */
 bool rn_admin_put_limits(struct rn_exchange *x, struct rn_members *m, struct rn_slice rule);
-/* 400: the rule does not apply to loop->query, and why. */
+/* 400: the rule does not apply to desk->query, and why. */
 void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule);
 
 /* admin_state.c */

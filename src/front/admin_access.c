@@ -92,7 +92,7 @@ static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
     snprintf(text, sizeof text, "%s; %s", why, advice);
     rn_members_text(&m, "error", RN_SLICE("unauthorized"));
     rn_members_text(&m, "message", rn_slice_of(text));
-    rn_front_count(&x->loop->counts.bad[RN_FRONT_ADMIN], 1);
+    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
     rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_TEXT("by", rn_admin_by(x)),
            RN_LOG_TEXT("path", x->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
     rn_admin_end_with(x, &m, 401, "WWW-Authenticate", RN_SLICE("Bearer realm=\"rationd\""));

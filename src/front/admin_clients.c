@@ -22,7 +22,7 @@ static void fail(struct rn_exchange *x, int code, const struct ration_error *err
 
 static bool has_attributes(struct rn_exchange *x)
 {
-    if (x->loop->query.attribute_count != 0)
+    if (x->desk->query.attribute_count != 0)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"attributes\" are missing: whom to ban, such as {\"ip\": \"192.0.2.7\"}");
@@ -140,7 +140,7 @@ static int see_ban(void *arg, const struct ration_ban *ban)
 static struct ration_override override_of(const struct rn_exchange *x,
                                           const struct rn_change *change)
 {
-    const struct rn_query *query = &x->loop->query;
+    const struct rn_query *query = &x->desk->query;
 
     return (struct ration_override){.rule = change->rule.data,
                                     .rule_len = change->rule.len,
@@ -155,7 +155,7 @@ static struct ration_override override_of(const struct rn_exchange *x,
 
 static struct ration_ban ban_of(const struct rn_exchange *x, const struct rn_change *change)
 {
-    const struct rn_query *query = &x->loop->query;
+    const struct rn_query *query = &x->desk->query;
 
     return (struct ration_ban){.attributes = query->attributes,
                                .count = query->attribute_count,
@@ -284,7 +284,7 @@ static void log_deleted(struct rn_exchange *x, const char *event, struct rn_slic
 static void take_attributes(struct rn_exchange *x, const struct ration_attribute *attributes,
                             size_t count)
 {
-    struct rn_query *query = &x->loop->query;
+    struct rn_query *query = &x->desk->query;
 
     query->attribute_count = (uint32_t)count;
     memcpy(query->attributes, attributes, count * sizeof *attributes);

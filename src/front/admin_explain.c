@@ -183,7 +183,7 @@ static void refuse_store(struct rn_exchange *x, int code)
 
 void rn_admin_explain(struct rn_exchange *x)
 {
-    struct ration_outcome *outcome = &x->loop->decided.outcome;
+    struct ration_outcome *outcome = &x->desk->decided.outcome;
     struct rn_answer_extra extra = {
         .wall_ns = ration_wall(x->front->limiter, ration_now(x->front->limiter))};
     struct rn_survey_entry entry;

@@ -92,7 +92,7 @@ static void answer_bad(struct rn_exchange *x, int code, const struct ration_repo
     rn_members_text(&m, "error", RN_SLICE("bad_rules"));
     rn_members_text(&m, "message", rn_slice_of(text));
     rn_members_text(&m, "report", rn_slice_of(report ? ration_report_text(report) : ""));
-    rn_front_count(&x->loop->counts.bad[RN_FRONT_ADMIN], 1);
+    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
     rn_admin_end(x, &m, 422);
 }
 

@@ -43,7 +43,7 @@ static struct rn_slice peer_address(const struct rn_exchange *x, char text[RN_IP
  * that came first count, as everywhere. */
 static void add_headers(struct rn_exchange *x)
 {
-    char *at = x->loop->names;
+    char *at = x->desk->names;
 
     for (uint32_t i = 0; i < x->request->header_count; i++) {
         const struct rn_http_header *h = &x->request->headers[i];
@@ -51,7 +51,7 @@ static void add_headers(struct rn_exchange *x)
 
         memcpy(at, "header.", 7);
         memcpy(at + 7, h->name.data, h->name.len);
-        if (rn_query_add(&x->loop->query, at, len, h->value) != 0)
+        if (rn_query_add(&x->desk->query, at, len, h->value) != 0)
             return;
         at += len;
     }
@@ -60,7 +60,7 @@ static void add_headers(struct rn_exchange *x)
 static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
 {
     const struct rn_http_request *request = x->request;
-    struct rn_query *query = &x->loop->query;
+    struct rn_query *query = &x->desk->query;
     static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
                 scheme[] = "scheme";
 
@@ -134,18 +134,18 @@ static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
 
     if (rest.len == 0 || is_clients_query(x))
         return NULL;
-    out = rn_buf_reserve(&x->loop->scratch, rest.len);
+    out = rn_buf_reserve(&x->desk->scratch, rest.len);
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
-        fault = bad ? "an escape is not %XX" : read_parameter(&x->loop->query, how, name, value);
+        fault = bad ? "an escape is not %XX" : read_parameter(&x->desk->query, how, name, value);
     return fault;
 }
 
 void rn_http_auth(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->loop->query;
-    struct rn_decided *decided = &x->loop->decided;
+    struct rn_query *query = &x->desk->query;
+    struct rn_decided *decided = &x->desk->decided;
     struct rn_telling how = {.problem = rn_http_wants_problem(x->request), .empty = true};
     char address[RN_IP_TEXT];
     struct ration_error error;
@@ -153,7 +153,7 @@ void rn_http_auth(struct rn_exchange *x)
     int code;
 
     rn_query_init(query);
-    rn_buf_clear(&x->loop->scratch);
+    rn_buf_clear(&x->desk->scratch);
     if ((fault = read_query(x, &how))) {
         rn_exchange_error(x, 400, "bad_request", "%s", fault);
         return;

@@ -160,11 +160,15 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
                             "there is nothing to hold: \"cost\" is to be 1 or more");
     code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
                            : decide_by_rules(r, query, verb, d);
-    if (code != 0 && error->text[0] == '\0')
+    if (code == RATION_EINVAL && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s",
-                     code == RATION_EINVAL ? "more limits apply to this request than can be "
-                                             "decided together"
-                                           : ration_error_text(code));
+                     query->by_limit
+                         ? "Redis cannot count this limit exactly; write a rounder rate "
+                           "or a smaller burst"
+                         : "more limits apply to this request than can be decided "
+                           "together");
+    else if (code != 0 && error->text[0] == '\0')
+        rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;
 }
 

@@ -19,7 +19,7 @@ void rn_exchange_json(struct rn_exchange *x, unsigned status, struct rn_slice bo
 void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name, const char *format,
                        ...)
 {
-    struct rn_buf *body = &x->loop->scratch;
+    struct rn_buf *body = &x->desk->scratch;
     char text[1024];
     va_list args;
 
@@ -30,7 +30,7 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
     rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
     rn_json_put_string(body, rn_slice_of(text));
     rn_buf_put_literal(body, "}\n");
-    rn_front_count(&x->loop->counts.bad[x->site->name], 1);
+    rn_front_count(&x->desk->counts->bad[x->site->name], 1);
     rn_exchange_json(x, status, rn_buf_slice(body));
 }
 
@@ -60,7 +60,7 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
 
 bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 {
-    struct rn_query *query = &x->loop->query;
+    struct rn_query *query = &x->desk->query;
     struct ration_error error;
     struct rn_json json;
 
@@ -113,7 +113,7 @@ static void refuse_method(struct rn_exchange *x, unsigned allowed)
         unsigned method;
         const char *name;
     } names[] = {{RN_GET, "GET, HEAD"}, {RN_POST, "POST"}, {RN_PUT, "PUT"}, {RN_DELETE, "DELETE"}};
-    struct rn_buf *body = &x->loop->scratch;
+    struct rn_buf *body = &x->desk->scratch;
     char list[64] = "";
     size_t len = 0;
 
@@ -123,7 +123,7 @@ static void refuse_method(struct rn_exchange *x, unsigned allowed)
                                     names[i].name);
     rn_buf_clear(body);
     rn_buf_putf(body, "{\"error\":\"method_not_allowed\",\"message\":\"use %s\"}\n", list);
-    rn_front_count(&x->loop->counts.bad[x->site->name], 1);
+    rn_front_count(&x->desk->counts->bad[x->site->name], 1);
     rn_http_put_status(x->out, 405);
     rn_http_put_header(x->out, "Allow", rn_slice_of(list));
     rn_http_put_body(x->out, x->keep_alive, x->head, JSON_TYPE, rn_buf_slice(body));
@@ -173,9 +173,10 @@ static void answer_request(struct rn_exchange *x)
     if (rn_conn_draining(x->conn) && !x->more && !rn_conn_has_input(x->conn))
         x->keep_alive = RN_HTTP_CLOSE;
     x->head = rn_slice_is(request->method, "HEAD");
+    rn_turn_begin_wait(x->front, x->conn);
     if (!x->site->admit || x->site->admit(x))
         route(x);
-    rn_front_count(&x->loop->counts.requests[x->site->name], 1);
+    rn_front_count(&x->desk->counts->requests[x->site->name], 1);
     if (!x->keep_alive)
         rn_conn_close(x->conn);
 }
@@ -195,7 +196,7 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
     struct rn_http_limits limits = {.body_max = x->site->body_max};
     struct rn_http_error error;
 
-    switch (rn_http_parse(&state->parser, &limits, data, len, &x->loop->body, x->request, &error)) {
+    switch (rn_http_parse(&state->parser, &limits, data, len, &x->desk->body, x->request, &error)) {
     case RN_PARSE_DONE:
         x->more = x->request->bytes < len;
         answer_request(x);
@@ -212,30 +213,31 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
     return 0;
 }
 
-size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
-                            const struct rn_site *site)
+size_t rn_exchange_talk(struct rn_talker *talker, char *data, size_t len,
+                        const struct rn_site *site)
 {
-    struct rn_front *front = rn_conn_context(conn);
-    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_conn *conn = talker->conn;
+    struct rn_front_counts *counts = talker->desk->counts;
     struct rn_http_state *state = rn_conn_state(conn);
-    struct rn_exchange x = {.front = front,
+    struct rn_exchange x = {.front = rn_conn_context(conn),
                             .site = site,
-                            .loop = loop,
+                            .desk = talker->desk,
                             .conn = conn,
-                            .request = &loop->request,
-                            .out = rn_conn_out(conn),
+                            .request = &talker->desk->request,
+                            .out = talker->out,
                             .keep_alive = RN_HTTP_KEEP};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    uint64_t before = loop->counts.requests[site->name];
+    uint64_t before = counts->requests[site->name];
     size_t done = 0, bytes = 1;
 
     while (done < len && bytes != 0 && x.keep_alive && !state->held && !rn_conn_is_full(conn)) {
         bytes = answer_one(&x, data + done, len - done);
         done += bytes;
     }
-    rn_histogram_add_many(&loop->counts.latency[site->name],
+    talker->holds = state->held != NULL;
+    rn_histogram_add_many(&counts->latency[site->name],
                           rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
-                          loop->counts.requests[site->name] - before);
+                          counts->requests[site->name] - before);
     return done;
 }
 
@@ -244,7 +246,7 @@ void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const str
     struct rn_front *front = rn_conn_context(conn);
     struct rn_exchange x = {.front = front,
                             .site = site,
-                            .loop = rn_front_loop(front, conn),
+                            .desk = &rn_front_loop(front, conn)->desk,
                             .conn = conn,
                             .out = rn_conn_out(conn)};
 

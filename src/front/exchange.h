@@ -13,7 +13,7 @@
 struct rn_exchange {
     struct rn_front *front;
     const struct rn_site *site;
-    struct rn_front_loop *loop;
+    struct rn_desk *desk;
     struct rn_conn *conn;
     struct rn_http_request *request;
     struct rn_buf *out;
@@ -54,9 +54,9 @@ struct rn_http_state {
     struct rn_held *held;
 };
 
-/* For rn_protocol: received, limited, closed. */
-size_t rn_exchange_received(struct rn_conn *conn, char *data, size_t len,
-                            const struct rn_site *site);
+/* For rn_turn_take; and for rn_protocol: limited, closed. */
+size_t rn_exchange_talk(struct rn_talker *talker, char *data, size_t len,
+                        const struct rn_site *site);
 void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site);
 void rn_exchange_closed(struct rn_conn *conn);
 
@@ -70,7 +70,7 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
 /* The body as one JSON object, whose members are up to the caller. False after
  * answering 400. */
 bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
-/* The same, read into loop->query, nothing behind it. */
+/* The same, read into desk->query, nothing behind it. */
 bool rn_exchange_query(struct rn_exchange *x, unsigned members);
 
 /* --- decisions (tell.c) --------------------------------------------------------------------- */

@@ -20,14 +20,22 @@ int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_serv
         return RATION_ENOMEM;
     front->loop_count = (unsigned)count;
     memset(front->loops, 0, count * sizeof *front->loops);
+    for (size_t i = 0; i < count; i++)
+        front->loops[i].desk.counts = &front->loops[i].counts;
     return 0;
+}
+
+void rn_desk_done(struct rn_desk *desk)
+{
+    rn_buf_done(&desk->scratch);
+    rn_buf_done(&desk->body);
 }
 
 void rn_front_done(struct rn_front *front)
 {
     for (unsigned i = 0; i < front->loop_count; i++) {
-        rn_buf_done(&front->loops[i].scratch);
-        rn_buf_done(&front->loops[i].body);
+        rn_desk_done(&front->loops[i].desk);
+        rn_turns_done(&front->loops[i].turns);
         rn_grpc_spare_done(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);

@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "front/decide.h"
+#include "front/turn.h"
 #include "net/server.h"
 #include "wire/http.h"
 #include "wire/metrics.h"
@@ -39,9 +40,10 @@ struct rn_recalled {
 
 struct rn_resp_entry;
 
-/* One loop's. What calls from net leave behind saves work, and means nothing. */
-struct rn_front_loop {
-    _Alignas(128) struct rn_front_counts counts;
+/* Memory to work in, for one conversation at a time. What is left behind saves work, and
+ * means nothing. */
+struct rn_desk {
+    struct rn_front_counts *counts; /* of the loop */
     struct rn_buf scratch, body;
     struct rn_query query;
     struct rn_decided decided;
@@ -60,10 +62,17 @@ struct rn_front_loop {
     struct rn_recalled recalled[RN_RECALLED];
 
     /* Envoy's rate limit service. */
-    struct rn_grpc_call *spare_calls; /* and how many there are: */
-    uint32_t spare_count;
     struct ration_descriptors_outcome rls_outcome;
     struct rn_rls_reader rls;
+};
+
+/* One loop's. */
+struct rn_front_loop {
+    _Alignas(128) struct rn_front_counts counts;
+    struct rn_desk desk; /* of conversations that do not wait */
+    struct rn_turns turns;
+    struct rn_grpc_call *spare_calls; /* and how many there are: */
+    uint32_t spare_count;
 };
 
 /* What the admin port asks of the daemon, in the control thread. */
@@ -80,7 +89,8 @@ struct rn_front_daemon {
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
-    struct rn_slice token;       /* data NULL: none is set */
+    int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
+    struct rn_slice token; /* data NULL: none is set */
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
     int64_t started_ns;      /* Unix time */
@@ -98,6 +108,8 @@ struct rn_front {
     struct ration_memory memory;      /* as it was counted last: see rn_front_memory */
     int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
 };
+
+void rn_desk_done(struct rn_desk *desk);
 
 /* 0 or RATION_ENOMEM. */
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);

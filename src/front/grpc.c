@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 
-#define PREFIX 5
 #define CALLS_MAX 1000                 /* at once, of a connection */
 #define HEAD_MAX (16 * 1024)           /* bytes of headers, as told to the peer */
 #define BUFFERED_MAX ((size_t)1 << 20) /* of incomplete messages, of a connection */
@@ -27,7 +26,7 @@ static struct rn_slice find_message(struct rn_grpc_call *call)
         rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "out of memory");
         return none;
     }
-    if (call->in.len < PREFIX) {
+    if (call->in.len < RN_GRPC_PREFIX) {
         rn_grpc_fail(call, RN_GRPC_INTERNAL, "a call without a message");
         return none;
     }
@@ -37,11 +36,11 @@ static struct rn_slice find_message(struct rn_grpc_call *call)
     }
     size_t len = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
 
-    if (len != call->in.len - PREFIX) {
+    if (len != call->in.len - RN_GRPC_PREFIX) {
         rn_grpc_fail(call, RN_GRPC_INTERNAL, "a call has one message, and the whole of it");
         return none;
     }
-    return (struct rn_slice){call->in.data + PREFIX, len};
+    return rn_grpc_message(call);
 }
 
 static void complete(struct rn_grpc_call *call)
@@ -87,7 +86,7 @@ static void add_data(struct rn_grpc_call *call, const char *data, size_t len)
 
     if (call->answered)
         return;
-    if (call->in.len + len > PREFIX + RN_RLS_MESSAGE_MAX) {
+    if (call->in.len + len > RN_GRPC_PREFIX + RN_RLS_MESSAGE_MAX) {
         rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "a message of more than 64 KiB");
         return;
     }
@@ -266,13 +265,24 @@ static void refuse_protocol(struct rn_grpc_conn *c)
     rn_conn_close(c->conn);
 }
 
+void rn_grpc_note(struct rn_grpc_conn *c, int64_t began_ns)
+{
+    struct rn_front_counts *counts = &c->loop->counts;
+
+    rn_front_count(&counts->requests[RN_FRONT_GRPC], c->answered);
+    rn_histogram_add_many(&counts->latency[RN_FRONT_GRPC],
+                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, c->answered);
+    c->answered = 0;
+}
+
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
     struct rn_grpc_conn *c = rn_conn_state(conn);
-    struct rn_front_counts *counts = &c->loop->counts;
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    ssize_t used = nghttp2_session_mem_recv(c->session, (const uint8_t *)data, len);
 
+    c->receiving = true;
+    ssize_t used = nghttp2_session_mem_recv(c->session, (const uint8_t *)data, len);
+    c->receiving = false;
     if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
         refuse_protocol(c);
         return len;
@@ -283,10 +293,7 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     if (c->call_count != 0)
         rn_grpc_set_slow(c);
     rn_grpc_set_timer(c);
-    rn_front_count(&counts->requests[RN_FRONT_GRPC], c->answered);
-    rn_histogram_add_many(&counts->latency[RN_FRONT_GRPC],
-                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, c->answered);
-    c->answered = 0;
+    rn_grpc_note(c, began_ns);
     return len;
 }
 
@@ -302,13 +309,20 @@ static bool drains(struct rn_conn *conn)
     return c->phase == RN_GRPC_GONE && c->call_count == 0;
 }
 
+static void later(struct rn_conn *conn)
+{
+    rn_grpc_flush(rn_conn_state(conn));
+}
+
 static void closed(struct rn_conn *conn)
 {
     struct rn_grpc_conn *c = rn_conn_state(conn);
 
     rn_timer_cancel(rn_conn_wheel(conn), &c->timer);
-    while (c->calls)
+    while (c->calls) {
+        c->calls->deciding = false; /* nobody is left who would end it */
         rn_grpc_call_free(c->calls);
+    }
     nghttp2_session_del(c->session);
     c->session = NULL;
 }
@@ -323,4 +337,5 @@ const struct rn_protocol rn_grpc_protocol = {
     .received = received,
     .drains = drains,
     .closed = closed,
+    .later = later,
 };

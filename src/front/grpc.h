@@ -17,6 +17,8 @@
 
 #include "front/front.h"
 
+#define RN_GRPC_PREFIX 5 /* bytes before a message: flag and length */
+
 /* The protocol's numbers. */
 enum rn_grpc_status {
     RN_GRPC_OK = 0,
@@ -49,8 +51,11 @@ struct rn_grpc_call {
     bool complete;                           /* the request has ended */
     bool answered;                           /* or refused */
     bool watching;                           /* more messages may follow */
+    bool deciding;                           /* on a turn, or waits for one */
+    bool gone;                               /* and its stream has ended meanwhile */
     int64_t begun_ns;                        /* of the loop's time, as is */
     int64_t timeout_ns;                      /* after that; 0: none */
+    int64_t asked_ns;                        /* when it was complete, if it may have to wait */
     struct rn_buf in;                        /* what has come of the message, with its prefix */
     struct rn_buf out;                       /* messages with their prefixes, */
     size_t sent;                             /* and how much of it has been packed into frames */
@@ -73,6 +78,7 @@ struct rn_grpc_conn {
     uint32_t call_count;
     size_t buffered; /* bytes of incomplete messages */
     bool greeted;    /* the peer speaks HTTP/2 */
+    bool receiving;  /* what is answered goes out when all that came has been read */
     enum rn_grpc_phase phase;
     int64_t leave_ns; /* when the next phase begins; INT64_MAX: never */
     int64_t slow_ns;  /* when to look for calls that take too long; 0: not */
@@ -84,9 +90,17 @@ static inline int64_t rn_grpc_now(const struct rn_grpc_conn *c)
     return rn_wheel_now(rn_conn_wheel(c->conn));
 }
 
+/* The message of a call that is complete. */
+static inline struct rn_slice rn_grpc_message(const struct rn_grpc_call *call)
+{
+    return (struct rn_slice){call->in.data + RN_GRPC_PREFIX, call->in.len - RN_GRPC_PREFIX};
+}
+
 /* grpc.c: what is to be sent goes to the connection; for who answers outside of
  * `received`. */
 void rn_grpc_flush(struct rn_grpc_conn *c);
+/* Counts what was answered since `began_ns`. */
+void rn_grpc_note(struct rn_grpc_conn *c, int64_t began_ns);
 
 /* grpc_time.c: when a connection begins; */
 void rn_grpc_begin_time(struct rn_grpc_conn *c);
@@ -102,7 +116,8 @@ bool rn_grpc_head(struct rn_grpc_call *call, struct rn_slice name, struct rn_sli
 
 /* grpc_calls.c: NULL: out of memory. */
 struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
-/* Gives back what a held reply was charged. */
+/* Gives back what a held reply was charged. One that is being decided goes when it has
+ * been. */
 void rn_grpc_call_free(struct rn_grpc_call *call);
 /* Those that no call uses. */
 void rn_grpc_spare_done(struct rn_front_loop *loop);

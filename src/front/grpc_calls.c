@@ -58,6 +58,10 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     struct rn_grpc_conn *c = call->on;
     struct rn_front_loop *loop = c->loop;
 
+    if (call->deciding) {
+        call->gone = true;
+        return;
+    }
     *call->link = call->next;
     if (call->next)
         call->next->link = call->link;

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "front/grpc.h"
 
 #define RLS "envoy.service.ratelimit.v3.RateLimitService"
@@ -68,31 +69,62 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
     return true;
 }
 
-static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message)
+static void tell(struct rn_grpc_call *call, struct rn_desk *desk)
 {
+    size_t at = rn_grpc_message_begin(call);
+
+    rn_rls_write(&call->out, &desk->rls, &desk->rls_outcome, &call->on->front->rls);
+    rn_grpc_message_end(call, at);
+    if (desk->rls_outcome.delay_ns <= 0 || !hold(call, &desk->rls_outcome))
+        rn_grpc_answer(call);
+}
+
+/* The caller may have gone while this waited: what was charged is then burnt. */
+static void decide(void *arg, struct rn_desk *desk)
+{
+    struct rn_grpc_call *call = arg;
     struct rn_front *front = call->on->front;
-    struct rn_rls_reader *reader = &call->on->loop->rls;
-    struct ration_descriptors_outcome *outcome = &call->on->loop->rls_outcome;
     struct ration_error error;
-    int code = rn_rls_read(reader, message, &error);
+    int code = rn_rls_read(&desk->rls, rn_grpc_message(call), &error);
 
     if (code != 0) {
         fail_reading(call, code, &error);
         return;
     }
-    reader->request.max_wait_ns = patience(call);
-    rn_front_want_metadata(front, reader);
-    code = ration_decide_descriptors(front->limiter, &reader->request, RATION_NOW, outcome);
-    if (code != 0) {
-        fail_deciding(call, code);
+    desk->rls.request.max_wait_ns = patience(call);
+    rn_front_want_metadata(front, &desk->rls);
+    rn_turn_begin_wait(front, call->on->conn);
+    code = ration_decide_descriptors(front->limiter, &desk->rls.request, RATION_NOW,
+                                     &desk->rls_outcome);
+    if (call->gone)
         return;
-    }
-    size_t at = rn_grpc_message_begin(call);
+    if (code != 0)
+        fail_deciding(call, code);
+    else
+        tell(call, desk);
+}
 
-    rn_rls_write(&call->out, reader, outcome, &front->rls);
-    rn_grpc_message_end(call, at);
-    if (outcome->delay_ns <= 0 || !hold(call, outcome))
-        rn_grpc_answer(call);
+static void decided(void *arg)
+{
+    struct rn_grpc_call *call = arg;
+    struct rn_grpc_conn *c = call->on;
+
+    call->deciding = false;
+    if (!c->receiving) {
+        rn_grpc_note(c, call->asked_ns);
+        rn_conn_call_later(c->conn);
+    }
+    if (call->gone)
+        rn_grpc_call_free(call);
+}
+
+static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message)
+{
+    (void)message; /* it stays with the call */
+    call->deciding = true;
+    if (call->on->front->patience_ns > 0)
+        call->asked_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    rn_turn_work(call->on->conn, &(struct rn_turn_work){decide, decided, call});
 }
 
 /* --- health ------------------------------------------------------------------------- */
@@ -114,11 +146,13 @@ static void put_health(struct rn_grpc_call *call, enum rn_health health)
 static bool read_service(struct rn_grpc_call *call, struct rn_slice message,
                          struct rn_slice *service)
 {
-    if (rn_rls_read_health(&call->on->loop->rls, message) != 0) {
+    struct rn_rls_reader *reader = &call->on->loop->desk.rls;
+
+    if (rn_rls_read_health(reader, message) != 0) {
         rn_grpc_fail(call, RN_GRPC_INTERNAL, "not a HealthCheckRequest");
         return false;
     }
-    *service = call->on->loop->rls.service;
+    *service = reader->service;
     return true;
 }
 

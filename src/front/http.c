@@ -29,14 +29,14 @@ void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *er
         rn_exchange_error(x, 400, "bad_request", "%s", error->text);
         return;
     }
-    rn_front_count(&x->loop->counts.failed[RN_FRONT_HTTP], 1);
+    rn_front_count(&x->desk->counts->failed[RN_FRONT_HTTP], 1);
     rn_exchange_error(x, 503, "store", "no decision could be made: %s", error->text);
 }
 
 void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
-    struct rn_query *query = &x->loop->query;
-    struct rn_decided *decided = &x->loop->decided;
+    struct rn_query *query = &x->desk->query;
+    struct rn_decided *decided = &x->desk->decided;
     struct rn_telling how = {.problem = rn_http_wants_problem(x->request)};
     struct ration_error error;
     int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
@@ -60,11 +60,11 @@ static void put_item_error(struct rn_buf *out, const struct ration_error *error)
 static void decide_item(struct rn_exchange *x, struct rn_buf *out,
                         const struct rn_answer_extra *how)
 {
-    struct rn_decided *decided = &x->loop->decided;
+    struct rn_decided *decided = &x->desk->decided;
     struct ration_error error;
 
-    if (rn_query_complete(&x->loop->query, &error) != 0 ||
-        rn_decide_query(x->front->limiter, &x->loop->query, RN_CHECK, decided, &error) != 0)
+    if (rn_query_complete(&x->desk->query, &error) != 0 ||
+        rn_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0)
         put_item_error(out, &error);
     else
         rn_answer_put_json(out, &decided->outcome, how);
@@ -88,8 +88,8 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
             rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX);
             return false;
         }
-        rn_query_init(&x->loop->query);
-        if (rn_query_read(&x->loop->query, json,
+        rn_query_init(&x->desk->query);
+        if (rn_query_read(&x->desk->query, json,
                           RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_PEEK | RN_QUERY_KEY) !=
             0)
             return false;
@@ -112,7 +112,7 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
 
 static void answer_batch(struct rn_exchange *x)
 {
-    struct rn_buf *body = &x->loop->scratch;
+    struct rn_buf *body = &x->desk->scratch;
     struct rn_slice text = x->request->body;
     char *copy = malloc(text.len);
     struct rn_json json;
@@ -166,7 +166,7 @@ static void answer_throttle(struct rn_exchange *x)
 {
     if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_WAIT | RN_QUERY_PEEK))
         return;
-    if (x->loop->query.by_limit)
+    if (x->desk->query.by_limit)
         rn_http_decide(x, RN_CHECK);
     else
         rn_exchange_error(x, 400, "bad_request",
@@ -194,9 +194,14 @@ static const struct rn_site site = {.name = RN_FRONT_HTTP,
                                     .route_count = sizeof routes / sizeof *routes,
                                     .body_max = BODY_MAX};
 
+static size_t talk(struct rn_talker *talker, char *data, size_t len)
+{
+    return rn_exchange_talk(talker, data, len, &site);
+}
+
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_exchange_received(conn, data, len, &site);
+    return rn_turn_take(conn, talk, data, len);
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)

@@ -7,7 +7,7 @@
 
 #include "front/exchange.h"
 
-/* Decides on loop->query and answers. */
+/* Decides on desk->query and answers. */
 void rn_http_decide(struct rn_exchange *x, enum rn_verb verb);
 void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *error);
 bool rn_http_wants_problem(const struct rn_http_request *request);

@@ -24,7 +24,7 @@ static bool read_lease(struct rn_exchange *x, unsigned members)
 {
     if (!rn_exchange_query(x, RN_QUERY_LEASE | members))
         return false;
-    if (x->loop->query.lease.data)
+    if (x->desk->query.lease.data)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"lease\" is missing: what reserve or acquire has answered");
@@ -34,7 +34,7 @@ static bool read_lease(struct rn_exchange *x, unsigned members)
 /* {"committed":true}; EALREADY: false. What has ended is 410 unless `mild`. */
 static void answer_done(struct rn_exchange *x, int code, const char *what, bool mild)
 {
-    struct rn_buf *body = &x->loop->scratch;
+    struct rn_buf *body = &x->desk->scratch;
 
     if (code == RATION_EGONE && !mild) {
         rn_exchange_error(x, 410, "gone",
@@ -54,7 +54,7 @@ static void answer_done(struct rn_exchange *x, int code, const char *what, bool 
 
 void rn_http_commit(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->loop->query;
+    struct rn_query *query = &x->desk->query;
 
     if (read_lease(x, RN_QUERY_COST))
         answer_done(x,
@@ -69,7 +69,7 @@ void rn_http_refund(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->loop->query.lease;
+    lease = x->desk->query.lease;
     answer_done(x, ration_ticket_refund(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "refunded", false);
 }
@@ -80,15 +80,15 @@ void rn_http_release(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->loop->query.lease;
+    lease = x->desk->query.lease;
     answer_done(x, ration_ticket_release(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "released", true);
 }
 
 void rn_http_renew(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->loop->query;
-    struct rn_buf *body = &x->loop->scratch;
+    struct rn_query *query = &x->desk->query;
+    struct rn_buf *body = &x->desk->scratch;
     int64_t expires_ns;
     int code;
 

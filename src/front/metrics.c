@@ -375,7 +375,7 @@ static void put_process(struct rn_buf *out, const struct rn_front *front)
 
 void rn_admin_metrics(struct rn_exchange *x)
 {
-    struct rn_buf *out = &x->loop->scratch;
+    struct rn_buf *out = &x->desk->scratch;
 
     rn_buf_clear(out);
     put_totals(out, x->front);

@@ -24,7 +24,7 @@ void rn_resp_fail(struct rn_talk *t, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     rn_resp_charge(t); /* answers come in order */
-    rn_front_count(&t->loop->counts.bad[RN_FRONT_RESP], 1);
+    rn_front_count(&t->desk->counts->bad[RN_FRONT_RESP], 1);
     rn_resp_put_error(t->out, "ERR", rn_slice_of(text));
 }
 
@@ -87,26 +87,27 @@ static bool may_change(const struct rn_talk *t)
 }
 
 /* Most commands are the one before. */
-static const struct rn_resp_entry *find_entry(struct rn_front_loop *loop, struct rn_slice name)
+static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_slice name)
 {
-    if (name.len == loop->said_len && memcmp(name.data, loop->said_name, name.len) == 0)
-        return loop->said;
+    if (name.len == desk->said_len && memcmp(name.data, desk->said_name, name.len) == 0)
+        return desk->said;
     const struct rn_resp_entry *entry = rn_resp_find(name);
 
-    if (entry && name.len <= sizeof loop->said_name) {
-        memcpy(loop->said_name, name.data, name.len);
-        loop->said_len = (uint8_t)name.len;
-        loop->said = entry;
+    if (entry && name.len <= sizeof desk->said_name) {
+        memcpy(desk->said_name, name.data, name.len);
+        desk->said_len = (uint8_t)name.len;
+        desk->said = entry;
     }
     return entry;
 }
 
 static void answer(struct rn_talk *t)
 {
-    const struct rn_resp_entry *entry = find_entry(t->loop, t->argv[0]);
+    const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
 
     if (!(entry && (entry->flags & RN_RESP_JOINS)))
         rn_resp_charge(t);
+    rn_turn_begin_wait(t->front, t->conn);
     if (!entry)
         rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
                      rn_excerpt(t->argv[0]).text);
@@ -129,7 +130,7 @@ static void refuse(struct rn_talk *t, const char *error)
 
 static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
-    struct rn_resp_command *command = &t->loop->command;
+    struct rn_resp_command *command = &t->desk->command;
     const char *error;
     size_t done = 0;
 
@@ -154,24 +155,29 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
     return done;
 }
 
-static size_t received(struct rn_conn *conn, char *data, size_t len)
+static size_t talk(struct rn_talker *talker, char *data, size_t len)
 {
-    struct rn_front *front = rn_conn_context(conn);
-    struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_talk t = {.front = front,
-                        .loop = loop,
-                        .conn = conn,
-                        .state = rn_conn_state(conn),
-                        .out = rn_conn_out(conn)};
+    struct rn_front_counts *counts = talker->desk->counts;
+    struct rn_talk t = {.front = rn_conn_context(talker->conn),
+                        .desk = talker->desk,
+                        .conn = talker->conn,
+                        .state = rn_conn_state(talker->conn),
+                        .out = talker->out};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     uint64_t count = 0;
     size_t done = answer_all(&t, data, len, &count);
 
     rn_resp_charge(&t);
-    rn_front_count(&loop->counts.requests[RN_FRONT_RESP], count);
-    rn_histogram_add_many(&loop->counts.latency[RN_FRONT_RESP],
+    talker->holds = t.state->held != NULL;
+    rn_front_count(&counts->requests[RN_FRONT_RESP], count);
+    rn_histogram_add_many(&counts->latency[RN_FRONT_RESP],
                           rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
     return done;
+}
+
+static size_t received(struct rn_conn *conn, char *data, size_t len)
+{
+    return rn_turn_take(conn, talk, data, len);
 }
 
 static void opened(struct rn_conn *conn)

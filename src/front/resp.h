@@ -16,7 +16,7 @@ struct rn_resp_state {
 
 struct rn_talk {
     struct rn_front *front;
-    struct rn_front_loop *loop;
+    struct rn_desk *desk;
     struct rn_conn *conn;
     struct rn_resp_state *state;
     struct rn_buf *out;

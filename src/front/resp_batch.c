@@ -45,10 +45,10 @@ static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
 
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
 {
-    struct rn_decided *d = &t->loop->decided;
+    struct rn_decided *d = &t->desk->decided;
 
     if (c->error != 0) {
-        rn_front_count(&t->loop->counts.failed[RN_FRONT_RESP], 1);
+        rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
         return;
     }
@@ -70,14 +70,15 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
 
 void rn_resp_charge(struct rn_talk *t)
 {
-    struct rn_front_loop *loop = t->loop;
+    struct rn_desk *desk = t->desk;
 
-    if (loop->charge_count == 0)
+    if (desk->charge_count == 0)
         return;
-    ration_take_batch(t->front->limiter, loop->charges, loop->charge_count, RATION_NOW);
-    for (uint32_t i = 0; i < loop->charge_count; i++)
-        put_reply(t, &loop->charges[i], (enum shape)loop->shapes[i]);
-    loop->charge_count = 0;
+    rn_turn_begin_wait(t->front, t->conn);
+    ration_take_batch(t->front->limiter, desk->charges, desk->charge_count, RATION_NOW);
+    for (uint32_t i = 0; i < desk->charge_count; i++)
+        put_reply(t, &desk->charges[i], (enum shape)desk->shapes[i]);
+    desk->charge_count = 0;
 }
 
 /* --- limits ----------------------------------------------------------------------------------- */
@@ -85,16 +86,15 @@ void rn_resp_charge(struct rn_talk *t)
 /* Callers say the same limit over and over: it is read once and then recalled by
  * the bytes it was given in. `extra` tells apart commands that read the same
  * bytes differently. NULL: unknown; what was asked last is the place for it. */
-static struct rn_recalled *recall_older(struct rn_front_loop *loop, struct rn_slice text,
-                                        uint8_t extra)
+static struct rn_recalled *recall_older(struct rn_desk *desk, struct rn_slice text, uint8_t extra)
 {
     if (text.len == 0) /* as that of a place where nothing is remembered */
         return NULL;
     for (uint8_t i = 0; i < RN_RECALLED; i++) {
-        struct rn_recalled *r = &loop->recalled[i];
+        struct rn_recalled *r = &desk->recalled[i];
 
         if (r->len == text.len && r->extra == extra && memcmp(r->text, text.data, text.len) == 0) {
-            loop->recalled_last = i;
+            desk->recalled_last = i;
             return r;
         }
     }
@@ -103,24 +103,24 @@ static struct rn_recalled *recall_older(struct rn_front_loop *loop, struct rn_sl
 
 static inline struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8_t extra)
 {
-    struct rn_recalled *r = &t->loop->recalled[t->loop->recalled_last];
+    struct rn_recalled *r = &t->desk->recalled[t->desk->recalled_last];
 
     if (r->len == text.len && r->extra == extra && text.len != 0 &&
         memcmp(r->text, text.data, text.len) == 0)
         return r;
-    return recall_older(t->loop, text, extra);
+    return recall_older(t->desk, text, extra);
 }
 
 /* The oldest of them is replaced. Those that wait to be charged may still need
  * it: they go first. */
 static struct rn_recalled *forget_one(struct rn_talk *t)
 {
-    struct rn_front_loop *loop = t->loop;
+    struct rn_desk *desk = t->desk;
 
     rn_resp_charge(t);
-    loop->recalled_last = (uint8_t)((loop->recalled_last + 1) % RN_RECALLED);
-    loop->recalled[loop->recalled_last].len = 0;
-    return &loop->recalled[loop->recalled_last];
+    desk->recalled_last = (uint8_t)((desk->recalled_last + 1) % RN_RECALLED);
+    desk->recalled[desk->recalled_last].len = 0;
+    return &desk->recalled[desk->recalled_last];
 }
 
 static void remember(struct rn_recalled *r, struct rn_slice text, uint8_t extra)
@@ -181,13 +181,13 @@ static const struct ration_limit *find_bucket(struct rn_talk *t, uint8_t extra)
 static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t cost,
                  enum shape shape)
 {
-    struct rn_front_loop *loop = t->loop;
+    struct rn_desk *desk = t->desk;
 
-    if (loop->charge_count == RN_FRONT_BATCH)
+    if (desk->charge_count == RN_FRONT_BATCH)
         rn_resp_charge(t);
-    struct ration_charge *c = &loop->charges[loop->charge_count];
+    struct ration_charge *c = &desk->charges[desk->charge_count];
 
-    loop->shapes[loop->charge_count++] = (uint8_t)shape;
+    desk->shapes[desk->charge_count++] = (uint8_t)shape;
     c->ad_hoc = limit; /* the rest is for the answer */
     c->key = t->argv[1].data;
     c->key_len = t->argv[1].len;

@@ -147,7 +147,7 @@ void rn_resp_client(struct rn_talk *t)
 
 void rn_resp_info(struct rn_talk *t)
 {
-    struct rn_buf *text = &t->loop->scratch;
+    struct rn_buf *text = &t->desk->scratch;
     struct ration_totals totals;
     int64_t up_ns = rn_clock_read_ns(CLOCK_REALTIME) - t->front->started_ns;
 
@@ -166,10 +166,10 @@ void rn_resp_info(struct rn_talk *t)
 
 static struct rn_slice lower_name(struct rn_talk *t, const struct rn_resp_entry *e)
 {
-    rn_buf_clear(&t->loop->scratch);
+    rn_buf_clear(&t->desk->scratch);
     for (const char *c = e->name; *c; c++)
-        rn_buf_put_char(&t->loop->scratch, *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c);
-    return rn_buf_slice(&t->loop->scratch);
+        rn_buf_put_char(&t->desk->scratch, *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c);
+    return rn_buf_slice(&t->desk->scratch);
 }
 
 /* name, arity, flags, first key, last key, step. */

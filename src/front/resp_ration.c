@@ -17,13 +17,13 @@ static void tell_held(struct rn_held *held)
     rn_resp_put_decision(rn_conn_out(held->conn), &held->telling, &held->decided, held->hold_ns);
 }
 
-/* Decides on loop->query and answers, now or later. */
+/* Decides on desk->query and answers, now or later. */
 static void decide(struct rn_talk *t, enum rn_verb verb)
 {
-    struct rn_decided *d = &t->loop->decided;
-    struct rn_telling how = {.version = t->state->version, .full = t->loop->query.full};
+    struct rn_decided *d = &t->desk->decided;
+    struct rn_telling how = {.version = t->state->version, .full = t->desk->query.full};
     struct ration_error error;
-    int code = rn_decide_query(t->front->limiter, &t->loop->query, verb, d, &error);
+    int code = rn_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
     int64_t hold_ns;
 
     if (code == RATION_EINVAL) {
@@ -31,13 +31,13 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
         return;
     }
     if (code != 0) {
-        rn_front_count(&t->loop->counts.failed[RN_FRONT_RESP], 1);
+        rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
         rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->loop->query, d) : 0;
+    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->desk->query, d) : 0;
     if (hold_ns > 0 && rn_held_begin(&t->state->held, t->conn, d, hold_ns, &how, tell_held))
-        rn_front_count(&t->loop->counts.held, 1);
+        rn_front_count(&t->desk->counts->held, 1);
     else
         rn_resp_put_decision(t->out, &how, d, 0);
 }
@@ -90,8 +90,8 @@ static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
 
 static bool read_cost(struct rn_talk *t, struct rn_slice text)
 {
-    t->loop->query.cost_given = true;
-    return rn_resp_cost(t, text, "cost", &t->loop->query.cost);
+    t->desk->query.cost_given = true;
+    return rn_resp_cost(t, text, "cost", &t->desk->query.cost);
 }
 
 /* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
@@ -111,7 +111,7 @@ static int64_t read_patience(struct rn_slice text)
 
 static bool read_wait(struct rn_talk *t, struct rn_slice text)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
 
     query->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
     if (rn_resp_is(text, "RETURN") || rn_resp_is(text, "HOLD"))
@@ -130,7 +130,7 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
 static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
                          struct rn_slice *algorithm)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
 
     for (; at < t->argc; at += 2) {
         struct rn_slice name = t->argv[at], value;
@@ -178,7 +178,7 @@ static bool is_option(struct rn_slice word)
 /* Attributes from argv[at] on, then options. */
 static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
 
     rn_query_init(query);
     for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
@@ -201,7 +201,7 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 /* key limit, then options from argv[at] on. */
 static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
     struct rn_slice algorithm = {0};
     struct ration_error error;
 
@@ -225,7 +225,7 @@ static bool by_rules(const struct rn_talk *t)
 /* Whoever keeps its places can neither only look nor have its reply held. */
 void rn_resp_check(struct rn_talk *t)
 {
-    const struct rn_query *query = &t->loop->query;
+    const struct rn_query *query = &t->desk->query;
 
     if (!read_request(t, 1, OPTION_COST | OPTION_WAIT | OPTION_MARKS))
         return;
@@ -239,7 +239,7 @@ void rn_resp_check(struct rn_talk *t)
 static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
 {
     *at = 3;
-    rn_query_init(&t->loop->query);
+    rn_query_init(&t->desk->query);
     if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM")) {
         *at = 4;
         return read_cost(t, t->argv[3]);
@@ -261,13 +261,13 @@ void rn_resp_peek(struct rn_talk *t)
 
     if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
-    t->loop->query.peek = true;
+    t->desk->query.peek = true;
     decide(t, RN_CHECK);
 }
 
 void rn_resp_reset_key(struct rn_talk *t)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
     int code;
 
     rn_query_init(query);
@@ -286,7 +286,7 @@ void rn_resp_reset_key(struct rn_talk *t)
 
 void rn_resp_acquire(struct rn_talk *t)
 {
-    rn_query_init(&t->loop->query);
+    rn_query_init(&t->desk->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
                     : read_limit(t, 3, OPTION_COST | OPTION_FOR))
         decide(t, RN_ACQUIRE);
@@ -294,7 +294,7 @@ void rn_resp_acquire(struct rn_talk *t)
 
 void rn_resp_reserve(struct rn_talk *t)
 {
-    rn_query_init(&t->loop->query);
+    rn_query_init(&t->desk->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
                     : t->argc > 3 && read_cost(t, t->argv[3]) &&
                           read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
@@ -318,7 +318,7 @@ static void answer_done(struct rn_talk *t, int code)
 
 void rn_resp_renew(struct rn_talk *t)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
 
     rn_query_init(query);
     if (read_options(t, 2, OPTION_FOR, NULL))
@@ -334,7 +334,7 @@ void rn_resp_release(struct rn_talk *t)
 
 void rn_resp_commit(struct rn_talk *t)
 {
-    struct rn_query *query = &t->loop->query;
+    struct rn_query *query = &t->desk->query;
 
     rn_query_init(query);
     if (t->argc < 3 || read_cost(t, t->argv[2]))
@@ -354,9 +354,9 @@ void rn_resp_help(struct rn_talk *t)
     for (size_t i = 0; i < rn_resp_entry_count; i++) {
         const struct rn_resp_entry *e = &rn_resp_entries[i];
 
-        rn_buf_clear(&t->loop->scratch);
-        rn_buf_putf(&t->loop->scratch, "%s%s%s: %s", e->name, e->usage[0] ? " " : "", e->usage,
+        rn_buf_clear(&t->desk->scratch);
+        rn_buf_putf(&t->desk->scratch, "%s%s%s: %s", e->name, e->usage[0] ? " " : "", e->usage,
                     e->summary);
-        rn_resp_put_bulk(t->out, rn_buf_slice(&t->loop->scratch));
+        rn_resp_put_bulk(t->out, rn_buf_slice(&t->desk->scratch));
     }
 }

@@ -7,10 +7,10 @@
 
 void rn_http_rls(struct rn_exchange *x)
 {
-    struct rn_rls_reader *reader = &x->loop->rls;
-    struct ration_descriptors_outcome *outcome = &x->loop->rls_outcome;
+    struct rn_rls_reader *reader = &x->desk->rls;
+    struct ration_descriptors_outcome *outcome = &x->desk->rls_outcome;
     struct rn_slice body = x->request->body;
-    struct rn_buf *out = &x->loop->scratch;
+    struct rn_buf *out = &x->desk->scratch;
     struct ration_error error;
     int code = rn_rls_read_json(reader, (char *)body.data, body.len, &error);
 
@@ -23,7 +23,7 @@ void rn_http_rls(struct rn_exchange *x)
     if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "more descriptors than can be decided");
     } else if (code != 0) {
-        rn_front_count(&x->loop->counts.failed[RN_FRONT_HTTP], 1);
+        rn_front_count(&x->desk->counts->failed[RN_FRONT_HTTP], 1);
         rn_exchange_error(x, 500, "store", "no decision could be made: %s",
                           ration_error_text(code));
     } else {

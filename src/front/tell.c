@@ -22,7 +22,7 @@ static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
     rn_buf_put_literal(out, "\r\n");
 }
 
-static void write_answer(struct rn_front *front, struct rn_front_loop *loop, struct rn_buf *out,
+static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn_buf *out,
                          const struct rn_decided *d, int64_t held_ns, const struct rn_telling *how)
 {
     struct rn_answer_extra extra = {.wall_ns =
@@ -30,7 +30,7 @@ static void write_answer(struct rn_front *front, struct rn_front_loop *loop, str
                                     .held_ns = held_ns,
                                     .ad_hoc = d->by_limit};
     bool allowed = d->outcome.decision.allowed;
-    struct rn_buf *body = &loop->scratch;
+    struct rn_buf *body = &desk->scratch;
 
     if (d->ticket[0])
         extra.lease = rn_slice_of(d->ticket);
@@ -50,11 +50,11 @@ static void write_answer(struct rn_front *front, struct rn_front_loop *loop, str
 static void tell_held(struct rn_held *held)
 {
     struct rn_front *front = rn_conn_context(held->conn);
-    struct rn_front_loop *loop = rn_front_loop(front, held->conn);
+    struct rn_desk *desk = &rn_front_loop(front, held->conn)->desk;
 
     if (rn_conn_draining(held->conn) && !rn_conn_has_input(held->conn))
         held->telling.keep_alive = RN_HTTP_CLOSE;
-    write_answer(front, loop, rn_conn_out(held->conn), &held->decided, held->hold_ns,
+    write_answer(front, desk, rn_conn_out(held->conn), &held->decided, held->hold_ns,
                  &held->telling);
     if (!held->telling.keep_alive)
         rn_conn_close(held->conn);
@@ -69,10 +69,10 @@ void rn_exchange_tell(struct rn_exchange *x, struct rn_decided *decided, int64_t
     how->head = x->head;
     if (hold_ns > 0 && rn_held_begin(&state->held, x->conn, decided, hold_ns, how, tell_held)) {
         x->keep_alive = RN_HTTP_KEEP; /* closed by tell_held if at all */
-        rn_front_count(&x->loop->counts.held, 1);
+        rn_front_count(&x->desk->counts->held, 1);
         return;
     }
-    write_answer(x->front, x->loop, x->out, decided, 0, how);
+    write_answer(x->front, x->desk, x->out, decided, 0, how);
 }
 
 void rn_exchange_closed(struct rn_conn *conn)

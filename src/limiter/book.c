@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "limiter/roster.h"
+#include "store/store.h"
 
 /* Which of the limits of one shape in this tier the one at `at` is. */
 static uint32_t copy_number(const struct rn_tier *tier, uint32_t at)
@@ -18,6 +19,18 @@ static uint32_t copy_number(const struct rn_tier *tier, uint32_t at)
     return copy;
 }
 
+unsigned rn_book_charge_flags(const struct rn_rule *rule)
+{
+    static const unsigned consistency[] = {
+        [RN_STRICT] = 0, [RN_LEASED] = RN_CHARGE_LEASED, [RN_ASYNC] = RN_CHARGE_ASYNC};
+    static const unsigned failure[] = {[RN_FAIL_LOCAL] = 0,
+                                       [RN_FAIL_ALLOW] = RN_CHARGE_ELSE_ALLOW,
+                                       [RN_FAIL_REFUSE] = RN_CHARGE_ELSE_REFUSE};
+
+    return (rule->keep ? RN_CHARGE_KEEP : 0) | consistency[rule->consistency] |
+           failure[rule->on_store_failure];
+}
+
 static void compile_rule(struct rn_book *b, const struct rn_rule *rule)
 {
     for (uint32_t t = 0; t < rule->tier_count; t++) {
@@ -26,12 +39,13 @@ static void compile_rule(struct rn_book *b, const struct rn_rule *rule)
         for (uint32_t i = 0; i < tier->limit_count; i++) {
             const struct rn_rule_limit *from = tier->limits[i];
 
-            rn_compiled_init_rule(&b->limits[from->id], b->secret, rule->index,
-                                  &(struct rn_compiled_rule){.name = rule->name,
-                                                             .copy = copy_number(tier, i),
-                                                             .limit = &from->limit,
-                                                             .shadow = rule->shadow,
-                                                             .keep = rule->keep});
+            rn_compiled_init_rule(
+                &b->limits[from->id], b->secret, rule->index,
+                &(struct rn_compiled_rule){.name = rule->name,
+                                           .copy = copy_number(tier, i),
+                                           .limit = &from->limit,
+                                           .shadow = rule->shadow,
+                                           .charge_flags = rn_book_charge_flags(rule)});
         }
     }
 }

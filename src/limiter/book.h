@@ -86,6 +86,9 @@ void rn_book_free(struct rn_book *book);
  * one is to be set, whose remains can then be freed. NULL: out of memory. */
 struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_roster *roster);
 
+/* RN_CHARGE_* of the limits of a rule. */
+unsigned rn_book_charge_flags(const struct rn_rule *rule);
+
 /* NULL: there is no such rule. */
 const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);
 

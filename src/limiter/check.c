@@ -145,10 +145,48 @@ static bool after_take(struct rn_check *k)
     return take_next(k);
 }
 
+/* The first that failed decides; else any that refuses. */
+static bool after_take_all(struct rn_check *k)
+{
+    size_t failed = k->batch_n;
+    bool fits = true;
+
+    for (size_t i = k->batch_n; i-- > 0;) {
+        struct rn_check_item *item = &k->items[k->item_of[i]];
+        uint64_t cost = k->charges[k->item_of[i]].cost;
+
+        if (k->batch[i].error != 0) {
+            failed = i;
+            continue;
+        }
+        item->answer = k->batch[i].answer;
+        item->taken = item->answer.allowed ? cost : 0;
+        fits &= item->answer.allowed && !rn_decide_hold_back(item, cost);
+    }
+    if (failed < k->batch_n)
+        return rn_check_fail(k, k->item_of[failed], k->batch[failed].error);
+    k->entered = k->enforced;
+    return fits ? rn_check_guard(k) : rn_check_undo(k);
+}
+
+/* To ask a store that is far away one by one would take too long, and LOOK has just found
+ * that all have room. */
+static bool take_all(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->enforced; i++)
+        rn_check_ask(k, k->order[i], k->items[k->order[i]].limit, RN_TAKE,
+                     k->charges[k->order[i]].cost);
+    k->next = after_take_all;
+    return true;
+}
+
 static bool take_next(struct rn_check *k)
 {
     if (k->entered == k->enforced)
         return rn_check_guard(k);
+    if (k->r->policy)
+        return take_all(k);
     size_t i = k->order[k->entered];
 
     k->batch_n = 0;

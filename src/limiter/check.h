@@ -8,8 +8,9 @@
  *   LOOK    peek at all limits in one batch, and at guards that must be asked;
  *           one refuses: done, nothing was written. (Left out for a single limit
  *           that need not keep anything.)
- *   TAKE    charge the enforcing ones one by one, the narrowest first; one
- *           refuses after all, others were faster: UNDO what was taken, refuse.
+ *   TAKE    charge the enforcing ones one by one, the narrowest first, or all at once
+ *           in a store that others share; one refuses after all, others were
+ *           faster: UNDO what was taken, refuse.
  *   GUARD   charge the guards that were asked; the same.
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.

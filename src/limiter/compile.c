@@ -65,7 +65,7 @@ void rn_compiled_init_rule(struct rn_compiled *l, const struct rn_hash_key *secr
     *l = (struct rn_compiled){.seed = seed_of(secret, from->name),
                               .salt = salt_of(secret, from->name, from->limit->shape, from->copy),
                               .index = index,
-                              .charge_flags = from->keep ? RN_CHARGE_KEEP : 0,
+                              .charge_flags = from->charge_flags,
                               .shadow = from->shadow,
                               .limit = *from->limit};
 }

@@ -57,7 +57,8 @@ struct rn_compiled_rule {
     struct rn_slice name; /* the rule's */
     uint32_t copy;        /* 0, or which one of several limits of one shape that apply at once */
     const struct rn_limit *limit;
-    bool shadow, keep;
+    bool shadow;
+    unsigned charge_flags; /* RN_CHARGE_* */
 };
 
 /* The same for a limit of a rule; it owns nothing, has no variants yet, and its

@@ -58,8 +58,9 @@ void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct 
     compile(g, d->ask);
     g->list = &g->limit;
     if (rule)
-        from = (struct rn_compiled_rule){
-            .name = rule->name, .limit = &g->limit.limit, .keep = rule->keep};
+        from = (struct rn_compiled_rule){.name = rule->name,
+                                         .limit = &g->limit.limit,
+                                         .charge_flags = rn_book_charge_flags(rule)};
     else
         g->rule = (struct rn_rule){
             .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};

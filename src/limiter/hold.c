@@ -44,7 +44,8 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
                    uint64_t *hold)
 {
     struct rn_limit limit;
-    struct rn_charge charge = {.flags = flags, .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
+    struct rn_charge charge = {.flags = flags & RN_CHARGE_KEEP,
+                               .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
     uint64_t id;
 
     hold_limit(&limit, timeout_ns);

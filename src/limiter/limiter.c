@@ -103,6 +103,26 @@ static int compile_limits(struct ration *r, const struct ration_options *o)
     return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
 }
 
+static void set_secret(struct ration *r, const struct rn_hash_key *secret)
+{
+    r->secret = *secret;
+    r->hold_seed = (struct rn_hash_key){secret->k0 ^ HOLD_DOMAIN, ~secret->k1};
+    r->ticket_seed = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
+                                          rn_siphash(&r->hold_seed, "ticket", 6)};
+}
+
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
+{
+    r->policy = malloc(sizeof *r->policy);
+    if (!r->policy)
+        return RATION_ENOMEM;
+    rn_policy_init(r->policy, r->table, judge);
+    r->store = &r->policy->store;
+    r->shelf.waits = true;
+    set_secret(r, secret);
+    return 0;
+}
+
 static int fill(struct ration *r, const struct ration_options *o, struct ration_error *error)
 {
     int clients = rn_clients_init(&r->clients), code = rn_shelf_init(&r->shelf);
@@ -117,10 +137,7 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
     if (code != 0)
         return code;
     r->store = rn_table_store(r->table);
-    r->secret = *rn_table_secret(r->table);
-    r->hold_seed = (struct rn_hash_key){r->secret.k0 ^ HOLD_DOMAIN, ~r->secret.k1};
-    r->ticket_seed = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
-                                          rn_siphash(&r->hold_seed, "ticket", 6)};
+    set_secret(r, rn_table_secret(r->table));
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
     if (compile_limits(r, o) != 0)
@@ -163,6 +180,7 @@ void ration_close(struct ration *r)
     rn_clients_done(&r->clients);
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    free(r->policy);
     if (r->table)
         rn_table_close(r->table);
     free(r);

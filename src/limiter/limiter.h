@@ -11,6 +11,7 @@
 #include "limiter/clients.h"
 #include "limiter/compile.h"
 #include "limiter/pin.h"
+#include "limiter/policy.h"
 #include "limiter/stats.h"
 #include "limiter/top.h"
 #include "store/table.h"
@@ -20,20 +21,27 @@
 
 struct ration {
     struct rn_table *table;
-    struct rn_store *store; /* the table */
+    struct rn_store *store;   /* the table's, or `policy` */
+    struct rn_policy *policy; /* NULL: limits are this process's own, or of its table */
     struct rn_compiled *limits;
     size_t limit_count;
     struct rn_stats stats;
     struct rn_shelf shelf;     /* the rules */
     struct rn_clients clients; /* overrides and bans */
     struct rn_top *top;
-    struct rn_hash_key secret;      /* the table's */
+    struct rn_hash_key secret;      /* the table's, or that of all nodes */
     struct rn_hash_key hold_seed;   /* hashes the ids of reservations */
     struct rn_hash_key ticket_seed; /* signs tickets */
     struct rn_hash_key id_seed;     /* makes ids: random, of this process */
     struct rn_arena variants;       /* how the limits are linked */
     bool shadow;                    /* the whole service, by ration_shadow_set; atomically */
 };
+
+/* From here on limits are shared with other nodes, through whatever store each thread
+ * names to rn_policy_use, and keys are hashed under a secret that all nodes have.
+ * `judge` knows which limits such a store can hold.
+ * After opening, before any rules. 0 or RATION_ENOMEM. */
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge);
 
 /* The limit that a charge names; `own` is filled if it came with the call.
  * NULL: there is no such limit, or it is faulty. */

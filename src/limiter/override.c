@@ -251,7 +251,7 @@ static struct rn_plan *make_plan(struct rn_roster *roster, const struct rn_book 
                           &(struct rn_compiled_rule){.name = rule->name,
                                                      .limit = &plan->limit->limit,
                                                      .shadow = rule->shadow,
-                                                     .keep = rule->keep});
+                                                     .charge_flags = rn_book_charge_flags(rule)});
     plan->compiled.shapes = of->shapes;
     plan->compiled.shape_count = of->shape_count;
     return rn_compiled_guard(&plan->compiled, of->variants, of->variant_count, &roster->secret,

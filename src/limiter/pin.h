@@ -31,6 +31,7 @@ struct rn_shelf {
     uint64_t version;     /* and those that brought other rules */
     uint64_t holds[2];
     bool fenced;           /* readers have to fence: no membarrier; set at open */
+    bool waits;            /* readers may wait for a store: all count themselves; set at open */
     pthread_mutex_t lock;  /* of swaps, and of what books carry over */
     struct rn_book *stuck; /* not known to be unread: freed at close */
 };
@@ -47,7 +48,7 @@ struct rn_pin {
     uint64_t *hold; /* NULL: announced in the stripe */
 };
 
-/* For the time of one call by one thread, never nested: rn_pin_take. For longer,
+/* For the time of one call by one thread, not nested unless `waits`: rn_pin_take. For longer,
  * across threads: rn_pin_hold. */
 struct rn_pin rn_pin_hold(struct rn_shelf *shelf);
 
@@ -55,7 +56,7 @@ static inline struct rn_pin rn_pin_take(struct rn_shelf *shelf, struct rn_stripe
 {
     struct rn_book *book, *now;
 
-    if (__builtin_expect(s->shared, 0))
+    if (__builtin_expect(s->shared | shelf->waits, 0))
         return rn_pin_hold(shelf);
     now = __atomic_load_n(&shelf->book, __ATOMIC_RELAXED);
     do {

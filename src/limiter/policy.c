@@ -1,26 +1,162 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/policy.h"
 
-#include "limiter/ruling.h"
+#include <ration/error.h>
 
-int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct ration_outcome *out)
+#include "base/clock.h"
+#include "base/fiber.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+/* The mark of what was decided here: no store answers with it. */
+#define MARK_HERE INT64_MIN
+#define RETRY_NS RN_SECOND_NS
+
+static _Thread_local struct rn_store *shared;
+
+void rn_policy_use(struct rn_store *store)
 {
-    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){.alone = true}, out);
+    shared = store;
 }
 
-bool rn_policy_counts(const struct rn_rule *rule)
+/* --- asking ----------------------------------------------------------------------------- */
+
+static void wake(void *fiber, struct rn_charge *batch, size_t n)
 {
-    return rule->on_store_failure == RN_FAIL_LOCAL;
+    (void)batch;
+    (void)n;
+    rn_fiber_wake(fiber);
 }
 
-const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches)
+static void ask(struct rn_charge *batch, size_t n)
 {
-    for (uint32_t i = 0; i < matches->count; i++) {
-        const struct rn_rule *rule = matches->items[i].rule;
+    struct rn_fiber *fiber = rn_fiber_current();
 
-        if (rule->on_store_failure == RN_FAIL_REFUSE && !rule->shadow)
-            return rule;
+    for (size_t i = 0; i < n && !shared; i++)
+        batch[i].error = RATION_ESTORE;
+    if (shared && rn_store_apply(shared, batch, n, fiber ? wake : NULL, fiber) == RN_PENDING)
+        rn_fiber_wait();
+}
+
+/* --- without an answer -------------------------------------------------------------------- */
+
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* One unit of this node's share is as many of the whole as there are shares. */
+struct share {
+    uint64_t units, of;
+};
+
+static struct share share_of(const struct rn_policy *p, const struct rn_limit *limit)
+{
+    unsigned nodes = atomic_load_explicit(&p->nodes, memory_order_relaxed);
+    uint64_t units = limit->cap / (nodes > 1 ? nodes : 1);
+
+    return (struct share){units > 0 ? units : limit->cap > 0, limit->cap};
+}
+
+static uint64_t to_whole(struct share share, uint64_t cost)
+{
+    u128 whole = share.units > 0 ? ((u128)cost * share.of + share.units - 1) / share.units : cost;
+
+    return whole < UINT64_MAX ? (uint64_t)whole : UINT64_MAX;
+}
+
+static uint64_t to_share(struct share share, uint64_t remaining)
+{
+    return share.of > 0 ? (uint64_t)((u128)remaining * share.units / share.of) : remaining;
+}
+
+static void decide_here(struct rn_policy *p, struct rn_charge *charge)
+{
+    struct share share = share_of(p, charge->limit);
+    uint64_t key = charge->key, cost = charge->ask.cost;
+
+    charge->key = rn_siphash(&p->secret, &key, sizeof key);
+    charge->ask.cost = to_whole(share, cost);
+    rn_store_apply(rn_table_store(p->table), charge, 1, NULL, NULL);
+    charge->key = key;
+    charge->ask.cost = cost;
+    charge->answer.remaining = to_share(share, charge->answer.remaining);
+    charge->answer.mark = MARK_HERE;
+    count(&p->counts.local);
+}
+
+static void answer_without(struct rn_policy *p, struct rn_charge *charge, bool allow)
+{
+    charge->error = 0;
+    charge->answer = (struct rn_answer){.allowed = allow,
+                                        .remaining = allow ? charge->limit->cap : 0,
+                                        .retry_after_ns = allow ? 0 : RETRY_NS,
+                                        .reset_after_ns = allow ? 0 : RETRY_NS,
+                                        .mark = MARK_HERE};
+    count(allow ? &p->counts.allowed : &p->counts.refused);
+}
+
+static void do_without(struct rn_policy *p, struct rn_charge *charge)
+{
+    switch (charge->ask.op) {
+    case RN_PEEK:
+    case RN_OLDEST:
+    case RN_TAKE:
+    case RN_FORCE:
+        if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))
+            answer_without(p, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
+        else
+            decide_here(p, charge);
+        break;
+    default:
+        count(&p->counts.lost);
     }
-    return NULL;
+}
+
+/* --- the contract ------------------------------------------------------------------------- */
+
+/* Nothing is, of what was decided here. */
+static bool gives_back_here(struct rn_charge *charge)
+{
+    if (charge->ask.op != RN_GIVE_BACK || charge->ask.mark != MARK_HERE)
+        return false;
+    charge->error = 0;
+    charge->answer = (struct rn_answer){0};
+    return true;
+}
+
+static void apply_run(struct rn_policy *p, struct rn_charge *batch, size_t n)
+{
+    if (n != 0)
+        ask(batch, n);
+    for (size_t i = 0; i < n; i++)
+        if (batch[i].error == RATION_ESTORE)
+            do_without(p, &batch[i]);
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct rn_policy *p = (struct rn_policy *)(void *)store;
+    size_t begin = 0;
+
+    (void)done; /* whoever can wait has waited */
+    (void)arg;
+    for (size_t i = 0; i < n; i++)
+        if (gives_back_here(&batch[i])) {
+            apply_run(p, batch + begin, i - begin);
+            begin = i + 1;
+        }
+    apply_run(p, batch + begin, n - begin);
+    return RN_DONE;
+}
+
+static const struct rn_store_ops policy_ops = {.apply = apply};
+
+void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge)
+{
+    *policy = (struct rn_policy){.store = {.ops = &policy_ops},
+                                 .table = table,
+                                 .secret = *rn_table_secret(table),
+                                 .judge = judge};
 }

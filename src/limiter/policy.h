@@ -1,28 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds if a server or store that counts for many nodes does not answer. Each
- * rule says so itself (on_store_failure):
+ * The store of a limiter whose limits many nodes share. It asks the shared store,
+ * waits for the answer, and decides what holds if there is none: the only place that
+ * does. A caller on a fiber (base/fiber.h) waits as long as that lasts; any other gets
+ * what can be answered at once.
  *
- *   local    it is counted here
- *   allow    it is as if it were not there
- *   refuse   whom it applies to is refused, and nothing is charged
+ *   nothing said  this node's share of the limit, counted in its own table
+ *   ELSE_ALLOW    admitted, uncounted
+ *   ELSE_REFUSE   refused, to be tried again in a second
  *
- * Lists and bans are as ever; a rule in shadow mode refuses nobody.
+ * Nothing that was decided so can be given back: the shared store never had it. What
+ * changes a state otherwise (give back, renew, release, reset) fails with
+ * RATION_ESTORE.
  */
 #ifndef RN_LIMITER_POLICY_H
 #define RN_LIMITER_POLICY_H
 
-#include <ration/rules.h>
+#include <stdatomic.h>
 
-#include "rules/match.h"
+#include "base/siphash.h"
+#include "limiter/reload.h"
+#include "store/table.h"
 
-/* ration_decide, by that. */
-int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct ration_outcome *out);
+/* Decided without the shared store, which did not answer. */
+struct rn_policy_counts {
+    _Atomic uint64_t local, allowed, refused;
+    _Atomic uint64_t lost; /* changes that could not be made */
+};
 
-/* For those who gather the rules: whether one of them takes part, */
-bool rn_policy_counts(const struct rn_rule *rule);
-/* and the first one that refuses; NULL: none. */
-const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches);
+struct rn_policy {
+    struct rn_store store; /* first */
+    struct rn_table *table;
+    struct rn_hash_key secret; /* the table's, for the keys that every node knows */
+    rn_limit_judge *judge;     /* which limits the shared store can hold */
+    _Atomic unsigned nodes;    /* among which a limit is shared out; 0 is 1 */
+    struct rn_policy_counts counts;
+};
+
+void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge);
+
+/* The shared store as this thread reaches it, from now on; NULL: not at all. */
+void rn_policy_use(struct rn_store *shared);
 
 #endif

@@ -121,6 +121,32 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     return book ? 0 : RATION_ENOMEM;
 }
 
+static struct rn_place place_of(const struct rn_report *report, const struct rn_rule *rule)
+{
+    struct rn_place place = {.line = rule->line, .column = rule->column};
+
+    while (place.file < report->file_count &&
+           !rn_slice_equal(report->files[place.file].name, rule->file))
+        place.file++;
+    return place;
+}
+
+bool rn_reload_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+                    struct rn_report *report)
+{
+    uint32_t before = report->count[RN_ERROR];
+
+    for (uint32_t i = 0; i < ruleset->limit_count; i++) {
+        const struct rn_rule_limit *limit = ruleset->limits[i];
+        const char *fault = judge(&limit->limit);
+
+        if (fault)
+            rn_report_error(report, place_of(report, limit->rule), "%s has %s",
+                            rn_excerpt(limit->rule->name).text, fault);
+    }
+    return report->count[RN_ERROR] == before;
+}
+
 /* Why there is no ruleset. */
 static int fault_of(const struct rn_report *said)
 {
@@ -130,6 +156,10 @@ static int fault_of(const struct rn_report *said)
 static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said,
                    struct ration_report **report)
 {
+    if (ruleset && r->policy && !rn_reload_fits(ruleset, r->policy->judge, said)) {
+        rn_ruleset_free(ruleset);
+        ruleset = NULL;
+    }
     int code =
         ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
 

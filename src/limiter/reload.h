@@ -8,6 +8,15 @@
 #include "limiter/book.h"
 
 struct ration;
+struct rn_report;
+
+/* NULL, or a constant text that says why a store cannot hold this limit, and what would
+ * be right. */
+typedef const char *rn_limit_judge(const struct rn_limit *limit);
+
+/* Whether a store can hold all limits of the rules; those that it cannot are reported. */
+bool rn_reload_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+                    struct rn_report *report);
 
 /* Puts a ruleset in place at a time of the caller's and takes it, also when it
  * fails: RATION_ENOMEM, the current rules stay. May wait. */

@@ -2,8 +2,8 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
+#include "limiter/alone.h"
 #include "limiter/limiter.h"
-#include "limiter/policy.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
 #include "rules/envoy.h"
@@ -13,7 +13,7 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const struct rn_match *match = &m->items[i];
 
-        if (rn_unlikely(g->alone) && !rn_policy_counts(match->rule))
+        if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
             continue;
         rn_ruling_add(g, &(struct rn_applied){.rule = match->rule,
                                               .limits = match->tier->limits,
@@ -62,10 +62,10 @@ static int rule_on_request(struct rn_ruling *g, const struct ration_request *req
     }
     if (rule_by_ban(g, &matches.values, request, look_only, out))
         return 0;
-    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_policy_refuser(&matches) : NULL;
+    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_alone_refuser(&matches) : NULL;
 
     if (refuser) {
-        rn_ruling_by_failure(g, refuser, look_only, out);
+        rn_ruling_by_rule(g, refuser, look_only, out);
         return 0;
     }
     if (matches.outcome == RN_MATCH_TOO_MANY)

@@ -9,7 +9,7 @@
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
 
-#define RETRY_FAILURE_NS INT64_C(1000000000) /* by then it may answer again */
+#define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -294,13 +294,13 @@ void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_
         count(g, out);
 }
 
-void rn_ruling_by_failure(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
-                          struct ration_outcome *out)
+void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
+                       struct ration_outcome *out)
 {
-    rn_outcome_init(out, RATION_BY_FAILURE);
-    rn_slice_copy(out->rule, sizeof out->rule, rule->name);
-    out->headers = RATION_HEADERS_NONE; /* there are no numbers to tell */
-    refuse(g, RETRY_FAILURE_NS, out);
+    rn_outcome_init(out, RATION_BY_LIMITS);
+    rn_outcome_name(out, rule);
+    refuse(g, RETRY_RULE_NS, out);
+    out->decision.verdict.limit = UINT64_MAX; /* there are no numbers to tell */
     if (!look_only)
         count(g, out);
 }

@@ -62,13 +62,26 @@ static void free_conn(uv_handle_t *handle)
     free(handle->data);
 }
 
+/* Nothing more is sent or heard. */
+static void wait_to_be_let_go(struct rn_conn *conn)
+{
+    conn->broken = true;
+    conn->events = 0;
+    uv_poll_stop(&conn->poll);
+}
+
 void rn_conn_cut(struct rn_conn *conn)
 {
     struct rn_loop *loop = conn->loop;
 
-    say_closed(conn);
     untouch(conn);
     rn_timer_cancel(&loop->wheel, &conn->deadline);
+    if (conn->kept > 0) {
+        wait_to_be_let_go(conn);
+        return;
+    }
+    say_closed(conn);
+    untouch(conn);
     rn_seal_free(conn->seal);
     rn_buf_done(&conn->in);
     rn_buf_done(&conn->waiting);
@@ -111,7 +124,7 @@ bool rn_conn_has_input(const struct rn_conn *conn)
 {
     int bytes = 0;
 
-    return (!conn->busy && conn->in.len > 0) ||
+    return (!conn->busy && !conn->later && conn->in.len > 0) ||
            (ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0);
 }
 
@@ -212,7 +225,7 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && !conn->lingering && rn_conn_unsent(conn) == 0)
+    if (conn->closing && !conn->lingering && conn->kept == 0 && rn_conn_unsent(conn) == 0)
         linger(conn);
     update_poll(conn);
     rn_deadline_update(conn);
@@ -388,6 +401,17 @@ void rn_conn_go_on(struct rn_conn *conn)
     rn_feed_kept(conn);
 }
 
+void rn_conn_keep(struct rn_conn *conn)
+{
+    conn->kept++;
+}
+
+void rn_conn_let_go(struct rn_conn *conn)
+{
+    conn->kept--;
+    touch(conn);
+}
+
 void rn_conn_call_later(struct rn_conn *conn)
 {
     conn->asked = true;
@@ -396,7 +420,7 @@ void rn_conn_call_later(struct rn_conn *conn)
 
 void rn_conn_close(struct rn_conn *conn)
 {
-    conn->unread |= conn->stuffed || (!conn->busy && conn->in.len > 0);
+    conn->unread |= conn->stuffed || (!conn->busy && !conn->later && conn->in.len > 0);
     conn->closing = true;
     conn->held = false;
     touch(conn);

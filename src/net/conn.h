@@ -45,7 +45,11 @@ struct rn_protocol {
      * message that is not complete are left: that is how its beginning, and with it
      * message_ns and message_max, are known. Called again when more has arrived,
      * and after rn_conn_go_on. Not called while the connection is held, or has more
-     * output waiting than the peer reads. */
+     * output waiting than the peer reads.
+     *
+     * RN_CONN_LATER: it has begun and will tell by rn_conn_received how many are done
+     * with. Until then the bytes stay where they are, and the connection is to be held
+     * and kept. Only where the server's options say that protocols wait. */
     size_t (*received)(struct rn_conn *conn, char *data, size_t len);
 
     /* The server stops, and all that has arrived is consumed: whether the connection
@@ -102,6 +106,15 @@ bool rn_conn_is_full(const struct rn_conn *conn);
 void rn_conn_hold(struct rn_conn *conn);
 /* Calls `received` if something waits; not from within `received`. */
 void rn_conn_go_on(struct rn_conn *conn);
+
+#define RN_CONN_LATER SIZE_MAX
+/* What `received` would have returned. rn_conn_go_on may follow. */
+void rn_conn_received(struct rn_conn *conn, size_t used);
+
+/* As long as it is kept, the connection and its state stay, and `closed` is not called;
+ * if it ends meanwhile, it does so when it is let go as often as it was kept. */
+void rn_conn_keep(struct rn_conn *conn);
+void rn_conn_let_go(struct rn_conn *conn);
 
 /* Has the protocol's `later` called at the end of this round: how output for many
  * is collected into one write. */

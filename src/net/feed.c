@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "net/seal.h"
+#include "net/server_inner.h"
 
 /* A connection that always has more gets this many buffers before the others'
  * turn. */
@@ -38,7 +39,7 @@ static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t
 }
 
 /* One call of the protocol; it goes on while the protocol stopped only because
- * of output that could then be sent after all. */
+ * of output that could then be sent after all. RN_CONN_LATER if it needs more time. */
 static size_t call_received(struct rn_conn *conn, char *data, size_t len)
 {
     size_t used = 0, now;
@@ -48,6 +49,11 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
         conn->busy = true;
         now = conn->protocol->received(conn, data + used, len - used);
         conn->busy = false;
+        if (now == RN_CONN_LATER) {
+            conn->later = true;
+            conn->used = used;
+            return now;
+        }
         assert(now <= len - used);
         used += now;
         was_full = rn_conn_is_full(conn);
@@ -57,10 +63,8 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
     return used;
 }
 
-static void feed(struct rn_conn *conn, char *data, size_t len)
+static void leave_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
 {
-    size_t used = call_received(conn, data, len);
-
     keep_rest(conn, data, len, used);
     if (conn->in.len > 0 && conn->in.len >= conn->protocol->message_max && wants_input(conn)) {
         conn->unread = true;
@@ -69,9 +73,23 @@ static void feed(struct rn_conn *conn, char *data, size_t len)
     }
 }
 
+static void feed(struct rn_conn *conn, char *data, size_t len)
+{
+    size_t used = call_received(conn, data, len);
+
+    if (used != RN_CONN_LATER)
+        leave_rest(conn, data, len, used);
+}
+
+void rn_conn_received(struct rn_conn *conn, size_t used)
+{
+    conn->later = false;
+    leave_rest(conn, conn->in.data, conn->in.len, conn->used + used);
+}
+
 void rn_feed_kept(struct rn_conn *conn)
 {
-    if (conn->in.len == 0 || conn->busy || !wants_input(conn))
+    if (conn->in.len == 0 || conn->busy || conn->later || !wants_input(conn))
         return;
     conn->begun_ns = conn->loop->wheel.now_ns; /* waiting was not the peer's fault */
     feed(conn, conn->in.data, conn->in.len);
@@ -80,7 +98,7 @@ void rn_feed_kept(struct rn_conn *conn)
 static void feed_more(struct rn_conn *conn, char *data, size_t len)
 {
     conn->active_ns = conn->loop->wheel.now_ns;
-    if (conn->in.len == 0) {
+    if (conn->in.len == 0 && (conn->dialled || !conn->loop->server->options.waits)) {
         feed(conn, data, len);
         return;
     }

@@ -119,8 +119,10 @@ static void close_handle(uv_handle_t *handle, void *unused)
 void rn_loop_done(struct rn_loop *loop)
 {
     rn_port_close_all(loop);
-    while (loop->conns)
+    while (loop->conns) {
+        loop->conns->kept = 0; /* nobody is left who would let it go */
         rn_conn_cut(loop->conns);
+    }
     uv_walk(&loop->uv, close_handle, NULL);
     while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
         ;

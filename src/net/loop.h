@@ -97,6 +97,9 @@ struct rn_conn {
     bool calling; /* and nobody has answered yet */
     bool asked;   /* `later` is to be called */
     bool greeted; /* a handshake has begun */
+    bool later;   /* the protocol has not said yet how much of `in` it is done with, */
+    size_t used;  /* beyond this */
+    uint32_t kept;
     const struct rn_protocol *protocol;
     struct rn_listener *listener;
     struct rn_tally *tally;

@@ -192,3 +192,8 @@ void rn_server_counts(const struct rn_server *server, const char *name,
         counts->bytes_out += load(&tally->bytes_out);
     }
 }
+
+struct rn_loop *rn_server_control(struct rn_server *server)
+{
+    return &server->control;
+}

@@ -25,6 +25,7 @@ struct rn_server_options {
     uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for local peers
                                  on unix sockets */
     int64_t drain_ns;         /* how long a stop waits for connections to end */
+    bool waits;               /* protocols may answer RN_CONN_LATER */
 };
 
 enum rn_server_where { RN_ON_WORKERS, RN_ON_CONTROL };
@@ -93,6 +94,8 @@ struct rn_server_counts {
 void rn_server_counts(const struct rn_server *server, const char *name,
                       struct rn_server_counts *counts);
 
+/* The loop of the caller's thread. */
+struct rn_loop *rn_server_control(struct rn_server *server);
 /* The number of the loop: 0 to workers - 1, or `workers` for the control loop. */
 unsigned rn_loop_index(const struct rn_loop *loop);
 /* For timers of whatever lives in the loop's thread. */

@@ -4,7 +4,7 @@
  * an internal redirect (an error page, try_files) and for subrequests: they
  * belong to a visit that has been decided.
  */
-#include "limiter/policy.h"
+#include "limiter/alone.h"
 #include "nginx/module.h"
 
 /* What the location says in the place of the rule. */
@@ -87,7 +87,7 @@ static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
         return 0;
     if (rn_ngx_attributes_read(visit->request, worker, &request) == NGX_OK)
         code = visit->question == RN_NGX_UNANSWERED
-                   ? rn_policy_decide(worker->limiter, &request, now_ns, &worker->outcome)
+                   ? rn_alone_decide(worker->limiter, &request, now_ns, &worker->outcome)
                    : ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
     if (code != 0) {
         ngx_log_error(NGX_LOG_ERR, visit->request->connection->log, 0,

@@ -16,8 +16,12 @@
 #include "net/log.h"
 #include "net/notify.h"
 #include "rationd/options.h"
+#include "rationd/shared.h"
+#include "redis/code.h"
 
 #define EXIT_USAGE 2
+#define REDIS_WAIT_NS RN_SECOND_NS
+#define REDIS_LOOK_NS (RN_SECOND_NS / 500)
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
@@ -25,6 +29,10 @@ struct daemon {
     struct ration *limiter;
     struct rn_server *server;
     struct rn_front front;
+    struct rn_shared shared;     /* if options.shares */
+    struct rn_timer ready_timer; /* until Redis is reached */
+    int64_t ready_by_ns;
+    bool hangup_due, reload_due;
 };
 
 /* --- rules --------------------------------------------------------------------------------- */
@@ -35,22 +43,32 @@ static void print_report(void *context, const char *text, size_t len)
     fwrite(text, 1, len, stderr);
 }
 
-/* NULL after saying what is wrong. Without files, rules that limit nothing. */
-static struct rn_ruleset *load_rules(const struct rn_daemon_options *o)
+/* NULL: `report` says why. Without files, rules that limit nothing. */
+static struct rn_ruleset *load_rules(const struct rn_daemon_options *o, struct rn_report *report)
+{
+    return o->config_count ? rn_ruleset_load(o->configs, o->config_count, report)
+                           : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), report);
+}
+
+/* Rules and settings. NULL after saying what is wrong. */
+static struct rn_ruleset *read_all(struct rn_daemon_options *o)
 {
     struct rn_report report;
     struct rn_ruleset *ruleset;
+    bool good;
 
     rn_report_init(&report);
-    ruleset = o->config_count
-                  ? rn_ruleset_load(o->configs, o->config_count, &report)
-                  : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
+    ruleset = load_rules(o, &report);
+    good = ruleset && rn_options_resolve(o, ruleset) &&
+           (!o->shares || rn_reload_fits(ruleset, rn_code_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
         fprintf(stderr, "rationd: out of memory while reading the rules\n");
     rn_report_done(&report);
-    return ruleset;
+    if (!good)
+        rn_ruleset_free(ruleset);
+    return good ? ruleset : NULL;
 }
 
 static int reload(void *arg, const char *by, struct ration_report **report)
@@ -92,17 +110,35 @@ static void reload_and_tell(void *arg, const char *by)
     rn_notify("READY=1");
 }
 
+/* Rules are not replaced while somebody waits for Redis in this thread, who may read
+ * them and could not go on: see front/turn.h. */
+static void reload_if_due(struct daemon *d)
+{
+    if (rn_turn_control_waits(&d->front))
+        return;
+    if (d->hangup_due) {
+        rn_server_tls_reload(d->server);
+        reload_and_tell(d, "SIGHUP");
+    } else if (d->reload_due) {
+        reload_and_tell(d, "files");
+    }
+    d->hangup_due = d->reload_due = false;
+}
+
 static void hangup(void *arg)
 {
     struct daemon *d = arg;
 
-    rn_server_tls_reload(d->server);
-    reload_and_tell(d, "SIGHUP");
+    d->hangup_due = true;
+    reload_if_due(d);
 }
 
 static void files_changed(void *arg)
 {
-    reload_and_tell(arg, "files");
+    struct daemon *d = arg;
+
+    d->reload_due = true;
+    reload_if_due(d);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -119,14 +155,45 @@ static void print_addresses(const struct daemon *d, FILE *out)
     fputc('\n', out);
 }
 
-static void ready(void *arg)
+static void say_ready(struct daemon *d)
 {
-    struct daemon *d = arg;
-
     fprintf(stderr, "rationd: ready");
     print_addresses(d, stderr);
     fflush(stderr);
     rn_notify("READY=1");
+}
+
+static void look_for_redis(struct rn_timer *timer)
+{
+    struct daemon *d = (struct daemon *)((char *)timer - offsetof(struct daemon, ready_timer));
+    struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
+    int64_t now_ns = rn_wheel_now(wheel);
+    bool up = rn_shared_is_up(&d->shared);
+
+    if (!up && now_ns < d->ready_by_ns) {
+        rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
+        return;
+    }
+    if (!up)
+        rn_log(RN_LOG_WARN, "redis.unreached",
+               RN_LOG_TEXT("meanwhile", RN_SLICE("on_store_failure of each rule")));
+    say_ready(d);
+}
+
+/* With Redis when all loops have reached it, or soon without: then policies answer. */
+static void ready(void *arg)
+{
+    struct daemon *d = arg;
+    struct rn_loop *loop = rn_server_control(d->server);
+
+    if (!d->options.shares) {
+        say_ready(d);
+        return;
+    }
+    rn_shared_begin(&d->shared, loop);
+    d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
+    d->ready_timer.fire = look_for_redis;
+    look_for_redis(&d->ready_timer);
 }
 
 static void stopping(void *arg)
@@ -136,13 +203,32 @@ static void stopping(void *arg)
     rn_notify("STOPPING=1");
 }
 
-/* Overrides and bans that another process has changed. */
+static void worker_begins(void *arg, struct rn_loop *loop)
+{
+    struct daemon *d = arg;
+
+    if (d->options.shares)
+        rn_shared_begin(&d->shared, loop);
+}
+
+static void worker_ends(void *arg, struct rn_loop *loop)
+{
+    struct daemon *d = arg;
+
+    if (d->options.shares)
+        rn_shared_end(&d->shared, loop);
+}
+
+/* What had to wait, and overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct daemon *d = arg;
     struct ration_error error;
 
     (void)now_ns;
+    if (rn_turn_control_waits(&d->front))
+        return;
+    reload_if_due(d);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
 }
@@ -188,6 +274,10 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     }
     if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
+    if (d->options.shares && !rn_shared_open(&d->shared, &d->options, d->limiter)) {
+        rn_ruleset_free(ruleset);
+        return false;
+    }
     if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
         return true;
     fprintf(stderr, "rationd: out of memory\n");
@@ -199,7 +289,8 @@ static bool open_server(struct daemon *d)
     struct rn_server_options options = {.workers = d->options.workers,
                                         .connections_max = d->options.connections,
                                         .per_address_max = d->options.per_address,
-                                        .drain_ns = DRAIN_NS};
+                                        .drain_ns = DRAIN_NS,
+                                        .waits = d->options.shares};
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
@@ -210,6 +301,11 @@ static bool open_server(struct daemon *d)
     if (rn_front_init(&d->front, d->limiter, d->server) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
+    }
+    if (d->options.shares) {
+        d->front.patience_ns = d->options.redis_deadline_ns;
+        if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
+            return false;
     }
     if (token && *token)
         d->front.token = rn_slice_of(token);
@@ -240,15 +336,24 @@ static void raise_descriptor_limit(void)
 
 static int serve(struct daemon *d)
 {
-    struct rn_server_calls calls = {
-        .arg = d, .ready = ready, .hangup = hangup, .stopping = stopping, .tick = tick};
+    struct rn_server_calls calls = {.arg = d,
+                                    .ready = ready,
+                                    .hangup = hangup,
+                                    .stopping = stopping,
+                                    .tick = tick,
+                                    .worker_begins = worker_begins,
+                                    .worker_ends = worker_ends};
     struct ration_error error;
+    int code;
 
     if (d->options.config_count && rn_server_watch(d->server, d->options.configs,
                                                    d->options.config_count, files_changed, d) != 0)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
-    if (rn_server_run(d->server, &calls, &error) == 0)
+    code = rn_server_run(d->server, &calls, &error);
+    if (d->options.shares)
+        rn_shared_end(&d->shared, rn_server_control(d->server));
+    if (code == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "rationd: %s\n", error.text);
     return EXIT_FAILURE;
@@ -256,14 +361,10 @@ static int serve(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-    struct rn_ruleset *ruleset = load_rules(&d->options);
+    struct rn_ruleset *ruleset = read_all(&d->options);
 
     if (!ruleset)
         return EXIT_USAGE;
-    if (!rn_options_resolve(&d->options, ruleset)) {
-        rn_ruleset_free(ruleset);
-        return EXIT_USAGE;
-    }
     if (d->options.check) {
         rn_ruleset_free(ruleset);
         printf("rationd: rules and settings are in order\n");
@@ -293,6 +394,7 @@ int main(int argc, char **argv)
     if (d.server)
         rn_server_free(d.server);
     rn_front_done(&d.front);
+    rn_shared_close(&d.shared);
     ration_close(d.limiter);
     return status;
 }

@@ -8,6 +8,9 @@
 #include "base/number.h"
 #include "rules/report.h"
 
+#define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
+#define REDIS_DEADLINE_MAX_NS INT64_C(10000000000)
+
 const char rn_options_help[] =
     "usage: rationd [--config FILE]... [OPTION]...\n"
     "\n"
@@ -28,6 +31,9 @@ const char rn_options_help[] =
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
     "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
+    "  --redis URL        share limits with other nodes      (none)\n"
+    "  --redis-deadline TIME  how long a decision waits for it  (5ms)\n"
+    "  --redis-nodes N    without it, limits are shared out among so many (1)\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -39,7 +45,9 @@ const char rn_options_help[] =
     "ADDR is host:port, :port (all addresses), unix:PATH, or none. Port 0 picks one.\n"
     "The section `server:` of the rules may set the same, with _ for -; the command\n"
     "line wins. `admin_token` there, or RATION_ADMIN_TOKEN, is required of callers\n"
-    "that come from other machines to change something.\n"
+    "that come from other machines to change something. A Redis with a password may\n"
+    "be named by RATION_REDIS; `redis_key_secret`, or RATION_REDIS_KEY_SECRET, hides\n"
+    "clients' keys from whoever reads there.\n"
     "\n"
     "SIGHUP reloads rules and certificate (a changed file does, too), SIGTERM ends.\n";
 
@@ -63,7 +71,10 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
     [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
-    [RN_SET_REDIS] = {"redis", NULL, "none"},
+    [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
+    [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "5ms"},
+    [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "1"},
+    [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL},
     [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
     [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
     [RN_SET_TLS_CLIENT_CA] = {"tls-client-ca", NULL, NULL},
@@ -97,7 +108,7 @@ static bool refuse_option(const char *name)
 static const char **find_value(struct rn_daemon_options *o, const char *name, size_t len)
 {
     for (size_t i = 0; i < RN_SET_COUNT; i++)
-        if (i != RN_SET_ADMIN_TOKEN && /* command lines are for all to see */
+        if (i != RN_SET_ADMIN_TOKEN && i != RN_SET_REDIS_KEY_SECRET && /* all see command lines */
             strlen(settings[i].name) == len && memcmp(settings[i].name, name, len) == 0)
             return &o->values[i];
     if (len == 6 && memcmp(name, "config", 6) == 0 && o->config_count < RN_CONFIGS_MAX)
@@ -315,6 +326,33 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
     return read_secure(o, ruleset);
 }
 
+/* --- Redis ---------------------------------------------------------------------------------- */
+
+static bool read_duration(const char *text, int64_t *ns)
+{
+    size_t pos = 0, len = strlen(text);
+
+    return rn_duration_parse(text, len, &pos, ns, NULL) == 0 && pos == len;
+}
+
+static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    struct ration_error error;
+
+    if (!read_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
+        o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
+        o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
+        return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 5ms");
+    if (!read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) || o->redis_nodes == 0)
+        return refuse_value(o, ruleset, RN_SET_REDIS_NODES, "write a number of nodes, 1 to 10000");
+    o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
+    if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
+        return true;
+    /* The URL may hold a password: it is not told. */
+    fprintf(stderr, "rationd: --redis: %s\n", error.text);
+    return false;
+}
+
 static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
 {
     uint32_t workers;
@@ -336,10 +374,7 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
     if (!read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
-    if (strcmp(o->values[RN_SET_REDIS], "none") != 0)
-        return refuse_value(o, ruleset, RN_SET_REDIS,
-                            "this build keeps counters itself; write none");
-    return read_tls(o, ruleset);
+    return read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 
 bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "net/tls.h"
+#include "redis/url.h"
 #include "rules/ruleset.h"
 
 #define RN_CONFIGS_MAX 64
@@ -32,6 +33,9 @@ enum rn_daemon_setting {
     RN_SET_RLS_HEADERS,
     RN_SET_RLS_METADATA,
     RN_SET_REDIS,
+    RN_SET_REDIS_DEADLINE,
+    RN_SET_REDIS_NODES,
+    RN_SET_REDIS_KEY_SECRET,
     RN_SET_TLS_CERT,
     RN_SET_TLS_KEY,
     RN_SET_TLS_CLIENT_CA,
@@ -53,6 +57,10 @@ struct rn_daemon_options {
     uint32_t connections, per_address;
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata;
+    bool shares;               /* with other nodes, by Redis: */
+    struct rn_url redis;       /* where it is, */
+    int64_t redis_deadline_ns; /* how long a decision waits for it, */
+    uint32_t redis_nodes;      /* and among how many a limit is shared out without it */
     const char *state;         /* NULL: none */
     char state_path[4096];     /* where `state` may point */
     struct rn_tls_files tls;   /* cert NULL: no TLS */

@@ -115,7 +115,7 @@ static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *c
     struct rn_remote *remote = arg;
 
     count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
-    rn_refusals_note(&remote->refusals, charge, job->deadline_ns - remote->deadline_ns);
+    rn_refusals_note(&remote->refusals, charge, charge->ask.now_ns);
     if (--job->left == 0)
         finish_job(remote, job);
 }
@@ -139,6 +139,7 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
 static void note_state(struct rn_remote *remote)
 {
     atomic_store_explicit(&remote->counts.open, remote->breaker.open, memory_order_relaxed);
+    atomic_store_explicit(&remote->counts.up, rn_remote_is_up(remote), memory_order_relaxed);
     atomic_store_explicit(&remote->counts.opened, remote->breaker.opened, memory_order_relaxed);
     atomic_store_explicit(&remote->counts.connects, remote->link.attempts, memory_order_relaxed);
 }
@@ -245,7 +246,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
         charge->error = 0;
         return true;
     }
-    if (rn_refusals_find(&remote->refusals, charge, now_of(remote))) {
+    if (rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns)) {
         count(&remote->counts.remembered, 1);
         return true;
     }

@@ -34,6 +34,7 @@ struct rn_remote_counts {
     _Atomic uint64_t calls, resent, mismatches, connects;
     _Atomic int64_t skew_us; /* clock of the store less ours, at the last reply */
     _Atomic bool open;
+    _Atomic bool up; /* charges are being sent */
 };
 
 struct rn_remote;

@@ -30,10 +30,6 @@ static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden"
 static const struct refusal by_ban = {"banned", TYPES "#abnormal-usage-detected",
                                       "Too Many Requests", "Requests like this one are banned."};
 
-static const struct refusal by_failure = {"unavailable", TYPES "#temporary-reduced-capacity",
-                                          "Service Unavailable",
-                                          "The limits cannot be checked at the moment."};
-
 static const struct refusal *refusal_of(const struct ration_outcome *outcome)
 {
     switch (outcome->kind) {
@@ -41,8 +37,6 @@ static const struct refusal *refusal_of(const struct ration_outcome *outcome)
         return &by_deny_list;
     case RATION_BY_BAN:
         return &by_ban;
-    case RATION_BY_FAILURE:
-        return &by_failure;
     case RATION_BY_LIMITS:
     case RATION_BY_NO_RULE:
     case RATION_BY_ALLOW_LIST:

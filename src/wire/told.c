@@ -12,7 +12,7 @@
 
 const char *const rn_told_kinds[RN_TOLD_KINDS] = {
     [RATION_BY_LIMITS] = "limits",  [RATION_BY_NO_RULE] = "none", [RATION_BY_ALLOW_LIST] = "allow",
-    [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",      [RATION_BY_FAILURE] = "failure",
+    [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",
 };
 const char *const rn_told_families[RN_TOLD_FAMILIES] = {
     [RATION_HEADERS_BOTH] = "both",

@@ -12,7 +12,7 @@
 #include "base/slice.h"
 
 /* As the reply has them, by enum ration_outcome_kind and ration_header_family. */
-#define RN_TOLD_KINDS 6
+#define RN_TOLD_KINDS 5
 #define RN_TOLD_FAMILIES 4
 extern const char *const rn_told_kinds[RN_TOLD_KINDS];
 extern const char *const rn_told_families[RN_TOLD_FAMILIES];

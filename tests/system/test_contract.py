@@ -206,11 +206,16 @@ class Play:
                 for name, answer in answers.items()}
         first = next(iter(seen))
         for name in seen:
-            assert seen[name] == seen[first], f"{name} and {first} differ at {step}"
+            assert self.same(seen[name], seen[first]), \
+                f"{name} and {first} differ at {step}: {seen[name]} {seen[first]}"
         for name in answers:
             self.expect(answers[name], step.get("expect", {}), f"{name} at {step}")
         if "http" in step:
             expect_http(step["http"], *self.asked["http"].last)
+
+    @staticmethod
+    def same(found, expected):
+        return found == expected
 
     def expect(self, answers, expected, where):
         last = answers[-1]
@@ -233,7 +238,7 @@ class Play:
             else:
                 assert member in last, f"no {member}: {where}: {last}"
                 found = last[member]
-            assert found == value, f"{member} is {found}: {where}: {last}"
+            assert self.same(found, value), f"{member} is {found}: {where}: {last}"
         if "error" not in expected:
             assert "error" not in last or last.get("allowed") is False, f"{where}: {last}"
 

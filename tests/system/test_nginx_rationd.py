@@ -431,7 +431,8 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(gateway
 
 POLICIES = ("limits:\n  - {name: own, key: ip, limit: 2 per 7 days, when: {path: /local}}\n"
             "  - {name: open, key: ip, limit: 1 per 7 days, on_store_failure: allow, when: {path: /open}}\n"
-            "  - {name: shut, key: ip, limit: 9 per 7 days, on_store_failure: refuse, when: {path: /shut}}\n"
+            "  - {name: shut, key: ip, limit: 9 per 7 days, on_store_failure: refuse, when: {path: /shut},"
+            " response: {status: 503, message: Not now.}}\n"
             "  - {name: seen, key: ip, limit: 9 per 7 days, on_store_failure: refuse, mode: shadow,"
             " when: {path: /seen}}\n"
             "  - {name: both, key: ip, limit: 1 per 7 days, when: {path: /both}}\n"
@@ -443,13 +444,12 @@ def by_policy(g):
     assert g.statuses(3, "/open") == [200] * 3
     assert g.statuses(2, "/seen") == [200] * 2
     assert g.statuses(2, "/other") == [200] * 2
-    assert g.statuses(2, "/both") == [503] * 2
+    assert g.statuses(2, "/both") == [429] * 2
     status, headers, body = g.ask("/shut")
     answer = json.loads(body)
     assert status == 503 and headers["retry-after"] == "1" and headers["x-ratelimit-limit"] is None
-    assert answer["error"] == "unavailable" and answer["rule"] == "shut"
-    problem = json.loads(g.ask("/shut", accept="application/problem+json")[2])
-    assert problem["type"].endswith("#temporary-reduced-capacity") and problem["status"] == 503
+    assert answer["rule"] == "shut" and answer["limit"] is None and answer["limits"] == []
+    assert answer["message"] == "Not now."
     g.wait_for_log("503 /shut verdict=refused rule=shut source=zone", "source")
     g.wait_for_log("200 /open verdict=allowed rule=- source=zone", "source")
 
@@ -637,11 +637,13 @@ class Crowd:
             except OSError as error:
                 self.lost.append(error)
 
-    def end(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.stop.set()
         for thread in self.threads:
             thread.join()
-        return self
 
 
 def wrk(g, seconds=2):
@@ -667,16 +669,15 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(gateway, rati
                 state=tmp_path / "rationd-state")
     g = answers(gateway(d.address, f"limits:\n  - {{name: own, key: ip, limit: {own} per 7 days}}\n",
                         workers=2))
-    crowd = Crowd(g)
-    for _ in range(3):
-        seen = len(crowd.answers)
-        wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on")
-        d.kill()
-        seen = len(crowd.answers)
-        wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on without")
-        d.start()
-    g.wait_for_log(UP, "error", 8)
-    crowd.end()
+    with Crowd(g) as crowd:
+        for _ in range(3):
+            seen = len(crowd.answers)
+            wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on")
+            d.kill()
+            seen = len(crowd.answers)
+            wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on without")
+            d.start()
+        g.wait_for_log(UP, "error", 8)
     assert not crowd.lost and set(crowd.answers) <= {200, 429}
     allowed = re.findall(r"verdict=allowed rule=\S+ source=(\w+)", g.log("source"))
     assert allowed.count("rationd") <= most and allowed.count("zone") <= own
@@ -686,24 +687,22 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(gateway, rati
 def test_a_frozen_rationd_under_load_delays_and_loses_nobody(gateway, rationd):
     d = rationd("limits:\n  - {name: api, key: ip, limit: 100000 per 7 days}\n")
     g = answers(gateway(d.address, "limits: []\n", workers=2, parameters="timeout=20ms"))
-    crowd = Crowd(g)
-    for _ in range(3):
-        seen = g.log("error").count("does not answer in time")
-        d.freeze()
-        wait_until(lambda: g.log("error").count("does not answer in time") >= seen + 2, "it is noticed")
-        d.thaw()
-        wait_until(lambda: g.log("error").count(UP) >= seen + 4, "it is back")
-    crowd.end()
+    with Crowd(g) as crowd:
+        for _ in range(3):
+            seen = g.log("error").count("does not answer in time")
+            d.freeze()
+            wait_until(lambda: g.log("error").count("does not answer in time") >= seen + 2, "it is noticed")
+            d.thaw()
+            wait_until(lambda: g.log("error").count(UP) >= seen + 4, "it is back")
     assert not crowd.lost and set(crowd.answers) == {200}
 
 
 def test_reloads_under_load_lose_no_request_and_no_count(gateway, rationd):
     d = rationd("limits:\n  - {name: api, key: ip, limit: 1000000 per 7 days, algorithm: fixed-window}\n")
     g = answers(gateway(d.address, OURS % ", on_store_failure: refuse", workers=2))
-    crowd = Crowd(g)
-    for _ in range(10):
-        g.reload()
-    crowd.end()
+    with Crowd(g) as crowd:
+        for _ in range(10):
+            g.reload()
     assert not crowd.lost and set(crowd.answers) == {200}
     assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers) - 1
     assert "open socket" not in g.log("error")

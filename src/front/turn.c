@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/turn.h"
+
+#include <stdlib.h>
+
+#include "base/fiber.h"
+#include "front/front.h"
+
+/* What a decision needs at most, with room for sanitizers. */
+#define STACK_BYTES ((size_t)1 << 20)
+#define LINE_MIN 64
+
+struct rn_turn {
+    struct rn_turn *next;
+    struct rn_fiber *fiber;
+    struct rn_turns *turns;
+    struct rn_conn *conn;
+    struct rn_turn_work work;
+
+    /* Of rn_turn_take. */
+    rn_turn_talk *talk;
+    struct rn_talker talker;
+    struct rn_buf out;
+    char *data;
+    size_t len, used;
+
+    struct rn_desk desk;
+};
+
+/* --- turns and who waits for them ------------------------------------------------------- */
+
+static struct rn_turn *make_turn(struct rn_front_loop *loop)
+{
+    struct rn_turn *turn = calloc(1, sizeof *turn);
+
+    if (!turn)
+        return NULL;
+    turn->fiber = rn_fiber_new(STACK_BYTES);
+    if (!turn->fiber) {
+        free(turn);
+        return NULL;
+    }
+    turn->turns = &loop->turns;
+    turn->desk.counts = &loop->counts;
+    loop->turns.made++;
+    return turn;
+}
+
+/* NULL: all are taken, or there is no memory for another. */
+static struct rn_turn *find_turn(struct rn_front *front, struct rn_front_loop *loop)
+{
+    struct rn_turns *turns = &loop->turns;
+    bool control = loop == &front->loops[front->loop_count - 1];
+    struct rn_turn *turn = turns->spare;
+
+    if (turn)
+        turns->spare = turn->next;
+    else if (turns->made < (control ? 1 : RN_TURNS_OF_WORKER))
+        turn = make_turn(loop);
+    turns->taken += turn != NULL;
+    return turn;
+}
+
+static bool grow_line(struct rn_turns *turns)
+{
+    size_t room = turns->room ? 2 * turns->room : LINE_MIN;
+    struct rn_turn_guest *line = malloc(room * sizeof *line);
+
+    if (!line)
+        return false;
+    for (size_t i = 0; i < turns->waiting; i++)
+        line[i] = turns->line[(turns->first + i) & (turns->room - 1)];
+    free(turns->line);
+    turns->line = line;
+    turns->first = 0;
+    turns->room = room;
+    return true;
+}
+
+/* False: nobody would ever call it. */
+static bool wait_in_line(struct rn_turns *turns, struct rn_turn_guest guest)
+{
+    if (turns->taken == 0 || (turns->waiting == turns->room && !grow_line(turns)))
+        return false;
+    turns->line[(turns->first + turns->waiting++) & (turns->room - 1)] = guest;
+    return true;
+}
+
+static void leave_turn(struct rn_turn *turn)
+{
+    struct rn_turns *turns = turn->turns;
+
+    turn->next = turns->spare;
+    turns->spare = turn;
+    turns->taken--;
+}
+
+static void call_next(struct rn_turns *turns)
+{
+    if (turns->waiting == 0 || !turns->spare)
+        return;
+    struct rn_turn_guest guest = turns->line[turns->first];
+
+    turns->first = (turns->first + 1) & (turns->room - 1);
+    turns->waiting--;
+    guest.begin(guest.arg);
+}
+
+void rn_turns_done(struct rn_turns *turns)
+{
+    while (turns->spare) {
+        struct rn_turn *turn = turns->spare;
+
+        turns->spare = turn->next;
+        rn_desk_done(&turn->desk);
+        rn_buf_done(&turn->out);
+        rn_fiber_free(turn->fiber);
+        free(turn);
+    }
+    free(turns->line);
+    turns->line = NULL;
+}
+
+/* --- conversations ------------------------------------------------------------------------ */
+
+static void run_talk(void *arg)
+{
+    struct rn_turn *turn = arg;
+
+    turn->used = turn->talk(&turn->talker, turn->data, turn->len);
+}
+
+static void put_out(struct rn_turn *turn)
+{
+    if (turn->out.len > 0)
+        rn_buf_put(rn_conn_out(turn->conn), turn->out.data, turn->out.len);
+    if (turn->out.failed)
+        rn_conn_close(turn->conn);
+    rn_buf_clear(&turn->out);
+}
+
+static void talk_ended(void *arg)
+{
+    struct rn_turn *turn = arg;
+    struct rn_conn *conn = turn->conn;
+    bool holds = turn->talker.holds;
+
+    put_out(turn);
+    rn_conn_received(conn, turn->used);
+    leave_turn(turn);
+    if (!holds)
+        rn_conn_go_on(conn);
+    rn_conn_let_go(conn);
+    call_next(turn->turns);
+}
+
+static void go_on(void *arg)
+{
+    struct rn_conn *conn = arg;
+
+    rn_conn_go_on(conn);
+    rn_conn_let_go(conn);
+}
+
+static size_t talk_on(struct rn_turn *turn, struct rn_conn *conn, rn_turn_talk *talk, char *data,
+                      size_t len)
+{
+    turn->conn = conn;
+    turn->talk = talk;
+    turn->talker = (struct rn_talker){.conn = conn, .desk = &turn->desk, .out = &turn->out};
+    turn->data = data;
+    turn->len = len;
+    if (rn_fiber_run(turn->fiber, run_talk, talk_ended, turn)) {
+        put_out(turn);
+        leave_turn(turn);
+        return turn->used;
+    }
+    rn_conn_keep(conn);
+    rn_conn_hold(conn);
+    return RN_CONN_LATER;
+}
+
+size_t rn_turn_take(struct rn_conn *conn, rn_turn_talk *talk, char *data, size_t len)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_talker talker = {.conn = conn, .desk = &loop->desk};
+    struct rn_turn *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
+
+    if (turn)
+        return talk_on(turn, conn, talk, data, len);
+    if (front->patience_ns > 0 && wait_in_line(&loop->turns, (struct rn_turn_guest){go_on, conn})) {
+        rn_conn_keep(conn);
+        rn_conn_hold(conn);
+        return 0;
+    }
+    talker.out = rn_conn_out(conn);
+    return talk(&talker, data, len);
+}
+
+/* --- other work --------------------------------------------------------------------------- */
+
+struct errand {
+    struct rn_conn *conn;
+    struct rn_turn_work work;
+};
+
+static void run_work(void *arg)
+{
+    struct rn_turn *turn = arg;
+
+    turn->work.work(turn->work.arg, &turn->desk);
+}
+
+static void work_ended(void *arg)
+{
+    struct rn_turn *turn = arg;
+    struct rn_conn *conn = turn->conn;
+    struct rn_turn_work work = turn->work;
+
+    leave_turn(turn);
+    work.ended(work.arg);
+    rn_conn_let_go(conn);
+    call_next(turn->turns);
+}
+
+static void work_on(struct rn_turn *turn, struct rn_conn *conn, const struct rn_turn_work *work)
+{
+    turn->conn = conn;
+    turn->work = *work;
+    rn_conn_keep(conn);
+    if (rn_fiber_run(turn->fiber, run_work, work_ended, turn))
+        work_ended(turn);
+}
+
+static void begin_errand(void *arg)
+{
+    struct errand errand = *(struct errand *)arg;
+
+    free(arg);
+    rn_turn_work(errand.conn, &errand.work);
+    rn_conn_let_go(errand.conn);
+}
+
+/* False: there is no way to wait. */
+static bool put_off(struct rn_front_loop *loop, struct rn_conn *conn,
+                    const struct rn_turn_work *work)
+{
+    struct errand *errand = malloc(sizeof *errand);
+
+    if (!errand)
+        return false;
+    *errand = (struct errand){conn, *work};
+    if (!wait_in_line(&loop->turns, (struct rn_turn_guest){begin_errand, errand})) {
+        free(errand);
+        return false;
+    }
+    rn_conn_keep(conn);
+    return true;
+}
+
+void rn_turn_work(struct rn_conn *conn, const struct rn_turn_work *work)
+{
+    struct rn_front *front = rn_conn_context(conn);
+    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_turn *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
+
+    if (turn) {
+        work_on(turn, conn, work);
+    } else if (front->patience_ns == 0 || !put_off(loop, conn, work)) {
+        work->work(work->arg, &loop->desk);
+        work->ended(work->arg);
+    }
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+void rn_turn_begin_wait(const struct rn_front *front, const struct rn_conn *conn)
+{
+    if (front->patience_ns > 0)
+        rn_fiber_set_until(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
+}
+
+bool rn_turn_control_waits(const struct rn_front *front)
+{
+    return front->loops[front->loop_count - 1].turns.taken > 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns: where there is a shared store, a conversation runs on a fiber with a desk of its
+ * own, and its loop serves others while it waits for the store. Without one, everything
+ * runs on the loop's own stack and desk.
+ *
+ * A loop has so many turns and no more; whoever finds none waits for one in line. The
+ * control loop has one: whatever it does when nobody waits, such as replacing the rules,
+ * can rely on that no reader of theirs sleeps in its own thread.
+ */
+#ifndef RN_FRONT_TURN_H
+#define RN_FRONT_TURN_H
+
+#include "net/conn.h"
+
+#define RN_TURNS_OF_WORKER 256
+
+struct rn_desk;
+struct rn_front;
+struct rn_turn;
+
+/* Who waits for a turn. */
+struct rn_turn_guest {
+    void (*begin)(void *arg);
+    void *arg;
+};
+
+struct rn_turns {
+    struct rn_turn *spare;
+    uint32_t made, taken;
+    struct rn_turn_guest *line; /* a ring of `room` places, a power of two */
+    size_t first, waiting, room;
+};
+
+void rn_turns_done(struct rn_turns *turns);
+
+/* What a conversation works with. */
+struct rn_talker {
+    struct rn_conn *conn;
+    struct rn_desk *desk;
+    struct rn_buf *out;
+    bool holds; /* out: the connection is held for a reason of its own */
+};
+typedef size_t rn_turn_talk(struct rn_talker *talker, char *data, size_t len);
+
+/* For `received` of a protocol: has `talk` called, which returns how many bytes are done
+ * with. */
+size_t rn_turn_take(struct rn_conn *conn, rn_turn_talk *talk, char *data, size_t len);
+
+/* Has `work` called, now or when it is its turn, and then `ended`: on the loop's own stack,
+ * with the connection still there. */
+struct rn_turn_work {
+    void (*work)(void *arg, struct rn_desk *desk);
+    void (*ended)(void *arg);
+    void *arg;
+};
+void rn_turn_work(struct rn_conn *conn, const struct rn_turn_work *work);
+
+/* A decision begins: from now on it may wait for as long as decisions may. */
+void rn_turn_begin_wait(const struct rn_front *front, const struct rn_conn *conn);
+
+/* Somebody waits for a store in the control loop. */
+bool rn_turn_control_waits(const struct rn_front *front);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits shared with other nodes: each loop's way to Redis, the secret that the nodes
+ * have in common, and what is told of it.
+ */
+#ifndef RN_RATIOND_SHARED_H
+#define RN_RATIOND_SHARED_H
+
+#include <pthread.h>
+
+#include "front/front.h"
+#include "rationd/options.h"
+#include "redis/remote.h"
+
+struct rn_shared {
+    const struct rn_daemon_options *options;
+    struct ration *limiter;
+    struct rn_remote **remotes; /* by loop; the last one is the control loop's */
+    unsigned count;
+    pthread_mutex_t lock; /* of the list: threads add and remove their own, the control
+                             thread reads what all of them count */
+};
+
+/* After the limiter is open, before it has rules. False after saying what is wrong. */
+bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
+                    struct ration *limiter);
+/* There will be `workers` loops and the control loop. False: out of memory. */
+bool rn_shared_prepare(struct rn_shared *shared, unsigned workers);
+void rn_shared_close(struct rn_shared *shared);
+
+/* In the thread of the loop: before it serves, and when it has. */
+void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop);
+void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop);
+
+/* Whether all loops reach Redis. */
+bool rn_shared_is_up(struct rn_shared *shared);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A shared store that answers, answers later, or does not; and what holds then. */
+#include "fixture.h"
+
+#include "base/fiber.h"
+#include "limiter/policy.h"
+
+/* A store that does as it is told, and keeps what it was asked. */
+struct shared {
+    struct rn_store store;
+    bool silent;  /* fails at once */
+    bool pending; /* answers when it is told to */
+    struct rn_charge *batch;
+    size_t n;
+    rn_store_done *done;
+    void *arg;
+    unsigned asked, given_back;
+    uint64_t left; /* of one limit for all */
+};
+
+static void answer(struct shared *s, struct rn_charge *batch, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t cost = batch[i].ask.cost;
+        bool fits = cost <= s->left;
+
+        s->given_back += batch[i].ask.op == RN_GIVE_BACK;
+        batch[i].error = s->silent ? RATION_ESTORE : 0;
+        batch[i].answer = (struct rn_answer){.allowed = fits};
+        if (!s->silent && batch[i].ask.op == RN_TAKE && fits)
+            s->left -= cost;
+        batch[i].answer.remaining = s->left;
+    }
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct shared *s = (struct shared *)(void *)store;
+
+    s->asked++;
+    if (!s->pending || !done) {
+        answer(s, batch, n);
+        return RN_DONE;
+    }
+    s->batch = batch;
+    s->n = n;
+    s->done = done;
+    s->arg = arg;
+    return RN_PENDING;
+}
+
+static const struct rn_store_ops ops = {.apply = apply};
+
+struct scene {
+    struct ration *r;
+    struct shared shared;
+    struct ration_limit limit;
+};
+
+static const char *none_is_unfit(const struct rn_limit *limit)
+{
+    (void)limit;
+    return NULL;
+}
+
+static int set_up(void **state)
+{
+    static struct scene scene;
+    static const struct rn_hash_key secret = {1, 2};
+
+    scene = (struct scene){.r = open_limits(NULL, 0)};
+    scene.shared = (struct shared){.store = {.ops = &ops}, .left = 3};
+    scene.limit = named("x", "8 per minute").limit;
+    assert_int_equal(rn_limiter_share(scene.r, &secret, none_is_unfit), 0);
+    rn_policy_use(&scene.shared.store);
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+
+    rn_policy_use(NULL);
+    ration_close(s->r);
+    return 0;
+}
+
+static struct ration_charge take_cost(struct scene *s, uint64_t cost)
+{
+    struct ration_charge c = {.ad_hoc = &s->limit, .key = "k", .key_len = 1, .cost = cost};
+
+    assert_int_equal(ration_take(s->r, &c, RATION_NOW), 0);
+    return c;
+}
+
+static unsigned admitted(struct scene *s, unsigned of)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < of; i++)
+        n += take_cost(s, 1).verdict.allowed;
+    return n;
+}
+
+static void what_the_shared_store_says_holds(void **state)
+{
+    struct scene *s = *state;
+
+    assert_int_equal(admitted(s, 10), 3);
+    assert_int_equal(s->shared.asked, 10);
+    assert_int_equal(s->r->policy->counts.local, 0);
+}
+
+static void work(void *arg)
+{
+    struct scene *s = arg;
+
+    assert_int_equal(admitted(s, 4), 3);
+}
+
+static void count_end(void *arg)
+{
+    struct scene *s = arg;
+
+    s->shared.pending = false;
+}
+
+static void a_fiber_waits_for_an_answer_that_comes_later(void **state)
+{
+    struct scene *s = *state;
+    struct rn_fiber *fiber = rn_fiber_new((size_t)1 << 20);
+
+    s->shared.pending = true;
+    assert_false(rn_fiber_run(fiber, work, count_end, s));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(s->shared.pending);
+        assert_int_equal(s->shared.asked, i + 1);
+        answer(&s->shared, s->shared.batch, s->shared.n);
+        s->shared.done(s->shared.arg, s->shared.batch, s->shared.n);
+    }
+    assert_false(s->shared.pending);
+    rn_fiber_free(fiber);
+}
+
+/* Eight among four nodes are two for each. */
+static void without_an_answer_a_node_has_its_share(void **state)
+{
+    struct scene *s = *state;
+
+    s->shared.silent = true;
+    s->r->policy->nodes = 4;
+    assert_int_equal(take_cost(s, 1).verdict.remaining, 1);
+    assert_int_equal(admitted(s, 10), 1);
+    assert_int_equal(s->r->policy->counts.local, 11);
+}
+
+static void alone_a_node_has_all_of_it(void **state)
+{
+    struct scene *s = *state;
+
+    s->shared.silent = true;
+    assert_int_equal(admitted(s, 20), 8);
+}
+
+static void a_share_of_less_than_one_is_one(void **state)
+{
+    struct scene *s = *state;
+
+    s->shared.silent = true;
+    s->r->policy->nodes = 100;
+    assert_int_equal(admitted(s, 20), 1);
+}
+
+static void a_cost_above_the_share_is_refused(void **state)
+{
+    struct scene *s = *state;
+
+    s->shared.silent = true;
+    s->r->policy->nodes = 4;
+    assert_false(take_cost(s, 3).verdict.allowed);
+    assert_true(take_cost(s, 2).verdict.allowed);
+    assert_false(take_cost(s, 1).verdict.allowed);
+}
+
+static void the_share_refills_at_its_part_of_the_rate(void **state)
+{
+    struct scene *s = *state;
+    struct ration_charge c = {.ad_hoc = &s->limit, .key = "k", .key_len = 1, .cost = 1};
+    int64_t now = ration_now(s->r);
+    unsigned n = 0;
+
+    s->shared.silent = true;
+    s->r->policy->nodes = 4;
+    for (int second = 0; second <= 120; second++) {
+        assert_int_equal(ration_take(s->r, &c, now + second * SECOND), 0);
+        n += c.verdict.allowed;
+    }
+    assert_int_equal(n, 2 + 4); /* two, and two a minute */
+}
+
+/* The shared store never had it: to give it one back would be to mint. */
+static void what_was_decided_here_is_not_given_back_there(void **state)
+{
+    struct scene *s = *state;
+    struct ration_charge here, there = take_cost(s, 1);
+
+    s->shared.silent = true;
+    here = take_cost(s, 1);
+    s->shared.silent = false;
+    s->shared.asked = 0;
+    assert_int_equal(ration_give_back(s->r, &here, RATION_NOW), 0);
+    assert_int_equal(s->shared.asked, 0);
+    assert_int_equal(ration_give_back(s->r, &there, RATION_NOW), 0);
+    assert_int_equal(s->shared.given_back, 1);
+}
+
+static void changes_need_the_shared_store(void **state)
+{
+    struct scene *s = *state;
+    struct ration_charge c = take_cost(s, 1);
+
+    s->shared.silent = true;
+    assert_int_equal(ration_give_back(s->r, &c, RATION_NOW), RATION_ESTORE);
+    c = (struct ration_charge){.ad_hoc = &s->limit, .key = "k", .key_len = 1};
+    assert_int_equal(ration_reset(s->r, &c, RATION_NOW), RATION_ESTORE);
+    assert_int_equal(s->r->policy->counts.lost, 2);
+}
+
+/* One charge with these flags, as rules make them. */
+static struct rn_charge charge_with(struct scene *s, unsigned flags, enum rn_op op)
+{
+    static struct rn_limit limit;
+    struct rn_charge c = {.limit = &limit,
+                          .key = 7,
+                          .flags = flags,
+                          .ask = {.op = op, .now_ns = ration_now(s->r), .cost = 1}};
+
+    rn_limit_init(&limit, &s->limit);
+    assert_int_equal(rn_store_apply(s->r->store, &c, 1, NULL, NULL), RN_DONE);
+    return c;
+}
+
+static void a_rule_may_allow_or_refuse_instead(void **state)
+{
+    struct scene *s = *state;
+    struct rn_charge c;
+
+    s->shared.silent = true;
+    for (unsigned i = 0; i < 20; i++) {
+        c = charge_with(s, RN_CHARGE_ELSE_ALLOW, RN_TAKE);
+        assert_int_equal(c.error, 0);
+        assert_true(c.answer.allowed);
+    }
+    c = charge_with(s, RN_CHARGE_ELSE_REFUSE, RN_TAKE);
+    assert_int_equal(c.error, 0);
+    assert_false(c.answer.allowed);
+    assert_int_equal(c.answer.retry_after_ns, SECOND);
+    assert_int_equal(s->r->policy->counts.allowed, 20);
+    assert_int_equal(s->r->policy->counts.refused, 1);
+    assert_int_equal(s->r->policy->counts.local, 0);
+}
+
+static void without_a_shared_store_the_policy_answers(void **state)
+{
+    struct scene *s = *state;
+
+    rn_policy_use(NULL);
+    assert_int_equal(admitted(s, 20), 8);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(what_the_shared_store_says_holds),
+        test(a_fiber_waits_for_an_answer_that_comes_later),
+        test(without_an_answer_a_node_has_its_share),
+        test(alone_a_node_has_all_of_it),
+        test(a_share_of_less_than_one_is_one),
+        test(a_cost_above_the_share_is_refused),
+        test(the_share_refills_at_its_part_of_the_rate),
+        test(what_was_decided_here_is_not_given_back_there),
+        test(changes_need_the_shared_store),
+        test(a_rule_may_allow_or_refuse_instead),
+        test(without_a_shared_store_the_policy_answers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -114,35 +114,35 @@ static void set_deadline(struct rn_ngx_visit *visit, ngx_msec_t timeout_ms)
     ngx_add_timer(&visit->timer, timeout_ms);
 }
 
-static ngx_int_t send_command(struct rn_ngx_visit *visit, const struct rn_ngx_location *location)
+static ngx_int_t send_command(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                              ngx_msec_t timeout_ms)
 {
+    uint64_t number = rn_ngx_link_send(link, rn_buf_slice(&visit->worker->command), hear, visit);
     ngx_int_t code;
 
-    visit->link = location->server->link;
-    visit->number =
-        rn_ngx_link_send(visit->link, rn_buf_slice(&visit->worker->command), hear, visit);
-    if (visit->number == 0)
+    if (number == 0)
         return NGX_DECLINED;
     code = rn_ngx_pause(visit);
     if (code != NGX_AGAIN) {
-        rn_ngx_link_forget(visit->link, visit->number);
+        rn_ngx_link_forget(link, number);
         return code;
     }
+    visit->link = link;
+    visit->number = number;
     visit->question = RN_NGX_ASKED;
-    set_deadline(visit, location->timeout_ms);
+    set_deadline(visit, timeout_ms);
     return NGX_AGAIN;
 }
 
 ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
 {
     const struct rn_ngx_location *location = rn_ngx_location_of(visit->request);
+    struct rn_ngx_link *link = rn_ngx_server_pick(location->server);
     struct rn_buf *command = &visit->worker->command;
     struct ration_request request;
 
     visit->question = RN_NGX_UNANSWERED;
-    if (!rn_ngx_link_can_ask(location->server->link))
-        return NGX_DECLINED;
-    if (rn_ngx_attributes_read(visit->request, visit->worker, &request) != NGX_OK)
+    if (!link || rn_ngx_attributes_read(visit->request, visit->worker, &request) != NGX_OK)
         return NGX_DECLINED;
     write_command(command, &request);
     if (command->failed) {
@@ -150,7 +150,7 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
         return NGX_DECLINED;
     }
     if (can_be_said(&request, command))
-        return send_command(visit, location);
+        return send_command(visit, link, location->timeout_ms);
     if (request.shadow)
         return NGX_DECLINED;
     ngx_log_error(NGX_LOG_INFO, visit->request->connection->log, 0,

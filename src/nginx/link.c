@@ -16,25 +16,29 @@
 
 /* --- what the log is told ------------------------------------------------------------ */
 
-static void tell_up(struct rn_ngx_link *link)
+/* One line for each change, however many connections there are to it. */
+static void tell_up(struct rn_ngx_server *server, ngx_log_t *log)
 {
-    if (!link->told || !link->told_up) {
-        ngx_log_error(NGX_LOG_NOTICE, link->log, 0, "ration: rationd at \"%V\" answers",
-                      &link->server->name);
+    server->up++;
+    if (!server->told || !server->told_up) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
     }
-    link->told = link->told_up = true;
+    server->told = server->told_up = true;
 }
 
-static void tell_down(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const char *why,
+                      ngx_err_t error)
 {
-    if (!link->told || link->told_up) {
-        ngx_log_error(NGX_LOG_WARN, link->log, error,
+    if (server->up > 0)
+        return;
+    if (!server->told || server->told_up) {
+        ngx_log_error(NGX_LOG_WARN, log, error,
                       "ration: rationd at \"%V\" %s; until it answers again rules decide by "
                       "on_store_failure",
-                      &link->server->name, why);
+                      &server->name, why);
     }
-    link->told = true;
-    link->told_up = false;
+    server->told = true;
+    server->told_up = false;
 }
 
 /* --- the end of a connection ------------------------------------------------------------ */
@@ -60,6 +64,7 @@ static void close_connection(struct rn_ngx_link *link)
     if (link->peer.connection)
         ngx_close_connection(link->peer.connection);
     link->peer.connection = NULL;
+    link->server->up -= link->state == RN_NGX_UP;
     link->state = RN_NGX_WAITING;
     link->hopeful = false;
 }
@@ -78,7 +83,7 @@ static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
     rn_buf_clear(&link->in);
     rn_buf_clear(&link->out);
     link->sent = 0;
-    tell_down(link, why, error);
+    tell_down(link->server, link->log, why, error);
     wait_for_next(link);
     while (link->first != link->next)
         (void)hear_first(link, (struct rn_slice){NULL, 0});
@@ -134,7 +139,7 @@ static void on_write(ngx_event_t *event)
 bool rn_ngx_link_can_ask(const struct rn_ngx_link *link)
 {
     return (link->state == RN_NGX_UP || (link->state == RN_NGX_GREETING && link->hopeful)) &&
-           link->next - link->first < RN_NGX_OWED && link->out.len < OUT_MAX_BYTES;
+           rn_ngx_link_owed(link) < RN_NGX_OWED && link->out.len < OUT_MAX_BYTES;
 }
 
 static uint64_t push(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_hear *hear,
@@ -163,7 +168,7 @@ uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_
 
 void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number)
 {
-    if (number - link->first < link->next - link->first)
+    if (number - link->first < rn_ngx_link_owed(link))
         link->owed[number % RN_NGX_OWED].arg = NULL;
 }
 
@@ -210,7 +215,7 @@ static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     link->state = RN_NGX_UP;
     link->misses = 0;
     link->told_objection = false;
-    tell_up(link);
+    tell_up(link->server, link->log);
     send_later(link);
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection of a worker to one rationd: made when the worker starts, greeted with
+ * A connection of a worker to a rationd: made when the worker starts, greeted with
  * PING, and made again when it is lost, after a random while, one attempt at a time.
  * Commands are pipelined; all of one round of nginx's loop go out together, and replies
  * come in order. Nothing here ever blocks.
@@ -35,14 +35,13 @@ typedef bool rn_ngx_hear(struct rn_ngx_link *link, void *arg, struct rn_slice re
 enum rn_ngx_link_state { RN_NGX_WAITING, RN_NGX_GREETING, RN_NGX_UP };
 
 struct rn_ngx_link {
-    const struct rn_ngx_server *server;
+    struct rn_ngx_server *server;
     struct rn_ngx_worker *worker;
     ngx_log_t *log;
     ngx_log_t quiet; /* for nginx's own lines about each attempt */
     ngx_peer_connection_t peer;
     enum rn_ngx_link_state state;
     bool hopeful;        /* the first attempt: there is no reason to expect the worst */
-    bool told_up, told;  /* what the log was told last, if anything */
     bool told_objection; /* that this connection answers with errors */
     ngx_uint_t attempts;
     ngx_event_t again;  /* the next attempt, or the end of this one's patience */
@@ -65,6 +64,11 @@ struct rn_ngx_link {
 void rn_ngx_link_open(struct rn_ngx_link *link);
 /* What has been written goes out as far as the socket takes it; nobody is told. */
 void rn_ngx_link_close(struct rn_ngx_link *link);
+
+static inline uint64_t rn_ngx_link_owed(const struct rn_ngx_link *link)
+{
+    return link->next - link->first;
+}
 
 /* Whether it is worth writing a command. */
 bool rn_ngx_link_can_ask(const struct rn_ngx_link *link);

@@ -61,7 +61,10 @@ struct rn_ngx_server {
     ngx_str_t name; /* as written */
     ngx_addr_t *addresses;
     ngx_uint_t address_count;
-    struct rn_ngx_link *link; /* of this worker */
+    ngx_uint_t connections;    /* of each worker */
+    struct rn_ngx_link *links; /* of this worker: as many */
+    ngx_uint_t up;             /* of them, how many can be asked */
+    bool told, told_up;        /* what the log was told last, if anything */
 };
 
 /* Of http {}. */
@@ -108,6 +111,8 @@ char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
 
 /* ration_server ADDRESS [timeout=TIME] | off. */
 char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+/* The connection of this worker that owes the fewest replies; NULL: none can be asked. */
+struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
 /* In a worker: connects to all, or ends the connections. */
 ngx_int_t rn_ngx_servers_open(const struct rn_ngx_main *main, ngx_cycle_t *cycle);
 void rn_ngx_servers_close(const struct rn_ngx_main *main);

@@ -176,12 +176,15 @@ def answers(g):
     ("127.0.0.1:0", 'invalid port in "127.0.0.1:0"'),
     ("127.0.0.1:99999", 'invalid port in "127.0.0.1:99999"'),
     ("nobody.invalid:6380", 'host not found in "nobody.invalid:6380"'),
-    ("127.0.0.1 timeout=0", 'invalid parameter "timeout=0"; write timeout=TIME, from 1ms to 60s'),
+    ("127.0.0.1 timeout=0", 'invalid parameter "timeout=0"; there are timeout=TIME, from 1ms to 60s'),
     ("127.0.0.1 timeout=", 'invalid parameter "timeout="'),
     ("127.0.0.1 timeout=61s", 'invalid parameter "timeout=61s"'),
     ("127.0.0.1 timeout=soon", 'invalid parameter "timeout=soon"'),
     ("127.0.0.1 patience=1s", 'invalid parameter "patience=1s"'),
-    ("127.0.0.1 timeout=1s timeout=2s", "invalid number of arguments"),
+    ("127.0.0.1 connections=0", 'invalid parameter "connections=0"'),
+    ("127.0.0.1 connections=65", 'and connections=NUMBER, from 1 to 64'),
+    ("127.0.0.1 connections=few", 'invalid parameter "connections=few"'),
+    ("127.0.0.1 timeout=1s timeout=2s timeout=3s", "invalid number of arguments"),
     ("off timeout=1s", '"ration_server" directive is off and has a parameter'),
     ("127.0.0.1; ration_server 127.0.0.1", '"ration_server" directive is duplicate'),
 ])
@@ -191,7 +194,8 @@ def test_a_mistake_in_the_directive_is_told(gateway, asked, message):
 
 
 @pytest.mark.parametrize("asked", ["127.0.0.1", "127.0.0.1:6380", "localhost:6380", "[::1]:6380",
-                                   "unix:/nonexistent/socket", "127.0.0.1 timeout=1500ms", "off"])
+                                   "unix:/nonexistent/socket", "127.0.0.1 timeout=1500ms", "127.0.0.1 connections=64 timeout=60s",
+                                   "off"])
 def test_an_address_is_that_of_a_socket_or_a_host(gateway, asked):
     code, text = gateway("", start=False, http=f"ration_server {asked};").test()
     assert code == 0, text
@@ -619,6 +623,47 @@ def test_a_stream_that_is_reset_before_the_answer_leaves_nothing_behind(gateway,
     g.wait_for_log("200 / verdict=allowed rule=api source=rationd", "source")
 
 
+def test_several_connections_are_one_server_to_the_log(gateway, rationd):
+    d = rationd()
+    g = answers(gateway(d.address, parameters=PATIENT + " connections=8"))
+    wait_until(lambda: connections(d) == 8, "eight connections")
+    assert g.statuses(6) == [200] * 5 + [429]
+    d.kill()
+    g.wait_for_log("until it answers again", "error")
+    assert g.statuses(3) == [200] * 2 + [429]
+    d.start()
+    wait_until(lambda: connections(d) == 8, "eight connections again")
+    assert g.log("error").count(UP) == 2 and g.log("error").count("until it answers again") == 1
+
+
+def connections(d):
+    return int(re.search(r'connections{[^}]*listener="resp"[^}]*} (\d+)',
+                         d.admin("GET", "/metrics").text).group(1))
+
+
+def test_a_slow_question_holds_up_only_its_own_connection(gateway, fake):
+    """As with a rationd that asks Redis, which answers a connection one by one."""
+    gates = {}
+
+    def answer(data):
+        path = re.search(rb"path\r\n\$\d+\r\n(\S+)\r\n", data).group(1)
+        gates.setdefault(path, threading.Event()).wait(PATIENCE)
+        return b"-ERR done\r\n" * data.count(b"RATION.CHECK")
+
+    server = fake(answer)
+    g = answers(gateway(server.address, "limits: []\n", parameters=PATIENT + " connections=2"))
+    wait_until(lambda: b"".join(server.seen).count(b"PING") == 2, "both are greeted")
+    gates[b"/fast"] = threading.Event()
+    gates[b"/fast"].set()
+    assert g.ask("/fast")[0] == 200
+    with begin(g, "/slow") as slow:
+        wait_until(lambda: b"/slow" in gates, "it is asked")
+        assert g.ask("/fast")[0] == 200
+        assert "/slow" not in g.log("source")
+        gates[b"/slow"].set()
+        assert slow.recv(100).startswith(b"HTTP/1.1 200")
+
+
 # --- many at once -----------------------------------------------------------------------------
 
 class Crowd:
@@ -670,14 +715,15 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(gateway, rati
     g = answers(gateway(d.address, f"limits:\n  - {{name: own, key: ip, limit: {own} per 7 days}}\n",
                         workers=2))
     with Crowd(g) as crowd:
-        for _ in range(3):
+        for turn in range(1, 4):
             seen = len(crowd.answers)
             wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on")
             d.kill()
+            g.wait_for_log("until it answers again", "error", 2 * turn)  # both workers
             seen = len(crowd.answers)
             wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on without")
             d.start()
-        g.wait_for_log(UP, "error", 8)
+            g.wait_for_log(UP, "error", 2 * (turn + 1))
     assert not crowd.lost and set(crowd.answers) <= {200, 429}
     allowed = re.findall(r"verdict=allowed rule=\S+ source=(\w+)", g.log("source"))
     assert allowed.count("rationd") <= most and allowed.count("zone") <= own

@@ -10,19 +10,18 @@ kernel) is divided by the requests answered. Ratios are medians over the rounds.
 Wall time is shown, not judged, but for the latencies at half of saturation.
 """
 
-import contextlib
-import json
 import os
 import pathlib
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from measure import (Stack, children, cpu_ns, figure, free_port, ration_bench, redis_benchmark,
+                     tell_missed, verdict, wait_for)
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 QUICK = "--quick" in sys.argv
@@ -30,73 +29,9 @@ ROUNDS = 3 if QUICK else 7
 REQUESTS = {1: 60_000, 16: 400_000, 64: 800_000}
 KEYS = 10_000
 
-# A GCRA bucket as one would write it for Redis: one key, one number, the server's clock.
-GCRA = """
-local interval = tonumber(ARGV[2]) / tonumber(ARGV[1])
-local burst = interval * tonumber(ARGV[3])
-local t = redis.call('TIME')
-local now = t[1] + t[2] / 1000000
-local tat = tonumber(redis.call('GET', KEYS[1]) or now)
-if tat < now then tat = now end
-local new = tat + interval
-if new - burst > now then
-  return {1, ARGV[3], 0, tostring(new - burst - now), tostring(tat - now)}
-end
-redis.call('SET', KEYS[1], string.format('%.6f', new), 'EX', math.ceil(new - now) + 1)
-return {0, ARGV[3], math.floor((burst - (new - now)) / interval), -1, tostring(new - now)}
-"""
-
-
 # --- processes ---------------------------------------------------------------------
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_for(address):
-    for _ in range(500):
-        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-        with contextlib.suppress(OSError), socket.socket(family) as s:
-            s.connect(address)
-            return
-        time.sleep(0.01)
-    sys.exit(f"bench_server: nothing listens at {address}")
-
-
-def cpu_ns(pids):
-    """Processor time of all threads so far."""
-    total = 0
-    for pid in pids:
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
-    return total
-
-
-def children(pid):
-    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [pid, *map(int, text.split())]
-
-
-class Stack:
-    """All servers, stopped at the end."""
-
-    def __init__(self, folder):
-        self.folder, self.processes = folder, []
-
-    def start(self, *command, **kwargs):
-        process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, **kwargs)
-        self.processes.append(process)
-        return process
-
-    def stop(self):
-        for process in reversed(self.processes):
-            process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            process.wait(20)
-
+class Servers(Stack):
     def rationd(self):
         rules = self.folder / "rules.yaml"
         rules.write_text("limits:\n  - {name: api, key: ip, limit: 1000000 per second}\n")
@@ -113,15 +48,6 @@ class Stack:
                              stderr=subprocess.DEVNULL)
         wait_for(str(unix))
         return process.pid, ports, on_unix.pid, unix
-
-    def redis(self):
-        port, unix = free_port(), self.folder / "redis.sock"
-        process = self.start("redis-server", "--port", port, "--unixsocket", unix, "--save", "",
-                             "--appendonly", "no", "--bind", "127.0.0.1")
-        wait_for(("127.0.0.1", port))
-        sha = subprocess.run(["redis-cli", "-p", str(port), "SCRIPT", "LOAD", GCRA],
-                             capture_output=True, text=True, check=True).stdout.strip()
-        return process.pid, port, unix, sha
 
     def nginx(self):
         port, conf = free_port(), self.folder / "nginx.conf"
@@ -145,12 +71,9 @@ class Stack:
 
 # --- loads ---------------------------------------------------------------------------
 
-def redis_benchmark(where, pipeline, *words):
-    """Requests a second."""
-    command = ["redis-benchmark", *where, "-c", "50", "-P", str(pipeline), "-n",
-               str(REQUESTS[pipeline] // (4 if QUICK else 1)), "-r", str(KEYS), "--csv", *words]
-    out = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
-    return float(out.splitlines()[-1].split('","')[1])
+def benchmark(where, pipeline, *words):
+    requests = REQUESTS[pipeline] // (4 if QUICK else 1)
+    return redis_benchmark(where, 50, pipeline, requests, KEYS, *words)
 
 
 def wrk(port, script, folder):
@@ -188,23 +111,6 @@ def script(form, pipeline):
     return LUA % (KEYS, form.replace("%%", "%"), pipeline, pipeline)
 
 
-# --- verdicts --------------------------------------------------------------------------
-
-failed = []
-
-
-def verdict(what, value, goal, unit, at_least=True):
-    met = value >= goal if at_least else value <= goal
-    if not met:
-        failed.append(what)
-    sign = ">=" if at_least else "<="
-    print(f"  {what:58} {value:10.2f} {unit:3} goal {sign} {goal:g}  {'met' if met else 'MISSED'}")
-
-
-def figure(what, value, unit):
-    print(f"  {what:58} {value:10.0f} {unit}")
-
-
 def rounds(*contenders):
     """Runs each (pids, load) in turn; answers medians of CPU ns per request, rates,
     and the median ratio of the second contender to the first."""
@@ -239,8 +145,8 @@ def bench_resp(stack):
         for pipeline in (1, 16, 64):
             count = REQUESTS[pipeline] // (4 if QUICK else 1)
             costs, rates, ratio = rounds(
-                ([our_pid], lambda: redis_benchmark(ours, pipeline, *THROTTLE), count),
-                ([redis_pid], lambda: redis_benchmark(theirs, pipeline, *evalsha), count))
+                ([our_pid], lambda: benchmark(ours, pipeline, *THROTTLE), count),
+                ([redis_pid], lambda: benchmark(theirs, pipeline, *evalsha), count))
             name = f"{kind}, pipeline {pipeline}"
             figure(f"{name}: rationd", costs[0], "ns CPU")
             figure(f"{name}: redis-server", costs[1], "ns CPU")
@@ -256,8 +162,8 @@ def bench_pong(stack, pid, ports):
     wait_for(("127.0.0.1", port))
     count = REQUESTS[1] // (4 if QUICK else 1)
     costs, _, ratio = rounds(
-        ([pid], lambda: redis_benchmark(["-p", ports["resp"]], 1, *THROTTLE), count),
-        ([pong.pid], lambda: redis_benchmark(["-p", port], 1, *THROTTLE), count))
+        ([pid], lambda: benchmark(["-p", ports["resp"]], 1, *THROTTLE), count),
+        ([pong.pid], lambda: benchmark(["-p", port], 1, *THROTTLE), count))
     print("\nRESP without pipelining, against the least that a server can do (bench/pong.c)")
     figure("rationd", costs[0], "ns CPU")
     figure("pong", costs[1], "ns CPU")
@@ -279,15 +185,9 @@ def bench_http(stack, pid, ports):
         verdict(f"pipeline {pipeline}: times less than nginx", ratio, goal, "x")
 
 
-def ration_bench(*options):
-    out = subprocess.run([str(BUILD / "ration"), "bench", "--json", *map(str, options)],
-                         capture_output=True, text=True, check=True).stdout
-    return json.loads(out)
-
-
 def bench_rate(stack, ports):
     print("\nRESP, one rationd, ration bench with pipeline 64")
-    best = max(ration_bench("--resp", f"127.0.0.1:{ports['resp']}", "--pipeline", 64,
+    best = max(ration_bench(BUILD, "--resp", f"127.0.0.1:{ports['resp']}", "--pipeline", 64,
                             "--connections", 50, "--duration", "2s",
                             "--command", "throttle")["per_second"] for _ in range(3))
     verdict("decisions a second, in millions", best / 1e6, 2.5, "M")
@@ -297,8 +197,8 @@ def bench_latency(stack, ports):
     print("\nLatency at half of saturation, 50 connections, no pipelining")
     for name, goal99, goal999 in (("resp", 1, 2), ("http", 1, 2)):
         where = ["--" + name, f"127.0.0.1:{ports[name]}", "--connections", 50, "--pipeline", 1]
-        full = ration_bench(*where, "--duration", "2s")["per_second"]
-        tries = [ration_bench(*where, "--duration", "3s", "--rate", int(full / 2))
+        full = ration_bench(BUILD, *where, "--duration", "2s")["per_second"]
+        tries = [ration_bench(BUILD, *where, "--duration", "3s", "--rate", int(full / 2))
                  for _ in range(3)]
         latency = min((t["latency"] for t in tries), key=lambda l: l["p99.9"])
         figure(f"{name}: saturation", full, "requests/s")
@@ -314,7 +214,7 @@ def main():
         sys.exit(f"bench_server: not installed: {' '.join(missing)}; ./dev deps installs them")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        stack = Stack(pathlib.Path(folder))
+        stack = Servers(pathlib.Path(folder))
         try:
             pid, ports = bench_resp(stack)
             bench_pong(stack, pid, ports)
@@ -323,7 +223,7 @@ def main():
             bench_latency(stack, ports)
         finally:
             stack.stop()
-    print(f"\n{len(failed)} goals missed{': ' if failed else ''}{'; '.join(failed)}")
+    tell_missed()
 
 
 main()

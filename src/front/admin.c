@@ -176,6 +176,7 @@ static const struct rn_route routes[] = {
     {RN_GET, "/v1/status", rn_admin_status},
     {RN_GET, "/v1/rules", rn_admin_get_rules},
     {RN_PUT, "/v1/rules", rn_admin_put_rules},
+    {RN_DELETE, "/v1/rules", rn_admin_delete_rules},
     {RN_POST, "/v1/rules/validate", rn_admin_validate},
     {RN_POST, "/v1/rules/reload", rn_admin_reload},
     {RN_POST, "/v1/explain", rn_admin_explain},

@@ -62,6 +62,7 @@ void rn_admin_metrics(struct rn_exchange *x);
 /* admin_rules.c */
 void rn_admin_get_rules(struct rn_exchange *x);
 void rn_admin_put_rules(struct rn_exchange *x);
+void rn_admin_delete_rules(struct rn_exchange *x);
 void rn_admin_validate(struct rn_exchange *x);
 void rn_admin_reload(struct rn_exchange *x);
 

@@ -29,6 +29,15 @@ static bool has_attributes(struct rn_exchange *x)
     return false;
 }
 
+/* Other nodes are told, if there are any. */
+static void tell_fleet(const struct rn_exchange *x)
+{
+    const struct rn_front_fleet *fleet = &x->front->fleet;
+
+    if (fleet->changed)
+        fleet->changed(fleet->arg);
+}
+
 /* --- what is listed ----------------------------------------------------------------------------
  */
 
@@ -201,6 +210,7 @@ void rn_admin_put_override(struct rn_exchange *x)
     rn_admin_log(x, "override.set", RN_LOG_TEXT("rule", change.rule),
                  RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_TEXT("limit", change.limit),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000));
+    tell_fleet(x);
     m = rn_admin_begin(x);
     if (ration_override_each(x->front->limiter, o.rule, o.rule_len, see_override, &o) != 0)
         m.out->failed = true;
@@ -228,6 +238,7 @@ void rn_admin_put_ban(struct rn_exchange *x)
     rn_admin_log(x, "ban.set", RN_LOG_TEXT("client", rn_admin_client(x)),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000),
                  RN_LOG_TEXT("reason", change.reason.data ? change.reason : RN_SLICE("")));
+    tell_fleet(x);
     m = rn_admin_begin(x);
     if (ration_ban_each(x->front->limiter, see_ban, &ban) != 0)
         m.out->failed = true;
@@ -270,7 +281,7 @@ static bool read_id(struct rn_exchange *x, uint64_t *id)
     return false;
 }
 
-static void log_deleted(struct rn_exchange *x, const char *event, struct rn_slice rule)
+static void tell_deleted(struct rn_exchange *x, const char *event, struct rn_slice rule)
 {
     struct rn_slice client = rn_admin_client(x);
 
@@ -278,6 +289,7 @@ static void log_deleted(struct rn_exchange *x, const char *event, struct rn_slic
         rn_admin_log(x, event, RN_LOG_TEXT("rule", rule), RN_LOG_TEXT("client", client));
     else
         rn_admin_log(x, event, RN_LOG_TEXT("client", client));
+    tell_fleet(x);
 }
 
 /* The client of what is deleted, for the log line. */
@@ -299,7 +311,7 @@ static int remove_override(void *arg, const struct ration_override *o)
     removal->code = ration_override_delete(removal->x->front->limiter, o, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, o->attributes, o->count);
-        log_deleted(removal->x, "override.delete", (struct rn_slice){o->rule, o->rule_len});
+        tell_deleted(removal->x, "override.delete", (struct rn_slice){o->rule, o->rule_len});
     }
     return 1;
 }
@@ -313,7 +325,7 @@ static int remove_ban(void *arg, const struct ration_ban *ban)
     removal->code = ration_ban_delete(removal->x->front->limiter, ban, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, ban->attributes, ban->count);
-        log_deleted(removal->x, "ban.delete", (struct rn_slice){0});
+        tell_deleted(removal->x, "ban.delete", (struct rn_slice){0});
     }
     return 1;
 }
@@ -358,7 +370,7 @@ void rn_admin_delete_override(struct rn_exchange *x)
     o = override_of(x, &change);
     code = ration_override_delete(x->front->limiter, &o, &error);
     if (code == 0)
-        log_deleted(x, "override.delete", change.rule);
+        tell_deleted(x, "override.delete", change.rule);
     answer_deleted(x, code, &error);
 }
 
@@ -378,6 +390,6 @@ void rn_admin_delete_ban(struct rn_exchange *x)
     ban = ban_of(x, &change);
     code = ration_ban_delete(x->front->limiter, &ban, &error);
     if (code == 0)
-        log_deleted(x, "ban.delete", (struct rn_slice){0});
+        tell_deleted(x, "ban.delete", (struct rn_slice){0});
     answer_deleted(x, code, &error);
 }

@@ -205,24 +205,37 @@ void rn_admin_get_rules(struct rn_exchange *x)
 /* --- changes ------------------------------------------------------------------------------------
  */
 
-static void note_refused(struct rn_exchange *x, const struct ration_report *report)
+static void note_refused(struct rn_front *front, struct rn_slice by,
+                         const struct ration_report *report)
 {
-    x->front->puts_failed++;
-    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_TEXT("by", rn_admin_by(x)),
+    front->puts_failed++;
+    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_TEXT("by", by),
            RN_LOG_NUMBER("errors", report ? ration_report_errors(report) : 0),
            RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
 }
 
-static void note_put(struct rn_exchange *x)
+static void note_put(struct rn_front *front, struct rn_slice text, struct rn_slice by)
 {
-    struct rn_front *front = x->front;
-
     front->rules_from_api = true;
     front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
     rn_buf_clear(&front->rules_text);
-    rn_buf_put_slice(&front->rules_text, x->request->body);
-    rn_admin_log(x, "rules.put", RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
-                 RN_LOG_NUMBER("bytes", x->request->body.len));
+    rn_buf_put_slice(&front->rules_text, text);
+    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_TEXT("by", by),
+           RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
+           RN_LOG_NUMBER("bytes", text.len));
+}
+
+int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
+                       struct ration_report **report)
+{
+    int code = ration_rules_parse(front->limiter, NAME, text.data, text.len, report);
+
+    front->puts++;
+    if (code == 0)
+        note_put(front, text, by);
+    else
+        note_refused(front, by, *report);
+    return code;
 }
 
 static bool has_body(struct rn_exchange *x)
@@ -233,24 +246,71 @@ static bool has_body(struct rn_exchange *x)
     return false;
 }
 
+static void reload(struct rn_exchange *x)
+{
+    const struct rn_front_daemon *daemon = &x->front->daemon;
+    struct ration_report *report = NULL;
+    int code = daemon->reload(daemon->arg, rn_conn_peer(x->conn)->text, &report);
+
+    if (code == 0)
+        answer_loaded(x, report,
+                      x->front->rules_from_api
+                          ? "the files are in order; the rules that the nodes share stay in force"
+                          : NULL);
+    else
+        answer_bad(x, code, report);
+    ration_report_free(report);
+}
+
+/* False after answering. */
+static bool can_be_shared(struct rn_exchange *x)
+{
+    const struct rn_front_fleet *fleet = &x->front->fleet;
+
+    if (!fleet->changed || x->request->body.len <= fleet->rules_max)
+        return true;
+    rn_exchange_error(x, 413, "too_large",
+                      "%zu bytes of rules; nodes share at most %zu, put more into files",
+                      x->request->body.len, fleet->rules_max);
+    return false;
+}
+
+static void tell_fleet(const struct rn_exchange *x, struct rn_slice text)
+{
+    const struct rn_front_fleet *fleet = &x->front->fleet;
+
+    if (fleet->changed)
+        fleet->rules_changed(fleet->arg, text);
+}
+
 void rn_admin_put_rules(struct rn_exchange *x)
 {
     struct rn_slice text = x->request->body;
     struct ration_report *report = NULL;
     int code;
 
-    if (!has_body(x) || !is_current(x))
+    if (!has_body(x) || !is_current(x) || !can_be_shared(x))
         return;
-    x->front->puts++;
-    code = ration_rules_parse(x->front->limiter, NAME, text.data, text.len, &report);
+    code = rn_front_put_rules(x->front, text, rn_admin_by(x), &report);
     if (code == 0) {
-        note_put(x);
-        answer_loaded(x, report, "these rules last until the next reload or restart");
+        answer_loaded(x, report,
+                      x->front->fleet.changed
+                          ? "these rules last on all nodes until they are replaced or deleted"
+                          : "these rules last until the next reload or restart");
+        tell_fleet(x, text);
     } else {
-        note_refused(x, report);
         answer_bad(x, code, report);
     }
     ration_report_free(report);
+}
+
+/* Back to the files: on all nodes, where they share. */
+void rn_admin_delete_rules(struct rn_exchange *x)
+{
+    if (!is_current(x))
+        return;
+    tell_fleet(x, (struct rn_slice){0});
+    reload(x);
 }
 
 void rn_admin_validate(struct rn_exchange *x)
@@ -276,16 +336,6 @@ void rn_admin_validate(struct rn_exchange *x)
 
 void rn_admin_reload(struct rn_exchange *x)
 {
-    const struct rn_front_daemon *daemon = &x->front->daemon;
-    struct ration_report *report = NULL;
-    int code;
-
-    if (!is_current(x))
-        return;
-    code = daemon->reload(daemon->arg, rn_conn_peer(x->conn)->text, &report);
-    if (code == 0)
-        answer_loaded(x, report, NULL);
-    else
-        answer_bad(x, code, report);
-    ration_report_free(report);
+    if (is_current(x))
+        reload(x);
 }

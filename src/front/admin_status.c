@@ -19,17 +19,27 @@ void rn_admin_health(struct rn_exchange *x)
     rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain", RN_SLICE("ok\n"));
 }
 
+/* Without it requests are decided by each rule's policy: that is no reason to send them
+ * elsewhere, where it would be the same. */
+static const char *state_of_store(const struct rn_front *front)
+{
+    return front->store.is_up(front->store.arg) ? "up" : "down";
+}
+
 void rn_admin_ready(struct rn_exchange *x)
 {
     bool draining = rn_server_stopping(x->front->server);
+    bool ready = !draining && !x->front->starting;
     struct rn_members m = rn_admin_begin(x);
 
-    rn_members_bool(&m, "ready", !draining);
-    if (draining)
-        rn_members_text(&m, "reason", RN_SLICE("draining"));
+    rn_members_bool(&m, "ready", ready);
+    if (!ready)
+        rn_members_text(&m, "reason", draining ? RN_SLICE("draining") : RN_SLICE("starting"));
     else
         rn_members_u64(&m, "rules_version", ration_rules_version(x->front->limiter));
-    rn_admin_end(x, &m, draining ? 503 : 200);
+    if (x->front->store.arg)
+        rn_members_text(&m, "store", rn_slice_of(state_of_store(x->front)));
+    rn_admin_end(x, &m, ready ? 200 : 503);
 }
 
 /* --- status ------------------------------------------------------------------------------- */

@@ -86,6 +86,23 @@ struct rn_front_daemon {
     size_t file_count;
 };
 
+/* The nodes that share what operators change, who are told after it was changed here.
+ * In the control thread. */
+struct rn_front_fleet {
+    void *arg;                  /* NULL: there are no other nodes */
+    void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
+    void (*rules_changed)(void *arg, struct rn_slice text); /* data NULL: to the files' */
+    size_t rules_max;                                       /* bytes that can be shared */
+    void (*put_metrics)(void *arg, struct rn_buf *out);
+};
+
+/* The store that nodes share, as the admin port tells of it; in the control thread. */
+struct rn_front_store {
+    void *arg; /* NULL: there is none */
+    bool (*is_up)(void *arg);
+    void (*put_metrics)(void *arg, struct rn_buf *out);
+};
+
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
@@ -97,8 +114,11 @@ struct rn_front {
     struct rn_rls_extra rls; /* what answers to Envoy have besides */
     int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
     struct rn_front_daemon daemon;
+    struct rn_front_fleet fleet;
+    struct rn_front_store store;
 
     /* The control thread's. */
+    bool starting;                    /* not ready yet */
     bool rules_from_api;              /* since the last load of the files */
     struct rn_buf rules_text;         /* then: as they were given */
     int64_t rules_loaded_ns;          /* Unix time */
@@ -133,6 +153,12 @@ static inline void rn_front_want_metadata(const struct rn_front *front,
     reader->request.metadata = front->rls.metadata ? rn_rls_keep : NULL;
     reader->request.arg = reader;
 }
+
+/* Replaces the rules by a text that `by` gave, as PUT /v1/rules does, and logs it. 0,
+ * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. In the control
+ * thread. */
+int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
+                       struct ration_report **report);
 
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */

@@ -385,6 +385,10 @@ void rn_admin_metrics(struct rn_exchange *x)
     put_connections(out, x->front->server);
     put_memory(out, x->front);
     put_clients(out, x->front);
+    if (x->front->store.arg)
+        x->front->store.put_metrics(x->front->store.arg, out);
+    if (x->front->fleet.arg)
+        x->front->fleet.put_metrics(x->front->fleet.arg, out);
     put_process(out, x->front);
     if (out->failed) {
         rn_exchange_error(x, 503, "memory", "out of memory");

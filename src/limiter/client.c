@@ -4,6 +4,9 @@
  */
 #include "limiter/client.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -30,6 +33,8 @@ void rn_client_write(const struct rn_client *client, struct rn_buf *out)
         put_text(out, client->attributes[i].name);
         put_text(out, client->attributes[i].value);
     }
+    if (client->made_us != 0)
+        rn_buf_put(out, &client->made_us, sizeof client->made_us);
 }
 
 /* Takes `len` bytes off the front. NULL: there are fewer. */
@@ -56,6 +61,16 @@ static bool take_text(struct rn_slice *from, struct rn_slice *text)
     return text->data != NULL;
 }
 
+static bool take_made(struct rn_slice *from, int64_t *made_us)
+{
+    const char *at = take_bytes(from, sizeof *made_us);
+
+    *made_us = 0;
+    if (at)
+        memcpy(made_us, at, sizeof *made_us);
+    return !at || *made_us > 0;
+}
+
 bool rn_client_read(struct rn_slice payload, struct rn_client *client)
 {
     const char *expiry = take_bytes(&payload, sizeof client->expires_wall_ns);
@@ -72,7 +87,8 @@ bool rn_client_read(struct rn_slice payload, struct rn_client *client)
         if (!take_text(&payload, &client->attributes[i].name) ||
             !take_text(&payload, &client->attributes[i].value))
             return false;
-    return payload.len == 0 && client->expires_wall_ns >= 0;
+    return take_made(&payload, &client->made_us) && payload.len == 0 &&
+           client->expires_wall_ns >= 0;
 }
 
 /* --- identity ----------------------------------------------------------------------- */
@@ -98,6 +114,18 @@ uint64_t rn_client_identity(const struct rn_client *client, const struct rn_hash
     rn_siphash_add(&s, &sum, sizeof sum);
     rn_siphash_add(&s, client->rule.data, client->rule.len);
     return rn_siphash_done(&s);
+}
+
+void rn_client_name(const struct rn_client *client, char out[RN_CLIENT_NAME])
+{
+    static const struct rn_hash_key keys[2] = {
+        {UINT64_C(0x6E6F697461722D31), UINT64_C(0x7465656C662D3A31)},
+        {UINT64_C(0x6E6F697461722D32), UINT64_C(0x7465656C662D3A32)}};
+    char text[RN_CLIENT_NAME + 1];
+
+    snprintf(text, sizeof text, "%016" PRIx64 "%016" PRIx64, rn_client_identity(client, &keys[0]),
+             rn_client_identity(client, &keys[1]));
+    memcpy(out, text, RN_CLIENT_NAME);
 }
 
 /* --- from callers --------------------------------------------------------------------- */
@@ -158,4 +186,19 @@ int rn_client_take_note(struct rn_client *client, const char *what, const char *
                                 what, (unsigned)(unsigned char)note[at], at);
     }
     return 0;
+}
+
+bool rn_client_is_plain(const struct rn_client *client)
+{
+    struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
+    struct rn_client copy;
+
+    for (uint32_t i = 0; i < client->count; i++) {
+        const struct rn_client_attribute *a = &client->attributes[i];
+
+        attributes[i] =
+            (struct ration_attribute){a->name.data, a->name.len, a->value.data, a->value.len};
+    }
+    return rn_client_take(&copy, attributes, client->count, NULL) == 0 &&
+           rn_client_take_note(&copy, "note", client->note.data, client->note.len, NULL) == 0;
 }

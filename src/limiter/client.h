@@ -4,9 +4,11 @@
  *
  *   expiry, wall time in ns, 0: never (8 bytes) | number of attributes (1) |
  *   rule | limit | note | name, value | name, value ...   each: length (2), bytes
+ *   when it was made, wall time in us (8 bytes)
  *
  * A ban has an empty rule and limit, and its reason for a note. What deletes
- * one has rule and attributes only.
+ * one has rule and attributes only, and when it was made. The last is absent where
+ * an earlier version wrote it.
  */
 #ifndef RN_LIMITER_CLIENT_H
 #define RN_LIMITER_CLIENT_H
@@ -34,6 +36,7 @@ struct rn_client_attribute {
 /* Slices are borrowed. */
 struct rn_client {
     int64_t expires_wall_ns; /* 0: never */
+    int64_t made_us;         /* 0: not known */
     struct rn_slice rule, limit, note;
     uint32_t count;
     struct rn_client_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
@@ -43,8 +46,16 @@ void rn_client_write(const struct rn_client *client, struct rn_buf *out);
 /* False: the bytes are something else. */
 bool rn_client_read(struct rn_slice payload, struct rn_client *client);
 
+/* Whether it has what a caller may give: rn_client_take, rn_client_take_note. */
+bool rn_client_is_plain(const struct rn_client *client);
+
 /* Equal for changes of the same rule and attributes, in whatever order. */
 uint64_t rn_client_identity(const struct rn_client *client, const struct rn_hash_key *secret);
+
+/* The same on every node, whatever its secret, in hexadecimal digits: as many as make
+ * it hopeless to look for two that are equal. */
+#define RN_CLIENT_NAME 32
+void rn_client_name(const struct rn_client *client, char out[RN_CLIENT_NAME]);
 
 /* Takes attributes from a caller. RATION_EINVAL if they cannot be such. */
 int rn_client_take(struct rn_client *client, const struct ration_attribute *attributes,

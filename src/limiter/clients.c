@@ -36,26 +36,33 @@ void rn_clients_done(struct rn_clients *c)
 {
     free_entries(&c->overrides);
     free_entries(&c->bans);
+    free_entries(&c->gone);
     rn_journal_done(&c->journal);
     pthread_mutex_destroy(&c->lock);
 }
 
 /* --- the journal ----------------------------------------------------------------------------- */
 
-static struct rn_entry *make_entry(const struct rn_clients *c, bool ban, uint64_t sequence,
-                                   struct rn_slice payload, const struct rn_client *client)
+static struct rn_entry *make_entry(const struct rn_clients *c, const struct rn_record *record,
+                                   const struct rn_client *client)
 {
+    struct rn_slice payload = record->payload;
     struct rn_entry *e = malloc(sizeof *e + payload.len);
 
     if (!e)
         return NULL;
     *e = (struct rn_entry){.identity = rn_client_identity(client, &c->secret),
-                           .sequence = sequence,
+                           .sequence = record->sequence,
                            .epoch = c->epoch,
                            .expires_ns = INT64_MAX,
-                           .ban = ban,
+                           .made_us = client->made_us,
+                           .ban = rn_client_change_is_ban(record->kind),
+                           .gone = rn_client_change_deletes(record->kind),
+                           .shared = c->merging,
                            .len = payload.len};
-    if (client->expires_wall_ns != 0)
+    if (e->gone)
+        e->expires_ns = c->now_ns + RN_CLIENTS_GONE_NS;
+    else if (client->expires_wall_ns != 0)
         e->expires_ns = client->expires_wall_ns - (c->wall_ns - c->now_ns);
     memcpy(e->payload, payload.data, payload.len);
     return e;
@@ -69,20 +76,35 @@ static void restart(void *arg)
     r->clients.reread = true;
 }
 
-static int see_set(struct ration *r, const struct rn_record *record, const struct rn_client *client,
-                   bool ban)
+struct rn_entry *rn_clients_known(struct rn_clients *c, uint64_t identity, bool ban)
+{
+    struct rn_entry *e = rn_roll_find(rn_clients_roll(c, ban), identity);
+
+    return e ? e : rn_roll_find(&c->gone, identity);
+}
+
+static int see_set(struct ration *r, const struct rn_record *record, const struct rn_client *client)
 {
     struct rn_clients *c = &r->clients;
-    struct rn_entry *known = rn_roll_find(rn_clients_roll(c, ban),
-                                          rn_client_identity(client, &c->secret)),
-                    *e;
+    struct rn_entry *e = make_entry(c, record, client);
 
-    if (known && known->sequence == record->sequence) {
-        known->epoch = c->epoch;
-        return 0;
-    }
-    e = make_entry(c, ban, record->sequence, record->payload, client);
     if (!e || rn_clients_put(r, e) != 0) {
+        free(e);
+        return RATION_ENOMEM;
+    }
+    free(rn_roll_remove(&c->gone, e->identity));
+    return 0;
+}
+
+static int see_delete(struct ration *r, const struct rn_record *record,
+                      const struct rn_client *client, struct rn_entry *known)
+{
+    struct rn_clients *c = &r->clients;
+    struct rn_entry *e = c->sharing ? make_entry(c, record, client) : NULL;
+
+    if (known && !known->gone)
+        rn_clients_drop(r, known);
+    if (c->sharing && (!e || rn_clients_bury(c, e) != 0)) {
         free(e);
         return RATION_ENOMEM;
     }
@@ -94,9 +116,8 @@ static int see(void *arg, const struct rn_record *record)
 {
     struct ration *r = arg;
     struct rn_clients *c = &r->clients;
-    bool ban = record->kind == RN_BAN_SET || record->kind == RN_BAN_DELETE;
     struct rn_client client;
-    struct rn_entry *e;
+    struct rn_entry *known;
 
     if (record->kind == RN_RECORD_MARK)
         return 0;
@@ -104,12 +125,16 @@ static int see(void *arg, const struct rn_record *record)
         c->undone++;
         return 0;
     }
-    if (record->kind == RN_OVERRIDE_SET || record->kind == RN_BAN_SET)
-        return see_set(r, record, &client, ban);
-    e = rn_roll_find(rn_clients_roll(c, ban), rn_client_identity(&client, &c->secret));
-    if (e)
-        rn_clients_drop(r, e);
-    return 0;
+    known = rn_clients_known(c, rn_client_identity(&client, &c->secret),
+                             rn_client_change_is_ban(record->kind));
+    if (known && known->sequence == record->sequence) {
+        known->epoch = c->epoch;
+        return 0;
+    }
+    if (!c->merging)
+        __atomic_store_n(&c->news, c->news + 1, __ATOMIC_RELAXED);
+    return rn_client_change_deletes(record->kind) ? see_delete(r, record, &client, known)
+                                                  : see_set(r, record, &client);
 }
 
 /* Reads, for writing or not. */
@@ -140,26 +165,53 @@ static int catch_up(struct ration *r, bool write, struct ration_error *error)
 
 /* --- a change -------------------------------------------------------------------------------- */
 
-void rn_clients_lock(struct ration *r, int64_t now_ns)
+static void note_time(struct ration *r, int64_t now_ns)
 {
     struct rn_clients *c = &r->clients;
 
-    pthread_mutex_lock(&c->lock);
     c->now_ns = rn_limiter_now(r, now_ns);
     c->wall_ns = c->now_ns + rn_table_wall_offset(r->table, c->now_ns);
 }
 
-int rn_clients_begin(struct ration *r, int64_t now_ns, struct ration_error *error)
+void rn_clients_lock(struct ration *r, int64_t now_ns)
 {
-    int code;
+    pthread_mutex_lock(&r->clients.lock);
+    note_time(r, now_ns);
+}
 
-    if (error)
-        *error = (struct ration_error){0};
-    rn_clients_lock(r, now_ns);
-    code = r->clients.journal.path ? catch_up(r, true, error) : 0;
+bool rn_clients_try_lock(struct ration *r, int64_t now_ns)
+{
+    if (pthread_mutex_trylock(&r->clients.lock) != 0)
+        return false;
+    note_time(r, now_ns);
+    return true;
+}
+
+/* The lock is held. */
+static int begin(struct ration *r, struct ration_error *error)
+{
+    int code = r->clients.journal.path ? catch_up(r, true, error) : 0;
+
     if (code != 0)
         pthread_mutex_unlock(&r->clients.lock);
     return code;
+}
+
+int rn_clients_begin(struct ration *r, int64_t now_ns, struct ration_error *error)
+{
+    if (error)
+        *error = (struct ration_error){0};
+    rn_clients_lock(r, now_ns);
+    return begin(r, error);
+}
+
+int rn_clients_try_begin(struct ration *r, int64_t now_ns, struct ration_error *error)
+{
+    if (error)
+        *error = (struct ration_error){0};
+    if (!rn_clients_try_lock(r, now_ns))
+        return rn_error_set(error, RATION_EBUSY, 0, "another change is being made");
+    return begin(r, error);
 }
 
 void rn_clients_end(struct ration *r, bool changed)
@@ -210,34 +262,56 @@ int rn_clients_expiry(const struct rn_clients *c, int64_t expires_ns, struct rn_
     return 0;
 }
 
-static int apply(struct ration *r, enum rn_client_change kind, struct rn_slice payload,
-                 struct ration_error *error)
+void rn_clients_read_again(struct rn_clients *c)
 {
-    struct rn_clients *c = &r->clients;
-    struct rn_record record = {.kind = kind, .payload = payload};
-    int code = c->journal.path ? rn_journal_write(&c->journal, kind, payload, error) : 0;
-
-    if (code != 0)
-        return code;
-    record.sequence = c->sequence = c->journal.path ? c->journal.sequence : c->sequence + 1;
-    code = see(r, &record);
-    if (code == 0)
-        return 0;
-    /* It is on the disk and must be here, too: as soon as there is memory. */
     c->journal.id = 0;
     c->journal.size = -1;
+}
+
+int rn_clients_apply(struct ration *r, struct rn_record *records, size_t n,
+                     struct ration_error *error)
+{
+    struct rn_clients *c = &r->clients;
+    uint64_t last = c->journal.path ? c->journal.sequence : c->sequence;
+    int code;
+
+    for (size_t i = 0; i < n; i++)
+        records[i].sequence = last + i + 1;
+    code = c->journal.path ? rn_journal_write(&c->journal, records, n, error) : 0;
+    if (code != 0)
+        return code;
+    c->sequence = last + n;
+    for (size_t i = 0; i < n && code == 0; i++)
+        code = see(r, &records[i]);
+    if (code == 0)
+        return 0;
+    rn_clients_read_again(c); /* it is on the disk and must be here, as soon as there is memory */
     return rn_error_set(error, code, 0, "out of memory for overrides and bans");
+}
+
+/* Later than what it replaces, whatever the clocks of other nodes say: who has seen a
+ * change means to replace it. */
+static int64_t time_of_change(struct rn_clients *c, const struct rn_client *client, bool ban)
+{
+    const struct rn_entry *known = rn_clients_known(c, rn_client_identity(client, &c->secret), ban);
+    int64_t now_us = c->wall_ns / 1000;
+
+    return known && known->made_us >= now_us ? known->made_us + 1 : now_us;
 }
 
 int rn_clients_change(struct ration *r, enum rn_client_change kind, const struct rn_client *client,
                       struct ration_error *error)
 {
+    struct rn_client made = *client;
     struct rn_buf payload = {0};
+    struct rn_record record = {.kind = kind};
     int code;
 
-    rn_client_write(client, &payload);
+    made.made_us = time_of_change(&r->clients, client, rn_client_change_is_ban(kind));
+    rn_client_write(&made, &payload);
+    record.payload = rn_buf_slice(&payload);
     code = payload.failed ? rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a record")
-                          : apply(r, kind, rn_buf_slice(&payload), error);
+                          : rn_clients_apply(r, &record, 1, error);
     rn_buf_done(&payload);
     return code;
 }

@@ -19,12 +19,19 @@ struct ration;
 struct rn_book;
 struct rn_roster;
 
-/* One override or ban. */
+/* How long a node remembers what was deleted, for those that do not know it yet. */
+#define RN_CLIENTS_GONE_NS (INT64_C(30) * 86400 * 1000000000)
+#define RN_CLIENTS_GONE_MAX 100000 /* of them; beyond that, only what nobody knows of */
+
+/* One override or ban, or the deletion of one. */
 struct rn_entry {
     uint64_t identity, sequence;
     uint64_t epoch;     /* of the last reading of the whole journal that met it */
     int64_t expires_ns; /* on the table's time line; INT64_MAX: never */
+    int64_t made_us;    /* as in a client */
     bool ban;
+    bool gone;     /* deleted */
+    bool shared;   /* other nodes can know it: share.h */
     bool active;   /* in the roster of the current book, */
     uint64_t hash; /* under this */
     size_t len;
@@ -34,11 +41,15 @@ struct rn_entry {
 struct rn_clients {
     pthread_mutex_t lock;
     struct rn_roll overrides, bans; /* struct rn_entry, by identity */
+    struct rn_roll gone;            /* the same, of what was deleted: if `sharing` */
     struct rn_hash_key secret;      /* of identities: the table's */
     struct rn_journal journal;      /* path NULL: there is no state file */
     uint64_t sequence;              /* of the last change */
     uint64_t generation;            /* of the table when the journal was last read */
     uint64_t epoch;
+    bool sharing;            /* with other nodes: share.h */
+    bool merging;            /* what is put in force comes from them */
+    uint64_t news;           /* changes that did not */
     bool reread;             /* the journal begins anew: what it does not name is gone */
     bool stale;              /* the roster may lack something: memory ran out */
     uint64_t undone;         /* records that were no changes */
@@ -55,6 +66,8 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
 
 /* Takes the lock, and notes the time. */
 void rn_clients_lock(struct ration *r, int64_t now_ns);
+/* The same; false if somebody has it. */
+bool rn_clients_try_lock(struct ration *r, int64_t now_ns);
 
 static inline struct rn_roll *rn_clients_roll(struct rn_clients *c, bool ban)
 {
@@ -75,6 +88,8 @@ int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
  * RATION_ENOMEM: nothing has changed, it is the caller's. */
 int rn_clients_put(struct ration *r, struct rn_entry *e);
 void rn_clients_drop(struct ration *r, struct rn_entry *e);
+/* Takes the entry of something deleted. RATION_ENOMEM: it is the caller's. */
+int rn_clients_bury(struct rn_clients *c, struct rn_entry *e);
 void rn_clients_drop_expired(struct ration *r);
 /* Those that the journal, read from its beginning, did not name. */
 void rn_clients_drop_unnamed(struct ration *r);
@@ -86,20 +101,46 @@ void rn_clients_tidy(struct ration *r);
 /* Takes the lock, and reads what others have changed. To be followed by
  * rn_clients_end unless it fails. */
 int rn_clients_begin(struct ration *r, int64_t now_ns, struct ration_error *error);
+/* The same; RATION_EBUSY if somebody has the lock. */
+int rn_clients_try_begin(struct ration *r, int64_t now_ns, struct ration_error *error);
 /* `changed`: something was. */
 void rn_clients_end(struct ration *r, bool changed);
 
 /* The entry of the same rule and attributes that has not expired, or NULL. */
 struct rn_entry *rn_clients_find(struct rn_clients *c, const struct rn_client *client, bool ban);
+/* The entry of this identity, in force, expired or gone; NULL: there is none. */
+struct rn_entry *rn_clients_known(struct rn_clients *c, uint64_t identity, bool ban);
 /* RATION_EFULL if there is no room for one more. */
 int rn_clients_room(struct ration *r, const struct rn_client *client, bool ban,
                     struct ration_error *error);
 /* Checks and converts an expiry, 0 for never, to both time lines. */
 int rn_clients_expiry(const struct rn_clients *c, int64_t expires_ns, struct rn_client *client,
                       struct ration_error *error);
-/* Makes it last and puts it in force. */
+/* Makes them last and puts them in force, numbered from now on: all or, on the disk,
+ * none. */
+int rn_clients_apply(struct ration *r, struct rn_record *records, size_t n,
+                     struct ration_error *error);
+/* The same with one of this node's, which is made now. */
 int rn_clients_change(struct ration *r, enum rn_client_change kind, const struct rn_client *client,
                       struct ration_error *error);
+
+/* The change that led to an entry. */
+static inline enum rn_client_change rn_entry_change(const struct rn_entry *e)
+{
+    if (e->ban)
+        return e->gone ? RN_BAN_DELETE : RN_BAN_SET;
+    return e->gone ? RN_OVERRIDE_DELETE : RN_OVERRIDE_SET;
+}
+
+static inline bool rn_client_change_is_ban(uint32_t kind)
+{
+    return kind == RN_BAN_SET || kind == RN_BAN_DELETE;
+}
+
+static inline bool rn_client_change_deletes(uint32_t kind)
+{
+    return kind == RN_OVERRIDE_DELETE || kind == RN_BAN_DELETE;
+}
 
 /* --- clients_list.c ------------------------------------------------------------------- */
 
@@ -121,6 +162,9 @@ struct rn_clients_list {
 };
 int rn_clients_list(struct ration *r, bool ban, int64_t now_ns, struct rn_clients_list *list);
 void rn_clients_list_done(struct rn_clients_list *list);
+
+/* Has the journal read from its beginning with the next change or refresh. */
+void rn_clients_read_again(struct rn_clients *c);
 
 /* The public functions at a time of the caller's. */
 int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,

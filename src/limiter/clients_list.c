@@ -41,14 +41,13 @@ static bool next_record(void *arg, struct rn_record *record)
         return false;
     const struct rn_entry *e = w->entries[w->at++];
 
-    *record = (struct rn_record){
-        e->ban ? RN_BAN_SET : RN_OVERRIDE_SET, e->sequence, {e->payload, e->len}};
+    *record = (struct rn_record){rn_entry_change(e), e->sequence, {e->payload, e->len}};
     return true;
 }
 
 void rn_clients_compact(struct rn_clients *c)
 {
-    uint64_t live = (uint64_t)c->overrides.live + c->bans.live;
+    uint64_t live = (uint64_t)c->overrides.live + c->bans.live + c->gone.live;
     struct walk w = {.count = 0};
 
     if (c->journal.records <= 2 * live + DEAD_MIN)
@@ -58,6 +57,7 @@ void rn_clients_compact(struct rn_clients *c)
         return;
     w.count = gather(&c->overrides, c->now_ns, w.entries);
     w.count += gather(&c->bans, c->now_ns, w.entries + w.count);
+    w.count += gather(&c->gone, c->now_ns, w.entries + w.count);
     qsort(w.entries, w.count, sizeof(struct rn_entry *), compare_sequences);
     rn_journal_rewrite(&c->journal, next_record, &w, NULL);
     free(w.entries);

@@ -174,9 +174,32 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
 {
     const struct rn_book *book = rn_clients_book(r);
 
-    rn_roll_remove(rn_clients_roll(&r->clients, e->ban), e->identity);
+    rn_roll_remove(e->gone ? &r->clients.gone : rn_clients_roll(&r->clients, e->ban), e->identity);
     leave(book ? book->roster : NULL, e);
     free(e);
+}
+
+/* Nothing but room for what nobody else knows of. */
+static void forget_shared(struct rn_roll *gone)
+{
+    uint64_t at = 0;
+
+    for (struct rn_entry *e; (e = rn_roll_next(gone, &at)) != NULL;)
+        if (e->shared)
+            free(rn_roll_remove(gone, e->identity));
+}
+
+int rn_clients_bury(struct rn_clients *c, struct rn_entry *e)
+{
+    if (c->gone.live >= RN_CLIENTS_GONE_MAX)
+        forget_shared(&c->gone);
+    if (!rn_roll_reserve(&c->gone))
+        return RATION_ENOMEM;
+    rn_roll_trim(&c->gone);
+    free(rn_roll_put(&c->gone, e->identity, e));
+    if (e->expires_ns < c->next_expiry_ns)
+        c->next_expiry_ns = e->expires_ns;
+    return 0;
 }
 
 /* Those that have expired; or, after a reading of a whole journal, that it does
@@ -202,12 +225,14 @@ void rn_clients_drop_expired(struct ration *r)
     c->last_expiry_ns = c->now_ns;
     drop_some(r, &c->overrides, true);
     drop_some(r, &c->bans, true);
+    drop_some(r, &c->gone, true);
 }
 
 void rn_clients_drop_unnamed(struct ration *r)
 {
     drop_some(r, &r->clients.overrides, false);
     drop_some(r, &r->clients.bans, false);
+    drop_some(r, &r->clients.gone, false);
 }
 
 void rn_clients_tidy(struct ration *r)

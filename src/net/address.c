@@ -97,6 +97,13 @@ static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct rat
     return resolve(name, ip, error);
 }
 
+bool rn_address_is_name(const char *text)
+{
+    size_t host = strcspn(text, ":");
+
+    return text[0] != '[' && strncmp(text, "unix:", 5) != 0 && strspn(text, "0123456789.") < host;
+}
+
 int rn_address_parse(const char *text, struct rn_address *out, struct ration_error *error)
 {
     struct rn_ip ip = {.bits = 128};

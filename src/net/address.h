@@ -24,6 +24,9 @@ struct rn_address {
  * the first is taken. RATION_EPARSE with `error` filled otherwise. */
 int rn_address_parse(const char *text, struct rn_address *out, struct ration_error *error);
 
+/* Whether rn_address_parse would have to ask for the address of a name, and wait. */
+bool rn_address_is_name(const char *text);
+
 /* "192.0.2.7:80", "[::1]:80", "unix:/run/x"; a unix socket without a name is "unix". */
 #define RN_ADDRESS_TEXT (sizeof "unix:" + sizeof((struct sockaddr_un *)0)->sun_path)
 void rn_address_write(const struct rn_address *address, char out[RN_ADDRESS_TEXT]);

@@ -103,5 +103,7 @@ void rn_dial_answered(struct rn_conn *conn)
 
 void rn_dial_end(struct rn_conn *conn)
 {
+    if (conn->loop->writer == conn)
+        rn_flush_out(conn);
     rn_conn_cut(conn);
 }

@@ -24,7 +24,8 @@ void rn_dialler_free(struct rn_dialler *dialler);
  * errno if it has failed at once; then nothing follows. */
 struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to);
 
-/* Ends one at once, with `closed`, but not from within a call of its protocol. */
+/* Ends one at once, with `closed`, but not from within a call of its protocol. What was
+ * just appended is sent if the peer takes it without waiting. */
 void rn_dial_end(struct rn_conn *conn);
 
 #endif

@@ -15,6 +15,7 @@
 #include "limiter/reload.h"
 #include "net/log.h"
 #include "net/notify.h"
+#include "rationd/changes.h"
 #include "rationd/options.h"
 #include "rationd/shared.h"
 #include "redis/code.h"
@@ -30,6 +31,7 @@ struct daemon {
     struct rn_server *server;
     struct rn_front front;
     struct rn_shared shared;     /* if options.shares */
+    struct rn_changes changes;   /* the same */
     struct rn_timer ready_timer; /* until Redis is reached */
     int64_t ready_by_ns;
     bool hangup_due, reload_due;
@@ -87,6 +89,7 @@ static int reload(void *arg, const char *by, struct ration_report **report)
         rn_log(RN_LOG_INFO, "rules.reload",
                RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
                RN_LOG_TEXT("by", rn_slice_of(by)));
+        rn_changes_use_rules(&d->changes);
     } else {
         d->front.reloads_failed++;
         rn_log(RN_LOG_ERROR, "rules.refused",
@@ -157,6 +160,7 @@ static void print_addresses(const struct daemon *d, FILE *out)
 
 static void say_ready(struct daemon *d)
 {
+    d->front.starting = false;
     fprintf(stderr, "rationd: ready");
     print_addresses(d, stderr);
     fflush(stderr);
@@ -169,8 +173,9 @@ static void look_for_redis(struct rn_timer *timer)
     struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
     int64_t now_ns = rn_wheel_now(wheel);
     bool up = rn_shared_is_up(&d->shared);
+    int64_t by_ns = d->ready_by_ns + rn_changes_patience_ns(&d->changes);
 
-    if (!up && now_ns < d->ready_by_ns) {
+    if (now_ns < by_ns && !(up && rn_changes_are_known(&d->changes))) {
         rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
         return;
     }
@@ -180,7 +185,8 @@ static void look_for_redis(struct rn_timer *timer)
     say_ready(d);
 }
 
-/* With Redis when all loops have reached it, or soon without: then policies answer. */
+/* With Redis when all loops have reached it and what the nodes share is in force, or soon
+ * without: then policies answer, and it goes by what it has kept. */
 static void ready(void *arg)
 {
     struct daemon *d = arg;
@@ -190,7 +196,9 @@ static void ready(void *arg)
         say_ready(d);
         return;
     }
+    d->front.starting = true;
     rn_shared_begin(&d->shared, loop);
+    rn_changes_begin(&d->changes, &d->shared, &d->front);
     d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
     d->ready_timer.fire = look_for_redis;
     look_for_redis(&d->ready_timer);
@@ -198,7 +206,9 @@ static void ready(void *arg)
 
 static void stopping(void *arg)
 {
-    (void)arg;
+    struct daemon *d = arg;
+
+    rn_changes_leave(&d->changes);
     rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
     rn_notify("STOPPING=1");
 }
@@ -229,6 +239,7 @@ static void tick(void *arg, int64_t now_ns)
     if (rn_turn_control_waits(&d->front))
         return;
     reload_if_due(d);
+    rn_changes_count_nodes(&d->changes);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
 }
@@ -304,6 +315,8 @@ static bool open_server(struct daemon *d)
     }
     if (d->options.shares) {
         d->front.patience_ns = d->options.redis_deadline_ns;
+        d->front.store =
+            (struct rn_front_store){&d->shared, rn_shared_is_up, rn_shared_put_metrics};
         if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
             return false;
     }
@@ -351,8 +364,10 @@ static int serve(struct daemon *d)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     code = rn_server_run(d->server, &calls, &error);
-    if (d->options.shares)
+    if (d->options.shares) {
         rn_shared_end(&d->shared, rn_server_control(d->server));
+        rn_changes_end(&d->changes);
+    }
     if (code == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "rationd: %s\n", error.text);

@@ -33,7 +33,8 @@ const char rn_options_help[] =
     "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
     "  --redis URL        share limits with other nodes      (none)\n"
     "  --redis-deadline TIME  how long a decision waits for it  (5ms)\n"
-    "  --redis-nodes N    without it, limits are shared out among so many (1)\n"
+    "  --redis-nodes N    without it, limits are shared out among so many (auto)\n"
+    "  --redis-changes B  rules, overrides and bans set here hold on all nodes (true)\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -73,7 +74,8 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
     [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
     [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "5ms"},
-    [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "1"},
+    [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto"},
+    [RN_SET_REDIS_CHANGES] = {"redis-changes", NULL, "true"},
     [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL},
     [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
     [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
@@ -343,8 +345,12 @@ static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *rul
         o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
         o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
         return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 5ms");
-    if (!read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) || o->redis_nodes == 0)
-        return refuse_value(o, ruleset, RN_SET_REDIS_NODES, "write a number of nodes, 1 to 10000");
+    if (strcmp(o->values[RN_SET_REDIS_NODES], "auto") != 0 &&
+        (!read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) || o->redis_nodes == 0))
+        return refuse_value(o, ruleset, RN_SET_REDIS_NODES,
+                            "write a number of nodes, 1 to 10000, or auto");
+    if (!read_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
+        return refuse_value(o, ruleset, RN_SET_REDIS_CHANGES, "write true or false");
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
         return true;

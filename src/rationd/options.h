@@ -35,6 +35,7 @@ enum rn_daemon_setting {
     RN_SET_REDIS,
     RN_SET_REDIS_DEADLINE,
     RN_SET_REDIS_NODES,
+    RN_SET_REDIS_CHANGES,
     RN_SET_REDIS_KEY_SECRET,
     RN_SET_TLS_CERT,
     RN_SET_TLS_KEY,
@@ -60,7 +61,9 @@ struct rn_daemon_options {
     bool shares;               /* with other nodes, by Redis: */
     struct rn_url redis;       /* where it is, */
     int64_t redis_deadline_ns; /* how long a decision waits for it, */
-    uint32_t redis_nodes;      /* and among how many a limit is shared out without it */
+    uint32_t redis_nodes;      /* among how many a limit is shared out without it; 0: as many
+                                  as there were last, */
+    bool redis_changes;        /* and whether nodes share what operators change */
     const char *state;         /* NULL: none */
     char state_path[4096];     /* where `state` may point */
     struct rn_tls_files tls;   /* cert NULL: no TLS */

@@ -36,7 +36,7 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
-    limiter->policy->nodes = options->redis_nodes;
+    limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
 
@@ -90,8 +90,9 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-bool rn_shared_is_up(struct rn_shared *shared)
+bool rn_shared_is_up(void *arg)
 {
+    struct rn_shared *shared = arg;
     unsigned up = 0;
 
     pthread_mutex_lock(&shared->lock);

@@ -32,7 +32,10 @@ void rn_shared_close(struct rn_shared *shared);
 void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop);
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop);
 
+/* shared_metrics.c; `arg` is the rn_shared. */
+void rn_shared_put_metrics(void *arg, struct rn_buf *out);
+
 /* Whether all loops reach Redis. */
-bool rn_shared_is_up(struct rn_shared *shared);
+bool rn_shared_is_up(void *shared);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/call.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static_assert(1 + RN_CALL_KEYS + RN_CALL_ARGS <= RN_TRIP_WORDS, "words of a call");
+
 struct call {
-    struct rn_link *link;
-    enum rn_script script;
+    struct rn_trip trip; /* first */
     rn_link_reply *reply;
     void *arg;
     size_t key_count, word_count;
@@ -15,39 +17,29 @@ struct call {
     char words[]; /* keys, then arguments, one behind the other */
 };
 
-static void on_reply(void *arg, const redisReply *reply);
-
-static bool send_call(struct call *call, bool in_full)
+static bool send_call(struct rn_trip *trip)
 {
-    static const size_t fixed = 3;
-    const struct rn_script_text *script = &rn_scripts[call->script];
-    const char *argv[3 + RN_CALL_KEYS + RN_CALL_ARGS], *word = call->words;
-    size_t lens[3 + RN_CALL_KEYS + RN_CALL_ARGS];
+    const struct call *call = (const struct call *)trip;
+    struct rn_slice words[1 + RN_CALL_KEYS + RN_CALL_ARGS];
+    const char *word = call->words;
     char count[24];
 
-    argv[0] = in_full ? "EVAL" : "EVALSHA";
-    lens[0] = strlen(argv[0]);
-    argv[1] = in_full ? script->text.data : script->sha;
-    lens[1] = in_full ? script->text.len : sizeof script->sha - 1;
-    argv[2] = count;
-    lens[2] = (size_t)snprintf(count, sizeof count, "%zu", call->key_count);
-    for (size_t i = 0; i < call->word_count; word += call->lens[i], i++) {
-        argv[fixed + i] = word;
-        lens[fixed + i] = call->lens[i];
-    }
-    return rn_link_send(call->link, (int)(fixed + call->word_count), argv, lens, on_reply, call);
+    words[0] =
+        (struct rn_slice){count, (size_t)snprintf(count, sizeof count, "%zu", call->key_count)};
+    for (size_t i = 0; i < call->word_count; word += call->lens[i], i++)
+        words[1 + i] = (struct rn_slice){word, call->lens[i]};
+    return rn_trip_send(trip, 1 + call->word_count, words);
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static void on_ended(struct rn_trip *trip, const redisReply *reply)
 {
-    struct call *call = arg;
+    struct call *call = (struct call *)trip;
 
-    if (reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 &&
-        send_call(call, true))
-        return;
     call->reply(call->arg, reply);
     free(call);
 }
+
+static const struct rn_trip_ops call_ops = {.send = send_call, .ended = on_ended};
 
 static size_t measure(const struct rn_slice *words, size_t n)
 {
@@ -68,24 +60,29 @@ static char *append(struct call *call, char *at, const struct rn_slice *words, s
     return at;
 }
 
-bool rn_call_begin(struct rn_link *link, const struct rn_call_ask *ask)
+bool rn_call_begin(struct rn_trips *trips, const struct rn_call_ask *ask)
 {
     struct call *call;
 
-    if (!link->up || ask->key_count > RN_CALL_KEYS || ask->arg_count > RN_CALL_ARGS)
+    if (ask->key_count == 0 || ask->key_count > RN_CALL_KEYS || ask->arg_count > RN_CALL_ARGS)
         return false;
     call = malloc(sizeof *call + measure(ask->keys, ask->key_count) +
                   measure(ask->args, ask->arg_count));
     if (!call)
         return false;
-    *call = (struct call){.link = link,
-                          .script = ask->script,
+    *call = (struct call){.trip = {.ops = &call_ops,
+                                   .trips = trips,
+                                   .script = ask->script,
+                                   .slot = rn_slot_of(ask->keys[0]),
+                                   .until_ns = ask->until_ns},
                           .reply = ask->reply,
                           .arg = ask->arg,
                           .key_count = ask->key_count};
     append(call, append(call, call->words, ask->keys, ask->key_count), ask->args, ask->arg_count);
-    if (send_call(call, false))
+    if (rn_trip_begin(&call->trip)) {
+        rn_count(&trips->counts->others, 1);
         return true;
+    }
     free(call);
     return false;
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One run of a script over keys of one slot, by whoever knows the script: those of
- * leases and reports, which are not charges. It is run at most once: by its hash, or
- * in full if Redis does not know it and so has not run it.
+ * leases and reports, which are not charges. It is run at most once: redis/trip.h.
  */
 #ifndef RN_REDIS_CALL_H
 #define RN_REDIS_CALL_H
 
-#include "redis/link.h"
-#include "redis/script.h"
+#include "redis/trip.h"
 
 #define RN_CALL_KEYS 64
 #define RN_CALL_ARGS 192
 
 struct rn_call_ask {
     enum rn_script script;
-    const struct rn_slice *keys, *args; /* borrowed during the call only */
+    const struct rn_slice *keys, *args; /* borrowed during the call only; the first key's
+                                           slot is that of all */
     size_t key_count, arg_count;
+    int64_t until_ns; /* what was not run is not sent again later; 0: never */
     /* Once, unless the call was not begun. NULL: lost; whether it was run is not known.
      * An error of Redis is a reply: the script was not run, or failed. */
     rn_link_reply *reply;
@@ -24,6 +24,6 @@ struct rn_call_ask {
 };
 
 /* False: not sent. */
-bool rn_call_begin(struct rn_link *link, const struct rn_call_ask *ask);
+bool rn_call_begin(struct rn_trips *trips, const struct rn_call_ask *ask);
 
 #endif

@@ -24,7 +24,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-static int64_t ceil_us(int64_t ns)
+int64_t rn_code_us(int64_t ns)
 {
     return ns / US_NS + (ns % US_NS > 0);
 }
@@ -53,6 +53,16 @@ static struct parts parts_of(const struct rn_limit *l)
     return p;
 }
 
+void rn_code_bucket(const struct rn_limit *limit, struct rn_code_parts *out)
+{
+    struct parts p = parts_of(limit);
+
+    *out = (struct rn_code_parts){.tick_us = (int64_t)p.tick_us,
+                                  .paid = (int64_t)p.paid,
+                                  .unit = (int64_t)p.unit,
+                                  .full = (int64_t)p.full};
+}
+
 static const char *fault_of_bucket(const struct rn_limit *l)
 {
     struct parts p = parts_of(l);
@@ -75,7 +85,7 @@ const char *rn_code_fault(const struct rn_limit *l)
     case RN_FORM_STEP:
         return fault_of_bucket(l);
     case RN_FORM_COUNTER:
-        return (wide)l->amount * (uint64_t)ceil_us(l->period_ns) < EXACT / 2
+        return (wide)l->amount * (uint64_t)rn_code_us(l->period_ns) < EXACT / 2
                    ? NULL
                    : "a sliding window too long for its amount to be counted exactly in Redis; use "
                      "sub_windows";
@@ -102,13 +112,27 @@ enum rn_script rn_code_script(const struct rn_limit *l)
     }
 }
 
+char rn_code_kind(enum rn_script script)
+{
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p'};
+
+    return kinds[script];
+}
+
+static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE_NAME])
+{
+    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64, tag, kind, key);
+}
+
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
-    static const char kinds[RN_SCRIPTS] = {'b', 'w', 'c', 'l', 'p'};
+    return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script(charge->limit)),
+                      charge->key, out);
+}
 
-    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64,
-                            (unsigned)(charge->key >> 54), kinds[rn_code_script(charge->limit)],
-                            charge->key);
+size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
+{
+    return print_name(tag, 'r', holder, out);
 }
 
 /* --- what is asked -------------------------------------------------------------------- */
@@ -179,10 +203,10 @@ static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t w
 static void put_window(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)ceil_us(l->period_ns));
+    put(pen, (double)rn_code_us(l->period_ns));
     put(pen, l->from_first);
     put_calendar(pen, l->calendar, ask->now_ns + ask->wall_offset_ns);
-    put(pen, (double)ceil_us(l->longest_ns));
+    put(pen, (double)rn_code_us(l->longest_ns));
 }
 
 static void put_log(struct pen *pen, const struct rn_limit *l)
@@ -190,15 +214,15 @@ static void put_log(struct pen *pen, const struct rn_limit *l)
     bool subs = l->form == RN_FORM_SUBS;
 
     put(pen, (double)l->amount);
-    put(pen, subs ? (double)ceil_us(l->sub_ns) : 1);
-    put(pen, subs ? (double)l->subs + 1 : (double)ceil_us(l->period_ns));
+    put(pen, subs ? (double)rn_code_us(l->sub_ns) : 1);
+    put(pen, subs ? (double)l->subs + 1 : (double)rn_code_us(l->period_ns));
 }
 
 static void put_places(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)ceil_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
-    put(pen, (double)ceil_us(RATION_LEASE_MAX_NS));
+    put(pen, (double)rn_code_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+    put(pen, (double)rn_code_us(RATION_LEASE_MAX_NS));
     put_word(pen, ask->id);
 }
 
@@ -218,7 +242,7 @@ size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
 
     put(&pen, operations[ask->op]);
     put(&pen, (double)ask->cost);
-    put(&pen, (double)ceil_us(age_ns));
+    put(&pen, (double)rn_code_us(age_ns));
     put(&pen, undoes && l->form != RN_FORM_PLACES ? (double)ask->mark : 0);
     switch (rn_code_script(l)) {
     case RN_SCRIPT_WINDOW:
@@ -226,7 +250,7 @@ size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
         break;
     case RN_SCRIPT_COUNTER:
         put(&pen, (double)l->amount);
-        put(&pen, (double)ceil_us(l->period_ns));
+        put(&pen, (double)rn_code_us(l->period_ns));
         break;
     case RN_SCRIPT_LOG:
         put_log(&pen, l);

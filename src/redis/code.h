@@ -17,11 +17,31 @@
 /* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
  * of 1024, so that in a cluster there are batches for each. */
 #define RN_CODE_NAME 40
+#define RN_CODE_TAGS 1024
+static inline unsigned rn_code_tag(uint64_t key)
+{
+    return (unsigned)(key >> 54);
+}
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
+/* KIND of the states of a script that decides charges. */
+char rn_code_kind(enum rn_script script);
+/* Of the number of a holder's last report to a tag: scripts/report.lua. */
+size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME]);
 
 /* NULL, or a constant text that says why Redis cannot hold this limit, and what would
  * be right. */
 const char *rn_code_fault(const struct rn_limit *limit);
+
+/* A bucket in parts of a unit so small that each tick pays off a whole number of them:
+ * see scripts/bucket.lua. */
+struct rn_code_parts {
+    int64_t tick_us;
+    int64_t paid, unit, full; /* parts: a tick's, a unit's, all */
+};
+/* Of a bucket without fault. */
+void rn_code_bucket(const struct rn_limit *limit, struct rn_code_parts *out);
+/* In whole microseconds, rounded up. */
+int64_t rn_code_us(int64_t ns);
 
 /* Of a limit without fault that has a state. */
 enum rn_script rn_code_script(const struct rn_limit *limit);

@@ -1,120 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/lane.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <ration/error.h>
 
-#include "redis/code.h"
+#include "base/clock.h"
+#include "net/server.h"
 
-bool rn_lane_init(struct rn_lane *lane, enum rn_script script, struct rn_link *link,
-                  const struct rn_lane_events *events)
+struct rn_lane_call {
+    struct rn_trip trip; /* first */
+    struct rn_lanes *lanes;
+    struct rn_lane *lane;
+    struct rn_seats seats;
+    size_t count;
+    uint64_t nonce;
+    int64_t sent_ns;           /* on the boot-time clock */
+    struct rn_lane_call *next; /* of the spare ones */
+};
+
+static int64_t now_of(const struct rn_lanes *lanes)
 {
-    *lane = (struct rn_lane){.script = script, .link = link, .events = events};
-    lane->queue = calloc(RN_LANE_QUEUE, sizeof *lane->queue);
-    return lane->queue != NULL;
+    return rn_wheel_now(rn_loop_wheel(lanes->trips->routes->loop));
 }
 
-void rn_lane_done(struct rn_lane *lane)
-{
-    free(lane->queue);
-    lane->queue = NULL;
-}
-
-bool rn_lane_add(struct rn_lane *lane, struct rn_job *job, size_t index)
-{
-    if (lane->count == RN_LANE_QUEUE)
-        return false;
-    lane->queue[(lane->first + lane->count) % RN_LANE_QUEUE] =
-        (struct rn_seat){.job = job, .life = job->life, .index = index};
-    lane->count++;
-    return true;
-}
+/* --- seats -------------------------------------------------------------------------- */
 
 static bool is_awaited(const struct rn_seat *seat)
 {
     return seat->job->life == seat->life;
 }
 
-static void answer(struct rn_lane *lane, const struct rn_seat *seat, int error)
+static struct rn_charge *charge_of(const struct rn_seat *seat)
 {
-    if (!is_awaited(seat))
+    return &seat->job->batch[seat->index];
+}
+
+static void append(struct rn_seats *seats, struct rn_seat *seat)
+{
+    seat->next = NULL;
+    *(seats->first ? seats->end : &seats->first) = seat;
+    seats->end = &seat->next;
+}
+
+static struct rn_seat *take_first(struct rn_seats *seats)
+{
+    struct rn_seat *seat = seats->first;
+
+    if (seat)
+        seats->first = seat->next;
+    return seat;
+}
+
+/* Before those that wait. */
+static void put_back(struct rn_seats *waiting, struct rn_seats *seats)
+{
+    if (!seats->first)
         return;
-    struct rn_charge *charge = &seat->job->batch[seat->index];
+    *seats->end = waiting->first;
+    waiting->end = waiting->first ? waiting->end : seats->end;
+    waiting->first = seats->first;
+    seats->first = NULL;
+}
 
+static void free_seat(struct rn_lanes *lanes, struct rn_seat *seat)
+{
+    seat->next = lanes->spare_seats;
+    lanes->spare_seats = seat;
+}
+
+static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
+{
+    struct rn_seat was = *seat;
+
+    free_seat(lanes, seat);
+    if (!is_awaited(&was))
+        return;
     if (error != 0)
-        charge->error = error;
-    lane->events->answered(lane->events->arg, seat->job, charge);
+        charge_of(&was)->error = error;
+    lanes->events->answered(lanes->events->arg, was.job, charge_of(&was));
 }
 
-/* The call has ended. Those who hear of it may add to the lane, not send. */
-static void fail_sent(struct rn_lane *lane, int error)
+static void fail_all(struct rn_lanes *lanes, struct rn_seats *seats)
 {
-    size_t count = lane->sent_count;
+    struct rn_seats taken = *seats;
+    struct rn_seat *seat;
 
-    lane->in_flight = false;
-    lane->sent_count = 0;
-    for (size_t i = 0; i < count; i++)
-        answer(lane, &lane->sent[i], error);
+    seats->first = NULL; /* those who hear of it may add to the lane */
+    while ((seat = take_first(&taken)))
+        answer(lanes, seat, RATION_ESTORE);
 }
 
-static void on_reply(void *arg, const redisReply *reply);
+/* --- lanes that have something to send ------------------------------------------------ */
 
-/* Of the charges in `sent`: the script by its hash, or in full. */
-static bool send_call(struct rn_lane *lane, bool in_full)
+static void make_ready(struct rn_lanes *lanes, struct rn_lane *lane)
 {
-    static const size_t fixed = 3;
-    const struct rn_script_text *script = &rn_scripts[lane->script];
+    struct rn_shard *shard = rn_routes_owner(lanes->trips->routes, lane->slot);
+    unsigned at = shard ? shard->index : RN_SHARDS;
+
+    if (lane->ready || lane->in_flight > 0 || !lane->waiting.first)
+        return;
+    lane->ready = true;
+    lane->next = NULL;
+    *(lanes->ready[at].first ? lanes->ready[at].end : &lanes->ready[at].first) = lane;
+    lanes->ready[at].end = &lane->next;
+    if (shard)
+        rn_link_call_later(&shard->link);
+}
+
+static struct rn_lane *take_ready(struct rn_lanes *lanes, unsigned at)
+{
+    struct rn_lane *lane = lanes->ready[at].first;
+
+    if (lane) {
+        lanes->ready[at].first = lane->next;
+        lane->ready = false;
+    }
+    return lane;
+}
+
+void rn_lanes_reroute(struct rn_lanes *lanes)
+{
+    struct rn_lane *all = NULL, *lane;
+
+    for (unsigned at = 0; at <= RN_SHARDS; at++) {
+        while ((lane = take_ready(lanes, at))) {
+            lane->next = all;
+            all = lane;
+        }
+    }
+    while ((lane = all)) {
+        all = lane->next;
+        make_ready(lanes, lane);
+    }
+}
+
+/* --- calls -------------------------------------------------------------------------- */
+
+/* Those whose jobs have ended are not sent, or not again. */
+static void drop_unawaited(struct rn_lane_call *call)
+{
+    struct rn_seats all = call->seats;
+    struct rn_seat *seat;
+
+    call->seats.first = NULL;
+    call->count = 0;
+    while ((seat = take_first(&all))) {
+        if (is_awaited(seat)) {
+            append(&call->seats, seat);
+            call->count++;
+        } else {
+            free_seat(call->lanes, seat);
+        }
+    }
+}
+
+static bool send_call(struct rn_trip *trip)
+{
+    struct rn_lane_call *call = (struct rn_lane_call *)trip;
     char names[RN_LANE_BATCH][RN_CODE_NAME], arguments[RN_LANE_BATCH][RN_CODE_BYTES];
     char count[24], nonce[24];
-    const char *argv[3 + RN_LANE_BATCH + 1 + RN_LANE_BATCH];
-    size_t lens[3 + RN_LANE_BATCH + 1 + RN_LANE_BATCH], n = lane->sent_count;
+    struct rn_slice words[2 + 2 * RN_LANE_BATCH];
+    size_t i = 0;
 
-    argv[0] = in_full ? "EVAL" : "EVALSHA";
-    lens[0] = strlen(argv[0]);
-    argv[1] = in_full ? script->text.data : script->sha;
-    lens[1] = in_full ? script->text.len : sizeof script->sha - 1;
-    argv[2] = count;
-    lens[2] = (size_t)snprintf(count, sizeof count, "%zu", n);
-    argv[fixed + n] = nonce;
-    lens[fixed + n] =
-        (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)++lane->nonce);
-    for (size_t i = 0; i < n; i++) {
-        const struct rn_charge *charge = &lane->sent[i].job->batch[lane->sent[i].index];
-
-        argv[fixed + i] = names[i];
-        lens[fixed + i] = rn_code_name(charge, names[i]);
-        argv[fixed + n + 1 + i] = arguments[i];
-        lens[fixed + n + 1 + i] = rn_code_write(charge, arguments[i]);
+    drop_unawaited(call);
+    if (call->count == 0)
+        return false;
+    call->nonce = ++call->lanes->nonce;
+    call->sent_ns = rn_clock_boot_ns();
+    words[0] = (struct rn_slice){count, (size_t)snprintf(count, sizeof count, "%zu", call->count)};
+    words[1 + call->count] =
+        (struct rn_slice){nonce, (size_t)snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce)};
+    for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
+        words[1 + i] = (struct rn_slice){names[i], rn_code_name(charge_of(seat), names[i])};
+        words[2 + call->count + i] =
+            (struct rn_slice){arguments[i], rn_code_write(charge_of(seat), arguments[i])};
     }
-    lane->in_full = in_full;
-    lane->in_flight =
-        rn_link_send(lane->link, (int)(fixed + 2 * n + 1), argv, lens, on_reply, lane);
-    lane->calls += lane->in_flight;
-    return lane->in_flight;
+    return rn_trip_send(trip, 2 + 2 * call->count, words);
 }
 
-/* NOSCRIPT: nothing was run, so the same may be sent once more, in full, for those
- * that are still awaited. */
-static void send_again(struct rn_lane *lane)
+/* The call is over. Returns what it held; the lane may send again. */
+static struct rn_seats end_call(struct rn_lane_call *call)
 {
-    size_t kept = 0;
+    struct rn_lanes *lanes = call->lanes;
 
-    for (size_t i = 0; i < lane->sent_count; i++)
-        if (is_awaited(&lane->sent[i]))
-            lane->sent[kept++] = lane->sent[i];
-    lane->sent_count = kept;
-    lane->in_flight = false;
-    lane->resent += kept > 0;
-    if (kept > 0 && !send_call(lane, true))
-        fail_sent(lane, RATION_ESTORE);
+    call->lane->in_flight--;
+    call->next = lanes->spare_calls;
+    lanes->spare_calls = call;
+    return call->seats;
 }
 
-static bool reads_whole(const redisReply *reply, const char *nonce, size_t charges)
+static bool reads_whole(const struct rn_lane_call *call, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 + RN_CODE_NUMBERS * charges ||
+    char nonce[24];
+
+    snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 + RN_CODE_NUMBERS * call->count ||
         reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, nonce) != 0)
         return false;
     for (size_t i = 1; i < reply->elements; i++)
@@ -123,73 +207,214 @@ static bool reads_whole(const redisReply *reply, const char *nonce, size_t charg
     return true;
 }
 
-static void read_answers(struct rn_lane *lane, const redisReply *reply)
+static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const redisReply *reply)
 {
-    size_t count = lane->sent_count;
+    struct rn_seat *seat;
 
-    lane->in_flight = false;
-    lane->sent_count = 0;
-    lane->events->replied(lane->events->arg, reply->element[1]->integer);
-    for (size_t i = 0; i < count; i++) {
-        const struct rn_seat *seat = &lane->sent[i];
+    for (size_t at = 2; (seat = take_first(seats)); at += RN_CODE_NUMBERS) {
         long long numbers[RN_CODE_NUMBERS];
 
         for (size_t j = 0; j < RN_CODE_NUMBERS; j++)
-            numbers[j] = reply->element[2 + RN_CODE_NUMBERS * i + j]->integer;
-        if (!is_awaited(seat))
-            continue;
-        rn_code_read(&seat->job->batch[seat->index], numbers);
-        answer(lane, seat, 0);
-    }
-}
-
-/* Answers that mean that the server cannot serve us, and another connection might:
- * it became a replica, or reads its data. Nothing was run. */
-static bool is_elsewhere(const char *error)
-{
-    return strncmp(error, "READONLY", 8) == 0 || strncmp(error, "MASTERDOWN", 10) == 0 ||
-           strncmp(error, "LOADING", 7) == 0 || strncmp(error, "NOAUTH", 6) == 0;
-}
-
-static void on_reply(void *arg, const redisReply *reply)
-{
-    struct rn_lane *lane = arg;
-    char nonce[24];
-
-    snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)lane->nonce);
-    if (!reply) {
-        fail_sent(lane, RATION_ESTORE); /* lost: it may have been run, and is not sent again */
-    } else if (reply->type == REDIS_REPLY_ERROR) {
-        if (strncmp(reply->str, "NOSCRIPT", 8) == 0 && !lane->in_full) {
-            send_again(lane);
-            return;
-        }
-        if (is_elsewhere(reply->str))
-            rn_link_distrust(lane->link, reply->str);
-        fail_sent(lane, RATION_ESTORE);
-    } else if (reads_whole(reply, nonce, lane->sent_count)) {
-        read_answers(lane, reply);
-    } else {
-        lane->mismatches++;
-        rn_link_distrust(lane->link, "the reply to another call");
-        fail_sent(lane, RATION_ESTORE);
-    }
-    if (lane->count > 0)
-        rn_link_call_later(lane->link);
-}
-
-void rn_lane_send(struct rn_lane *lane)
-{
-    if (lane->in_flight)
-        return;
-    while (lane->count > 0 && lane->sent_count < RN_LANE_BATCH) {
-        const struct rn_seat *seat = &lane->queue[lane->first];
-
+            numbers[j] = reply->element[at + j]->integer;
         if (is_awaited(seat))
-            lane->sent[lane->sent_count++] = *seat;
-        lane->first = (lane->first + 1) % RN_LANE_QUEUE;
-        lane->count--;
+            rn_code_read(charge_of(seat), numbers);
+        answer(lanes, seat, 0);
     }
-    if (lane->sent_count > 0 && !send_call(lane, false))
-        fail_sent(lane, RATION_ESTORE);
+}
+
+static void on_ended(struct rn_trip *trip, const redisReply *reply)
+{
+    struct rn_lane_call *call = (struct rn_lane_call *)trip;
+    struct rn_lanes *lanes = call->lanes;
+    struct rn_shard *shard = trip->shard;
+    bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
+    bool whole = is_answer && reads_whole(call, reply);
+    struct rn_seats seats = end_call(call);
+
+    if (is_answer && !whole) {
+        rn_count(&lanes->counts->mismatches, 1);
+        rn_link_distrust(&shard->link, "the reply to another call");
+    }
+    if (whole) {
+        rn_shard_has_answered(shard, reply->element[1]->integer, call->sent_ns, rn_clock_boot_ns());
+        read_answers(lanes, &seats, reply);
+    }
+    fail_all(lanes, &seats);
+    make_ready(lanes, call->lane);
+    if (shard && lanes->ready[shard->index].first)
+        rn_link_call_later(&shard->link);
+}
+
+/* Keys of a slot that is on the move: one call for each from now on. */
+static bool split_call(struct rn_trip *trip)
+{
+    struct rn_lane_call *call = (struct rn_lane_call *)trip;
+    struct rn_lane *lane = call->lane;
+    bool several = false;
+
+    drop_unawaited(call);
+    for (const struct rn_seat *seat = call->seats.first; seat && seat->next; seat = seat->next)
+        several |= charge_of(seat)->key != charge_of(seat->next)->key;
+    if (!several)
+        return false;
+    lane->narrow_until_ns = now_of(call->lanes) + RN_LANE_NARROW_NS;
+    struct rn_seats seats = end_call(call);
+    put_back(&lane->waiting, &seats);
+    make_ready(call->lanes, lane);
+    return true;
+}
+
+static const struct rn_trip_ops call_ops = {
+    .send = send_call, .ended = on_ended, .split = split_call};
+
+/* --- sending ------------------------------------------------------------------------ */
+
+/* Moves the next charges from the lane to the call: as many as go together. */
+static void fill_call(struct rn_lane_call *call, bool narrow)
+{
+    struct rn_lane *lane = call->lane;
+    struct rn_seats others = {0};
+    struct rn_seat *seat;
+
+    while (call->count < RN_LANE_BATCH && (seat = take_first(&lane->waiting))) {
+        if (!is_awaited(seat)) {
+            free_seat(call->lanes, seat);
+            continue;
+        }
+        if (narrow && call->count > 0 &&
+            charge_of(seat)->key != charge_of(call->seats.first)->key) {
+            append(&others, seat);
+            continue;
+        }
+        append(&call->seats, seat);
+        call->count++;
+        if (seat->job->deadline_ns > call->trip.until_ns)
+            call->trip.until_ns = seat->job->deadline_ns;
+    }
+    put_back(&lane->waiting, &others);
+}
+
+static void count_call(struct rn_lanes *lanes, size_t charges)
+{
+    unsigned size = 63u - (unsigned)__builtin_clzll(charges);
+
+    rn_count(&lanes->counts->calls, 1);
+    rn_count(&lanes->counts->sizes[size], 1);
+}
+
+/* There is a spare call. */
+static void send_next(struct rn_lanes *lanes, struct rn_lane *lane, bool narrow)
+{
+    struct rn_lane_call *call = lanes->spare_calls;
+
+    lanes->spare_calls = call->next;
+    *call = (struct rn_lane_call){.trip = {.ops = &call_ops,
+                                           .trips = lanes->trips,
+                                           .script = (enum rn_script)lane->script,
+                                           .slot = lane->slot},
+                                  .lanes = lanes,
+                                  .lane = lane};
+    lane->in_flight++;
+    fill_call(call, narrow);
+    size_t count = call->count;
+    if (count > 0 && rn_trip_begin(&call->trip)) {
+        count_call(lanes, count);
+        return;
+    }
+    struct rn_seats seats = end_call(call);
+    fail_all(lanes, &seats);
+}
+
+void rn_lanes_send(struct rn_lanes *lanes, const struct rn_shard *shard)
+{
+    struct rn_lane *lane;
+
+    while (lanes->spare_calls && rn_link_room(&shard->link) >= 2 &&
+           (lane = take_ready(lanes, shard->index))) {
+        bool narrow = lane->narrow_until_ns > now_of(lanes);
+
+        do {
+            send_next(lanes, lane, narrow);
+        } while (narrow && lane->waiting.first && lanes->spare_calls &&
+                 rn_link_room(&shard->link) >= 2);
+        make_ready(lanes, lane);
+    }
+}
+
+void rn_lanes_fail(struct rn_lanes *lanes, const struct rn_shard *shard)
+{
+    struct rn_lane *lane;
+
+    while ((lane = take_ready(lanes, shard->index)))
+        fail_all(lanes, &lane->waiting);
+}
+
+/* --- the lanes ---------------------------------------------------------------------- */
+
+static struct rn_lane *lane_of(const struct rn_lanes *lanes, const struct rn_charge *charge)
+{
+    unsigned tag = rn_code_tag(charge->key) % lanes->tags;
+
+    return &lanes->lanes[rn_code_script(charge->limit) * lanes->tags + tag];
+}
+
+uint16_t rn_lanes_slot(const struct rn_lanes *lanes, const struct rn_charge *charge)
+{
+    return lane_of(lanes, charge)->slot;
+}
+
+bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index)
+{
+    struct rn_seat *seat = lanes->spare_seats;
+
+    if (!seat)
+        return false;
+    lanes->spare_seats = seat->next;
+    *seat = (struct rn_seat){.job = job, .life = job->life, .index = index};
+    struct rn_lane *lane = lane_of(lanes, charge_of(seat));
+    append(&lane->waiting, seat);
+    make_ready(lanes, lane);
+    return true;
+}
+
+static void init_lanes(struct rn_lanes *lanes)
+{
+    for (unsigned i = 0; i < RN_SCRIPTS_STRICT * lanes->tags; i++) {
+        char tag[8];
+        int len = snprintf(tag, sizeof tag, "%03x", i % lanes->tags);
+
+        lanes->lanes[i].script = (uint8_t)(i / lanes->tags);
+        lanes->lanes[i].slot =
+            lanes->tags > 1 ? rn_slot_of((struct rn_slice){tag, (size_t)len}) : 0;
+    }
+    for (unsigned i = 0; i < RN_LANE_SEATS; i++)
+        free_seat(lanes, &lanes->seats[i]);
+    for (unsigned i = 0; i < RN_LANE_CALLS; i++) {
+        lanes->calls[i].next = lanes->spare_calls;
+        lanes->spare_calls = &lanes->calls[i];
+    }
+}
+
+bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_remote_counts *counts,
+                   const struct rn_lanes_events *events)
+{
+    bool cluster = trips->routes->url->kind == RN_URL_CLUSTER;
+
+    *lanes = (struct rn_lanes){
+        .trips = trips, .counts = counts, .events = events, .tags = cluster ? RN_CODE_TAGS : 1};
+    lanes->lanes = calloc(RN_SCRIPTS_STRICT * lanes->tags, sizeof *lanes->lanes);
+    lanes->seats = calloc(RN_LANE_SEATS, sizeof *lanes->seats);
+    lanes->calls = calloc(RN_LANE_CALLS, sizeof *lanes->calls);
+    if (!lanes->lanes || !lanes->seats || !lanes->calls)
+        return false;
+    init_lanes(lanes);
+    return true;
+}
+
+void rn_lanes_done(struct rn_lanes *lanes)
+{
+    free(lanes->lanes);
+    free(lanes->seats);
+    free(lanes->calls);
+    *lanes = (struct rn_lanes){0};
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The charges of one script on their way: those that wait, in order, and those of
- * the one call in flight. While it is, the others collect and then go as one call of
- * up to 64. So no key is ever in two calls at once, and a busy store gets few, large
- * ones.
+ * Charges on their way. A lane holds those of one script, and in a cluster of one tag,
+ * as a call there may only have keys of one slot: those that wait, in order, while one call
+ * is in flight. When it is answered they go as one call of up to 64. So no key is ever
+ * in two calls at once, and a busy store gets few, large ones.
+ *
+ * While a slot moves from one server to another, calls of its lanes have one key each.
  *
  * Charges belong to jobs. A job that has ended leaves its charges behind: those that
  * wait are skipped, the answers to those in flight dropped.
@@ -11,12 +13,14 @@
 #ifndef RN_REDIS_LANE_H
 #define RN_REDIS_LANE_H
 
-#include "redis/link.h"
-#include "redis/script.h"
+#include "redis/code.h"
+#include "redis/trip.h"
 #include "store/store.h"
 
 #define RN_LANE_BATCH 64
-#define RN_LANE_QUEUE 4096
+#define RN_LANE_SEATS 8192 /* of all lanes together */
+#define RN_LANE_CALLS 1024
+#define RN_LANE_NARROW_NS (INT64_C(1) * 1000000000) /* calls have one key after a split */
 
 /* One rn_store_apply. */
 struct rn_job {
@@ -33,42 +37,60 @@ struct rn_seat {
     struct rn_job *job;
     uint64_t life;
     size_t index; /* in the job's batch */
+    struct rn_seat *next;
 };
 
-struct rn_lane;
-
-struct rn_lane_events {
-    void *arg;
-    /* The charge has its answer, or its error. */
-    void (*answered)(void *arg, struct rn_job *job, const struct rn_charge *charge);
-    /* The call was answered; the store's clock was `now_us` then. */
-    void (*replied)(void *arg, long long now_us);
+struct rn_seats {
+    struct rn_seat *first, **end; /* end NULL: as if it were &first */
 };
 
 struct rn_lane {
-    struct rn_link *link;
-    const struct rn_lane_events *events;
-    enum rn_script script;
-    bool in_flight;
-    bool in_full; /* the call in flight is an EVAL */
-    uint64_t nonce;
-    size_t sent_count;
-    struct rn_seat sent[RN_LANE_BATCH];
-    size_t first, count;
-    struct rn_seat *queue;  /* RN_LANE_QUEUE */
-    uint64_t calls, resent; /* resent: for NOSCRIPT */
-    uint64_t mismatches;    /* replies to something else */
+    struct rn_seats waiting;
+    struct rn_lane *next; /* among those that are ready */
+    int64_t narrow_until_ns;
+    uint16_t slot;
+    uint16_t in_flight; /* calls */
+    uint8_t script;
+    bool ready; /* in some list of those that have something to send */
 };
 
-/* False: out of memory. */
-bool rn_lane_init(struct rn_lane *lane, enum rn_script script, struct rn_link *link,
-                  const struct rn_lane_events *events);
-void rn_lane_done(struct rn_lane *lane);
+struct rn_lanes_events {
+    void *arg;
+    /* The charge has its answer, or its error. */
+    void (*answered)(void *arg, struct rn_job *job, const struct rn_charge *charge);
+};
 
-/* False: it is full. */
-bool rn_lane_add(struct rn_lane *lane, struct rn_job *job, size_t index);
-/* Sends what waits, unless a call is in flight. Charges that cannot be sent have
+struct rn_lanes {
+    struct rn_trips *trips;
+    struct rn_remote_counts *counts;
+    const struct rn_lanes_events *events;
+    unsigned tags; /* 1, or in a cluster RN_CODE_TAGS */
+    struct rn_lane *lanes;
+    struct {
+        struct rn_lane *first, **end;
+    } ready[RN_SHARDS + 1]; /* by the shard that they wait for; the last: nobody's */
+    struct rn_seat *seats, *spare_seats;
+    struct rn_lane_call *calls, *spare_calls;
+    uint64_t nonce;
+};
+
+/* False: out of memory; rn_lanes_done all the same. */
+bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_remote_counts *counts,
+                   const struct rn_lanes_events *events);
+void rn_lanes_done(struct rn_lanes *lanes);
+
+/* The slot that the charge's key is in. */
+uint16_t rn_lanes_slot(const struct rn_lanes *lanes, const struct rn_charge *charge);
+/* It is sent later in this round of the loop, or when what it waits for has happened.
+ * False: too many wait. */
+bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index);
+
+/* Sends what waits for the shard, as far as it takes it. Charges that cannot be sent have
  * RATION_ESTORE. */
-void rn_lane_send(struct rn_lane *lane);
+void rn_lanes_send(struct rn_lanes *lanes, const struct rn_shard *shard);
+/* Those that wait for the shard have RATION_ESTORE. */
+void rn_lanes_fail(struct rn_lanes *lanes, const struct rn_shard *shard);
+/* Slots have other owners. */
+void rn_lanes_reroute(struct rn_lanes *lanes);
 
 #endif

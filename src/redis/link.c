@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/link.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/error.h"
 #include "net/dial.h"
+#include "net/resolve.h"
 #include "net/server.h"
-#include "redis/script.h"
+#include "redis/greeting.h"
 
 #define UNREAD_MAX_BYTES ((size_t)4 << 20) /* of one reply; ours have a few hundred */
-
-static void connect_again(struct rn_timer *timer);
 
 /* --- attempts ----------------------------------------------------------------------- */
 
@@ -63,27 +60,91 @@ static void give_up(struct rn_link *link)
     link->events->down(link->events->arg, link->why[0] ? link->why : "the connection was closed");
 }
 
-static void attempt(struct rn_link *link)
+static void dial(struct rn_link *link, const struct rn_address *to)
 {
-    link->attempts++;
-    link->why[0] = '\0';
     link->reader = redisReaderCreate();
-    link->conn = link->reader ? rn_dial(link->dialler, &link->address) : NULL;
+    link->conn = link->reader ? rn_dial(link->dialler, to) : NULL;
     if (link->conn)
         return;
     note_why(link, link->reader ? strerror(errno) : "out of memory");
     give_up(link);
 }
 
-static void connect_again(struct rn_timer *timer)
+/* Of several addresses another one each time: not all need to answer. */
+static void on_resolved(void *arg, const struct rn_address *found, size_t count, const char *why)
 {
-    attempt((struct rn_link *)((char *)timer - offsetof(struct rn_link, again)));
+    struct rn_link *link = arg;
+
+    link->resolving = NULL;
+    if (count > 0) {
+        dial(link, &found[link->attempts % count]);
+        return;
+    }
+    note_why(link, why);
+    give_up(link);
+}
+
+static void connect_to_address(struct rn_link *link)
+{
+    struct ration_error error = {.text = "the name cannot be looked up"};
+    struct rn_address to;
+
+    if (rn_address_is_name(link->address)) {
+        link->resolving = rn_resolve_begin(link->loop, link->address, on_resolved, link);
+        if (link->resolving)
+            return;
+    } else if (rn_address_parse(link->address, &to, &error) == 0) {
+        dial(link, &to);
+        return;
+    }
+    note_why(link, error.text);
+    give_up(link);
+}
+
+static void attempt(struct rn_timer *timer)
+{
+    struct rn_link *link = (struct rn_link *)((char *)timer - offsetof(struct rn_link, again));
+
+    link->attempts++;
+    link->why[0] = '\0';
+    link->distrusted = link->leaving = false;
+    if (!link->events->seek) {
+        connect_to_address(link);
+        return;
+    }
+    link->seeking = true;
+    link->events->seek(link->events->arg);
+}
+
+void rn_link_go(struct rn_link *link, const char *address)
+{
+    if (!link->seeking)
+        return;
+    link->seeking = false;
+    snprintf(link->address, sizeof link->address, "%s", address);
+    connect_to_address(link);
+}
+
+void rn_link_fail(struct rn_link *link, const char *why)
+{
+    if (!link->seeking)
+        return;
+    link->seeking = false;
+    note_why(link, why);
+    give_up(link);
+}
+
+void rn_link_hurry(struct rn_link *link)
+{
+    link->wait_ns = 0;
+    if (rn_timer_is_set(&link->again))
+        rn_timer_set(rn_loop_wheel(link->loop), &link->again, 0);
 }
 
 /* --- commands ----------------------------------------------------------------------- */
 
-static bool push(struct rn_link *link, int argc, const char **argv, const size_t *lens,
-                 rn_link_reply *reply, void *arg)
+bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_t *lens,
+                  rn_link_reply *reply, void *arg)
 {
     char *text = NULL;
     int len =
@@ -110,7 +171,12 @@ int64_t rn_link_owed_since(const struct rn_link *link)
 bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,
                   rn_link_reply *reply, void *arg)
 {
-    return link->up && push(link, argc, argv, lens, reply, arg);
+    return link->up && rn_link_push(link, argc, argv, lens, reply, arg);
+}
+
+unsigned rn_link_room(const struct rn_link *link)
+{
+    return link->up ? RN_LINK_COMMANDS - link->owed_count : 0;
 }
 
 void rn_link_call_later(struct rn_link *link)
@@ -123,85 +189,31 @@ void rn_link_distrust(struct rn_link *link, const char *why)
 {
     note_why(link, why);
     link->up = false;
+    link->distrusted = true;
     if (link->conn)
         rn_conn_close(link->conn);
 }
 
-void rn_link_drop(struct rn_link *link, const char *why)
+void rn_link_leave(struct rn_link *link, const char *why)
 {
     note_why(link, why);
-    if (link->conn)
-        rn_dial_end(link->conn);
+    link->up = false;
+    link->leaving = true;
 }
 
-/* --- greeting ------------------------------------------------------------------------ */
-
-static void greeted(void *arg, const redisReply *reply)
+void rn_link_drop(struct rn_link *link, const char *why)
 {
-    struct rn_link *link = arg;
-
-    if (!reply)
+    if (!link->conn)
         return;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        rn_link_distrust(link, reply->str);
-        return;
-    }
-    if (--link->greetings > 0 || link->why[0] != '\0')
-        return;
-    link->up = true;
-    link->wait_ns = 0;
-    link->events->up(link->events->arg);
-}
-
-static bool greet_with(struct rn_link *link, int argc, const char **argv)
-{
-    link->greetings++;
-    return push(link, argc, argv, NULL, greeted, link);
-}
-
-static bool authenticate(struct rn_link *link)
-{
-    const struct rn_url *url = link->url;
-    const char *with_user[] = {"AUTH", url->user, url->password};
-    const char *without[] = {"AUTH", url->password};
-
-    if (url->password[0] == '\0')
-        return true;
-    return url->user[0] != '\0' ? greet_with(link, 3, with_user) : greet_with(link, 2, without);
-}
-
-static bool load_scripts(struct rn_link *link)
-{
-    bool sent = true;
-
-    for (size_t i = 0; i < RN_SCRIPTS && sent; i++) {
-        const char *argv[] = {"SCRIPT", "LOAD", rn_scripts[i].text.data};
-        const size_t lens[] = {6, 4, rn_scripts[i].text.len};
-
-        link->greetings++;
-        sent = push(link, 3, argv, lens, greeted, link);
-    }
-    return sent;
-}
-
-static void greet(struct rn_link *link)
-{
-    char db[12];
-    const char *select[] = {"SELECT", db};
-
-    link->greetings = 0;
-    snprintf(db, sizeof db, "%u", link->url->db);
-    bool sent = authenticate(link) && (link->url->db == 0 || greet_with(link, 2, select)) &&
-                load_scripts(link);
-    if (!sent)
-        rn_link_distrust(link, "out of memory");
+    note_why(link, why);
+    rn_dial_end(link->conn);
 }
 
 /* --- what net tells us --------------------------------------------------------------- */
 
 static void on_opened(struct rn_conn *conn)
 {
-    greet(rn_conn_context(conn));
+    rn_greeting_send(rn_conn_context(conn));
 }
 
 static void take_reply(struct rn_link *link, redisReply *reply)
@@ -214,7 +226,6 @@ static void take_reply(struct rn_link *link, redisReply *reply)
     }
     link->owed_first = (at + 1) % RN_LINK_COMMANDS;
     link->owed_count--;
-    link->replies++;
     if (link->owed[at].reply)
         link->owed[at].reply(link->owed[at].arg, reply);
 }
@@ -230,9 +241,11 @@ static size_t on_received(struct rn_conn *conn, char *data, size_t len)
            reply) {
         take_reply(link, reply);
         freeReplyObject(reply);
-        if (link->why[0] != '\0')
+        if (link->distrusted)
             return len; /* nothing that follows is believed */
     }
+    if (link->leaving && link->owed_count == 0)
+        rn_conn_close(conn);
     if (code != REDIS_OK)
         rn_link_distrust(link, "what came is no reply of Redis");
     else if (link->reader->len - link->reader->pos > UNREAD_MAX_BYTES)
@@ -273,26 +286,25 @@ static const struct rn_protocol redis_protocol = {
 
 /* --- life ----------------------------------------------------------------------------- */
 
-int rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_url *url,
-                 const struct rn_link_events *events, struct ration_error *error)
+bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_link_options *options,
+                  const char *address, const struct rn_link_events *events)
 {
-    *link = (struct rn_link){.loop = loop, .url = url, .events = events};
-    link->again.fire = connect_again;
-    int failed = rn_address_parse(url->address, &link->address, error);
-
-    if (failed != 0)
-        return failed;
+    *link = (struct rn_link){.loop = loop, .options = *options, .events = events};
+    snprintf(link->address, sizeof link->address, "%s", address);
+    link->again.fire = attempt;
     link->dialler = rn_dialler_new(loop, "redis", &redis_protocol, link);
     if (!link->dialler)
-        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+        return false;
     rn_timer_set(rn_loop_wheel(loop), &link->again, 0);
-    return 0;
+    return true;
 }
 
 void rn_link_done(struct rn_link *link)
 {
     link->ending = true;
     rn_timer_cancel(rn_loop_wheel(link->loop), &link->again);
+    rn_resolve_cancel(link->resolving);
+    link->resolving = NULL;
     if (link->conn)
         rn_dial_end(link->conn);
     rn_dialler_free(link->dialler);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection to one Redis, for one loop: made, authenticated, given the
- * scripts, and made again when it is lost, after a random while. Commands are
- * answered in order.
+ * scripts, and made again when it is lost, after a random while. A name is resolved
+ * anew for each attempt. Commands are answered in order.
  *
  * At most once: a command whose connection is lost before its reply is never sent
  * again by us. Whoever gives up waiting for a reply leaves its place in the order,
@@ -15,10 +15,11 @@
 
 #include "base/slice.h"
 #include "net/address.h"
+#include "net/tls.h"
 #include "net/wheel.h"
 #include "redis/url.h"
 
-#define RN_LINK_COMMANDS 256 /* that may wait for a reply */
+#define RN_LINK_COMMANDS 1024 /* that may wait for a reply */
 
 /* What a lost one waits before the next attempt: at random between the shortest and
  * three times the last wait, so that many nodes do not come back at once. */
@@ -31,28 +32,49 @@ typedef void rn_link_reply(void *arg, const redisReply *reply);
 
 struct rn_link_events {
     void *arg;
+    /* Before each attempt; NULL: always to the same address. rn_link_go or rn_link_fail
+     * follows, now or later. */
+    void (*seek)(void *arg);
     void (*up)(void *arg);
     /* Was up, or an attempt failed, for this reason: without secrets, not for long. All
      * replies that were owed have been answered with NULL. */
     void (*down)(void *arg, const char *why);
-    void (*later)(void *arg); /* after rn_link_call_later */
+    void (*later)(void *arg); /* after rn_link_call_later; NULL: never asked for */
+};
+
+enum rn_link_purpose {
+    RN_LINK_STATES,       /* a server that holds states: it is given the scripts */
+    RN_LINK_MASTER,       /* the same, and it must be a master */
+    RN_LINK_ASK_SERVER,   /* one that tells of others */
+    RN_LINK_ASK_SENTINEL, /* the same, with another user */
+};
+
+/* All borrowed until the end. */
+struct rn_link_options {
+    const struct rn_url *url; /* who we are */
+    struct rn_tls *tls;       /* NULL: in plain */
+    enum rn_link_purpose purpose;
 };
 
 struct rn_link {
     struct rn_loop *loop;
-    const struct rn_url *url;
+    struct rn_link_options options;
     const struct rn_link_events *events;
-    struct rn_address address;
+    char address[RN_URL_ADDRESS]; /* host:port or unix:PATH; "": not known yet */
     struct rn_dialler *dialler;
-    struct rn_conn *conn; /* NULL: waits for the next attempt */
+    struct rn_resolve *resolving;
+    struct rn_conn *conn; /* NULL: waits for the next attempt, or for an address */
     redisReader *reader;
     struct rn_timer again;
     int64_t wait_ns;
     bool up;
+    bool distrusted; /* what comes is not read */
+    bool leaving;    /* closed when nothing is owed any more */
+    bool seeking;
     bool ending;
     unsigned greetings; /* replies to come before it is up */
     char why[160];      /* it went down */
-    uint64_t attempts, replies;
+    uint64_t attempts;
 
     struct {
         rn_link_reply *reply;
@@ -62,17 +84,26 @@ struct rn_link {
     unsigned owed_first, owed_count;
 };
 
-/* Begins to connect. In the loop's thread, as everything here. `url` and `events` are
- * borrowed until the end. RATION_EPARSE if the host of the URL has no address. */
-int rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_url *url,
-                 const struct rn_link_events *events, struct ration_error *error);
+/* Begins to connect, to `address` unless it has to be sought. In the loop's thread, as
+ * everything here. False: out of memory. */
+bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_link_options *options,
+                  const char *address, const struct rn_link_events *events);
 /* Owed replies are answered with NULL; no event follows. */
 void rn_link_done(struct rn_link *link);
+
+/* What was sought: connects. Ignored if nothing is. */
+void rn_link_go(struct rn_link *link, const char *address);
+/* It was not found: `down` follows, and it is sought again after a while. */
+void rn_link_fail(struct rn_link *link, const char *why);
+/* Another attempt is worth it now: one that waits is not waited for. */
+void rn_link_hurry(struct rn_link *link);
 
 /* Appends a command to what goes out. False if it is not up, too many wait, or there
  * is no memory; then it was not sent, and nothing follows. */
 bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,
                   rn_link_reply *reply, void *arg);
+/* How many commands it would take now. */
+unsigned rn_link_room(const struct rn_link *link);
 /* Has `later` called when all that happens in this round of the loop has. Only while
  * it is up. */
 void rn_link_call_later(struct rn_link *link);
@@ -80,6 +111,8 @@ void rn_link_call_later(struct rn_link *link);
 void rn_link_drop(struct rn_link *link, const char *why);
 /* The same from within `reply`: after it has returned. */
 void rn_link_distrust(struct rn_link *link, const char *why);
+/* Another one is to be made; what is owed still counts, and nothing more is sent. */
+void rn_link_leave(struct rn_link *link, const char *why);
 
 /* Since when the oldest reply is owed; INT64_MAX: none is. */
 int64_t rn_link_owed_since(const struct rn_link *link);

@@ -7,21 +7,41 @@
  *   redis://:password@[::1]:6379
  *   redis+unix:///run/redis.sock?db=2
  *   redis+unix://user:password@/run/redis.sock
+ *   redis+cluster://user:password@a:7000,b:7000,c
+ *   redis+sentinel://user:password@a,b:26380,c/mymaster/2?sentinel_password=...
  *
- * User and password may hold %XX for what has a meaning in a URL.
+ * With rediss for redis, TLS: ?ca=FILE (else the system's authorities), ?cert=FILE&key=FILE
+ * for a certificate of ours, ?verify=ca for a server of any name, ?verify=no for anybody.
+ *
+ * User, password, the name of the master and the values of options may hold %XX for
+ * what has a meaning in a URL.
  */
 #ifndef RN_REDIS_URL_H
 #define RN_REDIS_URL_H
 
+#include <stdbool.h>
+
 #include <ration/error.h>
 
 #define RN_URL_WORD 256
+#define RN_URL_HOSTS 16
+#define RN_URL_ADDRESS 300 /* as rn_address_parse reads it: host:port or unix:PATH */
+
+enum rn_url_kind { RN_URL_SINGLE, RN_URL_CLUSTER, RN_URL_SENTINEL };
+enum rn_url_verify { RN_URL_VERIFY_NAME, RN_URL_VERIFY_CA, RN_URL_VERIFY_NOT };
 
 struct rn_url {
-    char address[300];          /* as rn_address_parse reads it: host:port or unix:PATH */
-    char user[RN_URL_WORD];     /* "": the default one */
-    char password[RN_URL_WORD]; /* "": none */
+    enum rn_url_kind kind;
+    unsigned host_count;
+    char hosts[RN_URL_HOSTS][RN_URL_ADDRESS]; /* one; or whom to ask for the others */
+    char user[RN_URL_WORD];                   /* "": the default one */
+    char password[RN_URL_WORD];               /* "": none */
     unsigned db;
+    char master[RN_URL_WORD];                                  /* as Sentinel calls it */
+    char asker[RN_URL_WORD], asker_password[RN_URL_WORD];      /* the user that Sentinel knows */
+    bool tls;                                                  /* the rest: only then */
+    char ca[RN_URL_WORD], cert[RN_URL_WORD], key[RN_URL_WORD]; /* paths; "": none given */
+    enum rn_url_verify verify;
 };
 
 /* RATION_EPARSE with `error` filled otherwise. A message never holds the password. */

@@ -297,7 +297,8 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
                                        "tls_min",      "tls",
                                        "grpc_max_age", "rls_headers",
                                        "rls_metadata", "redis_deadline",
-                                       "redis_nodes",  "redis_key_secret"};
+                                       "redis_nodes",  "redis_key_secret",
+                                       "redis_changes"};
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;

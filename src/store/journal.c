@@ -360,19 +360,19 @@ void rn_journal_unlock(struct rn_journal *j)
     j->fd = -1;
 }
 
-int rn_journal_write(struct rn_journal *j, uint32_t kind, struct rn_slice payload,
+int rn_journal_write(struct rn_journal *j, const struct rn_record *records, size_t n,
                      struct ration_error *error)
 {
-    struct rn_record record = {kind, j->sequence + 1, payload};
     struct rn_buf bytes = {0};
     int code;
 
-    rn_journal_put_record(&bytes, j->id, &record);
+    for (size_t i = 0; i < n; i++)
+        rn_journal_put_record(&bytes, j->id, &records[i]);
     code = append(j, &bytes, error);
     rn_buf_done(&bytes);
     if (code == 0) {
-        j->sequence++;
-        j->records++;
+        j->sequence += n;
+        j->records += n;
     }
     return code;
 }

@@ -87,9 +87,9 @@ int rn_journal_lock(struct rn_journal *j, const struct rn_journal_reader *reader
                     struct ration_error *error);
 void rn_journal_unlock(struct rn_journal *j);
 
-/* Appends a record with the next sequence number, which is j->sequence then. If
+/* Appends records, which have the next sequence numbers from j->sequence + 1 on. If
  * it fails, RATION_EIO, the file is as it was. */
-int rn_journal_write(struct rn_journal *j, uint32_t kind, struct rn_slice payload,
+int rn_journal_write(struct rn_journal *j, const struct rn_record *records, size_t n,
                      struct ration_error *error);
 
 /* Puts a new file with the records that `next` hands out in the place of this

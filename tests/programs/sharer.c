@@ -2,12 +2,12 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
- * key each time. Of two limits both are charged or none; the second has the key after
- * KEY. Prints "up" first, when the store is.
+ * key each time; *N: N keys in turn, of any tags; +N: the same, of the last tag. Of two limits both
+ * are charged or none; the second has the key after KEY. Prints "up" first, when the store is.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,9 @@ static struct {
     struct rn_url url;
     struct rn_limit limit;
     struct ration *both; /* NULL: one limit */
-    uint64_t key;
+    uint64_t key, keys;  /* keys: in turn, if `key` is 0 */
+    uint64_t spread;     /* between two of them */
+    int64_t deadline_ns;
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
     struct rn_loop *loop;
@@ -98,6 +100,15 @@ static void check_both(struct place *p)
         on_checked(p, &p->check);
 }
 
+static uint64_t next_key(void)
+{
+    uint64_t number = (uint64_t)run.begun;
+
+    if (run.key)
+        return run.key;
+    return ~((run.keys ? number % run.keys : number) * run.spread);
+}
+
 static void begin(struct rn_timer *timer)
 {
     struct place *p = (struct place *)timer;
@@ -110,10 +121,9 @@ static void begin(struct rn_timer *timer)
         check_both(p);
         return;
     }
-    p->charge = (struct rn_charge){
-        .limit = &run.limit,
-        .key = run.key ? run.key : (uint64_t)run.begun * UINT64_C(0x9E3779B97F4A7C15),
-        .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
+    p->charge = (struct rn_charge){.limit = &run.limit,
+                                   .key = next_key(),
+                                   .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
     if (rn_store_apply(rn_remote_store(run.remote), &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
@@ -139,7 +149,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0) {
+    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0) {
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
@@ -147,18 +157,41 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     set(&run.start, 0);
 }
 
+static void print_shards(void)
+{
+    struct rn_routes_shard shards[8];
+    size_t n = rn_remote_shards(run.remote, shards, 8);
+
+    printf("\"shards\":{");
+    for (size_t i = 0; i < n && i < 8; i++)
+        printf("%s\"%s\":{\"up\":%s,\"slots\":%u,\"trips\":%" PRIu64 ",\"turned_away\":%" PRIu64
+               ",\"late\":%" PRIu64 "}",
+               i > 0 ? "," : "", shards[i].address, shards[i].up ? "true" : "false",
+               shards[i].slots, shards[i].trips, shards[i].turned_away, shards[i].late);
+    printf("}}\n");
+}
+
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     const struct rn_remote_counts *c = rn_remote_counts(run.remote);
+    const struct {
+        const char *name;
+        const _Atomic uint64_t *count;
+    } rows[] = {
+        {"calls", &c->calls},         {"resent", &c->resent},
+        {"late", &c->late},           {"remembered", &c->remembered},
+        {"opened", &c->opened},       {"turned_away", &c->turned_away},
+        {"connects", &c->connects},   {"mismatches", &c->mismatches},
+        {"moved", &c->moved},         {"asked", &c->asked},
+        {"refreshes", &c->refreshes}, {"clock_steps", &c->clock_steps},
+    };
 
     (void)arg, (void)loop;
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
            run.refused, run.failed, (double)run.worst_ns / 1e6);
-    printf("\"calls\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"late\":%" PRIu64
-           ",\"remembered\":%" PRIu64 ",\"turned_away\":%" PRIu64 ",\"opened\":%" PRIu64
-           ",\"connects\":%" PRIu64 ",\"mismatches\":%" PRIu64 "}\n",
-           c->calls, c->resent, c->late, c->remembered, c->turned_away, c->opened, c->connects,
-           c->mismatches);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        printf("\"%s\":%" PRIu64 ",", rows[i].name, *rows[i].count);
+    print_shards();
     rn_remote_free(run.remote);
 }
 
@@ -195,8 +228,9 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 8) {
-        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS\n");
+    if (argc != 8 && argc != 9) {
+        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
+                        "[DEADLINE_MS]\n");
         return 2;
     }
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
@@ -205,7 +239,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "sharer: %s\n", error.text);
         return 2;
     }
-    run.key = strtoull(argv[4], NULL, 0);
+    run.spread = argv[4][0] == '+' ? 1 : UINT64_C(0x9E3779B97F4A7C15);
+    if (argv[4][0] == '*' || argv[4][0] == '+')
+        run.keys = strtoull(argv[4] + 1, NULL, 0);
+    else
+        run.key = strtoull(argv[4], NULL, 0);
+    run.deadline_ns = argc == 9 ? atol(argv[8]) * MS : 0;
     run.count = atol(argv[5]);
     run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
     run.pace_ms = atol(argv[7]);

@@ -13,7 +13,9 @@ import redis
 
 from daemon import BUILD, PATIENCE
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "src" / "redis" / "scripts"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLAIN = ROOT / "build"
+SCRIPTS = ROOT / "src" / "redis" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 sys.dont_write_bytecode = True
 
@@ -53,6 +55,8 @@ class RedisServer:
         self.folder, self.port, self.options = pathlib.Path(folder), port, options
         self.path = str(self.folder / "redis.sock")
         self.env = {**os.environ, **(clock.env() if clock else {})}
+        if clock:  # no sanitizer watches the server: what is preloaded must need none
+            self.env["LD_PRELOAD"] = str(PLAIN / "tests" / "libstillclock.so")
         self.process = None
 
     def __enter__(self):

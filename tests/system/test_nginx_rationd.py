@@ -15,8 +15,10 @@ import time
 
 import pytest
 
+import test_nginx
 from daemon import Daemon, PATIENCE
-from gateway import MODULE, SANITIZED, Gateway, Upstream, wait_until
+from gateway import MODULE, SANITIZED, Gateway, wait_until
+from test_nginx import GIF, begin, proxied, upstream, wrk
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -24,7 +26,6 @@ pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx")
 # Far apart, so that it is plain who has decided.
 THEIRS = "limits:\n  - {name: api, key: ip, limit: 5 per 7 days}\n"
 OURS = "limits:\n  - {name: own, key: ip, limit: 2 per 7 days%s}\n"
-GIF = "ration on; location / { empty_gif; }"
 UP = '" answers\n'  # as the log tells it
 PATIENT = "timeout=10s"  # for tests in which rationd is well, however busy the machine
 LOG = ("log_format source '$status $request_uri verdict=$ration_verdict rule=$ration_rule "
@@ -142,24 +143,6 @@ def fake(tmp_path):
     yield make
     for each in made:
         each.close()
-
-
-@pytest.fixture
-def upstream():
-    made = Upstream()
-    yield made
-    made.close()
-
-
-def proxied(upstream):
-    return f"ration on; location / {{ proxy_pass http://127.0.0.1:{upstream.port}; }}"
-
-
-def begin(g, path):
-    """Asks and does not wait for the answer."""
-    s = socket.create_connection(("127.0.0.1", g.port), 30)
-    s.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-    return s
 
 
 def answers(g):
@@ -316,8 +299,7 @@ def test_more_headers_than_rationd_takes_hide_no_key(gateway, rationd):
 
 def test_delays_are_told_by_rationd_and_waited_for_in_nginx(gateway, rationd, upstream):
     d = rationd("limits:\n  - {name: line, key: ip, limit: 20 per second queue 10, wait: hold}\n")
-    g = answers(gateway(d.address, server=proxied(upstream).replace(
-        "proxy_pass", "proxy_set_header x-delay $ration_delay; proxy_pass")))
+    g = answers(gateway(d.address, server=proxied(upstream)))
     sent = {}
 
     def ask(i):
@@ -666,37 +648,14 @@ def test_a_slow_question_holds_up_only_its_own_connection(gateway, fake):
 
 # --- many at once -----------------------------------------------------------------------------
 
-class Crowd:
-    """Clients that ask until told to stop."""
-
-    def __init__(self, g, size=4):
-        self.g, self.stop, self.answers, self.lost = g, threading.Event(), [], []
-        self.threads = [threading.Thread(target=self.run) for _ in range(size)]
-        for thread in self.threads:
-            thread.start()
-
-    def run(self):
-        while not self.stop.is_set():
-            try:
-                self.answers.append(self.g.ask()[0])
-            except OSError as error:
-                self.lost.append(error)
+class Crowd(test_nginx.Crowd):
+    """One that ends with its block."""
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.stop.set()
-        for thread in self.threads:
-            thread.join()
-
-
-def wrk(g, seconds=2):
-    """(answers, of these refused)."""
-    out = subprocess.run(["wrk", "-t2", "-c32", f"-d{seconds}s", f"http://127.0.0.1:{g.port}/"],
-                         capture_output=True, text=True, timeout=120, check=True).stdout
-    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
-    return int(re.search(r"(\d+) requests in", out).group(1)), int(refused.group(1)) if refused else 0
+        self.end()
 
 
 def test_workers_and_gateways_share_what_rationd_counts_and_not_one_more(gateway, rationd, tmp_path):

@@ -3,72 +3,19 @@
 they admit what one would, and each answers in time whatever Redis does."""
 
 import contextlib
-import json
 import pathlib
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE
 from redis_server import RedisServer, free_port
+from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
-SHARER = BUILD / "tests" / "sharer"
-HOUR = "1000 per hour"
-
-
-class Node:
-    started = []
-
-    def __init__(self, url, limit=HOUR, algorithm="fixed-window", key=7, count=1000, depth=64, pace=0):
-        self.process = subprocess.Popen(
-            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace))],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.log = ""
-        Node.started.append(self)
-
-    def logs(self, event):
-        """Waits for a line that tells of the event."""
-        while event not in self.log:
-            line = self.process.stderr.readline()
-            assert line, self.log
-            self.log += line
-
-    def up(self):
-        assert self.process.stdout.readline() == "up\n"
-        return self
-
-    def result(self):
-        out, err = self.process.communicate(timeout=2 * PATIENCE)
-        assert self.process.returncode == 0, err
-        self.log += err
-        return json.loads(out.splitlines()[-1])
-
-    def kill(self):
-        self.process.kill()
-        self.process.communicate()
-
-
-@pytest.fixture(autouse=True)
-def no_node_is_left():
-    yield
-    while Node.started:
-        node = Node.started.pop()
-        if node.process.poll() is None:
-            node.kill()
-
-
-def wait_for(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.001)
-
 
 def url_of(server):
     return f"redis+unix://{server.path}"

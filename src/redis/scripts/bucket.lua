@@ -9,10 +9,12 @@
 --        full     parts of a full bucket
 --        queue    1: a leaky bucket, whose debt is the delay of the next one
 -- value  debt, the tick at which it was so, and the `full` of that time. Under
---        another amount with the same time to full, the same share is spent.
+--        another amount with the same time to full, the same share is spent. Reports
+--        (report_bucket.lua) may bring the debt above `full`.
 --
 -- A clock that stands before the tick in the value pays nothing until it is there
--- again, but the bucket is never full later than a full time from now.
+-- again, but the bucket is never full later than a full time from now, or than its
+-- debt takes.
 
 local function load_bucket(key, tick, paid, full)
     local value = redis.call('GET', key)
@@ -23,12 +25,11 @@ local function load_bucket(key, tick, paid, full)
     if was_full ~= full then -- two parts more than doubles can be off
         debt = math.ceil(debt / was_full * full) + 2
     end
-    debt = math.min(debt, full)
     if tick >= last then
         local ticks = tick - last
         return ticks >= math.ceil(debt / paid) and 0 or debt - ticks * paid, tick, false
     end
-    local most = tick + math.floor((full - debt) / paid)
+    local most = tick + math.max(math.floor((full - debt) / paid), 0)
     return debt, math.min(last, most), last > most
 end
 
@@ -64,13 +65,13 @@ local function apply(key, now, ask, arg)
         local over = debt + cost - full
         if not possible then
             allowed, retry = 0, -1
-        elseif over > 0 then
+        elseif over > 0 and cost > 0 then
             allowed, retry = 0, when(over) - now
         elseif queue == 1 and debt > 0 then
             delay = when(debt) - now
         end
         if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
-            debt = math.min(debt + cost, full)
+            debt = math.max(math.min(debt + cost, full), debt)
             write = true
         end
     end
@@ -83,5 +84,5 @@ local function apply(key, now, ask, arg)
     if ask.forces then
         allowed, retry, delay = 1, 0, 0
     end
-    return allowed, math.floor((full - debt) / unit), retry, reset, delay, when(debt)
+    return allowed, math.max(math.floor((full - debt) / unit), 0), retry, reset, delay, when(debt)
 end

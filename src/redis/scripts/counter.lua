@@ -27,6 +27,11 @@ local function roll(key, now, period)
     return number, was == number - 1 and cur or 0, 0, false
 end
 
+local function save_counter(key, now, period, number, prev, cur)
+    redis.call('SET', key, struct.pack('<ddd', number, prev, cur), 'PX',
+        math.ceil(((number + 2) * period - now) / 1000) + 1000)
+end
+
 -- The smallest e with prev * (W - e) <= room * W.
 local function fades_at(period, prev, room)
     return prev <= room and 0 or period - math.floor(room * period / prev)
@@ -72,8 +77,7 @@ local function apply(key, now, ask, arg)
     end
     local idle = cur > 0 and (number + 2) * period or prev > 0 and (number + 1) * period or now
     if write then
-        redis.call('SET', key, struct.pack('<ddd', number, prev, cur), 'PX',
-            math.ceil(((number + 2) * period - now) / 1000) + 1000)
+        save_counter(key, now, period, number, prev, cur)
     end
     if ask.forces then
         allowed, retry = 1, 0

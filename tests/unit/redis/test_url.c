@@ -35,11 +35,60 @@ static void all_parts_are_read(void **state)
         struct rn_url url;
 
         assert_int_equal(rn_url_parse(rows[i].text, &url, NULL), 0);
-        assert_string_equal(url.address, rows[i].address);
+        assert_int_equal(url.host_count, 1);
+        assert_string_equal(url.hosts[0], rows[i].address);
         assert_string_equal(url.user, rows[i].user);
         assert_string_equal(url.password, rows[i].password);
         assert_int_equal(url.db, rows[i].db);
     }
+}
+
+static void clusters_and_sentinels_have_several_hosts(void **state)
+{
+    struct rn_url url;
+
+    (void)state;
+    assert_int_equal(rn_url_parse("redis+cluster://u:p@a:7000,b,[::1]:7,[::2]", &url, NULL), 0);
+    assert_int_equal(url.kind, RN_URL_CLUSTER);
+    assert_int_equal(url.host_count, 4);
+    assert_string_equal(url.hosts[0], "a:7000");
+    assert_string_equal(url.hosts[1], "b:6379");
+    assert_string_equal(url.hosts[2], "[::1]:7");
+    assert_string_equal(url.hosts[3], "[::2]:6379");
+    assert_string_equal(url.password, "p");
+    assert_false(url.tls);
+
+    assert_int_equal(rn_url_parse("redis+sentinel://:p@a,b:1/my%2fmaster/2?sentinel_user=s&"
+                                  "sentinel_password=q%26",
+                                  &url, NULL),
+                     0);
+    assert_int_equal(url.kind, RN_URL_SENTINEL);
+    assert_string_equal(url.hosts[0], "a:26379");
+    assert_string_equal(url.hosts[1], "b:1");
+    assert_string_equal(url.master, "my/master");
+    assert_int_equal(url.db, 2);
+    assert_string_equal(url.asker, "s");
+    assert_string_equal(url.asker_password, "q&");
+}
+
+static void tls_has_files_and_says_who_is_believed(void **state)
+{
+    struct rn_url url;
+
+    (void)state;
+    assert_int_equal(rn_url_parse("rediss://h", &url, NULL), 0);
+    assert_true(url.tls && url.verify == RN_URL_VERIFY_NAME && url.ca[0] == '\0');
+    assert_int_equal(
+        rn_url_parse("rediss://h:1/3?ca=/etc/ca.pem&cert=/c%20d&key=/k&verify=ca", &url, NULL), 0);
+    assert_string_equal(url.ca, "/etc/ca.pem");
+    assert_string_equal(url.cert, "/c d");
+    assert_string_equal(url.key, "/k");
+    assert_int_equal(url.verify, RN_URL_VERIFY_CA);
+    assert_int_equal(url.db, 3);
+    assert_int_equal(rn_url_parse("rediss+cluster://a,b?verify=no", &url, NULL), 0);
+    assert_true(url.tls && url.kind == RN_URL_CLUSTER && url.verify == RN_URL_VERIFY_NOT);
+    assert_int_equal(rn_url_parse("rediss+sentinel://a,b/m", &url, NULL), 0);
+    assert_true(url.tls && url.kind == RN_URL_SENTINEL);
 }
 
 static void what_is_wrong_is_told_without_the_password(void **state)
@@ -48,7 +97,7 @@ static void what_is_wrong_is_told_without_the_password(void **state)
         const char *text, *told;
     } rows[] = {
         {"localhost:6379", "not the address of a Redis"},
-        {"rediss://localhost", "not the address of a Redis"},
+        {"redis+tls://localhost", "not the address of a Redis"},
         {"", "not the address of a Redis"},
         {"redis://", "no host"},
         {"redis://:6379", "no host"},
@@ -63,11 +112,29 @@ static void what_is_wrong_is_told_without_the_password(void **state)
         {"redis://host/one", "a database that is not a number"},
         {"redis://host/99999999999999999999", "a database that is not a number"},
         {"redis://host/1/2", "a database that is not a number"},
-        {"redis://host?db=1", "options, which only redis+unix:// has"},
+        {"redis://host?db=1", "an option that such a URL does not have"},
+        {"redis://host?ca=/x", "an option that such a URL does not have"},
+        {"redis://host#1", "a #"},
+        {"redis://a,b", "several hosts, which a cluster or Sentinel has"},
+        {"redis+cluster://a,,b", "no host"},
+        {"redis+cluster://a,b,", "no host"},
+        {"redis+cluster://a,b/3", "a database in a cluster"},
+        {"redis+cluster://a?sentinel_user=b", "an option that such a URL does not have"},
+        {"redis+cluster://:hidden@a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16 hosts"},
+        {"redis+sentinel://a,b", "Sentinel without the name of a master"},
+        {"redis+sentinel://a,b/", "Sentinel without the name of a master"},
+        {"redis+sentinel://a/m/x", "a database that is not a number"},
+        {"redis+sentinel://a/m?sentinel_user=u", "a user of Sentinel without a password"},
+        {"redis+sentinel://a/m?sentinel_password=hidden%f", "two hexadecimal digits"},
+        {"rediss://a?cert=/x", "a certificate without its key"},
+        {"rediss://a?key=/x", "a key without its certificate"},
+        {"rediss://a?ca=", "an option without a value"},
+        {"rediss://a?verify=perhaps", "verify= takes yes, ca or no"},
+        {"rediss://a?ca=/x&b=1", "an option that such a URL does not have"},
         {"redis+unix://run/redis.sock", "without an absolute path"},
         {"redis+unix:///", "without an absolute path"},
-        {"redis+unix:///run/s?base=1", "an option that is not ?db="},
-        {"redis+unix:///run/s?db=", "a database that is not a number"},
+        {"redis+unix:///run/s?base=1", "an option that such a URL does not have"},
+        {"redis+unix:///run/s?db=x", "a database that is not a number"},
     };
 
     (void)state;
@@ -108,6 +175,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_parts_are_read),
+        cmocka_unit_test(clusters_and_sentinels_have_several_hosts),
+        cmocka_unit_test(tls_has_files_and_says_who_is_believed),
         cmocka_unit_test(what_is_wrong_is_told_without_the_password),
         cmocka_unit_test(long_words_are_refused_and_not_cut),
     };

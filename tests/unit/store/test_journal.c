@@ -80,7 +80,8 @@ static int try_put(struct rn_journal *j, struct seen *s, const char *text,
     int code = rn_journal_lock(j, &reader, error);
 
     if (code == 0) {
-        code = rn_journal_write(j, 7, rn_slice_of(text), error);
+        code = rn_journal_write(j, &(struct rn_record){7, j->sequence + 1, rn_slice_of(text)}, 1,
+                                error);
         rn_journal_unlock(j);
     }
     return code;

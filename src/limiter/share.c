@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was spent is not carried over to an override that comes from another node: who
+ * set it has done so, where the counters are.
+ */
+#include "limiter/share.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+
+void rn_share_begin(struct ration *r)
+{
+    struct rn_clients *c = &r->clients;
+
+    pthread_mutex_lock(&c->lock);
+    c->sharing = true;
+    if (c->journal.path)
+        rn_clients_read_again(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t rn_share_news(struct ration *r)
+{
+    return __atomic_load_n(&r->clients.news, __ATOMIC_RELAXED);
+}
+
+/* Whoever holds the lock may be waiting for a store that is served by this thread. */
+static bool try_lock(struct ration *r)
+{
+    return rn_clients_try_lock(r, RATION_NOW);
+}
+
+static void unlock(struct ration *r)
+{
+    pthread_mutex_unlock(&r->clients.lock);
+}
+
+/* --- batches -------------------------------------------------------------------------------- */
+
+int rn_share_batch_init(struct rn_share_batch *batch, size_t room)
+{
+    *batch =
+        (struct rn_share_batch){.items = calloc(room, sizeof(struct rn_share_item)), .room = room};
+    return batch->items ? 0 : RATION_ENOMEM;
+}
+
+void rn_share_batch_done(struct rn_share_batch *batch)
+{
+    free(batch->items);
+    rn_buf_done(&batch->payloads);
+}
+
+static void add(struct rn_share_batch *batch, const struct rn_entry *e)
+{
+    struct rn_slice payload = {e->payload, e->len};
+    struct rn_share_item *item = &batch->items[batch->count];
+    struct rn_client client;
+
+    if (!rn_client_read(payload, &client))
+        return;
+    *item = (struct rn_share_item){.kind = rn_entry_change(e),
+                                   .made_us = client.made_us,
+                                   .expires_us = client.expires_wall_ns / 1000,
+                                   .payload = {NULL, e->len}};
+    rn_client_name(&client, item->name);
+    rn_buf_put_slice(&batch->payloads, payload);
+    batch->count++;
+}
+
+/* The payloads lie where they will stay. */
+static int point_at_payloads(struct rn_share_batch *batch)
+{
+    const char *at = batch->payloads.data;
+
+    if (batch->payloads.failed)
+        return RATION_ENOMEM;
+    for (size_t i = 0; i < batch->count; at += batch->items[i].payload.len, i++)
+        batch->items[i].payload.data = at;
+    return 0;
+}
+
+/* --- what others may not know --------------------------------------------------------------- */
+
+#define ROLLS 3
+
+static struct rn_roll *roll_of(struct rn_clients *c, unsigned number)
+{
+    struct rn_roll *rolls[ROLLS] = {&c->overrides, &c->bans, &c->gone};
+
+    return rolls[number];
+}
+
+static struct rn_entry *next(struct rn_clients *c, struct rn_share_walk *walk)
+{
+    for (; walk->roll < ROLLS; walk->roll++, walk->at = 0) {
+        struct rn_entry *e = rn_roll_next(roll_of(c, walk->roll), &walk->at);
+
+        if (e)
+            return e;
+    }
+    walk->ended = true;
+    return NULL;
+}
+
+int rn_share_collect(struct ration *r, struct rn_share_walk *walk, size_t bytes,
+                     struct rn_share_batch *batch)
+{
+    struct rn_clients *c = &r->clients;
+    struct rn_entry *e;
+
+    batch->count = 0;
+    rn_buf_clear(&batch->payloads);
+    if (!try_lock(r))
+        return RATION_EBUSY;
+    while (batch->count < batch->room && batch->payloads.len < bytes && (e = next(c, walk)) != NULL)
+        if (!e->shared && e->expires_ns > c->now_ns)
+            add(batch, e);
+    unlock(r);
+    return point_at_payloads(batch);
+}
+
+static struct rn_entry *find(struct rn_clients *c, const struct rn_client *client, uint32_t kind)
+{
+    return rn_clients_known(c, rn_client_identity(client, &c->secret),
+                            rn_client_change_is_ban(kind));
+}
+
+static bool is_same(const struct rn_entry *e, const struct rn_share_item *item)
+{
+    return rn_entry_change(e) == item->kind &&
+           rn_slice_equal((struct rn_slice){e->payload, e->len}, item->payload);
+}
+
+int rn_share_acknowledge(struct ration *r, const struct rn_share_batch *batch)
+{
+    struct rn_client client;
+
+    if (!try_lock(r))
+        return RATION_EBUSY;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct rn_share_item *item = &batch->items[i];
+        struct rn_entry *e =
+            rn_client_read(item->payload, &client) ? find(&r->clients, &client, item->kind) : NULL;
+
+        if (e && is_same(e, item))
+            e->shared = true;
+    }
+    unlock(r);
+    return 0;
+}
+
+int rn_share_doubt(struct ration *r, int64_t since_us)
+{
+    struct rn_clients *c = &r->clients;
+    struct rn_share_walk walk = {.ended = false};
+    struct rn_entry *e;
+
+    if (!try_lock(r))
+        return RATION_EBUSY;
+    while ((e = next(c, &walk)) != NULL)
+        if (e->made_us >= since_us)
+            e->shared = false;
+    __atomic_store_n(&c->news, c->news + 1, __ATOMIC_RELAXED);
+    unlock(r);
+    return 0;
+}
+
+/* --- what others have changed --------------------------------------------------------------- */
+
+static bool is_whole(const struct rn_share_item *item, struct rn_client *client)
+{
+    char name[RN_CLIENT_NAME];
+
+    if (item->kind < RN_OVERRIDE_SET || item->kind > RN_BAN_DELETE ||
+        item->payload.len > RN_RECORD_BYTES_MAX || !rn_client_read(item->payload, client) ||
+        !rn_client_is_plain(client) ||
+        rn_client_change_is_ban(item->kind) != (client->rule.len == 0))
+        return false;
+    rn_client_name(client, name);
+    return memcmp(name, item->name, sizeof name) == 0;
+}
+
+/* Of two made at the same instant, the others' holds: they agree on it already. */
+static bool is_news(struct rn_entry *known, const struct rn_client *client,
+                    const struct rn_share_item *item)
+{
+    if (known && is_same(known, item)) {
+        known->shared = true;
+        return false;
+    }
+    return !known || client->made_us >= known->made_us;
+}
+
+/* How many of the items are to be applied, as records. */
+static size_t choose(struct ration *r, const struct rn_share_item *items, size_t n,
+                     struct rn_record *records, struct rn_share_merged *merged)
+{
+    struct rn_client client;
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bool whole = is_whole(&items[i], &client);
+        bool ban = rn_client_change_is_ban(items[i].kind);
+
+        if (whole && !is_news(find(&r->clients, &client, items[i].kind), &client, &items[i]))
+            continue;
+        if (whole && (rn_client_change_deletes(items[i].kind) ||
+                      rn_clients_room(r, &client, ban, NULL) == 0))
+            records[count++] =
+                (struct rn_record){.kind = items[i].kind, .payload = items[i].payload};
+        else
+            merged->refused++;
+    }
+    return count;
+}
+
+static int merge(struct ration *r, const struct rn_share_item *items, size_t n,
+                 struct rn_record *records, struct rn_share_merged *merged,
+                 struct ration_error *error)
+{
+    int code = rn_clients_try_begin(r, RATION_NOW, error);
+
+    if (code != 0)
+        return code;
+    size_t count = choose(r, items, n, records, merged);
+
+    r->clients.merging = true;
+    code = count > 0 ? rn_clients_apply(r, records, count, error) : 0;
+    r->clients.merging = false;
+    merged->taken = code == 0 ? count : 0;
+    rn_clients_end(r, code == 0 && count > 0);
+    return code;
+}
+
+int rn_share_merge(struct ration *r, const struct rn_share_item *items, size_t n,
+                   struct rn_share_merged *merged, struct ration_error *error)
+{
+    struct rn_record *records = calloc(n + 1, sizeof *records);
+    int code = RATION_ENOMEM;
+
+    *merged = (struct rn_share_merged){0};
+    if (records)
+        code = merge(r, items, n, records, merged, error);
+    else
+        rn_error_set(error, code, 0, "out of memory for overrides and bans");
+    free(records);
+    return code;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared store on the page of metrics: what all loops count, added up, and its servers
+ * one by one. docs/metrics.md lists what is here.
+ */
+#include <stdlib.h>
+
+#include "limiter/limiter.h"
+#include "rationd/shared.h"
+#include "redis/routes.h"
+#include "wire/metrics.h"
+
+#define US_PER_SECOND 1e6
+
+/* --- counters of the loops ---------------------------------------------------------------- */
+
+struct family {
+    const char *name, *help;
+    size_t offset; /* of an _Atomic uint64_t */
+};
+
+static const struct family families[] = {
+    {"ration_store_charges_total", "Charges of limits that nodes share.",
+     offsetof(struct rn_remote_counts, charges)},
+    {"ration_store_answered_total", "Charges that the store has answered in time.",
+     offsetof(struct rn_remote_counts, answered)},
+    {"ration_store_remembered_total",
+     "Charges refused without asking, because the store has refused as much a moment ago.",
+     offsetof(struct rn_remote_counts, remembered)},
+    {"ration_store_late_total", "Charges that had no answer within the deadline.",
+     offsetof(struct rn_remote_counts, late)},
+    {"ration_store_turned_away_total",
+     "Charges that were not sent: no connection, or the breaker is open.",
+     offsetof(struct rn_remote_counts, turned_away)},
+    {"ration_store_failed_total", "Charges that the store answered with an error, or lost.",
+     offsetof(struct rn_remote_counts, failed)},
+    {"ration_store_calls_total", "Calls of scripts that charge.",
+     offsetof(struct rn_remote_counts, calls)},
+    {"ration_store_other_calls_total", "Calls of scripts that lease, report and share.",
+     offsetof(struct rn_remote_counts, others)},
+    {"ration_store_resent_total", "Calls that were not run, and sent once more.",
+     offsetof(struct rn_remote_counts, resent)},
+    {"ration_store_moved_total", "Answers that a slot has another owner.",
+     offsetof(struct rn_remote_counts, moved)},
+    {"ration_store_asked_total", "Answers that a slot is about to have another owner.",
+     offsetof(struct rn_remote_counts, asked)},
+    {"ration_store_mismatches_total", "Replies to another call than the one that was made.",
+     offsetof(struct rn_remote_counts, mismatches)},
+    {"ration_store_connects_total", "Attempts to connect.",
+     offsetof(struct rn_remote_counts, connects)},
+    {"ration_store_breaker_opened_total", "How often a breaker has opened.",
+     offsetof(struct rn_remote_counts, opened)},
+    {"ration_store_clock_steps_total", "Steps of the clock of a server that were noticed.",
+     offsetof(struct rn_remote_counts, clock_steps)},
+};
+
+static uint64_t at(const void *counts, size_t offset)
+{
+    const _Atomic uint64_t *counter =
+        (const _Atomic uint64_t *)(const void *)((const char *)counts + offset);
+
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void put_families(struct rn_shared *shared, struct rn_buf *out)
+{
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        uint64_t sum = 0;
+
+        for (unsigned i = 0; i < shared->count; i++)
+            if (shared->remotes[i])
+                sum += at(rn_remote_counts(shared->remotes[i]), families[f].offset);
+        rn_metrics_begin(out, families[f].name, RN_METRICS_COUNTER, families[f].help);
+        rn_metrics_put(out, families[f].name, NULL, 0, sum);
+    }
+}
+
+/* --- servers ------------------------------------------------------------------------------ */
+
+/* As the first worker sees them. */
+static void put_servers(struct rn_shared *shared, struct rn_buf *out)
+{
+    static const char up[] = "ration_store_server_up", skew[] = "ration_store_clock_skew_seconds";
+    struct rn_remote *remote = shared->remotes[0];
+    struct rn_routes_shard *servers = remote ? calloc(RN_SHARDS, sizeof *servers) : NULL;
+    size_t count = servers ? rn_remote_shards(remote, servers, RN_SHARDS) : 0;
+
+    rn_metrics_begin(out, up, RN_METRICS_GAUGE, "Whether a server of the store can be asked.");
+    for (size_t i = 0; i < count; i++)
+        rn_metrics_put(out, up,
+                       &(struct rn_metrics_label){"server", rn_slice_of(servers[i].address)}, 1,
+                       servers[i].up && !servers[i].open);
+    rn_metrics_begin(out, skew, RN_METRICS_GAUGE,
+                     "Clock of a server less that of this machine, at its last reply.");
+    for (size_t i = 0; i < count; i++)
+        rn_metrics_put_double(out, skew,
+                              &(struct rn_metrics_label){"server", rn_slice_of(servers[i].address)},
+                              1, (double)servers[i].skew_us / US_PER_SECOND);
+    free(servers);
+}
+
+/* --- without it --------------------------------------------------------------------------- */
+
+static void put_policy(const struct rn_policy_counts *counts, struct rn_buf *out)
+{
+    static const char name[] = "ration_store_fallbacks_total", lost[] = "ration_store_lost_total";
+    const struct {
+        const char *policy;
+        uint64_t count;
+    } rows[] = {{"local", counts->local}, {"allow", counts->allowed}, {"refuse", counts->refused}};
+
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER,
+                     "Charges decided by a rule's policy, because the store did not answer.");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        rn_metrics_put(out, name, &(struct rn_metrics_label){"policy", rn_slice_of(rows[i].policy)},
+                       1, rows[i].count);
+    rn_metrics_begin(out, lost, RN_METRICS_COUNTER,
+                     "Refunds, renewals, releases and resets that did not reach the store.");
+    rn_metrics_put(out, lost, NULL, 0, counts->lost);
+}
+
+void rn_shared_put_metrics(void *arg, struct rn_buf *out)
+{
+    static const char up[] = "ration_store_up";
+    struct rn_shared *shared = arg;
+    bool is_up = rn_shared_is_up(shared);
+
+    rn_metrics_begin(out, up, RN_METRICS_GAUGE,
+                     "Whether all threads can ask the store that nodes share.");
+    rn_metrics_put(out, up, NULL, 0, is_up);
+    pthread_mutex_lock(&shared->lock);
+    put_families(shared, out);
+    put_servers(shared, out);
+    pthread_mutex_unlock(&shared->lock);
+    put_policy(&shared->limiter->policy->counts, out);
+}

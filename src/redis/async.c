@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/async.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "net/server.h"
+
+/* A batch of which a part was passed on. */
+struct job {
+    struct rn_async *async;
+    struct rn_charge *batch;
+    size_t n, left; /* parts that are not answered yet */
+    rn_store_done *done;
+    void *arg;
+    struct job *next; /* unused ones */
+};
+
+struct rn_async {
+    struct rn_store store; /* first */
+    struct rn_loop *loop;
+    struct rn_store *next;
+    unsigned permille, workers, holders;
+    int64_t started_ns;
+    struct rn_async_keys keys;
+    struct rn_async_reports reports;
+    struct rn_async_counts counts;
+    struct job *spare;
+    struct job pool[RN_ASYNC_JOBS];
+};
+
+static void add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* --- decisions ------------------------------------------------------------------------------ */
+
+static bool is_ours(const struct rn_async *a, const struct rn_charge *charge)
+{
+    return (charge->flags & RN_CHARGE_ASYNC) && !a->reports.stopped;
+}
+
+static bool has_ours(const struct rn_async *a, const struct rn_charge *batch, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_ours(a, &batch[i]))
+            return true;
+    return false;
+}
+
+static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge *charge,
+                                      int64_t now_ns)
+{
+    const struct rn_limit *limit = charge->limit;
+    uint64_t most;
+    bool settled;
+    struct rn_async_key *key;
+
+    if (!rn_view_serves(limit) || !(key = rn_async_keys_add(&a->keys, charge->key, now_ns)))
+        return NULL;
+    most = rn_holding_most(limit, a->permille, a->holders);
+    settled = now_ns - a->started_ns >= rn_holding_settle_ns(limit, most, a->holders);
+    rn_holding_init(&key->holding, charge, settled ? RN_HOLDING_FRESH : RN_HOLDING_UNKNOWN,
+                    rn_async_reports_store_us(&a->reports, now_ns), now_ns);
+    atomic_store_explicit(&a->counts.keys, a->keys.used, memory_order_relaxed);
+    return key;
+}
+
+/* The key of a charge. NULL: not for us. */
+static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge *charge,
+                                     int64_t now_ns)
+{
+    struct rn_async_key *key = rn_async_keys_find(&a->keys, charge->key);
+
+    if (!key)
+        key = begin_key(a, charge, now_ns);
+    if (!key)
+        return NULL;
+    if (!rn_view_is_of(&key->holding.view, charge->limit)) {
+        if (!rn_view_serves(charge->limit))
+            return NULL;
+        rn_view_init(&key->holding.view, charge->limit,
+                     rn_async_reports_store_us(&a->reports, now_ns), now_ns);
+        rn_holding_doubt(&key->holding);
+    }
+    key->most = rn_holding_most(charge->limit, a->permille, a->holders);
+    return key;
+}
+
+/* Keys that are asked for are kept abreast of what others report, even if there is
+ * nothing to report here. */
+static void want_report(struct rn_async *a, struct rn_async_key *key,
+                        const struct rn_charge *charge, int64_t now_ns)
+{
+    const struct rn_holding *h = &key->holding;
+
+    if (h->unsent >= (key->most + 1) / 2 ||
+        (h->unsent > 0 && charge->ask.op == RN_RESET)) /* before it: to be forgotten, too */
+        rn_async_reports_want(&a->reports, key, charge, true);
+    else if (h->stage != RN_HOLDING_UNKNOWN &&
+             (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
+        rn_async_reports_want(&a->reports, key, charge, false);
+}
+
+/* False: for the store behind. */
+static bool decide(struct rn_async *a, struct rn_charge *charge)
+{
+    int64_t now_ns = rn_wheel_now(rn_loop_wheel(a->loop));
+    struct rn_async_key *key = is_ours(a, charge) ? find_key(a, charge, now_ns) : NULL;
+    uint64_t before;
+    bool here;
+
+    if (!key)
+        return false;
+    before = key->holding.unsent;
+    here = rn_holding_decide(&key->holding, charge, now_ns, key->most);
+    add(&a->counts.unreported, key->holding.unsent - before);
+    want_report(a, key, charge, now_ns);
+    return here;
+}
+
+/* --- what is passed on ----------------------------------------------------------------------- */
+
+/* Charges of one key are decided in the order of the batch. */
+static bool follows_another(const struct rn_charge *batch, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (batch[j].error != 0 && batch[j].key == batch[i].key)
+            return true;
+    return false;
+}
+
+/* Those that are not decided here have an error for now. Returns how many. */
+static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
+{
+    size_t passed = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bool here = (passed == 0 || !follows_another(batch, i)) && decide(a, &batch[i]);
+
+        if (!here)
+            batch[i].error = RATION_ESTORE;
+        passed += !here;
+    }
+    add(&a->counts.decided, n - passed);
+    add(&a->counts.passed, passed);
+    return passed;
+}
+
+/* What is not known is learnt now, with the charge in it. After a reset or a refund there
+ * is more than we know of. */
+static void note_passed(struct rn_async *a, const struct rn_charge *charges, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        enum rn_op op = charges[i].ask.op;
+        struct rn_async_key *key =
+            is_ours(a, &charges[i]) ? rn_async_keys_find(&a->keys, charges[i].key) : NULL;
+
+        if (!key)
+            continue;
+        if (op == RN_RESET)
+            rn_holding_doubt(&key->holding);
+        if (op == RN_GIVE_BACK || key->holding.stage == RN_HOLDING_UNKNOWN)
+            rn_async_reports_want(&a->reports, key, &charges[i], true);
+    }
+}
+
+static bool end_part(struct job *job, const struct rn_charge *charges, size_t n)
+{
+    struct rn_async *a = job->async;
+
+    note_passed(a, charges, n);
+    if (--job->left > 0)
+        return false;
+    job->next = a->spare;
+    a->spare = job;
+    return true;
+}
+
+static void on_part(void *arg, struct rn_charge *charges, size_t n)
+{
+    struct job *job = arg, ended = *job;
+
+    if (end_part(job, charges, n))
+        ended.done(ended.arg, ended.batch, ended.n);
+}
+
+/* Passes on one stretch after the other of those that were not decided. */
+static enum rn_progress pass_on(struct rn_async *a, struct job *job)
+{
+    struct rn_charge *batch = job->batch;
+    size_t n = job->n, end;
+
+    job->left = 1; /* this function */
+    for (size_t i = 0; i < n; i = end) {
+        end = i + 1;
+        if (batch[i].error == 0)
+            continue;
+        while (end < n && batch[end].error != 0)
+            end++;
+        job->left++;
+        if (rn_store_apply(a->next, &batch[i], end - i, job->done ? on_part : NULL, job) == RN_DONE)
+            end_part(job, &batch[i], end - i);
+    }
+    return end_part(job, NULL, 0) ? RN_DONE : RN_PENDING;
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct rn_async *a = (struct rn_async *)(void *)store;
+    struct job *job = a->spare;
+
+    if (!has_ours(a, batch, n)) {
+        add(&a->counts.passed, n);
+        return rn_store_apply(a->next, batch, n, done, arg);
+    }
+    if (decide_all(a, batch, n) == 0 || !job)
+        return RN_DONE;
+    a->spare = job->next;
+    *job = (struct job){.async = a, .batch = batch, .n = n, .done = done, .arg = arg};
+    return pass_on(a, job);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+int rn_async_new(struct rn_loop *loop, struct rn_remote *remote, struct rn_store *next,
+                 const struct rn_async_options *options, struct rn_async **out,
+                 struct ration_error *error)
+{
+    static const struct rn_store_ops ops = {.apply = apply};
+    struct rn_async *a = calloc(1, sizeof *a);
+
+    if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||
+        !rn_async_reports_init(&a->reports, loop, remote, options->by_tag, &a->counts)) {
+        rn_async_free(a);
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
+    a->store.ops = &ops;
+    a->loop = loop;
+    a->next = next;
+    a->permille = options->permille ? options->permille : RN_ASYNC_PERMILLE;
+    a->workers = options->workers ? options->workers : 1;
+    a->started_ns = rn_wheel_now(rn_loop_wheel(loop));
+    rn_async_set_nodes(a, options->nodes);
+    for (size_t i = 0; i < RN_ASYNC_JOBS; i++) {
+        a->pool[i].next = a->spare;
+        a->spare = &a->pool[i];
+    }
+    *out = a;
+    return 0;
+}
+
+void rn_async_stop(struct rn_async *a)
+{
+    rn_async_reports_stop(&a->reports);
+}
+
+void rn_async_free(struct rn_async *a)
+{
+    if (!a)
+        return;
+    rn_async_reports_done(&a->reports);
+    rn_async_keys_done(&a->keys);
+    free(a);
+}
+
+struct rn_store *rn_async_store(struct rn_async *a)
+{
+    return &a->store;
+}
+
+void rn_async_set_nodes(struct rn_async *a, unsigned nodes)
+{
+    a->holders = (nodes ? nodes : 1) * a->workers;
+}
+
+const struct rn_async_counts *rn_async_counts(const struct rn_async *a)
+{
+    return &a->counts;
+}

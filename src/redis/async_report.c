@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/async_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "net/server.h"
+
+#define NUMBERS (1 + RN_VIEW_NUMBERS) /* of a key, in a reply */
+
+static void add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static int64_t now_of(const struct rn_async_reports *r)
+{
+    return rn_wheel_now(rn_loop_wheel(r->loop));
+}
+
+/* --- who waits -------------------------------------------------------------------------- */
+
+static void put_last(struct rn_async_line *line, struct rn_async_key *key)
+{
+    key->next = NULL;
+    key->link = line->last;
+    *line->last = key;
+    line->last = &key->next;
+}
+
+static void put_first(struct rn_async_line *line, struct rn_async_key *key)
+{
+    key->next = line->first;
+    key->link = &line->first;
+    *(key->next ? &key->next->link : &line->last) = &key->next;
+    line->first = key;
+}
+
+static void take_out(struct rn_async_line *line, struct rn_async_key *key)
+{
+    *key->link = key->next;
+    *(key->next ? &key->next->link : &line->last) = key->link;
+    key->link = NULL;
+}
+
+static struct rn_async_line *line_of(struct rn_async_reports *r, const struct rn_async_key *key)
+{
+    return &r->lines[r->line_count == 1 ? 0 : rn_code_tag(key->key)];
+}
+
+static int64_t next_tick(const struct rn_async_reports *r, int64_t now_ns)
+{
+    int64_t since = now_ns - r->phase_ns;
+
+    return r->phase_ns + (since / RN_ASYNC_TICK_NS + 1) * RN_ASYNC_TICK_NS;
+}
+
+static void wake_at(struct rn_async_reports *r, int64_t at_ns)
+{
+    if (!r->stopped && (!rn_timer_is_set(&r->timer) || at_ns < r->timer.at_ns))
+        rn_timer_set(rn_loop_wheel(r->loop), &r->timer, at_ns);
+}
+
+static void wait_in_line(struct rn_async_reports *r, struct rn_async_key *key, bool now)
+{
+    struct rn_async_line *line = line_of(r, key);
+
+    if (key->link && now)
+        take_out(line, key);
+    if (key->link)
+        return;
+    key->due_ns = now ? 0 : next_tick(r, now_of(r));
+    (now ? put_first : put_last)(line, key);
+}
+
+/* --- calls ------------------------------------------------------------------------------- */
+
+static void on_reply(void *arg, const redisReply *reply);
+
+/* The words of a call, while it is being written. */
+struct draft {
+    char mark[RN_CODE_NAME], number[24], units[RN_ASYNC_KEYS_OF_CALL][24];
+    struct rn_slice keys[RN_CALL_KEYS], args[1 + 2 * RN_ASYNC_KEYS_OF_CALL];
+};
+
+static void write_draft(const struct rn_async_line *line, struct draft *d)
+{
+    unsigned tag = (unsigned)(line - line->owner->lines);
+
+    snprintf(d->number, sizeof d->number, "%" PRIu64, line->number);
+    d->keys[0] = (struct rn_slice){d->mark, rn_code_mark(tag, line->owner->holder, d->mark)};
+    d->args[0] = rn_slice_of(d->number);
+    for (size_t i = 0; i < line->count; i++) {
+        const struct rn_async_key *key = line->sent[i];
+
+        snprintf(d->units[i], sizeof d->units[i], "%c%" PRIu64,
+                 rn_code_kind(key->holding.view.kind), key->holding.sent);
+        d->keys[1 + i] = (struct rn_slice){key->name, key->name_len};
+        d->args[1 + 2 * i] = rn_slice_of(d->units[i]);
+        d->args[2 + 2 * i] = (struct rn_slice){key->arg, key->arg_len};
+    }
+}
+
+static void send_call(struct rn_async_line *line)
+{
+    struct rn_async_reports *r = line->owner;
+    struct draft draft;
+
+    write_draft(line, &draft);
+    bool sent =
+        rn_remote_call(r->remote, &(struct rn_call_ask){.script = RN_SCRIPT_REPORT,
+                                                        .keys = draft.keys,
+                                                        .args = draft.args,
+                                                        .key_count = 1 + line->count,
+                                                        .arg_count = 1 + 2 * line->count,
+                                                        .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
+                                                        .reply = on_reply,
+                                                        .arg = line});
+
+    line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
+    add(&r->counts->trips, sent);
+    add(&r->counts->resent, sent && line->doubtful);
+    line->doubtful |= sent;
+}
+
+/* Those that are due. False: nobody is. */
+static bool fill_call(struct rn_async_line *line, int64_t now_ns)
+{
+    line->count = 0;
+    while (line->first && line->first->due_ns <= now_ns && line->count < RN_ASYNC_KEYS_OF_CALL) {
+        struct rn_async_key *key = line->first;
+
+        take_out(line, key);
+        rn_holding_send(&key->holding);
+        line->sent[line->count++] = key;
+    }
+    line->number += line->count > 0;
+    line->doubtful = false;
+    return line->count > 0;
+}
+
+static void serve(struct rn_async_line *line, int64_t now_ns)
+{
+    if (line->stage == RN_LINE_FREE && fill_call(line, now_ns))
+        send_call(line);
+    if (line->stage == RN_LINE_FAILED || line->first)
+        wake_at(line->owner, next_tick(line->owner, now_ns));
+}
+
+/* A tick. */
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_async_reports *r =
+        (struct rn_async_reports *)((char *)timer - offsetof(struct rn_async_reports, timer));
+    int64_t now_ns = now_of(r);
+
+    for (size_t i = 0; i < r->line_count; i++) {
+        if (r->lines[i].stage == RN_LINE_FAILED)
+            send_call(&r->lines[i]);
+        serve(&r->lines[i], now_ns);
+    }
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+static bool reads_whole(const struct rn_async_line *line, const redisReply *reply)
+{
+    char number[24];
+
+    snprintf(number, sizeof number, "%" PRIu64, line->number);
+    if (!reply || reply->type != REDIS_REPLY_ARRAY ||
+        reply->elements != 2 + NUMBERS * line->count ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        strcmp(reply->element[0]->str, number) != 0)
+        return false;
+    for (size_t i = 1; i < reply->elements; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+    return true;
+}
+
+static void learn(struct rn_async_line *line, struct rn_async_key *key, redisReply *const *element,
+                  int64_t got_ns)
+{
+    struct rn_async_reports *r = line->owner;
+    struct rn_holding *h = &key->holding;
+    long long numbers[RN_VIEW_NUMBERS];
+
+    for (size_t i = 0; i < RN_VIEW_NUMBERS; i++)
+        numbers[i] = element[1 + i]->integer;
+    add(&r->counts->reports, 1);
+    add(&r->counts->units, h->sent);
+    add(&r->counts->unreported, UINT64_C(0) - h->sent);
+    rn_holding_learn(h, element[0]->integer == 1 ? numbers : NULL, r->store_us, got_ns);
+    if (h->unsent > 0)
+        wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);
+}
+
+/* Time counts from now, which the script was not run after: see redis/view.h. */
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct rn_async_line *line = arg;
+    struct rn_async_reports *r = line->owner;
+    int64_t got_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+
+    if (!reads_whole(line, reply)) {
+        line->stage = RN_LINE_FAILED;
+        wake_at(r, next_tick(r, now_of(r)));
+        return;
+    }
+    r->store_us = reply->element[1]->integer;
+    r->heard_ns = got_ns;
+    line->stage = RN_LINE_FREE;
+    for (size_t i = 0; i < line->count; i++)
+        learn(line, line->sent[i], &reply->element[2 + NUMBERS * i], got_ns);
+    if (!r->stopped)
+        serve(line, now_of(r));
+}
+
+int64_t rn_async_reports_store_us(const struct rn_async_reports *r, int64_t now_ns)
+{
+    if (r->heard_ns == 0)
+        return rn_clock_read_ns(CLOCK_REALTIME) / 1000;
+    return r->store_us + (now_ns > r->heard_ns ? (now_ns - r->heard_ns) / 1000 : 0);
+}
+
+/* --- the rest ------------------------------------------------------------------------------ */
+
+/* Which windows of a calendar are told to Redis depends on the time, and a busy key may
+ * be in one report after the other. */
+static void write_key(struct rn_async_key *key, const struct rn_charge *charge, int64_t now_ns)
+{
+    if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
+        return;
+    key->arg_len = (uint8_t)rn_code_write(charge, key->arg);
+    key->name_len = (uint8_t)rn_code_name(charge, key->name);
+    key->written_ns = now_ns;
+}
+
+void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
+                           const struct rn_charge *charge, bool now)
+{
+    struct rn_async_line *line = line_of(r, key);
+    int64_t now_ns = now_of(r);
+
+    if (r->stopped)
+        return;
+    write_key(key, charge, now_ns);
+    if (key->holding.reporting || (key->link && (!now || key->due_ns == 0)))
+        return;
+    wait_in_line(r, key, now);
+    if (now && line->stage == RN_LINE_FREE)
+        serve(line, now_ns);
+    else
+        wake_at(r, next_tick(r, now_ns));
+}
+
+bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop,
+                           struct rn_remote *remote, bool by_tag, struct rn_async_counts *counts)
+{
+    uint64_t phase = 0;
+
+    *r = (struct rn_async_reports){.loop = loop,
+                                   .remote = remote,
+                                   .counts = counts,
+                                   .timer = {.fire = on_timer},
+                                   .line_count = by_tag ? RN_CODE_TAGS : 1};
+    r->lines = calloc(r->line_count, sizeof *r->lines);
+    if (!r->lines || getrandom(&r->holder, sizeof r->holder, 0) != sizeof r->holder)
+        return false;
+    (void)!getrandom(&phase, sizeof phase, GRND_NONBLOCK);
+    r->phase_ns = (int64_t)(phase % (uint64_t)RN_ASYNC_TICK_NS);
+    for (size_t i = 0; i < r->line_count; i++) {
+        r->lines[i].owner = r;
+        r->lines[i].last = &r->lines[i].first;
+    }
+    return true;
+}
+
+/* Calls are run in the order in which they were sent, so that several may be. One that
+ * failed goes first; if that fails again, nobody is there to hear. Then keys that have
+ * more to report than is under way, and all others. */
+static void send_all(struct rn_async_line *line)
+{
+    if (line->stage == RN_LINE_FAILED)
+        send_call(line);
+    for (size_t i = 0; i < line->count; i++)
+        if (line->sent[i]->holding.unsent > 0)
+            wait_in_line(line->owner, line->sent[i], true);
+    while (line->stage != RN_LINE_FAILED && fill_call(line, INT64_MAX))
+        send_call(line);
+}
+
+void rn_async_reports_stop(struct rn_async_reports *r)
+{
+    r->stopped = true;
+    for (size_t i = 0; i < r->line_count; i++)
+        send_all(&r->lines[i]);
+    rn_timer_cancel(rn_loop_wheel(r->loop), &r->timer);
+}
+
+void rn_async_reports_done(struct rn_async_reports *r)
+{
+    free(r->lines);
+}

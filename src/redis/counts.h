@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the store counts: written by its loop's thread alone, read by any. */
+#ifndef RN_REDIS_COUNTS_H
+#define RN_REDIS_COUNTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RN_COUNTS_SIZES 7 /* calls of 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64 charges */
+
+struct rn_remote_counts {
+    _Atomic uint64_t charges, answered; /* answered: in time, by Redis */
+    _Atomic uint64_t late;              /* the deadline passed */
+    _Atomic uint64_t remembered;        /* refused without asking: redis/refusals.h */
+    _Atomic uint64_t turned_away;       /* at once: breaker open, or too many under way */
+    _Atomic uint64_t failed;            /* an error, or the connection was lost */
+    _Atomic uint64_t opened;            /* how often a breaker did */
+    _Atomic uint64_t calls;             /* of scripts, by charges */
+    _Atomic uint64_t sizes[RN_COUNTS_SIZES];
+    _Atomic uint64_t others;       /* other calls: redis/call.h */
+    _Atomic uint64_t resent;       /* not run, and so sent once more to the same server */
+    _Atomic uint64_t moved, asked; /* redirections within a cluster */
+    _Atomic uint64_t mismatches;   /* replies to something else */
+    _Atomic uint64_t connects;     /* attempts */
+    _Atomic uint64_t refreshes;    /* answers that told where the servers are */
+    _Atomic uint64_t clock_steps;  /* of the clock of a store: redis/skew.h */
+    _Atomic int64_t skew_us;       /* clock of the store less ours, at the last reply */
+    _Atomic bool up;               /* every charge is sent */
+    _Atomic bool open;             /* some breaker is */
+    _Atomic bool refused;          /* the nodes do not agree: rn_remote_agree */
+};
+
+static inline void rn_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+#endif

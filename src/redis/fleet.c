@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node's round: ask, fetch what is new, offer what others may not know, wait for
+ * the next one. One call at a time, so that nothing overtakes anything.
+ */
+#include "redis/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "net/log.h"
+#include "redis/fleet_inner.h"
+
+#define OFFER_ITEMS 64
+#define BUSY_NS (INT64_C(5) * 1000000)
+#define RESEND_NS (INT64_C(500) * 1000000)
+/* What a failover or a restart may have cost Redis. */
+#define DOUBT_US (INT64_C(3600) * 1000000)
+
+/* --- calls ------------------------------------------------------------------------------ */
+
+static struct rn_slice key_of(char letter)
+{
+    switch (letter) {
+    case 'h':
+        return RN_SLICE("ration:{fleet}:head");
+    case 'n':
+        return RN_SLICE("ration:{fleet}:nodes");
+    case 'i':
+        return RN_SLICE("ration:{fleet}:items");
+    case 'v':
+        return RN_SLICE("ration:{fleet}:values");
+    default:
+        return RN_SLICE("ration:{fleet}:ends");
+    }
+}
+
+static void note_failure(struct rn_fleet *fleet, const char *why)
+{
+    rn_fleet_count(&fleet->counts.failed, 1);
+    atomic_store(&fleet->counts.synced, false);
+    fleet->doubt = true;
+    if (!fleet->failing)
+        rn_log(RN_LOG_WARN, "fleet.apart", RN_LOG_TEXT("reason", rn_slice_of(why)));
+    fleet->failing = true;
+}
+
+bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
+                   const struct rn_slice *args, size_t arg_count, rn_link_reply *reply)
+{
+    struct rn_slice names[5];
+    size_t count = 0;
+
+    for (; keys[count] != '\0'; count++)
+        names[count] = key_of(keys[count]);
+    fleet->calling = rn_remote_call(
+        fleet->remote,
+        &(struct rn_call_ask){.script = script,
+                              .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
+                              .keys = names,
+                              .key_count = count,
+                              .args = args,
+                              .arg_count = arg_count,
+                              .reply = reply,
+                              .arg = fleet});
+    if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* else it is still connecting */
+        note_failure(fleet, "Redis cannot be reached");
+    return fleet->calling;
+}
+
+static bool is_number(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0;
+}
+
+static bool has_types(const redisReply *reply, const char *types)
+{
+    if (!types)
+        return is_number(reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < strlen(types))
+        return false;
+    for (size_t i = 0; types[i] != '\0'; i++)
+        if (types[i] == 's' ? reply->element[i]->type != REDIS_REPLY_STRING
+                            : !is_number(reply->element[i]))
+            return false;
+    return true;
+}
+
+bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char *types)
+{
+    fleet->calling = false;
+    if (!reply)
+        note_failure(fleet, "no answer");
+    else if (reply->type == REDIS_REPLY_ERROR)
+        note_failure(fleet, reply->str);
+    else if (!has_types(reply, types))
+        note_failure(fleet, "what was answered is no answer of the script");
+    else
+        return true;
+    return false;
+}
+
+/* --- the round -------------------------------------------------------------------------- */
+
+void rn_fleet_go_on(struct rn_fleet *fleet)
+{
+    if (fleet->calling || fleet->failing || !fleet->options.changes)
+        return;
+    if (fleet->version != fleet->latest)
+        rn_fleet_fetch(fleet);
+    else if (rn_fleet_has_news(fleet))
+        rn_fleet_offer(fleet);
+    else {
+        atomic_store(&fleet->counts.synced, true);
+        atomic_store(&fleet->counts.joined, true);
+    }
+}
+
+static void on_again(struct rn_timer *timer)
+{
+    rn_fleet_go_on((struct rn_fleet *)((char *)timer - offsetof(struct rn_fleet, again)));
+}
+
+void rn_fleet_go_on_soon(struct rn_fleet *fleet)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(fleet->loop);
+
+    rn_timer_set(wheel, &fleet->again, rn_wheel_now(wheel) + BUSY_NS);
+}
+
+/* Of other changes than those we know, or of fewer, nothing is known. */
+static bool judge_version(struct rn_fleet *fleet, const char *id, uint64_t version)
+{
+    bool lost = strcmp(id, fleet->id) != 0 || version < fleet->version;
+    int64_t now_us = rn_clock_read_ns(CLOCK_REALTIME) / 1000;
+
+    if ((lost || fleet->doubt) && !rn_fleet_doubt(fleet, lost ? 0 : now_us - DOUBT_US))
+        return false;
+    fleet->doubt = false;
+    if (lost) {
+        snprintf(fleet->id, sizeof fleet->id, "%s", id);
+        fleet->version = 0;
+        atomic_store(&fleet->counts.synced, false);
+    }
+    fleet->latest = version;
+    return true;
+}
+
+static void on_polled(void *arg, const redisReply *reply)
+{
+    struct rn_fleet *fleet = arg;
+
+    if (!rn_fleet_called(fleet, reply, "sii"))
+        return;
+    uint64_t nodes = (uint64_t)reply->element[2]->integer;
+
+    if (fleet->failing || atomic_load(&fleet->counts.nodes) == 0)
+        rn_log(RN_LOG_INFO, "fleet.joined", RN_LOG_NUMBER("nodes", nodes));
+    fleet->failing = false;
+    atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
+    if (!fleet->options.changes ||
+        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer))
+        rn_fleet_go_on(fleet);
+}
+
+static void poll(struct rn_fleet *fleet)
+{
+    char ttl[24], id[17];
+    uint64_t random = 0;
+
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    snprintf(id, sizeof id, "%016" PRIx64, random);
+    int len = snprintf(ttl, sizeof ttl, "%" PRId64, fleet->leaving ? 0 : RN_FLEET_THERE_NS / 1000);
+    const struct rn_slice args[] = {rn_slice_of(fleet->node), {ttl, (size_t)len}, rn_slice_of(id)};
+
+    rn_fleet_call(fleet, RN_SCRIPT_FLEET_POLL, "hnive", args, 3, on_polled);
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_fleet *fleet = (struct rn_fleet *)((char *)timer - offsetof(struct rn_fleet, timer));
+    struct rn_wheel *wheel = rn_loop_wheel(fleet->loop);
+    bool met = atomic_load(&fleet->counts.nodes) > 0;
+
+    if (!fleet->calling)
+        poll(fleet);
+    rn_timer_set(wheel, timer, rn_wheel_now(wheel) + (met ? RN_FLEET_EVERY_NS : RN_FLEET_FIRST_NS));
+}
+
+/* --- what the daemon tells -------------------------------------------------------------- */
+
+void rn_fleet_changed(struct rn_fleet *fleet)
+{
+    atomic_store(&fleet->counts.synced, false);
+    rn_fleet_go_on(fleet);
+}
+
+void rn_fleet_leave(struct rn_fleet *fleet)
+{
+    fleet->leaving = true;
+    if (!fleet->calling)
+        poll(fleet);
+}
+
+/* --- life ------------------------------------------------------------------------------- */
+
+static int name_node(struct rn_fleet *fleet, struct ration_error *error)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
+    snprintf(fleet->node, sizeof fleet->node, "%016" PRIx64, random);
+    return 0;
+}
+
+int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *limiter,
+                 const struct rn_fleet_options *options, struct rn_fleet **out,
+                 struct ration_error *error)
+{
+    struct rn_fleet *fleet = calloc(1, sizeof *fleet);
+
+    if (!fleet || rn_share_batch_init(&fleet->batch, OFFER_ITEMS) != 0) {
+        free(fleet);
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
+    int failed = name_node(fleet, error);
+
+    if (failed != 0) {
+        rn_share_batch_done(&fleet->batch);
+        free(fleet);
+        return failed;
+    }
+    fleet->loop = loop;
+    fleet->remote = remote;
+    fleet->limiter = limiter;
+    fleet->options = *options;
+    fleet->timer.fire = on_timer;
+    fleet->again.fire = on_again;
+    if (options->changes) {
+        rn_share_begin(limiter);
+        rn_fleet_rules_load(fleet);
+    }
+    rn_timer_set(rn_loop_wheel(loop), &fleet->timer, 0);
+    *out = fleet;
+    return 0;
+}
+
+void rn_fleet_free(struct rn_fleet *fleet)
+{
+    if (!fleet)
+        return;
+    rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->timer);
+    rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->again);
+    rn_share_batch_done(&fleet->batch);
+    rn_buf_done(&fleet->rules.text);
+    free(fleet);
+}
+
+const struct rn_fleet_counts *rn_fleet_counts(const struct rn_fleet *fleet)
+{
+    return &fleet->counts;
+}
+
+unsigned rn_fleet_nodes(const struct rn_fleet *fleet)
+{
+    uint64_t nodes = atomic_load_explicit(&fleet->counts.nodes, memory_order_relaxed);
+
+    return nodes > 0 ? (unsigned)nodes : 1;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes on their way between this node and Redis, in small lots: a hundred thousand
+ * overrides must not hold up the loop.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/log.h"
+#include "redis/fleet_inner.h"
+
+#define FETCH_ITEMS "500"
+#define FETCH_BYTES "262144"
+#define OFFER_BYTES ((size_t)256 << 10)
+
+/* --- fetching --------------------------------------------------------------------------- */
+
+/* What came, and how much of it is known to be one thing or another. */
+struct fetched {
+    struct rn_share_item *items; /* overrides and bans */
+    size_t count;
+    struct rn_fleet_value rules; /* kind 0: there are none */
+    size_t bad;
+};
+
+static void sort_out(struct fetched *f, struct rn_slice name, struct rn_slice bytes)
+{
+    struct rn_share_item *item = &f->items[f->count];
+    struct rn_fleet_value value;
+
+    if (!rn_fleet_value_read(bytes, &value)) {
+        f->bad++;
+    } else if (rn_slice_is(name, RN_FLEET_RULES)) {
+        f->rules = value;
+    } else if (name.len != sizeof item->name) {
+        f->bad++;
+    } else {
+        *item = (struct rn_share_item){
+            .kind = value.kind, .made_us = value.made_us, .payload = value.text};
+        memcpy(item->name, name.data, name.len);
+        f->count++;
+    }
+}
+
+static struct rn_slice text_of(const redisReply *element)
+{
+    return element->type == REDIS_REPLY_STRING ? (struct rn_slice){element->str, element->len}
+                                               : (struct rn_slice){0};
+}
+
+/* The rules first: overrides are of them. */
+static bool take_over(struct rn_fleet *fleet, struct fetched *f)
+{
+    struct rn_share_merged merged = {0};
+    struct ration_error error = {0};
+
+    if (f->rules.kind != 0)
+        rn_fleet_rules_take(fleet, &f->rules);
+    int code =
+        f->count > 0 ? rn_share_merge(fleet->limiter, f->items, f->count, &merged, &error) : 0;
+
+    rn_fleet_count(&fleet->counts.taken, merged.taken);
+    rn_fleet_count(&fleet->counts.refused, merged.refused + f->bad);
+    if (merged.refused + f->bad > 0)
+        rn_log(RN_LOG_WARN, "fleet.refused", RN_LOG_NUMBER("changes", merged.refused + f->bad));
+    if (code == RATION_EBUSY)
+        rn_fleet_go_on_soon(fleet);
+    else if (code != 0)
+        rn_log(RN_LOG_ERROR, "fleet.merge", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+    return code == 0;
+}
+
+static bool take_reply(struct rn_fleet *fleet, const redisReply *reply)
+{
+    struct fetched f = {.items = calloc(reply->elements / 2, sizeof *f.items)};
+
+    if (!f.items)
+        return false;
+    for (size_t i = 2; i + 1 < reply->elements; i += 2)
+        sort_out(&f, text_of(reply->element[i]), text_of(reply->element[i + 1]));
+    bool taken = take_over(fleet, &f);
+
+    free(f.items);
+    return taken;
+}
+
+/* What cannot be taken now is fetched again: soon, or after the next poll. */
+static void on_fetched(void *arg, const redisReply *reply)
+{
+    struct rn_fleet *fleet = arg;
+
+    if (!rn_fleet_called(fleet, reply, "ii"))
+        return;
+    if (fleet->options.is_busy(fleet->options.arg)) {
+        rn_fleet_go_on_soon(fleet);
+        return;
+    }
+    if (!take_reply(fleet, reply))
+        return;
+    fleet->version = (uint64_t)reply->element[0]->integer;
+    if (reply->element[1]->integer == 0)
+        fleet->latest = fleet->version;
+    atomic_store_explicit(&fleet->counts.version, fleet->version, memory_order_relaxed);
+    rn_fleet_go_on(fleet);
+}
+
+void rn_fleet_fetch(struct rn_fleet *fleet)
+{
+    char since[24];
+    int len = snprintf(since, sizeof since, "%" PRIu64, fleet->version);
+    const struct rn_slice args[] = {
+        {since, (size_t)len}, RN_SLICE(FETCH_ITEMS), RN_SLICE(FETCH_BYTES)};
+
+    if (fleet->options.is_busy(fleet->options.arg)) {
+        rn_fleet_go_on_soon(fleet);
+        return;
+    }
+    rn_fleet_call(fleet, RN_SCRIPT_FLEET_FETCH, "hiv", args, 3, on_fetched);
+}
+
+/* --- offering --------------------------------------------------------------------------- */
+
+bool rn_fleet_has_news(const struct rn_fleet *fleet)
+{
+    return (fleet->rules.made_us != 0 && !fleet->rules.shared) ||
+           rn_share_news(fleet->limiter) != fleet->told;
+}
+
+bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us)
+{
+    if (rn_share_doubt(fleet->limiter, since_us) != 0)
+        return false;
+    if (fleet->rules.made_us >= since_us)
+        fleet->rules.shared = false;
+    fleet->walk = (struct rn_share_walk){0};
+    fleet->found = 0;
+    return true;
+}
+
+static void on_rules_offered(void *arg, const redisReply *reply)
+{
+    struct rn_fleet *fleet = arg;
+
+    if (!rn_fleet_called(fleet, reply, NULL))
+        return;
+    fleet->rules.shared = true; /* unless others have later ones, which we shall fetch */
+    rn_fleet_count(&fleet->counts.published, (uint64_t)reply->integer);
+    rn_fleet_go_on(fleet);
+}
+
+static void offer_rules(struct rn_fleet *fleet)
+{
+    struct rn_fleet_value value = rn_fleet_rules_value(fleet);
+    struct rn_buf bytes = {0};
+
+    rn_fleet_value_write(&bytes, &value);
+    if (!bytes.failed)
+        rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive",
+                      (struct rn_slice[]){RN_SLICE(RN_FLEET_RULES), rn_buf_slice(&bytes)}, 2,
+                      on_rules_offered);
+    rn_buf_done(&bytes);
+}
+
+static void on_offered(void *arg, const redisReply *reply)
+{
+    struct rn_fleet *fleet = arg;
+
+    if (!rn_fleet_called(fleet, reply, NULL) ||
+        rn_share_acknowledge(fleet->limiter, &fleet->batch) != 0) {
+        fleet->walk = (struct rn_share_walk){0}; /* from the beginning, after the next poll */
+        return;
+    }
+    rn_fleet_count(&fleet->counts.published, (uint64_t)reply->integer);
+    rn_fleet_go_on(fleet);
+}
+
+static bool send_batch(struct rn_fleet *fleet)
+{
+    const struct rn_share_batch *batch = &fleet->batch;
+    struct rn_slice args[2 * RN_CALL_KEYS];
+    struct rn_buf bytes = {0};
+    bool sent = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct rn_share_item *item = &batch->items[i];
+        size_t before = bytes.len;
+
+        rn_fleet_value_write(&bytes, &(struct rn_fleet_value){item->kind, item->made_us,
+                                                              item->expires_us, item->payload});
+        args[2 * i] = (struct rn_slice){item->name, sizeof item->name};
+        args[2 * i + 1] = (struct rn_slice){NULL, bytes.len - before};
+    }
+    const char *at = bytes.data;
+
+    for (size_t i = 0; i < batch->count && !bytes.failed; at += args[2 * i + 1].len, i++)
+        args[2 * i + 1].data = at;
+    if (!bytes.failed)
+        sent =
+            rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive", args, 2 * batch->count, on_offered);
+    rn_buf_done(&bytes);
+    return sent;
+}
+
+/* Until a walk has found nothing. */
+static void end_walk(struct rn_fleet *fleet)
+{
+    if (fleet->found == 0)
+        fleet->told = fleet->news;
+    fleet->walk = (struct rn_share_walk){0};
+    fleet->found = 0;
+}
+
+static bool offer_clients(struct rn_fleet *fleet)
+{
+    if (fleet->walk.roll == 0 && fleet->walk.at == 0)
+        fleet->news = rn_share_news(fleet->limiter);
+    if (rn_share_collect(fleet->limiter, &fleet->walk, OFFER_BYTES, &fleet->batch) != 0) {
+        rn_fleet_go_on_soon(fleet);
+        return false;
+    }
+    fleet->found += fleet->batch.count;
+    if (fleet->walk.ended)
+        end_walk(fleet);
+    return fleet->batch.count == 0 || send_batch(fleet);
+}
+
+void rn_fleet_offer(struct rn_fleet *fleet)
+{
+    if (fleet->rules.made_us != 0 && !fleet->rules.shared)
+        offer_rules(fleet);
+    else if (offer_clients(fleet))
+        rn_fleet_go_on(fleet);
+}

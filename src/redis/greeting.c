@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/greeting.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redis/script.h"
+
+static void become_up(struct rn_link *link)
+{
+    link->up = true;
+    link->wait_ns = 0;
+    link->events->up(link->events->arg);
+}
+
+static void on_greeted(void *arg, const redisReply *reply)
+{
+    struct rn_link *link = arg;
+
+    if (!reply)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        rn_link_distrust(link, reply->str);
+        return;
+    }
+    if (--link->greetings == 0 && link->why[0] == '\0')
+        become_up(link);
+}
+
+/* The answer to ROLE begins with it. A master that Sentinel has named may have become
+ * a replica since. */
+static void on_role(void *arg, const redisReply *reply)
+{
+    if (reply && reply->type == REDIS_REPLY_ARRAY &&
+        (reply->elements == 0 || reply->element[0]->type != REDIS_REPLY_STRING ||
+         strcmp(reply->element[0]->str, "master") != 0)) {
+        rn_link_distrust(arg, "it is no master");
+        return;
+    }
+    on_greeted(arg, reply);
+}
+
+static bool greet_with(struct rn_link *link, int argc, const char **argv, const size_t *lens)
+{
+    link->greetings++;
+    return rn_link_push(link, argc, argv, lens, on_greeted, link);
+}
+
+static bool authenticate(struct rn_link *link)
+{
+    const struct rn_url *url = link->options.url;
+    bool sentinel = link->options.purpose == RN_LINK_ASK_SENTINEL;
+    const char *user = sentinel ? url->asker : url->user;
+    const char *password = sentinel ? url->asker_password : url->password;
+    const char *with_user[] = {"AUTH", user, password}, *without[] = {"AUTH", password};
+
+    if (password[0] == '\0')
+        return true;
+    return user[0] != '\0' ? greet_with(link, 3, with_user, NULL)
+                           : greet_with(link, 2, without, NULL);
+}
+
+static bool select_database(struct rn_link *link)
+{
+    char db[12];
+    const char *argv[] = {"SELECT", db};
+
+    snprintf(db, sizeof db, "%u", link->options.url->db);
+    return link->options.url->db == 0 || greet_with(link, 2, argv, NULL);
+}
+
+static bool ask_role(struct rn_link *link)
+{
+    const char *argv[] = {"ROLE"};
+
+    if (link->options.purpose != RN_LINK_MASTER)
+        return true;
+    link->greetings++;
+    return rn_link_push(link, 1, argv, NULL, on_role, link);
+}
+
+static bool load_scripts(struct rn_link *link)
+{
+    bool sent = true;
+
+    for (size_t i = 0; i < RN_SCRIPTS && sent; i++) {
+        const char *argv[] = {"SCRIPT", "LOAD", rn_scripts[i].text.data};
+        const size_t lens[] = {6, 4, rn_scripts[i].text.len};
+
+        sent = greet_with(link, 3, argv, lens);
+    }
+    return sent;
+}
+
+void rn_greeting_send(struct rn_link *link)
+{
+    bool asks = link->options.purpose == RN_LINK_ASK_SERVER ||
+                link->options.purpose == RN_LINK_ASK_SENTINEL;
+
+    link->greetings = 0;
+    if (!authenticate(link) ||
+        (!asks && (!select_database(link) || !ask_role(link) || !load_scripts(link))))
+        rn_link_distrust(link, "out of memory");
+    else if (link->greetings == 0)
+        become_up(link);
+}

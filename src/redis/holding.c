@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/holding.h"
+
+uint64_t rn_holding_most(const struct rn_limit *l, unsigned permille, unsigned holders)
+{
+    uint64_t units = l->cap / 1000 * permille + l->cap % 1000 * permille / 1000;
+
+    units /= holders;
+    return units > 0 ? units : 1;
+}
+
+/* No view is below -n c, so that it takes a bucket (n + 1) c units to be at c. */
+int64_t rn_holding_settle_ns(const struct rn_limit *l, uint64_t most, unsigned holders)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide ns;
+
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_WINDOW:
+        return l->longest_ns;
+    case RN_SCRIPT_COUNTER:
+        return 2 * l->period_ns;
+    default:
+        ns = (wide)most * (holders + UINT64_C(1)) * (uint64_t)l->period_ns /
+                 (l->amount ? l->amount : 1) +
+             (uint64_t)l->step_ns;
+        return ns < INT64_MAX ? (int64_t)ns : RN_NEVER;
+    }
+}
+
+void rn_holding_init(struct rn_holding *h, const struct rn_charge *charge,
+                     enum rn_holding_stage stage, int64_t store_us, int64_t now_ns)
+{
+    *h = (struct rn_holding){.stage = stage, .sent_up_to = charge->ask.now_ns - 1};
+    rn_view_init(&h->view, charge->limit, store_us, now_ns);
+}
+
+/* --- decisions ----------------------------------------------------------------------------- */
+
+/* What a decision is made from. */
+struct sight {
+    int64_t store_us;
+    int64_t left; /* with what is unreported taken off */
+};
+
+static struct sight look(const struct rn_holding *h, int64_t now_ns)
+{
+    struct sight s = {.store_us = rn_view_time(&h->view, now_ns)};
+
+    s.left = rn_view_left(&h->view, s.store_us) - (int64_t)rn_holding_units(h);
+    return s;
+}
+
+static void answer(const struct rn_holding *h, struct rn_charge *charge, int64_t store_us,
+                   bool allowed)
+{
+    const struct rn_view *v = &h->view;
+    uint64_t units = rn_holding_units(h), cost = charge->ask.cost;
+    int64_t left = rn_view_left(v, store_us) - (int64_t)units;
+
+    charge->error = 0;
+    charge->answer = (struct rn_answer){
+        .allowed = allowed,
+        .remaining = left > 0 ? (uint64_t)left : 0,
+        .retry_after_ns = allowed         ? 0
+                          : cost > v->cap ? RN_NEVER
+                                          : rn_view_wait(v, charge->limit, store_us, units, cost),
+        .reset_after_ns = rn_view_wait(v, charge->limit, store_us, units, v->cap),
+        .mark = rn_view_mark(v, charge->limit, store_us),
+        .oldest_ns = RN_NEVER,
+    };
+}
+
+static bool fits(uint64_t cost, int64_t left)
+{
+    return cost == 0 || (left > 0 && cost <= (uint64_t)left);
+}
+
+/* False: that would be more than may be held. */
+static bool hold(struct rn_holding *h, const struct rn_ask *ask, uint64_t units, uint64_t most)
+{
+    uint64_t held = rn_holding_units(h);
+
+    if (units > 0 && (held >= most || units > most - held))
+        return false;
+    h->unsent += units;
+    if (units > 0 && ask->now_ns > h->taken_ns)
+        h->taken_ns = ask->now_ns;
+    return true;
+}
+
+/* A unit that is in no report yet was never charged, so to drop it is to undo the take.
+ * Whether it was this take's is told by the time: units of an earlier one may be paid
+ * off meanwhile, and to drop another's for them would be to admit them twice. */
+static bool drop(struct rn_holding *h, const struct rn_ask *ask)
+{
+    if (ask->cost == 0 || ask->cost > h->unsent || ask->at_ns <= h->sent_up_to)
+        return false;
+    h->unsent -= ask->cost;
+    return true;
+}
+
+bool rn_holding_decide(struct rn_holding *h, struct rn_charge *charge, int64_t now_ns,
+                       uint64_t most)
+{
+    const struct rn_ask *ask = &charge->ask;
+    struct sight s;
+    bool allowed = true, here = false;
+
+    if (h->stage == RN_HOLDING_UNKNOWN)
+        return false;
+    s = look(h, now_ns);
+    switch (ask->op) {
+    case RN_PEEK:
+        allowed = fits(ask->cost, s.left);
+        here = true;
+        break;
+    case RN_TAKE:
+        allowed = fits(ask->cost, s.left);
+        here = !allowed || hold(h, ask, ask->cost, most);
+        break;
+    case RN_FORCE:
+        here = hold(h, ask,
+                    fits(ask->cost, s.left) ? ask->cost
+                    : s.left > 0            ? (uint64_t)s.left
+                                            : 0,
+                    most);
+        break;
+    case RN_GIVE_BACK:
+        here = drop(h, ask);
+        break;
+    default:
+        break;
+    }
+    if (here)
+        answer(h, charge, s.store_us, allowed);
+    return here;
+}
+
+/* --- what becomes of it ---------------------------------------------------------------------- */
+
+bool rn_holding_is_idle(const struct rn_holding *h, int64_t now_ns, uint64_t most)
+{
+    uint64_t enough = most < h->view.cap ? most : h->view.cap;
+
+    if (h->reporting || rn_holding_units(h) > 0 || h->stage == RN_HOLDING_UNKNOWN)
+        return false;
+    return rn_view_left(&h->view, rn_view_time(&h->view, now_ns)) >= (int64_t)enough;
+}
+
+uint64_t rn_holding_send(struct rn_holding *h)
+{
+    h->reporting = true;
+    h->sent = h->unsent;
+    h->unsent = 0;
+    h->sent_up_to = h->taken_ns;
+    return h->sent;
+}
+
+void rn_holding_learn(struct rn_holding *h, const long long numbers[RN_VIEW_NUMBERS],
+                      long long store_us, int64_t now_ns)
+{
+    bool learnt = numbers && rn_view_learn(&h->view, numbers, store_us, now_ns);
+
+    h->stage = learnt && !h->outdated ? RN_HOLDING_KNOWN : RN_HOLDING_UNKNOWN;
+    h->reporting = h->outdated = false;
+    h->sent = 0;
+}
+
+void rn_holding_doubt(struct rn_holding *h)
+{
+    h->stage = RN_HOLDING_UNKNOWN;
+    h->outdated = h->reporting;
+}

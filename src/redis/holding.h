@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one worker knows of a key, and what it has admitted on its own and not reported
+ * yet: decisions made from both, without asking anybody. Pure: time is an argument.
+ *
+ * The bound. Let n workers hold at most c unreported units each. In any time t they
+ * admit at most b + r t + n c, where b + r t is what the limit admits (for windows: its
+ * amount in each), and c more for each worker that is killed.
+ *
+ * Proof. Let L be what is left in Redis, v_i what worker i sees as left, u_i what it has
+ * not reported; it admits only while u_i <= c and u_i <= v_i. Let L(x) and v_i(x) be the
+ * same when x more time has passed and nothing was charged; both grow. Then
+ *
+ *   P(x) = L(x) + sum_i (c - min(c, max(v_i(x), 0))) >= 0   for every x >= 0
+ *
+ * stays true. Time only shifts x. If i reports a units, L(x) falls by a at most, and i
+ * sees what is left then: if that is below 0, its term becomes c and was at most c - a,
+ * as a <= c and a <= v_i <= v_i(x); if it is not, no term of the sum is. Strict takes
+ * leave L >= 0. What i admits while its report is under way counts as unreported with it.
+ * So L - sum u_i >= P(0) - n c >= -n c, and all that was ever admitted is charged in L or
+ * in some u_i, or was lost with a worker, c at most.
+ *
+ * Nothing known. A view in which nothing is spent has the term 0, so it may be taken up
+ * whenever that of the worker is 0 already: the first time, if what it may have known
+ * before it was started again would have c units left by now (rn_holding_settle_ns); and
+ * again, if it was forgotten while it had c left. So first requests need not wait for
+ * Redis, and no restart and no eviction admits anything. Until then, and wherever it is
+ * not sure what the state is, decisions are strict.
+ *
+ * Clocks. Views age by this node's monotonic clock from the arrival of a reply. If
+ * Redis's clock is set back, states age less than in the proof, and never more; if it is
+ * set forward, every state gains what strict limits gain by it, too, and no more.
+ */
+#ifndef RN_REDIS_HOLDING_H
+#define RN_REDIS_HOLDING_H
+
+#include "redis/view.h"
+#include "store/store.h"
+
+enum rn_holding_stage {
+    RN_HOLDING_FRESH,   /* never told: as if nothing were spent */
+    RN_HOLDING_UNKNOWN, /* strict, until a report is answered */
+    RN_HOLDING_KNOWN,
+};
+
+struct rn_holding {
+    enum rn_holding_stage stage;
+    bool reporting;     /* a report is under way, */
+    bool outdated;      /* and what it will tell is not to be believed */
+    uint64_t unsent;    /* admitted, in no report yet */
+    uint64_t sent;      /* in the one under way */
+    int64_t taken_ns;   /* the latest take in `unsent` or before, by the charges' clock */
+    int64_t sent_up_to; /* takes until then may be in a report */
+    struct rn_view view;
+};
+
+/* c: what a worker may hold of a limit, `permille` of it among all holders; 1 at least. */
+uint64_t rn_holding_most(const struct rn_limit *limit, unsigned permille, unsigned holders);
+
+/* How long after its start a worker knows that a view it may have had before would have
+ * c units left. */
+int64_t rn_holding_settle_ns(const struct rn_limit *limit, uint64_t most, unsigned holders);
+
+/* For the key and the limit of this charge, in one of the first two stages. The time of
+ * the store is about `store_us`. */
+void rn_holding_init(struct rn_holding *h, const struct rn_charge *charge,
+                     enum rn_holding_stage stage, int64_t store_us, int64_t now_ns);
+
+static inline uint64_t rn_holding_units(const struct rn_holding *h)
+{
+    return h->unsent + h->sent;
+}
+
+/* Decides a take, a look, a forced charge or a refund: true, and it is answered. False:
+ * for the store to decide; nothing has changed. `now_ns` is our monotonic clock. */
+bool rn_holding_decide(struct rn_holding *h, struct rn_charge *charge, int64_t now_ns,
+                       uint64_t most);
+
+/* Whether nothing is lost by forgetting it. */
+bool rn_holding_is_idle(const struct rn_holding *h, int64_t now_ns, uint64_t most);
+
+/* A report begins: returns its units. */
+uint64_t rn_holding_send(struct rn_holding *h);
+/* It was answered. NULL: the key could not be charged. */
+void rn_holding_learn(struct rn_holding *h, const long long numbers[RN_VIEW_NUMBERS],
+                      long long store_us, int64_t now_ns);
+/* Something has happened to the state that reports do not tell of in time: a reset, a
+ * refund, another limit. */
+void rn_holding_doubt(struct rn_holding *h);
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/routes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "net/log.h"
+#include "net/server.h"
+#include "redis/map.h"
+
+#define MS INT64_C(1000000)
+#define LOOK_NS (1000 * MS)  /* between two looks at whether all is well */
+#define HURRY_NS (150 * MS)  /* while it is not */
+#define IDLE_NS (10000 * MS) /* a server without slots is kept for */
+#define NOBODY RN_SHARDS
+
+static int64_t now_of(const struct rn_routes *routes)
+{
+    return rn_wheel_now(rn_loop_wheel(routes->loop));
+}
+
+static void wake_in(struct rn_routes *routes, int64_t ns)
+{
+    int64_t at_ns = now_of(routes) + ns;
+
+    if (!rn_timer_is_set(&routes->timer) || at_ns < routes->timer.at_ns)
+        rn_timer_set(rn_loop_wheel(routes->loop), &routes->timer, at_ns);
+}
+
+static bool has_scout(const struct rn_routes *routes)
+{
+    return routes->url->kind != RN_URL_SINGLE;
+}
+
+/* --- shards ------------------------------------------------------------------------- */
+
+/* Some server that holds slots cannot be asked, or some slots have none. */
+static bool is_broken(const struct rn_routes *routes)
+{
+    unsigned slots = 0;
+
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        const struct rn_shard *shard = routes->shards[i];
+
+        if (!shard || shard->slots == 0)
+            continue;
+        if (!rn_shard_is_up(shard))
+            return true;
+        slots += shard->slots;
+    }
+    return slots < RN_SLOTS;
+}
+
+bool rn_routes_are_up(const struct rn_routes *routes)
+{
+    return !is_broken(routes);
+}
+
+static void note_open(struct rn_routes *routes)
+{
+    bool open = false;
+
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        open |=
+            routes->shards[i] && routes->shards[i]->slots > 0 && routes->shards[i]->breaker.open;
+    atomic_store_explicit(&routes->totals->open, open, memory_order_relaxed);
+}
+
+static void set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address)
+{
+    pthread_mutex_lock(&routes->lock);
+    snprintf(shard->name, sizeof shard->name, "%s", address);
+    pthread_mutex_unlock(&routes->lock);
+}
+
+static struct rn_shard *add_shard(struct rn_routes *routes, const char *address)
+{
+    unsigned index = 0;
+
+    while (index < RN_SHARDS && routes->shards[index])
+        index++;
+    struct rn_shard *shard = index < RN_SHARDS
+                                 ? rn_shard_new(routes->loop, &routes->shard_options, address,
+                                                &routes->shard_events, routes->totals)
+                                 : NULL;
+    if (!shard)
+        return NULL;
+    shard->index = index;
+    set_name(routes, shard, address);
+    pthread_mutex_lock(&routes->lock);
+    routes->shards[index] = shard;
+    pthread_mutex_unlock(&routes->lock);
+    return shard;
+}
+
+struct rn_shard *rn_routes_find(struct rn_routes *routes, const char *address)
+{
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        if (routes->shards[i] && strcmp(routes->shards[i]->name, address) == 0) {
+            routes->shards[i]->used_ns = now_of(routes); /* or is about to be */
+            return routes->shards[i];
+        }
+    }
+    struct rn_shard *shard = add_shard(routes, address);
+    if (!shard)
+        rn_log(RN_LOG_ERROR, "redis.too_many", RN_LOG_TEXT("server", rn_slice_of(address)),
+               RN_LOG_NUMBER("known", RN_SHARDS));
+    return shard;
+}
+
+static void remove_shard(struct rn_routes *routes, struct rn_shard *shard)
+{
+    pthread_mutex_lock(&routes->lock);
+    routes->shards[shard->index] = NULL;
+    pthread_mutex_unlock(&routes->lock);
+    rn_shard_free(shard);
+}
+
+/* A server that has lost its slots is not needed any more; one that is about to get
+ * some has been sent something lately. */
+static void retire_shards(struct rn_routes *routes)
+{
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        struct rn_shard *shard = routes->shards[i];
+
+        if (shard && shard->slots == 0 && shard->link.owed_count == 0 &&
+            shard->used_ns < now_of(routes) - IDLE_NS)
+            remove_shard(routes, shard);
+    }
+}
+
+/* --- slots -------------------------------------------------------------------------- */
+
+/* Its clock is from now on compared with the one that the states were written by. */
+static void inherit_clock(struct rn_routes *routes, unsigned from, unsigned to)
+{
+    const struct rn_shard *before = from < RN_SHARDS ? routes->shards[from] : NULL;
+    struct rn_shard *after = to < RN_SHARDS ? routes->shards[to] : NULL;
+
+    if (before && after && !after->skew.known)
+        after->skew = before->skew;
+}
+
+static void add_slots(struct rn_routes *routes, unsigned index, int n)
+{
+    struct rn_shard *shard = index < RN_SHARDS ? routes->shards[index] : NULL;
+
+    if (!shard)
+        return;
+    shard->slots += (unsigned)n;
+    atomic_store_explicit(&shard->counts.slots, shard->slots, memory_order_relaxed);
+}
+
+static void move_slot(struct rn_routes *routes, unsigned slot, unsigned to)
+{
+    unsigned from = routes->owner[slot];
+
+    inherit_clock(routes, from, to);
+    add_slots(routes, from, -1);
+    add_slots(routes, to, 1);
+    routes->owner[slot] = (uint8_t)to;
+}
+
+/* Takes these owners over. Returns whether anything has changed. */
+static bool set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS])
+{
+    bool changed = false;
+
+    for (unsigned slot = 0; slot < RN_SLOTS; slot++) {
+        if (fresh[slot] == routes->owner[slot])
+            continue;
+        changed = true;
+        move_slot(routes, slot, fresh[slot]);
+    }
+    note_open(routes);
+    return changed;
+}
+
+void rn_routes_patch(struct rn_routes *routes, uint16_t slot, const char *address)
+{
+    const struct rn_shard *shard = rn_routes_find(routes, address);
+
+    if (shard && routes->owner[slot] != shard->index)
+        move_slot(routes, slot, shard->index);
+    rn_routes_refresh(routes);
+}
+
+void rn_routes_refresh(struct rn_routes *routes)
+{
+    if (!has_scout(routes))
+        return;
+    rn_scout_ask(&routes->scout);
+    wake_in(routes, HURRY_NS);
+}
+
+/* --- what a cluster tells ----------------------------------------------------------- */
+
+struct reading {
+    struct rn_routes *routes;
+    uint8_t fresh[RN_SLOTS];
+};
+
+static void on_range(void *arg, const struct rn_map_range *range)
+{
+    struct reading *reading = arg;
+    struct rn_shard *shard = rn_routes_find(reading->routes, range->address);
+
+    memset(reading->fresh + range->first, shard ? (int)shard->index : NOBODY,
+           (size_t)(range->last - range->first + 1));
+    rn_scout_learn(&reading->routes->scout, range->address);
+}
+
+static void on_replica(void *arg, const char *address)
+{
+    rn_scout_learn(&((struct reading *)arg)->routes->scout, address);
+}
+
+static void tell_map(const struct rn_routes *routes)
+{
+    unsigned masters = 0, slots = 0;
+
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        masters += routes->shards[i] && routes->shards[i]->slots > 0;
+        slots += routes->shards[i] ? routes->shards[i]->slots : 0;
+    }
+    rn_log(slots == RN_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
+           RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
+}
+
+/* An answer that is the same while a server is down may be that of a node which has not
+ * heard of it: the next one is asked another time. */
+static const char *on_map(void *arg, const redisReply *reply, const char *from)
+{
+    struct rn_routes *routes = arg;
+    struct reading reading = {.routes = routes};
+    struct rn_map_visit visit = {.arg = &reading, .range = on_range, .replica = on_replica};
+
+    memset(reading.fresh, NOBODY, sizeof reading.fresh);
+    rn_scout_forget(&routes->scout);
+    if (!rn_map_read(reply, from, &visit))
+        return "it does not tell the slots of a cluster";
+    rn_count(&routes->totals->refreshes, 1);
+    bool changed = set_owners(routes, reading.fresh);
+    if (changed) {
+        tell_map(routes);
+        routes->events->moved(routes->events->arg);
+    } else if (is_broken(routes)) {
+        return "servers that it names cannot be asked";
+    }
+    routes->astray = false;
+    return NULL;
+}
+
+/* --- what Sentinel tells ------------------------------------------------------------ */
+
+static const char *on_master(void *arg, const redisReply *reply, const char *from)
+{
+    struct rn_routes *routes = arg;
+    struct rn_shard *shard = routes->shards[0];
+    char address[RN_URL_ADDRESS];
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING ||
+        !rn_verdict_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
+                            address)) {
+        rn_link_fail(&shard->link, "Sentinel knows no master of this name");
+        return "it knows no master of this name";
+    }
+    rn_verdict_complete(address, from);
+    rn_count(&routes->totals->refreshes, 1);
+    routes->astray = false;
+    if (strcmp(shard->name, address) != 0) {
+        rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
+        set_name(routes, shard, address);
+        rn_link_drop(&shard->link, "Sentinel has named another master");
+        rn_link_hurry(&shard->link);
+    }
+    rn_link_go(&shard->link, address);
+    return NULL;
+}
+
+static void on_seek(void *arg, struct rn_shard *shard)
+{
+    (void)shard;
+    rn_routes_refresh(arg);
+}
+
+static void on_missed(void *arg, const char *why)
+{
+    struct rn_routes *routes = arg;
+
+    if (!routes->astray)
+        rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
+               RN_LOG_TEXT("server", rn_slice_of(routes->scout.link.address)));
+    routes->astray = true;
+    if (routes->url->kind == RN_URL_SENTINEL)
+        rn_link_fail(&routes->shards[0]->link, why);
+}
+
+/* --- events ------------------------------------------------------------------------- */
+
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_routes *routes =
+        (struct rn_routes *)((char *)timer - offsetof(struct rn_routes, timer));
+    bool broken = is_broken(routes);
+
+    /* A Sentinel is asked all the time: a former master that is cut off from the others
+     * would go on answering. */
+    if (broken || routes->url->kind == RN_URL_SENTINEL)
+        rn_scout_ask(&routes->scout);
+    retire_shards(routes);
+    wake_in(routes, broken ? HURRY_NS : LOOK_NS);
+}
+
+static void on_up(void *arg, struct rn_shard *shard)
+{
+    struct rn_routes *routes = arg;
+
+    note_open(routes);
+    routes->events->up(routes->events->arg, shard);
+}
+
+static void on_down(void *arg, struct rn_shard *shard)
+{
+    struct rn_routes *routes = arg;
+
+    note_open(routes);
+    routes->events->down(routes->events->arg, shard);
+    if (shard->slots > 0)
+        rn_routes_refresh(routes);
+}
+
+static void on_later(void *arg, struct rn_shard *shard)
+{
+    struct rn_routes *routes = arg;
+
+    routes->events->later(routes->events->arg, shard);
+}
+
+/* --- life ---------------------------------------------------------------------------- */
+
+static bool start_scout(struct rn_routes *routes)
+{
+    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
+    struct rn_link_options options = {.url = routes->url,
+                                      .tls = routes->tls,
+                                      .purpose =
+                                          sentinel ? RN_LINK_ASK_SENTINEL : RN_LINK_ASK_SERVER};
+
+    routes->question[0] = sentinel ? "SENTINEL" : "CLUSTER";
+    routes->question[1] = sentinel ? "GET-MASTER-ADDR-BY-NAME" : "SLOTS";
+    routes->question[2] = sentinel ? routes->url->master : NULL;
+    routes->scout_events = (struct rn_scout_events){
+        .arg = routes, .told = sentinel ? on_master : on_map, .missed = on_missed};
+    if (!rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
+                       &routes->scout_events))
+        return false;
+    wake_in(routes, LOOK_NS);
+    return true;
+}
+
+/* One that holds all slots, whoever it is. */
+static bool start_single(struct rn_routes *routes)
+{
+    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
+    struct rn_shard *shard = add_shard(routes, sentinel ? "" : routes->url->hosts[0]);
+    const uint8_t fresh[RN_SLOTS] = {0};
+
+    return shard && set_owners(routes, fresh);
+}
+
+static bool start(struct rn_routes *routes)
+{
+    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
+
+    routes->shard_options =
+        (struct rn_link_options){.url = routes->url,
+                                 .tls = routes->tls,
+                                 .purpose = sentinel ? RN_LINK_MASTER : RN_LINK_STATES};
+    routes->shard_events = (struct rn_shard_events){
+        .arg = routes, .seek = on_seek, .up = on_up, .down = on_down, .later = on_later};
+    return (!has_scout(routes) || start_scout(routes)) &&
+           (routes->url->kind == RN_URL_CLUSTER || start_single(routes));
+}
+
+int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
+                   const struct rn_routes_events *events, struct rn_remote_counts *totals,
+                   struct ration_error *error)
+{
+    *routes = (struct rn_routes){.loop = loop, .url = url, .events = events, .totals = totals};
+    routes->timer.fire = on_timer;
+    memset(routes->owner, NOBODY, sizeof routes->owner);
+    pthread_mutex_init(&routes->lock, NULL);
+    if (start(routes))
+        return 0;
+    rn_routes_done(routes);
+    return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+}
+
+void rn_routes_done(struct rn_routes *routes)
+{
+    rn_scout_done(&routes->scout);
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (routes->shards[i])
+            remove_shard(routes, routes->shards[i]);
+    rn_timer_cancel(rn_loop_wheel(routes->loop), &routes->timer);
+    pthread_mutex_destroy(&routes->lock);
+}
+
+/* --- for other threads ---------------------------------------------------------------- */
+
+static void copy_shard(const struct rn_shard *shard, struct rn_routes_shard *out)
+{
+    const struct rn_shard_counts *c = &shard->counts;
+
+    *out = (struct rn_routes_shard){.up = c->up,
+                                    .open = c->open,
+                                    .slots = c->slots,
+                                    .trips = c->trips,
+                                    .connects = c->connects,
+                                    .opened = c->opened,
+                                    .late = c->late,
+                                    .turned_away = c->turned_away,
+                                    .clock_steps = c->clock_steps,
+                                    .skew_us = c->skew_us};
+    memcpy(out->address, shard->name, sizeof out->address);
+}
+
+size_t rn_routes_list(struct rn_routes *routes, struct rn_routes_shard *out, size_t max)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&routes->lock);
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        if (!routes->shards[i])
+            continue;
+        if (n < max)
+            copy_shard(routes->shards[i], &out[n]);
+        n++;
+    }
+    pthread_mutex_unlock(&routes->lock);
+    return n;
+}

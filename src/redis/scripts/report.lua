@@ -1,0 +1,34 @@
+-- Reports of what a holder (one worker of one node) has admitted on its own. Runs once
+-- for each number: a report that comes again, or after a later one by another
+-- connection, charges nothing and is answered like the first.
+--
+-- KEYS[1]   the holder's mark: the number of its last report to this slot
+-- KEYS[i]   one for each state
+-- ARGV[1]   the number of the report: one more than that of the last
+-- ARGV[2i-2], ARGV[2i-1]  of KEYS[i]: the kind of state and the units, as in "b17", or
+--           "b0" to hear of the state; and what a charge of it would have as its argument
+--
+-- Reply: number, time of the store in us, and four whole numbers for each key: 1, or 0
+-- if the key holds something else; and three that are its state.
+--
+-- The mark is written last: what is cut short is charged twice rather than not at all.
+
+local REMEMBERED_MS = 600000 -- who comes again later than that is charged twice
+
+local kinds = {b = report_bucket, w = report_window, c = report_counter}
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local number = tonumber(ARGV[1])
+local again = number <= tonumber(redis.call('GET', KEYS[1]) or 0)
+local reply = {ARGV[1], now}
+for i = 2, #KEYS do
+    local kind, units = string.match(ARGV[2 * i - 2], '^(%a)(%d+)$')
+    local ok, a, b, c = pcall(kinds[kind], KEYS[i], now, again and 0 or tonumber(units), ARGV[2 * i - 1])
+    local n = #reply
+    reply[n + 1], reply[n + 2] = ok and 1 or 0, ok and a or 0
+    reply[n + 3], reply[n + 4] = ok and b or 0, ok and c or 0
+end
+if not again then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', REMEMBERED_MS)
+end
+return reply

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/shard.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "net/log.h"
+#include "net/server.h"
+
+static int64_t now_of(const struct rn_shard *shard)
+{
+    return rn_wheel_now(rn_loop_wheel(shard->link.loop));
+}
+
+static uint64_t random_number(void)
+{
+    uint64_t random = 0;
+
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    return random;
+}
+
+bool rn_shard_is_up(const struct rn_shard *shard)
+{
+    return shard->link.up && !shard->breaker.open;
+}
+
+/* --- time --------------------------------------------------------------------------- */
+
+static void wake_at(struct rn_shard *shard, int64_t at_ns)
+{
+    if (!rn_timer_is_set(&shard->timer) || at_ns < shard->timer.at_ns)
+        rn_timer_set(rn_loop_wheel(shard->link.loop), &shard->timer, at_ns);
+}
+
+static void set_timer(struct rn_shard *shard)
+{
+    if (rn_link_owed_since(&shard->link) != INT64_MAX)
+        wake_at(shard, rn_link_owed_since(&shard->link) + RN_SHARD_OWED_NS);
+    if (shard->breaker.open && shard->link.up && !shard->breaker.probing)
+        wake_at(shard, shard->breaker.probe_at_ns);
+}
+
+/* --- the breaker -------------------------------------------------------------------- */
+
+static void note_state(struct rn_shard *shard)
+{
+    struct rn_shard_counts *c = &shard->counts;
+
+    rn_count(&shard->totals->connects, shard->link.attempts - atomic_load(&c->connects));
+    rn_count(&shard->totals->opened, shard->breaker.opened - atomic_load(&c->opened));
+    atomic_store_explicit(&c->connects, shard->link.attempts, memory_order_relaxed);
+    atomic_store_explicit(&c->opened, shard->breaker.opened, memory_order_relaxed);
+    atomic_store_explicit(&c->open, shard->breaker.open, memory_order_relaxed);
+    atomic_store_explicit(&c->up, shard->link.up, memory_order_relaxed);
+}
+
+static void close_breaker(struct rn_shard *shard)
+{
+    bool was_open = rn_breaker_succeed(&shard->breaker);
+
+    if (was_open)
+        rn_log(RN_LOG_INFO, "redis.closed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
+               RN_LOG_NUMBER("late", atomic_load(&shard->counts.late)),
+               RN_LOG_NUMBER("turned_away", atomic_load(&shard->counts.turned_away)));
+    note_state(shard);
+    if (was_open && shard->link.up)
+        shard->events->up(shard->events->arg, shard);
+}
+
+static void tell_down(struct rn_shard *shard, bool opened, const char *why)
+{
+    if (opened)
+        rn_log(RN_LOG_WARN, "redis.open", RN_LOG_TEXT("reason", rn_slice_of(why)),
+               RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+    note_state(shard);
+    set_timer(shard);
+    if (shard->breaker.open)
+        shard->events->down(shard->events->arg, shard);
+}
+
+void rn_shard_was_late(struct rn_shard *shard)
+{
+    bool opened = rn_breaker_fail(&shard->breaker, now_of(shard), random_number());
+
+    if (opened)
+        tell_down(shard, opened, "no answer in time");
+}
+
+static void note_step(struct rn_shard *shard, int64_t step_ns)
+{
+    rn_count(&shard->counts.clock_steps, 1);
+    rn_count(&shard->totals->clock_steps, 1);
+    rn_log(RN_LOG_WARN, "redis.clock", RN_LOG_NUMBER("stepped_ms", step_ns / 1000000),
+           RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+}
+
+void rn_shard_has_answered(struct rn_shard *shard, int64_t store_us, int64_t sent_ns,
+                           int64_t got_ns)
+{
+    int64_t skew_us = store_us - rn_clock_wall_ns() / 1000;
+    int64_t step_ns = rn_skew_note(&shard->skew, store_us, sent_ns, got_ns);
+
+    if (step_ns != 0)
+        note_step(shard, step_ns);
+    atomic_store_explicit(&shard->counts.skew_us, skew_us, memory_order_relaxed);
+    atomic_store_explicit(&shard->totals->skew_us, skew_us, memory_order_relaxed);
+    if (shard->breaker.open || shard->breaker.failures > 0)
+        close_breaker(shard);
+}
+
+static void on_probed(void *arg, const redisReply *reply)
+{
+    struct rn_shard *shard = arg;
+
+    if (reply && reply->type != REDIS_REPLY_ERROR)
+        close_breaker(shard);
+    else
+        rn_breaker_probe_failed(&shard->breaker, now_of(shard), random_number());
+    set_timer(shard);
+}
+
+static void send_probe(struct rn_shard *shard, int64_t now_ns)
+{
+    const char *argv[] = {"PING"};
+
+    if (!shard->link.up || !rn_breaker_probe(&shard->breaker, now_ns))
+        return;
+    if (!rn_link_send(&shard->link, 1, argv, NULL, on_probed, shard))
+        rn_breaker_probe_failed(&shard->breaker, now_ns, random_number());
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_shard *shard = (struct rn_shard *)((char *)timer - offsetof(struct rn_shard, timer));
+    int64_t now_ns = now_of(shard);
+
+    if (rn_link_owed_since(&shard->link) <= now_ns - RN_SHARD_OWED_NS)
+        rn_link_drop(&shard->link, "no reply for a second");
+    send_probe(shard, now_ns);
+    set_timer(shard);
+}
+
+bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const size_t *lens,
+                   rn_link_reply *reply, void *arg)
+{
+    if (!rn_link_send(&shard->link, argc, argv, lens, reply, arg))
+        return false;
+    shard->used_ns = now_of(shard);
+    rn_count(&shard->counts.trips, 1);
+    if (!rn_timer_is_set(&shard->timer))
+        set_timer(shard);
+    return true;
+}
+
+/* --- what the link tells ------------------------------------------------------------ */
+
+static void on_seek(void *arg)
+{
+    struct rn_shard *shard = arg;
+
+    shard->events->seek(shard->events->arg, shard);
+}
+
+static void on_up(void *arg)
+{
+    struct rn_shard *shard = arg;
+    bool was_open = shard->breaker.open;
+
+    close_breaker(shard);
+    if (!was_open)
+        shard->events->up(shard->events->arg, shard);
+}
+
+static void on_down(void *arg, const char *why)
+{
+    struct rn_shard *shard = arg;
+    bool opened = rn_breaker_trip(&shard->breaker, now_of(shard), random_number());
+
+    tell_down(shard, opened, why);
+}
+
+static void on_later(void *arg)
+{
+    struct rn_shard *shard = arg;
+
+    shard->events->later(shard->events->arg, shard);
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options *options,
+                              const char *address, const struct rn_shard_events *events,
+                              struct rn_remote_counts *totals)
+{
+    struct rn_shard *shard = calloc(1, sizeof *shard);
+
+    if (!shard)
+        return NULL;
+    shard->events = events;
+    shard->totals = totals;
+    shard->timer.fire = on_timer;
+    shard->link_events =
+        (struct rn_link_events){.arg = shard, .up = on_up, .down = on_down, .later = on_later};
+    if (address[0] == '\0')
+        shard->link_events.seek = on_seek;
+    if (!rn_link_init(&shard->link, loop, options, address, &shard->link_events)) {
+        free(shard);
+        return NULL;
+    }
+    shard->used_ns = now_of(shard);
+    return shard;
+}
+
+void rn_shard_free(struct rn_shard *shard)
+{
+    if (!shard)
+        return;
+    rn_link_done(&shard->link);
+    rn_timer_cancel(rn_loop_wheel(shard->link.loop), &shard->timer);
+    free(shard);
+}

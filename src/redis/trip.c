@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/trip.h"
+
+#include <assert.h>
+
+#include "net/log.h"
+#include "net/server.h"
+#include "redis/verdict.h"
+
+static int64_t now_of(const struct rn_trips *trips)
+{
+    return rn_wheel_now(rn_loop_wheel(trips->routes->loop));
+}
+
+static void end_unrun(struct rn_trip *trip)
+{
+    static char text[] = "ERR not run, and there was no time to send it again";
+    redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = sizeof text - 1};
+
+    trip->ops->ended(trip, &reply);
+}
+
+/* --- sending ------------------------------------------------------------------------ */
+
+static void on_reply(void *arg, const redisReply *reply);
+
+bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words)
+{
+    const struct rn_script_text *script = &rn_scripts[trip->script];
+    const char *argv[2 + RN_TRIP_WORDS], *asking[] = {"ASKING"};
+    size_t lens[2 + RN_TRIP_WORDS];
+
+    assert(count <= RN_TRIP_WORDS);
+    if (rn_link_room(&trip->shard->link) < 2)
+        return false;
+    argv[0] = trip->in_full ? "EVAL" : "EVALSHA";
+    lens[0] = strlen(argv[0]);
+    argv[1] = trip->in_full ? script->text.data : script->sha;
+    lens[1] = trip->in_full ? script->text.len : sizeof script->sha - 1;
+    for (size_t i = 0; i < count; i++) {
+        argv[2 + i] = words[i].data;
+        lens[2 + i] = words[i].len;
+    }
+    if (trip->guest && !rn_shard_send(trip->shard, 1, asking, NULL, NULL, NULL))
+        return false;
+    return rn_shard_send(trip->shard, (int)(2 + count), argv, lens, on_reply, trip);
+}
+
+/* False: nobody can be sent it now. */
+static bool try_send(struct rn_trip *trip)
+{
+    trip->shard = trip->guest ? trip->guest : rn_routes_owner(trip->trips->routes, trip->slot);
+    return trip->shard && rn_shard_is_up(trip->shard) && trip->ops->send(trip);
+}
+
+bool rn_trip_begin(struct rn_trip *trip)
+{
+    return try_send(trip);
+}
+
+/* --- waiting ------------------------------------------------------------------------ */
+
+static void park(struct rn_trip *trip)
+{
+    struct rn_trips *trips = trip->trips;
+
+    trip->next = trips->parked;
+    trips->parked = trip;
+    if (!rn_timer_is_set(&trips->timer))
+        rn_timer_set(rn_loop_wheel(trips->routes->loop), &trips->timer,
+                     now_of(trips) + RN_TRIP_AGAIN_NS);
+}
+
+void rn_trips_retry(struct rn_trips *trips)
+{
+    struct rn_trip *trip = trips->parked, *next;
+
+    trips->parked = NULL;
+    for (; trip; trip = next) {
+        next = trip->next;
+        if (now_of(trips) >= trip->until_ns)
+            end_unrun(trip);
+        else if (!try_send(trip))
+            park(trip);
+    }
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    rn_trips_retry((struct rn_trips *)((char *)timer - offsetof(struct rn_trips, timer)));
+}
+
+static void send_or_park(struct rn_trip *trip)
+{
+    if (!try_send(trip))
+        park(trip);
+}
+
+/* --- answers ------------------------------------------------------------------------ */
+
+static bool split(struct rn_trip *trip)
+{
+    return trip->ops->split && trip->ops->split(trip);
+}
+
+static void follow(struct rn_trip *trip, const redisReply *reply, struct rn_verdict *verdict)
+{
+    struct rn_routes *routes = trip->trips->routes;
+    bool moved = verdict->kind == RN_MOVED;
+
+    rn_count(moved ? &trip->trips->counts->moved : &trip->trips->counts->asked, 1);
+    rn_verdict_complete(verdict->address, trip->shard->link.address);
+    if (moved)
+        rn_routes_patch(routes, verdict->slot, verdict->address);
+    else if (split(trip))
+        return;
+    trip->guest = moved ? NULL : rn_routes_find(routes, verdict->address);
+    if (++trip->hops > RN_TRIP_HOPS || (!moved && !trip->guest))
+        trip->ops->ended(trip, reply);
+    else
+        send_or_park(trip);
+}
+
+static void send_once_more(struct rn_trip *trip, const redisReply *reply)
+{
+    if (trip->again || now_of(trip->trips) >= trip->until_ns) {
+        trip->ops->ended(trip, reply);
+        return;
+    }
+    trip->again = true;
+    trip->guest = NULL;
+    rn_count(&trip->trips->counts->resent, 1);
+    park(trip);
+}
+
+static void send_in_full(struct rn_trip *trip, const redisReply *reply)
+{
+    if (trip->in_full) {
+        trip->ops->ended(trip, reply);
+        return;
+    }
+    trip->in_full = true;
+    rn_count(&trip->trips->counts->resent, 1);
+    send_or_park(trip);
+}
+
+static void fail(struct rn_trip *trip, const redisReply *reply)
+{
+    rn_log(RN_LOG_WARN, "redis.error", RN_LOG_TEXT("reason", rn_slice_of(reply->str)),
+           RN_LOG_TEXT("server", rn_slice_of(trip->shard->link.address)));
+    trip->ops->ended(trip, reply);
+}
+
+static void take_error(struct rn_trip *trip, const redisReply *reply)
+{
+    struct rn_verdict verdict;
+
+    rn_verdict_parse(reply->str, &verdict);
+    switch (verdict.kind) {
+    case RN_FAILED:
+        fail(trip, reply);
+        return;
+    case RN_NO_SCRIPT:
+        send_in_full(trip, reply);
+        return;
+    case RN_MOVED:
+    case RN_ASK:
+        follow(trip, reply, &verdict);
+        return;
+    case RN_TRY_AGAIN:
+        if (split(trip))
+            return;
+        break;
+    case RN_NOT_HERE:
+        rn_link_leave(&trip->shard->link, reply->str);
+        break;
+    case RN_NOT_NOW:
+        break;
+    case RN_NO_OWNER:
+        rn_routes_refresh(trip->trips->routes);
+        break;
+    }
+    send_once_more(trip, reply);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct rn_trip *trip = arg;
+
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        take_error(trip, reply);
+    else
+        trip->ops->ended(trip, reply);
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+void rn_trips_init(struct rn_trips *trips, struct rn_routes *routes,
+                   struct rn_remote_counts *counts)
+{
+    *trips = (struct rn_trips){.routes = routes, .counts = counts};
+    trips->timer.fire = on_timer;
+}
+
+void rn_trips_done(struct rn_trips *trips)
+{
+    while (trips->parked) {
+        struct rn_trip *trip = trips->parked;
+
+        trips->parked = trip->next;
+        end_unrun(trip);
+    }
+    rn_timer_cancel(rn_loop_wheel(trips->routes->loop), &trips->timer);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of a script over keys of one slot, on its way to whoever holds the slot. It is
+ * run at most once: what Redis says it has not run is sent again, to where it says or
+ * where the slot has gone meanwhile; what may have been run never is.
+ *
+ *   NOSCRIPT                   at once, with the script in full
+ *   MOVED, ASK                 at once, there; three times at most
+ *   TRYAGAIN, READONLY,        once, when the routes are known better or a little later,
+ *   LOADING, MASTERDOWN,       within the time that was given
+ *   BUSY, CLUSTERDOWN
+ */
+#ifndef RN_REDIS_TRIP_H
+#define RN_REDIS_TRIP_H
+
+#include "redis/routes.h"
+#include "redis/script.h"
+
+#define RN_TRIP_HOPS 3
+#define RN_TRIP_AGAIN_NS (INT64_C(2) * 1000000) /* at the earliest, for want of news */
+
+struct rn_trip;
+
+struct rn_trip_ops {
+    /* Writes the words that follow the script: the number of keys, keys, arguments; sends all
+     * by rn_trip_send. False: not sent. */
+    bool (*send)(struct rn_trip *trip);
+    /* The last call. NULL: lost, it may have been run. An error: it was not run, or failed. */
+    void (*ended)(struct rn_trip *trip, const redisReply *reply);
+    /* Several keys do not go together now. True: the owner will send them one by one, and
+     * this trip has ended. NULL: it cannot. */
+    bool (*split)(struct rn_trip *trip);
+};
+
+/* Those of one store. */
+struct rn_trips {
+    struct rn_routes *routes;
+    struct rn_remote_counts *counts;
+    struct rn_trip *parked; /* until they are sent again */
+    struct rn_timer timer;
+};
+
+struct rn_trip {
+    const struct rn_trip_ops *ops;
+    struct rn_trips *trips;
+    enum rn_script script;
+    uint16_t slot;
+    int64_t until_ns; /* it is not sent again */
+
+    struct rn_shard *shard; /* who was sent it */
+    struct rn_shard *guest; /* who is to be asked instead of the owner; NULL: nobody */
+    uint8_t hops;
+    bool in_full, again;
+    struct rn_trip *next; /* among those parked */
+};
+
+void rn_trips_init(struct rn_trips *trips, struct rn_routes *routes,
+                   struct rn_remote_counts *counts);
+/* Those that are parked end. Before the routes do. */
+void rn_trips_done(struct rn_trips *trips);
+/* Something is known better: those parked are sent if they can be. */
+void rn_trips_retry(struct rn_trips *trips);
+
+/* Begins one whose first five fields are set and the others zero. False: the owner of the
+ * slot cannot be asked; nothing was sent, and nothing follows. */
+bool rn_trip_begin(struct rn_trip *trip);
+
+/* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. */
+#define RN_TRIP_WORDS 320
+bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
+
+#endif

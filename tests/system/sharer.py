@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes without a front (tests/programs/sharer.c), for tests of what they share."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from daemon import BUILD, PATIENCE
+
+SHARER = BUILD / "tests" / "sharer"
+
+
+class Node:
+    """A process that takes from one limit, or a few."""
+
+    started = []
+
+    def __init__(self, url, limit="1000 per hour", algorithm="fixed-window", key=7, count=1000,
+                 depth=64, pace=0, deadline=5):
+        self.process = subprocess.Popen(
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.log, self.seen = "", 0
+        Node.started.append(self)
+
+    def logs(self, event):
+        """Waits for a line that tells of the event, and has not been waited for."""
+        while event not in self.log[self.seen:]:
+            line = self.process.stderr.readline()
+            assert line, self.log
+            self.log += line
+        self.seen = len(self.log)
+
+    def up(self):
+        assert self.process.stdout.readline() == "up\n"
+        return self
+
+    def result(self):
+        out, err = self.process.communicate(timeout=2 * PATIENCE)
+        assert self.process.returncode == 0, err
+        self.log += err
+        return json.loads(out.splitlines()[-1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def no_node_is_left():
+    yield
+    while Node.started:
+        node = Node.started.pop()
+        if node.process.poll() is None:
+            node.kill()
+
+
+def wait_for(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of the fleet on a real Redis whose clock stands still: see
+src/redis/scripts/fleet_*.lua."""
+
+import random
+
+import pytest
+
+from redis_server import Clock, RedisServer, embed
+
+DAY = 86400 * 10**6
+KEYS = {letter: f"ration:{{fleet}}:{name}" for letter, name in
+        (("h", "head"), ("n", "nodes"), ("i", "items"), ("v", "values"), ("e", "ends"))}
+SET, DELETED = 1, 2
+
+
+class Fleet:
+    def __init__(self, client, clock):
+        self.client, self.clock = client, clock
+
+    def call(self, name, keys, *args):
+        keys = [KEYS[k] for k in keys]
+        return self.client.eval(embed.assemble(name), len(keys), *keys, *args)
+
+    def poll(self, node="n1", ttl=5 * 10**6, fresh="fresh"):
+        """The id, the version, how many nodes."""
+        return self.call("fleet_poll", "hnive", node, ttl, fresh)
+
+    def offer(self, *items):
+        """How many of (name, made, kind, expires, text) were taken."""
+        words = []
+        for name, made, kind, expires, text in items:
+            words += [name, f"{made:016d}{kind}{expires:016d}{text}"]
+        return self.call("fleet_offer", "hive", *words)
+
+    def fetch(self, since=0, most=500, size=10**6):
+        version, more, *words = self.call("fleet_fetch", "hiv", since, most, size)
+        found = [(words[i].decode(), words[i + 1][33:].decode()) for i in range(0, len(words), 2)]
+        return version, more, found
+
+    def fetch_all(self, most, size=10**6):
+        """All, in lots; the versions must rise."""
+        since, found = 0, []
+        while True:
+            version, more, lot = self.fetch(since, most, size)
+            found += lot
+            if not more:
+                return version, found
+            assert version > since and 0 < len(lot) <= most
+            since = version
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    clock = Clock(tmp_path / "clock")
+    with RedisServer(tmp_path, clock) as server:
+        yield Fleet(server.client(), clock)
+
+
+def test_nodes_count_while_they_say_so(fleet):
+    now = fleet.clock.now_us
+    assert fleet.poll("n1")[2] == 1
+    assert fleet.poll("n2")[2] == 2
+    assert fleet.poll("n2")[2] == 2
+    fleet.clock.set(now + 4 * 10**6)
+    assert fleet.poll("n2")[2] == 2
+    fleet.clock.set(now + 5 * 10**6)
+    assert fleet.poll("n2")[2] == 1 # n1 was silent for five seconds
+    assert fleet.poll("n1")[2] == 2
+    assert fleet.poll("n1", ttl=0)[2] == 1 # it goes
+
+
+def test_the_id_is_given_once_and_another_one_when_all_is_lost(fleet):
+    assert fleet.poll(fresh="a")[0] == b"a"
+    assert fleet.poll(fresh="b")[0] == b"a"
+    fleet.client.flushall()
+    assert fleet.poll(fresh="c")[0] == b"c"
+
+
+def test_the_later_change_is_kept_and_a_tie_changes_nothing(fleet):
+    assert fleet.offer(("x", 10, SET, 0, "first")) == 1
+    version = fleet.poll()[1]
+    assert fleet.offer(("x", 9, SET, 0, "older"), ("x", 10, SET, 0, "same time")) == 0
+    assert fleet.poll()[1] == version
+    assert fleet.fetch()[2] == [("x", "first")]
+    assert fleet.offer(("x", 11, SET, 0, "later"), ("y", 1, SET, 0, "other")) == 2
+    assert fleet.fetch(version)[2] == [("x", "later"), ("y", "other")]
+    assert fleet.offer(("x", 12, DELETED, 0, "gone")) == 1
+    assert fleet.offer(("x", 11, SET, 0, "late")) == 0
+    assert fleet.fetch()[2] == [("y", "other"), ("x", "gone")]
+
+
+def test_versions_rise_also_if_the_last_ones_were_lost_or_the_clock_goes_back(fleet):
+    fleet.offer(("x", 1, SET, 0, ""))
+    first = fleet.poll()[1]
+    assert first == fleet.clock.now_us
+    fleet.offer(("y", 1, SET, 0, ""), ("z", 1, SET, 0, ""))
+    assert fleet.poll()[1] == first + 2
+    fleet.client.hset(KEYS["h"], "version", first) # as a replica that lags behind
+    fleet.clock.set(fleet.clock.now_us + 1000)
+    fleet.offer(("w", 1, SET, 0, ""))
+    assert fleet.poll()[1] == first + 1000
+    fleet.clock.set(fleet.clock.now_us - 10**9)
+    fleet.offer(("v", 1, SET, 0, ""))
+    assert fleet.poll()[1] == first + 1001
+
+
+def test_what_is_over_is_forgotten_in_time(fleet):
+    now = fleet.clock.now_us
+    fleet.offer(("stays", now, SET, 0, ""), ("expires", now, SET, now + 10, ""),
+                ("gone", now, DELETED, 0, ""), ("extended", now, SET, now + 10, ""))
+    fleet.offer(("extended", now + 1, SET, 0, ""))
+
+    def left(at):
+        fleet.clock.set(at)
+        fleet.poll()
+        names = {name for name, _ in fleet.fetch()[2]}
+        assert names == {n.decode() for n in fleet.client.hkeys(KEYS["v"])}
+        return names
+
+    assert left(now + DAY) == {"stays", "expires", "gone", "extended"}
+    assert left(now + DAY + 10) == {"stays", "gone", "extended"}
+    assert left(now + 30 * DAY) == {"stays", "extended"}
+    assert left(now + 300 * DAY) == {"stays", "extended"}
+    assert fleet.client.zcard(KEYS["e"]) == 0
+
+
+def test_a_deletion_by_a_clock_that_is_years_behind_is_remembered_all_the_same(fleet):
+    fleet.offer(("x", 1, DELETED, 0, ""))
+    fleet.poll()
+    assert len(fleet.fetch()[2]) == 1
+
+
+@pytest.mark.parametrize("most, size", [(1, 10**6), (7, 10**6), (500, 1), (500, 300), (100, 10**6)])
+def test_lots_hold_everything_once_and_in_order(fleet, most, size):
+    for lot in range(10):
+        fleet.offer(*((f"k{lot}-{i}", 1, SET, 0, "t" * 50) for i in range(10)))
+    version, found = fleet.fetch_all(most, size)
+    assert [name for name, _ in found] == [f"k{lot}-{i}" for lot in range(10) for i in range(10)]
+    assert version == fleet.poll()[1]
+    assert fleet.fetch(version) == (version, 0, [])
+
+
+def test_whoever_fetches_what_is_new_ends_up_with_all_of_it(fleet):
+    """Readers that fetch at any time, against a dictionary."""
+    dice = random.Random(7)
+    truth, known = {}, [({}, 0) for _ in range(3)]
+    for step in range(300):
+        fleet.clock.set(fleet.clock.now_us + dice.choice((0, 0, 1, 1000)))
+        name, made, text = f"k{dice.randrange(20)}", dice.randrange(1000), str(step)
+        taken = fleet.offer((name, made, SET, 0, text))
+        assert taken == (name not in truth or truth[name][0] < made)
+        if taken:
+            truth[name] = (made, text)
+        reader = dice.randrange(3)
+        if dice.random() < 0.3 or step == 299:
+            for reader in (range(3) if step == 299 else [reader]):
+                have, since = known[reader]
+                version, more, found = fleet.fetch(since, 10**6)
+                assert not more
+                have.update(found)
+                known[reader] = (have, version)
+                assert have == {n: t for n, (_, t) in truth.items()}

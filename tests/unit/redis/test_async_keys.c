@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys that a worker decides on its own: found, kept in order, and forgotten only
+ * where nothing is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "redis/async_keys.h"
+
+#define SECOND INT64_C(1000000000)
+
+static struct rn_limit limit;
+
+static int make_limit(void **state)
+{
+    (void)state;
+    rn_limit_init(&limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                                 .amount = 100,
+                                                 .period_ns = 60 * SECOND});
+    return 0;
+}
+
+static struct rn_async_key *add(struct rn_async_keys *keys, uint64_t key)
+{
+    struct rn_charge charge = {.limit = &limit, .key = key, .ask = {.op = RN_TAKE, .cost = 1}};
+    struct rn_async_key *k = rn_async_keys_add(keys, key, 0);
+
+    if (k) {
+        rn_holding_init(&k->holding, &charge, RN_HOLDING_FRESH, 1000, 0);
+        k->most = 5;
+    }
+    return k;
+}
+
+static struct rn_async_keys open_keys(uint32_t capacity)
+{
+    struct rn_async_keys keys;
+
+    assert_true(rn_async_keys_init(&keys, capacity));
+    for (uint64_t i = 0; i < capacity; i++)
+        assert_non_null(add(&keys, i << 40)); /* all in one chain */
+    return keys;
+}
+
+static void who_was_not_asked_for_the_longest_makes_room(void **state)
+{
+    struct rn_async_keys keys = open_keys(100);
+
+    (void)state;
+    for (uint64_t i = 0; i < 50; i++)
+        assert_non_null(rn_async_keys_find(&keys, i << 40));
+    for (uint64_t i = 0; i < 50; i++)
+        assert_non_null(add(&keys, (1000 + i) << 40));
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(rn_async_keys_find(&keys, i << 40) != NULL, i < 50);
+    rn_async_keys_done(&keys);
+}
+
+static void what_is_unreported_or_nearly_spent_is_not_forgotten(void **state)
+{
+    struct rn_async_keys keys = open_keys(4);
+    const long long spent[] = {59000000, 0, 0}; /* one of 100 is left */
+
+    (void)state;
+    rn_async_keys_find(&keys, 0)->holding.unsent = 1;
+    rn_holding_send(&rn_async_keys_find(&keys, UINT64_C(1) << 40)->holding);
+    rn_async_keys_find(&keys, UINT64_C(2) << 40)->holding.stage = RN_HOLDING_UNKNOWN;
+    struct rn_async_key *low = rn_async_keys_find(&keys, UINT64_C(3) << 40);
+    rn_holding_learn(&low->holding, spent, 1000, 0);
+    assert_null(add(&keys, 99));
+    assert_null(add(&keys, 99));
+    assert_non_null(rn_async_keys_add(&keys, 99, 3 * SECOND)); /* five more have come back */
+    assert_null(rn_async_keys_find(&keys, UINT64_C(3) << 40));
+    for (uint64_t i = 0; i < 3; i++)
+        assert_non_null(rn_async_keys_find(&keys, i << 40));
+    rn_async_keys_done(&keys);
+}
+
+static void those_that_stay_do_not_keep_others_from_going(void **state)
+{
+    struct rn_async_keys keys = open_keys(40);
+    unsigned tries = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 39; i++)
+        rn_async_keys_find(&keys, i << 40)->holding.unsent = 1;
+    while (!add(&keys, 99))
+        assert_true(++tries < 40);
+    assert_null(rn_async_keys_find(&keys, UINT64_C(39) << 40));
+    rn_async_keys_done(&keys);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_was_not_asked_for_the_longest_makes_room),
+        cmocka_unit_test(what_is_unreported_or_nearly_spent_is_not_forgotten),
+        cmocka_unit_test(those_that_stay_do_not_keep_others_from_going),
+    };
+
+    return cmocka_run_group_tests(tests, make_limit, NULL);
+}

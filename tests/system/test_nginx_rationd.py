@@ -12,12 +12,14 @@ import socket
 import subprocess
 import threading
 import time
+import types
 
 import pytest
 
 import test_nginx
 from daemon import Daemon, PATIENCE
 from gateway import MODULE, SANITIZED, Gateway, wait_until
+from redis_server import RedisServer
 from test_nginx import GIF, begin, proxied, upstream, wrk
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -665,6 +667,30 @@ def test_workers_and_gateways_share_what_rationd_counts_and_not_one_more(gateway
     assert count > 3000 and count - refused <= 3000
     assert g.log("source").count("verdict=allowed") == 3000
     assert "source=zone" not in g.log("source")
+
+
+def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(gateway, tmp_path):
+    rules = "limits:\n  - {name: api, key: ip, limit: 500 per 7 days, algorithm: fixed-window}\n"
+    homes = [tmp_path / name for name in ("one", "other")]
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(RedisServer(tmp_path))
+        nodes = []
+        for home in homes:
+            home.mkdir()
+            nodes.append(stack.enter_context(Daemon(home, rules, [
+                "--resp", f"unix:{home}/resp", "--http", "none", "--admin", "none",
+                "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"])))
+        g = gateway(nodes[0].addresses["resp"], "limits: []\n", parameters=PATIENT + " connections=8",
+                    server=f"""ration on; location / {{ empty_gif; }}
+                    location /other {{ ration_server {nodes[1].addresses["resp"]} {PATIENT}
+                                       connections=8; empty_gif; }}""")
+        g.wait_for_log(UP, "error", 2)
+        with Crowd(g), Crowd(types.SimpleNamespace(ask=lambda: g.ask("/other"))):
+            wait_until(lambda: g.log("source").count("verdict=refused") > 50, "the limit is reached")
+        g.stop()
+    log = g.log("source")
+    assert log.count("verdict=allowed") == 500 and "source=zone" not in log
+    assert re.search(r"/other verdict=allowed", log) and re.search(r" / verdict=allowed", log)
 
 
 def test_rationd_restarts_under_load_and_every_request_is_answered(gateway, rationd, tmp_path):

@@ -98,10 +98,11 @@ static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 static void miss(ngx_event_t *event)
 {
     struct rn_ngx_visit *visit = event->data;
+    struct rn_ngx_link *link = visit->link;
 
-    rn_ngx_link_forget(visit->link, visit->number);
-    rn_ngx_link_missed(visit->link);
+    rn_ngx_link_forget(link, visit->number);
     conclude(visit, RN_NGX_UNANSWERED);
+    rn_ngx_link_missed(link);
 }
 
 /* --- the beginning ------------------------------------------------------------------------- */

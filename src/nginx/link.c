@@ -91,6 +91,7 @@ static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
 
 void rn_ngx_link_missed(struct rn_ngx_link *link)
 {
+    link->hopeful = false;
     if (link->state == RN_NGX_UP && ++link->misses >= MISSES_MAX)
         drop(link, "does not answer in time", 0);
 }
@@ -271,6 +272,18 @@ static void on_read(ngx_event_t *event)
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
+static void greet(struct rn_ngx_link *link, ngx_connection_t *connection)
+{
+    connection->data = link;
+    connection->read->handler = on_read;
+    connection->write->handler = on_write;
+    ngx_add_timer(&link->again, GREETING_MS);
+    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK)
+        drop(link, "cannot be asked without delay", 0);
+    else if (push(link, PING, greeted, NULL) == 0)
+        drop(link, "cannot be asked", NGX_ENOMEM);
+}
+
 static void attempt(struct rn_ngx_link *link)
 {
     ngx_addr_t *address = &link->server->addresses[link->attempts++ % link->server->address_count];
@@ -288,12 +301,7 @@ static void attempt(struct rn_ngx_link *link)
         drop(link, "cannot be reached", ngx_socket_errno);
         return;
     }
-    link->peer.connection->data = link;
-    link->peer.connection->read->handler = on_read;
-    link->peer.connection->write->handler = on_write;
-    ngx_add_timer(&link->again, GREETING_MS);
-    if (push(link, PING, greeted, NULL) == 0)
-        drop(link, "cannot be asked", NGX_ENOMEM);
+    greet(link, link->peer.connection);
 }
 
 static void on_again(ngx_event_t *event)

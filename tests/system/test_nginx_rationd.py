@@ -494,13 +494,16 @@ def test_a_late_answer_is_nobody_elses(gateway, rationd):
     rules = "".join(f"  - {{name: rule-{i}, key: ip, limit: 9 per 7 days, when: {{path: /{i}}}}}\n"
                     for i in range(4))
     d = rationd("limits:\n" + rules)
-    g = answers(gateway(d.address, parameters="timeout=100ms", rules="limits: []\n"))
+    g = answers(gateway(d.address, "limits: []\n", parameters="timeout=100ms", server=f"""ration on;
+        location / {{ empty_gif; }}
+        location /3 {{ ration_server {d.address} {PATIENT}; empty_gif; }}"""))
     d.freeze()
     assert [g.ask(f"/{i}")[0] for i in range(3)] == [200] * 3  # nobody has decided
-    d.thaw()
-    wait_until(lambda: "rule=rule-3" in g.log("source") or g.ask("/3") is None, "rationd decides")
-    told = re.findall(r"/(\d) verdict=\w+ rule=(\S+) source=rationd", g.log("source"))
-    assert told and all(rule == f"rule-{path}" for path, rule in told)
+    with begin(g, "/3") as patient:
+        time.sleep(0.05)
+        d.thaw()
+        assert patient.recv(100).startswith(b"HTTP/1.1 200")
+    g.wait_for_log("200 /3 verdict=allowed rule=rule-3 source=rationd", "source")
 
 
 @pytest.mark.parametrize("reply", [

@@ -5,6 +5,7 @@ itself when the server says nothing."""
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -48,7 +49,11 @@ class Rationd(Daemon):
         return self.addresses["resp"]
 
     def freeze(self):
+        """Until no thread of it runs any more."""
+        threads = pathlib.Path(f"/proc/{self.process.pid}/task")
         os.kill(self.process.pid, signal.SIGSTOP)
+        wait_until(lambda: all(") T " in (thread / "stat").read_text() for thread in threads.iterdir()),
+                   "all threads stand still")
 
     def thaw(self):
         os.kill(self.process.pid, signal.SIGCONT)

@@ -128,7 +128,7 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     *changes = (struct rn_changes){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
-    if (!open_fleet(changes, shared->remotes[shared->count - 1]))
+    if (!open_fleet(changes, shared->ways[shared->count - 1].remote))
         return;
     front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};
     if (!shared->options->redis_changes)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/shared.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "limiter/limiter.h"
 #include "net/log.h"
 #include "redis/code.h"
+
+#define COUNT_NS RN_SECOND_NS
 
 /* The secret of nodes that were given none: everybody may know it. Keys then have
  * names in Redis that who knows a client can guess; nothing else follows. */
@@ -36,14 +40,16 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64 "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11), rn_siphash(&secret, "of keys", 7));
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
 
 bool rn_shared_prepare(struct rn_shared *shared, unsigned workers)
 {
-    shared->remotes = calloc(workers + 1, sizeof *shared->remotes);
-    if (!shared->remotes || pthread_mutex_init(&shared->lock, NULL) != 0) {
+    shared->ways = calloc(workers + 1, sizeof *shared->ways);
+    if (!shared->ways || pthread_mutex_init(&shared->lock, NULL) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
@@ -55,37 +61,84 @@ void rn_shared_close(struct rn_shared *shared)
 {
     if (shared->count > 0)
         pthread_mutex_destroy(&shared->lock);
-    free(shared->remotes);
+    free(shared->ways);
 }
 
-static void put_remote(struct rn_shared *shared, struct rn_loop *loop, struct rn_remote *remote)
+/* --- the way of one loop ------------------------------------------------------------------ */
+
+static unsigned nodes_of(const struct rn_shared *shared)
 {
-    pthread_mutex_lock(&shared->lock);
-    shared->remotes[rn_loop_index(loop)] = remote;
-    pthread_mutex_unlock(&shared->lock);
+    return atomic_load_explicit(&shared->limiter->policy->nodes, memory_order_relaxed);
+}
+
+static void count_nodes(struct rn_timer *timer)
+{
+    struct rn_way *way = (struct rn_way *)(void *)timer;
+    struct rn_wheel *wheel = rn_loop_wheel(way->loop);
+
+    rn_async_set_nodes(way->async, nodes_of(way->shared));
+    rn_timer_set(wheel, timer, rn_wheel_now(wheel) + COUNT_NS);
+}
+
+static int open_way(struct rn_way *way, struct ration_error *error)
+{
+    const struct rn_daemon_options *o = way->shared->options;
+    struct rn_async_options async = {.nodes = nodes_of(way->shared),
+                                     .workers = way->shared->count,
+                                     .by_tag = o->redis.kind == RN_URL_CLUSTER};
+    int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
+
+    if (code == 0)
+        rn_remote_agree(way->remote, way->shared->fingerprint);
+    if (code == 0)
+        code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    if (code == 0)
+        code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
+                            &way->async, error);
+    return code;
+}
+
+/* What is unreported or held is sent off while there is a way, and whoever waits is
+ * answered. */
+static void close_way(struct rn_way *way)
+{
+    if (way->async)
+        rn_async_stop(way->async);
+    rn_leased_free(way->leased);
+    rn_remote_free(way->remote);
+    rn_async_free(way->async);
 }
 
 void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop)
 {
+    struct rn_way way = {.timer = {.fire = count_nodes}, .shared = shared, .loop = loop};
+    struct rn_way *place = &shared->ways[rn_loop_index(loop)];
     struct ration_error error;
-    struct rn_remote *remote;
 
-    if (rn_remote_new(loop, &shared->options->redis, shared->options->redis_deadline_ns, &remote,
-                      &error) != 0) {
+    if (open_way(&way, &error) != 0) {
         rn_log(RN_LOG_ERROR, "redis.unusable", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+        close_way(&way);
         return;
     }
-    rn_policy_use(rn_remote_store(remote));
-    put_remote(shared, loop, remote);
+    pthread_mutex_lock(&shared->lock);
+    *place = way;
+    pthread_mutex_unlock(&shared->lock);
+    count_nodes(&place->timer);
+    rn_policy_use(rn_async_store(place->async));
 }
 
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 {
-    struct rn_remote *remote = shared->remotes[rn_loop_index(loop)];
+    struct rn_way *place = &shared->ways[rn_loop_index(loop)], way = *place;
 
-    put_remote(shared, loop, NULL);
+    if (!way.remote)
+        return;
+    rn_timer_cancel(rn_loop_wheel(loop), &place->timer);
+    pthread_mutex_lock(&shared->lock);
+    place->remote = NULL;
+    pthread_mutex_unlock(&shared->lock);
+    close_way(&way); /* who waits may still use it */
     rn_policy_use(NULL);
-    rn_remote_free(remote);
 }
 
 /* --- what is told ------------------------------------------------------------------------- */
@@ -97,7 +150,7 @@ bool rn_shared_is_up(void *arg)
 
     pthread_mutex_lock(&shared->lock);
     for (unsigned i = 0; i < shared->count; i++)
-        up += shared->remotes[i] && rn_remote_counts(shared->remotes[i])->up;
+        up += shared->ways[i].remote && rn_remote_counts(shared->ways[i].remote)->up;
     pthread_mutex_unlock(&shared->lock);
     return up == shared->count;
 }

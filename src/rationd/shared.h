@@ -10,15 +10,28 @@
 
 #include "front/front.h"
 #include "rationd/options.h"
+#include "redis/async.h"
+#include "redis/leased.h"
 #include "redis/remote.h"
+
+/* The store as one loop has it: what is not decided by the first is passed on to the next. */
+struct rn_way {
+    struct rn_timer timer; /* first: looks how many nodes there are */
+    const struct rn_shared *shared;
+    struct rn_loop *loop;
+    struct rn_async *async;
+    struct rn_leased *leased;
+    struct rn_remote *remote; /* NULL: there is no way */
+};
 
 struct rn_shared {
     const struct rn_daemon_options *options;
     struct ration *limiter;
-    struct rn_remote **remotes; /* by loop; the last one is the control loop's */
+    char fingerprint[33]; /* of the secret; tells nobody what it is */
+    struct rn_way *ways;  /* by loop; the last one is the control loop's */
     unsigned count;
-    pthread_mutex_t lock; /* of the list: threads add and remove their own, the control
-                             thread reads what all of them count */
+    pthread_mutex_t lock; /* of which ways there are: threads make and end their own, the
+                             control thread reads what all of them count */
 };
 
 /* After the limiter is open, before it has rules. False after saying what is wrong. */

@@ -14,50 +14,63 @@
 
 /* --- counters of the loops ---------------------------------------------------------------- */
 
+/* Whose counters. */
+enum part { REMOTE, ASYNC };
+
 struct family {
     const char *name, *help;
     size_t offset; /* of an _Atomic uint64_t */
+    enum part part;
+    enum rn_metrics_type type;
 };
+
+#define OF_REMOTE(field) offsetof(struct rn_remote_counts, field), REMOTE, RN_METRICS_COUNTER
+#define OF_ASYNC(field, type) offsetof(struct rn_async_counts, field), ASYNC, RN_METRICS_##type
 
 static const struct family families[] = {
-    {"ration_store_charges_total", "Charges of limits that nodes share.",
-     offsetof(struct rn_remote_counts, charges)},
+    {"ration_store_charges_total", "Charges of limits that nodes share.", OF_REMOTE(charges)},
     {"ration_store_answered_total", "Charges that the store has answered in time.",
-     offsetof(struct rn_remote_counts, answered)},
+     OF_REMOTE(answered)},
     {"ration_store_remembered_total",
      "Charges refused without asking, because the store has refused as much a moment ago.",
-     offsetof(struct rn_remote_counts, remembered)},
-    {"ration_store_late_total", "Charges that had no answer within the deadline.",
-     offsetof(struct rn_remote_counts, late)},
+     OF_REMOTE(remembered)},
+    {"ration_store_late_total", "Charges that had no answer within the deadline.", OF_REMOTE(late)},
     {"ration_store_turned_away_total",
-     "Charges that were not sent: no connection, or the breaker is open.",
-     offsetof(struct rn_remote_counts, turned_away)},
+     "Charges that were not sent: no connection, or the breaker is open.", OF_REMOTE(turned_away)},
     {"ration_store_failed_total", "Charges that the store answered with an error, or lost.",
-     offsetof(struct rn_remote_counts, failed)},
-    {"ration_store_calls_total", "Calls of scripts that charge.",
-     offsetof(struct rn_remote_counts, calls)},
+     OF_REMOTE(failed)},
+    {"ration_store_calls_total", "Calls of scripts that charge.", OF_REMOTE(calls)},
     {"ration_store_other_calls_total", "Calls of scripts that lease, report and share.",
-     offsetof(struct rn_remote_counts, others)},
+     OF_REMOTE(others)},
     {"ration_store_resent_total", "Calls that were not run, and sent once more.",
-     offsetof(struct rn_remote_counts, resent)},
-    {"ration_store_moved_total", "Answers that a slot has another owner.",
-     offsetof(struct rn_remote_counts, moved)},
+     OF_REMOTE(resent)},
+    {"ration_store_moved_total", "Answers that a slot has another owner.", OF_REMOTE(moved)},
     {"ration_store_asked_total", "Answers that a slot is about to have another owner.",
-     offsetof(struct rn_remote_counts, asked)},
+     OF_REMOTE(asked)},
     {"ration_store_mismatches_total", "Replies to another call than the one that was made.",
-     offsetof(struct rn_remote_counts, mismatches)},
-    {"ration_store_connects_total", "Attempts to connect.",
-     offsetof(struct rn_remote_counts, connects)},
-    {"ration_store_breaker_opened_total", "How often a breaker has opened.",
-     offsetof(struct rn_remote_counts, opened)},
+     OF_REMOTE(mismatches)},
+    {"ration_store_connects_total", "Attempts to connect.", OF_REMOTE(connects)},
+    {"ration_store_breaker_opened_total", "How often a breaker has opened.", OF_REMOTE(opened)},
     {"ration_store_clock_steps_total", "Steps of the clock of a server that were noticed.",
-     offsetof(struct rn_remote_counts, clock_steps)},
+     OF_REMOTE(clock_steps)},
+    {"ration_async_decided_total", "Charges of async limits decided without a trip.",
+     OF_ASYNC(decided, COUNTER)},
+    {"ration_async_reports_total", "Reports of keys that the store has answered.",
+     OF_ASYNC(reports, COUNTER)},
+    {"ration_async_reported_units_total", "Units in them.", OF_ASYNC(units, COUNTER)},
+    {"ration_async_resent_total", "Calls with reports that were sent again.",
+     OF_ASYNC(resent, COUNTER)},
+    {"ration_async_unreported_units", "Units admitted and not reported yet.",
+     OF_ASYNC(unreported, GAUGE)},
+    {"ration_async_keys", "Keys of async limits that are known.", OF_ASYNC(keys, GAUGE)},
 };
 
-static uint64_t at(const void *counts, size_t offset)
+static uint64_t value_of(const struct rn_way *way, const struct family *family)
 {
+    const void *counts = family->part == REMOTE ? (const void *)rn_remote_counts(way->remote)
+                                                : (const void *)rn_async_counts(way->async);
     const _Atomic uint64_t *counter =
-        (const _Atomic uint64_t *)(const void *)((const char *)counts + offset);
+        (const _Atomic uint64_t *)(const void *)((const char *)counts + family->offset);
 
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -68,9 +81,8 @@ static void put_families(struct rn_shared *shared, struct rn_buf *out)
         uint64_t sum = 0;
 
         for (unsigned i = 0; i < shared->count; i++)
-            if (shared->remotes[i])
-                sum += at(rn_remote_counts(shared->remotes[i]), families[f].offset);
-        rn_metrics_begin(out, families[f].name, RN_METRICS_COUNTER, families[f].help);
+            sum += shared->ways[i].remote ? value_of(&shared->ways[i], &families[f]) : 0;
+        rn_metrics_begin(out, families[f].name, families[f].type, families[f].help);
         rn_metrics_put(out, families[f].name, NULL, 0, sum);
     }
 }
@@ -81,7 +93,7 @@ static void put_families(struct rn_shared *shared, struct rn_buf *out)
 static void put_servers(struct rn_shared *shared, struct rn_buf *out)
 {
     static const char up[] = "ration_store_server_up", skew[] = "ration_store_clock_skew_seconds";
-    struct rn_remote *remote = shared->remotes[0];
+    struct rn_remote *remote = shared->ways[0].remote;
     struct rn_routes_shard *servers = remote ? calloc(RN_SHARDS, sizeof *servers) : NULL;
     size_t count = servers ? rn_remote_shards(remote, servers, RN_SHARDS) : 0;
 

@@ -112,9 +112,35 @@ enum rn_script rn_code_script(const struct rn_limit *l)
     }
 }
 
+bool rn_code_leases(const struct rn_limit *l)
+{
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_BUCKET: /* of a queue, whoever leaves is told when: nothing to lease */
+        return l->algorithm == RATION_TOKEN_BUCKET && l->form != RN_FORM_NONE;
+    case RN_SCRIPT_WINDOW:
+    case RN_SCRIPT_COUNTER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum rn_script rn_code_script_of(const struct rn_charge *charge)
+{
+    static const enum rn_script with_leases[] = {
+        [RN_SCRIPT_BUCKET] = RN_SCRIPT_LEASE_BUCKET,
+        [RN_SCRIPT_WINDOW] = RN_SCRIPT_LEASE_WINDOW,
+        [RN_SCRIPT_COUNTER] = RN_SCRIPT_LEASE_COUNTER,
+    };
+    enum rn_script script = rn_code_script(charge->limit);
+    bool leased = (charge->flags & RN_CHARGE_LEASED) && rn_code_leases(charge->limit);
+
+    return leased ? with_leases[script] : script;
+}
+
 char rn_code_kind(enum rn_script script)
 {
-    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C'};
 
     return kinds[script];
 }
@@ -126,7 +152,7 @@ static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE
 
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
-    return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script(charge->limit)),
+    return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script_of(charge)),
                       charge->key, out);
 }
 
@@ -232,6 +258,38 @@ static const unsigned char operations[] = {
     [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
 };
 
+#define LEASE 7
+
+static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+{
+    switch (rn_code_script(l)) {
+    case RN_SCRIPT_WINDOW:
+        put_window(pen, l, ask);
+        break;
+    case RN_SCRIPT_COUNTER:
+        put(pen, (double)l->amount);
+        put(pen, (double)rn_code_us(l->period_ns));
+        break;
+    case RN_SCRIPT_LOG:
+        put_log(pen, l);
+        break;
+    case RN_SCRIPT_PLACES:
+        put_places(pen, l, ask);
+        break;
+    default:
+        put_bucket(pen, l);
+        break;
+    }
+}
+
+size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS])
+{
+    struct pen pen = {.out = out};
+
+    put_params(&pen, charge->limit, &charge->ask);
+    return pen.len;
+}
+
 size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
 {
     const struct rn_limit *l = charge->limit;
@@ -244,24 +302,25 @@ size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
     put(&pen, (double)ask->cost);
     put(&pen, (double)rn_code_us(age_ns));
     put(&pen, undoes && l->form != RN_FORM_PLACES ? (double)ask->mark : 0);
-    switch (rn_code_script(l)) {
-    case RN_SCRIPT_WINDOW:
-        put_window(&pen, l, ask);
-        break;
-    case RN_SCRIPT_COUNTER:
-        put(&pen, (double)l->amount);
-        put(&pen, (double)rn_code_us(l->period_ns));
-        break;
-    case RN_SCRIPT_LOG:
-        put_log(&pen, l);
-        break;
-    case RN_SCRIPT_PLACES:
-        put_places(&pen, l, ask);
-        break;
-    default:
-        put_bucket(&pen, l);
-        break;
-    }
+    put_params(&pen, l, ask);
+    return pen.len;
+}
+
+size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
+                           char out[RN_CODE_BYTES])
+{
+    struct pen pen = {.out = out};
+
+    put(&pen, LEASE);
+    put(&pen, (double)lease->want);
+    put(&pen, (double)(lease->lease_ns / US_NS));
+    put(&pen, (double)lease->keep);
+    memcpy(out + pen.len, params, len);
+    pen.len += len;
+    put_word(&pen, lease->holder);
+    put(&pen, (double)lease->call);
+    put(&pen, (double)lease->back);
+    put(&pen, (double)lease->least);
     return pen.len;
 }
 

@@ -11,7 +11,7 @@
 #include "redis/script.h"
 #include "store/store.h"
 
-#define RN_CODE_BYTES 96  /* of an argument, at most */
+#define RN_CODE_BYTES 128 /* of an argument, at most */
 #define RN_CODE_NUMBERS 6 /* of an answer */
 
 /* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
@@ -45,9 +45,26 @@ int64_t rn_code_us(int64_t ns);
 
 /* Of a limit without fault that has a state. */
 enum rn_script rn_code_script(const struct rn_limit *limit);
+/* Whether there are leases of such a limit: others are strict, whatever is asked for. */
+bool rn_code_leases(const struct rn_limit *limit);
+/* Of a charge: with leases, if it is flagged so and there are any. */
+enum rn_script rn_code_script_of(const struct rn_charge *charge);
 
 /* The charge's argument; returns its length. */
 size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES]);
+
+/* A call for a lease: see leases.lua. */
+struct rn_code_lease {
+    uint64_t want, keep, back, least; /* units */
+    int64_t lease_ns;
+    uint64_t holder, call;
+};
+/* The limit as its script reads it: RN_CODE_PARAMS bytes at most. Needed for the
+ * argument of a lease, and outlives the limit. */
+#define RN_CODE_PARAMS 56
+size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS]);
+size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
+                           char out[RN_CODE_BYTES]);
 
 /* Fills answer and error. Numbers that no script answers are RATION_EIO. */
 void rn_code_read(struct rn_charge *charge, const long long numbers[RN_CODE_NUMBERS]);

@@ -355,7 +355,7 @@ static struct rn_lane *lane_of(const struct rn_lanes *lanes, const struct rn_cha
 {
     unsigned tag = rn_code_tag(charge->key) % lanes->tags;
 
-    return &lanes->lanes[rn_code_script(charge->limit) * lanes->tags + tag];
+    return &lanes->lanes[rn_code_script_of(charge) * lanes->tags + tag];
 }
 
 uint16_t rn_lanes_slot(const struct rn_lanes *lanes, const struct rn_charge *charge)

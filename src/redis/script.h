@@ -6,11 +6,15 @@
 #include "base/slice.h"
 
 enum rn_script {
-    RN_SCRIPT_BUCKET,     /* token bucket, leaky bucket */
-    RN_SCRIPT_WINDOW,     /* fixed window */
-    RN_SCRIPT_COUNTER,    /* two windows, weighted */
-    RN_SCRIPT_LOG,        /* sliding log, sub-windows */
-    RN_SCRIPT_PLACES,     /* concurrency */
+    RN_SCRIPT_BUCKET,  /* token bucket, leaky bucket */
+    RN_SCRIPT_WINDOW,  /* fixed window */
+    RN_SCRIPT_COUNTER, /* two windows, weighted */
+    RN_SCRIPT_LOG,     /* sliding log, sub-windows */
+    RN_SCRIPT_PLACES,  /* concurrency */
+    /* The same with leases, for charges that are flagged so. */
+    RN_SCRIPT_LEASE_BUCKET,
+    RN_SCRIPT_LEASE_WINDOW,
+    RN_SCRIPT_LEASE_COUNTER,
     RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
     RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
     RN_SCRIPT_FLEET_OFFER,
@@ -18,7 +22,7 @@ enum rn_script {
     RN_SCRIPTS,
 
     /* Those of the batch kind, which decide charges, come first. */
-    RN_SCRIPTS_STRICT = RN_SCRIPT_PLACES + 1,
+    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_COUNTER + 1,
 };
 
 struct rn_script_text {

@@ -2,25 +2,33 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS]
+ *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS [leased|cold [LOG]]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
  * key each time; *N: N keys in turn, of any tags; +N: the same, of the last tag. Of two limits both
  * are charged or none; the second has the key after KEY. Prints "up" first, when the store is.
+ * FINGERPRINT in the environment is that of the secret, as if there were one.
+ * SIGTERM ends it early, and cleanly.
+ *
+ * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
+ * be held. Each admission is written to LOG at once: between which two times of the boot
+ * clock it was made, in nanoseconds, in binary.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <ration/limit.h>
 
 #include "limiter/check.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/remote.h"
+#include "redis/leased.h"
 
 #define DEPTH_MAX 512
 #define MS INT64_C(1000000)
@@ -41,8 +49,12 @@ static struct {
     uint64_t key, keys;  /* keys: in turn, if `key` is 0 */
     uint64_t spread;     /* between two of them */
     int64_t deadline_ns;
+    const char *fingerprint; /* NULL: none */
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
+    bool is_leased, is_cold;
+    struct rn_leased *leased; /* NULL: decided by the store alone */
+    int log;                  /* -1: none */
     struct rn_loop *loop;
     struct rn_timer start;
     struct place places[DEPTH_MAX];
@@ -54,7 +66,7 @@ static int64_t clock_ns(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_BOOTTIME, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
@@ -65,11 +77,21 @@ static void set(struct rn_timer *timer, int64_t in_ns)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + in_ns);
 }
 
+static void note_admission(const struct place *p, int64_t now_ns)
+{
+    const int64_t times[] = {p->begun_ns, now_ns};
+
+    if (run.log >= 0 && write(run.log, times, sizeof times) != sizeof times)
+        abort();
+}
+
 /* By a timer, so that no answer leads to the next take on the same stack. */
 static void ended(struct place *p, int error, bool allowed)
 {
-    int64_t took = clock_ns() - p->begun_ns;
+    int64_t now_ns = clock_ns(), took = now_ns - p->begun_ns;
 
+    if (error == 0 && allowed)
+        note_admission(p, now_ns);
     run.worst_ns = took > run.worst_ns ? took : run.worst_ns;
     *(error != 0 ? &run.failed : allowed ? &run.allowed : &run.refused) += 1;
     if (++run.ended == run.count)
@@ -122,10 +144,12 @@ static void begin(struct rn_timer *timer)
         return;
     }
     p->charge = (struct rn_charge){.limit = &run.limit,
+                                   .flags = run.leased || run.is_cold ? RN_CHARGE_LEASED : 0,
                                    .key = next_key(),
                                    .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
-    if (rn_store_apply(rn_remote_store(run.remote), &p->charge, 1, on_done, p) == RN_DONE)
+    struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_remote_store(run.remote);
+    if (rn_store_apply(store, &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
 }
 
@@ -149,12 +173,40 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0) {
+    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
+        (run.is_leased &&
+         rn_leased_new(loop, run.remote, run.deadline_ns, &run.leased, &error) != 0)) {
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
+    if (run.fingerprint)
+        rn_remote_agree(run.remote, run.fingerprint);
     run.start.fire = start_when_up;
     set(&run.start, 0);
+}
+
+struct row {
+    const char *name;
+    const _Atomic uint64_t *count;
+};
+
+static void print_rows(const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("\"%s\":%" PRIu64 ",", rows[i].name, *rows[i].count);
+}
+
+static void print_leases(void)
+{
+    const struct rn_leased_counts *c = rn_leased_counts(run.leased);
+    const struct row rows[] = {
+        {"here", &c->here},         {"passed_on", &c->passed_on}, {"waited", &c->waited},
+        {"lease_calls", &c->calls}, {"lost", &c->lost},           {"granted", &c->granted},
+        {"returned", &c->returned}, {"burnt", &c->burnt},         {"promoted", &c->promoted},
+        {"held", &c->held},
+    };
+
+    print_rows(rows, sizeof rows / sizeof *rows);
 }
 
 static void print_shards(void)
@@ -174,10 +226,7 @@ static void print_shards(void)
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     const struct rn_remote_counts *c = rn_remote_counts(run.remote);
-    const struct {
-        const char *name;
-        const _Atomic uint64_t *count;
-    } rows[] = {
+    const struct row rows[] = {
         {"calls", &c->calls},         {"resent", &c->resent},
         {"late", &c->late},           {"remembered", &c->remembered},
         {"opened", &c->opened},       {"turned_away", &c->turned_away},
@@ -189,9 +238,11 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     (void)arg, (void)loop;
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
            run.refused, run.failed, (double)run.worst_ns / 1e6);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("\"%s\":%" PRIu64 ",", rows[i].name, *rows[i].count);
+    if (run.leased)
+        print_leases();
+    print_rows(rows, sizeof rows / sizeof *rows);
     print_shards();
+    rn_leased_free(run.leased);
     rn_remote_free(run.remote);
 }
 
@@ -228,11 +279,14 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 8 && argc != 9) {
+    if (argc < 8 || argc > 11) {
         fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
-                        "[DEADLINE_MS]\n");
+                        "[DEADLINE_MS [leased|cold [LOG]]]\n");
         return 2;
     }
+    run.is_cold = argc > 9 && strcmp(argv[9], "cold") == 0;
+    run.is_leased = argc > 9 && !run.is_cold;
+    run.log = argc > 10 ? open(argv[10], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limits(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0) {
@@ -244,7 +298,8 @@ int main(int argc, char **argv)
         run.keys = strtoull(argv[4] + 1, NULL, 0);
     else
         run.key = strtoull(argv[4], NULL, 0);
-    run.deadline_ns = argc == 9 ? atol(argv[8]) * MS : 0;
+    run.deadline_ns = argc > 8 ? atol(argv[8]) * MS : 0;
+    run.fingerprint = getenv("FINGERPRINT");
     run.count = atol(argv[5]);
     run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
     run.pace_ms = atol(argv[7]);

@@ -234,7 +234,7 @@ def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, flee
 
 
 def test_in_a_cluster_a_call_has_keys_of_one_tag(tmp_path):
-    options = ["--cluster-enabled", "yes"]
+    options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
     with RedisServer(tmp_path, port=free_port(), options=options) as server:
         client = server.client()
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)

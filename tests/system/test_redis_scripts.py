@@ -170,6 +170,17 @@ LIMITS = {
 WITHOUT_STEPS = [name for name in LIMITS if "steps" not in name]
 
 
+def with_leases(limit):
+    """The script that knows leases, as long as there are none."""
+    limit.script = "lease_" + limit.script
+    return limit
+
+
+LIMITS.update({f"{name}, leased": lambda plain=LIMITS[name]: with_leases(plain()) for name in (
+    "token bucket of sevenths", "token bucket in steps", "fixed window", "sliding window counter")})
+WITHOUT_STEPS.append("token bucket of sevenths, leased")
+
+
 def random_step(source, limit):
     """Mostly little at a time, so that the limit is met; now and then a pause."""
     each = limit.span // limit.cap

@@ -4,6 +4,8 @@
 --
 --   apply(key, now, ask, arg) -> allowed, remaining, retry_us, reset_us, delay_us, mark
 --
+-- and forget(key, now, arg), which resets and returns 1 if something was spent.
+--
 -- KEYS      one for each charge; the same key may occur several times
 -- ARGV[1]   the nonce of the call, returned as it is: a reply to another call shows
 -- ARGV[i+1] the charge on KEYS[i]: doubles, least significant byte first.
@@ -29,7 +31,7 @@ local function charge(key, now, arg)
     if ask.op ~= RESET then
         return apply(key, now, ask, arg)
     end
-    local spent = redis.call('DEL', key)
+    local spent = forget(key, now, arg)
     ask.op, ask.cost = PEEK, 0
     local _, remaining = apply(key, now, ask, arg)
     return spent, remaining, 0, 0, 0, 0

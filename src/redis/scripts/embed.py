@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the C table of the scripts: each algorithm's file followed by batch.lua, and
+"""Makes the C table of the scripts: each algorithm's files followed by batch.lua, and
 the others, each of its own parts.
 
 usage: embed.py OUT.c
@@ -13,7 +13,10 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 STRICT = ["bucket", "window", "counter", "log", "places"]
 PARTS = {
-    **{name: [name, "batch"] for name in STRICT},
+    **{name: [name, "strict", "batch"] for name in STRICT},
+    "lease_bucket": ["leases", "lease_bucket", "batch"],
+    "lease_window": ["leases", "window", "lease_window", "lease_charged", "batch"],
+    "lease_counter": ["leases", "counter", "lease_counter", "lease_charged", "batch"],
     "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }

@@ -71,7 +71,7 @@ static void buckets_are_counted_in_parts_that_leave_no_rest(void **state)
         struct rn_charge charge = {.limit = &l, .ask = {.op = RN_TAKE, .cost = 1}};
 
         assert_null(rn_code_fault(&l));
-        assert_int_equal(rn_code_script(&l), RN_SCRIPT_BUCKET);
+        assert_int_equal(rn_code_script_of(&charge), RN_SCRIPT_BUCKET);
         expect_numbers(&charge, rows[i].expected, 5);
     }
 }
@@ -123,7 +123,70 @@ static void windows_and_logs_are_told_in_microseconds(void **state)
     expect_numbers(&(struct rn_charge){.limit = &window}, (double[]){5, 2, 1, 0, 0, 0, 2}, 7);
     expect_numbers(&(struct rn_charge){.limit = &log}, (double[]){5, 1, 10e6}, 3);
     expect_numbers(&(struct rn_charge){.limit = &subs}, (double[]){5, 2500000, 5}, 3);
-    assert_int_equal(rn_code_script(&log), rn_code_script(&subs));
+    assert_int_equal(rn_code_script_of(&(struct rn_charge){.limit = &log}),
+                     rn_code_script_of(&(struct rn_charge){.limit = &subs}));
+}
+
+/* Nobody may mistake one for the other: they have different keys. */
+static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
+{
+    static const struct {
+        struct ration_limit spec;
+        enum rn_script script;
+        const char *name;
+    } rows[] = {
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND},
+         RN_SCRIPT_LEASE_BUCKET,
+         "ration:{3ff}:B:ffc0000000000012"},
+        {{.algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = SECOND},
+         RN_SCRIPT_LEASE_WINDOW,
+         "ration:{3ff}:W:ffc0000000000012"},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND},
+         RN_SCRIPT_LEASE_COUNTER,
+         "ration:{3ff}:C:ffc0000000000012"},
+        {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 3},
+         RN_SCRIPT_BUCKET,
+         "ration:{3ff}:b:ffc0000000000012"},
+        {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND},
+         RN_SCRIPT_LOG,
+         "ration:{3ff}:l:ffc0000000000012"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rn_limit l = limit_of(rows[i].spec);
+        struct rn_charge charge = {
+            .limit = &l, .key = UINT64_C(0xFFC0000000000012), .flags = RN_CHARGE_LEASED};
+        char name[RN_CODE_NAME];
+
+        assert_int_equal(rn_code_script_of(&charge), rows[i].script);
+        assert_int_equal(rn_code_name(&charge, name), strlen(rows[i].name));
+        assert_string_equal(name, rows[i].name);
+    }
+}
+
+static void a_call_for_a_lease_ends_with_who_asks(void **state)
+{
+    struct rn_limit l = limit_of((struct ration_limit){
+        .algorithm = RATION_TOKEN_BUCKET, .amount = 3, .period_ns = SECOND, .burst = 50});
+    struct rn_charge charge = {.limit = &l, .flags = RN_CHARGE_LEASED};
+    const struct rn_code_lease lease = {.want = 40,
+                                        .keep = 7,
+                                        .back = 2,
+                                        .least = 1,
+                                        .lease_ns = SECOND / 4,
+                                        .holder = UINT64_C(0x0807060504030201),
+                                        .call = 9};
+    const double head[] = {7, 40, 250000, 7, 1, 3, 1000000, 50e6, 0}, tail[] = {9, 2, 1};
+    char params[RN_CODE_PARAMS], out[RN_CODE_BYTES];
+
+    (void)state;
+    size_t len = rn_code_write_lease(&lease, params, rn_code_params(&charge, params), out);
+
+    assert_int_equal(len, sizeof head + 8 + sizeof tail);
+    assert_memory_equal(out, head, sizeof head);
+    assert_memory_equal(out + sizeof head, "\1\2\3\4\5\6\7\10", 8);
+    assert_memory_equal(out + sizeof head + 8, tail, sizeof tail);
 }
 
 /* Days of 24, 23 and 25 hours: the two windows given are those that a clock half of
@@ -215,6 +278,8 @@ int main(void)
         cmocka_unit_test(buckets_are_counted_in_parts_that_leave_no_rest),
         cmocka_unit_test(what_cannot_be_exact_is_refused),
         cmocka_unit_test(windows_and_logs_are_told_in_microseconds),
+        cmocka_unit_test(what_is_leased_has_a_script_and_a_name_of_its_own),
+        cmocka_unit_test(a_call_for_a_lease_ends_with_who_asks),
         cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/holder.h"
+
+/* A lease must end here before it does there. The call's way takes care of the time it
+ * was sent; this of two clocks that do not run alike: by one in a thousand, and crystals
+ * differ by less than one in ten thousand. */
+#define DRIFT_PARTS 1000
+/* A grant of less than this part of what was wanted, and no more left, is little. */
+#define LITTLE_PARTS 8
+
+uint64_t rn_holder_expire(struct rn_holder *h, int64_t now_ns)
+{
+    uint64_t burnt = 0;
+
+    if (now_ns >= h->deadline_ns) {
+        burnt = h->units;
+        h->units = h->known = 0;
+    }
+    return burnt;
+}
+
+bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
+{
+    if (cost > h->units)
+        return false;
+    h->units -= cost;
+    return true;
+}
+
+bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t at_ns)
+{
+    if (at_ns < h->sent_ns || cost > h->known - h->units)
+        return false;
+    h->units += cost;
+    return true;
+}
+
+bool rn_holder_refuses(const struct rn_holder *h, uint64_t cost, int64_t now_ns)
+{
+    return cost > h->units &&
+           (now_ns < h->pause_ns || (cost >= h->short_of && now_ns < h->retry_ns));
+}
+
+void rn_holder_hope(struct rn_holder *h)
+{
+    h->pause_ns = h->retry_ns = 0;
+}
+
+void rn_holder_answer(const struct rn_holder *h, bool allowed, int64_t now_ns,
+                      struct rn_answer *answer)
+{
+    uint64_t cap = h->sizing.cap, remaining = h->units + (allowed ? h->left : 0);
+    int64_t again_ns = h->pause_ns > h->retry_ns ? h->pause_ns : h->retry_ns;
+
+    *answer = (struct rn_answer){
+        .allowed = allowed,
+        .remaining = remaining < cap ? remaining : cap,
+        .retry_after_ns = allowed             ? 0
+                          : again_ns > now_ns ? again_ns - now_ns
+                                              : 1,
+        .reset_after_ns = h->reset_ns > now_ns ? h->reset_ns - now_ns : 0,
+        .mark = h->mark,
+        .oldest_ns = RN_NEVER,
+    };
+}
+
+bool rn_holder_runs_low(const struct rn_holder *h, int64_t now_ns)
+{
+    return !h->in_flight && now_ns >= h->pause_ns && (h->units <= h->half || now_ns >= h->renew_ns);
+}
+
+static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_t now_ns)
+{
+    h->in_flight = true;
+    h->sent_ns = now_ns;
+    h->wanted = want;
+    h->units -= back;
+    h->known = h->units;
+}
+
+void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_t now_ns,
+                   struct rn_code_lease *lease)
+{
+    int64_t lease_ns = rn_sizing_lease_ns(&h->sizing, h->scarce);
+    uint64_t hold = rn_sizing_want(&h->sizing, &h->demand, lease_ns, waiting, now_ns);
+    uint64_t want = hold > h->units ? hold - h->units : 0;
+    uint64_t back = hold < h->units / 2 ? h->units - hold : 0;
+
+    h->least = least;
+    begin_call(h, want, back, now_ns);
+    *lease = (struct rn_code_lease){
+        .want = want, .keep = h->units, .back = back, .least = least, .lease_ns = lease_ns};
+}
+
+void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease *lease)
+{
+    uint64_t back = h->units;
+
+    h->least = 0;
+    begin_call(h, 0, back, now_ns);
+    *lease = (struct rn_code_lease){.back = back};
+}
+
+void rn_holder_unask(struct rn_holder *h, const struct rn_code_lease *lease)
+{
+    h->in_flight = false;
+    h->units += lease->back;
+    h->known = h->units;
+}
+
+/* Whether it makes sense to ask again soon. */
+static void judge(struct rn_holder *h, const struct rn_grant *g)
+{
+    bool lacks = g->granted < h->least;
+
+    h->scarce = lacks || (g->granted < h->wanted / LITTLE_PARTS + (h->wanted > 0) &&
+                          g->left < h->wanted / LITTLE_PARTS + (h->wanted > 0));
+    h->pause_ns = h->scarce ? h->sent_ns + rn_sizing_pause_ns(&h->sizing) : 0;
+    h->short_of = lacks ? h->least : 0;
+    h->retry_ns =
+        lacks ? h->sent_ns + (g->retry_after_ns < RN_SIZING_LONGEST_NS ? g->retry_after_ns
+                                                                       : RN_SIZING_LONGEST_NS)
+              : 0;
+}
+
+uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_t now_ns)
+{
+    uint64_t burnt = rn_holder_expire(h, now_ns);
+    int64_t lease_ns = g->lease_ns - g->lease_ns / DRIFT_PARTS;
+
+    h->in_flight = false;
+    if (!g->kept) {
+        burnt += h->units;
+        h->units = h->known = 0;
+    }
+    h->units += g->granted;
+    h->known += g->granted;
+    h->half = h->units / 2;
+    h->deadline_ns = h->sent_ns + lease_ns;
+    h->renew_ns = h->sent_ns + lease_ns / 2;
+    h->left = g->left;
+    h->reset_ns = h->sent_ns + g->reset_after_ns;
+    h->mark = g->mark;
+    judge(h, g);
+    return burnt + rn_holder_expire(h, now_ns);
+}
+
+void rn_holder_lose(struct rn_holder *h)
+{
+    h->in_flight = false;
+}

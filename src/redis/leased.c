@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/leased.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/error.h"
+#include "net/server.h"
+#include "redis/leased_inner.h"
+
+#define SWEEP_NS (INT64_C(100) * 1000000)
+#define LARGE_PARTS 4 /* a cost above this part of the limit is strict */
+
+static struct rn_store *behind(const struct rn_leased *leased)
+{
+    return rn_remote_store(leased->remote);
+}
+
+/* --- one charge ----------------------------------------------------------------------- */
+
+void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
+{
+    rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
+}
+
+/* When the take was that is to be undone, on the clock of leases. */
+static int64_t taken_at(const struct rn_ask *ask, int64_t now_ns)
+{
+    return now_ns - (ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0);
+}
+
+static bool fits(struct rn_stock *held, const struct rn_ask *ask, int64_t now_ns)
+{
+    struct rn_holder *h = &held->holder;
+
+    switch (ask->op) {
+    case RN_GIVE_BACK:
+        return ask->mark == h->mark && rn_holder_unspend(h, ask->cost, taken_at(ask, now_ns));
+    case RN_PEEK:
+        return ask->cost <= h->units;
+    default:
+        return rn_holder_spend(h, ask->cost);
+    }
+}
+
+bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
+{
+    const struct rn_ask *ask = &charge->ask;
+    bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
+    bool allowed = fits(held, ask, now_ns);
+
+    if (!allowed && !(may_be_refused && rn_holder_refuses(&held->holder, ask->cost, now_ns)))
+        return false;
+    if (ask->op == RN_GIVE_BACK)
+        rn_holder_hope(&held->holder);
+    charge->error = 0;
+    rn_holder_answer(&held->holder, allowed, now_ns, &charge->answer);
+    rn_count(&held->leased->counts.here, 1);
+    return true;
+}
+
+static void renew_if_low(struct rn_stock *held, int64_t now_ns)
+{
+    if (!rn_holder_runs_low(&held->holder, now_ns))
+        return;
+    if (rn_demand_rate(&held->holder.demand, now_ns) < RN_SIZING_COLD)
+        rn_renewal_retire(held, now_ns);
+    else
+        rn_renewal_begin(held, 0, now_ns);
+}
+
+enum verdict { DECIDED, WAITS, PASSED_ON };
+
+static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int64_t now_ns)
+{
+    const struct rn_holder *h = &held->holder;
+    enum rn_op op = charge->ask.op;
+
+    if ((op != RN_TAKE && op != RN_PEEK) || charge->ask.cost > h->sizing.cap / LARGE_PARTS)
+        return false;
+    if (h->in_flight)
+        return now_ns - h->sent_ns < held->leased->deadline_ns;
+    return rn_renewal_begin(held, charge->ask.cost, now_ns);
+}
+
+static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
+{
+    if (charge->ask.op == RN_TAKE)
+        rn_demand_note(&held->holder.demand, charge->ask.cost, now_ns);
+    if (charge->ask.op == RN_RESET)
+        rn_holder_hope(&held->holder);
+    if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
+        return PASSED_ON;
+    rn_leased_expire(held, now_ns);
+    if (!held->queue.first && rn_leased_decide(held, charge, now_ns)) {
+        renew_if_low(held, now_ns);
+        return DECIDED;
+    }
+    return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
+}
+
+/* --- which keys are held --------------------------------------------------------------- */
+
+static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
+{
+    const struct rn_limit *l = charge->limit;
+
+    held->holder.sizing = rn_sizing_of(l);
+    held->amount = l->amount;
+    held->period_ns = l->period_ns;
+    held->script = rn_code_script_of(charge);
+    held->name_len = rn_code_name(charge, held->name);
+    held->params_len = rn_code_params(charge, held->params);
+}
+
+static void set_sweep(struct rn_leased *leased)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
+
+    if (leased->table.count > 0 && !rn_timer_is_set(&leased->sweep))
+        rn_timer_set(wheel, &leased->sweep, rn_wheel_now(wheel) + SWEEP_NS);
+}
+
+static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
+                                struct rn_demand *demand, int64_t now_ns)
+{
+    struct rn_stock *held = NULL;
+
+    if (rn_sizing_of(charge->limit).lease_ns == 0 || rn_code_fault(charge->limit))
+        return NULL;
+    held = rn_stock_add(&leased->table, charge->key, now_ns);
+    rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
+    if (!held)
+        return NULL;
+    learn_limit(held, charge);
+    held->holder.demand = *demand;
+    *demand = (struct rn_demand){0};
+    atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
+    set_sweep(leased);
+    return held;
+}
+
+/* A calendar moves on, so that windows are told anew whenever a call may be due. */
+static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, int64_t now_ns)
+{
+    return held->amount == l->amount && held->holder.sizing.cap == l->cap &&
+           held->period_ns == l->period_ns &&
+           (!l->calendar || !rn_holder_runs_low(&held->holder, now_ns));
+}
+
+/* NULL: it is for the store behind. */
+static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge *charge,
+                                int64_t now_ns)
+{
+    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_code_leases(charge->limit))
+        return NULL;
+    struct rn_stock *held = rn_stock_find(&leased->table, charge->key);
+
+    if (!held && charge->ask.op == RN_TAKE) {
+        struct rn_demand *demand =
+            rn_stock_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
+
+        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT)
+            held = promote(leased, charge, demand, now_ns);
+    }
+    if (!held)
+        return NULL;
+    rn_stock_touch(&leased->table, held, now_ns);
+    if (!is_as_learnt(held, charge->limit, now_ns))
+        learn_limit(held, charge);
+    return held;
+}
+
+/* --- the contract --------------------------------------------------------------------------- */
+
+static void on_part(void *arg, struct rn_charge *batch, size_t n)
+{
+    (void)batch;
+    rn_waiting_answered(arg, n);
+}
+
+void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
+                       struct rn_charge *charge)
+{
+    rn_count(&leased->counts.passed_on, 1);
+    if (rn_store_apply(behind(leased), charge, 1, on_part, job) == RN_DONE)
+        rn_waiting_answered(job, 1);
+}
+
+/* One rn_store_apply on its way through. */
+struct passage {
+    struct rn_leased *leased;
+    struct rn_charge *batch;
+    size_t n, begin; /* begin: of those that are to be passed on together */
+    rn_store_done *done;
+    void *arg;
+    struct rn_waiting_job *job; /* NULL as long as all is answered */
+};
+
+static bool need_job(struct passage *p)
+{
+    if (!p->job && p->done)
+        p->job = rn_waiting_begin(&p->leased->waiting, p->batch, p->n, p->done, p->arg);
+    return p->job != NULL;
+}
+
+static void pass_on_until(struct passage *p, size_t end)
+{
+    struct rn_charge *run = &p->batch[p->begin];
+    size_t n = end - p->begin;
+
+    p->begin = end + 1;
+    if (n == 0)
+        return;
+    rn_count(&p->leased->counts.passed_on, n);
+    if (!need_job(p)) {
+        for (size_t i = 0; i < n; i++)
+            run[i].error = RATION_ESTORE;
+    } else if (rn_store_apply(behind(p->leased), run, n, on_part, p->job) == RN_PENDING) {
+        p->job->left += n;
+    }
+}
+
+static void await(struct passage *p, struct rn_stock *held, struct rn_charge *charge)
+{
+    charge->error = RATION_ESTORE;
+    if (need_job(p))
+        rn_renewal_await(held, p->job, charge);
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct rn_leased *leased = (struct rn_leased *)(void *)store;
+    struct passage p = {.leased = leased, .batch = batch, .n = n, .done = done, .arg = arg};
+    int64_t now_ns = rn_clock_boot_ns();
+
+    for (size_t i = 0; i < n; i++) {
+        struct rn_stock *held = held_of(leased, &batch[i], now_ns);
+        enum verdict verdict = held ? judge(held, &batch[i], now_ns) : PASSED_ON;
+
+        if (verdict == PASSED_ON)
+            continue;
+        pass_on_until(&p, i);
+        if (verdict == WAITS)
+            await(&p, held, &batch[i]);
+    }
+    if (p.begin == 0) {
+        rn_count(&leased->counts.passed_on, n);
+        return rn_store_apply(behind(leased), batch, n, done, arg);
+    }
+    pass_on_until(&p, n);
+    if (p.job && p.job->left > 0)
+        return RN_PENDING;
+    if (p.job)
+        rn_waiting_cancel(p.job);
+    return RN_DONE;
+}
+
+static const struct rn_store_ops leased_ops = {.apply = apply};
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+static void on_patience(struct rn_timer *timer)
+{
+    struct rn_leased *leased =
+        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, patience));
+
+    rn_renewal_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
+}
+
+static void on_sweep(struct rn_timer *timer)
+{
+    struct rn_leased *leased =
+        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, sweep));
+    int64_t now_ns = rn_clock_boot_ns();
+    struct rn_stock *held = leased->table.oldest, *next;
+
+    for (; held && held->used_ns <= now_ns - RN_LEASED_IDLE_NS; held = next) {
+        next = held->newer;
+        rn_renewal_retire(held, now_ns);
+    }
+    set_sweep(leased);
+}
+
+int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadline_ns,
+                  struct rn_leased **out, struct ration_error *error)
+{
+    struct rn_leased *leased = calloc(1, sizeof *leased);
+
+    if (!leased)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    if (getrandom(&leased->id, sizeof leased->id, 0) != sizeof leased->id) {
+        free(leased);
+        return rn_error_set(error, RATION_EIO, 0, "no random numbers to be had");
+    }
+    leased->store.ops = &leased_ops;
+    leased->loop = loop;
+    leased->remote = remote;
+    leased->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REMOTE_DEADLINE_NS;
+    leased->patience.fire = on_patience;
+    leased->sweep.fire = on_sweep;
+    rn_stock_init(&leased->table, leased);
+    rn_waiting_init(&leased->waiting);
+    *out = leased;
+    return 0;
+}
+
+void rn_leased_free(struct rn_leased *leased)
+{
+    if (!leased)
+        return;
+    rn_renewal_give_up(leased, INT64_MAX);
+    for (struct rn_stock *held = leased->table.oldest, *next; held; held = next) {
+        next = held->newer;
+        rn_renewal_retire(held, rn_clock_boot_ns());
+    }
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->sweep);
+    leased->ending = true;
+    if (leased->in_flight == 0)
+        free(leased);
+}
+
+struct rn_store *rn_leased_store(struct rn_leased *leased)
+{
+    return &leased->store;
+}
+
+const struct rn_leased_counts *rn_leased_counts(const struct rn_leased *leased)
+{
+    return &leased->counts;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to leased.c, which decides, and renewal.c, which asks for more. */
+#ifndef RN_REDIS_LEASED_INNER_H
+#define RN_REDIS_LEASED_INNER_H
+
+#include "base/clock.h"
+#include "net/wheel.h"
+#include "redis/leased.h"
+#include "redis/stock.h"
+
+struct rn_leased {
+    struct rn_store store; /* first */
+    struct rn_loop *loop;
+    struct rn_remote *remote;
+    int64_t deadline_ns;
+    uint64_t id;      /* of this holder: random, so that no two are ever the same */
+    uint64_t calls;   /* numbered, of all keys */
+    size_t in_flight; /* calls whose reply will come here */
+    bool ending;      /* freed when none is in flight */
+    struct rn_timer patience, sweep;
+    struct rn_stock_table table;
+    struct rn_waiting waiting;
+    struct rn_leased_counts counts;
+};
+
+/* leased.c: decides a charge out of what is held. False: more is needed. */
+bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns);
+/* Drops what may not be spent any more. */
+void rn_leased_expire(struct rn_stock *held, int64_t now_ns);
+/* Has a charge that waited here decided by the store behind. */
+void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
+                       struct rn_charge *charge);
+
+/* renewal.c: calls for more, for whoever waits or `least` units. False: not sent. */
+bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns);
+/* Gives back all, and then drops the key. */
+void rn_renewal_retire(struct rn_stock *held, int64_t now_ns);
+/* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
+ * False: too many do. */
+bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge);
+/* Ends the wait of those whose time is up, on the loop's clock. */
+void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns);
+
+#endif

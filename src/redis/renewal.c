@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls for leases, one in flight for each key: what goes out, what a reply means, and
+ * the charges that wait for it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ration/error.h>
+
+#include "base/fiber.h"
+#include "net/server.h"
+#include "redis/leased_inner.h"
+
+#define US_NS 1000
+#define NUMBERS (2 + RN_CODE_NUMBERS) /* of a reply: nonce, time, the grant */
+
+/* --- who waits ------------------------------------------------------------------------- */
+
+/* Its own time, or that of who asks if it comes first. */
+static int64_t deadline_of(const struct rn_leased *leased)
+{
+    int64_t ours = rn_wheel_now(rn_loop_wheel(leased->loop)) + leased->deadline_ns;
+    int64_t theirs = rn_fiber_until();
+
+    return theirs < ours ? theirs : ours;
+}
+
+static void set_patience(struct rn_leased *leased, int64_t at_ns)
+{
+    if (!rn_timer_is_set(&leased->patience) || at_ns < leased->patience.at_ns)
+        rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
+}
+
+bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge)
+{
+    int64_t deadline_ns = deadline_of(held->leased);
+
+    if (!rn_waiting_add(job, charge, &held->queue, deadline_ns))
+        return false;
+    set_patience(held->leased, deadline_ns);
+    return true;
+}
+
+/* It has had the error since it began to wait. */
+static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
+{
+    rn_count(&leased->counts.late, 1);
+    rn_waiting_answered(rn_waiting_end(waiter), 1);
+}
+
+void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns)
+{
+    struct rn_waiter *next;
+
+    while ((next = rn_waiting_next(&leased->waiting)) && next->deadline_ns <= now_ns)
+        give_up(leased, next);
+    if (next)
+        set_patience(leased, next->deadline_ns);
+}
+
+/* In order, as far as what there is goes. Each one that is answered may lead to more
+ * charges, which queue behind. `strict`: what does not fit is for the store behind. */
+static void serve(struct rn_stock *held, bool strict)
+{
+    struct rn_leased *leased = held->leased;
+
+    while (held->queue.first && !held->holder.in_flight) {
+        int64_t now_ns = rn_clock_boot_ns();
+        struct rn_waiter *waiter = held->queue.first;
+        struct rn_charge *charge = waiter->charge;
+
+        rn_leased_expire(held, now_ns);
+        if (rn_leased_decide(held, charge, now_ns)) {
+            rn_count(&leased->counts.waited, 1);
+            rn_waiting_answered(rn_waiting_end(waiter), 1);
+        } else if (strict || !rn_renewal_begin(held, charge->ask.cost, now_ns)) {
+            rn_leased_pass_on(leased, rn_waiting_end(waiter), charge);
+        }
+    }
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
+
+static bool reads_whole(const redisReply *reply, uint64_t call)
+{
+    char nonce[24];
+
+    snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)call);
+    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != NUMBERS ||
+        reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, nonce) != 0)
+        return false;
+    for (size_t i = 1; i < NUMBERS; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER || reply->element[i]->integer < 0)
+            return false;
+    return true;
+}
+
+/* The receipt of what is spent: as the scripts without leases give it. */
+static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t reset_us)
+{
+    switch (held->script) {
+    case RN_SCRIPT_LEASE_WINDOW:
+        return now_us + reset_us;
+    case RN_SCRIPT_LEASE_COUNTER:
+        return now_us / (held->period_ns / US_NS + (held->period_ns % US_NS > 0));
+    default:
+        return 0;
+    }
+}
+
+static struct rn_grant read_grant(const struct rn_stock *held, const redisReply *reply)
+{
+    long long n[NUMBERS];
+
+    for (size_t i = 1; i < NUMBERS; i++)
+        n[i] = reply->element[i]->integer < INT64_MAX / US_NS ? reply->element[i]->integer
+                                                              : INT64_MAX / US_NS;
+    return (struct rn_grant){.granted = (uint64_t)n[2],
+                             .left = (uint64_t)n[3],
+                             .retry_after_ns = n[4] * US_NS,
+                             .reset_after_ns = n[5] * US_NS,
+                             .lease_ns = n[6] * US_NS,
+                             .kept = n[7] == 1,
+                             .mark = mark_of(held, n[1], n[5])};
+}
+
+static void drop(struct rn_stock *held)
+{
+    struct rn_leased *leased = held->leased;
+
+    rn_stock_drop(&leased->table, held);
+    rn_count(&leased->counts.demoted, 1);
+    atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
+}
+
+static void take_in(struct rn_stock *held, const redisReply *reply)
+{
+    struct rn_leased_counts *counts = &held->leased->counts;
+    struct rn_grant grant = read_grant(held, reply);
+    bool crowded = grant.granted < held->holder.least && grant.retry_after_ns == 0;
+
+    rn_count(&counts->grants, grant.granted > 0);
+    rn_count(&counts->granted, grant.granted);
+    rn_count(&counts->burnt, rn_holder_take_in(&held->holder, &grant, rn_clock_boot_ns()));
+    serve(held, crowded);
+    if (!held->holder.in_flight && (crowded || held->holder.wanted + held->holder.least == 0) &&
+        held->holder.units == 0)
+        drop(held);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct rn_stock *held = arg;
+    struct rn_leased *leased = held->leased;
+
+    leased->in_flight--;
+    if (leased->ending) {
+        if (leased->in_flight == 0)
+            free(leased);
+        return;
+    }
+    if (reads_whole(reply, held->call)) {
+        take_in(held, reply);
+        return;
+    }
+    rn_holder_lose(&held->holder);
+    rn_count(&leased->counts.lost, 1);
+    while (held->queue.first && !held->holder.in_flight)
+        give_up(leased, held->queue.first);
+}
+
+/* --- calls ---------------------------------------------------------------------------------- */
+
+static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
+{
+    struct rn_leased *leased = held->leased;
+    char nonce[24], argument[RN_CODE_BYTES];
+
+    lease->holder = leased->id;
+    lease->call = held->call = ++leased->calls;
+    const struct rn_slice name = {held->name, held->name_len};
+    const struct rn_slice args[] = {
+        {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)lease->call)},
+        {argument, rn_code_write_lease(lease, held->params, held->params_len, argument)},
+    };
+    const struct rn_call_ask ask = {.script = held->script,
+                                    .keys = &name,
+                                    .key_count = 1,
+                                    .args = args,
+                                    .arg_count = 2,
+                                    .until_ns = deadline_of(leased),
+                                    .reply = on_reply,
+                                    .arg = held};
+
+    if (!rn_remote_call(leased->remote, &ask)) {
+        rn_holder_unask(&held->holder, lease);
+        return false;
+    }
+    leased->in_flight++;
+    rn_count(&leased->counts.calls, 1);
+    rn_count(&leased->counts.returned, lease->back);
+    return true;
+}
+
+bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
+{
+    uint64_t waiting = held->queue.units > least ? held->queue.units : least;
+    struct rn_code_lease lease;
+
+    rn_holder_ask(&held->holder, least, waiting, now_ns, &lease);
+    return send_call(held, &lease);
+}
+
+void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
+{
+    struct rn_code_lease lease;
+
+    if (held->holder.in_flight || held->queue.first)
+        return;
+    rn_leased_expire(held, now_ns);
+    if (held->holder.units == 0) {
+        drop(held);
+        return;
+    }
+    rn_holder_ask_out(&held->holder, now_ns, &lease);
+    send_call(held, &lease);
+}

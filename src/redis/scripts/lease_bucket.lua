@@ -1,0 +1,144 @@
+-- Token bucket with leases. Debt, ticks and parts are those of bucket.lua; what is out
+-- on leases is part of the debt, and as long as it is out, nothing pays it off:
+--
+--   level + what is out <= full, that is, debt >= what is out
+--
+-- So nobody gets what is refilled behind the back of a holder: every unit admitted in a
+-- time t was out at its beginning, or granted since; the grants come from the level at
+-- the beginning and the refill, and together that is a full bucket and t's refill.
+--
+-- The order matters. Leases that have ended let go of their debt at the time at which
+-- they did, one after the other, with the refill in between under what was out then;
+-- then the refill up to now; and only then what the caller has spent is out no more.
+--
+-- arg    as for bucket.lua; `queue` is 0
+-- value  debt, the tick at which it was so, the `full` of that time; leases
+
+local function pay(bucket, tick)
+    local ticks = tick - bucket.last
+    if ticks > 0 then
+        local most = bucket.debt - bucket.out
+        bucket.debt = ticks >= math.ceil(most / bucket.paid) and bucket.out or bucket.debt - ticks * bucket.paid
+        bucket.last = tick
+    end
+end
+
+local function load_bucket(key, now, arg)
+    local tick_us, paid, unit, full = struct.unpack('<dddd', arg, 33)
+    local tick = math.floor(now / tick_us)
+    local bucket = {tick_us = tick_us, paid = paid, unit = unit, full = full, last = tick, debt = 0, out = 0, leases = {}}
+    local value = redis.call('GET', key)
+    if not value then
+        return bucket
+    end
+    local was_full
+    bucket.debt, bucket.last, was_full = struct.unpack('<ddd', value)
+    if was_full ~= full then -- two parts more than doubles can be off
+        bucket.debt = math.ceil(bucket.debt / was_full * full) + 2
+    end
+    bucket.leases = read_leases(value, 25)
+    bucket.out = units_out(bucket.leases) * unit
+    bucket.debt = math.max(math.min(bucket.debt, full), bucket.out)
+    local most = tick + math.floor(math.max(full - bucket.debt, 0) / paid)
+    local back = bucket.last > math.max(tick, most) -- the clock has gone: see bucket.lua
+    bucket.last = back and most or bucket.last
+    bucket.leases, bucket.moved = expire(bucket.leases, now, function(lease)
+        pay(bucket, math.floor(lease.ends / tick_us))
+        bucket.out = bucket.out - lease.units * unit
+    end)
+    bucket.moved = bucket.moved or back
+    pay(bucket, tick)
+    return bucket
+end
+
+local function until_paid(bucket, parts, now)
+    return math.max((bucket.last + math.ceil(parts / bucket.paid)) * bucket.tick_us - now, 0)
+end
+
+-- What is out can be paid off when it is back, which it is at the end of a lease at the
+-- latest.
+local function wait(bucket, units, now)
+    local over = bucket.debt + units * bucket.unit - bucket.full
+    if over <= 0 then
+        return 0
+    end
+    local waits = until_paid(bucket, over, now)
+    return over > bucket.debt - bucket.out and math.max(waits, last_end(bucket.leases, now) - now) or waits
+end
+
+local function save(key, bucket, now)
+    if bucket.debt == 0 then
+        redis.call('DEL', key)
+        return
+    end
+    local lasts = until_paid(bucket, bucket.debt, now) + last_end(bucket.leases, now) - now
+    local head = struct.pack('<ddd', bucket.debt, bucket.last, bucket.full)
+    redis.call('SET', key, write_leases(head, bucket.leases), 'PX', math.ceil(lasts / 1000) + 1000)
+end
+
+local function left(bucket)
+    return math.max(math.floor((bucket.full - bucket.debt) / bucket.unit), 0)
+end
+
+local function lease(key, bucket, now, ask)
+    local ended, back, kept = settle(bucket.leases, ask)
+    if not ended then
+        return 0, left(bucket), 0, 0, 0, 0
+    end
+    bucket.out = bucket.out - ended * bucket.unit
+    bucket.debt = bucket.debt - back * bucket.unit
+    local granted, lasts = grant(bucket.leases, ask, left(bucket)), math.min(ask.age, LONGEST)
+    local waits = granted >= ask.least and 0 or wait(bucket, ask.least, now)
+    bucket.debt = bucket.debt + granted * bucket.unit
+    bucket.out = bucket.out + granted * bucket.unit
+    add_lease(bucket.leases, ask, granted, now + lasts)
+    save(key, bucket, now)
+    return granted, left(bucket), waits, until_paid(bucket, bucket.debt, now), lasts, kept
+end
+
+-- As for bucket.lua: less the refill since.
+local function refund(bucket, now, ask)
+    local cost = math.min(ask.cost, bucket.full / bucket.unit) * bucket.unit
+    local ticks = math.floor(now / bucket.tick_us) - math.floor((now - ask.age) / bucket.tick_us)
+    if ticks >= math.ceil(cost / bucket.paid) then
+        return 0
+    end
+    return math.min(bucket.debt - bucket.out, cost - ticks * bucket.paid)
+end
+
+local function forget(key, now, arg)
+    local bucket = load_bucket(key, now, arg)
+    local spent = bucket.debt > bucket.out
+    bucket.debt = bucket.out
+    save(key, bucket, now)
+    return spent and 1 or 0
+end
+
+local function apply(key, now, ask, arg)
+    local bucket = load_bucket(key, now, arg)
+    local allowed, retry, charged = 1, 0, 0
+
+    if ask.op == LEASE then
+        read_lease(ask, arg)
+        return lease(key, bucket, now, ask)
+    elseif ask.gives_back then
+        charged = -refund(bucket, now, ask)
+        allowed = charged < 0 and 1 or 0
+    elseif ask.cost * bucket.unit > bucket.full then
+        allowed, retry = 0, -1
+    else
+        retry = wait(bucket, ask.cost, now)
+        allowed = ask.cost <= left(bucket) and 1 or 0
+    end
+    if ask.charges and (allowed == 1 or ask.forces) then
+        charged = math.max(math.min(ask.cost * bucket.unit, bucket.full - bucket.debt), 0)
+    end
+    if charged ~= 0 or bucket.moved then
+        bucket.debt = bucket.debt + charged
+        save(key, bucket, now)
+    end
+    if ask.forces then
+        allowed, retry = 1, 0
+    end
+    return allowed, left(bucket), retry, until_paid(bucket, bucket.debt, now), 0, 0
+end

@@ -1,0 +1,69 @@
+-- Leases of limits that count what was charged to a window: a lease is charged when it
+-- is granted, and ends with the window at the latest, so that each unit is spent in the
+-- window to which it was charged. What is not given back stays charged.
+--
+-- value  as of the algorithm without leases; leases
+
+local decide = apply
+
+local function look(key, now, arg, cost)
+    return decide(key, now, {op = 0, cost = cost}, arg)
+end
+
+local function load_leases(key, now)
+    local value = redis.call('GET', key)
+    return expire(value and read_leases(value, HEAD + 1) or {}, now, function() end)
+end
+
+-- What the algorithm writes has no leases.
+local function save_leases(key, leases)
+    local head = redis.call('GETRANGE', key, 0, HEAD - 1)
+    if head ~= '' then
+        redis.call('SET', key, write_leases(head, leases), 'KEEPTTL')
+    end
+end
+
+local function lease(key, now, ask, arg)
+    local leases = load_leases(key, now)
+    local ended, back, kept = settle(leases, ask)
+    local _, left, _, reset, _, mark = look(key, now, arg, 0)
+    if not ended then
+        return 0, left, 0, reset, 0, 0
+    end
+    if back > 0 then
+        decide(key, now, {op = 3, gives_back = true, cost = back, age = 0, mark = mark}, arg)
+    end
+    local waits
+    _, left, waits = look(key, now, arg, ask.least)
+    local granted = grant(leases, ask, left)
+    if granted > 0 then
+        _, left, _, reset, _, mark = decide(key, now, {op = 1, charges = true, cost = granted}, arg)
+    end
+    local lasts = math.min(ask.age, LONGEST, math.max(ends(mark, arg) - now, 0))
+    add_lease(leases, ask, granted, now + lasts)
+    save_leases(key, leases)
+    return granted, left, granted >= ask.least and 0 or math.max(waits, 0), reset, lasts, kept
+end
+
+local function forget(key, now, arg)
+    local leases = load_leases(key, now)
+    local spent, out = redis.call('DEL', key), units_out(leases)
+    if out > 0 then
+        decide(key, now, {op = 2, charges = true, forces = true, cost = out}, arg)
+        save_leases(key, leases)
+    end
+    return spent
+end
+
+local function apply(key, now, ask, arg)
+    if ask.op == LEASE then
+        read_lease(ask, arg)
+        return lease(key, now, ask, arg)
+    end
+    local leases = load_leases(key, now)
+    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, arg)
+    if #leases > 0 then
+        save_leases(key, leases)
+    end
+    return allowed, remaining, retry, reset, delay, mark
+end

@@ -1,0 +1,114 @@
+-- Leases: units that a node holds and spends on its own until they end. The part that
+-- all algorithms share; lease_bucket.lua and the others say what units are made of.
+--
+-- A lease is 32 bytes at the end of its key's value: the id of the holder, which is
+-- another one each time a process starts; units; when it ends, in us; and the number
+-- of the holder's call that it is of.
+--
+-- ask    of operation LEASE besides what batch.lua reads: `cost` is how much is wanted,
+--        `age` for how long in us, `mark` what the holder still has of its lease and
+--        keeps. At the end of the argument: id, number of the call, units given back,
+--        and how much would be of use at all.
+-- answer granted, left, us until that much is there (0: it is granted), us until all is
+--        there, us that the lease lasts, 1 if what was kept counts on (0: it is burnt)
+--
+-- What a holder neither keeps nor gives back is spent. A call that comes after a later
+-- one, by another connection, changes nothing: what it says has been overtaken.
+
+local LEASE = 7
+local LONGEST = 1000000 -- us that a lease may last
+local HOLDERS = 256     -- of one key; others are strict
+
+local function read_leases(value, from)
+    local leases = {}
+    for at = from, #value, 32 do
+        local lease = {}
+        lease.id, lease.units, lease.ends, lease.call = struct.unpack('<c8ddd', value, at)
+        leases[#leases + 1] = lease
+    end
+    return leases
+end
+
+local function write_leases(head, leases)
+    local parts = {head}
+    for _, lease in ipairs(leases) do
+        parts[#parts + 1] = struct.pack('<c8ddd', lease.id, lease.units, lease.ends, lease.call)
+    end
+    return table.concat(parts)
+end
+
+local function units_out(leases)
+    local units = 0
+    for _, lease in ipairs(leases) do
+        units = units + lease.units
+    end
+    return units
+end
+
+local function last_end(leases, now)
+    local last = now
+    for _, lease in ipairs(leases) do
+        last = math.max(last, lease.ends)
+    end
+    return last
+end
+
+-- Those that go on, and whether one of them was cut short: a lease that outlasts the
+-- longest one was written by a clock far ahead. `gone` hears of each of the others, in
+-- the order in which they ended.
+local function expire(leases, now, gone)
+    local live, over, cut = {}, {}, false
+    for _, lease in ipairs(leases) do
+        if lease.ends > now + LONGEST then
+            lease.ends, cut = now + LONGEST, true
+        end
+        local list = lease.ends > now and live or over
+        list[#list + 1] = lease
+    end
+    table.sort(over, function(a, b) return a.ends < b.ends end)
+    for _, lease in ipairs(over) do
+        gone(lease)
+    end
+    return live, cut
+end
+
+local function read_lease(ask, arg)
+    ask.id, ask.call, ask.back, ask.least = struct.unpack('<c8ddd', arg, #arg - 31)
+end
+
+-- Takes the caller's lease out: units of it that are out no more, units given back,
+-- whether the rest counts on. Nothing at all: the call was overtaken.
+local function settle(leases, ask)
+    for i, lease in ipairs(leases) do
+        if lease.id == ask.id then
+            if lease.call >= ask.call then
+                return nil
+            end
+            table.remove(leases, i)
+            if ask.mark > lease.units then
+                ask.mark = 0
+                return lease.units, 0, 0
+            end
+            local ended = lease.units - ask.mark
+            return ended, math.min(ask.back, ended), 1
+        end
+    end
+    ask.mark = 0
+    return 0, 0, 0
+end
+
+-- Not more than half of what is left, so that there is something for others, unless
+-- less than that is of no use.
+local function grant(leases, ask, left)
+    if #leases >= HOLDERS then
+        return 0
+    end
+    local share = math.max(math.floor(left / 2), math.min(ask.least, left))
+    return math.max(math.min(ask.cost, share), 0)
+end
+
+local function add_lease(leases, ask, granted, ends)
+    if ask.mark + granted > 0 then
+        leases[#leases + 1] = {id = ask.id, units = ask.mark + granted, ends = ends, call = ask.call}
+    end
+end

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/sizing.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+#define SECOND_NS INT64_C(1000000000)
+#define SLOTS_A_SECOND 10
+#define UNITS_MAX (UINT64_C(1) << 53) /* of a slot: what scripts can count */
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A quarter of the way, rounded away from where it was: so it arrives. */
+static uint64_t approach(uint64_t from, uint64_t to)
+{
+    return to > from ? from + (to - from + 3) / 4 : from - (from - to + 3) / 4;
+}
+
+static void roll(struct rn_demand *d, int64_t now_ns)
+{
+    int64_t slot = now_ns / (SECOND_NS / SLOTS_A_SECOND);
+
+    for (int passed = 0; d->slot < slot && passed < 64; d->slot++, passed++) {
+        d->latest = d->count * SLOTS_A_SECOND;
+        d->rate = approach(d->rate, d->latest);
+        d->count = 0;
+        if (d->rate == 0 && d->latest == 0)
+            break;
+    }
+    d->slot = slot;
+}
+
+void rn_demand_note(struct rn_demand *d, uint64_t units, int64_t now_ns)
+{
+    roll(d, now_ns);
+    d->count = at_most(d->count + at_most(units, UNITS_MAX), UNITS_MAX);
+}
+
+uint64_t rn_demand_rate(struct rn_demand *d, int64_t now_ns)
+{
+    roll(d, now_ns);
+    return d->rate;
+}
+
+static int64_t span_of(const struct rn_limit *l)
+{
+    bool bucket = l->algorithm == RATION_TOKEN_BUCKET;
+    wide full = bucket && l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount
+                                         : (wide)l->period_ns;
+
+    return full < INT64_MAX ? (int64_t)full : INT64_MAX;
+}
+
+struct rn_sizing rn_sizing_of(const struct rn_limit *l)
+{
+    int64_t lease_ns = span_of(l) / 4;
+    bool useful = lease_ns >= RN_SIZING_SHORTEST_NS && l->cap >= 4;
+
+    return (struct rn_sizing){
+        .cap = l->cap,
+        .lease_ns = !useful                           ? 0
+                    : lease_ns < RN_SIZING_LONGEST_NS ? lease_ns
+                                                      : RN_SIZING_LONGEST_NS,
+    };
+}
+
+int64_t rn_sizing_lease_ns(const struct rn_sizing *s, bool scarce)
+{
+    return scarce && s->lease_ns > RN_SIZING_SCARCE_NS ? RN_SIZING_SCARCE_NS : s->lease_ns;
+}
+
+uint64_t rn_sizing_want(const struct rn_sizing *s, struct rn_demand *d, int64_t lease_ns,
+                        uint64_t least, int64_t now_ns)
+{
+    uint64_t mean = rn_demand_rate(d, now_ns), rate = d->latest > mean ? d->latest : mean;
+    wide units = ((wide)rate * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
+    uint64_t want = units < s->cap / 2 ? (uint64_t)units : s->cap / 2;
+
+    return want > least ? want : least;
+}
+
+int64_t rn_sizing_pause_ns(const struct rn_sizing *s)
+{
+    return rn_sizing_lease_ns(s, true) / 2;
+}

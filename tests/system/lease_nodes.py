@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that hold leases of one limit, in a time that the test makes: they crash and
+come back, their calls are late or lost, and so are the replies. Every unit that one of
+them spends is noted, to be judged by what the limit means."""
+
+import heapq
+import itertools
+import mmap
+import socket
+import struct
+
+from redis_server import GIVE_BACK, PEEK, TAKE
+
+LEASE = 7
+LONGEST = 1_000_000
+
+
+class Wire:
+    """Calls of one script, by hand: a client that takes its time would be most of the
+    test."""
+
+    def __init__(self, path, clock, text):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.replies = self.socket.makefile("rb")
+        with open(clock.path, "r+b") as file:
+            self.clock = mmap.mmap(file.fileno(), 16)
+        self.sha = self.send(b"SCRIPT", b"LOAD", text.encode())
+
+    def send(self, *words):
+        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        return self.read()
+
+    def read(self):
+        line = self.replies.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"*":
+            return [self.read() for _ in range(int(rest))]
+        if kind == b"$":
+            return self.replies.read(int(rest) + 2)[:-2]
+        assert kind == b":", line
+        return int(rest)
+
+    def run(self, now_us, key, argument):
+        """The six numbers of one charge at one instant."""
+        self.clock[8:16] = struct.pack("=q", now_us * 1000)
+        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", argument)
+        assert reply[1] == now_us and reply[2] >= 0, reply
+        return reply[2:]
+
+
+class Call:
+    """One on its way to the store and back."""
+
+    def __init__(self, node, keep, back, sent):
+        node.calls += 1
+        self.node, self.id, self.number = node, node.id, node.calls
+        self.keep, self.back, self.sent = keep, back, sent
+        self.least = self.want = 0
+
+
+class Node:
+    ids = itertools.count(1)
+
+    def __init__(self):
+        self.calls = self.starts = 0
+        self.id = struct.pack("<Q", next(Node.ids))
+        self.forget()
+
+    def forget(self):
+        self.units, self.deadline, self.call = 0, -1, None
+
+    def restart(self, same_id):
+        self.starts += 1
+        self.calls = 0
+        self.id = self.id if same_id else struct.pack("<Q", next(Node.ids))
+        self.forget()
+
+    def has(self, now):
+        return self.units if now < self.deadline else 0
+
+
+class Crowd:
+    """Some nodes, one limit, and a random history. `bug`: what they get wrong."""
+
+    def __init__(self, source, wire, limit, start, bug=None):
+        self.source, self.wire, self.limit, self.bug = source, wire, limit, bug
+        self.now, self.events, self.order = start, [], itertools.count()
+        self.key = b"ration:{0}:%d" % start
+        self.nodes = [Node() for _ in range(source.randint(2, 12))]
+        self.ttl = source.choice([20_000, 100_000, 500_000, LONGEST])
+        self.hoards = source.random() < 0.5
+        self.late = source.choice([0.05, 0.6])  # how many calls and replies are
+        self.patience = source.choice([1000, 50_000])  # us until another call is made
+        self.mishaps = source.choice([0, 0, 0.01, 0.03])  # what is lost hides what is minted
+        self.spent, self.grants, self.receipts = [], 0, []
+
+    def at(self, when, do, *args):
+        heapq.heappush(self.events, (when, next(self.order), do, args))
+
+    def advance(self, to):
+        while self.events and self.events[0][0] <= to:
+            self.now, _, do, args = heapq.heappop(self.events)
+            do(*args)
+        self.now = to
+
+    def argument(self, op, cost, age, mark, tail=b""):
+        return struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
+
+    # --- leases
+
+    def ask(self, node):
+        has, source = node.has(self.now), self.source
+        back = source.randrange(has + 1) if has and source.random() < 0.2 else 0
+        call = node.call = Call(node, has - back, back, self.now)
+        node.units = has - back
+        call.want = source.choice([0, 1, self.limit.cap // 20 + 1, self.limit.cap // 3 + 1] +
+                                  ([self.limit.cap] * 4 if self.hoards else []))
+        call.least = source.choice([0, 1, 1, call.want])
+        self.at(self.now + self.delay(), self.runs, call)
+
+    def stop(self, node):
+        """Cleanly: the rest is given back. Another process takes its place."""
+        self.at(self.now + self.delay(), self.runs, Call(node, 0, node.has(self.now), self.now))
+        node.restart(self.bug == "a reused id")
+
+    def delay(self):
+        late = self.source.random() < self.late
+        return self.source.choice([3000, 30_000, self.ttl // 2, self.ttl] if late else [0, 0, 500])
+
+    def runs(self, call):
+        tail = call.id + struct.pack("<ddd", call.number, call.back, call.least)
+        argument = self.argument(LEASE, call.want, self.ttl, call.keep, tail)
+        granted, _, _, _, lasts, kept = self.wire.run(self.now, self.key, argument)
+        self.grants += granted > 0
+        if self.source.random() < self.mishaps:
+            return
+        self.at(self.now + self.delay(), self.replied, call, granted, lasts, kept)
+
+    def replied(self, call, granted, lasts, kept):
+        node = call.node
+        if node.call is not call:
+            return
+        node.call = None
+        node.units = (node.has(self.now) if kept else 0) + granted
+        node.deadline = (self.now if self.bug == "deadline from the reply" else call.sent) + lasts
+        node.units = node.has(self.now)
+        if self.hoards and node.units and self.source.random() < 0.5:
+            self.at(node.deadline - 1, self.spend, node, node.units)
+
+    def spend(self, node, units):
+        units = min(node.has(self.now), units)
+        node.units -= units
+        if units:
+            self.spent.append((self.now, units))
+
+    # --- strict
+
+    def take(self, cost):
+        answer = self.wire.run(self.now, self.key, self.argument(TAKE, cost, 0, 0))
+        if answer[0]:
+            receipt = (self.now, cost)
+            self.spent.append(receipt)
+            self.receipts.append((receipt, answer[5]))
+
+    def give_back(self):
+        (at, cost), mark = self.receipts.pop(self.source.randrange(len(self.receipts)))
+        argument = self.argument(GIVE_BACK, cost, self.now - at, mark)
+        before = self.wire.run(self.now, self.key, self.argument(PEEK, 0, 0, 0))[1]
+        back = self.wire.run(self.now, self.key, argument)
+        assert back[1] - before <= cost
+        if back[0]:
+            self.spent.remove((at, cost))
+
+    # --- all of it
+
+    def rush(self):
+        """All that anybody has is spent, and what is left is taken: were there more
+        than there should be, it would show."""
+        for node in self.nodes:
+            self.spend(node, node.units)
+        rest = self.wire.run(self.now, self.key, self.argument(PEEK, 0, 0, 0))[1]
+        if rest:
+            self.take(rest)
+
+    def step(self):
+        source, node = self.source, self.source.choice(self.nodes)
+        chance = source.random()
+        if chance < self.mishaps:
+            node.restart(self.bug == "a reused id")
+        elif chance < 0.04:
+            self.stop(node)
+        elif chance < 0.07:
+            self.take(source.choice([1, 1, 2, self.limit.cap // 4 + 1]))
+        elif chance < 0.08 and self.receipts:
+            self.give_back()
+        elif node.call and self.now > node.call.sent + self.patience:
+            node.call = None  # given up: it may be run all the same, and later than the next
+        elif not node.call and (chance < 0.3 or not node.has(self.now)):
+            self.ask(node)
+        else:
+            self.spend(node, source.choice([1, 1, 2, 5]))
+
+    def live(self, steps):
+        """Phases of haste, of leisure, and pauses. The units spent beyond the limit."""
+        for step in range(steps):
+            if step % 60 == 0:
+                hurry = self.source.choice([16, 8, 1, 0.3])
+                self.advance(self.now + int(self.limit.span_us * self.source.random()))
+                self.rush()
+            self.advance(self.now + int(self.source.expovariate(hurry) * self.limit.each_us) + 1)
+            self.step()
+        self.advance(self.now + 3 * LONGEST)
+        return self.limit.excess(sorted(self.spent))

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked of a key, how much of a limit to hold for it, and for how long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "redis/sizing.h"
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+
+static struct rn_sizing sizing_of(uint64_t amount, int64_t period_ns, uint64_t burst)
+{
+    struct ration_limit spec = {
+        .algorithm = RATION_TOKEN_BUCKET, .amount = amount, .period_ns = period_ns, .burst = burst};
+    struct rn_limit limit;
+
+    assert_null(rn_limit_fault(&spec));
+    rn_limit_init(&limit, &spec);
+    return rn_sizing_of(&limit);
+}
+
+/* `rate` units a second for a while, one by one; returns the time after. */
+static int64_t ask_for(struct rn_demand *demand, int64_t now_ns, int64_t ns, int64_t rate)
+{
+    for (int64_t t = 0; t < ns; t += SECOND / rate)
+        rn_demand_note(demand, 1, now_ns + t);
+    return now_ns + ns;
+}
+
+static void a_steady_demand_is_known_after_two_seconds(void **state)
+{
+    static const int64_t rates[] = {10, 50, 1000, 20000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        struct rn_demand demand = {0};
+        int64_t now = ask_for(&demand, 77 * SECOND, 2 * SECOND, rates[i]);
+
+        assert_in_range(rn_demand_rate(&demand, now), rates[i] * 9 / 10, rates[i] * 11 / 10);
+    }
+}
+
+static void two_in_a_row_are_not_yet_a_demand(void **state)
+{
+    struct rn_demand demand = {0};
+
+    (void)state;
+    rn_demand_note(&demand, 1, SECOND);
+    rn_demand_note(&demand, 1, SECOND + 1);
+    assert_true(rn_demand_rate(&demand, SECOND + 150 * MS) < RN_SIZING_HOT);
+}
+
+static void what_is_not_asked_for_any_more_is_forgotten(void **state)
+{
+    struct rn_demand demand = {0};
+    int64_t now = ask_for(&demand, 0, 2 * SECOND, 1000);
+
+    (void)state;
+    assert_true(rn_demand_rate(&demand, now) >= RN_SIZING_HOT);
+    assert_true(rn_demand_rate(&demand, now + 2 * SECOND) < RN_SIZING_COLD);
+    assert_int_equal(rn_demand_rate(&demand, now + 1000000 * SECOND), 0);
+}
+
+static void huge_costs_do_not_overflow(void **state)
+{
+    struct rn_sizing sizing = sizing_of(1000, SECOND, 4000);
+    struct rn_demand demand = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        rn_demand_note(&demand, UINT64_MAX, SECOND + i * 50 * MS);
+    assert_true(rn_demand_rate(&demand, 2 * SECOND) > UINT64_C(1) << 50);
+    assert_int_equal(rn_sizing_want(&sizing, &demand, SECOND, 1, 2 * SECOND), 2000);
+}
+
+static void a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most(void **state)
+{
+    (void)state;
+    assert_int_equal(sizing_of(100, SECOND, 100).lease_ns, 250 * MS);
+    assert_int_equal(sizing_of(100, SECOND, 20).lease_ns, 50 * MS);
+    assert_int_equal(sizing_of(100, 60 * SECOND, 100).lease_ns, SECOND);
+    assert_int_equal(sizing_of(100, 60 * SECOND, 4).lease_ns, 600 * MS);
+    assert_int_equal(sizing_of(1000, SECOND, UINT64_C(1) << 30).lease_ns, SECOND);
+}
+
+static void limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none(void **state)
+{
+    (void)state;
+    assert_int_equal(sizing_of(1000, SECOND, 10).lease_ns, 0);
+    assert_int_equal(sizing_of(1, 60 * SECOND, 3).lease_ns, 0);
+}
+
+static void where_there_is_little_leases_are_short(void **state)
+{
+    struct rn_sizing wide = sizing_of(100, 60 * SECOND, 100), narrow = sizing_of(100, SECOND, 20);
+
+    (void)state;
+    assert_int_equal(rn_sizing_lease_ns(&wide, false), SECOND);
+    assert_int_equal(rn_sizing_lease_ns(&wide, true), 250 * MS);
+    assert_int_equal(rn_sizing_lease_ns(&narrow, true), 50 * MS);
+    assert_int_equal(rn_sizing_pause_ns(&narrow), 25 * MS);
+}
+
+static void as_much_is_wanted_as_is_likely_to_be_spent(void **state)
+{
+    struct rn_sizing sizing = sizing_of(1000, SECOND, 4000);
+    struct rn_demand demand = {0};
+    int64_t now = ask_for(&demand, 0, 2 * SECOND, 200);
+
+    (void)state;
+    assert_in_range(rn_sizing_want(&sizing, &demand, SECOND, 0, now), 190, 210);
+    assert_in_range(rn_sizing_want(&sizing, &demand, SECOND / 4, 0, now), 47, 53);
+    assert_int_equal(rn_sizing_want(&sizing, &demand, SECOND, 700, now), 700);
+    /* A sudden rush is met by what was asked for in the last tenth of a second. */
+    now = ask_for(&demand, now, 100 * MS, 1500);
+    assert_in_range(rn_sizing_want(&sizing, &demand, SECOND, 0, now), 1450, 1510);
+    now = ask_for(&demand, now, 200 * MS, 100000);
+    assert_int_equal(rn_sizing_want(&sizing, &demand, SECOND, 0, now), 2000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_steady_demand_is_known_after_two_seconds),
+        cmocka_unit_test(two_in_a_row_are_not_yet_a_demand),
+        cmocka_unit_test(what_is_not_asked_for_any_more_is_forgotten),
+        cmocka_unit_test(huge_costs_do_not_overflow),
+        cmocka_unit_test(a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most),
+        cmocka_unit_test(limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none),
+        cmocka_unit_test(where_there_is_little_leases_are_short),
+        cmocka_unit_test(as_much_is_wanted_as_is_likely_to_be_spent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -115,10 +115,11 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
     int version = how->version;
     const struct ration_outcome *o = &decided->outcome;
     const struct ration_verdict *v = &o->decision.verdict;
-    bool lease = decided->ticket[0] != '\0', banned = o->kind == RATION_BY_BAN;
+    bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
+    bool banned = o->kind == RATION_BY_BAN;
 
     rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + banned + lease + (held_ns > 0) +
+                    8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0) +
                         (how->full ? 5u + lease : 0));
     put_name(out, "allowed");
     rn_resp_put_bool(out, version, o->decision.allowed);
@@ -137,6 +138,8 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
         put_mark(out, version, "banned");
     if (lease)
         put_text(out, "lease", decided->ticket);
+    if (charge)
+        put_text(out, "charge", decided->due);
     if (held_ns > 0)
         put_time(out, version, "held", held_ns);
     if (how->full)

@@ -348,6 +348,28 @@ void rn_resp_refund(struct rn_talk *t)
         t, ration_ticket_refund(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
 }
 
+/* charge status: 1, charged; 0, nothing is, or it was already. */
+void rn_resp_charge_due(struct rn_talk *t)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = t->argv[2]};
+    uint64_t status;
+    uint32_t count = 0;
+    int code;
+
+    if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
+        status > RN_QUERY_STATUS_MAX) {
+        rn_resp_fail(t, "status is to be that of the answer, from %d to %d, found %s",
+                     RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
+        return;
+    }
+    code = ration_ticket_charge(t->front->limiter, t->argv[1].data, t->argv[1].len,
+                                (unsigned)status, RATION_NOW, &count);
+    if (code == RATION_EINVAL)
+        rn_resp_fail(t, "the charge is none of this daemon's");
+    else
+        answer_done(t, code == 0 && count == 0 ? RATION_EALREADY : code);
+}
+
 void rn_resp_help(struct rn_talk *t)
 {
     rn_resp_put_array(t->out, rn_resp_entry_count);

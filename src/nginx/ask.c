@@ -86,7 +86,8 @@ static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     if (!visit) {
         if (decided)
             drop_late(link, &told);
-    } else if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK) {
+    } else if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK &&
+               rn_ngx_charge_note(visit, link, &told) == NGX_OK) {
         rn_ngx_link_kept(link);
         conclude(visit, RN_NGX_ANSWERED);
     } else {
@@ -143,7 +144,7 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
     struct ration_request request;
 
     visit->question = RN_NGX_UNANSWERED;
-    if (!link || rn_ngx_attributes_read(visit->request, visit->worker, &request) != NGX_OK)
+    if (!link || rn_ngx_attributes_read(visit->request, visit->worker, true, &request) != NGX_OK)
         return NGX_DECLINED;
     write_command(command, &request);
     if (command->failed) {

@@ -85,7 +85,7 @@ static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
 
     if (visit->question == RN_NGX_ANSWERED)
         return 0;
-    if (rn_ngx_attributes_read(visit->request, worker, &request) == NGX_OK)
+    if (rn_ngx_attributes_read(visit->request, worker, false, &request) == NGX_OK)
         code = visit->question == RN_NGX_UNANSWERED
                    ? rn_alone_decide(worker->limiter, &request, now_ns, &worker->outcome)
                    : ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
@@ -109,6 +109,7 @@ static ngx_int_t rule_on(struct rn_ngx_visit *visit)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     apply_location(rn_ngx_location_of(visit->request), outcome);
     if (rn_ngx_places_hold(visit, outcome) != NGX_OK || note(visit, outcome) != NGX_OK ||
+        rn_ngx_dues_note(visit, outcome) != NGX_OK ||
         rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (visit->verdict != RN_NGX_ALLOWED)

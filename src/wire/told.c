@@ -301,6 +301,12 @@ static bool read_lease(struct reader *r)
            r->told->lease.len < RATION_TICKET_SIZE;
 }
 
+static bool read_charge(struct reader *r)
+{
+    return next_text(r, &r->told->charge) && r->told->charge.len > 0 &&
+           r->told->charge.len < RATION_TICKET_SIZE;
+}
+
 static bool read_lease_for(struct reader *r)
 {
     return next_time(r, &r->told->lease_ns) && r->told->lease_ns > 0;
@@ -380,6 +386,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
         {"shadow", read_shadow, true},
         {"lease", read_lease, true},
         {"lease_for", read_lease_for, true},
+        {"charge", read_charge, true},
         {"by", read_by, false},
         {"decided_by", read_decided_by, false},
         {"status", read_status, false},
@@ -392,9 +399,9 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
 
     memset(o, 0, offsetof(struct ration_outcome, limits));
     o->lease = 0;
-    o->place_count = o->receipt_count = 0;
+    o->place_count = o->receipt_count = o->due_count = 0;
     o->at_ns = 0;
-    told->lease = (struct rn_slice){NULL, 0};
+    told->lease = told->charge = (struct rn_slice){NULL, 0};
     told->lease_ns = 0;
     if (!next(&r, &array) || array.kind != RN_REPLY_ARRAY ||
         !read_members(&r, array.number, members, COUNT(members)))

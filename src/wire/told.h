@@ -21,6 +21,7 @@ struct rn_told {
     struct ration_outcome *outcome; /* to be filled; it holds no places and no receipts */
     struct rn_slice lease;          /* of places, in the reply; data NULL: there are none */
     int64_t lease_ns;               /* and how long it lasts */
+    struct rn_slice charge;         /* by outcome, in the reply; data NULL: nothing is */
 };
 
 /* A whole reply. False: it is no decision, or something is missing or cannot be;

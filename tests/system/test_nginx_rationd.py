@@ -13,15 +13,14 @@ import socket
 import subprocess
 import threading
 import time
-import types
 
 import pytest
 
-import test_nginx
+import test_nginx_upgrades
 from daemon import Daemon, PATIENCE
-from gateway import MODULE, SANITIZED, Gateway, wait_until
+from gateway import GIF, MODULE, SANITIZED, proxied, wait_until
 from redis_server import RedisServer
-from test_nginx import GIF, begin, proxied, upstream, wrk
+from test_nginx import begin, wrk
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -107,20 +106,14 @@ class Fake:
 
 
 @pytest.fixture
-def gateway(tmp_path):
-    """Makes gateways and stops them."""
-    made = []
-
-    def make(asked, rules=OURS % "", server=GIF, start=True, parameters=PATIENT, http="", **settings):
+def gateway(gateway, tmp_path):
+    """Makes gateways that ask."""
+    def make(asked, rules=OURS % "", server=GIF, parameters=PATIENT, http="", **settings):
         directive = f"ration_server {asked} {parameters};" if asked else ""
         access = f"{LOG} access_log {tmp_path}/source.log source;"
-        made.append(Gateway(tmp_path, rules, server, http=f"{directive} {access} {http}", **settings))
-        return made[-1].start() if start else made[-1]
+        return gateway(rules, server, http=f"{directive} {access} {http}", **settings)
 
-    yield make
-    for each in made:
-        each.stop()
-        assert "exited on signal" not in each.log("error") or each.settings.get("killed")
+    return make
 
 
 @pytest.fixture
@@ -421,6 +414,14 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(gateway
         wait_until(lambda: places_taken(redis) == 0, "its place is free")
 
 
+def test_what_is_charged_by_outcome_is_charged_in_rationd(gateway, rationd):
+    d = rationd("limits:\n  - {name: failures, key: ip, limit: 2 per 7 days, charge_on: status 404}\n")
+    g = answers(gateway(d.address, server="ration on; root /nonexistent; location / { empty_gif; } "
+                        "location /lost { try_files $uri =404; }"))
+    assert g.statuses(4) + g.statuses(3, "/lost") == [200] * 4 + [404, 404, 429]
+    g.wait_for_log("429 /lost verdict=refused rule=failures source=rationd", "source")
+
+
 # --- without rationd -----------------------------------------------------------------------
 
 POLICIES = ("limits:\n  - {name: own, key: ip, limit: 2 per 7 days, when: {path: /local}}\n"
@@ -659,7 +660,7 @@ def test_a_slow_question_holds_up_only_its_own_connection(gateway, fake):
 
 # --- many at once -----------------------------------------------------------------------------
 
-class Crowd(test_nginx.Crowd):
+class Crowd(test_nginx_upgrades.Crowd):
     """One that ends with its block."""
 
     def __enter__(self):
@@ -695,7 +696,7 @@ def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(gateway
                     location /other {{ ration_server {nodes[1].addresses["resp"]} {PATIENT}
                                        connections=8; empty_gif; }}""")
         g.wait_for_log(UP, "error", 2)
-        with Crowd(g), Crowd(types.SimpleNamespace(ask=lambda: g.ask("/other"))):
+        with Crowd(g), Crowd(g, path="/other"):
             wait_until(lambda: g.log("source").count("verdict=refused") > 50, "the limit is reached")
         g.stop()
     log = g.log("source")

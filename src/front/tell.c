@@ -77,9 +77,8 @@ void rn_exchange_tell(struct rn_exchange *x, struct rn_decided *decided, int64_t
 
 void rn_exchange_closed(struct rn_conn *conn)
 {
-    struct rn_front *front = rn_conn_context(conn);
     struct rn_http_state *state = rn_conn_state(conn);
 
-    rn_held_drop(state->held, front->limiter);
+    rn_held_drop(state->held);
     state->held = NULL;
 }

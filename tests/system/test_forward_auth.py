@@ -82,13 +82,14 @@ class Proxy:
 
     passes_body = True # of rationd's refusals
     fails_open = True  # when rationd is away
+    examples, listens = EXAMPLES, "8000"
 
-    def __init__(self, folder, ration_port, app_port):
+    def __init__(self, folder, ports):
         self.folder = pathlib.Path(folder)
         self.log = open(self.folder / "proxy.log", "w+")
         for _ in range(3): # somebody else may take the port before us
             self.port = free_port()
-            self.ports = {"8000": str(self.port), "8080": str(ration_port), "3000": str(app_port)}
+            self.ports = {self.listens: str(self.port), **ports}
             self.process = subprocess.Popen(
                 self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
                 stderr=self.log, env={"HOME": str(self.folder), "PATH": "/usr/sbin:/usr/bin"})
@@ -108,7 +109,7 @@ class Proxy:
 
     def copy(self, name, edit=lambda text: text):
         """The example's file with the ports of this test."""
-        text = (EXAMPLES / name).read_text()
+        text = (self.examples / name).read_text()
         for example, real in self.ports.items():
             text = re.sub(rf"(?<![0-9.]){example}\b(?!s)", real, text)
         (self.folder / name).write_text(edit(text))
@@ -168,7 +169,8 @@ class Site:
         self.daemon = Daemon(folder, rules)
         self.app = Upstream()
         try:
-            self.proxy = kind(folder, port_of(self.daemon.addresses["http"]), self.app.port)
+            self.proxy = kind(folder, {"8080": str(port_of(self.daemon.addresses["http"])),
+                                       "3000": str(self.app.port)})
         except BaseException:
             self.daemon.kill()
             raise

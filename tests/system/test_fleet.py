@@ -365,7 +365,8 @@ def test_what_happens_is_told_in_metrics(tmp_path):
         wait("told", lambda: page(nodes[0])["ration_fleet_synced"] == "1")
         assert page(nodes[0])["ration_fleet_published_total"] == "1"
         assert page(nodes[1])["ration_fleet_taken_total"] == "1"
-        documented = re.findall(r"^\| `(ration_fleet_\w+)` \|", DOCS.read_text(), re.M)
+        documented = re.findall(r"^\| `(ration_fleet_\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(),
+                                re.M)
         assert sorted(documented) == sorted(page(nodes[0]))
 
 

@@ -150,7 +150,7 @@ def test_sentinels_may_have_a_password_of_their_own(tmp_path):
         try:
             sentinel.start()
             url = f"redis+sentinel://:states@127.0.0.1:{sentinel.port}/shared/3?sentinel_password="
-            result = Node(url + "asks", "20 per hour", count=30, depth=4).result()
+            result = Node(url + "asks", "20 per hour", count=30, depth=4, deadline=1000).result()
             assert result["allowed"] <= 20 <= result["allowed"] + result["late"]
             assert server.client(db=3, password="states").dbsize() == 1
             node = Node(url + "hidden", count=1)

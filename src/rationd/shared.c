@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "limiter/limiter.h"
+#include "limiter/share.h"
 #include "net/log.h"
 #include "redis/code.h"
 
@@ -42,6 +42,8 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    if (options->redis_changes)
+        rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
@@ -91,15 +93,20 @@ static int open_way(struct rn_way *way, struct ration_error *error)
     if (code != 0)
         return code;
     rn_remote_agree(way->remote, way->shared->fingerprint);
-    return rn_async_new(way->loop, way->remote, rn_remote_store(way->remote), &async, &way->async,
-                        error);
+    code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    if (code == 0)
+        code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
+                            &way->async, error);
+    return code;
 }
 
-/* What is unreported is sent off while there is a way, and whoever waits is answered. */
+/* What is unreported or held is sent off while there is a way, and whoever waits is
+ * answered. */
 static void close_way(struct rn_way *way)
 {
     if (way->async)
         rn_async_stop(way->async);
+    rn_leased_free(way->leased);
     rn_remote_free(way->remote);
     rn_async_free(way->async);
 }

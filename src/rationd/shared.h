@@ -11,6 +11,7 @@
 #include "front/front.h"
 #include "rationd/options.h"
 #include "redis/async.h"
+#include "redis/leased.h"
 #include "redis/remote.h"
 
 /* The store as one loop has it: what is not decided by the first is passed on to the next. */
@@ -19,6 +20,7 @@ struct rn_way {
     const struct rn_shared *shared;
     struct rn_loop *loop;
     struct rn_async *async;
+    struct rn_leased *leased;
     struct rn_remote *remote; /* NULL: there is no way */
 };
 

@@ -19,7 +19,7 @@ static struct rn_store *behind(const struct rn_leased *leased)
 
 /* --- one charge ----------------------------------------------------------------------- */
 
-void rn_leased_expire(struct rn_held *held, int64_t now_ns)
+void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 {
     rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
 }
@@ -30,7 +30,7 @@ static int64_t taken_at(const struct rn_ask *ask, int64_t now_ns)
     return now_ns - (ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0);
 }
 
-static bool fits(struct rn_held *held, const struct rn_ask *ask, int64_t now_ns)
+static bool fits(struct rn_stock *held, const struct rn_ask *ask, int64_t now_ns)
 {
     struct rn_holder *h = &held->holder;
 
@@ -44,7 +44,7 @@ static bool fits(struct rn_held *held, const struct rn_ask *ask, int64_t now_ns)
     }
 }
 
-bool rn_leased_decide(struct rn_held *held, struct rn_charge *charge, int64_t now_ns)
+bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
@@ -60,7 +60,7 @@ bool rn_leased_decide(struct rn_held *held, struct rn_charge *charge, int64_t no
     return true;
 }
 
-static void renew_if_low(struct rn_held *held, int64_t now_ns)
+static void renew_if_low(struct rn_stock *held, int64_t now_ns)
 {
     if (!rn_holder_runs_low(&held->holder, now_ns))
         return;
@@ -72,7 +72,7 @@ static void renew_if_low(struct rn_held *held, int64_t now_ns)
 
 enum verdict { DECIDED, WAITS, PASSED_ON };
 
-static bool may_wait(struct rn_held *held, const struct rn_charge *charge, int64_t now_ns)
+static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_holder *h = &held->holder;
     enum rn_op op = charge->ask.op;
@@ -84,7 +84,7 @@ static bool may_wait(struct rn_held *held, const struct rn_charge *charge, int64
     return rn_renewal_begin(held, charge->ask.cost, now_ns);
 }
 
-static enum verdict judge(struct rn_held *held, struct rn_charge *charge, int64_t now_ns)
+static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
 {
     if (charge->ask.op == RN_TAKE)
         rn_demand_note(&held->holder.demand, charge->ask.cost, now_ns);
@@ -102,13 +102,14 @@ static enum verdict judge(struct rn_held *held, struct rn_charge *charge, int64_
 
 /* --- which keys are held --------------------------------------------------------------- */
 
-static void learn_limit(struct rn_held *held, const struct rn_charge *charge)
+static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
     held->holder.sizing = rn_sizing_of(l);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
+    held->sub_ns = l->sub_ns;
     held->script = rn_code_script_of(charge);
     held->name_len = rn_code_name(charge, held->name);
     held->params_len = rn_code_params(charge, held->params);
@@ -122,14 +123,16 @@ static void set_sweep(struct rn_leased *leased)
         rn_timer_set(wheel, &leased->sweep, rn_wheel_now(wheel) + SWEEP_NS);
 }
 
-static struct rn_held *promote(struct rn_leased *leased, const struct rn_charge *charge,
-                               struct rn_demand *demand, int64_t now_ns)
+static bool may_be_held(const struct rn_limit *l)
 {
-    struct rn_held *held = NULL;
+    return rn_sizing_of(l).lease_ns > 0 && !rn_code_fault(l);
+}
 
-    if (rn_sizing_of(charge->limit).lease_ns == 0 || rn_code_fault(charge->limit))
-        return NULL;
-    held = rn_held_add(&leased->table, charge->key, now_ns);
+static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
+                                struct rn_demand *demand, int64_t now_ns)
+{
+    struct rn_stock *held = rn_stock_add(&leased->table, charge->key, now_ns);
+
     rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
         return NULL;
@@ -142,33 +145,36 @@ static struct rn_held *promote(struct rn_leased *leased, const struct rn_charge 
 }
 
 /* A calendar moves on, so that windows are told anew whenever a call may be due. */
-static bool is_as_learnt(const struct rn_held *held, const struct rn_limit *l, int64_t now_ns)
+static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, int64_t now_ns)
 {
     return held->amount == l->amount && held->holder.sizing.cap == l->cap &&
-           held->period_ns == l->period_ns &&
+           held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
            (!l->calendar || !rn_holder_runs_low(&held->holder, now_ns));
 }
 
 /* NULL: it is for the store behind. */
-static struct rn_held *held_of(struct rn_leased *leased, const struct rn_charge *charge,
-                               int64_t now_ns)
+static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge *charge,
+                                int64_t now_ns)
 {
     if (!(charge->flags & RN_CHARGE_LEASED) || !rn_code_leases(charge->limit))
         return NULL;
-    struct rn_held *held = rn_held_find(&leased->table, charge->key);
+    struct rn_stock *held = rn_stock_find(&leased->table, charge->key);
 
     if (!held && charge->ask.op == RN_TAKE) {
         struct rn_demand *demand =
-            rn_held_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
+            rn_stock_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT)
+        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
     }
     if (!held)
         return NULL;
-    rn_held_touch(&leased->table, held, now_ns);
-    if (!is_as_learnt(held, charge->limit, now_ns))
+    if (!is_as_learnt(held, charge->limit, now_ns)) {
+        if (!may_be_held(charge->limit))
+            return NULL; /* and what is held of it will be found idle */
         learn_limit(held, charge);
+    }
+    rn_stock_touch(&leased->table, held, now_ns);
     return held;
 }
 
@@ -222,7 +228,7 @@ static void pass_on_until(struct passage *p, size_t end)
     }
 }
 
-static void await(struct passage *p, struct rn_held *held, struct rn_charge *charge)
+static void await(struct passage *p, struct rn_stock *held, struct rn_charge *charge)
 {
     charge->error = RATION_ESTORE;
     if (need_job(p))
@@ -237,7 +243,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     int64_t now_ns = rn_clock_boot_ns();
 
     for (size_t i = 0; i < n; i++) {
-        struct rn_held *held = held_of(leased, &batch[i], now_ns);
+        struct rn_stock *held = held_of(leased, &batch[i], now_ns);
         enum verdict verdict = held ? judge(held, &batch[i], now_ns) : PASSED_ON;
 
         if (verdict == PASSED_ON)
@@ -276,7 +282,7 @@ static void on_sweep(struct rn_timer *timer)
     struct rn_leased *leased =
         (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, sweep));
     int64_t now_ns = rn_clock_boot_ns();
-    struct rn_held *held = leased->table.oldest, *next;
+    struct rn_stock *held = leased->table.oldest, *next;
 
     for (; held && held->used_ns <= now_ns - RN_LEASED_IDLE_NS; held = next) {
         next = held->newer;
@@ -302,7 +308,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
     leased->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REMOTE_DEADLINE_NS;
     leased->patience.fire = on_patience;
     leased->sweep.fire = on_sweep;
-    rn_held_init(&leased->table, leased);
+    rn_stock_init(&leased->table, leased);
     rn_waiting_init(&leased->waiting);
     *out = leased;
     return 0;
@@ -313,7 +319,7 @@ void rn_leased_free(struct rn_leased *leased)
     if (!leased)
         return;
     rn_renewal_give_up(leased, INT64_MAX);
-    for (struct rn_held *held = leased->table.oldest, *next; held; held = next) {
+    for (struct rn_stock *held = leased->table.oldest, *next; held; held = next) {
         next = held->newer;
         rn_renewal_retire(held, rn_clock_boot_ns());
     }

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "net/wheel.h"
-#include "redis/held.h"
 #include "redis/leased.h"
+#include "redis/stock.h"
 
 struct rn_leased {
     struct rn_store store; /* first */
@@ -18,26 +18,26 @@ struct rn_leased {
     size_t in_flight; /* calls whose reply will come here */
     bool ending;      /* freed when none is in flight */
     struct rn_timer patience, sweep;
-    struct rn_held_table table;
+    struct rn_stock_table table;
     struct rn_waiting waiting;
     struct rn_leased_counts counts;
 };
 
 /* leased.c: decides a charge out of what is held. False: more is needed. */
-bool rn_leased_decide(struct rn_held *held, struct rn_charge *charge, int64_t now_ns);
+bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns);
 /* Drops what may not be spent any more. */
-void rn_leased_expire(struct rn_held *held, int64_t now_ns);
+void rn_leased_expire(struct rn_stock *held, int64_t now_ns);
 /* Has a charge that waited here decided by the store behind. */
 void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge);
 
 /* renewal.c: calls for more, for whoever waits or `least` units. False: not sent. */
-bool rn_renewal_begin(struct rn_held *held, uint64_t least, int64_t now_ns);
+bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns);
 /* Gives back all, and then drops the key. */
-void rn_renewal_retire(struct rn_held *held, int64_t now_ns);
+void rn_renewal_retire(struct rn_stock *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
-bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge);
+bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge);
 /* Ends the wait of those whose time is up, on the loop's clock. */
 void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns);
 

@@ -180,6 +180,12 @@ bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_
     return true;
 }
 
+void rn_link_hear(struct rn_link *link)
+{
+    if (link->conn)
+        rn_conn_hear(link->conn);
+}
+
 int64_t rn_link_owed_since(const struct rn_link *link)
 {
     return link->owed_count > 0 ? link->owed[link->owed_first].sent_ns : INT64_MAX;

@@ -140,11 +140,20 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
             rn_shard_was_late(remote->routes.shards[i]);
 }
 
+static bool is_due(const struct rn_remote *remote)
+{
+    return remote->jobs && remote->jobs->deadline_ns <= now_of(remote);
+}
+
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_remote *remote =
         (struct rn_remote *)((char *)timer - offsetof(struct rn_remote, timer));
 
+    /* After a long round of the loop, what is due may have been answered meanwhile. */
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (remote->routes.shards[i] && is_due(remote))
+            rn_link_hear(&remote->routes.shards[i]->link);
     expire_jobs(remote, now_of(remote));
     set_timer(remote);
 }

@@ -33,7 +33,7 @@ static void set_patience(struct rn_leased *leased, int64_t at_ns)
         rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
 }
 
-bool rn_renewal_await(struct rn_held *held, struct rn_waiting_job *job, struct rn_charge *charge)
+bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge)
 {
     int64_t deadline_ns = deadline_of(held->leased);
 
@@ -62,7 +62,7 @@ void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns)
 
 /* In order, as far as what there is goes. Each one that is answered may lead to more
  * charges, which queue behind. `strict`: what does not fit is for the store behind. */
-static void serve(struct rn_held *held, bool strict)
+static void serve(struct rn_stock *held, bool strict)
 {
     struct rn_leased *leased = held->leased;
 
@@ -98,19 +98,21 @@ static bool reads_whole(const redisReply *reply, uint64_t call)
 }
 
 /* The receipt of what is spent: as the scripts without leases give it. */
-static int64_t mark_of(const struct rn_held *held, int64_t now_us, int64_t reset_us)
+static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t reset_us)
 {
     switch (held->script) {
     case RN_SCRIPT_LEASE_WINDOW:
         return now_us + reset_us;
     case RN_SCRIPT_LEASE_COUNTER:
-        return now_us / (held->period_ns / US_NS + (held->period_ns % US_NS > 0));
+        return now_us / rn_code_us(held->period_ns);
+    case RN_SCRIPT_LEASE_SUBS:
+        return now_us / rn_code_us(held->sub_ns);
     default:
         return 0;
     }
 }
 
-static struct rn_grant read_grant(const struct rn_held *held, const redisReply *reply)
+static struct rn_grant read_grant(const struct rn_stock *held, const redisReply *reply)
 {
     long long n[NUMBERS];
 
@@ -126,16 +128,16 @@ static struct rn_grant read_grant(const struct rn_held *held, const redisReply *
                              .mark = mark_of(held, n[1], n[5])};
 }
 
-static void drop(struct rn_held *held)
+static void drop(struct rn_stock *held)
 {
     struct rn_leased *leased = held->leased;
 
-    rn_held_drop(&leased->table, held);
+    rn_stock_drop(&leased->table, held);
     rn_count(&leased->counts.demoted, 1);
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
 
-static void take_in(struct rn_held *held, const redisReply *reply)
+static void take_in(struct rn_stock *held, const redisReply *reply)
 {
     struct rn_leased_counts *counts = &held->leased->counts;
     struct rn_grant grant = read_grant(held, reply);
@@ -152,7 +154,7 @@ static void take_in(struct rn_held *held, const redisReply *reply)
 
 static void on_reply(void *arg, const redisReply *reply)
 {
-    struct rn_held *held = arg;
+    struct rn_stock *held = arg;
     struct rn_leased *leased = held->leased;
 
     leased->in_flight--;
@@ -173,7 +175,7 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-static bool send_call(struct rn_held *held, struct rn_code_lease *lease)
+static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
 {
     struct rn_leased *leased = held->leased;
     char nonce[24], argument[RN_CODE_BYTES];
@@ -204,7 +206,7 @@ static bool send_call(struct rn_held *held, struct rn_code_lease *lease)
     return true;
 }
 
-bool rn_renewal_begin(struct rn_held *held, uint64_t least, int64_t now_ns)
+bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
 {
     uint64_t waiting = held->queue.units > least ? held->queue.units : least;
     struct rn_code_lease lease;
@@ -213,7 +215,7 @@ bool rn_renewal_begin(struct rn_held *held, uint64_t least, int64_t now_ns)
     return send_call(held, &lease);
 }
 
-void rn_renewal_retire(struct rn_held *held, int64_t now_ns)
+void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
 {
     struct rn_code_lease lease;
 

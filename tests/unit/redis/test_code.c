@@ -144,6 +144,9 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
         {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_COUNTER,
          "ration:{3ff}:C:ffc0000000000012"},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND, .sub_windows = 4},
+         RN_SCRIPT_LEASE_SUBS,
+         "ration:{3ff}:L:ffc0000000000012"},
         {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 3},
          RN_SCRIPT_BUCKET,
          "ration:{3ff}:b:ffc0000000000012"},
@@ -267,9 +270,9 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     rn_code_read(&charge, (long long[]){0, 0, -1, 0, 0, 0});
     assert_int_equal(charge.answer.retry_after_ns, RN_NEVER);
     rn_code_read(&charge, (long long[]){-1, 0, 0, 0, 0, 0});
-    assert_int_equal(charge.error, RATION_EIO);
+    assert_int_equal(charge.error, RATION_ESTORE);
     rn_code_read(&charge, (long long[]){1, -5, 0, 0, 0, 0});
-    assert_int_equal(charge.error, RATION_EIO);
+    assert_int_equal(charge.error, RATION_ESTORE);
 }
 
 int main(void)

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/held.h"
+#include "redis/stock.h"
 
 #include <assert.h>
 
-static struct rn_held **chain_of(struct rn_held_table *t, uint64_t key)
+static struct rn_stock **chain_of(struct rn_stock_table *t, uint64_t key)
 {
-    return &t->chains[key & (RN_HELD_MAX - 1)];
+    return &t->chains[key & (RN_STOCK_MAX - 1)];
 }
 
-void rn_held_init(struct rn_held_table *t, struct rn_leased *leased)
+void rn_stock_init(struct rn_stock_table *t, struct rn_leased *leased)
 {
-    for (size_t i = RN_HELD_MAX; i-- > 0;) {
+    for (size_t i = RN_STOCK_MAX; i-- > 0;) {
         t->pool[i].leased = leased;
         t->pool[i].next = t->spare;
         t->spare = &t->pool[i];
     }
 }
 
-struct rn_held *rn_held_find(struct rn_held_table *t, uint64_t key)
+struct rn_stock *rn_stock_find(struct rn_stock_table *t, uint64_t key)
 {
-    struct rn_held *held = *chain_of(t, key);
+    struct rn_stock *held = *chain_of(t, key);
 
     while (held && held->key != key)
         held = held->next;
     return held;
 }
 
-static void unlink_use(struct rn_held_table *t, struct rn_held *held)
+static void unlink_use(struct rn_stock_table *t, struct rn_stock *held)
 {
     *(held->older ? &held->older->newer : &t->oldest) = held->newer;
     *(held->newer ? &held->newer->older : &t->newest) = held->older;
 }
 
-static void link_newest(struct rn_held_table *t, struct rn_held *held)
+static void link_newest(struct rn_stock_table *t, struct rn_stock *held)
 {
     held->newer = NULL;
     held->older = t->newest;
@@ -40,7 +40,7 @@ static void link_newest(struct rn_held_table *t, struct rn_held *held)
     t->newest = held;
 }
 
-void rn_held_touch(struct rn_held_table *t, struct rn_held *held, int64_t now_ns)
+void rn_stock_touch(struct rn_stock_table *t, struct rn_stock *held, int64_t now_ns)
 {
     held->used_ns = now_ns;
     if (t->newest == held)
@@ -49,23 +49,24 @@ void rn_held_touch(struct rn_held_table *t, struct rn_held *held, int64_t now_ns
     link_newest(t, held);
 }
 
-struct rn_held *rn_held_add(struct rn_held_table *t, uint64_t key, int64_t now_ns)
+struct rn_stock *rn_stock_add(struct rn_stock_table *t, uint64_t key, int64_t now_ns)
 {
-    struct rn_held *held = t->spare, **chain = chain_of(t, key);
+    struct rn_stock *held = t->spare, **chain = chain_of(t, key);
 
     if (!held)
         return NULL;
     t->spare = held->next;
-    *held = (struct rn_held){.leased = held->leased, .key = key, .next = *chain, .used_ns = now_ns};
+    *held =
+        (struct rn_stock){.leased = held->leased, .key = key, .next = *chain, .used_ns = now_ns};
     *chain = held;
     link_newest(t, held);
     t->count++;
     return held;
 }
 
-void rn_held_drop(struct rn_held_table *t, struct rn_held *held)
+void rn_stock_drop(struct rn_stock_table *t, struct rn_stock *held)
 {
-    struct rn_held **link = chain_of(t, held->key);
+    struct rn_stock **link = chain_of(t, held->key);
 
     assert(!held->holder.in_flight && !held->queue.first);
     while (*link != held)
@@ -77,10 +78,10 @@ void rn_held_drop(struct rn_held_table *t, struct rn_held *held)
     t->count--;
 }
 
-struct rn_demand *rn_held_watch(struct rn_held_table *t, uint64_t key, uint64_t units,
-                                int64_t now_ns)
+struct rn_demand *rn_stock_watch(struct rn_stock_table *t, uint64_t key, uint64_t units,
+                                 int64_t now_ns)
 {
-    struct rn_watched *watched = &t->watched[key & (RN_HELD_WATCHED - 1)];
+    struct rn_watched *watched = &t->watched[key & (RN_STOCK_WATCHED - 1)];
 
     if (watched->key != key)
         *watched = (struct rn_watched){.key = key};

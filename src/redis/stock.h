@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys of which a worker holds something, and those that may become such: a table
+ * of fixed size. One thread.
+ */
+#ifndef RN_REDIS_STOCK_H
+#define RN_REDIS_STOCK_H
+
+#include "redis/holder.h"
+#include "redis/waiting.h"
+
+#define RN_STOCK_MAX 4096     /* keys held at once; others are strict. A power of two */
+#define RN_STOCK_WATCHED 4096 /* a power of two */
+
+struct rn_leased;
+
+struct rn_stock {
+    struct rn_leased *leased; /* whose it is */
+    uint64_t key;
+    struct rn_holder holder;
+    struct rn_stock *next;          /* in its chain, or among the unused */
+    struct rn_stock *older, *newer; /* by last use */
+    int64_t used_ns;
+    struct rn_queue queue; /* charges that wait for the call in flight */
+    uint64_t call;         /* the number of the last one */
+
+    /* The limit, as calls tell it. */
+    uint64_t amount;
+    int64_t period_ns, sub_ns;
+    enum rn_script script;
+    char name[RN_CODE_NAME], params[RN_CODE_PARAMS];
+    size_t name_len, params_len;
+};
+
+/* A key that is not held, and what is asked of it. A newer one may take its place. */
+struct rn_watched {
+    uint64_t key;
+    struct rn_demand demand;
+};
+
+struct rn_stock_table {
+    struct rn_stock *chains[RN_STOCK_MAX];
+    struct rn_stock *spare, *oldest, *newest;
+    size_t count;
+    struct rn_stock pool[RN_STOCK_MAX];
+    struct rn_watched watched[RN_STOCK_WATCHED];
+};
+
+/* Of a zeroed one. */
+void rn_stock_init(struct rn_stock_table *table, struct rn_leased *leased);
+
+/* NULL: it is not held. */
+struct rn_stock *rn_stock_find(struct rn_stock_table *table, uint64_t key);
+/* It is the one used last. */
+void rn_stock_touch(struct rn_stock_table *table, struct rn_stock *held, int64_t now_ns);
+/* A key that is not held. NULL: too many are. */
+struct rn_stock *rn_stock_add(struct rn_stock_table *table, uint64_t key, int64_t now_ns);
+/* Nothing may be in flight, and nobody wait. */
+void rn_stock_drop(struct rn_stock_table *table, struct rn_stock *held);
+
+/* Notes what is asked of a key that is not held. */
+struct rn_demand *rn_stock_watch(struct rn_stock_table *table, uint64_t key, uint64_t units,
+                                 int64_t now_ns);
+
+#endif

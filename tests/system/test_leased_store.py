@@ -18,6 +18,7 @@ import pytest
 
 from daemon import BUILD, PATIENCE, Daemon
 from faults import Faults
+from redis_cluster import RedisCluster
 from redis_server import RedisServer
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
@@ -29,10 +30,11 @@ ENDLESS = 10**9
 class Node:
     started = []
 
-    def __init__(self, path, log, limit, algorithm="token-bucket", count=ENDLESS, depth=8, pace=2,
+    def __init__(self, where, log, limit, algorithm="token-bucket", key=7, count=ENDLESS, depth=8, pace=2,
                  mode="leased", env=None):
+        url = where if "://" in where else f"redis+unix://{where}"
         self.process = subprocess.Popen(
-            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace, 0)), mode, log],
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, 0)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         Node.started.append(self)
 
@@ -205,6 +207,21 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path, 
     record_property("trips_per_decision", trips)
     assert excess(made[::1], 2000, 2000) <= 1
     assert share > 0.9 and trips < 0.02
+
+
+def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
+    log, keys = tmp_path / "log", 8
+    with RedisCluster(tmp_path) as cluster:
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5)
+                 for _ in range(2)]
+        for node in nodes:
+            node.up()
+        cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
+        time.sleep(1.5)
+        results = [node.stop() for node in nodes]
+        used = [bool(master.client().keys("ration:{*}:B:*")) for master in cluster.masters()]
+    assert sum(used) > 1 and all(r["promoted"] >= keys and r["lost"] == 0 for r in results)
+    assert excess(admissions(log), keys * 400, keys * 100) <= keys
 
 
 RULES = """

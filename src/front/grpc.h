@@ -38,6 +38,12 @@ struct rn_grpc_method {
     void (*answer)(struct rn_grpc_call *call, struct rn_slice message);
 };
 
+/* What to give back, should a held reply be cancelled. */
+struct rn_grpc_held {
+    struct ration *limiter;
+    struct ration_descriptors_outcome outcome;
+};
+
 /* One stream. Comes from its loop's spare ones and goes back there. */
 struct rn_grpc_call {
     struct rn_timer timer; /* of a reply that is held */
@@ -46,20 +52,20 @@ struct rn_grpc_call {
     int32_t id;
     const struct rn_grpc_method *method; /* NULL: none has this path */
     size_t head_bytes;
-    bool post, typed;                        /* POST; a content type of gRPC */
-    bool bad_timeout;                        /* a grpc-timeout that is none */
-    bool complete;                           /* the request has ended */
-    bool answered;                           /* or refused */
-    bool watching;                           /* more messages may follow */
-    bool deciding;                           /* on a turn, or waits for one */
-    bool gone;                               /* and its stream has ended meanwhile */
-    int64_t begun_ns;                        /* of the loop's time, as is */
-    int64_t timeout_ns;                      /* after that; 0: none */
-    int64_t asked_ns;                        /* when it was complete, if it may have to wait */
-    struct rn_buf in;                        /* what has come of the message, with its prefix */
-    struct rn_buf out;                       /* messages with their prefixes, */
-    size_t sent;                             /* and how much of it has been packed into frames */
-    struct ration_descriptors_outcome *held; /* what to give back should it be cancelled */
+    bool post, typed;   /* POST; a content type of gRPC */
+    bool bad_timeout;   /* a grpc-timeout that is none */
+    bool complete;      /* the request has ended */
+    bool answered;      /* or refused */
+    bool watching;      /* more messages may follow */
+    bool deciding;      /* on a turn, or waits for one */
+    bool gone;          /* and its stream has ended meanwhile */
+    int64_t begun_ns;   /* of the loop's time, as is */
+    int64_t timeout_ns; /* after that; 0: none */
+    int64_t asked_ns;   /* when it was complete, if it may have to wait */
+    struct rn_buf in;   /* what has come of the message, with its prefix */
+    struct rn_buf out;  /* messages with their prefixes, */
+    size_t sent;        /* and how much of it has been packed into frames */
+    struct rn_grpc_held *held;
 };
 
 enum rn_grpc_phase {

@@ -53,6 +53,14 @@ static void free_call(struct rn_grpc_call *call)
     free(call);
 }
 
+static void give_back(void *arg, struct rn_desk *desk)
+{
+    struct rn_grpc_held *held = arg;
+
+    (void)desk;
+    (void)ration_descriptors_give_back(held->limiter, &held->outcome, RATION_NOW);
+}
+
 void rn_grpc_call_free(struct rn_grpc_call *call)
 {
     struct rn_grpc_conn *c = call->on;
@@ -68,10 +76,8 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     c->call_count--;
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
-    if (call->held) {
-        (void)ration_descriptors_give_back(c->front->limiter, call->held, RATION_NOW);
-        free(call->held);
-    }
+    if (call->held)
+        rn_turn_work_alone(c->conn, &(struct rn_turn_work){give_back, free, call->held});
     if (loop->spare_count == SPARE_MAX) {
         free_call(call);
         return;

@@ -62,7 +62,7 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
     call->held = malloc(sizeof *call->held);
     if (!call->held)
         return false;
-    *call->held = *outcome;
+    *call->held = (struct rn_grpc_held){call->on->front->limiter, *outcome};
     call->timer.fire = end_hold;
     rn_timer_set(wheel, &call->timer, rn_wheel_now(wheel) + outcome->delay_ns);
     rn_front_count(&call->on->loop->counts.held, 1);

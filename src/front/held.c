@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "front/front.h"
+
 static void fire(struct rn_timer *timer)
 {
     struct rn_held *held = (struct rn_held *)(void *)timer; /* its first member */
@@ -20,11 +22,13 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
 {
     struct rn_held *held = malloc(sizeof *held);
     struct rn_wheel *wheel = rn_conn_wheel(conn);
+    const struct rn_front *front = rn_conn_context(conn);
 
     if (!held)
         return false;
     *held = (struct rn_held){.timer = {.fire = fire},
                              .conn = conn,
+                             .limiter = front->limiter,
                              .slot = slot,
                              .hold_ns = hold_ns,
                              .decided = *decided,
@@ -36,11 +40,18 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
     return true;
 }
 
-void rn_held_drop(struct rn_held *held, struct ration *r)
+static void give_back(void *arg, struct rn_desk *desk)
+{
+    struct rn_held *held = arg;
+
+    (void)desk;
+    rn_decide_give_back(held->limiter, &held->decided);
+}
+
+void rn_held_drop(struct rn_held *held)
 {
     if (!held)
         return;
     rn_timer_cancel(rn_conn_wheel(held->conn), &held->timer);
-    rn_decide_give_back(r, &held->decided);
-    free(held);
+    rn_turn_work_alone(held->conn, &(struct rn_turn_work){give_back, free, held});
 }

@@ -25,6 +25,7 @@ struct rn_telling {
 struct rn_held {
     struct rn_timer timer;
     struct rn_conn *conn;
+    struct ration *limiter;
     struct rn_held **slot;
     int64_t hold_ns;
     struct rn_decided decided;
@@ -38,7 +39,8 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
                    int64_t hold_ns, const struct rn_telling *telling,
                    void (*tell)(struct rn_held *held));
 
-/* The connection has ended: gives back what can be. NULL is fine. */
-void rn_held_drop(struct rn_held *held, struct ration *r);
+/* The connection has ended: gives back what can be, now or when the shared store has
+ * answered. NULL is fine. */
+void rn_held_drop(struct rn_held *held);
 
 #endif

@@ -198,10 +198,9 @@ static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 
 static void closed(struct rn_conn *conn)
 {
-    struct rn_front *front = rn_conn_context(conn);
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_held_drop(state->held, front->limiter);
+    rn_held_drop(state->held);
     state->held = NULL;
 }
 

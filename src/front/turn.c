@@ -95,15 +95,21 @@ static void leave_turn(struct rn_turn *turn)
     turns->taken--;
 }
 
+/* A guest may have no use for its turn any more, or be done at once: then it is the
+ * next one's. Whatever that ends in the course of it comes back here and finds it done. */
 static void call_next(struct rn_turns *turns)
 {
-    if (turns->waiting == 0 || !turns->spare)
+    if (turns->calling)
         return;
-    struct rn_turn_guest guest = turns->line[turns->first];
+    turns->calling = true;
+    while (turns->waiting > 0 && turns->spare) {
+        struct rn_turn_guest guest = turns->line[turns->first];
 
-    turns->first = (turns->first + 1) & (turns->room - 1);
-    turns->waiting--;
-    guest.begin(guest.arg);
+        turns->first = (turns->first + 1) & (turns->room - 1);
+        turns->waiting--;
+        guest.begin(guest.arg);
+    }
+    turns->calling = false;
 }
 
 void rn_turns_done(struct rn_turns *turns)
@@ -201,9 +207,23 @@ size_t rn_turn_take(struct rn_conn *conn, rn_turn_talk *talk, char *data, size_t
 /* --- other work --------------------------------------------------------------------------- */
 
 struct errand {
-    struct rn_conn *conn;
+    struct rn_front *front;
+    struct rn_front_loop *loop;
+    struct rn_conn *conn; /* NULL: nobody's */
     struct rn_turn_work work;
 };
+
+static void keep(struct rn_conn *conn)
+{
+    if (conn)
+        rn_conn_keep(conn);
+}
+
+static void let_go(struct rn_conn *conn)
+{
+    if (conn)
+        rn_conn_let_go(conn);
+}
 
 static void run_work(void *arg)
 {
@@ -220,57 +240,71 @@ static void work_ended(void *arg)
 
     leave_turn(turn);
     work.ended(work.arg);
-    rn_conn_let_go(conn);
+    let_go(conn);
     call_next(turn->turns);
 }
 
-static void work_on(struct rn_turn *turn, struct rn_conn *conn, const struct rn_turn_work *work)
+static void work_on(struct rn_turn *turn, const struct errand *errand)
 {
-    turn->conn = conn;
-    turn->work = *work;
-    rn_conn_keep(conn);
+    turn->conn = errand->conn;
+    turn->work = errand->work;
+    keep(errand->conn);
     if (rn_fiber_run(turn->fiber, run_work, work_ended, turn))
         work_ended(turn);
 }
+
+static void run_errand(const struct errand *errand);
 
 static void begin_errand(void *arg)
 {
     struct errand errand = *(struct errand *)arg;
 
     free(arg);
-    rn_turn_work(errand.conn, &errand.work);
-    rn_conn_let_go(errand.conn);
+    run_errand(&errand);
+    let_go(errand.conn);
 }
 
 /* False: there is no way to wait. */
-static bool put_off(struct rn_front_loop *loop, struct rn_conn *conn,
-                    const struct rn_turn_work *work)
+static bool put_off(const struct errand *errand)
 {
-    struct errand *errand = malloc(sizeof *errand);
+    struct errand *later = malloc(sizeof *later);
 
-    if (!errand)
+    if (!later)
         return false;
-    *errand = (struct errand){conn, *work};
-    if (!wait_in_line(&loop->turns, (struct rn_turn_guest){begin_errand, errand})) {
-        free(errand);
+    *later = *errand;
+    if (!wait_in_line(&errand->loop->turns, (struct rn_turn_guest){begin_errand, later})) {
+        free(later);
         return false;
     }
-    rn_conn_keep(conn);
+    keep(errand->conn);
     return true;
+}
+
+static void run_errand(const struct errand *errand)
+{
+    bool waits = errand->front->patience_ns > 0;
+    struct rn_turn *turn = waits ? find_turn(errand->front, errand->loop) : NULL;
+
+    if (turn) {
+        work_on(turn, errand);
+    } else if (!waits || !put_off(errand)) {
+        errand->work.work(errand->work.arg, &errand->loop->desk);
+        errand->work.ended(errand->work.arg);
+    }
 }
 
 void rn_turn_work(struct rn_conn *conn, const struct rn_turn_work *work)
 {
     struct rn_front *front = rn_conn_context(conn);
-    struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_turn *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
 
-    if (turn) {
-        work_on(turn, conn, work);
-    } else if (front->patience_ns == 0 || !put_off(loop, conn, work)) {
-        work->work(work->arg, &loop->desk);
-        work->ended(work->arg);
-    }
+    run_errand(&(struct errand){front, rn_front_loop(front, conn), conn, *work});
+}
+
+void rn_turn_work_alone(const struct rn_conn *conn, const struct rn_turn_work *work)
+{
+    struct rn_front *front = rn_conn_context(conn);
+
+    run_errand(&(struct errand){front, rn_front_loop(front, conn), NULL, *work});
 }
 
 /* --- time ----------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ struct rn_turns {
     uint32_t made, taken;
     struct rn_turn_guest *line; /* a ring of `room` places, a power of two */
     size_t first, waiting, room;
+    bool calling; /* somebody of the line, now */
 };
 
 void rn_turns_done(struct rn_turns *turns);
@@ -55,6 +56,8 @@ struct rn_turn_work {
     void *arg;
 };
 void rn_turn_work(struct rn_conn *conn, const struct rn_turn_work *work);
+/* The same for what outlives the connection: from within its `closed`. */
+void rn_turn_work_alone(const struct rn_conn *conn, const struct rn_turn_work *work);
 
 /* A decision begins: from now on it may wait for as long as decisions may. */
 void rn_turn_begin_wait(const struct rn_front *front, const struct rn_conn *conn);

@@ -338,7 +338,7 @@ void rn_code_read(struct rn_charge *charge, const long long n[RN_CODE_NUMBERS])
 {
     bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
 
-    charge->error = sound ? 0 : RATION_EIO;
+    charge->error = sound ? 0 : RATION_ESTORE;
     if (!sound)
         return;
     charge->answer = (struct rn_answer){

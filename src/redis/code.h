@@ -66,7 +66,8 @@ size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS]);
 size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
                            char out[RN_CODE_BYTES]);
 
-/* Fills answer and error. Numbers that no script answers are RATION_EIO. */
+/* Fills answer and error. Numbers that tell of no answer, such as where there
+ * was no memory or the key holds something else, are RATION_ESTORE. */
 void rn_code_read(struct rn_charge *charge, const long long numbers[RN_CODE_NUMBERS]);
 
 #endif

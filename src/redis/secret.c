@@ -48,8 +48,7 @@ static void on_found(void *arg, const redisReply *reply)
     bool same = strcmp(reply->str, secret->fingerprint) == 0;
 
     set_state(secret, same ? RN_SECRET_AGREED : RN_SECRET_REFUSED);
-    if (!same)
-        check_in(secret, RN_SECRET_AGAIN_NS);
+    check_in(secret, same ? RN_SECRET_LATER_NS : RN_SECRET_AGAIN_NS);
 }
 
 void rn_secret_check(struct rn_secret *secret)

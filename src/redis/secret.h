@@ -12,8 +12,9 @@
 
 #define RN_SECRET_NAME "ration:secret"
 #define RN_SECRET_BYTES 64
-#define RN_SECRET_SOON_NS (INT64_C(50) * 1000000)    /* after no answer */
-#define RN_SECRET_AGAIN_NS (INT64_C(2) * 1000000000) /* after a refusal */
+#define RN_SECRET_SOON_NS (INT64_C(50) * 1000000)     /* after no answer */
+#define RN_SECRET_AGAIN_NS (INT64_C(2) * 1000000000)  /* after a refusal */
+#define RN_SECRET_LATER_NS (INT64_C(60) * 1000000000) /* and if all is well: it may be deleted */
 
 enum rn_secret_state {
     RN_SECRET_NONE, /* nobody cares */

@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded into a process, its boot-time clock and its wall clock stand still
- * at what the file STILLCLOCK says, two numbers of nanoseconds in binary: boot
- * time, wall time. Who changes the file moves the clocks. The monotonic clock
- * goes on: it is what event loops wait by.
+ * at what the file STILLCLOCK says: boot time, wall time. The monotonic clock goes
+ * on: it is what event loops wait by.
  */
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "clock_file.h"
 #include "wall_calls.h"
 
 static const int64_t *clocks; /* boot time, wall time */
 
 __attribute__((constructor)) static void find_file(void)
 {
-    const char *path = getenv("STILLCLOCK");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *memory = fd < 0 ? MAP_FAILED : mmap(NULL, 16, PROT_READ, MAP_SHARED, fd, 0);
-
-    if (fd >= 0)
-        close(fd);
-    if (memory == MAP_FAILED)
-        abort(); /* a test that runs on the real clock would prove nothing */
-    clocks = memory;
+    clocks = map_clock_file("STILLCLOCK", 2);
 }
 
 static int still(int which, struct timespec *t)

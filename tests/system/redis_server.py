@@ -79,7 +79,8 @@ class RedisServer:
         self.path = str(self.folder / "redis.sock")
         self.env = {**os.environ, **(clock.env() if clock else {})}
         if clock:  # no sanitizer watches the server: what is preloaded must need none
-            self.env["LD_PRELOAD"] = str(PLAIN / "tests" / "libstillclock.so")
+            library = pathlib.Path(self.env["LD_PRELOAD"]).name
+            self.env["LD_PRELOAD"] = str(PLAIN / "tests" / library)
         self.process = None
 
     def __enter__(self):

@@ -82,13 +82,14 @@ class Proxy:
 
     passes_body = True # of rationd's refusals
     fails_open = True  # when rationd is away
+    examples, listens = EXAMPLES, "8000"
 
-    def __init__(self, folder, ration_port, app_port):
+    def __init__(self, folder, ports):
         self.folder = pathlib.Path(folder)
         self.log = open(self.folder / "proxy.log", "w+")
         for _ in range(3): # somebody else may take the port before us
             self.port = free_port()
-            self.ports = {"8000": str(self.port), "8080": str(ration_port), "3000": str(app_port)}
+            self.ports = {self.listens: str(self.port), **ports}
             self.process = subprocess.Popen(
                 self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
                 stderr=self.log, env={"HOME": str(self.folder), "PATH": "/usr/sbin:/usr/bin"})
@@ -108,7 +109,7 @@ class Proxy:
 
     def copy(self, name, edit=lambda text: text):
         """The example's file with the ports of this test."""
-        text = (EXAMPLES / name).read_text()
+        text = (self.examples / name).read_text()
         for example, real in self.ports.items():
             text = re.sub(rf"(?<![0-9.]){example}\b(?!s)", real, text)
         (self.folder / name).write_text(edit(text))
@@ -168,7 +169,8 @@ class Site:
         self.daemon = Daemon(folder, rules)
         self.app = Upstream()
         try:
-            self.proxy = kind(folder, port_of(self.daemon.addresses["http"]), self.app.port)
+            self.proxy = kind(folder, {"8080": str(port_of(self.daemon.addresses["http"])),
+                                       "3000": str(self.app.port)})
         except BaseException:
             self.daemon.kill()
             raise
@@ -340,6 +342,22 @@ def test_emulated_proxies_are_answered_as_they_need(daemon, ask):
 def test_emulated_proxies_append_to_a_forged_header(daemon, ask):
     chain = [ask(daemon, "POST", "/login", f"198.51.100.{n}, 192.0.2.1").status for n in range(6)]
     assert chain == [200] * 5 + [429]
+
+
+def test_the_application_may_tell_the_outcome_that_a_proxy_does_not(tmp_path):
+    rules = "limits: [{name: guesses, key: header.x-user, limit: 2 per hour, charge_on: status 401}]"
+
+    with Daemon(tmp_path, rules) as daemon:
+        def ask():
+            return daemon.http("GET", "/v1/auth", headers={"X-User": "ann"})
+
+        assert [ask().headers["X-RateLimit-Remaining"] for _ in range(3)] == ["2"] * 3
+        for _ in range(2):
+            charge = ask().headers["X-Ration-Charge"]
+            answer = daemon.http("POST", "/v1/charge", {"charge": charge, "status": 401})
+            assert answer.json == {"charged": True}
+        assert ask().status == 429
+        assert ask().headers["X-Ration-Charge"] is None
 
 
 def test_two_lines_of_forwarded_addresses_are_one_list(daemon):

@@ -17,7 +17,7 @@ import time
 import pytest
 
 from daemon import BUILD, PATIENCE, Daemon
-from faults import Faults
+from faults import Proxy
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
 
@@ -161,18 +161,16 @@ def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
 
 def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
     log, source = tmp_path / "log", random.Random(2)
-    with Faults(tmp_path / "faults", server.path) as faults:
+    with Proxy(tmp_path, server.path, lines=1) as proxy:
         def start():
             skew = str(source.choice([-100_000, -3, 0, 3, 100_000]))
-            return Node(faults.path, log, "500 per second burst 250",
+            return Node(proxy.paths[0], log, "500 per second burst 250",
                         env={"WALLSHIFT": skew, "LD_PRELOAD": str(BUILD / "tests" / "libwallshift.so")}).up()
 
         nodes = [start() for _ in range(4)]
-        faults.late, faults.late_s = 0.1, (0.002, 0.2)
-        faults.cut = faults.swallow = 0.005
+        proxy.set(0, "late=0.1 delay=0.2 cut=0.005 mute=0.005")
         harass(nodes, start, 5, source, kill=False)
         results = [node.stop() for node in nodes]
-        assert faults.counts["late"] > 0 and faults.counts["cut"] + faults.counts["swallowed"] > 0
     made = admissions(log)
     assert excess(made, 250, 500) <= 1
     assert len(made) > 500 and sum(r["lost"] for r in results) > 0

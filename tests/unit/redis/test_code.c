@@ -270,9 +270,9 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     rn_code_read(&charge, (long long[]){0, 0, -1, 0, 0, 0});
     assert_int_equal(charge.answer.retry_after_ns, RN_NEVER);
     rn_code_read(&charge, (long long[]){-1, 0, 0, 0, 0, 0});
-    assert_int_equal(charge.error, RATION_EIO);
+    assert_int_equal(charge.error, RATION_ESTORE);
     rn_code_read(&charge, (long long[]){1, -5, 0, 0, 0, 0});
-    assert_int_equal(charge.error, RATION_EIO);
+    assert_int_equal(charge.error, RATION_ESTORE);
 }
 
 int main(void)

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that share a Redis, as clients of every protocol see them: what was begun on one is
+ended on another, and nothing is lost, doubled or out of order while Redis keeps them
+waiting, whoever hangs up, reloads or stops meanwhile."""
+
+import contextlib
+import json
+import re
+import signal
+import threading
+import time
+
+import grpc
+import pytest
+
+import rls
+from crowd import check, command, in_threads, pair, post, read_http, rss, wait_for
+from nodes import Nodes
+from redis_server import RedisServer
+
+PATIENT = ["--redis-deadline", "5s", "--grpc", "127.0.0.1:0"]
+RULES = """
+limits:
+  - { name: hundred, when: { path: /hundred }, key: user, limit: 100 per day, on_store_failure: refuse }
+  - { name: queue, when: { path: /queue }, key: user, limit: 20 per second queue 5, wait: hold,
+      on_store_failure: refuse }
+  - { name: places, when: { path: /places }, key: user, limit: 2 concurrent, on_store_failure: refuse }
+  - { name: quota, when: { path: /quota }, key: user, limit: 10 per day, algorithm: fixed-window,
+      on_store_failure: refuse }
+"""
+ENVOY = """
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 100 }
+  - key: queue
+    rate_limit: { limit: 1 per 50 seconds queue 1 }
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def empty(server):
+    with contextlib.closing(server.client()) as client:
+        client.flushall()
+
+
+def start(tmp_path, server, rules=RULES, options=PATIENT, count=2):
+    return Nodes(tmp_path, rules, [f"redis+unix://{server.path}"] * count, options, workers=2)
+
+
+@contextlib.contextmanager
+def silence(server):
+    """Redis is there and says nothing."""
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
+# --- one limit, whoever is asked, and how ----------------------------------------------------
+
+def by_batch(node):
+    checks = [{"attributes": {"user": "ann", "path": "/hundred"}}] * 5
+    results = node.http("POST", "/v1/check", {"checks": checks}).json["results"]
+    return sum(result["allowed"] for result in results)
+
+
+def by_auth(node):
+    headers = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/hundred", "User": "ann"}
+    answers = [node.http("GET", "/v1/auth", headers=headers) for _ in range(5)]
+    assert {answer.status for answer in answers} <= {200, 429}
+    return sum(answer.status == 200 for answer in answers)
+
+
+def by_grpc(node):
+    with rls.Client(node.addresses["grpc"]) as client:
+        return sum(client.code("shop", {"user": "ann"}) == rls.OK for _ in range(5))
+
+
+@pytest.mark.parametrize("ask, rules", [
+    (by_batch, RULES), (by_auth, RULES.replace("key: user", "key: header.user")), (by_grpc, ENVOY)],
+    ids=["batches", "forward-auth", "gRPC"])
+def test_nodes_share_a_limit_over_every_protocol(tmp_path, server, ask, rules):
+    with start(tmp_path, server, rules) as nodes:
+        admitted = in_threads(8, lambda n: sum(ask(nodes[n % 2]) for _ in range(5)))
+    assert sum(admitted) == 100
+
+
+def test_those_who_are_held_queue_behind_each_other_on_all_nodes(tmp_path, server):
+    with start(tmp_path, server) as nodes:
+        answers = in_threads(8, lambda n: nodes[n % 2].http(
+            "POST", "/v1/check", {"attributes": {"user": "ann", "path": "/queue"}}).json)
+    held = sorted(answer.get("held", 0) for answer in answers if answer["allowed"])
+    assert len(held) == 6, "one leaves, five wait"
+    assert all(after - before > 0.03 for before, after in zip(held, held[1:])), held
+
+
+def test_a_place_taken_on_one_node_is_renewed_and_freed_on_another(tmp_path, server):
+    place = {"attributes": {"user": "ann", "path": "/places"}}
+    with start(tmp_path, server) as nodes:
+        def acquire(node):
+            return nodes[node].http("POST", "/v1/acquire", place)
+
+        def settle(node, verb, answer):
+            return nodes[node].http("POST", f"/v1/{verb}", {"lease": answer.json["lease"]}).json
+
+        first, second = acquire(0), acquire(1)
+        assert first.status == second.status == 200
+        assert acquire(0).status == acquire(1).status == 429
+        assert settle(1, "renew", first)["renewed"]
+        assert settle(1, "release", first) == {"released": True}
+        assert settle(0, "release", first) == {"released": False}
+        assert acquire(1).status == 200 and acquire(0).status == 429
+        assert settle(0, "release", second) == {"released": True}
+
+
+def test_what_cannot_be_settled_now_can_be_settled_later(tmp_path, server):
+    place = {"attributes": {"user": "ann", "path": "/places"}}
+    with start(tmp_path, server, options=["--redis-deadline", "100ms"], count=1) as nodes:
+        def settle(verb, lease):
+            return nodes[0].http("POST", f"/v1/{verb}", {"lease": lease})
+
+        # On a busy machine the first may be late.
+        taken = wait_for(lambda: nodes[0].http("POST", "/v1/acquire", place).json.get("lease"))
+        with silence(server):
+            answer = settle("release", taken)
+            assert answer.status == 503 and "error" in answer.json, answer
+        wait_for(lambda: settle("release", taken).status == 200, "it is answered again")
+        assert settle("release", taken).json == {"released": False}, "by the first or the second"
+        assert nodes[0].http("POST", "/v1/check", {**place, "peek": True}).json["remaining"] == 2
+
+
+def test_a_reservation_made_on_one_node_is_settled_on_another(tmp_path, server):
+    quota = {"attributes": {"user": "ann", "path": "/quota"}}
+    with start(tmp_path, server) as nodes:
+        def left():
+            return {node.http("POST", "/v1/check", {**quota, "peek": True}).json["remaining"]
+                    for node in nodes.all}
+
+        lease = nodes[0].http("POST", "/v1/reserve", {**quota, "cost": 8}).json["lease"]
+        assert left() == {2}
+        commit = {"lease": lease, "cost": 3}
+        assert nodes[1].http("POST", "/v1/commit", commit).json == {"committed": True}
+        assert left() == {7}
+        assert nodes[0].http("POST", "/v1/commit", commit).json == {"committed": False}
+        lease = nodes[1].http("POST", "/v1/reserve", {**quota, "cost": 7}).json["lease"]
+        assert nodes[0].http("POST", "/v1/refund", {"lease": lease}).json == {"refunded": True}
+        assert nodes[1].http("POST", "/v1/refund", {"lease": lease}).json == {"refunded": False}
+        assert left() == {7}
+
+
+def test_nodes_with_another_secret_are_strangers(tmp_path, server):
+    quota = {"attributes": {"user": "ann", "path": "/quota"}, "cost": 8}
+    with start(tmp_path, server, count=1) as ours:
+        (tmp_path / "other").mkdir()
+        theirs = Nodes(tmp_path / "other", RULES, [f"redis+unix://{server.path}"], PATIENT,
+                       [{"RATION_REDIS_KEY_SECRET": "another"}])
+        with theirs:
+            lease = ours[0].http("POST", "/v1/reserve", quota).json["lease"]
+            assert theirs[0].http("POST", "/v1/check", quota).json["remaining"] == 2
+            answer = theirs[0].http("POST", "/v1/refund", {"lease": lease})
+            assert answer.status == 400 and "lease" in answer.json["message"]
+
+
+# --- while Redis keeps them waiting ------------------------------------------------------------
+
+def pipeline(connection):
+    """Decisions and echoes by turns: the order of the answers shows."""
+    return b"".join(command("RATION.TAKE", f"key{connection}", "1000 per day") +
+                    command("ECHO", f"{connection} {n}") for n in range(4))
+
+
+def test_500_connections_and_a_slow_redis_get_every_answer_once_and_in_order(tmp_path, server):
+    with start(tmp_path, server, count=1) as nodes:
+        before = rss(nodes[0].process.pid)
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(nodes[0].resp()) for _ in range(500)]
+            for _ in range(4):
+                with silence(server):
+                    for number, client in enumerate(clients):
+                        client.socket.sendall(pipeline(number))
+                    time.sleep(0.05)
+                for number, client in enumerate(clients):
+                    for n in range(4):
+                        assert pair(client.read(), "allowed") == 1
+                        assert client.read() == f"{number} {n}".encode()
+            grown = rss(nodes[0].process.pid) - before
+        with nodes[0].resp() as client:
+            assert pair(client("RATION.PEEK", "key0", "1000 per day"), "remaining") == 1000 - 16
+    print(f"500 connections that wait: {grown >> 20} MiB more")
+    assert grown < 192 << 20
+
+
+def test_answers_over_http_keep_their_order_while_redis_is_silent(tmp_path, server):
+    paths = ["/hundred", "/quota", "/nowhere", "/hundred", "/places", "/quota"] * 5
+    rules = {"/hundred": "hundred", "/quota": "quota", "/nowhere": None, "/places": "places"}
+    with start(tmp_path, server, count=1) as nodes, nodes[0].socket() as connection, \
+            connection.makefile("rb") as file:
+        with silence(server):
+            connection.sendall(b"".join(check(user="ann", path=path) for path in paths))
+            time.sleep(0.05)
+        for path in paths:
+            assert json.loads(read_http(file)[2])["rule"] == rules[path]
+
+
+def test_clients_that_hang_up_while_they_wait_leave_nothing_behind(tmp_path, server):
+    with start(tmp_path, server, count=1) as nodes:
+        def descriptors():
+            return int(re.search(r"^process_open_fds (\d+)", nodes[0].admin("GET", "/metrics").text,
+                                 re.M)[1])
+
+        before = descriptors()
+        with silence(server):
+            for number in range(100):
+                with nodes[0].socket("resp") as over_resp, nodes[0].socket() as over_http:
+                    over_resp.sendall(pipeline(number))
+                    over_http.sendall(check(user="ann", path="/quota") * 2)
+        wait_for(lambda: descriptors() <= before, "connections are given up")
+        with nodes[0].resp() as client:
+            assert pair(client("RATION.TAKE", "after", "10 per day"), "allowed") == 1
+
+
+def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_path, server):
+    with start(tmp_path, server, RULES.replace("20 per second queue 5", "1 per 50 seconds queue 5")) as nodes:
+        def queued():
+            answer = nodes[1].http("POST", "/v1/check", {
+                "attributes": {"user": "ann", "path": "/queue"}, "peek": True}).json
+            return answer["remaining"]
+
+        nodes[0].http("POST", "/v1/check", {"attributes": {"user": "ann", "path": "/queue"}})
+        full = queued()
+        with nodes[0].socket() as waiting:
+            waiting.sendall(post("/v1/check", {"attributes": {"user": "ann", "path": "/queue"}}))
+            wait_for(lambda: queued() == full - 1, "it has a place in the queue")
+        wait_for(lambda: queued() == full, "its place is free again")
+
+
+def test_held_calls_that_are_cancelled_free_the_queue_on_all_nodes(tmp_path, server):
+    with start(tmp_path, server, ENVOY) as nodes, rls.Client(nodes[0].addresses["grpc"]) as one, \
+            rls.Client(nodes[1].addresses["grpc"]) as other:
+        held = []
+
+        def is_held(client):
+            call = client.should.future(rls.request("shop", {"queue": "ann"}), timeout=60)
+            held.append(call)
+            with contextlib.suppress(grpc.FutureTimeoutError):
+                return call.result(0.3).overall_code != rls.OVER_LIMIT
+            return True
+
+        assert one.code("shop", {"queue": "ann"}) == rls.OK
+        assert is_held(one) and not is_held(other)
+        held[0].cancel()
+        wait_for(lambda: is_held(other), "its place is free")
+        held[-1].cancel()
+
+
+def waiting_clients(stack, node, count=20):
+    """Each has asked over RESP and HTTP, and Redis is silent."""
+    clients = []
+    for number in range(count):
+        over_resp = stack.enter_context(node.resp())
+        over_http = stack.enter_context(node.socket())
+        over_resp.socket.sendall(pipeline(number))
+        over_http.sendall(check(user="ann", path="/hundred"))
+        clients.append((over_resp, stack.enter_context(over_http.makefile("rb"))))
+    return clients
+
+
+def expect_answers(clients, allowed=(0, 1)):
+    for number, (over_resp, over_http) in enumerate(clients):
+        for n in range(4):
+            assert pair(over_resp.read(), "allowed") in allowed
+            assert over_resp.read() == f"{number} {n}".encode()
+        assert read_http(over_http)[0] in (200, 429)
+
+
+def test_nobody_in_line_for_the_control_thread_is_forgotten(tmp_path, server):
+    """It serves one at a time that waits for Redis; who needs no Redis stands in line, too."""
+    with contextlib.ExitStack() as stack, start(tmp_path, server, count=1) as nodes:
+        def send(method, path, body=""):
+            connection = stack.enter_context(nodes[0].socket("admin"))
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: ration\r\n"
+                               f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            return stack.enter_context(connection.makefile("rb"))
+
+        with silence(server):
+            files = [send("POST", "/v1/explain", '{"attributes": {"user": "ann", "path": "/quota"}}')]
+            time.sleep(0.05)  # it waits for Redis by now
+            files += [send("GET", path) for path in ["/healthz", "/readyz", "/healthz", "/v1/rules"]]
+            time.sleep(0.05)
+        assert [read_http(file)[0] for file in files] == [200] * 5
+
+
+def test_a_daemon_that_is_told_to_stop_answers_those_who_wait_for_redis(tmp_path, server):
+    with contextlib.ExitStack() as stack, \
+            start(tmp_path, server, options=["--redis-deadline", "300ms"], count=1) as nodes:
+        with silence(server):
+            clients = waiting_clients(stack, nodes[0])
+            time.sleep(0.05)
+            stopping = threading.Thread(target=nodes[0].stop)
+            stopping.start()
+            expect_answers(clients)
+            stopping.join()
+        assert nodes[0].process is None, "and ended well"
+
+
+def test_rules_are_replaced_while_decisions_wait_for_redis(tmp_path, server):
+    """By signal and by API; readers of the old rules are still waiting."""
+    with contextlib.ExitStack() as stack, start(tmp_path, server, count=1) as nodes:
+        node = nodes[0]
+        version = node.admin("GET", "/v1/rules").json["version"]
+        with silence(server):
+            clients = waiting_clients(stack, node)
+            looking = threading.Thread(target=node.admin, args=(
+                "POST", "/v1/explain", {"attributes": {"user": "ann", "path": "/hundred"}}))
+            looking.start()
+            node.file.write_text(RULES.replace("100 per day", "200 per day"))
+            node.reload()
+            time.sleep(0.1)
+            putting = threading.Thread(target=node.admin, args=(
+                "PUT", "/v1/rules", RULES.replace("100 per day", "300 per day")))
+            putting.start()
+            time.sleep(0.1)
+        expect_answers(clients, (1,))
+        looking.join()
+        putting.join()
+        wait_for(lambda: node.admin("GET", "/v1/rules").json["version"] >= version + 2)
+        answer = node.http("POST", "/v1/check", {"attributes": {"user": "bob", "path": "/hundred"}})
+        assert answer.json["limit"] in (200, 300)

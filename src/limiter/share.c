@@ -14,10 +14,14 @@ void rn_share_begin(struct ration *r)
     struct rn_clients *c = &r->clients;
 
     pthread_mutex_lock(&c->lock);
+    bool begins = !c->sharing;
+
     c->sharing = true;
-    if (c->journal.path)
+    if (begins)
         rn_clients_read_again(c);
     pthread_mutex_unlock(&c->lock);
+    if (begins)
+        (void)rn_clients_refresh_at(r, RATION_NOW, NULL); /* what fails is told by the next one */
 }
 
 uint64_t rn_share_news(struct ration *r)
@@ -181,15 +185,19 @@ static bool is_whole(const struct rn_share_item *item, struct rn_client *client)
     return memcmp(name, item->name, sizeof name) == 0;
 }
 
-/* Of two made at the same instant, the others' holds: they agree on it already. */
-static bool is_news(struct rn_entry *known, const struct rn_client *client,
+/* Of two made at the same instant, the others' holds: they agree on it already. What has
+ * expired matters only to what it replaces. */
+static bool is_news(struct rn_clients *c, const struct rn_client *client,
                     const struct rn_share_item *item)
 {
-    if (known && is_same(known, item)) {
-        known->shared = true;
-        return false;
-    }
-    return !known || client->made_us >= known->made_us;
+    struct rn_entry *known = find(c, client, item->kind);
+
+    if (!known)
+        return client->expires_wall_ns == 0 || client->expires_wall_ns > c->wall_ns;
+    if (!is_same(known, item))
+        return client->made_us >= known->made_us;
+    known->shared = true;
+    return false;
 }
 
 /* How many of the items are to be applied, as records. */
@@ -203,7 +211,7 @@ static size_t choose(struct ration *r, const struct rn_share_item *items, size_t
         bool whole = is_whole(&items[i], &client);
         bool ban = rn_client_change_is_ban(items[i].kind);
 
-        if (whole && !is_news(find(&r->clients, &client, items[i].kind), &client, &items[i]))
+        if (whole && !is_news(&r->clients, &client, &items[i]))
             continue;
         if (whole && (rn_client_change_deletes(items[i].kind) ||
                       rn_clients_room(r, &client, ban, NULL) == 0))

@@ -23,7 +23,8 @@ struct rn_share_item {
     struct rn_slice payload;   /* client.h */
 };
 
-/* From now on deletions are remembered, for others. */
+/* From now on deletions are remembered, for others; those of the journal, too. Again: nothing
+ * happens. */
 void rn_share_begin(struct ration *r);
 
 /* How often something was changed other than by rn_share_merge: if it has risen,

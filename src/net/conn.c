@@ -401,6 +401,13 @@ void rn_conn_go_on(struct rn_conn *conn)
     rn_feed_kept(conn);
 }
 
+void rn_conn_hear(struct rn_conn *conn)
+{
+    if (conn->opened && !conn->lingering)
+        rn_feed_read(conn, false);
+    touch(conn);
+}
+
 void rn_conn_keep(struct rn_conn *conn)
 {
     conn->kept++;

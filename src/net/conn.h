@@ -116,6 +116,10 @@ void rn_conn_received(struct rn_conn *conn, size_t used);
 void rn_conn_keep(struct rn_conn *conn);
 void rn_conn_let_go(struct rn_conn *conn);
 
+/* Calls `received` with what has arrived by now, rather than in the next round; not from
+ * within a callback of this connection. */
+void rn_conn_hear(struct rn_conn *conn);
+
 /* Has the protocol's `later` called at the end of this round: how output for many
  * is collected into one write. */
 void rn_conn_call_later(struct rn_conn *conn);

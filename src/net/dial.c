@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 #include "net/dial_inner.h"
+#include "net/seal.h"
 #include "net/server_inner.h"
 
 struct rn_dialler {
     struct rn_listener listener;
     struct rn_loop *loop;
+    struct rn_tls *tls; /* NULL: in plain */
+    char *server;
 };
 
 struct rn_dialler *rn_dialler_new(struct rn_loop *loop, const char *name,
@@ -45,8 +48,23 @@ void rn_dialler_free(struct rn_dialler *dialler)
 {
     if (!dialler)
         return;
+    rn_tls_unref(dialler->tls);
+    free(dialler->server);
     rn_listener_done(&dialler->listener);
     free(dialler);
+}
+
+bool rn_dialler_secure(struct rn_dialler *dialler, struct rn_tls *tls, const char *server)
+{
+    char *copy = strdup(server);
+
+    if (!copy)
+        return false;
+    free(dialler->server);
+    dialler->server = copy;
+    rn_tls_unref(dialler->tls);
+    dialler->tls = rn_tls_ref(tls);
+    return true;
 }
 
 /* A socket that connects; -1 with errno. */
@@ -83,7 +101,10 @@ struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to)
     }
     conn->dialled = conn->calling = true;
     conn->begun_ns = conn->active_ns; /* of the wait for an answer */
-    rn_conn_settle(conn);
+    if (dialler->tls && !rn_seal_new_client(conn, dialler->tls, dialler->server))
+        rn_conn_close(conn);
+    else
+        rn_conn_settle(conn);
     return conn;
 }
 
@@ -97,6 +118,10 @@ void rn_dial_answered(struct rn_conn *conn)
         return;
     }
     conn->calling = false;
+    if (conn->seal) {
+        rn_seal_begin(conn);
+        return;
+    }
     conn->begun_ns = 0;
     rn_conn_open(conn);
 }

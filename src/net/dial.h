@@ -9,6 +9,7 @@
 
 #include "net/address.h"
 #include "net/conn.h"
+#include "net/tls.h"
 
 /* Whom to call and what to say. Used by one loop, in its thread, and outlives its
  * connections. */
@@ -19,6 +20,10 @@ struct rn_dialler;
 struct rn_dialler *rn_dialler_new(struct rn_loop *loop, const char *name,
                                   const struct rn_protocol *protocol, void *context);
 void rn_dialler_free(struct rn_dialler *dialler);
+
+/* Connections that begin from now on speak TLS, with a server of this name or IP address,
+ * and are `opened` when the handshake is done. False: out of memory. */
+bool rn_dialler_secure(struct rn_dialler *dialler, struct rn_tls *tls, const char *server);
 
 /* Begins to connect, without waiting: `opened` follows, or `closed` alone. NULL with
  * errno if it has failed at once; then nothing follows. */

@@ -110,7 +110,8 @@ static struct rn_tls *current_tls(struct rn_server *server)
     return tls;
 }
 
-bool rn_seal_new(struct rn_conn *conn)
+/* Takes the reference to `tls` over. */
+static struct rn_seal *make_seal(struct rn_conn *conn, struct rn_tls *tls)
 {
     struct rn_loop *loop = conn->loop;
     struct rn_seal *seal = calloc(1, sizeof *seal);
@@ -119,23 +120,65 @@ bool rn_seal_new(struct rn_conn *conn)
         loop->plain = malloc(RN_PLAIN_BYTES);
     if (!seal || !loop->plain) {
         free(seal);
-        return false;
+        rn_tls_unref(tls);
+        return NULL;
     }
     seal->conn = conn;
-    seal->tls = current_tls(loop->server);
+    seal->tls = tls;
     seal->ssl = SSL_new(seal->tls->context);
     BIO *bio = BIO_new(seal->tls->pipe);
     if (!seal->ssl || !bio) {
         BIO_free(bio);
         rn_seal_free(seal);
-        return false;
+        return NULL;
     }
     BIO_set_data(bio, seal);
     SSL_set_bio(seal->ssl, bio, bio);
     SSL_set_app_data(seal->ssl, seal);
-    SSL_set_accept_state(seal->ssl);
+    return seal;
+}
+
+bool rn_seal_new(struct rn_conn *conn)
+{
+    conn->seal = make_seal(conn, current_tls(conn->loop->server));
+    if (conn->seal)
+        SSL_set_accept_state(conn->seal->ssl);
+    return conn->seal != NULL;
+}
+
+/* Whom we expect; a name is also told, an address is not (RFC 6066, section 3). */
+static bool expect_server(SSL *ssl, const char *server, bool any_name)
+{
+    struct rn_ip ip;
+    bool is_ip = rn_ip_parse(server, strlen(server), &ip, NULL) == 0;
+
+    if (!is_ip && SSL_set_tlsext_host_name(ssl, server) != 1)
+        return false;
+    if (any_name)
+        return true;
+    return is_ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server) == 1
+                 : SSL_set1_host(ssl, server) == 1;
+}
+
+bool rn_seal_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
+{
+    struct rn_seal *seal = make_seal(conn, rn_tls_ref(tls));
+
+    if (seal && !expect_server(seal->ssl, server, tls->any_name)) {
+        rn_seal_free(seal);
+        seal = NULL;
+    }
+    if (seal)
+        SSL_set_connect_state(seal->ssl);
     conn->seal = seal;
-    return true;
+    return seal != NULL;
+}
+
+void rn_seal_begin(struct rn_conn *conn)
+{
+    ERR_clear_error();
+    SSL_do_handshake(conn->seal->ssl); /* cannot end here: it waits for the server */
+    rn_flush_sealed(conn);
 }
 
 void rn_seal_free(struct rn_seal *seal)
@@ -195,8 +238,9 @@ static void fail(struct rn_conn *conn)
         rn_buf_put(sealed, unexpected_message, sizeof unexpected_message);
     rn_log(RN_LOG_INFO, "tls.failed", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
            RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_TEXT("reason", plain ? RN_SLICE("the client does not speak TLS")
-                                       : rn_slice_of(reason_of(conn->seal, code))));
+           RN_LOG_TEXT("reason", !plain          ? rn_slice_of(reason_of(conn->seal, code))
+                                 : conn->dialled ? RN_SLICE("the server does not speak TLS")
+                                                 : RN_SLICE("the client does not speak TLS")));
     conn->seal->ended = true; /* nothing may follow */
     conn->closing = conn->unread = true;
     conn->held = false;

@@ -11,6 +11,7 @@
 #define RN_NET_SEAL_H
 
 #include "net/loop.h"
+#include "net/tls.h"
 
 /* Room for the plain bytes of one read, and of a record of which the read brought
  * the end. */
@@ -18,6 +19,10 @@
 
 /* Makes conn->seal, with the server's current certificate. False: out of memory. */
 bool rn_seal_new(struct rn_conn *conn);
+/* The same for a connection that we began: to the server of this name or IP address. */
+bool rn_seal_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server);
+/* We speak first. */
+void rn_seal_begin(struct rn_conn *conn);
 /* NULL is fine. */
 void rn_seal_free(struct rn_seal *seal);
 

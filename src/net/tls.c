@@ -21,7 +21,7 @@
 /* --- reading the files -------------------------------------------------------------- */
 
 /* What OpenSSL says last is the most general; what it says first is the cause. */
-static int fail_file(struct ration_error *error, const char *path, const char *expected)
+int rn_tls_fail_file(struct ration_error *error, const char *path, const char *expected)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
 
@@ -29,7 +29,7 @@ static int fail_file(struct ration_error *error, const char *path, const char *e
                         reason ? reason : "unreadable");
 }
 
-static int check_readable(const char *path, struct ration_error *error)
+int rn_tls_check_readable(const char *path, struct ration_error *error)
 {
     FILE *file = fopen(path, "re");
 
@@ -47,43 +47,44 @@ static int refuse_password(char *to, int size, int writing, void *asked)
     return 0;
 }
 
-static int read_key(SSL_CTX *context, const struct rn_tls_files *files, struct ration_error *error)
+static int read_key(SSL_CTX *context, const char *cert, const char *key, struct ration_error *error)
 {
     bool asked = false;
 
     SSL_CTX_set_default_passwd_cb(context, refuse_password);
     SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
-    int ok = SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM);
+    int ok = SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM);
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     SSL_CTX_set_default_passwd_cb(context, NULL);
     if (asked)
         return rn_error_set(error, RATION_EIO, 0,
                             "%s is encrypted; a daemon cannot be asked for a password: write the "
                             "key in plain and let only its user read it",
-                            files->key);
+                            key);
     if (ok == 1)
         return 0;
     unsigned long code = ERR_peek_error();
     if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
-        return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
-                            files->key, files->cert);
-    return fail_file(error, files->key, "a private key in PEM");
+        return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s", key,
+                            cert);
+    return rn_tls_fail_file(error, key, "a private key in PEM");
 }
 
-static int read_pair(SSL_CTX *context, const struct rn_tls_files *files, struct ration_error *error)
+int rn_tls_read_pair(SSL_CTX *context, const char *cert, const char *key,
+                     struct ration_error *error)
 {
-    int failed = check_readable(files->cert, error);
+    int failed = rn_tls_check_readable(cert, error);
 
     if (failed == 0)
-        failed = check_readable(files->key, error);
+        failed = rn_tls_check_readable(key, error);
     if (failed != 0)
         return failed;
-    if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
-        return fail_file(error, files->cert, "a certificate in PEM");
-    failed = read_key(context, files, error);
+    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return rn_tls_fail_file(error, cert, "a certificate in PEM");
+    failed = read_key(context, cert, key, error);
     if (failed == 0 && SSL_CTX_check_private_key(context) != 1)
         failed = rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
-                              files->key, files->cert);
+                              key, cert);
     return failed;
 }
 
@@ -91,14 +92,14 @@ static int read_pair(SSL_CTX *context, const struct rn_tls_files *files, struct 
  * that has ended. */
 static int read_authorities(SSL_CTX *context, const char *path, struct ration_error *error)
 {
-    int failed = check_readable(path, error);
+    int failed = rn_tls_check_readable(path, error);
 
     if (failed != 0)
         return failed;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
     if (!names || SSL_CTX_load_verify_file(context, path) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return fail_file(error, path, "a file of certificates in PEM");
+        return rn_tls_fail_file(error, path, "a file of certificates in PEM");
     }
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -120,35 +121,50 @@ static void read_times(struct rn_tls *tls)
 
 /* --- the context -------------------------------------------------------------------- */
 
-static bool set_up(SSL_CTX *context, bool only_13)
+static bool set_up(SSL_CTX *context, int least_version)
 {
-    static const unsigned char name[] = "ration";
-
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets need none */
+    return SSL_CTX_set_min_proto_version(context, least_version) == 1 &&
+           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
+}
+
+struct rn_tls *rn_tls_make(const SSL_METHOD *method, int least_version)
+{
+    struct rn_tls *tls = calloc(1, sizeof *tls);
+
+    if (!tls)
+        return NULL;
+    atomic_init(&tls->users, 1);
+    tls->context = SSL_CTX_new(method);
+    tls->pipe = rn_seal_pipe();
+    if (tls->context && tls->pipe && set_up(tls->context, least_version))
+        return tls;
+    rn_tls_unref(tls);
+    return NULL;
+}
+
+static bool set_up_server(SSL_CTX *context)
+{
+    static const unsigned char name[] = "ration";
+
     SSL_CTX_set_num_tickets(context, 1);
     SSL_CTX_set_alpn_select_cb(context, rn_seal_choose, NULL);
-    return SSL_CTX_set_min_proto_version(context, only_13 ? TLS1_3_VERSION : TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1 &&
-           SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1;
+    return SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1;
 }
 
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
 {
-    struct rn_tls *tls = calloc(1, sizeof *tls);
     int failed;
 
     ERR_clear_error();
-    if (tls) {
-        atomic_init(&tls->users, 1);
-        tls->context = SSL_CTX_new(TLS_server_method());
-        tls->pipe = rn_seal_pipe();
-    }
-    if (!tls || !tls->context || !tls->pipe || !set_up(tls->context, files->only_13))
+    struct rn_tls *tls =
+        rn_tls_make(TLS_server_method(), files->only_13 ? TLS1_3_VERSION : TLS1_2_VERSION);
+    if (!tls || !set_up_server(tls->context))
         failed = rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
     else
-        failed = read_pair(tls->context, files, error);
+        failed = rn_tls_read_pair(tls->context, files->cert, files->key, error);
     if (failed == 0 && files->client_ca)
         failed = read_authorities(tls->context, files->client_ca, error);
     ERR_clear_error();

@@ -24,6 +24,19 @@ struct rn_tls_files {
 /* Reads the files. RATION_EIO with `error` if they cannot be used, RATION_EINVAL
  * in a build without TLS. */
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error);
+
+/* The other side: whom a client believes, and who it is. Paths of PEM files. */
+struct rn_tls_trust {
+    const char *ca;         /* who vouches for servers; NULL: whom this system believes */
+    const char *cert, *key; /* of the client, for servers that ask; NULL: none */
+    bool any_name;          /* a server may have any name, if somebody vouches for it */
+    bool anybody;           /* nobody needs to */
+};
+
+/* As rn_tls_new, for connections that we begin: net/dial.h. */
+int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
+                      struct ration_error *error);
+
 struct rn_tls *rn_tls_ref(struct rn_tls *tls);
 /* NULL is fine. */
 void rn_tls_unref(struct rn_tls *tls);

@@ -13,6 +13,13 @@ int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct rat
     return rn_error_set(error, RATION_EINVAL, 0, "this build has no TLS");
 }
 
+int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
+                      struct ration_error *error)
+{
+    (void)trust, (void)out;
+    return rn_error_set(error, RATION_EINVAL, 0, "this build has no TLS");
+}
+
 struct rn_tls *rn_tls_ref(struct rn_tls *tls)
 {
     return tls;
@@ -39,6 +46,17 @@ bool rn_seal_new(struct rn_conn *conn)
 {
     (void)conn;
     return false;
+}
+
+bool rn_seal_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
+{
+    (void)conn, (void)tls, (void)server;
+    return false;
+}
+
+void rn_seal_begin(struct rn_conn *conn)
+{
+    (void)conn;
 }
 
 void rn_seal_free(struct rn_seal *seal)

@@ -1,43 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/changes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "limiter/limiter.h"
 #include "net/log.h"
 #include "wire/metrics.h"
 
-#define BY RN_SLICE("fleet")
+#define BY "fleet"
 
 /* --- rules ------------------------------------------------------------------------------- */
 
-static int put_rules(struct rn_front *front, struct rn_slice text)
-{
-    struct ration_report *report = NULL;
-    int code = rn_front_put_rules(front, text, BY, &report);
-
-    if (report)
-        fputs(ration_report_text(report), stderr);
-    ration_report_free(report);
-    return code;
-}
-
-static int use_files(struct rn_front *front)
-{
-    struct ration_report *report = NULL;
-    int code = front->daemon.reload(front->daemon.arg, "fleet", &report);
-
-    if (report)
-        fputs(ration_report_text(report), stderr);
-    ration_report_free(report);
-    return code;
-}
-
 static int use_rules(void *arg, struct rn_slice text)
 {
-    struct rn_changes *changes = arg;
+    struct rn_front *front = ((struct rn_changes *)arg)->front;
+    struct ration_report *report = NULL;
+    int code = text.data ? rn_front_put_rules(front, text, RN_SLICE(BY), &report)
+                         : front->daemon.reload(front->daemon.arg, BY, &report);
 
-    return text.data ? put_rules(changes->front, text) : use_files(changes->front);
+    if (report)
+        fputs(ration_report_text(report), stderr);
+    ration_report_free(report);
+    return code;
 }
 
 void rn_changes_use_rules(struct rn_changes *changes)
@@ -45,7 +30,7 @@ void rn_changes_use_rules(struct rn_changes *changes)
     struct rn_slice text = changes->fleet ? rn_fleet_rules(changes->fleet) : (struct rn_slice){0};
 
     if (text.data)
-        put_rules(changes->front, text);
+        use_rules(changes, text);
 }
 
 /* --- between the front and the fleet -------------------------------------------------------- */
@@ -105,9 +90,20 @@ static void keep_rules_beside_state(struct rn_changes *changes)
                  changes->options->state);
 }
 
+/* Nodes that have another secret share no limits with this one, and no changes. */
+static void name_fleet(struct rn_changes *changes)
+{
+    const char *secret = changes->options->values[RN_SET_REDIS_KEY_SECRET];
+
+    if (secret && *secret)
+        snprintf(changes->name, sizeof changes->name, "-%016" PRIx64,
+                 rn_siphash(&changes->front->limiter->secret, "fleet", 5));
+}
+
 static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
 {
-    struct rn_fleet_options options = {.changes = changes->options->redis_changes,
+    struct rn_fleet_options options = {.name = changes->name,
+                                       .changes = changes->options->redis_changes,
                                        .rules_path =
                                            changes->rules_path[0] ? changes->rules_path : NULL,
                                        .arg = changes,
@@ -128,6 +124,7 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     *changes = (struct rn_changes){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
+    name_fleet(changes);
     if (!open_fleet(changes, shared->ways[shared->count - 1].remote))
         return;
     front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/shared.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "limiter/limiter.h"
+#include "limiter/share.h"
 #include "net/log.h"
 #include "redis/code.h"
 
@@ -35,10 +36,14 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
 
     shared->options = options;
     shared->limiter = limiter;
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11));
     if (rn_limiter_share(limiter, &secret, rn_code_fault) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    if (options->redis_changes)
+        rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
@@ -85,8 +90,10 @@ static int open_way(struct rn_way *way, struct ration_error *error)
                                      .by_tag = o->redis.kind == RN_URL_CLUSTER};
     int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
 
-    if (code == 0)
-        code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    if (code != 0)
+        return code;
+    rn_remote_agree(way->remote, way->shared->fingerprint);
+    code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
     if (code == 0)
         code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
                             &way->async, error);

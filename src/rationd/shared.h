@@ -27,7 +27,8 @@ struct rn_way {
 struct rn_shared {
     const struct rn_daemon_options *options;
     struct ration *limiter;
-    struct rn_way *ways; /* by loop; the last one is the control loop's */
+    char fingerprint[17]; /* of the secret: nodes must have the same */
+    struct rn_way *ways;  /* by loop; the last one is the control loop's */
     unsigned count;
     pthread_mutex_t lock; /* of which ways there are: threads make and end their own, the
                              control thread reads what all of them count */

@@ -15,7 +15,7 @@
 /* --- counters of the loops ---------------------------------------------------------------- */
 
 /* Whose counters. */
-enum part { REMOTE, ASYNC };
+enum part { REMOTE, LEASED, ASYNC };
 
 struct family {
     const char *name, *help;
@@ -25,6 +25,7 @@ struct family {
 };
 
 #define OF_REMOTE(field) offsetof(struct rn_remote_counts, field), REMOTE, RN_METRICS_COUNTER
+#define OF_LEASED(field, type) offsetof(struct rn_leased_counts, field), LEASED, RN_METRICS_##type
 #define OF_ASYNC(field, type) offsetof(struct rn_async_counts, field), ASYNC, RN_METRICS_##type
 
 static const struct family families[] = {
@@ -53,6 +54,19 @@ static const struct family families[] = {
     {"ration_store_breaker_opened_total", "How often a breaker has opened.", OF_REMOTE(opened)},
     {"ration_store_clock_steps_total", "Steps of the clock of a server that were noticed.",
      OF_REMOTE(clock_steps)},
+    {"ration_leased_decided_total", "Charges of leased limits decided out of what is held here.",
+     OF_LEASED(here, COUNTER)},
+    {"ration_leased_passed_on_total", "Charges of leased limits that the store decided.",
+     OF_LEASED(passed_on, COUNTER)},
+    {"ration_leased_calls_total", "Calls for leases.", OF_LEASED(calls, COUNTER)},
+    {"ration_leased_lost_calls_total", "Calls for leases that had no answer.",
+     OF_LEASED(lost, COUNTER)},
+    {"ration_leased_granted_units_total", "Units that were leased.", OF_LEASED(granted, COUNTER)},
+    {"ration_leased_returned_units_total", "Units that were given back unused.",
+     OF_LEASED(returned, COUNTER)},
+    {"ration_leased_burnt_units_total", "Units that were neither used nor given back in time.",
+     OF_LEASED(burnt, COUNTER)},
+    {"ration_leased_keys", "Keys of which something is held.", OF_LEASED(held, GAUGE)},
     {"ration_async_decided_total", "Charges of async limits decided without a trip.",
      OF_ASYNC(decided, COUNTER)},
     {"ration_async_reports_total", "Reports of keys that the store has answered.",
@@ -67,10 +81,12 @@ static const struct family families[] = {
 
 static uint64_t value_of(const struct rn_way *way, const struct family *family)
 {
-    const void *counts = family->part == REMOTE ? (const void *)rn_remote_counts(way->remote)
-                                                : (const void *)rn_async_counts(way->async);
+    const void *const counts[] = {[REMOTE] = rn_remote_counts(way->remote),
+                                  [LEASED] = rn_leased_counts(way->leased),
+                                  [ASYNC] = rn_async_counts(way->async)};
     const _Atomic uint64_t *counter =
-        (const _Atomic uint64_t *)(const void *)((const char *)counts + family->offset);
+        (const _Atomic uint64_t *)(const void *)((const char *)counts[family->part] +
+                                                 family->offset);
 
     return atomic_load_explicit(counter, memory_order_relaxed);
 }

@@ -16,7 +16,8 @@ struct rn_call_ask {
     const struct rn_slice *keys, *args; /* borrowed during the call only; the first key's
                                            slot is that of all */
     size_t key_count, arg_count;
-    int64_t until_ns; /* what was not run is not sent again later; 0: never */
+    int64_t until_ns; /* what was not run is not sent again later, of rn_wheel_now; 0: within the
+                         store's deadline from now */
     /* Once, unless the call was not begun. NULL: lost; whether it was run is not known.
      * An error of Redis is a reply: the script was not run, or failed. */
     rn_link_reply *reply;

@@ -120,6 +120,8 @@ bool rn_code_leases(const struct rn_limit *l)
     case RN_SCRIPT_WINDOW:
     case RN_SCRIPT_COUNTER:
         return true;
+    case RN_SCRIPT_LOG:
+        return l->form == RN_FORM_SUBS;
     default:
         return false;
     }
@@ -131,6 +133,7 @@ enum rn_script rn_code_script_of(const struct rn_charge *charge)
         [RN_SCRIPT_BUCKET] = RN_SCRIPT_LEASE_BUCKET,
         [RN_SCRIPT_WINDOW] = RN_SCRIPT_LEASE_WINDOW,
         [RN_SCRIPT_COUNTER] = RN_SCRIPT_LEASE_COUNTER,
+        [RN_SCRIPT_LOG] = RN_SCRIPT_LEASE_SUBS,
     };
     enum rn_script script = rn_code_script(charge->limit);
     bool leased = (charge->flags & RN_CHARGE_LEASED) && rn_code_leases(charge->limit);
@@ -140,7 +143,7 @@ enum rn_script rn_code_script_of(const struct rn_charge *charge)
 
 char rn_code_kind(enum rn_script script)
 {
-    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C', 'L'};
 
     return kinds[script];
 }

@@ -16,7 +16,6 @@
 #include "net/log.h"
 #include "redis/fleet_inner.h"
 
-#define OFFER_ITEMS 64
 #define BUSY_NS (INT64_C(5) * 1000000)
 #define RESEND_NS (INT64_C(500) * 1000000)
 /* What a failover or a restart may have cost Redis. */
@@ -24,40 +23,41 @@
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-static struct rn_slice key_of(char letter)
+#define KEYS_MAX 5
+#define KEY_BYTES 64
+
+static struct rn_slice key_of(const struct rn_fleet *fleet, char letter, char out[KEY_BYTES])
 {
-    switch (letter) {
-    case 'h':
-        return RN_SLICE("ration:{fleet}:head");
-    case 'n':
-        return RN_SLICE("ration:{fleet}:nodes");
-    case 'i':
-        return RN_SLICE("ration:{fleet}:items");
-    case 'v':
-        return RN_SLICE("ration:{fleet}:values");
-    default:
-        return RN_SLICE("ration:{fleet}:ends");
-    }
+    static const char *const names[] = {"head", "nodes", "items", "values", "ends"};
+    size_t i = 0;
+
+    while (names[i][0] != letter)
+        i++;
+    int len = snprintf(out, KEY_BYTES, "ration:{fleet%.32s}:%s", fleet->options.name, names[i]);
+
+    return (struct rn_slice){out, (size_t)len};
 }
 
 static void note_failure(struct rn_fleet *fleet, const char *why)
 {
     rn_fleet_count(&fleet->counts.failed, 1);
     atomic_store(&fleet->counts.synced, false);
+    fleet->in_touch = false;
     fleet->doubt = true;
-    if (!fleet->failing)
+    if (!fleet->apart)
         rn_log(RN_LOG_WARN, "fleet.apart", RN_LOG_TEXT("reason", rn_slice_of(why)));
-    fleet->failing = true;
+    fleet->apart = true;
 }
 
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_link_reply *reply)
 {
-    struct rn_slice names[5];
+    char texts[KEYS_MAX][KEY_BYTES];
+    struct rn_slice names[KEYS_MAX];
     size_t count = 0;
 
     for (; keys[count] != '\0'; count++)
-        names[count] = key_of(keys[count]);
+        names[count] = key_of(fleet, keys[count], texts[count]);
     fleet->calling = rn_remote_call(
         fleet->remote,
         &(struct rn_call_ask){.script = script,
@@ -109,7 +109,7 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
 
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
-    if (fleet->calling || fleet->failing || !fleet->options.changes)
+    if (fleet->calling || !fleet->in_touch || !fleet->options.changes)
         return;
     if (fleet->version != fleet->latest)
         rn_fleet_fetch(fleet);
@@ -133,10 +133,11 @@ void rn_fleet_go_on_soon(struct rn_fleet *fleet)
     rn_timer_set(wheel, &fleet->again, rn_wheel_now(wheel) + BUSY_NS);
 }
 
-/* Of other changes than those we know, or of fewer, nothing is known. */
+/* Of other changes than those we know, or of fewer, nothing is known. False: that cannot
+ * be noted now. */
 static bool judge_version(struct rn_fleet *fleet, const char *id, uint64_t version)
 {
-    bool lost = strcmp(id, fleet->id) != 0 || version < fleet->version;
+    bool lost = strncmp(id, fleet->id, sizeof fleet->id - 1) != 0 || version < fleet->version;
     int64_t now_us = rn_clock_read_ns(CLOCK_REALTIME) / 1000;
 
     if ((lost || fleet->doubt) && !rn_fleet_doubt(fleet, lost ? 0 : now_us - DOUBT_US))
@@ -159,13 +160,13 @@ static void on_polled(void *arg, const redisReply *reply)
         return;
     uint64_t nodes = (uint64_t)reply->element[2]->integer;
 
-    if (fleet->failing || atomic_load(&fleet->counts.nodes) == 0)
+    if (fleet->apart || atomic_load(&fleet->counts.nodes) == 0)
         rn_log(RN_LOG_INFO, "fleet.joined", RN_LOG_NUMBER("nodes", nodes));
-    fleet->failing = false;
+    fleet->apart = false;
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
-    if (!fleet->options.changes ||
-        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer))
-        rn_fleet_go_on(fleet);
+    fleet->in_touch =
+        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
+    rn_fleet_go_on(fleet);
 }
 
 static void poll(struct rn_fleet *fleet)
@@ -225,7 +226,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *
 {
     struct rn_fleet *fleet = calloc(1, sizeof *fleet);
 
-    if (!fleet || rn_share_batch_init(&fleet->batch, OFFER_ITEMS) != 0) {
+    if (!fleet || rn_share_batch_init(&fleet->batch, RN_FLEET_LOT) != 0) {
         free(fleet);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }

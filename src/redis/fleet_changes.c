@@ -145,7 +145,8 @@ static void on_rules_offered(void *arg, const redisReply *reply)
 
     if (!rn_fleet_called(fleet, reply, NULL))
         return;
-    fleet->rules.shared = true; /* unless others have later ones, which we shall fetch */
+    /* Others may have later ones, which we shall fetch; so may we, by now. */
+    fleet->rules.shared = fleet->rules.told_us == fleet->rules.made_us;
     rn_fleet_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
 }
@@ -156,6 +157,7 @@ static void offer_rules(struct rn_fleet *fleet)
     struct rn_buf bytes = {0};
 
     rn_fleet_value_write(&bytes, &value);
+    fleet->rules.told_us = value.made_us;
     if (!bytes.failed)
         rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive",
                       (struct rn_slice[]){RN_SLICE(RN_FLEET_RULES), rn_buf_slice(&bytes)}, 2,
@@ -179,7 +181,7 @@ static void on_offered(void *arg, const redisReply *reply)
 static bool send_batch(struct rn_fleet *fleet)
 {
     const struct rn_share_batch *batch = &fleet->batch;
-    struct rn_slice args[2 * RN_CALL_KEYS];
+    struct rn_slice args[2 * RN_FLEET_LOT];
     struct rn_buf bytes = {0};
     bool sent = false;
 

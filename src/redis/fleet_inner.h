@@ -7,12 +7,15 @@
 #include "redis/fleet.h"
 #include "redis/fleet_item.h"
 
+#define RN_FLEET_LOT 64 /* changes that are offered at once */
+
 /* The rules, as one shared thing. */
 struct rn_fleet_rules {
     struct rn_buf text;
     bool set;        /* false: each node has its own */
     bool shared;     /* others can know */
     int64_t made_us; /* 0: there never were any */
+    int64_t told_us; /* of those that were offered last */
 };
 
 struct rn_fleet {
@@ -25,10 +28,11 @@ struct rn_fleet {
     char node[17];
     bool leaving;
 
-    bool calling; /* one call at a time */
-    bool failing; /* the last one had no answer */
-    bool doubt;   /* Redis may have lost its last changes */
-    char id[17];  /* of the shared changes that were taken over; empty: none were */
+    bool calling;  /* one call at a time */
+    bool in_touch; /* a poll was answered, and everything since */
+    bool apart;    /* it was told that this is not so */
+    bool doubt;    /* Redis may have lost its last changes */
+    char id[17];   /* of the shared changes that were taken over; empty: none were */
     uint64_t version, latest;
 
     uint64_t told; /* rn_share_news when all had been told */

@@ -58,16 +58,18 @@ static void save(const struct rn_fleet *fleet)
     const char *path = fleet->options.rules_path;
     char *aside = NULL;
 
-    if (!path || asprintf(&aside, "%s.new", path) < 0)
+    if (!path || asprintf(&aside, "%s.new-%ld", path, (long)getpid()) < 0)
         return;
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660);
     bool saved = fd >= 0 && write_file(fd, &fleet->rules);
 
     if (fd >= 0)
         close(fd);
-    if (!saved || rename(aside, path) != 0)
+    if (!saved || rename(aside, path) != 0) {
         rn_log(RN_LOG_ERROR, "fleet.unsaved", RN_LOG_TEXT("file", rn_slice_of(path)),
                RN_LOG_TEXT("error", rn_slice_of(strerror(errno))));
+        unlink(aside);
+    }
     free(aside);
 }
 

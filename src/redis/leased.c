@@ -109,6 +109,7 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
     held->holder.sizing = rn_sizing_of(l);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
+    held->sub_ns = l->sub_ns;
     held->script = rn_code_script_of(charge);
     held->name_len = rn_code_name(charge, held->name);
     held->params_len = rn_code_params(charge, held->params);
@@ -122,14 +123,16 @@ static void set_sweep(struct rn_leased *leased)
         rn_timer_set(wheel, &leased->sweep, rn_wheel_now(wheel) + SWEEP_NS);
 }
 
+static bool may_be_held(const struct rn_limit *l)
+{
+    return rn_sizing_of(l).lease_ns > 0 && !rn_code_fault(l);
+}
+
 static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
                                 struct rn_demand *demand, int64_t now_ns)
 {
-    struct rn_stock *held = NULL;
+    struct rn_stock *held = rn_stock_add(&leased->table, charge->key, now_ns);
 
-    if (rn_sizing_of(charge->limit).lease_ns == 0 || rn_code_fault(charge->limit))
-        return NULL;
-    held = rn_stock_add(&leased->table, charge->key, now_ns);
     rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
         return NULL;
@@ -145,7 +148,7 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
 static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, int64_t now_ns)
 {
     return held->amount == l->amount && held->holder.sizing.cap == l->cap &&
-           held->period_ns == l->period_ns &&
+           held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
            (!l->calendar || !rn_holder_runs_low(&held->holder, now_ns));
 }
 
@@ -161,14 +164,17 @@ static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge
         struct rn_demand *demand =
             rn_stock_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT)
+        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
     }
     if (!held)
         return NULL;
-    rn_stock_touch(&leased->table, held, now_ns);
-    if (!is_as_learnt(held, charge->limit, now_ns))
+    if (!is_as_learnt(held, charge->limit, now_ns)) {
+        if (!may_be_held(charge->limit))
+            return NULL; /* and what is held of it will be found idle */
         learn_limit(held, charge);
+    }
+    rn_stock_touch(&leased->table, held, now_ns);
     return held;
 }
 

@@ -57,16 +57,33 @@ static void give_up(struct rn_link *link)
     if (link->ending)
         return;
     wait_for_next(link);
-    link->events->down(link->events->arg, link->why[0] ? link->why : "the connection was closed");
+    note_why(link, link->opened ? "the connection was closed" : "no connection could be made");
+    link->events->down(link->events->arg, link->why);
+}
+
+/* With TLS, the server has to be who its address says. */
+static bool secure(struct rn_link *link)
+{
+    const char *host = link->address, *colon = strrchr(host, ':');
+    bool bracketed = host[0] == '[' && colon > host + 1;
+    char name[RN_URL_ADDRESS];
+
+    if (!link->options.tls)
+        return true;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - host) - (bracketed ? 2 : 0),
+             host + bracketed);
+    return rn_dialler_secure(link->dialler, link->options.tls, name);
 }
 
 static void dial(struct rn_link *link, const struct rn_address *to)
 {
     link->reader = redisReaderCreate();
-    link->conn = link->reader ? rn_dial(link->dialler, to) : NULL;
+    bool ready = link->reader && secure(link);
+
+    link->conn = ready ? rn_dial(link->dialler, to) : NULL;
     if (link->conn)
         return;
-    note_why(link, link->reader ? strerror(errno) : "out of memory");
+    note_why(link, ready ? strerror(errno) : "out of memory");
     give_up(link);
 }
 
@@ -107,7 +124,7 @@ static void attempt(struct rn_timer *timer)
 
     link->attempts++;
     link->why[0] = '\0';
-    link->distrusted = link->leaving = false;
+    link->opened = link->distrusted = link->leaving = false;
     if (!link->events->seek) {
         connect_to_address(link);
         return;
@@ -163,6 +180,12 @@ bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_
     return true;
 }
 
+void rn_link_hear(struct rn_link *link)
+{
+    if (link->conn)
+        rn_conn_hear(link->conn);
+}
+
 int64_t rn_link_owed_since(const struct rn_link *link)
 {
     return link->owed_count > 0 ? link->owed[link->owed_first].sent_ns : INT64_MAX;
@@ -213,7 +236,10 @@ void rn_link_drop(struct rn_link *link, const char *why)
 
 static void on_opened(struct rn_conn *conn)
 {
-    rn_greeting_send(rn_conn_context(conn));
+    struct rn_link *link = rn_conn_context(conn);
+
+    link->opened = true;
+    rn_greeting_send(link);
 }
 
 static void take_reply(struct rn_link *link, redisReply *reply)

@@ -67,6 +67,7 @@ struct rn_link {
     redisReader *reader;
     struct rn_timer again;
     int64_t wait_ns;
+    bool opened; /* there was a connection, in this attempt */
     bool up;
     bool distrusted; /* what comes is not read */
     bool leaving;    /* closed when nothing is owed any more */
@@ -114,6 +115,8 @@ void rn_link_distrust(struct rn_link *link, const char *why);
 /* Another one is to be made; what is owed still counts, and nothing more is sent. */
 void rn_link_leave(struct rn_link *link, const char *why);
 
+/* Takes the replies that have arrived by now. Not from within `reply`. */
+void rn_link_hear(struct rn_link *link);
 /* Since when the oldest reply is owed; INT64_MAX: none is. */
 int64_t rn_link_owed_since(const struct rn_link *link);
 

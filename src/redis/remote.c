@@ -8,6 +8,7 @@
 #include "net/server.h"
 #include "redis/code.h"
 #include "redis/refusals.h"
+#include "redis/secret.h"
 
 struct rn_remote {
     struct rn_store store; /* first */
@@ -16,6 +17,7 @@ struct rn_remote {
     struct rn_routes routes;
     struct rn_routes_events routes_events;
     struct rn_trips trips;
+    struct rn_secret secret;
     struct rn_lanes lanes;
     struct rn_lanes_events lanes_events;
     struct rn_timer timer;
@@ -138,20 +140,33 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
             rn_shard_was_late(remote->routes.shards[i]);
 }
 
+static bool is_due(const struct rn_remote *remote)
+{
+    return remote->jobs && remote->jobs->deadline_ns <= now_of(remote);
+}
+
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_remote *remote =
         (struct rn_remote *)((char *)timer - offsetof(struct rn_remote, timer));
 
+    /* After a long round of the loop, what is due may have been answered meanwhile. */
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (remote->routes.shards[i] && is_due(remote))
+            rn_link_hear(&remote->routes.shards[i]->link);
     expire_jobs(remote, now_of(remote));
     set_timer(remote);
 }
 
 /* --- what the routes tell ------------------------------------------------------------ */
 
-static void note_up(struct rn_remote *remote)
+static void note_up(void *arg)
 {
+    struct rn_remote *remote = arg;
+    bool refused = remote->secret.state == RN_SECRET_REFUSED;
+
     atomic_store_explicit(&remote->counts.up, rn_remote_is_up(remote), memory_order_relaxed);
+    atomic_store_explicit(&remote->counts.refused, refused, memory_order_relaxed);
 }
 
 static void on_up(void *arg, struct rn_shard *shard)
@@ -159,6 +174,7 @@ static void on_up(void *arg, struct rn_shard *shard)
     struct rn_remote *remote = arg;
 
     note_up(remote);
+    rn_secret_check(&remote->secret);
     rn_trips_retry(&remote->trips);
     rn_link_call_later(&shard->link);
 }
@@ -184,6 +200,7 @@ static void on_moved(void *arg)
     struct rn_remote *remote = arg;
 
     note_up(remote);
+    rn_secret_check(&remote->secret);
     rn_lanes_reroute(&remote->lanes);
     rn_trips_retry(&remote->trips);
 }
@@ -249,7 +266,8 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     rn_count(&remote->counts.charges, n);
     if (open == 0)
         return RN_DONE;
-    struct rn_job *job = done ? begin_job(remote, deadline_of(remote)) : NULL;
+    bool allowed = done && rn_secret_allows(&remote->secret);
+    struct rn_job *job = allowed ? begin_job(remote, deadline_of(remote)) : NULL;
     if (!job) {
         rn_count(&remote->counts.turned_away, open);
         return RN_DONE;
@@ -271,7 +289,11 @@ static const struct rn_store_ops remote_ops = {.apply = apply};
 
 bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
 {
-    return rn_call_begin(&remote->trips, ask);
+    struct rn_call_ask whole = *ask;
+
+    if (whole.until_ns == 0)
+        whole.until_ns = now_of(remote) + remote->deadline_ns;
+    return rn_secret_allows(&remote->secret) && rn_call_begin(&remote->trips, &whole);
 }
 
 /* --- life --------------------------------------------------------------------------- */
@@ -314,11 +336,17 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
     return 0;
 }
 
+void rn_remote_agree(struct rn_remote *remote, const char *fingerprint)
+{
+    rn_secret_init(&remote->secret, &remote->routes, fingerprint, note_up, remote);
+}
+
 void rn_remote_free(struct rn_remote *remote)
 {
     if (!remote)
         return;
     rn_trips_done(&remote->trips);
+    rn_secret_done(&remote->secret);
     rn_routes_done(&remote->routes);
     while (remote->jobs)
         finish_job(remote, remote->jobs);
@@ -344,5 +372,5 @@ size_t rn_remote_shards(struct rn_remote *remote, struct rn_routes_shard *out, s
 
 bool rn_remote_is_up(const struct rn_remote *remote)
 {
-    return rn_routes_are_up(&remote->routes);
+    return rn_routes_are_up(&remote->routes) && rn_secret_allows(&remote->secret);
 }

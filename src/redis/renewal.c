@@ -104,7 +104,9 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
     case RN_SCRIPT_LEASE_WINDOW:
         return now_us + reset_us;
     case RN_SCRIPT_LEASE_COUNTER:
-        return now_us / (held->period_ns / US_NS + (held->period_ns % US_NS > 0));
+        return now_us / rn_code_us(held->period_ns);
+    case RN_SCRIPT_LEASE_SUBS:
+        return now_us / rn_code_us(held->sub_ns);
     default:
         return 0;
     }

@@ -387,6 +387,18 @@ static bool start(struct rn_routes *routes)
            (routes->url->kind == RN_URL_CLUSTER || start_single(routes));
 }
 
+static int read_trust(struct rn_routes *routes, struct ration_error *error)
+{
+    const struct rn_url *url = routes->url;
+    struct rn_tls_trust trust = {.ca = url->ca[0] ? url->ca : NULL,
+                                 .cert = url->cert[0] ? url->cert : NULL,
+                                 .key = url->key[0] ? url->key : NULL,
+                                 .any_name = url->verify == RN_URL_VERIFY_CA,
+                                 .anybody = url->verify == RN_URL_VERIFY_NOT};
+
+    return url->tls ? rn_tls_new_client(&trust, &routes->tls, error) : 0;
+}
+
 int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
                    const struct rn_routes_events *events, struct rn_remote_counts *totals,
                    struct ration_error *error)
@@ -395,10 +407,12 @@ int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct 
     routes->timer.fire = on_timer;
     memset(routes->owner, NOBODY, sizeof routes->owner);
     pthread_mutex_init(&routes->lock, NULL);
-    if (start(routes))
-        return 0;
-    rn_routes_done(routes);
-    return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    int failed = read_trust(routes, error);
+    if (failed == 0 && !start(routes))
+        failed = rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    if (failed != 0)
+        rn_routes_done(routes);
+    return failed;
 }
 
 void rn_routes_done(struct rn_routes *routes)
@@ -408,6 +422,7 @@ void rn_routes_done(struct rn_routes *routes)
         if (routes->shards[i])
             remove_shard(routes, routes->shards[i]);
     rn_timer_cancel(rn_loop_wheel(routes->loop), &routes->timer);
+    rn_tls_unref(routes->tls);
     pthread_mutex_destroy(&routes->lock);
 }
 

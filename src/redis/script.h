@@ -15,6 +15,7 @@ enum rn_script {
     RN_SCRIPT_LEASE_BUCKET,
     RN_SCRIPT_LEASE_WINDOW,
     RN_SCRIPT_LEASE_COUNTER,
+    RN_SCRIPT_LEASE_SUBS,
     RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
     RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
     RN_SCRIPT_FLEET_OFFER,
@@ -22,7 +23,7 @@ enum rn_script {
     RN_SCRIPTS,
 
     /* Those of the batch kind, which decide charges, come first. */
-    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_COUNTER + 1,
+    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_SUBS + 1,
 };
 
 struct rn_script_text {

@@ -44,18 +44,28 @@ uint64_t rn_demand_rate(struct rn_demand *d, int64_t now_ns)
     return d->rate;
 }
 
-static int64_t span_of(const struct rn_limit *l)
+/* As long as what is out is not too much of the limit. Where a lease ends with a window
+ * and what is unused of it goes on to count, it is to be little of that window. */
+static int64_t lease_of(const struct rn_limit *l)
 {
-    bool bucket = l->algorithm == RATION_TOKEN_BUCKET;
-    wide full = bucket && l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount
-                                         : (wide)l->period_ns;
+    wide full = l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount : 0;
 
-    return full < INT64_MAX ? (int64_t)full : INT64_MAX;
+    switch (l->form) {
+    case RN_FORM_COUNTER:
+        return l->period_ns / 16;
+    case RN_FORM_SUBS:
+        return l->sub_ns / 16;
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+        return l->period_ns / 4;
+    default:
+        return full / 4 < RN_SIZING_LONGEST_NS ? (int64_t)(full / 4) : RN_SIZING_LONGEST_NS;
+    }
 }
 
 struct rn_sizing rn_sizing_of(const struct rn_limit *l)
 {
-    int64_t lease_ns = span_of(l) / 4;
+    int64_t lease_ns = lease_of(l);
     bool useful = lease_ns >= RN_SIZING_SHORTEST_NS && l->cap >= 4;
 
     return (struct rn_sizing){

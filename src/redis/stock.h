@@ -26,7 +26,7 @@ struct rn_stock {
 
     /* The limit, as calls tell it. */
     uint64_t amount;
-    int64_t period_ns;
+    int64_t period_ns, sub_ns;
     enum rn_script script;
     char name[RN_CODE_NAME], params[RN_CODE_PARAMS];
     size_t name_len, params_len;

@@ -151,8 +151,18 @@ static void fail(struct rn_trip *trip, const redisReply *reply)
     trip->ops->ended(trip, reply);
 }
 
+/* One that was said to stand alone. */
+static void fail_as_node(struct rn_trip *trip, const redisReply *reply)
+{
+    rn_log(RN_LOG_WARN, "redis.error",
+           RN_LOG_TEXT("reason", RN_SLICE("it is a node of a cluster: write redis+cluster://")),
+           RN_LOG_TEXT("server", rn_slice_of(trip->shard->link.address)));
+    trip->ops->ended(trip, reply);
+}
+
 static void take_error(struct rn_trip *trip, const redisReply *reply)
 {
+    bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
     struct rn_verdict verdict;
 
     rn_verdict_parse(reply->str, &verdict);
@@ -165,7 +175,10 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
         return;
     case RN_MOVED:
     case RN_ASK:
-        follow(trip, reply, &verdict);
+        if (cluster)
+            follow(trip, reply, &verdict);
+        else
+            fail_as_node(trip, reply);
         return;
     case RN_TRY_AGAIN:
         if (split(trip))

@@ -2,7 +2,7 @@
 /*
  * A node without a front that decides on its own and reports to Redis afterwards.
  *
- *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [by-tag]
+ *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX
  *
  * Makes PER_MS takes each millisecond, of KEYS keys in turn, until SIGTERM; then prints
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
@@ -26,9 +26,10 @@
 #include "shared_tally.h"
 
 #define PLACES 4096
+#define ROWS 16
 #define MS INT64_C(1000000)
 
-/* test_async.py reads it by position. */
+/* What the file of the tally is used for here; test_async.py reads it by position. */
 struct row {
     _Atomic uint64_t up, admitted, refused, failed;
     _Atomic int64_t first_ns, last_ns; /* an admission, on the monotonic clock */
@@ -49,7 +50,6 @@ static struct {
     uint64_t keys, made;
     long per_ms;
     unsigned nodes;
-    bool by_tag;
     struct row *row;
     struct rn_remote *remote;
     struct rn_async *async;
@@ -172,7 +172,8 @@ static void beat(struct rn_timer *timer)
 
 static void worker_begins(void *arg, struct rn_loop *loop)
 {
-    struct rn_async_options options = {.nodes = run.nodes, .by_tag = run.by_tag};
+    struct rn_async_options options = {.nodes = run.nodes,
+                                       .by_tag = run.url.kind == RN_URL_CLUSTER};
     struct ration_error error;
 
     (void)arg;
@@ -225,17 +226,16 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 9 && argc != 10)
-        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [by-tag]");
+    if (argc != 9)
+        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX");
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limit(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0)
         die(error.text);
     run.keys = strtoull(argv[4], NULL, 0);
     run.per_ms = atol(argv[5]);
-    run.by_tag = argc == 10;
     run.nodes = (unsigned)atol(argv[6]);
-    run.row = (struct row *)(void *)map_tally(argv[7], 256) + atol(argv[8]);
+    run.row = (struct row *)(void *)map_tally(argv[7], ROWS * sizeof *run.row / 4) + atol(argv[8]);
     int failed = rn_server_run(run.server, &calls, &error);
     rn_server_free(run.server);
     return failed != 0;

@@ -8,7 +8,8 @@
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
  * key each time; *N: N keys in turn, of any tags; +N: the same, of the last tag. Of two limits both
  * are charged or none; the second has the key after KEY. Prints "up" first, when the store is.
- * SIGTERM ends it early, and cleanly.
+ * FINGERPRINT in the environment is that of the secret, as if there were one. ALGORITHM
+ * may be followed by /N: sub-windows. SIGTERM ends it early, and cleanly.
  *
  * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
  * be held. Each admission is written to LOG at once: between which two times of the boot
@@ -48,6 +49,7 @@ static struct {
     uint64_t key, keys;  /* keys: in turn, if `key` is 0 */
     uint64_t spread;     /* between two of them */
     int64_t deadline_ns;
+    const char *fingerprint; /* NULL: none */
     long count, begun, ended, depth, pace_ms;
     struct rn_remote *remote;
     bool is_leased, is_cold;
@@ -177,6 +179,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
+    if (run.fingerprint)
+        rn_remote_agree(run.remote, run.fingerprint);
     run.start.fire = start_when_up;
     set(&run.start, 0);
 }
@@ -246,9 +250,13 @@ static int parse_limit(const char *text, size_t len, const char *algorithm,
                        struct ration_limit *limit, struct ration_error *error)
 {
     int failed = ration_limit_parse(text, len, limit, error);
+    size_t name_len = strcspn(algorithm, "/");
 
-    return failed != 0 ? failed
-                       : ration_algorithm_parse(algorithm, strlen(algorithm), &limit->algorithm);
+    if (failed != 0)
+        return failed;
+    if (algorithm[name_len] == '/')
+        limit->sub_windows = (uint32_t)atol(algorithm + name_len + 1);
+    return ration_algorithm_parse(algorithm, name_len, &limit->algorithm);
 }
 
 static int parse_limits(const char *text, const char *algorithm, struct ration_error *error)
@@ -295,6 +303,7 @@ int main(int argc, char **argv)
     else
         run.key = strtoull(argv[4], NULL, 0);
     run.deadline_ns = argc > 8 ? atol(argv[8]) * MS : 0;
+    run.fingerprint = getenv("FINGERPRINT");
     run.count = atol(argv[5]);
     run.depth = atol(argv[6]) < DEPTH_MAX ? atol(argv[6]) : DEPTH_MAX;
     run.pace_ms = atol(argv[7]);

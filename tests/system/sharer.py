@@ -2,6 +2,7 @@
 """Nodes without a front (tests/programs/sharer.c), for tests of what they share."""
 
 import json
+import os
 import subprocess
 import time
 
@@ -18,10 +19,10 @@ class Node:
     started = []
 
     def __init__(self, url, limit="1000 per hour", algorithm="fixed-window", key=7, count=1000,
-                 depth=64, pace=0, deadline=5):
+                 depth=64, pace=0, deadline=5, fingerprint=None):
         self.process = subprocess.Popen(
             [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline))],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env={**os.environ, **({"FINGERPRINT": fingerprint} if fingerprint else {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log, self.seen = "", 0
         Node.started.append(self)
 

@@ -184,6 +184,15 @@ def test_put_rules_are_in_force_until_a_reload(own):
     assert log_line(own, "rules.reload")["by"].startswith("127.0.0.1:")
 
 
+def test_put_rules_can_be_deleted_and_the_files_hold_again(own):
+    assert own.admin("PUT", "/v1/rules", "limits: []").status == 200
+    refused(own.admin("DELETE", "/v1/rules", headers={"If-Match": '"1"'}), 412, "changed")
+    assert own.admin("DELETE", "/v1/rules", headers={"If-Match": '"2"'}).json["version"] == 3
+    assert own.admin("GET", "/v1/rules").json["source"] == "file"
+    own.file.write_text("limits: [{}]")
+    refused(own.admin("DELETE", "/v1/rules"), 422, "bad_rules")
+
+
 def test_warnings_come_with_rules_that_are_put(own):
     text = "limits: [{ name: a, when: { method: [GET, GET] }, key: ip, limit: 5 per minute }]"
     answer = own.admin("PUT", "/v1/rules", text)
@@ -479,7 +488,7 @@ def test_shadow_mode_refuses_nobody(own):
 def test_paths_and_methods_that_are_not_there(daemon):
     assert refused(daemon.admin("GET", "/v1/nothing"), 404, "not_found", "/v1/rules", "/v1/bans")
     answer = daemon.admin("POST", "/v1/rules")
-    assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD, PUT"
+    assert answer.status == 405 and answer.headers["Allow"] == "GET, HEAD, PUT, DELETE"
 
 
 def test_the_log_escapes_what_a_caller_sent(own):

@@ -17,7 +17,9 @@ import time
 import pytest
 
 from daemon import BUILD, PATIENCE
-from redis_server import RedisServer, free_port
+from redis_cluster import SLOTS, Member
+from redis_server import RedisServer
+from sharer import wait_for
 
 HOLDER = BUILD / "tests" / "holder"
 NODES = 4
@@ -34,13 +36,13 @@ class Row:
 class Fleet:
     """Nodes of one limit, and what they have admitted so far, killed ones included."""
 
-    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10, more=()):
+    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10):
         self.tally, self.url, self.nodes = folder / "tally", url, []
-        self.options, self.more = (limit, algorithm, keys, per_ms, NODES), more
+        self.options = (limit, algorithm, keys, per_ms, NODES)
 
     def start(self, url=None):
         self.nodes.append(subprocess.Popen(
-            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes)), *self.more],
+            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return len(self.nodes) - 1
 
@@ -100,13 +102,6 @@ def fleet_of(tmp_path, server):
                 node.communicate()
 
 
-def wait_for(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.002)
-
-
 def settle(fleet):
     """Until nothing is admitted for three ticks."""
     seen, since = -1, time.monotonic()
@@ -145,18 +140,19 @@ def test_four_nodes_admit_the_limit_and_at_most_what_they_may_hold(fleet_of, alg
 
 
 def test_in_the_steady_state_they_admit_what_one_bucket_would(fleet_of):
-    fleet = fleet_of("20000 per second", per_ms=20)  # of 80,000 that are asked for
-    wait_for(lambda: fleet.admitted() > 60000)
+    fleet = fleet_of("40000 per second", per_ms=20)  # of 80,000 that are asked for
+    wait_for(lambda: fleet.admitted() > 100000)
     counts = fleet.stop()
-    admitted, most = fleet.admitted(), ideal(fleet, 20000, 20000)
+    admitted, most = fleet.admitted(), ideal(fleet, 40000, 40000)
     decisions = sum(c["decided"] + c["passed"] for c in counts)
-    assert 0.95 * most <= admitted <= most + NODES * 250
+    asked = sum(row.admitted + row.refused for row in fleet.rows())  # less, on a busy machine
+    assert 0.95 * min(most, asked) <= admitted <= most + NODES * 500
     assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.01 * decisions
 
 
 def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
     fleet = fleet_of("1000000 per second", per_ms=20)
-    wait_for(lambda: fleet.admitted() > 60000)
+    wait_for(lambda: fleet.admitted() > 40000)
     counts = fleet.stop()
     rows = fleet.rows()
     assert sum(row.refused for row in rows) == 0
@@ -234,15 +230,12 @@ def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, flee
 
 
 def test_in_a_cluster_a_call_has_keys_of_one_tag(tmp_path):
-    options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
-    with RedisServer(tmp_path, port=free_port(), options=options) as server:
-        client = server.client()
-        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        wait_for(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
-        fleet = Fleet(tmp_path, f"redis+unix://{server.path}", "1000000 per second", keys=200,
-                      more=["by-tag"])
+    with Member(tmp_path / "redis") as server:
+        server.ask("ADDSLOTSRANGE", 0, SLOTS - 1)
+        wait_for(lambda: "cluster_state:ok" in server.ask("INFO"))
+        fleet = Fleet(tmp_path, f"redis+cluster://{server.address}", "1000000 per second", keys=200)
         fleet.start()
-        wait_for(lambda: len(client.keys("ration:*:r:*")) > 100)
+        wait_for(lambda: len(server.client().keys("ration:*:r:*")) > 100)
         counts = fleet.stop()[0]
     assert counts["reports"] > 100 and counts["resent"] == 0
 

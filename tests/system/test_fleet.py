@@ -7,6 +7,7 @@ Each test prints how long it took for a change to be in force on the last node.
 import contextlib
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -152,6 +153,15 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert [n.source() for n in nodes] == ["file"] * 3
 
 
+def test_rules_that_are_replaced_while_they_are_told_are_told_again(tmp_path):
+    with fleet(tmp_path, 2) as (server, nodes):
+        server.process.send_signal(signal.SIGSTOP)
+        for limit in range(80, 83):
+            nodes[0].admin("PUT", "/v1/rules", RULES.replace("10 per", f"{limit} per"))
+        server.process.send_signal(signal.SIGCONT)
+        wait("the last ones", all_have(nodes, "k1", 82))
+
+
 def test_rules_that_a_node_cannot_load_are_refused_there_and_the_former_stay(tmp_path):
     with fleet(tmp_path, 2) as (server, nodes):
         client = server.client()
@@ -165,7 +175,7 @@ def test_rules_that_a_node_cannot_load_are_refused_there_and_the_former_stay(tmp
         client.zadd("ration:{fleet}:items", {"rules": version})
         client.hset("ration:{fleet}:head", "version", version)
         wait("refused", lambda: all(n.logged("rules.refused by=fleet") for n in nodes))
-        assert all(any("nome" in line for line in n.log) for n in nodes)
+        wait("told why", lambda: all(n.logged("nome") for n in nodes))
         assert all_have(nodes, "k1", 77)()
         nodes[1].admin("PUT", "/v1/rules", RULES.replace("10 per", "78 per"))
         wait("repaired", all_have(nodes, "k1", 78))
@@ -256,6 +266,22 @@ def test_a_node_that_was_killed_knows_on_its_return_what_it_missed(tmp_path):
         wait("set", all_have(nodes, "k4", 300))
 
 
+def test_fleets_with_different_secrets_share_nothing(tmp_path):
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(RedisServer(tmp_path))
+
+        def node(name, secret):
+            rules = RULES + f"server: {{redis_key_secret: {secret}}}\n"
+            return stack.enter_context(Node(tmp_path, name, server, rules))
+
+        nodes = [node("one", "blue"), node("two", "blue"), node("three", "green")]
+        nodes[0].set("k1", "100 per minute")
+        wait("override", all_have(nodes[:2], "k1", 100))
+        wait("counted", lambda: [page(n)["ration_fleet_nodes"] for n in nodes] == ["2", "2", "1"])
+        assert nodes[2].limit("k1") == 10
+        assert server.client().keys("ration:{fleet}:*") == []
+
+
 def test_a_fleet_can_go_by_files_alone(tmp_path):
     with fleet(tmp_path, 2, options=["--redis-changes", "false"]) as (server, nodes):
         nodes[0].set("k1", "100 per minute")
@@ -313,11 +339,24 @@ def test_a_cluster_that_loses_the_master_of_the_changes_goes_on_with_its_replica
         assert len(cluster.owner(slot).client().keys("ration:{fleet}:*")) == 5
 
 
-def test_what_happens_is_told_in_metrics(tmp_path):
-    def page(node):
-        return dict(line.split() for line in node.admin("GET", "/metrics").text.splitlines()
-                    if line.startswith("ration_fleet_"))
+def page(node):
+    """What a node tells of the fleet."""
+    return dict(line.split() for line in node.admin("GET", "/metrics").text.splitlines()
+                if line.startswith("ration_fleet_"))
 
+
+def test_without_redis_each_node_admits_its_share(tmp_path):
+    with fleet(tmp_path, 2) as (server, nodes):
+        wait("counted", lambda: all(page(n)["ration_fleet_nodes"] == "2" for n in nodes))
+        server.stop()
+        wait("noticed", lambda: all(n.logged("fleet.apart") for n in nodes))
+        for node in nodes: # ten in a minute, for two
+            answers = [node.http("POST", "/v1/check", {"attributes": {"api_key": "k"}}).status
+                       for _ in range(10)]
+            assert answers == [200] * 5 + [429] * 5
+
+
+def test_what_happens_is_told_in_metrics(tmp_path):
     with fleet(tmp_path, 2) as (_, nodes):
         nodes[0].set("k1", "100 per minute")
         wait("override", all_have(nodes, "k1", 100))

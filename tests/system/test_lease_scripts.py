@@ -15,7 +15,8 @@ from redis_server import FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer
 
 SECOND = 1_000_000
 MANY = 100 if os.environ.get("RATION_SOAK") else 1
-GRANTS = {"lease_bucket": 100_000 * MANY, "lease_window": 10_000 * MANY, "lease_counter": 10_000 * MANY}
+GRANTS = {"lease_bucket": 100_000 * MANY}
+GRANTS_OF_WINDOWS = 5_000 * MANY
 STEPS = 1500
 SEED = int(os.environ.get("RATION_SEED", "20260101"))
 
@@ -73,10 +74,29 @@ class Counter(Window):
         return worst / self.period
 
 
+class SubWindows(Window):
+    script = "lease_subs"
+
+    def __init__(self, amount, period, subs):
+        super().__init__(amount, period)
+        self.grain, self.subs = -(-period // subs), subs
+        self.packed = struct.pack("<ddd", amount, self.grain, subs + 1)
+
+    def excess(self, spent):
+        """The oldest sub-window, of which the window covers a part, counts whole."""
+        worst, counts = 0, collections.Counter()
+        for at, units in spent:
+            number = at // self.grain
+            counts[number] += units
+            worst = max(worst, sum(counts[number - i] for i in range(self.subs + 1)) - self.cap)
+        return worst
+
+
 LIMITS = {
     "lease_bucket": lambda source: Bucket(source.choice([5, 50, 300, 700]), SECOND, source.choice([5, 20, 100, 400])),
     "lease_window": lambda source: Window(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
     "lease_counter": lambda source: Counter(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
+    "lease_subs": lambda source: SubWindows(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND]), 5),
 }
 
 
@@ -117,7 +137,7 @@ def test_leases_never_add_up_to_more_than_the_limit(bed, script):
     for excess, granted in histories(bed, script, embed.assemble(script)):
         assert excess == 0, (SEED, excess)
         grants += granted
-        if grants >= GRANTS[script]:
+        if grants >= GRANTS.get(script, GRANTS_OF_WINDOWS):
             break
 
 
@@ -149,6 +169,7 @@ PLANTED = {
     "overtaken calls count": ("lease_bucket", lambda t: swap(t, "lease.call >= ask.call", "false"), None),
     "a lease that outlives its window": ("lease_window", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "a lease that outlives its half": ("lease_counter", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
+    "a lease that outlives its sub-window": ("lease_subs", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
@@ -160,6 +181,120 @@ def test_a_planted_fault_is_found(bed, fault):
     script, mutate, bug = PLANTED[fault]
     for number, (excess, _) in enumerate(histories(bed, script, mutate(embed.assemble(script)), bug)):
         if excess > 0:
-            print("found in history", number, excess)
             return
         assert number < 400, "not found in 400 histories"
+
+
+# --- worked examples --------------------------------------------------------------------
+
+
+class Asker:
+    """Asks one script about one key of its own."""
+
+    def __init__(self, bed, limit):
+        self.bed, self.limit, self.now = bed, limit, bed.later() // SECOND * SECOND
+        self.key = b"ration:{0}:%d" % self.now
+        self.wire = bed.wire(embed.assemble(limit.script))
+        self.calls = 0
+
+    def run(self, op, cost=1, age=0, mark=0, tail=b""):
+        argument = struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
+        return self.wire.run(self.now, self.key, argument)
+
+    def left(self):
+        return self.run(PEEK, 0)[1]
+
+    def lease(self, holder, want, keep=0, back=0, least=1, ttl=200_000, call=None):
+        """Granted, left, until `least` is there, until all is, length, whether kept."""
+        self.calls += 1
+        tail = struct.pack("<Qddd", holder, call or self.calls, back, least)
+        return self.run(LEASE, want, ttl, keep, tail)
+
+
+ASKED = {
+    "lease_bucket": lambda: Bucket(100, SECOND, 100),
+    "lease_window": lambda: Window(100, SECOND),
+    "lease_counter": lambda: Counter(100, SECOND),
+    "lease_subs": lambda: SubWindows(100, SECOND, 4),
+}
+
+
+@pytest.fixture(params=ASKED)
+def asker(bed, request):
+    return Asker(bed, ASKED[request.param]())
+
+
+def test_nobody_is_granted_more_than_half_unless_less_is_of_no_use(asker):
+    assert asker.lease(1, 80)[:2] == [50, 50]
+    assert asker.lease(2, 80)[:2] == [25, 25]
+    assert asker.lease(3, 10)[:2] == [10, 15]
+    assert asker.lease(4, 12, least=12)[:2] == [12, 3]
+    assert asker.lease(5, 12, least=12)[0] < 12
+
+
+def test_what_is_out_is_out_for_single_charges(asker):
+    asker.lease(1, 40)
+    assert asker.left() == 60
+    assert asker.run(TAKE, 61)[0] == 0
+    assert asker.run(TAKE, 60)[0] == 1
+    assert asker.lease(2, 1)[0] == 0
+
+
+def test_what_comes_back_is_there_at_once_and_what_is_spent_is_not(asker):
+    asker.lease(1, 40)
+    assert asker.lease(1, 0, keep=10, back=20)[:2] == [0, 80]
+    assert asker.lease(1, 0, keep=0, back=0)[:2] == [0, 80]
+    assert asker.lease(1, 0, keep=0, back=5)[:2] == [0, 80], "it has no more to give"
+
+
+def test_who_says_he_holds_more_than_he_was_given_holds_nothing(asker):
+    asker.lease(1, 10)
+    assert asker.lease(1, 0, keep=11)[5] == 0
+    assert asker.lease(2, 0, keep=1)[5] == 0
+    assert asker.left() == 90
+
+
+def test_a_reset_leaves_what_is_out(asker):
+    asker.lease(1, 40)
+    asker.run(TAKE, 60)
+    assert asker.run(RESET)[:2] == [1, 60]
+    assert asker.lease(1, 0, back=40)[1] == 100
+
+
+def test_a_forced_charge_takes_what_is_left(asker):
+    asker.lease(1, 40)
+    assert asker.run(FORCE, 500)[:2] == [1, 0]
+    assert asker.lease(1, 0, keep=40)[5] == 1
+
+
+def test_a_take_is_given_back_beside_leases(asker):
+    asker.lease(1, 40)
+    mark = asker.run(TAKE, 30)[5]
+    assert asker.run(GIVE_BACK, 30, mark=mark)[:2] == [1, 60]
+
+
+def test_one_holder_too_many_is_told_that_it_is_not_for_want_of_units(bed):
+    asker = Asker(bed, Bucket(10_000, SECOND, 10_000))
+    for holder in range(256):
+        assert asker.lease(holder, 1)[0] == 1
+    assert asker.lease(1000, 1)[:3] == [0, 10_000 - 256, 0]
+    assert asker.lease(7, 5, keep=1)[0] == 5
+    asker.now += 200_000
+    assert asker.lease(1000, 1)[0] == 1
+
+
+def test_a_lease_from_a_clock_far_ahead_ends_in_a_second(bed):
+    asker = Asker(bed, Bucket(100, SECOND, 100))
+    asker.lease(1, 100, least=100)
+    asker.now -= 3600 * SECOND
+    assert asker.run(TAKE)[0] == 0
+    asker.now += LONGEST - 1
+    assert asker.run(TAKE)[0] == 0, "it may be spent until then, for all that is known here"
+    asker.now += SECOND
+    assert asker.run(TAKE)[0] == 1
+
+
+def test_a_key_with_leases_is_not_forgotten_before_they_end(asker):
+    asker.lease(1, 40, ttl=LONGEST)
+    with asker.bed.server.client() as client:
+        assert client.pttl(asker.key) >= asker.lease(1, 0, keep=40, ttl=LONGEST)[4] / 1000

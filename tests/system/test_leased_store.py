@@ -5,6 +5,7 @@ clocks, and while nothing is wrong hardly less."""
 
 import json
 import os
+import pathlib
 import random
 import signal
 import struct
@@ -17,6 +18,7 @@ from daemon import BUILD, PATIENCE
 from faults import Proxy
 from redis_server import RedisServer
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SHARER = BUILD / "tests" / "sharer"
 SECOND = 10**9
 ENDLESS = 10**9
@@ -170,7 +172,7 @@ def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
     assert len(made) > 500 and sum(r["lost"] for r in results) > 0
 
 
-@pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window"])
+@pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window", "sliding-window/4"])
 def test_windows_are_never_exceeded(server, tmp_path, algorithm):
     log, source = tmp_path / "log", random.Random(3)
 
@@ -220,6 +222,17 @@ def test_a_clean_stop_gives_back_what_is_not_used(server, tmp_path):
     wait_for(lambda: state_of(server.client())[1] == 0)
     missing = state_of(server.client())[0]
     assert result["allowed"] - 1 < missing <= result["allowed"] + result["late"]
+
+
+def test_the_documented_rights_of_a_user_are_enough(tmp_path):
+    line = next(line for line in DOCS.read_text().splitlines() if line.startswith("ACL SETUSER"))
+    with RedisServer(tmp_path) as server:
+        server.client().execute_command(*line.replace("PASSWORD", "secret").split())
+        for algorithm, kind in (("token-bucket", "B"), ("fixed-window", "W"), ("sliding-window", "C")):
+            result = Node(f":secret@{server.path}".replace(":", "ration:", 1), tmp_path / "log", "1000 per 2h",
+                          algorithm, count=400, depth=4, pace=2).result()
+            assert result["granted"] > 0 and result["lost"] == 0, algorithm
+            assert server.client().keys(f"ration:*:{kind}:*"), algorithm
 
 
 def test_a_key_that_is_idle_for_a_while_is_given_back(server, tmp_path):

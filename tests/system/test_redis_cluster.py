@@ -183,3 +183,12 @@ def test_a_user_with_the_documented_rights_is_enough(cluster):
     url = cluster.url().replace("//", "//ration:secret@")
     result = Node(url, key="*64", count=200, depth=4).result()
     assert result["failed"] == result["late"] and result["allowed"] > 0
+
+
+def test_nodes_with_another_secret_are_refused_by_the_shard_that_knows(cluster):
+    result = Node(cluster.url(), key="*64", count=100, depth=4, fingerprint="one").result()
+    assert result["failed"] == result["late"]
+    owner = cluster.owner(cluster.members[0].ask("KEYSLOT", "ration:secret"))
+    assert owner.client().get("ration:secret") == b"one"
+    node = Node(cluster.url(), key="*64", count=1, fingerprint="two")
+    node.logs("redis.refused")

@@ -2,17 +2,15 @@
 """Nodes (tests/programs/sharer.c) that share limits by a real redis-server: together
 they admit what one would, and each answers in time whatever Redis does."""
 
-import contextlib
 import pathlib
 import signal
-import socket
 import struct
 import threading
 import time
 
 import pytest
 
-from redis_server import RedisServer, free_port
+from redis_server import RedisServer, RunningClock, free_port
 from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
@@ -147,53 +145,29 @@ def test_a_wrong_password_is_told_and_never_shown(tmp_path):
         assert "redis.open" in line and "WRONGPASS" in line and "hidden" not in line
 
 
-@contextlib.contextmanager
-def impostor(path, answer):
-    """Listens on a unix socket and gives every command after the greeting `answer`."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen(8)
-
-    def serve(peer):
-        seen = b""
-        with peer, contextlib.suppress(OSError):
-            while data := peer.recv(65536):
-                seen += data
-                while (at := seen.find(b"SCRIPT\r\n")) >= 0:
-                    seen = seen[at + 8:]
-                    peer.sendall(b"$2\r\nok\r\n")
-                if b"EVALSHA" in seen:
-                    seen = b""
-                    peer.sendall(answer)
-
-    def accept():
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    yield
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
+def test_nodes_with_another_secret_are_refused_until_they_agree(server):
+    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    other = Node(url_of(server), count=10, depth=1, fingerprint="two")
+    other.logs("redis.refused")
+    assert "redis_key_secret" in other.log
+    keys = server.client().dbsize()
+    assert keys == 2, "the fingerprint and one limit"
+    server.client().delete("ration:secret")
+    other.logs("redis.agreed")
+    assert other.result()["allowed"] > 0
+    assert server.client().get("ration:secret") == b"two"
 
 
-@pytest.mark.parametrize("answer", [
-    b"*8\r\n$3\r\n999\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
-    b"*3\r\n$1\r\n1\r\n:1\r\n:1\r\n",
-    b":1\r\n",
-    b"not a reply\r\n",
-    b"$-1\r\n",
-], ids=["another call's", "too short", "a number", "no reply", "nothing"])
-def test_a_reply_that_is_not_ours_admits_nothing(tmp_path, answer):
-    with impostor(tmp_path / "s", answer):
-        result = Node(f"redis+unix://{tmp_path}/s", count=5, depth=1, pace=50).result()
-    assert result["allowed"] == 0 and result["refused"] == 0
-    assert result["connects"] >= 2, "a connection that lied is not used again"
-
-
-def test_a_readonly_replica_is_left_at_once(tmp_path):
-    with impostor(tmp_path / "s", b"-READONLY You can't write against a read only replica.\r\n"):
-        node = Node(f"redis+unix://{tmp_path}/s", count=5, depth=1, pace=50)
+def test_steps_of_the_clock_of_redis_are_noticed_and_mint_one_burst_at_most(tmp_path):
+    with RunningClock(tmp_path / "clock") as clock, RedisServer(tmp_path, clock=clock) as server:
+        node = Node(url_of(server), "100 per hour", "token-bucket", count=10**6, depth=4, pace=1).up()
+        wait_for(server.client().keys)
+        clock.offset_us += 3_600_000_000
+        node.logs("redis.clock stepped_ms=3")
+        clock.offset_us -= 3_600_000_000
+        node.logs("redis.clock stepped_ms=-3")
+        node.process.send_signal(signal.SIGTERM)
         result = node.result()
-    assert result["failed"] == 5 and result["connects"] >= 2
-    assert "READONLY" in node.log
+    assert result["clock_steps"] == 2
+    assert 0 < result["allowed"] <= 202

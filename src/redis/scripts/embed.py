@@ -15,8 +15,9 @@ STRICT = ["bucket", "window", "counter", "log", "places"]
 PARTS = {
     **{name: [name, "strict", "batch"] for name in STRICT},
     "lease_bucket": ["leases", "lease_bucket", "batch"],
-    "lease_window": ["leases", "window", "lease_window", "lease_charged", "batch"],
-    "lease_counter": ["leases", "counter", "lease_counter", "lease_charged", "batch"],
+    "lease_window": ["leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
+    "lease_counter": ["leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
+    "lease_subs": ["leases", "log", "lease_subs", "lease_charged", "batch"],
     "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }

@@ -2,7 +2,8 @@
 -- is granted, and ends with the window at the latest, so that each unit is spent in the
 -- window to which it was charged. What is not given back stays charged.
 --
--- value  as of the algorithm without leases; leases
+-- value  as of the algorithm without leases; leases, where load_leases and save_leases
+--        have them. Between the two the algorithm sees nothing of them.
 
 local decide = apply
 
@@ -10,24 +11,12 @@ local function look(key, now, arg, cost)
     return decide(key, now, {op = 0, cost = cost}, arg)
 end
 
-local function load_leases(key, now)
-    local value = redis.call('GET', key)
-    return expire(value and read_leases(value, HEAD + 1) or {}, now, function() end)
-end
-
--- What the algorithm writes has no leases.
-local function save_leases(key, leases)
-    local head = redis.call('GETRANGE', key, 0, HEAD - 1)
-    if head ~= '' then
-        redis.call('SET', key, write_leases(head, leases), 'KEEPTTL')
-    end
-end
-
 local function lease(key, now, ask, arg)
     local leases = load_leases(key, now)
     local ended, back, kept = settle(leases, ask)
     local _, left, _, reset, _, mark = look(key, now, arg, 0)
     if not ended then
+        save_leases(key, leases)
         return 0, left, 0, reset, 0, 0
     end
     if back > 0 then

@@ -76,6 +76,16 @@ static size_t tell(struct ration *from, struct ration *to)
     return merged.taken;
 }
 
+/* Of the only override that there is. */
+static uint64_t one_identity(struct ration *r)
+{
+    uint64_t at = 0;
+    const struct rn_entry *e = rn_roll_next(&r->clients.overrides, &at);
+
+    assert_non_null(e);
+    return e->identity;
+}
+
 static void what_one_node_sets_and_deletes_holds_on_the_other(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
@@ -179,6 +189,33 @@ static void an_expiry_is_the_same_instant_everywhere(void **state)
     assert_int_equal(look(two, "user=ann", now_ns + HOUR + MINUTE).decision.verdict.limit, 10);
     ration_close(one);
     ration_close(two);
+}
+
+static void what_is_over_is_taken_only_in_the_place_of_something(void **state)
+{
+    struct ration *one = open_node(), *two = open_node(), *three = open_node();
+    struct words w;
+    struct ration_override o = override_of("a", &w, "user=ann", "3 per hour");
+
+    (void)state;
+    assert_int_equal(ration_override_set(one, &o, NULL), 0);
+    tell(one, two);
+    assert_int_equal(rn_share_doubt(one, 0), 0);
+    o.expires_ns = 1; /* over before anybody looks */
+    assert_int_equal(ration_override_set(one, &o, NULL), 0);
+    struct rn_entry *e = rn_clients_known(&one->clients, one_identity(one), false);
+    struct rn_share_item item = {
+        .kind = RN_OVERRIDE_SET, .made_us = e->made_us, .payload = {e->payload, e->len}};
+    struct rn_client client;
+
+    assert_true(rn_client_read(item.payload, &client));
+    rn_client_name(&client, item.name);
+    assert_int_equal(merge(two, &item, 1).taken, 1);
+    assert_int_equal(count_overrides(two), 0);
+    assert_int_equal(merge(three, &item, 1).taken, 0);
+    ration_close(one);
+    ration_close(two);
+    ration_close(three);
 }
 
 static void what_was_not_told_is_known_after_a_restart_also_deletions(void **state)
@@ -474,6 +511,7 @@ int main(void)
         cmocka_unit_test(a_deletion_is_not_undone_by_an_older_setting),
         cmocka_unit_test(a_change_of_what_was_seen_holds_although_the_clock_is_behind),
         cmocka_unit_test(an_expiry_is_the_same_instant_everywhere),
+        cmocka_unit_test(what_is_over_is_taken_only_in_the_place_of_something),
         cmocka_unit_test(what_was_not_told_is_known_after_a_restart_also_deletions),
         cmocka_unit_test(what_came_from_others_is_kept_and_not_told_back),
         cmocka_unit_test(what_others_may_have_forgotten_is_told_again),

@@ -87,6 +87,25 @@ static void a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most(void **
     assert_int_equal(sizing_of(1000, SECOND, UINT64_C(1) << 30).lease_ns, SECOND);
 }
 
+/* What is unused of it counts until the window has passed. */
+static void a_lease_that_ends_with_a_window_is_a_small_part_of_it(void **state)
+{
+    struct ration_limit spec = {
+        .algorithm = RATION_SLIDING_WINDOW, .amount = 100, .period_ns = 8 * SECOND};
+    struct rn_limit limit;
+
+    (void)state;
+    rn_limit_init(&limit, &spec);
+    assert_int_equal(rn_sizing_of(&limit).lease_ns, 500 * MS);
+    spec.sub_windows = 4;
+    rn_limit_init(&limit, &spec);
+    assert_int_equal(rn_sizing_of(&limit).lease_ns, 125 * MS);
+    spec = (struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 100, .period_ns = 2 * SECOND};
+    rn_limit_init(&limit, &spec);
+    assert_int_equal(rn_sizing_of(&limit).lease_ns, 500 * MS);
+}
+
 static void limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none(void **state)
 {
     (void)state;
@@ -130,6 +149,7 @@ int main(void)
         cmocka_unit_test(what_is_not_asked_for_any_more_is_forgotten),
         cmocka_unit_test(huge_costs_do_not_overflow),
         cmocka_unit_test(a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most),
+        cmocka_unit_test(a_lease_that_ends_with_a_window_is_a_small_part_of_it),
         cmocka_unit_test(limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none),
         cmocka_unit_test(where_there_is_little_leases_are_short),
         cmocka_unit_test(as_much_is_wanted_as_is_likely_to_be_spent),

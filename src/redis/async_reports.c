@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/async_report.h"
+#include "redis/async_reports.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +11,6 @@
 #include "net/server.h"
 
 #define NUMBERS (1 + RN_VIEW_NUMBERS) /* of a key, in a reply */
-
-static void add(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
 
 static int64_t now_of(const struct rn_async_reports *r)
 {
@@ -123,8 +117,8 @@ static void send_call(struct rn_async_line *line)
                                                         .arg = line});
 
     line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
-    add(&r->counts->trips, sent);
-    add(&r->counts->resent, sent && line->doubtful);
+    rn_count(&r->counts->trips, sent);
+    rn_count(&r->counts->resent, sent && line->doubtful);
     line->doubtful |= sent;
 }
 
@@ -193,9 +187,9 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
 
     for (size_t i = 0; i < RN_VIEW_NUMBERS; i++)
         numbers[i] = element[1 + i]->integer;
-    add(&r->counts->reports, 1);
-    add(&r->counts->units, h->sent);
-    add(&r->counts->unreported, UINT64_C(0) - h->sent);
+    rn_count(&r->counts->reports, 1);
+    rn_count(&r->counts->units, h->sent);
+    rn_count(&r->counts->unreported, UINT64_C(0) - h->sent);
     rn_holding_learn(h, element[0]->integer == 1 ? numbers : NULL, r->store_us, got_ns);
     if (h->unsent > 0)
         wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);

@@ -7,10 +7,8 @@
  * same number and the same units, until it is: the script charges it once. There is one
  * call under way at a time, or one for each hash tag where Redis is a cluster.
  */
-#ifndef RN_REDIS_ASYNC_REPORT_H
-#define RN_REDIS_ASYNC_REPORT_H
-
-#include <stdatomic.h>
+#ifndef RN_REDIS_ASYNC_REPORTS_H
+#define RN_REDIS_ASYNC_REPORTS_H
 
 #include "redis/async_keys.h"
 #include "redis/remote.h"

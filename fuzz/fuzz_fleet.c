@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a change that other nodes have shared: no crash; what is read as one is
+ * written as the same bytes again, and what is taken over can be told again. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ration/rules.h>
+
+#include "redis/fleet_item.h"
+
+#define RULES "limits: [{name: a, key: user, limit: 10 per hour}]"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static struct ration *open_node(void)
+{
+    struct ration *r = NULL;
+
+    demand(ration_open(&(struct ration_options){.memory_bytes = 1 << 20}, &r, NULL) == 0);
+    demand(ration_rules_parse(r, "rules", RULES, sizeof RULES - 1, NULL) == 0);
+    rn_share_begin(r);
+    return r;
+}
+
+static void write_again(struct rn_slice bytes, const struct rn_fleet_value *value)
+{
+    struct rn_buf again = {0};
+
+    rn_fleet_value_write(&again, value);
+    demand(!again.failed && rn_slice_equal(rn_buf_slice(&again), bytes));
+    rn_buf_done(&again);
+}
+
+/* What was taken is told as it was. */
+static void tell(struct ration *r, const struct rn_share_item *item)
+{
+    struct rn_share_walk walk = {.ended = false};
+    struct rn_share_batch batch;
+
+    demand(rn_share_doubt(r, 0) == 0 && rn_share_batch_init(&batch, 8) == 0);
+    demand(rn_share_collect(r, &walk, SIZE_MAX, &batch) == 0);
+    for (size_t i = 0; i < batch.count; i++)
+        demand(batch.items[i].kind == item->kind &&
+               rn_slice_equal(batch.items[i].payload, item->payload) &&
+               memcmp(batch.items[i].name, item->name, sizeof item->name) == 0);
+    rn_share_batch_done(&batch);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rn_slice bytes = {(const char *)data, size};
+    struct rn_fleet_value value;
+    struct rn_client client;
+
+    if (!rn_fleet_value_read(bytes, &value))
+        return 0;
+    write_again(bytes, &value);
+    struct rn_share_item item = {.kind = value.kind, .payload = value.text};
+    struct rn_share_merged merged;
+    struct ration *r = open_node();
+
+    if (rn_client_read(value.text, &client))
+        rn_client_name(&client, item.name);
+    demand(rn_share_merge(r, &item, 1, &merged, NULL) == 0);
+    demand(merged.taken + merged.refused <= 1); /* neither: it has expired */
+    if (merged.taken == 1)
+        tell(r, &item);
+    ration_close(r);
+    return 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of keys that are held, by last use. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "redis/stock.h"
+
+#define SECOND INT64_C(1000000000)
+
+static struct rn_stock_table *new_table(void)
+{
+    struct rn_stock_table *table = calloc(1, sizeof *table);
+
+    assert_non_null(table);
+    rn_stock_init(table, NULL);
+    return table;
+}
+
+/* Against a list of what ought to be there, in the order of use. */
+static void keys_are_found_until_they_are_dropped_and_known_by_last_use(void **state)
+{
+    enum { KEYS = 3 * 64 };
+    struct rn_stock_table *table = new_table();
+    uint64_t order[KEYS], random = 1;
+    size_t count = 0;
+
+    (void)state;
+    for (int step = 0; step < 100000; step++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        /* Three keys in each chain. */
+        uint64_t key = (random >> 33) % 64 + (random >> 50) % 3 * RN_STOCK_MAX;
+        struct rn_stock *held = rn_stock_find(table, key);
+        size_t at = 0;
+
+        while (at < count && order[at] != key)
+            at++;
+        assert_int_equal(held != NULL, at < count);
+        for (size_t i = at; i + 1 < count; i++)
+            order[i] = order[i + 1];
+        if (held && random >> 62 == 0) {
+            rn_stock_drop(table, held);
+            count--;
+            continue;
+        }
+        if (held)
+            rn_stock_touch(table, held, step);
+        else
+            held = rn_stock_add(table, key, step);
+        assert_int_equal(held->key, key);
+        assert_int_equal(held->used_ns, step);
+        count += at == count;
+        order[count - 1] = key;
+        assert_int_equal(table->count, count);
+        assert_int_equal(table->oldest->key, order[0]);
+        assert_int_equal(table->newest->key, key);
+    }
+    free(table);
+}
+
+static void no_more_are_held_than_there_is_room_for(void **state)
+{
+    struct rn_stock_table *table = new_table();
+
+    (void)state;
+    for (uint64_t key = 1; key <= RN_STOCK_MAX; key++)
+        assert_non_null(rn_stock_add(table, key * 7, 0));
+    assert_null(rn_stock_add(table, 1, 0));
+    rn_stock_drop(table, table->oldest);
+    struct rn_stock *held = rn_stock_add(table, 1, 5);
+    assert_non_null(held);
+    assert_int_equal(held->holder.units, 0);
+    assert_ptr_equal(rn_stock_find(table, 1), held);
+    free(table);
+}
+
+static void another_key_does_not_inherit_a_demand(void **state)
+{
+    struct rn_stock_table *table = new_table();
+    struct rn_demand *demand = NULL;
+
+    (void)state;
+    for (int64_t t = 0; t < SECOND; t += SECOND / 100)
+        demand = rn_stock_watch(table, 5, 1, t);
+    assert_true(rn_demand_rate(demand, SECOND) >= RN_SIZING_HOT);
+    demand = rn_stock_watch(table, 5 + RN_STOCK_WATCHED, 1, SECOND);
+    assert_int_equal(rn_demand_rate(demand, SECOND), 0);
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_found_until_they_are_dropped_and_known_by_last_use),
+        cmocka_unit_test(no_more_are_held_than_there_is_room_for),
+        cmocka_unit_test(another_key_does_not_inherit_a_demand),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

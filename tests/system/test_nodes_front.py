@@ -179,17 +179,16 @@ def test_a_refund_on_a_node_with_another_clock_neither_mints_nor_burns(tmp_path,
             assert left <= grown + 1 if long_ago else left >= 99, "80 were given back"
 
 
-def test_nodes_with_another_secret_are_strangers(tmp_path, server):
+def test_a_node_with_another_secret_is_a_stranger(tmp_path, server):
     quota = {"attributes": {"user": "ann", "path": "/quota"}, "cost": 8}
-    with start(tmp_path, server, count=1) as ours:
-        (tmp_path / "other").mkdir()
-        theirs = Nodes(tmp_path / "other", RULES, [f"redis+unix://{server.path}"], PATIENT,
-                       [{"RATION_REDIS_KEY_SECRET": "another"}])
-        with theirs:
-            lease = ours[0].http("POST", "/v1/reserve", quota).json["lease"]
-            assert theirs[0].http("POST", "/v1/check", quota).json["remaining"] == 2
-            answer = theirs[0].http("POST", "/v1/refund", {"lease": lease})
-            assert answer.status == 400 and "lease" in answer.json["message"]
+    envs = [{}, {"RATION_REDIS_KEY_SECRET": "another"}]
+    urls = [f"redis+unix://{server.path}"] * 2
+    with Nodes(tmp_path, RULES, urls, PATIENT, envs) as nodes:
+        lease = nodes[0].http("POST", "/v1/reserve", quota).json["lease"]
+        answer = nodes[1].http("POST", "/v1/refund", {"lease": lease})
+        assert answer.status == 400 and "lease" in answer.json["message"]
+        assert nodes[1].http("POST", "/v1/check", quota).status == 429, "by policy"
+        assert any("redis.refused" in line for line in nodes[1].log)
 
 
 # --- while Redis keeps them waiting ------------------------------------------------------------

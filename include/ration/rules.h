@@ -145,7 +145,8 @@ struct ration_outcome_limit {
     bool shadow;
 };
 
-/* What one limit was charged: for ration_outcome_give_back alone to read. */
+/* What one limit was charged, or is due: for ration_outcome_give_back and
+ * ration_outcome_charge alone to read. */
 struct ration_receipt {
     uint64_t hash, salt, cap, taken;
     int64_t mark;
@@ -181,9 +182,12 @@ struct ration_outcome {
     int64_t at_ns;          /* when it was charged, */
     uint32_t receipt_count; /* and what, apart from places */
     struct ration_receipt receipts[RATION_CHARGES_MAX];
+    uint32_t due_count; /* not 0: limits that are charged by the outcome of the request */
+    struct ration_receipt dues[RATION_CHARGES_MAX];
 };
 
-/* Charges all limits that apply to the request, or none. A refusal is not an
+/* Charges all limits that apply to the request, or none; those with `charge_on` it
+ * only looks at, and ration_outcome_charge charges them. A refusal is not an
  * error. Errors leave `out` untouched: RATION_EINVAL if more than
  * RATION_CHARGES_MAX limits (or RATION_LEASES_MAX concurrency limits) apply,
  * nothing is charged then; RATION_EFULL and the like from the store. */
@@ -224,6 +228,14 @@ RATION_API int ration_outcome_release(struct ration *r, struct ration_outcome *o
 RATION_API int ration_outcome_give_back(struct ration *r, struct ration_outcome *out,
                                         int64_t now_ns);
 
+/* Tells how the request ended, once: limits whose `charge_on` has this HTTP status
+ * are charged what they would have been on arrival, or as much as is left. By the
+ * rules of now; a rule that has no charge_on any more charges any status. *count
+ * (may be NULL) is how many were charged. Without dues it does nothing.
+ * RATION_EGONE: there were some, and all their limits are gone from the rules. */
+RATION_API int ration_outcome_charge(struct ration *r, struct ration_outcome *out, unsigned status,
+                                     int64_t now_ns, uint32_t *count);
+
 /* --- tickets --------------------------------------------------------------------- */
 
 /* What a decision holds, as text: letters, digits, `-` and `_`. Any process that
@@ -251,6 +263,16 @@ RATION_API int ration_ticket_commit(struct ration *r, const char *ticket, size_t
                                     uint64_t cost, int64_t now_ns);
 RATION_API int ration_ticket_refund(struct ration *r, const char *ticket, size_t len,
                                     int64_t now_ns);
+
+/* Dues: what ration_outcome_charge would charge, for somebody else to do within
+ * `timeout_ns` (1 ms to a day) of the decision. Empty if there are none. */
+RATION_API int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out,
+                                     int64_t timeout_ns, char ticket[RATION_TICKET_SIZE]);
+/* As ration_outcome_charge. It is charged at most once: RATION_EALREADY, it has
+ * been. (What was forgotten for want of room may be charged again.) A status that
+ * charges nothing leaves it open. RATION_EGONE: it has expired, too. */
+RATION_API int ration_ticket_charge(struct ration *r, const char *ticket, size_t len,
+                                    unsigned status, int64_t now_ns, uint32_t *count);
 
 /* Places: ration_decide with a length for the leases (0: the limits' own; at
  * most RATION_LEASE_MAX_NS). `ticket` is empty if no place was taken; else

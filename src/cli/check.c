@@ -19,6 +19,19 @@ static void note_misspelled(const struct rn_session *s)
     }
 }
 
+/* Tells how a request ended, if it is said. */
+static bool end(struct rn_session *s, struct ration_outcome *outcome)
+{
+    int code = s->options->status != 0
+                   ? ration_outcome_charge(s->limiter, outcome, (unsigned)s->options->status,
+                                           s->now_ns, NULL)
+                   : 0;
+
+    if (code != 0)
+        rn_complain("the outcome could not be charged: %s", ration_error_text(code));
+    return code == 0;
+}
+
 static int decide(struct rn_session *session)
 {
     struct rn_series s = {.out = rn_output_to(stdout, session->options),
@@ -30,6 +43,8 @@ static int decide(struct rn_session *session)
         if (!rn_session_decide(session, false, &outcome))
             return RN_EXIT_ERROR;
         rn_series_add(&s, &outcome);
+        if (!end(session, &outcome))
+            return RN_EXIT_ERROR;
     }
     rn_series_end(&s);
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
@@ -53,6 +68,8 @@ static int decide_json(struct rn_session *session)
             return RN_EXIT_ERROR;
         rn_decision_json(&json, NULL, &outcome, &applying);
         count[outcome.decision.allowed]++;
+        if (!end(session, &outcome))
+            return RN_EXIT_ERROR;
     }
     if (several) {
         rn_pretty_close(&json, ']');

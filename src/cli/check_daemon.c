@@ -34,6 +34,20 @@ static bool decide(struct rn_daemon *d)
     return false;
 }
 
+/* Tells how the request ended, if it is said and matters. Takes the place of the
+ * decision. */
+static bool end(struct rn_daemon *d)
+{
+    const struct rn_value *charge = rn_value_get(d->answer, "charge");
+
+    if (d->options->status == 0 || charge == NULL || charge->kind != RN_JSON_STRING)
+        return true;
+    rn_buf_put_literal(&d->body, "{\"charge\":");
+    rn_json_put_string(&d->body, charge->text);
+    rn_buf_putf(&d->body, ",\"status\":%" PRIu64 "}", d->options->status);
+    return rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/charge"});
+}
+
 static int decide_json(struct rn_daemon *d)
 {
     bool several = d->options->times > 1;
@@ -47,6 +61,8 @@ static int decide_json(struct rn_daemon *d)
         count[rn_value_is_true(d->answer, "allowed")]++;
         fputs(i > 0 ? "," : "", stdout);
         rn_daemon_print(d);
+        if (!end(d))
+            return RN_EXIT_ERROR;
     }
     if (several)
         printf("],\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n", count[true], count[false]);
@@ -65,6 +81,8 @@ static int decide_all(struct rn_daemon *d)
             return RN_EXIT_ERROR;
         rn_received_outcome(d->answer, d->status, &outcome);
         rn_series_add(&s, &outcome);
+        if (!end(d))
+            return RN_EXIT_ERROR;
     }
     rn_series_end(&s);
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;

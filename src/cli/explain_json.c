@@ -69,6 +69,12 @@ static void put_charge(struct rn_pretty *json, const struct rn_explained *e,
     if (found->rule->tier_attribute != RN_NO_ATTRIBUTE)
         rn_pretty_text(json, "tier", found->match.tier->value);
     rn_pretty_uint(json, "cost", found->match.cost);
+    if (found->rule->by_outcome) {
+        char text[RN_STATUSES_TEXT];
+
+        rn_statuses_write(&found->rule->charge_on, text);
+        rn_pretty_text(json, "charge_on", rn_slice_of(text));
+    }
     rn_pretty_uint(json, "keep_percent", found->match.keep_percent);
     rn_pretty_bool(json, "shadow", found->rule->shadow || e->session->ruleset->shadow);
     put_limits(json, e, found);

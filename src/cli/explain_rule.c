@@ -139,6 +139,17 @@ static void put_limits(const struct rn_output *out, const struct rn_explained *e
     }
 }
 
+static void put_charge_on(const struct rn_output *out, const struct rn_rule *rule)
+{
+    char text[RN_STATUSES_TEXT];
+
+    if (!rule->by_outcome)
+        return;
+    rn_statuses_write(&rule->charge_on, text);
+    put_label(out, "charged");
+    rn_output_put(out, RN_PLAIN, "when the answer is known, if its status is %s\n", text);
+}
+
 static void put_manner(const struct rn_output *out, const struct rn_explained *e,
                        const struct rn_explained_rule *found)
 {
@@ -147,6 +158,7 @@ static void put_manner(const struct rn_output *out, const struct rn_explained *e
 
     put_label(out, "cost");
     rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", found->match.cost);
+    put_charge_on(out, rule);
     if (found->match.keep_percent != 0) {
         put_label(out, "leaves");
         rn_output_put(out, RN_PLAIN, "%u%% of the limit, to requests of higher priority\n",

@@ -36,7 +36,8 @@ const char rn_help_check[] =
     "\n" HELP_REQUEST
     "  --state FILE      count in this file, made if need be; without it nothing is remembered\n"
     "  --cost N          what the request costs, where rules do not say (1)\n"
-    "  --times N         so many such requests at once\n" HELP_TIME
+    "  --times N         so many such requests, one after the other at the same instant\n"
+    "  --status CODE     they end with this status, for limits with charge_on\n" HELP_TIME
     "  --http ADDR       where the daemon listens (127.0.0.1:8080, or RATION_HTTP)\n" HELP_SERVER
         HELP_OUTPUT
     "\nExit status: 0 allowed, 1 refused (also if only one of several was), 2 error.\n";

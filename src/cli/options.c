@@ -22,7 +22,7 @@ enum kind {
     FLAG,     /* bool; no value */
     TEXT,     /* const char *, not empty */
     OPTIONAL, /* const char *; a value only behind = */
-    COUNT,    /* uint64_t from 1 to max */
+    COUNT,    /* uint64_t from 1, or min, to max */
     WHOLE,    /* const char * that is a number, also 0; from -max if `min` is not 0 */
     LENGTH,   /* int64_t ns from min to max */
     RATE,     /* uint64_t from 1 to max, /s behind it or not */
@@ -52,6 +52,7 @@ static const struct spec {
     {"--state", BIT(STATE), TEXT, AT(state), "/tmp/state", "the name of a file", 0, 0},
     {"--cost", BIT(COST), COUNT, AT(cost), "5", "a number from 1 on", 0, INT64_MAX},
     {"--times", BIT(TIMES), COUNT, AT(times), "10", "a number from 1 to 1000000", 0, 1000000},
+    {"--status", BIT(TIMES), COUNT, AT(status), "401", "a status from 100 to 599", 100, 599},
     {"--at", BIT(AT), MOMENT, AT(at), "+30s", "a time such as +30s or 2027-01-31T23:59:00Z", 0, 0},
     {"--strict", BIT(STRICT), FLAG, AT(strict), NULL, NULL, 0, 0},
     {"--matching", BIT(MATCHING), FLAG, AT(matching), NULL, NULL, 0, 0},
@@ -158,7 +159,7 @@ static bool set_option(struct rn_options *o, const struct spec *spec, const char
         *(const char **)to = value == NULL ? "" : value;
         return true;
     case COUNT:
-        return read_count(value, "", spec->max, to);
+        return read_count(value, "", spec->max, to) && *(uint64_t *)to >= (uint64_t)spec->min;
     case WHOLE:
         return read_whole(spec, value, to);
     case LENGTH:

@@ -58,7 +58,8 @@ struct rn_options {
     enum rn_colour colour;
     const char *state;
     uint64_t cost;
-    uint64_t times; /* 1 */
+    uint64_t times;  /* 1 */
+    uint64_t status; /* that requests end with; 0: nobody tells */
     struct rn_moment at;
 
     const char *server; /* "" if given without an address */

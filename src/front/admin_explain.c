@@ -90,6 +90,12 @@ static void put_charge(struct telling *t, const struct rn_surveyed *seen)
         rn_members_null(t->m, "tier");
     else
         rn_members_text(t->m, "tier", seen->match->tier->value);
+    if (seen->rule->by_outcome) {
+        char text[RN_STATUSES_TEXT];
+
+        rn_statuses_write(&seen->rule->charge_on, text);
+        rn_members_text(t->m, "charge_on", rn_slice_of(text));
+    }
     rn_members_open(t->m, "limits", '[');
     put_limits(t, seen);
     rn_members_close(t->m, ']');

@@ -25,7 +25,7 @@ void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charg
                                                    .amount = limit->amount,
                                                    .period_ns = limit->period_ns};
     out->lease = 0;
-    out->place_count = 0;
+    out->place_count = out->due_count = 0;
 }
 
 /* A queue that is too long for this caller refuses it, uncharged. */
@@ -119,8 +119,8 @@ static int decide_by_limit(struct ration *r, const struct rn_query *query, enum 
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                           struct rn_decided *d)
+static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                     struct rn_decided *d)
 {
     struct ration_request request = {.attributes = query->attributes,
                                      .count = query->attribute_count,
@@ -144,6 +144,16 @@ static int decide_by_rules(struct ration *r, const struct rn_query *query, enum 
     return ration_decide(r, &request, RATION_NOW, &d->outcome);
 }
 
+static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                           struct rn_decided *d)
+{
+    int code = ask_rules(r, query, verb, d);
+
+    if (code != 0 || d->outcome.due_count == 0)
+        return code;
+    return ration_outcome_ticket(r, &d->outcome, RN_DUE_FOR_NS, d->due);
+}
+
 /* --- both ----------------------------------------------------------------------------------- */
 
 int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
@@ -151,7 +161,7 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
 {
     int code;
 
-    d->ticket[0] = '\0';
+    d->ticket[0] = d->due[0] = '\0';
     d->by_limit = query->by_limit;
     error->text[0] = '\0';
     if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */

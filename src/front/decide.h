@@ -10,6 +10,9 @@
 /* The longest that a reply is held, whatever rules and callers say. */
 #define RN_HOLD_MAX_NS INT64_C(60000000000)
 
+/* For how long the outcome of a request can be told. */
+#define RN_DUE_FOR_NS INT64_C(300000000000)
+
 enum rn_verb { RN_CHECK, RN_RESERVE, RN_ACQUIRE };
 
 struct rn_decided {
@@ -18,6 +21,7 @@ struct rn_decided {
     struct ration_limit limit; /* what charge.ad_hoc points to */
     struct ration_charge charge;
     char ticket[RATION_TICKET_SIZE]; /* of a RESERVE or ACQUIRE; "": nothing is held */
+    char due[RATION_TICKET_SIZE];    /* what is charged by outcome; "": nothing */
 };
 
 /* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code

@@ -57,17 +57,18 @@ static void put_item_error(struct rn_buf *out, const struct ration_error *error)
     rn_buf_put_char(out, '}');
 }
 
-static void decide_item(struct rn_exchange *x, struct rn_buf *out,
-                        const struct rn_answer_extra *how)
+static void decide_item(struct rn_exchange *x, struct rn_buf *out, struct rn_answer_extra *how)
 {
     struct rn_decided *decided = &x->desk->decided;
     struct ration_error error;
 
     if (rn_query_complete(&x->desk->query, &error) != 0 ||
-        rn_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0)
+        rn_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0) {
         put_item_error(out, &error);
-    else
-        rn_answer_put_json(out, &decided->outcome, how);
+        return;
+    }
+    how->charge = (struct rn_slice){decided->due[0] ? decided->due : NULL, strlen(decided->due)};
+    rn_answer_put_json(out, &decided->outcome, how);
 }
 
 /* Nothing is decided unless the whole body can be read: that is why it is read
@@ -186,7 +187,8 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/reserve", rn_http_reserve}, {RN_POST, "/v1/commit", rn_http_commit},
     {RN_POST, "/v1/refund", rn_http_refund},   {RN_POST, "/v1/acquire", rn_http_acquire},
     {RN_POST, "/v1/renew", rn_http_renew},     {RN_POST, "/v1/release", rn_http_release},
-    {RN_POST, "/json", rn_http_rls},           {RN_GET, "/healthz", answer_health},
+    {RN_POST, "/v1/charge", rn_http_charge},   {RN_POST, "/json", rn_http_rls},
+    {RN_GET, "/healthz", answer_health},
 };
 
 static const struct rn_site site = {.name = RN_FRONT_HTTP,

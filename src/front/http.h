@@ -25,5 +25,6 @@ void rn_http_refund(struct rn_exchange *x);
 void rn_http_acquire(struct rn_exchange *x);
 void rn_http_renew(struct rn_exchange *x);
 void rn_http_release(struct rn_exchange *x);
+void rn_http_charge(struct rn_exchange *x);
 
 #endif

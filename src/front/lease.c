@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is held between two requests: reservations and places. The ticket that
- * the caller keeps says all; the daemon remembers nothing.
+ * What is held between two requests: reservations, places, and what is charged by
+ * outcome. The ticket that the caller keeps says all; the daemon remembers nothing.
  */
 #include "front/http.h"
 
@@ -28,6 +28,20 @@ static bool read_lease(struct rn_exchange *x, unsigned members)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"lease\" is missing: what reserve or acquire has answered");
+    return false;
+}
+
+static bool read_charge(struct rn_exchange *x)
+{
+    const struct rn_query *query = &x->desk->query;
+
+    if (!rn_exchange_query(x, RN_QUERY_CHARGE))
+        return false;
+    if (query->charge.data && query->status != 0)
+        return true;
+    rn_exchange_error(x, 400, "bad_request", "%s",
+                      query->charge.data ? "\"status\" is missing: that of the answer, such as 401"
+                                         : "\"charge\" is missing: what check has answered");
     return false;
 }
 
@@ -105,4 +119,20 @@ void rn_http_renew(struct rn_exchange *x)
     rn_json_put_seconds(body, expires_ns);
     rn_buf_put_literal(body, "}\n");
     rn_exchange_json(x, 200, rn_buf_slice(body));
+}
+
+void rn_http_charge(struct rn_exchange *x)
+{
+    const struct rn_query *query = &x->desk->query;
+    uint32_t count = 0;
+    int code;
+
+    if (!read_charge(x))
+        return;
+    code = ration_ticket_charge(x->front->limiter, query->charge.data, query->charge.len,
+                                (unsigned)query->status, RATION_NOW, &count);
+    if (code == RATION_EINVAL)
+        rn_exchange_error(x, 400, "bad_request", "\"charge\" is none of this daemon's");
+    else /* a status that charges nothing is as good as one that has been charged */
+        answer_done(x, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
 }

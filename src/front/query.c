@@ -10,9 +10,10 @@
 void rn_query_init(struct rn_query *query)
 {
     query->by_limit = query->cost_given = query->peek = false;
-    query->key = query->lease = query->rule = (struct rn_slice){0};
+    query->key = query->lease = query->rule = query->charge = (struct rn_slice){0};
     query->attribute_count = 0;
     query->cost = 1;
+    query->status = 0;
     query->wait = RN_WAIT_AS_RULE;
     query->max_wait_ns = query->for_ns = 0;
 }
@@ -225,6 +226,23 @@ static int read_rule(struct rn_query *query, struct rn_json *json,
     return read_text(json, token, &query->rule);
 }
 
+static int read_charge(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token)
+{
+    return read_text(json, token, &query->charge);
+}
+
+static int read_status(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token)
+{
+    if (rn_json_u64(token, &query->status) && query->status >= RN_QUERY_STATUS_MIN &&
+        query->status <= RN_QUERY_STATUS_MAX)
+        return 0;
+    return rn_json_object_to(json, token->at,
+                             "\"status\" is to be that of the answer, from %d to %d",
+                             RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX);
+}
+
 static const struct member {
     const char *name;
     unsigned bit;
@@ -238,6 +256,8 @@ static const struct member {
     {"for", RN_QUERY_FOR, read_for},
     {"lease", RN_QUERY_LEASE, read_lease},
     {"rule", RN_QUERY_RULE, read_rule},
+    {"charge", RN_QUERY_CHARGE, read_charge},
+    {"status", RN_QUERY_CHARGE, read_status},
 };
 
 static int refuse_member(struct rn_json *json, const struct rn_json_token *token, unsigned allowed)

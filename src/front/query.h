@@ -12,6 +12,8 @@
 #include "wire/json.h"
 
 #define RN_QUERY_ATTRIBUTES 128
+#define RN_QUERY_STATUS_MIN 100
+#define RN_QUERY_STATUS_MAX 999
 #define RN_QUERY_FOR_NS INT64_C(60000000000) /* how long a reservation stays open unless told */
 
 enum rn_wait {
@@ -30,10 +32,12 @@ struct rn_query {
     bool cost_given;
     bool peek;
     enum rn_wait wait;
-    int64_t max_wait_ns;   /* a longer delay is a refusal; 0: as the rules say */
-    int64_t for_ns;        /* of a lease or reservation; 0: not given */
-    struct rn_slice lease; /* the ticket; data NULL: not given */
-    struct rn_slice rule;  /* data NULL: not given */
+    int64_t max_wait_ns;    /* a longer delay is a refusal; 0: as the rules say */
+    int64_t for_ns;         /* of a lease or reservation; 0: not given */
+    struct rn_slice lease;  /* the ticket; data NULL: not given */
+    struct rn_slice rule;   /* data NULL: not given */
+    struct rn_slice charge; /* the ticket of what is due; data NULL: not given */
+    uint64_t status;        /* of the outcome; 0: not given */
 };
 
 /* Members of a JSON object, as bits: which ones a caller may give. */
@@ -46,6 +50,7 @@ enum rn_query_member {
     RN_QUERY_FOR = 32,
     RN_QUERY_LEASE = 64,
     RN_QUERY_RULE = 128,
+    RN_QUERY_CHARGE = 256, /* and status */
 };
 
 /* Everything but the attributes as of a request that says nothing: cost 1. */

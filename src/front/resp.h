@@ -72,6 +72,7 @@ void rn_resp_release(struct rn_talk *t);
 void rn_resp_reserve(struct rn_talk *t);
 void rn_resp_commit(struct rn_talk *t);
 void rn_resp_refund(struct rn_talk *t);
+void rn_resp_charge_due(struct rn_talk *t);
 void rn_resp_help(struct rn_talk *t);
 
 /* resp_client.c: what clients say before they query. */

@@ -73,10 +73,11 @@ void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decid
 {
     const struct ration_outcome *o = &decided->outcome;
     const struct ration_verdict *v = &o->decision.verdict;
-    bool lease = decided->ticket[0] != '\0', banned = o->kind == RATION_BY_BAN;
+    bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
+    bool banned = o->kind == RATION_BY_BAN;
 
     rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + banned + lease + (held_ns > 0));
+                    8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0));
     put_name(out, "allowed");
     rn_resp_put_bool(out, version, o->decision.allowed);
     put_rule(out, version, o->rule);
@@ -95,6 +96,10 @@ void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decid
     if (lease) {
         put_name(out, "lease");
         put_name(out, decided->ticket);
+    }
+    if (charge) {
+        put_name(out, "charge");
+        put_name(out, decided->due);
     }
     if (held_ns > 0)
         put_time(out, version, "held", held_ns);
@@ -403,6 +408,28 @@ void rn_resp_refund(struct rn_talk *t)
 {
     answer_done(
         t, ration_ticket_refund(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
+}
+
+/* charge status: 1, charged; 0, nothing is, or it was already. */
+void rn_resp_charge_due(struct rn_talk *t)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = t->argv[2]};
+    uint64_t status;
+    uint32_t count = 0;
+    int code;
+
+    if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
+        status > RN_QUERY_STATUS_MAX) {
+        rn_resp_fail(t, "status is to be that of the answer, from %d to %d, found %s",
+                     RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
+        return;
+    }
+    code = ration_ticket_charge(t->front->limiter, t->argv[1].data, t->argv[1].len,
+                                (unsigned)status, RATION_NOW, &count);
+    if (code == RATION_EINVAL)
+        rn_resp_fail(t, "the charge is none of this daemon's");
+    else
+        answer_done(t, code == 0 && count == 0 ? RATION_EALREADY : code);
 }
 
 void rn_resp_help(struct rn_talk *t)

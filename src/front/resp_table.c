@@ -33,6 +33,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
     {"RATION.COMMIT", 2, 3, 0, "keep all of a reservation, or this much of it", "lease [cost]",
      rn_resp_commit},
     {"RATION.REFUND", 2, 2, 0, "give a reservation back", "lease", rn_resp_refund},
+    {"RATION.CHARGE", 3, 3, 0, "tell how a request ended", "charge status", rn_resp_charge_due},
     {"RATION.HELP", 1, 1, 0, "this list", "", rn_resp_help},
     {"PING", 1, 2, 0, "are you there", "[text]", rn_resp_ping},
     {"ECHO", 2, 2, 0, "say it again", "text", rn_resp_echo},

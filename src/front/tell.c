@@ -12,6 +12,16 @@ static unsigned status_of(const struct ration_outcome *out, const struct rn_tell
     return how->deny_status ? how->deny_status : out->status;
 }
 
+/* An answer without a body tells it this way, so that a proxy can pass it on. */
+static void put_charge(struct rn_buf *out, const struct rn_answer_extra *extra)
+{
+    if (!extra->charge.data)
+        return;
+    rn_buf_put_literal(out, "X-Ration-Charge: ");
+    rn_buf_put_slice(out, extra->charge);
+    rn_buf_put_literal(out, "\r\n");
+}
+
 static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
                      const struct rn_telling *how)
 {
@@ -34,6 +44,8 @@ static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn
 
     if (d->ticket[0])
         extra.lease = rn_slice_of(d->ticket);
+    if (d->due[0])
+        extra.charge = rn_slice_of(d->due);
     rn_buf_clear(body);
     if (!how->empty || !allowed) {
         rn_answer_put_body(body, &d->outcome, &extra, how->problem);
@@ -42,6 +54,8 @@ static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn
     rn_http_put_status(out, status_of(&d->outcome, how));
     rn_answer_put_headers(out, &d->outcome, &extra);
     put_mark(out, &d->outcome, how);
+    if (how->empty)
+        put_charge(out, &extra);
     rn_http_put_body(out, how->keep_alive, how->head,
                      how->problem && !allowed ? "application/problem+json" : "application/json",
                      rn_buf_slice(body));

@@ -281,3 +281,16 @@ const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster 
     }
     return longest;
 }
+
+bool rn_ban_any(struct ration *r)
+{
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    const struct rn_roster *roster = pin.book ? rn_book_roster(pin.book) : NULL;
+    uint32_t count = roster ? __atomic_load_n(&roster->kind_count, __ATOMIC_ACQUIRE) : 0;
+    bool any = false;
+
+    for (uint32_t i = 0; i < count && !any; i++)
+        any = __atomic_load_n(&roster->kinds[i].live, __ATOMIC_ACQUIRE) != 0;
+    rn_pin_drop(&pin);
+    return any;
+}

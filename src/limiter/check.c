@@ -121,7 +121,7 @@ bool rn_check_take_shadows(struct rn_check *k)
 {
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].shadow && !k->items[i].held_back)
+        if (k->items[i].shadow && !k->items[i].held_back && !k->items[i].by_outcome)
             rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
     k->next = after_shadow;
     return k->batch_n != 0 || rn_check_follow(k);
@@ -257,14 +257,36 @@ static bool must_look(const struct rn_check *k)
     bool must = k->look_only || (k->n > 1 && k->enforced != 0);
 
     for (size_t i = 0; i < k->n && !must; i++)
-        must = may_hold_back(&k->items[i]) || k->items[i].ask_guards;
+        must = may_hold_back(&k->items[i]) || k->items[i].ask_guards || k->items[i].by_outcome;
     return must && k->n != 0;
+}
+
+/* One that fails does not keep the others from being charged. */
+static bool after_force(struct rn_check *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        note_answer(k, i, &k->batch[i]);
+        k->items[i].taken = k->batch[i].error == 0 ? k->charges[i].cost : 0;
+        k->error = k->error != 0 ? k->error : k->batch[i].error;
+    }
+    return rn_check_follow(k);
+}
+
+static bool force(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        rn_check_ask(k, i, k->items[i].limit, RN_FORCE, k->charges[i].cost);
+    k->next = after_force;
+    return true;
 }
 
 bool rn_check_look(struct rn_check *k)
 {
+    if (rn_unlikely(k->forced))
+        return force(k);
     for (size_t i = 0; i < k->n; i++)
-        if (!k->items[i].shadow)
+        if (!k->items[i].shadow && !k->items[i].by_outcome)
             k->order[k->enforced++] = (uint8_t)i;
     if (!must_look(k))
         return take_next(k);
@@ -305,7 +327,7 @@ static void clear_item(struct rn_check_item *item)
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
     item->shift_ns = item->max_wait_ns = 0;
-    item->held_back = item->ask_guards = false;
+    item->held_back = item->ask_guards = item->by_outcome = false;
     item->guard_left = UINT64_MAX;
     item->family = NULL;
 }
@@ -320,7 +342,7 @@ void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *c
     k->now_ns = now_ns;
     k->done = NULL;
     k->arg = NULL;
-    k->look_only = k->uncounted = false;
+    k->look_only = k->uncounted = k->forced = false;
     k->error = 0;
     k->enforced = k->entered = k->batch_n = k->inherit_item = k->guards_taken = 0;
     for (size_t i = 0; i < n; i++) {

@@ -15,6 +15,9 @@
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
+ * Limits that are charged by outcome take part in LOOK alone. When the outcome is
+ * known, FORCE charges them in the place of the steps from LOOK to SHADOW.
+ *
  * A store that fails in TAKE or FOLLOW leads to UNDO too, and to its error.
  */
 #ifndef RN_LIMITER_CHECK_H
@@ -39,6 +42,7 @@ struct rn_check_item {
     uint64_t guard_left; /* units left of the guard that has the fewest */
 
     /* What rules add; 0 for other limits. */
+    bool by_outcome;                /* only looked at: due.c charges it */
     bool held_back;                 /* a shadow limit that LOOK would have refused: not charged */
     uint64_t keep;                  /* units that this request must leave to others */
     uint64_t soft;                  /* units of the capacity that lie above the limit as written */
@@ -63,6 +67,7 @@ struct rn_check {
     void *arg;
     bool look_only; /* end after LOOK, whatever it finds */
     bool uncounted; /* leave the statistics to the caller */
+    bool forced;    /* FORCE: nobody is asked, all are charged what fits */
 
     /* The outcome. On an error the charges are untouched, save c[i].error. */
     int error;

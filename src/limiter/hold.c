@@ -58,6 +58,17 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
     return 0;
 }
 
+int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns)
+{
+    struct rn_limit limit;
+    struct rn_charge charge = {.ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
+
+    hold_limit(&limit, timeout_ns);
+    if (apply(r, id, &limit, &charge) != 0)
+        return charge.error;
+    return charge.answer.allowed ? 0 : RATION_EALREADY;
+}
+
 int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns)
 {
     struct rn_limit limit;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "limiter/due.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
@@ -30,7 +31,7 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->limit_count = out->listed = 0;
     out->lease = 0;
     out->at_ns = 0;
-    out->place_count = out->receipt_count = 0;
+    out->place_count = out->receipt_count = out->due_count = 0;
 }
 
 /* --- what rules say -------------------------------------------------------------------- */
@@ -65,12 +66,13 @@ static unsigned hear_rules(struct rn_ruling *g)
 
 /* --- soft limits, throttling --------------------------------------------------------- */
 
-/* Units left after this request, of all that the limit has. */
+/* Units left after this request, of all that the limit has; whether its outcome
+ * will be charged nobody knows yet. */
 static uint64_t left_after(const struct rn_check *k, size_t i)
 {
     uint64_t left = k->items[i].answer.remaining, cost = k->charges[i].cost;
 
-    if (!k->look_only)
+    if (!k->look_only || k->items[i].by_outcome)
         return left;
     return left > cost ? left - cost : 0;
 }
@@ -160,23 +162,38 @@ static void list_place(struct ration_outcome *out, const struct rn_ruling *g, si
     out->places[out->place_count++].lease_ns = limit->lease_ns;
 }
 
+static struct ration_receipt receipt_of(const struct rn_ruling *g, size_t i, uint64_t taken)
+{
+    const struct rn_compiled *l = g->check.items[i].limit;
+
+    return (struct ration_receipt){.hash = g->charges[i].hash,
+                                   .salt = l->salt,
+                                   .cap = l->limit.cap,
+                                   .taken = taken,
+                                   .mark = g->charges[i].mark};
+}
+
+/* A shadow limit without room is not charged later, as it would not be now. */
+static void list_due(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
+{
+    const struct ration_charge *c = &g->charges[i];
+
+    if (c->cost != 0 && c->verdict.allowed && !g->check.look_only)
+        out->dues[out->due_count++] = receipt_of(g, i, c->cost);
+}
+
 static void list_receipts(struct ration_outcome *out, const struct rn_ruling *g)
 {
     out->at_ns = g->check.now_ns;
     for (size_t i = 0; i < g->check.n; i++) {
-        const struct ration_charge *c = &g->charges[i];
-        const struct rn_compiled *l = g->check.items[i].limit;
+        uint64_t taken = g->charges[i].taken;
 
-        if (c->taken == 0)
-            continue;
-        if (rn_unlikely(g->check.items[i].lease != 0))
+        if (rn_unlikely(g->check.items[i].by_outcome))
+            list_due(out, g, i);
+        else if (taken != 0 && rn_unlikely(g->check.items[i].lease != 0))
             list_place(out, g, i);
-        else
-            out->receipts[out->receipt_count++] = (struct ration_receipt){.hash = c->hash,
-                                                                          .salt = l->salt,
-                                                                          .cap = l->limit.cap,
-                                                                          .taken = c->taken,
-                                                                          .mark = c->mark};
+        else if (taken != 0)
+            out->receipts[out->receipt_count++] = receipt_of(g, i, taken);
     }
 }
 
@@ -261,4 +278,13 @@ int ration_outcome_give_back(struct ration *r, struct ration_outcome *out, int64
 
     out->receipt_count = 0;
     return code != 0 || released == RATION_EGONE ? code : released;
+}
+
+int ration_outcome_charge(struct ration *r, struct ration_outcome *out, unsigned status,
+                          int64_t now_ns, uint32_t *count)
+{
+    struct rn_due due = {.items = out->dues, .count = out->due_count};
+
+    out->due_count = 0;
+    return rn_due_charge(r, &due, status, now_ns, count);
 }

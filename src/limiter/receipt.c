@@ -22,9 +22,8 @@ static const struct rn_compiled *find_override(const struct rn_book *book,
                                                                           : NULL;
 }
 
-/* Of the rules: the one of that capacity, if there is one. */
-static const struct rn_compiled *find_in_rules(const struct rn_book *book,
-                                               const struct ration_receipt *receipt)
+const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
+                                          const struct ration_receipt *receipt)
 {
     const struct rn_compiled *l = rn_book_find_limit(book, receipt->salt, receipt->cap);
     const struct rn_compiled *instead;
@@ -57,7 +56,7 @@ static const struct rn_compiled *find_given(const struct ration *r,
 static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
                                             const struct ration_receipt *receipt, int64_t *shift_ns)
 {
-    const struct rn_compiled *l = book ? find_in_rules(book, receipt) : NULL;
+    const struct rn_compiled *l = book ? rn_receipt_find(book, receipt) : NULL;
 
     *shift_ns = 0;
     if (!l)

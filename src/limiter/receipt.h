@@ -10,6 +10,14 @@
 
 #include <ration/rules.h>
 
+struct rn_book;
+struct rn_compiled;
+
+/* The limit of the rules that was charged: the one of that capacity, if there is
+ * one. NULL: it is gone. */
+const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
+                                          const struct ration_receipt *receipt);
+
 /* Of each of n charges made at at_ns all but `kept` units, as far as is safe.
  * RATION_EGONE: there was something to give back, and no limit to give it to; or
  * the first error of the store. */

@@ -140,4 +140,7 @@ const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster 
                                  const struct ration_request *request, int64_t now_ns,
                                  int64_t *left_ns);
 
+/* Whether there is a ban at all, in force or expired. */
+bool rn_ban_any(struct ration *r);
+
 #endif

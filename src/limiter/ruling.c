@@ -83,6 +83,7 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
     g->rule_of[at] = (uint8_t)(g->rule_count - 1);
     g->limits[at] = limit;
     item->shadow = a->shadow;
+    item->by_outcome = a->rule->by_outcome;
     item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
     item->max_wait_ns = max_wait(g, a->rule, l);

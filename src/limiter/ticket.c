@@ -7,6 +7,7 @@
  *   RESERVATION  at, timeout, reserved, number of receipts and whether the limit
  *                is given, receipts, the limit if it is, lease and its places
  *   LEASE        places
+ *   DUE          at, timeout, number of receipts, receipts
  *   receipt      hash, salt, mark, capacity, taken
  *   places       how many; for each hash, amount, length of the lease
  */
@@ -163,14 +164,42 @@ static void get_receipt(struct reader *r, struct ration_receipt *receipt)
     receipt->taken = get_number(r);
 }
 
+static void put_receipts(struct writer *w, const struct rn_ticket *t)
+{
+    for (uint32_t i = 0; i < t->receipt_count; i++)
+        put_receipt(w, &t->receipts[i]);
+}
+
+static void get_receipts(struct reader *r, struct rn_ticket *t, uint64_t count)
+{
+    t->receipt_count = (uint32_t)count;
+    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
+    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++)
+        get_receipt(r, &t->receipts[i]);
+}
+
+static void put_due(struct writer *w, const struct rn_ticket *t)
+{
+    put_fixed(w, (uint64_t)t->at_ns);
+    put_number(w, (uint64_t)t->timeout_ns);
+    put_number(w, t->receipt_count);
+    put_receipts(w, t);
+}
+
+static void get_due(struct reader *r, struct rn_ticket *t)
+{
+    t->at_ns = (int64_t)get_fixed(r);
+    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
+    get_receipts(r, t, get_up_to(r, RATION_CHARGES_MAX));
+}
+
 static void put_reservation(struct writer *w, const struct rn_ticket *t)
 {
     put_fixed(w, (uint64_t)t->at_ns);
     put_number(w, (uint64_t)t->timeout_ns);
     put_number(w, t->reserved);
     put_number(w, 2 * t->receipt_count + t->given);
-    for (uint32_t i = 0; i < t->receipt_count; i++)
-        put_receipt(w, &t->receipts[i]);
+    put_receipts(w, t);
     if (t->given)
         put_spec(w, &t->spec);
     put_places(w, t);
@@ -186,10 +215,7 @@ static void get_reservation(struct reader *r, struct rn_ticket *t)
     uint64_t count = get_up_to(r, 2 * RATION_CHARGES_MAX + 1);
 
     t->given = count % 2 != 0;
-    t->receipt_count = (uint32_t)count / 2;
-    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
-    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++)
-        get_receipt(r, &t->receipts[i]);
+    get_receipts(r, t, count / 2);
     if (t->given)
         get_spec(r, &t->spec);
     get_places(r, t);
@@ -206,6 +232,8 @@ size_t rn_ticket_write_body(const struct rn_ticket *t, unsigned char out[RN_TICK
     put_fixed(&w, t->id);
     if (t->kind == RN_TICKET_RESERVATION)
         put_reservation(&w, t);
+    else if (t->kind == RN_TICKET_DUE)
+        put_due(&w, t);
     else
         put_places(&w, t);
     return (size_t)(w.at - out);
@@ -225,6 +253,8 @@ bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticke
         get_reservation(&r, t);
     else if (t->kind == RN_TICKET_LEASE)
         get_places(&r, t);
+    else if (t->kind == RN_TICKET_DUE)
+        get_due(&r, t);
     else
         return false;
     return !r.bad && r.at == r.end;

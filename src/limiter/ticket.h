@@ -22,19 +22,22 @@
 enum rn_ticket_kind {
     RN_TICKET_RESERVATION = 1,
     RN_TICKET_LEASE = 2,
+    RN_TICKET_DUE = 3,
 };
 
 struct rn_ticket {
     enum rn_ticket_kind kind;
     uint64_t id; /* of the hold or the lease */
 
-    /* RESERVATION */
-    int64_t at_ns;      /* when it was charged, */
+    /* RESERVATION, DUE */
+    int64_t at_ns;      /* when it was decided, */
     int64_t timeout_ns; /* and for how long it can be settled */
-    uint64_t reserved;  /* the largest cost */
-    uint64_t lease;     /* of its places, if any */
     uint32_t receipt_count;
     struct ration_receipt receipts[RATION_CHARGES_MAX];
+
+    /* RESERVATION */
+    uint64_t reserved;        /* the largest cost */
+    uint64_t lease;           /* of its places, if any */
     bool given;               /* the limit came with the call: there is one receipt, of it, */
     struct ration_limit spec; /* and it is this */
 

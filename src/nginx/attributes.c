@@ -8,6 +8,8 @@
  *   path           what the client asked for, normalised, whatever it was rewritten to
  *   host, scheme   without port; http or https
  *   header.NAME    every header
+ *
+ * What no rule looks at is left out (wanted.c), unless a ban may.
  */
 #include "nginx/module.h"
 
@@ -16,6 +18,7 @@
 struct listing {
     ngx_http_request_t *r;
     struct rn_ngx_worker *worker;
+    const struct rn_ngx_wanted *wanted; /* NULL: everything */
     size_t count;
 };
 
@@ -29,17 +32,17 @@ static void add(struct listing *list, struct rn_slice name, struct rn_slice valu
 
 /* --- room --------------------------------------------------------------------------------- */
 
-/* Bytes of all names of headers, prefixed, and how many there are. */
-static size_t measure_headers(ngx_http_request_t *r, size_t *count)
+/* How many headers there are, and the bytes of all names that are to be made. */
+static size_t measure_headers(const struct listing *list, size_t *count)
 {
     size_t bytes = 0;
 
-    for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next) {
+    for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
         ngx_table_elt_t *headers = part->elts;
 
         *count += part->nelts;
-        for (ngx_uint_t i = 0; i < part->nelts; i++)
-            bytes += headers[i].key.len + sizeof "header." - 1;
+        for (ngx_uint_t i = 0; !list->wanted && i < part->nelts; i++)
+            bytes += headers[i].key.len + sizeof RN_NGX_HEADER_PREFIX - 1;
     }
     return bytes;
 }
@@ -124,42 +127,78 @@ static struct rn_slice scheme_of(ngx_http_request_t *r)
     return RN_SLICE("http");
 }
 
-static void add_headers(struct listing *list)
+static void add_header(struct listing *list, const ngx_table_elt_t *header)
 {
     struct rn_buf *names = &list->worker->names;
+    char *name = names->data + names->len;
+    size_t len = header->key.len + sizeof RN_NGX_HEADER_PREFIX - 1;
 
+    rn_buf_put_literal(names, RN_NGX_HEADER_PREFIX);
+    rn_buf_put(names, header->lowcase_key, header->key.len);
+    add(list, (struct rn_slice){name, len}, rn_ngx_slice(header->value));
+}
+
+static void add_if_wanted(struct listing *list, const ngx_table_elt_t *header)
+{
+    size_t prefix = sizeof RN_NGX_HEADER_PREFIX - 1, len = header->key.len;
+
+    for (size_t i = 0; i < list->wanted->header_count; i++) {
+        ngx_str_t name = list->wanted->headers[i];
+
+        if (name.len != prefix + len || memcmp(name.data + prefix, header->lowcase_key, len) != 0)
+            continue;
+        add(list, rn_ngx_slice(name), rn_ngx_slice(header->value));
+        return;
+    }
+}
+
+static void add_headers(struct listing *list)
+{
     for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
         ngx_table_elt_t *headers = part->elts;
 
         for (ngx_uint_t i = 0; i < part->nelts; i++) {
-            char *name = names->data + names->len;
-
-            rn_buf_put_literal(names, "header.");
-            rn_buf_put(names, headers[i].lowcase_key, headers[i].key.len);
-            add(list, (struct rn_slice){name, headers[i].key.len + sizeof "header." - 1},
-                rn_ngx_slice(headers[i].value));
+            if (list->wanted)
+                add_if_wanted(list, &headers[i]);
+            else
+                add_header(list, &headers[i]);
         }
     }
+}
+
+static void add_own(struct listing *list)
+{
+    const struct rn_ngx_wanted *wanted = list->wanted;
+    ngx_http_request_t *r = list->r;
+
+    if (!wanted || wanted->ip)
+        add(list, RN_SLICE("ip"), address_of(r));
+    if (!wanted || wanted->method)
+        add(list, RN_SLICE("method"), rn_ngx_slice(r->method_name));
+    if (!wanted || wanted->path)
+        add(list, RN_SLICE("path"), path_of(r, list->worker));
+    if (!wanted || wanted->host)
+        add(list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
+    if (!wanted || wanted->scheme)
+        add(list, RN_SLICE("scheme"), scheme_of(r));
+    if (!wanted || wanted->header_count != 0)
+        add_headers(list);
 }
 
 ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
                                  struct ration_request *request)
 {
     const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
-    struct listing list = {.r = r, .worker = worker};
+    struct listing list = {
+        .r = r, .worker = worker, .wanted = worker->banning ? NULL : worker->wanted};
     size_t count = FIXED + (given ? given->nelts : 0);
-    size_t name_bytes = measure_headers(r, &count);
+    size_t name_bytes = measure_headers(&list, &count);
 
     if (make_room(worker, count, name_bytes) != NGX_OK)
         return NGX_ERROR;
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
-    add(&list, RN_SLICE("ip"), address_of(r));
-    add(&list, RN_SLICE("method"), rn_ngx_slice(r->method_name));
-    add(&list, RN_SLICE("path"), path_of(r, worker));
-    add(&list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
-    add(&list, RN_SLICE("scheme"), scheme_of(r));
-    add_headers(&list);
+    add_own(&list);
     *request = (struct ration_request){.attributes = worker->attributes, .count = list.count};
     return NGX_OK;
 }

@@ -107,6 +107,7 @@ static ngx_int_t rule_on(struct rn_ngx_visit *visit)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     apply_location(rn_ngx_location_of(visit->request), outcome);
     if (rn_ngx_places_hold(visit, outcome) != NGX_OK || note(visit, outcome) != NGX_OK ||
+        rn_ngx_dues_note(visit, outcome) != NGX_OK ||
         rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (visit->verdict != RN_NGX_ALLOWED)

@@ -4,21 +4,28 @@
  */
 #include "nginx/module.h"
 
-static ngx_int_t add_handler(ngx_conf_t *cf)
+static ngx_int_t add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handle)
 {
     ngx_http_core_main_conf_t *core = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-    ngx_http_handler_pt *handler = ngx_array_push(&core->phases[NGX_HTTP_PREACCESS_PHASE].handlers);
+    ngx_http_handler_pt *handler = ngx_array_push(&core->phases[phase].handlers);
 
     if (!handler)
         return NGX_ERROR;
-    *handler = rn_ngx_handler;
-    rn_ngx_headers_init();
+    *handler = handle;
     return NGX_OK;
+}
+
+static ngx_int_t add_handlers(ngx_conf_t *cf)
+{
+    rn_ngx_headers_init();
+    if (add_handler(cf, NGX_HTTP_PREACCESS_PHASE, rn_ngx_handler) != NGX_OK)
+        return NGX_ERROR;
+    return add_handler(cf, NGX_HTTP_LOG_PHASE, rn_ngx_dues_charge);
 }
 
 static ngx_http_module_t context = {
     .preconfiguration = rn_ngx_variables_add,
-    .postconfiguration = add_handler,
+    .postconfiguration = add_handlers,
     .create_main_conf = rn_ngx_config_new_main,
     .init_main_conf = rn_ngx_config_init_main,
     .create_loc_conf = rn_ngx_config_new_location,

@@ -7,10 +7,12 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
+ *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
  *   delay.c       requests that wait for their place in a queue
  *   places.c      places of concurrency limits, held as long as the request lasts
+ *   dues.c        limits that are charged by the status of the answer
  *   refusal.c     status and body of a refusal
  *   headers.c     rate limit headers of any answer
  *   variables.c   $ration_verdict and its like
@@ -35,10 +37,21 @@ extern ngx_module_t ngx_http_ration_module;
 
 /* --- configuration ---------------------------------------------------------------------- */
 
+#define RN_NGX_HEADER_PREFIX "header."
+
+/* What the rules look at. */
+struct rn_ngx_wanted {
+    bool ip, method, path, host, scheme;
+    size_t header_count;
+    ngx_str_t *headers; /* names of attributes, with the prefix */
+};
+
 /* What a worker has while it runs; the rest is scratch for the request at hand. */
 struct rn_ngx_worker {
     struct ration *limiter;
-    ngx_event_t refresh; /* overrides and bans that others have changed */
+    const struct rn_ngx_wanted *wanted; /* NULL: everything */
+    bool banning;                       /* there are bans, which may look at anything */
+    ngx_event_t refresh;                /* overrides and bans that others have changed */
     bool refresh_failed;
     struct ration_outcome outcome;
     struct rn_buf text;  /* headers or a body */
@@ -104,6 +117,7 @@ enum rn_ngx_verdict {
 };
 
 struct rn_ngx_stay;
+struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
  * redirects. Lives in the request's pool. */
@@ -121,12 +135,16 @@ struct rn_ngx_visit {
     ngx_event_t timer;              /* while waiting */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
+    struct rn_ngx_dues *dues;       /* what is charged by outcome; NULL: nothing */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
 /* NULL: out of memory. */
 struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+
+/* In the pool. NULL: out of memory. */
+struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
 
 /* The attributes are the worker's and borrow from the request. NGX_ERROR: out of
  * memory. */
@@ -148,6 +166,12 @@ void rn_ngx_delay_end(struct rn_ngx_visit *visit);
  * memory, they are free again. */
 ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
 void rn_ngx_places_end(struct rn_ngx_visit *visit);
+
+/* Keeps what the outcome leaves to be charged until the answer is known. NGX_ERROR:
+ * out of memory. */
+ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome);
+/* Handler of the log phase. */
+ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r);
 
 /* Notes the header lines of a decision; they are sent with the answer. */
 ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,

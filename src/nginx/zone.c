@@ -10,6 +10,7 @@
 #include <ration/clients.h>
 
 #include "limiter/reload.h"
+#include "limiter/roster.h"
 #include "nginx/module.h"
 
 #define REFRESH_MS 500
@@ -90,6 +91,7 @@ static void refresh(ngx_event_t *event)
         ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: overrides and bans: %s", error.text);
     }
     worker->refresh_failed = failed;
+    worker->banning = rn_ban_any(worker->limiter);
     ngx_add_timer(event, REFRESH_MS);
 }
 
@@ -112,7 +114,8 @@ static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *lo
 static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *main,
                               ngx_cycle_t *cycle)
 {
-    worker->limiter = open_limiter(main, cycle->log);
+    worker->wanted = rn_ngx_wanted_new(main->ruleset, cycle->pool);
+    worker->limiter = worker->wanted ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
         return NGX_ERROR;
     int code = rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter));
@@ -123,6 +126,7 @@ static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *
         ration_close(worker->limiter);
         return NGX_ERROR;
     }
+    worker->banning = rn_ban_any(worker->limiter);
     worker->refresh.handler = refresh;
     worker->refresh.data = worker;
     worker->refresh.log = cycle->log;

@@ -316,6 +316,8 @@ void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
         read_throttle(builder, node, rule);
     if ((node = rn_node_find(map, "cost")) != NULL)
         read_cost(builder, node, &rule->cost);
+    if ((node = rn_node_find(map, "charge_on")) != NULL)
+        rn_native_charge_on(builder, node, rule);
     if ((node = rn_node_find(map, "priority")) != NULL)
         read_priority(builder, node, &rule->priority);
     if ((node = rn_node_find(map, "spread")) != NULL)

@@ -91,6 +91,17 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     return slot == NULL ? NULL : (*slot = calendar);
 }
 
+/* Who waits or holds a place does so before there is an outcome. */
+static const char *find_fault(const struct rn_rule *rule, const struct ration_limit *spec)
+{
+    bool before = spec->algorithm == RATION_LEAKY_BUCKET || spec->algorithm == RATION_CONCURRENCY;
+
+    if (rule->by_outcome && before)
+        return "charge_on is for limits that are spent, not for queues and places; write for "
+               "example 5 per minute";
+    return rn_limit_fault(spec);
+}
+
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault)
 {
@@ -98,7 +109,7 @@ struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct 
     struct ration_limit soft = soften(spec, units);
     struct rn_limit compiled;
 
-    *fault = rn_limit_fault(spec);
+    *fault = find_fault(rule, spec);
     if (*fault == NULL && rn_limit_fault(&soft) != NULL) {
         snprintf(builder->fault, sizeof builder->fault, "with the soft part, %s",
                  rn_limit_fault(&soft));

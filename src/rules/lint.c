@@ -184,6 +184,7 @@ static uint64_t hash_rule(const struct rn_rule *rule)
         for (uint32_t n = 0; n < rule->tiers[t].limit_count; n++)
             limits += mix(tier, rule->tiers[t].limits[n]->limit.shape);
     }
+    h = hash_bytes(h, &rule->charge_on, sizeof rule->charge_on);
     return mix(mix(mix(h, limits), rule->tier_attribute), rule->cost.attribute);
 }
 
@@ -218,6 +219,18 @@ static void lint_repeats(const struct rn_linter *l)
     free(prints);
 }
 
+/* Of requests that are under way at once, none has been charged yet by its outcome. */
+static void lint_outcomes(const struct rn_linter *l)
+{
+    for (uint32_t i = 0; i < l->rule_count; i++)
+        if (!l->rules[i]->by_outcome)
+            return;
+    rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
+                      "no limit counts requests as they come: any number at once gets past %s; add "
+                      "one without charge_on, for example 10 concurrent",
+                      rn_excerpt(l->rules[0]->name).text);
+}
+
 /* --- all --------------------------------------------------------------------------- */
 
 void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
@@ -243,6 +256,7 @@ void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
         lint_coverage(&l);
         lint_single(&l);
         lint_repeats(&l);
+        lint_outcomes(&l);
         rn_lint_names(&l);
     }
     free(l.rules);

@@ -9,10 +9,10 @@ static const char *const sections[] = {"limits", "attributes", "tiers",  "allow"
                                        "deny",   "response",   "server", "mode"};
 
 static const char *const rule_keys[] = {
-    "name",        "when",    "key",  "limit",    "algorithm", "sub_windows",
-    "align",       "lease",   "mode", "soft",     "throttle",  "cost",
-    "priority",    "spread",  "wait", "max_wait", "on_full",   "on_store_failure",
-    "consistency", "response"};
+    "name",        "when",      "key",     "limit",    "algorithm", "sub_windows",
+    "align",       "lease",     "mode",    "soft",     "throttle",  "cost",
+    "priority",    "spread",    "wait",    "max_wait", "on_full",   "on_store_failure",
+    "consistency", "charge_on", "response"};
 
 /* --- names ------------------------------------------------------------------------- */
 

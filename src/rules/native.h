@@ -2,7 +2,8 @@
 /*
  * Reading the native format. native.c walks a file and its rules; each other
  * noun of the format has a file: conditions.c, keys.c, amounts.c (limit:),
- * behaviour.c (cost, priority, throttle, response and the words), settings.c
+ * behaviour.c (cost, priority, throttle, response and the words), statuses.c
+ * (charge_on:), settings.c
  * (the sections beside limits).
  *
  * All of these report what is wrong and go on, leaving what they were to fill
@@ -93,6 +94,11 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
 bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
 /* Everything of a rule but name, when, key and limit. */
 void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
+                         struct rn_rule *rule);
+
+/* --- statuses.c ------------------------------------------------------------------- */
+
+void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule);
 
 #define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))

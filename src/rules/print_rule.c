@@ -128,6 +128,16 @@ static void print_cost(struct rn_printer *p, const struct rn_cost *cost)
     rn_print(p, "}\n");
 }
 
+static void print_charge_on(struct rn_printer *p, const struct rn_rule *rule)
+{
+    char text[RN_STATUSES_TEXT];
+
+    if (!rule->by_outcome)
+        return;
+    rn_statuses_write(&rule->charge_on, text);
+    rn_print(p, "    charge_on: status %s\n", text);
+}
+
 static void print_priority(struct rn_printer *p, const struct rn_priority *priority)
 {
     if (priority->attribute == RN_NO_ATTRIBUTE)
@@ -221,6 +231,7 @@ void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    soft: %u%%\n", rule->soft_percent);
     print_throttle(p, rule);
     print_cost(p, &rule->cost);
+    print_charge_on(p, rule);
     print_priority(p, &rule->priority);
     print_words(p, rule);
     print_response(p, &rule->response);

@@ -18,6 +18,7 @@
 #include "base/slice.h"
 #include "core/limit.h"
 #include "rules/report.h"
+#include "rules/statuses.h"
 
 #define RN_KEY_PARTS_MAX 8
 #define RN_ATTRIBUTES_MAX 256 /* distinct attribute names in a ruleset */
@@ -137,6 +138,8 @@ struct rn_rule {
     uint32_t default_tier; /* for an absent or unknown value; UINT32_MAX: the rule does not apply */
 
     struct rn_cost cost;
+    bool by_outcome;              /* charge_on: only looked at on arrival, and */
+    struct rn_statuses charge_on; /* charged when the answer has one of these */
     struct rn_priority priority;
     bool shadow;
     uint8_t soft_percent;

@@ -13,7 +13,7 @@
 /* What others are derived from. */
 struct origin {
     const struct ration_request *request;
-    struct rn_slice peer, path; /* data NULL: not given */
+    struct rn_slice peer, path, host; /* data NULL: not given */
 };
 
 static void put(const struct rn_match_index *index, uint16_t name, struct rn_slice value,
@@ -63,8 +63,8 @@ static struct origin take_given(const struct rn_match_index *index,
                 origin.path = value;
         } else if (name == index->ip_name && !origin.peer.data) {
             origin.peer = value;
-        } else if (name == index->host_name && value.len > 0) {
-            value = spell_host(value, values->host);
+        } else if (name == index->host_name && value.len > 0 && !origin.host.data) {
+            origin.host = value = spell_host(value, values->host);
         }
         put(index, name, value, values);
     }

@@ -12,10 +12,11 @@
 
 /* What the outcome itself does not know. */
 struct rn_answer_extra {
-    int64_t wall_ns;       /* Unix time of the decision */
-    struct rn_slice lease; /* the ticket; data NULL: none */
-    int64_t held_ns;       /* how long the reply was held; 0: not */
-    bool ad_hoc;           /* limits came with the request: they have no rule */
+    int64_t wall_ns;        /* Unix time of the decision */
+    struct rn_slice lease;  /* the ticket; data NULL: none */
+    struct rn_slice charge; /* that of what is charged by outcome, likewise */
+    int64_t held_ns;        /* how long the reply was held; 0: not */
+    bool ad_hoc;            /* limits came with the request: they have no rule */
 };
 
 /* 200, or how the refusal is to be answered. */

@@ -32,6 +32,13 @@ def wait_until(condition, what):
     raise AssertionError(f"never: {what}")
 
 
+def is_alive(pid):
+    """And not only remembered until somebody asks how it ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
+    return False
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -51,7 +58,7 @@ def sanitizer(folder):
 
 class Upstream:
     """What is to be protected: notes when each request arrived, and with which
-    headers; /hold answers when told to."""
+    headers; /hold answers when told to, /status/401 with that status."""
 
     def __init__(self):
         self.arrivals, self.release = [], threading.Event()
@@ -64,8 +71,9 @@ class Upstream:
                 upstream.arrivals.append((arrived, self.path, dict(self.headers), len(body)))
                 if self.path.startswith("/hold"):
                     upstream.release.wait(PATIENCE)
+                word = self.path.removeprefix("/status/")[:3]
                 with contextlib.suppress(OSError):
-                    self.send_response(200)
+                    self.send_response(int(word) if word.isdigit() else 200)
                     self.send_header("content-length", "2")
                     self.end_headers()
                     self.wfile.write(b"ok")
@@ -91,6 +99,15 @@ class Upstream:
         self.server.shutdown()
         self.server.server_close()
 
+
+def proxied(upstream, more=""):
+    """A server in front of it."""
+    return (f"ration on; location / {{ proxy_pass http://127.0.0.1:{upstream.port}; "
+            f"proxy_set_header x-delay $ration_delay; {more} }}")
+
+
+THREE = "limits:\n  - {name: api, key: ip, limit: 3 per 7 days}\n"
+GIF = "ration on; location / { empty_gif; }"
 
 CONF = """load_module {module};
 {user}
@@ -189,7 +206,7 @@ class Gateway:
             self.process.wait(PATIENCE)
         elif self.master is not None:
             os.kill(self.master, signal.SIGTERM)
-            wait_until(lambda: not pathlib.Path(f"/proc/{self.master}").exists(), "nginx stops")
+            wait_until(lambda: not is_alive(self.master), "nginx stops")
         self.process.stderr.close()
         self.process = self.master = None
         found = [path.read_text() for path in self.folder.glob("asan.*")]

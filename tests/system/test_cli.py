@@ -358,6 +358,32 @@ def test_check_takes_costs_and_knows_what_never_fits(ration):
         "check", "--cost=6", "rules.yaml", *LOGIN).out
 
 
+OUTCOMES = """\
+limits:
+  - { name: guesses, key: ip, limit: 3 per minute, charge_on: "status 401, 5xx" }
+  - { name: everything, key: ip, limit: 100 per minute }
+"""
+
+
+def test_check_tells_the_outcome_of_its_requests(ration):
+    (ration.folder / "rules.yaml").write_text(OUTCOMES)
+    ask = ["--times", "5", "rules.yaml", "ip=192.0.2.7"]
+    assert ration("check", *ask).status == ration("check", "--status", "200", *ask).status == 0
+    answer = ration("check", "--json", "--status=503", *ask)
+    assert (answer.json["allowed"], answer.json["refused"]) == (3, 2)
+    assert "3 allowed, 2 refused" in ration("check", "--status", "401", *ask).out
+    assert ration("check", "--status", "99", *ask).err.strip() == \
+        'ration: --status: found "99", expected a status from 100 to 599'
+
+
+def test_explain_says_when_an_outcome_is_charged(ration):
+    (ration.folder / "rules.yaml").write_text(OUTCOMES)
+    answer = ration("explain", "rules.yaml", "ip=192.0.2.7")
+    assert answer.out.count("charged when the answer is known, if its status is 401, 5xx\n") == 1
+    rules = ration("explain", "--json", "rules.yaml", "ip=192.0.2.7").json["rules"]
+    assert [rule.get("charge_on") for rule in rules] == ["401, 5xx", None]
+
+
 def test_check_for_programs(ration):
     answer = ration("check", "--json", "rules.yaml", *LOGIN)
     decision = answer.json

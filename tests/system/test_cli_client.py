@@ -122,6 +122,18 @@ def test_check_takes_costs(ration):
     assert answer.status == 0 and answer.json["remaining"] == 1
 
 
+def test_check_tells_the_daemon_how_requests_end(tmp_path):
+    rules = "limits: [{name: guesses, key: ip, limit: 3 per hour, charge_on: status 401}]"
+    with Daemon(tmp_path, rules) as daemon:
+        def check(status, *more):
+            return run("check", "--http", daemon.addresses["http"], "--times", 5, "--status", status, *more)
+
+        assert check(200, "ip=192.0.2.1").status == 0
+        assert "3 allowed, 2 refused" in check(401, "ip=192.0.2.1").out
+        answer = check(401, "--json", "ip=192.0.2.2")
+        assert (answer.json["allowed"], answer.json["refused"]) == (3, 2)
+
+
 def test_check_for_programs_is_what_the_daemon_said(ration):
     answer = ration("check", "--json", *LOGIN, "ip=192.0.2.4")
     assert answer.json["rule"] == "login" and answer.json["limit"] == 5

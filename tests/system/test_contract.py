@@ -22,6 +22,10 @@ be equal to the last digit, and have what the scenario expects.
           - commit: order                # also refund, release, renew
             cost: 3
             expect: {done: true}
+          - check: {ip: 192.0.2.1}       # with a limit that is charged by outcome
+            as: login
+          - charge: login                # tells its status
+            status: 401
 
 Members of `expect`: those of a decision, of which only the named ones are looked at;
 marks (`soft`, `shadow`, ...) that are not there count as false; `limits` is how many
@@ -83,9 +87,10 @@ class OverHttp:
         return self._post("/v1/" + path, body)
 
     def settle(self, verb, lease, options):
-        answer = self._post("/v1/" + verb, {"lease": lease, **options})
+        name = "charge" if verb == "charge" else "lease"
+        answer = self._post("/v1/" + verb, {name: lease, **options})
         past = {"commit": "committed", "refund": "refunded", "release": "released",
-                "renew": "renewed"}[verb]
+                "renew": "renewed", "charge": "charged"}[verb]
         return {"done": answer[past]} if past in answer else answer
 
     def close(self):
@@ -130,7 +135,7 @@ class OverResp:
 
     def settle(self, verb, lease, options):
         words = [f"RATION.{verb.upper()}", lease]
-        words += [options["cost"]] if "cost" in options else []
+        words += [options[name] for name in ("cost", "status") if name in options]
         words += ["FOR", options["for"]] if "for" in options else []
         answer = self._say(*words)
         return answer if isinstance(answer, dict) else {"done": answer == 1}
@@ -168,12 +173,12 @@ PROTOCOLS = {"http": OverHttp, "resp2": lambda d: OverResp(d, 2), "resp3": lambd
 
 # --- playing -----------------------------------------------------------------------
 
-SETTLING = ("commit", "refund", "release", "renew")
+SETTLING = ("commit", "refund", "release", "renew", "charge")
 VERBS = ("check", "take", "peek", "acquire", "reserve", *SETTLING)
-OPTIONS = ("cost", "for", "wait")
+OPTIONS = ("cost", "for", "wait", "status")
 MEMBERS = {*VERBS, *OPTIONS, "advance", "wall", "as", "times", "expect", "http", "apart"}
 # What differs between daemons, and what only refusals over HTTP have.
-APART = {"lease", "error", "message", "window", "reset"}
+APART = {"lease", "charge", "error", "message", "window", "reset"}
 
 
 class Play:
@@ -182,15 +187,17 @@ class Play:
     def __init__(self, clock, asked):
         self.clock, self.asked = clock, asked
         self.leases = {name: {} for name in asked}
+        self.charges = {name: {} for name in asked}
 
     def ask(self, name, verb, step):
         options = {o: step[o] for o in OPTIONS if o in step}
         if verb in SETTLING:
-            return self.asked[name].settle(verb, self.leases[name].get(step[verb], step[verb]),
-                                           options)
+            tickets = (self.charges if verb == "charge" else self.leases)[name]
+            return self.asked[name].settle(verb, tickets.get(step[verb], step[verb]), options)
         answer = self.asked[name].decide(verb, step[verb], options)
         if "as" in step:
             self.leases[name][step["as"]] = answer.get("lease", "none")
+            self.charges[name][step["as"]] = answer.get("charge", "none")
         return answer
 
     def step(self, step):
@@ -231,8 +238,8 @@ class Play:
             elif member == "error":
                 assert value in last.get("error", ""), f"{where}: {last}"
                 continue
-            elif member == "lease":
-                found = "lease" in last
+            elif member in ("lease", "charge"):
+                found = member in last
             elif member in ("soft", "shadow"):
                 found = last.get(member, False)
             else:

@@ -9,7 +9,8 @@ A recipe is a `yaml` block followed by a `requests` block, whose lines are
 
 OUTCOME: `allowed` or `refused` (all of them), or `N allowed, M refused`; then
 `by RULE`, which decided on the last one, and of the last one `left N`, `soft`,
-`shadow`, `delay DURATION`. Whoever is not `soft`, `shadow` or delayed must not
+`shadow`, `delay DURATION`. `then 401` is the status that those end with which are
+allowed. Whoever is not `soft`, `shadow` or delayed must not
 be told so.
 """
 
@@ -30,7 +31,7 @@ RATION = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 UNITS = {"ms": 0.001, "s": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 OUTCOME = re.compile(r"(?:(?P<allowed>\d+) allowed, (?P<refused>\d+) refused|(?P<all>allowed|refused))"
-                     r"(?: by (?P<rule>\S+?))?(?P<marks>(?:, (?:left \d+|soft|shadow|delay \w+))*)$")
+                     r"(?: by (?P<rule>\S+?))?(?P<marks>(?:, (?:left \d+|soft|shadow|delay \w+|then \d+))*)$")
 
 
 def blocks(page):
@@ -74,11 +75,11 @@ class Kitchen:
         self.start = tomorrow.replace(hour=10, minute=5, second=10, microsecond=0)
         self.passed = 0.0
 
-    def send(self, times, attributes):
+    def send(self, times, attributes, status=None):
         now = self.start + datetime.timedelta(seconds=self.passed)
         done = subprocess.run(
             [RATION, "check", "--json", "--state", self.state, "--times", str(times),
-             "--at", now.isoformat(), self.rules, *attributes],
+             "--at", now.isoformat(), *(["--status", status] if status else []), self.rules, *attributes],
             capture_output=True, text=True)
         assert done.returncode in (0, 1), done.stderr
         answer = json.loads(done.stdout)
@@ -115,7 +116,9 @@ def test_recipe(tmp_path, rules, requests):
         request, expected = line.split("->")
         words = shlex.split(request)
         times = int(words[0]) if words[1:2] == ["x"] else 1
-        decisions = kitchen.send(times, words[2:] if words[1:2] == ["x"] else words)
+        status = re.search(r", then (\d+)", expected)
+        decisions = kitchen.send(times, words[2:] if words[1:2] == ["x"] else words,
+                                 status and status[1])
         check(line, decisions, expected.strip())
 
 

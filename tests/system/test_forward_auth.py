@@ -344,6 +344,22 @@ def test_emulated_proxies_append_to_a_forged_header(daemon, ask):
     assert chain == [200] * 5 + [429]
 
 
+def test_the_application_may_tell_the_outcome_that_a_proxy_does_not(tmp_path):
+    rules = "limits: [{name: guesses, key: header.x-user, limit: 2 per hour, charge_on: status 401}]"
+
+    with Daemon(tmp_path, rules) as daemon:
+        def ask():
+            return daemon.http("GET", "/v1/auth", headers={"X-User": "ann"})
+
+        assert [ask().headers["X-RateLimit-Remaining"] for _ in range(3)] == ["2"] * 3
+        for _ in range(2):
+            charge = ask().headers["X-Ration-Charge"]
+            answer = daemon.http("POST", "/v1/charge", {"charge": charge, "status": 401})
+            assert answer.json == {"charged": True}
+        assert ask().status == 429
+        assert ask().headers["X-Ration-Charge"] is None
+
+
 def test_two_lines_of_forwarded_addresses_are_one_list(daemon):
     """As HAProxy's `option forwardfor` leaves a forged one and adds its own below."""
     def ask(n, padding=0):

@@ -18,6 +18,7 @@ SEMANTIC = set(
     """
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
     async_concurrent attribute_path_after_stars attribute_path_without cost_max_below_default
+    charge_on_concurrent charge_on_queue
     cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text
     lease_long lease_without limit_quoted limit_same_bucket limit_same_window
     limit_two_concurrent limit_unlimited_among limit_zone log_too_long log_too_long_soft

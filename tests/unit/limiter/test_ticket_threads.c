@@ -25,34 +25,24 @@ static const char *const sets[] = {
 struct crew {
     struct ration *r;
     struct slip *slips; /* TICKETS reservations and as many leases */
-    atomic_uint refunded, already, released, gone, wrong;
+    atomic_uint settled, already, released, gone, wrong;
 };
+
+/* Counts who did it, who found it `done`, and everything else. */
+static void note(struct crew *crew, int code, int done, atomic_uint *did, atomic_uint *found)
+{
+    atomic_fetch_add(code == 0 ? did : code == done ? found : &crew->wrong, 1);
+}
 
 static void *settle_all(void *arg)
 {
     struct crew *crew = arg;
 
     for (unsigned i = 0; i < TICKETS; i++) {
-        switch (refund(crew->r, &crew->slips[i], T0)) {
-        case 0:
-            atomic_fetch_add(&crew->refunded, 1);
-            break;
-        case RATION_EALREADY:
-            atomic_fetch_add(&crew->already, 1);
-            break;
-        default:
-            atomic_fetch_add(&crew->wrong, 1);
-        }
-        switch (release(crew->r, &crew->slips[TICKETS + i], T0)) {
-        case 0:
-            atomic_fetch_add(&crew->released, 1);
-            break;
-        case RATION_EGONE:
-            atomic_fetch_add(&crew->gone, 1);
-            break;
-        default:
-            atomic_fetch_add(&crew->wrong, 1);
-        }
+        note(crew, refund(crew->r, &crew->slips[i], T0), RATION_EALREADY, &crew->settled,
+             &crew->already);
+        note(crew, release(crew->r, &crew->slips[TICKETS + i], T0), RATION_EGONE, &crew->released,
+             &crew->gone);
     }
     return NULL;
 }
@@ -102,7 +92,7 @@ static void of_all_threads_one_settles_a_ticket(void **state)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(ids[i], NULL);
     assert_int_equal(crew.wrong, 0);
-    assert_int_equal(crew.refunded, TICKETS);
+    assert_int_equal(crew.settled, TICKETS);
     assert_int_equal(crew.already, (THREADS - 1) * TICKETS);
     assert_int_equal(crew.released, TICKETS);
     assert_int_equal(crew.gone, (THREADS - 1) * TICKETS);
@@ -112,10 +102,55 @@ static void of_all_threads_one_settles_a_ticket(void **state)
     free(crew.slips);
 }
 
+/* --- outcomes --------------------------------------------------------------------------------- */
+
+static const char by_outcome[] = "limits: [{name: m, key: none, limit: 100000 per day, "
+                                 "algorithm: fixed-window, charge_on: status 4xx}]";
+
+static void *charge_all(void *arg)
+{
+    struct crew *crew = arg;
+
+    for (unsigned i = 0; i < TICKETS; i++) {
+        const char *text = crew->slips[i].text;
+
+        note(crew, ration_ticket_charge(crew->r, text, strlen(text), 401, T0, NULL),
+             RATION_EALREADY, &crew->settled, &crew->already);
+    }
+    return NULL;
+}
+
+static void of_all_threads_one_charges_an_outcome(void **state)
+{
+    struct crew crew = {.r = open_rules(by_outcome), .slips = calloc(TICKETS, sizeof *crew.slips)};
+    pthread_t ids[THREADS];
+
+    (void)state;
+    assert_non_null(crew.slips);
+    for (unsigned i = 0; i < TICKETS; i++) {
+        struct ration_outcome out = decide(crew.r, "user=ann", T0);
+
+        assert_int_equal(ration_outcome_ticket(crew.r, &out, MINUTE, crew.slips[i].text), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, charge_all, &crew), 0);
+    for (unsigned i = 0; i < RELOADS; i++)
+        rules_at(crew.r, by_outcome, T0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(ids[i], NULL);
+    assert_int_equal(crew.wrong, 0);
+    assert_int_equal(crew.settled, TICKETS);
+    assert_int_equal(crew.already, (THREADS - 1) * TICKETS);
+    assert_int_equal(left_of(crew.r, "m", "user=ann", T0), 100000 - TICKETS);
+    ration_close(crew.r);
+    free(crew.slips);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_all_threads_one_settles_a_ticket),
+        cmocka_unit_test(of_all_threads_one_charges_an_outcome),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,6 +366,18 @@ static void a_host_has_one_spelling(void **state)
     rn_arena_done(&ruleset.arena);
 }
 
+/* A gateway may say whose host it is, whatever the request says besides. */
+static void of_two_hosts_the_first_counts(void **state)
+{
+    const struct rn_attribute attributes[] = {{.name = RN_SLICE("host")}};
+    struct rn_ruleset ruleset = {.attributes = attributes, .attribute_count = 1};
+
+    (void)state;
+    resolve(&ruleset, (const char *[]){"host", "API.example.com", "host", "other.invalid:1", NULL});
+    assert_value(0, "api.example.com");
+    rn_arena_done(&ruleset.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +390,7 @@ int main(void)
         cmocka_unit_test(parameters_are_taken_from_the_path),
         cmocka_unit_test(addresses_become_canonical),
         cmocka_unit_test(a_host_has_one_spelling),
+        cmocka_unit_test(of_two_hosts_the_first_counts),
         cmocka_unit_test(as_many_attributes_as_there_may_be),
     };
 

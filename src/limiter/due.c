@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charging by outcome: the limits are found again, as receipts are, and forced. An
+ * attempt that was admitted while there was room counts, also if others have taken
+ * that room meanwhile; a limit is never charged beyond full.
+ */
+#include "limiter/due.h"
+
+#include "limiter/check.h"
+#include "limiter/hold.h"
+#include "limiter/limiter.h"
+#include "limiter/receipt.h"
+#include "limiter/ruling.h"
+
+/* Whether the rule wants this outcome charged; one without charge_on wants all. */
+static bool is_charged_on(const struct rn_rule *rule, unsigned status)
+{
+    return !rule->by_outcome || rn_statuses_has(&rule->charge_on, status);
+}
+
+/* What was spent before a reload is left to the next decision to carry over. */
+static void add_due(struct rn_check *k, const struct rn_book *book,
+                    const struct ration_receipt *due, const struct rn_compiled *l)
+{
+    struct rn_check_item *item = rn_check_add(k, l, due->hash, due->taken);
+
+    item->shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
+}
+
+/* RATION_EGONE: no limit is there any more. */
+static int gather(struct rn_check *k, const struct rn_book *book, const struct rn_due *due,
+                  unsigned status)
+{
+    bool found = due->count == 0;
+
+    for (size_t i = 0; i < due->count; i++) {
+        const struct rn_compiled *l = book ? rn_receipt_find(book, &due->items[i]) : NULL;
+
+        found |= l != NULL;
+        if (l && is_charged_on(&book->ruleset->rules[l->index], status))
+            add_due(k, book, &due->items[i], l);
+    }
+    return found ? 0 : RATION_EGONE;
+}
+
+static int charge(struct rn_check *k, const struct rn_due *due)
+{
+    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns) : 0;
+
+    if (code != 0)
+        return code;
+    rn_check_start(k); /* the table answers at once */
+    return k->error;
+}
+
+int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
+                  uint32_t *count)
+{
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    struct ration_charge charges[RATION_CHARGES_MAX];
+    struct rn_check check;
+
+    rn_check_init(&check, r, charges, 0, rn_limiter_now(r, now_ns));
+    check.uncounted = check.forced = true;
+    int code = gather(&check, pin.book, due, status);
+
+    if (code == 0 && check.n != 0)
+        code = charge(&check, due);
+    if (code == 0 && count)
+        *count = (uint32_t)check.n;
+    rn_pin_drop(&pin);
+    return code;
+}

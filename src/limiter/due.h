@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charging limits when the outcome of a request is known, perhaps under rules that
+ * have been replaced since.
+ */
+#ifndef RN_LIMITER_DUE_H
+#define RN_LIMITER_DUE_H
+
+#include <ration/rules.h>
+
+struct rn_due {
+    const struct ration_receipt *items;
+    size_t count;
+    uint64_t id;       /* charged at most once within within_ns; 0: the caller sees to that */
+    int64_t within_ns; /* hold.h says how long it may be */
+};
+
+/* Charges those whose rule is charged on this HTTP status: what was due, or as much
+ * as is left. *count (may be NULL) is how many. RATION_EGONE: there were some, and
+ * no limit to charge; RATION_EALREADY; or the first error of the store. */
+int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
+                  uint32_t *count);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dues that are known by a ticket: charged, once, by anybody who shares the table
+ * and learns the outcome. Until then nothing is kept but the ticket.
+ */
+#include <string.h>
+
+#include "limiter/due.h"
+#include "limiter/hold.h"
+#include "limiter/limiter.h"
+#include "limiter/ticket.h"
+
+int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, int64_t timeout_ns,
+                          char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_ticket t;
+
+    if (!rn_hold_lasts(timeout_ns))
+        return RATION_EINVAL;
+    ticket[0] = '\0';
+    if (out->due_count == 0)
+        return 0;
+    t.kind = RN_TICKET_DUE;
+    t.id = rn_limiter_new_id(r);
+    t.at_ns = out->at_ns;
+    t.timeout_ns = timeout_ns;
+    t.receipt_count = out->due_count;
+    memcpy(t.receipts, out->dues, out->due_count * sizeof *out->dues);
+    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    return 0;
+}
+
+int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsigned status,
+                         int64_t now_ns, uint32_t *count)
+{
+    struct rn_ticket t;
+
+    if (!rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, &t) ||
+        t.kind != RN_TICKET_DUE)
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    if (now_ns - t.at_ns >= t.timeout_ns)
+        return RATION_EGONE;
+    struct rn_due due = {
+        .items = t.receipts, .count = t.receipt_count, .id = t.id, .within_ns = t.timeout_ns};
+
+    return rn_due_charge(r, &due, status, now_ns, count);
+}

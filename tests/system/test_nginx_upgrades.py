@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway changes while clients go on: reloads, upgrades of the binary, killed
+workers. A soak (RATION_SOAK=1) does each a hundred times."""
+
+import os
+import shutil
+import signal
+import threading
+
+import pytest
+
+from gateway import MODULE, is_alive, wait_until
+
+pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
+                                reason="needs nginx and the module")
+
+SOAK = bool(os.environ.get("RATION_SOAK"))
+MANY = "limits:\n  - {name: api, key: ip, limit: 1000000 per 7 days, algorithm: fixed-window%s}\n"
+
+
+class Crowd:
+    """Clients that ask until told to stop, a connection for each request."""
+
+    def __init__(self, g, size=4, path="/"):
+        self.g, self.path, self.stop = g, path, threading.Event()
+        self.answers, self.lost = [], []
+        self.threads = [threading.Thread(target=self.run) for _ in range(size)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        while not self.stop.is_set():
+            try:
+                self.answers.append(self.g.ask(self.path)[0])
+            except OSError as error:
+                self.lost.append(error)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        return self
+
+
+def upgrade(g):
+    """A new binary takes over from the old one, as nginx's documentation has it."""
+    old = g.master
+    os.kill(old, signal.SIGUSR2)
+    wait_until((g.folder / "nginx.pid.oldbin").exists, "a new master")
+    wait_until(lambda: g.pid_text() not in ("", str(old)), "its pid")
+    g.master = int(g.pid_text())
+    wait_until(g.workers, "its workers")
+    os.kill(old, signal.SIGQUIT)
+    wait_until(lambda: not is_alive(old), "the old master ends")
+
+
+def test_reloads_and_upgrades_under_load_lose_no_request_and_no_counter(gateway):
+    g = gateway(MANY % "", workers=2, log_level="error", daemon="on")
+    crowd = Crowd(g)
+    for _ in range(100 if SOAK else 5):
+        upgrade(g)
+        for _ in range(1 if SOAK else 4):
+            g.reload()
+    crowd.end()
+    print(len(crowd.answers), "answers")  # pytest -rP shows it
+    assert not crowd.lost and set(crowd.answers) == {200}
+    assert len(crowd.answers) > 100
+    assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers) - 1
+
+
+def test_reloads_under_load_lose_no_outcome(gateway):
+    g = gateway(MANY % ", charge_on: status 403", workers=2, log_level="crit",
+                server="ration on; location / { empty_gif; } location /no { deny all; empty_gif; }")
+    crowd = Crowd(g, path="/no")
+    for _ in range(100 if SOAK else 10):
+        g.reload()
+    crowd.end()
+    assert not crowd.lost and set(crowd.answers) == {403}
+    wait_until(lambda: int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers),
+               "every outcome is charged")
+
+
+@pytest.mark.parametrize("algorithm", ["token-bucket", "sliding-log"])
+def test_a_killed_worker_leaves_the_counters_as_they_are(gateway, algorithm):
+    g = gateway(f"limits:\n  - {{name: api, key: ip, limit: 2000 per 7 days, algorithm: {algorithm}}}\n",
+                workers=2, log_level="alert", killed=True)
+    crowd = Crowd(g)
+    kills = 50 if SOAK else 5
+    for _ in range(kills):
+        before = g.workers()
+        os.kill(min(before), signal.SIGKILL)
+        wait_until(lambda: len(g.workers() - before) >= 1, "a new worker")
+    wait_until(lambda: crowd.answers.count(429) > 0, "the limit is reached")
+    crowd.end()
+    # What was charged for answers that never came is lost: at most one per client and kill.
+    assert 2000 - 4 * kills <= crowd.answers.count(200) <= 2000
+    assert g.ask()[0] == 429

@@ -26,6 +26,11 @@ enum rn_script {
     RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_SUBS + 1,
 };
 
+static inline bool rn_script_leases(enum rn_script script)
+{
+    return script >= RN_SCRIPT_LEASE_BUCKET && script <= RN_SCRIPT_LEASE_SUBS;
+}
+
 struct rn_script_text {
     const char *name;
     char sha[41]; /* of `text`, in hex: what EVALSHA asks for */

@@ -94,11 +94,32 @@ class SubWindows(Window):
         return worst
 
 
+class Log(Window):
+    script = "lease_log"
+
+    def __init__(self, amount, period):
+        super().__init__(amount, period)
+        self.packed = struct.pack("<ddd", amount, 1, period)
+
+    def excess(self, spent):
+        """At each time at which something was spent, in the period that ends then."""
+        worst = total = 0
+        recent = collections.deque()
+        for at, units in spent:
+            recent.append((at, units))
+            total += units
+            while recent[0][0] + self.period <= at:
+                total -= recent.popleft()[1]
+            worst = max(worst, total - self.cap)
+        return worst
+
+
 LIMITS = {
     "lease_bucket": lambda source: Bucket(source.choice([5, 50, 300, 700]), SECOND, source.choice([5, 20, 100, 400])),
     "lease_window": lambda source: Window(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
     "lease_counter": lambda source: Counter(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
     "lease_subs": lambda source: SubWindows(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND]), 5),
+    "lease_log": lambda source: Log(source.choice([20, 100, 400]), source.choice([SECOND, 10 * SECOND])),
 }
 
 
@@ -188,11 +209,17 @@ PLANTED = {
     "a lease that outlives its window": ("lease_window", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "a lease that outlives its half": ("lease_counter", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
     "a lease that outlives its sub-window": ("lease_subs", lambda t: swap(t, ", math.max(ends(mark, arg) - now, 0)", ""), None),
+    "what is out of a log does not count": ("lease_log", lambda t: swap(t, "amount - out)", "amount)"), None),
+    "what ends is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units, arg)", ""), None),
+    "what is spent is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, now, ended - back, arg)", ""), None),
+    "what is spent is logged too early": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units", "log_spent(key, lease.ends - 20000, lease.units"), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
     "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return start_empty(bucket, now)", "return bucket"), None),
     "a lost bucket fills behind its holders": ("lease_bucket", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
     "a lost window starts full": ("lease_window", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
     "a lost half starts full": ("lease_counter", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
+    "a lost log starts empty": ("lease_log", lambda t: swap(t, "    if #leases > 0 then\n        return leases\n    end\n", ""), None),
+    "a lost log counts from too early": ("lease_log", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
     "a lost sub-window starts full": ("lease_subs", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
@@ -246,6 +273,7 @@ ASKED = {
     "lease_window": lambda: Window(100, SECOND),
     "lease_counter": lambda: Counter(100, SECOND),
     "lease_subs": lambda: SubWindows(100, SECOND, 4),
+    "lease_log": lambda: Log(100, SECOND),
 }
 
 
@@ -358,6 +386,7 @@ def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
 
 @pytest.mark.parametrize("limit", [
     Bucket(1, SECOND, 61), Window(100, 3600 * SECOND), Counter(100, 3600 * SECOND), SubWindows(100, 3600 * SECOND, 4),
+    Log(100, 3600 * SECOND),
 ], ids=lambda limit: limit.script)
 def test_a_limit_that_takes_more_than_a_minute_to_be_whole_starts_afresh_all_the_same(bed, limit):
     asker = Asker(bed, limit)

@@ -3,6 +3,7 @@
 together they never admit more than the limit, whatever becomes of nodes, network and
 clocks, and while nothing is wrong hardly less."""
 
+import bisect
 import contextlib
 import json
 import os
@@ -224,6 +225,27 @@ def test_a_redis_that_was_killed_and_knows_nothing_mints_no_window(server, tmp_p
     offset_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     assert window_excess(made, 2000, 2, offset_ns) <= 0
     assert all(r["here"] > 0 for r in results)
+
+
+def log_excess(made, amount, period_s):
+    """Of those that were certainly made in one stretch of a period, wherever it begins."""
+    begun, ended = (sorted(times) for times in zip(*made))
+    return max(bisect.bisect_left(ended, start + period_s * SECOND) - bisect.bisect_left(begun, start)
+               for start in begun) - amount
+
+
+def test_a_log_is_never_exceeded_in_any_period(server, tmp_path):
+    log, source = tmp_path / "log", random.Random(4)
+
+    def start():
+        return Node(server.path, log, "600 per second", "sliding-log").up()
+
+    nodes = [start() for _ in range(4)]
+    harass(nodes, start, 4, source)
+    results = [node.stop() for node in nodes]
+    made = admissions(log)
+    assert log_excess(made, 600, 1) <= 0
+    assert len(made) > 600 and sum(r["here"] for r in results) > 0
 
 
 def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path, record_property):

@@ -29,43 +29,6 @@ static int64_t now_of(const struct rn_lanes *lanes)
 
 /* --- seats -------------------------------------------------------------------------- */
 
-static bool is_awaited(const struct rn_seat *seat)
-{
-    return seat->job->life == seat->life;
-}
-
-static struct rn_charge *charge_of(const struct rn_seat *seat)
-{
-    return &seat->job->batch[seat->index];
-}
-
-static void append(struct rn_seats *seats, struct rn_seat *seat)
-{
-    seat->next = NULL;
-    *(seats->first ? seats->end : &seats->first) = seat;
-    seats->end = &seat->next;
-}
-
-static struct rn_seat *take_first(struct rn_seats *seats)
-{
-    struct rn_seat *seat = seats->first;
-
-    if (seat)
-        seats->first = seat->next;
-    return seat;
-}
-
-/* Before those that wait. */
-static void put_back(struct rn_seats *waiting, struct rn_seats *seats)
-{
-    if (!seats->first)
-        return;
-    *seats->end = waiting->first;
-    waiting->end = waiting->first ? waiting->end : seats->end;
-    waiting->first = seats->first;
-    seats->first = NULL;
-}
-
 static void free_seat(struct rn_lanes *lanes, struct rn_seat *seat)
 {
     seat->next = lanes->spare_seats;
@@ -77,11 +40,11 @@ static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
     struct rn_seat was = *seat;
 
     free_seat(lanes, seat);
-    if (!is_awaited(&was))
+    if (!rn_seat_is_awaited(&was))
         return;
     if (error != 0)
-        charge_of(&was)->error = error;
-    lanes->events->answered(lanes->events->arg, was.job, charge_of(&was));
+        rn_seat_charge(&was)->error = error;
+    lanes->events->answered(lanes->events->arg, was.job, rn_seat_charge(&was));
 }
 
 static void fail_all(struct rn_lanes *lanes, struct rn_seats *seats)
@@ -90,7 +53,7 @@ static void fail_all(struct rn_lanes *lanes, struct rn_seats *seats)
     struct rn_seat *seat;
 
     seats->first = NULL; /* those who hear of it may add to the lane */
-    while ((seat = take_first(&taken)))
+    while ((seat = rn_seats_take(&taken)))
         answer(lanes, seat, RATION_ESTORE);
 }
 
@@ -148,9 +111,9 @@ static void drop_unawaited(struct rn_lane_call *call)
 
     call->seats.first = NULL;
     call->count = 0;
-    while ((seat = take_first(&all))) {
-        if (is_awaited(seat)) {
-            append(&call->seats, seat);
+    while ((seat = rn_seats_take(&all))) {
+        if (rn_seat_is_awaited(seat)) {
+            rn_seats_append(&call->seats, seat);
             call->count++;
         } else {
             free_seat(call->lanes, seat);
@@ -175,9 +138,9 @@ static bool send_call(struct rn_trip *trip)
     words[1 + call->count] =
         (struct rn_slice){nonce, (size_t)snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce)};
     for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
-        words[1 + i] = (struct rn_slice){names[i], rn_code_name(charge_of(seat), names[i])};
+        words[1 + i] = (struct rn_slice){names[i], rn_code_name(rn_seat_charge(seat), names[i])};
         words[2 + call->count + i] =
-            (struct rn_slice){arguments[i], rn_code_write(charge_of(seat), arguments[i])};
+            (struct rn_slice){arguments[i], rn_code_write(rn_seat_charge(seat), arguments[i])};
     }
     return rn_trip_send(trip, 2 + 2 * call->count, words);
 }
@@ -211,13 +174,13 @@ static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const r
 {
     struct rn_seat *seat;
 
-    for (size_t at = 2; (seat = take_first(seats)); at += RN_CODE_NUMBERS) {
+    for (size_t at = 2; (seat = rn_seats_take(seats)); at += RN_CODE_NUMBERS) {
         long long numbers[RN_CODE_NUMBERS];
 
         for (size_t j = 0; j < RN_CODE_NUMBERS; j++)
             numbers[j] = reply->element[at + j]->integer;
-        if (is_awaited(seat))
-            rn_code_read(charge_of(seat), numbers);
+        if (rn_seat_is_awaited(seat))
+            rn_code_read(rn_seat_charge(seat), numbers);
         answer(lanes, seat, 0);
     }
 }
@@ -254,12 +217,12 @@ static bool split_call(struct rn_trip *trip)
 
     drop_unawaited(call);
     for (const struct rn_seat *seat = call->seats.first; seat && seat->next; seat = seat->next)
-        several |= charge_of(seat)->key != charge_of(seat->next)->key;
+        several |= rn_seat_charge(seat)->key != rn_seat_charge(seat->next)->key;
     if (!several)
         return false;
     lane->narrow_until_ns = now_of(call->lanes) + RN_LANE_NARROW_NS;
     struct rn_seats seats = end_call(call);
-    put_back(&lane->waiting, &seats);
+    rn_seats_put_back(&lane->waiting, &seats);
     make_ready(call->lanes, lane);
     return true;
 }
@@ -276,22 +239,22 @@ static void fill_call(struct rn_lane_call *call, bool narrow)
     struct rn_seats others = {0};
     struct rn_seat *seat;
 
-    while (call->count < RN_LANE_BATCH && (seat = take_first(&lane->waiting))) {
-        if (!is_awaited(seat)) {
+    while (call->count < RN_LANE_BATCH && (seat = rn_seats_take(&lane->waiting))) {
+        if (!rn_seat_is_awaited(seat)) {
             free_seat(call->lanes, seat);
             continue;
         }
         if (narrow && call->count > 0 &&
-            charge_of(seat)->key != charge_of(call->seats.first)->key) {
-            append(&others, seat);
+            rn_seat_charge(seat)->key != rn_seat_charge(call->seats.first)->key) {
+            rn_seats_append(&others, seat);
             continue;
         }
-        append(&call->seats, seat);
+        rn_seats_append(&call->seats, seat);
         call->count++;
         if (seat->job->deadline_ns > call->trip.until_ns)
             call->trip.until_ns = seat->job->deadline_ns;
     }
-    put_back(&lane->waiting, &others);
+    rn_seats_put_back(&lane->waiting, &others);
 }
 
 static void count_call(struct rn_lanes *lanes, size_t charges)
@@ -371,8 +334,8 @@ bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index)
         return false;
     lanes->spare_seats = seat->next;
     *seat = (struct rn_seat){.job = job, .life = job->life, .index = index};
-    struct rn_lane *lane = lane_of(lanes, charge_of(seat));
-    append(&lane->waiting, seat);
+    struct rn_lane *lane = lane_of(lanes, rn_seat_charge(seat));
+    rn_seats_append(&lane->waiting, seat);
     make_ready(lanes, lane);
     return true;
 }

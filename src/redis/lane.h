@@ -14,35 +14,13 @@
 #define RN_REDIS_LANE_H
 
 #include "redis/code.h"
+#include "redis/seat.h"
 #include "redis/trip.h"
-#include "store/store.h"
 
 #define RN_LANE_BATCH 64
 #define RN_LANE_SEATS 8192 /* of all lanes together */
 #define RN_LANE_CALLS 1024
 #define RN_LANE_NARROW_NS (INT64_C(1) * 1000000000) /* calls have one key after a split */
-
-/* One rn_store_apply. */
-struct rn_job {
-    struct rn_charge *batch;
-    size_t n, left; /* how many are not answered yet */
-    uint64_t life;  /* another one each time the job is used */
-    rn_store_done *done;
-    void *arg;
-    int64_t deadline_ns;
-    struct rn_job *next, **link; /* among those under way: by deadline */
-};
-
-struct rn_seat {
-    struct rn_job *job;
-    uint64_t life;
-    size_t index; /* in the job's batch */
-    struct rn_seat *next;
-};
-
-struct rn_seats {
-    struct rn_seat *first, **end; /* end NULL: as if it were &first */
-};
 
 struct rn_lane {
     struct rn_seats waiting;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/routes.h"
+#include "redis/routes_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/map.h"
 
 #define MS INT64_C(1000000)
 #define LOOK_NS (1000 * MS)  /* between two looks at whether all is well */
@@ -36,8 +35,7 @@ static bool has_scout(const struct rn_routes *routes)
 
 /* --- shards ------------------------------------------------------------------------- */
 
-/* Some server that holds slots cannot be asked, or some slots have none. */
-static bool is_broken(const struct rn_routes *routes)
+bool rn_routes_are_up(const struct rn_routes *routes)
 {
     unsigned slots = 0;
 
@@ -47,15 +45,10 @@ static bool is_broken(const struct rn_routes *routes)
         if (!shard || shard->slots == 0)
             continue;
         if (!rn_shard_is_up(shard))
-            return true;
+            return false;
         slots += shard->slots;
     }
-    return slots < RN_SLOTS;
-}
-
-bool rn_routes_are_up(const struct rn_routes *routes)
-{
-    return !is_broken(routes);
+    return slots == RN_SLOTS;
 }
 
 static void note_open(struct rn_routes *routes)
@@ -68,7 +61,7 @@ static void note_open(struct rn_routes *routes)
     atomic_store_explicit(&routes->totals->open, open, memory_order_relaxed);
 }
 
-static void set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address)
+void rn_routes_set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address)
 {
     pthread_mutex_lock(&routes->lock);
     snprintf(shard->name, sizeof shard->name, "%s", address);
@@ -88,7 +81,7 @@ static struct rn_shard *add_shard(struct rn_routes *routes, const char *address)
     if (!shard)
         return NULL;
     shard->index = index;
-    set_name(routes, shard, address);
+    rn_routes_set_name(routes, shard, address);
     pthread_mutex_lock(&routes->lock);
     routes->shards[index] = shard;
     pthread_mutex_unlock(&routes->lock);
@@ -163,8 +156,7 @@ static void move_slot(struct rn_routes *routes, unsigned slot, unsigned to)
     routes->owner[slot] = (uint8_t)to;
 }
 
-/* Takes these owners over. Returns whether anything has changed. */
-static bool set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS])
+bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS])
 {
     bool changed = false;
 
@@ -195,118 +187,13 @@ void rn_routes_refresh(struct rn_routes *routes)
     wake_in(routes, HURRY_NS);
 }
 
-/* --- what a cluster tells ----------------------------------------------------------- */
-
-struct reading {
-    struct rn_routes *routes;
-    uint8_t fresh[RN_SLOTS];
-};
-
-static void on_range(void *arg, const struct rn_map_range *range)
-{
-    struct reading *reading = arg;
-    struct rn_shard *shard = rn_routes_find(reading->routes, range->address);
-
-    memset(reading->fresh + range->first, shard ? (int)shard->index : NOBODY,
-           (size_t)(range->last - range->first + 1));
-    rn_scout_learn(&reading->routes->scout, range->address);
-}
-
-static void on_replica(void *arg, const char *address)
-{
-    rn_scout_learn(&((struct reading *)arg)->routes->scout, address);
-}
-
-static void tell_map(const struct rn_routes *routes)
-{
-    unsigned masters = 0, slots = 0;
-
-    for (unsigned i = 0; i < RN_SHARDS; i++) {
-        masters += routes->shards[i] && routes->shards[i]->slots > 0;
-        slots += routes->shards[i] ? routes->shards[i]->slots : 0;
-    }
-    rn_log(slots == RN_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
-           RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
-}
-
-/* An answer that is the same while a server is down may be that of a node which has not
- * heard of it: the next one is asked another time. */
-static const char *on_map(void *arg, const redisReply *reply, const char *from)
-{
-    struct rn_routes *routes = arg;
-    struct reading reading = {.routes = routes};
-    struct rn_map_visit visit = {.arg = &reading, .range = on_range, .replica = on_replica};
-
-    memset(reading.fresh, NOBODY, sizeof reading.fresh);
-    rn_scout_forget(&routes->scout);
-    if (!rn_map_read(reply, from, &visit))
-        return "it does not tell the slots of a cluster";
-    rn_count(&routes->totals->refreshes, 1);
-    bool changed = set_owners(routes, reading.fresh);
-    if (changed) {
-        tell_map(routes);
-        routes->events->moved(routes->events->arg);
-    } else if (is_broken(routes)) {
-        return "servers that it names cannot be asked";
-    }
-    routes->astray = false;
-    return NULL;
-}
-
-/* --- what Sentinel tells ------------------------------------------------------------ */
-
-static const char *on_master(void *arg, const redisReply *reply, const char *from)
-{
-    struct rn_routes *routes = arg;
-    struct rn_shard *shard = routes->shards[0];
-    char address[RN_URL_ADDRESS];
-
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        reply->element[0]->type != REDIS_REPLY_STRING ||
-        reply->element[1]->type != REDIS_REPLY_STRING ||
-        !rn_verdict_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
-                            address)) {
-        rn_link_fail(&shard->link, "Sentinel knows no master of this name");
-        return "it knows no master of this name";
-    }
-    rn_verdict_complete(address, from);
-    rn_count(&routes->totals->refreshes, 1);
-    routes->astray = false;
-    if (strcmp(shard->name, address) != 0) {
-        rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
-        set_name(routes, shard, address);
-        rn_link_drop(&shard->link, "Sentinel has named another master");
-        rn_link_hurry(&shard->link);
-    }
-    rn_link_go(&shard->link, address);
-    return NULL;
-}
-
-static void on_seek(void *arg, struct rn_shard *shard)
-{
-    (void)shard;
-    rn_routes_refresh(arg);
-}
-
-static void on_missed(void *arg, const char *why)
-{
-    struct rn_routes *routes = arg;
-
-    if (!routes->astray)
-        rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
-               RN_LOG_TEXT("server", rn_slice_of(routes->scout.link.address)));
-    routes->astray = true;
-    if (routes->url->kind == RN_URL_SENTINEL)
-        rn_link_fail(&routes->shards[0]->link, why);
-}
-
 /* --- events ------------------------------------------------------------------------- */
 
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_routes *routes =
         (struct rn_routes *)((char *)timer - offsetof(struct rn_routes, timer));
-    bool broken = is_broken(routes);
+    bool broken = !rn_routes_are_up(routes);
 
     /* A Sentinel is asked all the time: a former master that is cut off from the others
      * would go on answering. */
@@ -314,6 +201,12 @@ static void on_timer(struct rn_timer *timer)
         rn_scout_ask(&routes->scout);
     retire_shards(routes);
     wake_in(routes, broken ? HURRY_NS : LOOK_NS);
+}
+
+static void on_seek(void *arg, struct rn_shard *shard)
+{
+    (void)shard;
+    rn_routes_refresh(arg);
 }
 
 static void on_up(void *arg, struct rn_shard *shard)
@@ -343,26 +236,6 @@ static void on_later(void *arg, struct rn_shard *shard)
 
 /* --- life ---------------------------------------------------------------------------- */
 
-static bool start_scout(struct rn_routes *routes)
-{
-    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
-    struct rn_link_options options = {.url = routes->url,
-                                      .tls = routes->tls,
-                                      .purpose =
-                                          sentinel ? RN_LINK_ASK_SENTINEL : RN_LINK_ASK_SERVER};
-
-    routes->question[0] = sentinel ? "SENTINEL" : "CLUSTER";
-    routes->question[1] = sentinel ? "GET-MASTER-ADDR-BY-NAME" : "SLOTS";
-    routes->question[2] = sentinel ? routes->url->master : NULL;
-    routes->scout_events = (struct rn_scout_events){
-        .arg = routes, .told = sentinel ? on_master : on_map, .missed = on_missed};
-    if (!rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
-                       &routes->scout_events))
-        return false;
-    wake_in(routes, LOOK_NS);
-    return true;
-}
-
 /* One that holds all slots, whoever it is. */
 static bool start_single(struct rn_routes *routes)
 {
@@ -370,7 +243,7 @@ static bool start_single(struct rn_routes *routes)
     struct rn_shard *shard = add_shard(routes, sentinel ? "" : routes->url->hosts[0]);
     const uint8_t fresh[RN_SLOTS] = {0};
 
-    return shard && set_owners(routes, fresh);
+    return shard && rn_routes_set_owners(routes, fresh);
 }
 
 static bool start(struct rn_routes *routes)
@@ -383,8 +256,12 @@ static bool start(struct rn_routes *routes)
                                  .purpose = sentinel ? RN_LINK_MASTER : RN_LINK_STATES};
     routes->shard_events = (struct rn_shard_events){
         .arg = routes, .seek = on_seek, .up = on_up, .down = on_down, .later = on_later};
-    return (!has_scout(routes) || start_scout(routes)) &&
-           (routes->url->kind == RN_URL_CLUSTER || start_single(routes));
+    if (has_scout(routes)) {
+        if (!rn_news_start(routes))
+            return false;
+        wake_in(routes, LOOK_NS);
+    }
+    return routes->url->kind == RN_URL_CLUSTER || start_single(routes);
 }
 
 static int read_trust(struct rn_routes *routes, struct ration_error *error)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real redis-server for tests: on a unix socket of its own, or a free port."""
 
+import contextlib
 import os
 import pathlib
+import random
 import socket
 import struct
 import subprocess
@@ -26,9 +28,13 @@ PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = range(7)
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Not one of those that the kernel gives to whoever connects: a server that is started
+    again would find it taken."""
+    while True:
+        port = random.randrange(10240, 32768)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            return port
 
 
 class Clock:

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -28,10 +29,13 @@ class Node:
 
     def logs(self, event):
         """Waits for a line that tells of the event, and has not been waited for."""
+        watchdog = threading.Timer(PATIENCE, self.process.kill)
+        watchdog.start()
         while event not in self.log[self.seen:]:
             line = self.process.stderr.readline()
-            assert line, self.log
+            assert line, f"no {event}:\n{self.log}"
             self.log += line
+        watchdog.cancel()
         self.seen = len(self.log)
 
     def up(self):

@@ -10,9 +10,10 @@ from sharer import wait_for
 RULES = "limits: [{name: api, key: api_key, limit: 1000 per day, on_store_failure: %s}]\n"
 
 
-def node(folder, name, url, policy="allow", env=None):
+def node(folder, name, url, policy="allow", env=None, deadline="500ms"):
     (folder / name).mkdir()
-    return Daemon(folder / name, RULES % policy, ["--redis", url, "--workers", 1, "--resp", "none"], env=env)
+    return Daemon(folder / name, RULES % policy, ["--redis", url, "--workers", 1, "--resp", "none",
+                                                "--redis-deadline", deadline], env=env)
 
 
 def check(daemon, key="k"):
@@ -46,7 +47,8 @@ def test_a_node_with_another_secret_counts_nothing_until_it_agrees(tmp_path):
 
 def test_every_request_is_answered_while_a_master_is_lost_and_replaced(tmp_path):
     (tmp_path / "cluster").mkdir()
-    with RedisCluster(tmp_path / "cluster") as cluster, node(tmp_path, "node", cluster.url()) as daemon:
+    with RedisCluster(tmp_path / "cluster") as cluster, node(
+            tmp_path, "node", cluster.url(), deadline="5ms") as daemon:
         wait_for(lambda: is_up(daemon))
         keys = [f"client {i}" for i in range(40)]
         assert all(check(daemon, key)["allowed"] for key in keys)

@@ -36,7 +36,7 @@ def port(tmp_path, authority):
 
 
 def assert_works(url):
-    result = Node(url, "50 per hour", count=100, depth=4).result()
+    result = Node(url, "50 per hour", count=100, depth=4, deadline=1000).result()
     assert result["allowed"] <= 50 <= result["allowed"] + result["failed"]
     assert result["failed"] == result["late"]
 

@@ -59,6 +59,18 @@ static void names_are_looked_up(void **state)
     assert_int_equal(peer.port, 80);
 }
 
+static void only_names_have_to_be_looked_up(void **state)
+{
+    static const char *const names[] = {"localhost:1", "a.example:2", "1.2.3.example:3"};
+    static const char *const others[] = {"127.0.0.1:1", "[::1]:1", ":1", "unix:/run/x"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(rn_address_is_name(names[i]));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(rn_address_is_name(others[i]));
+}
+
 static void only_a_port_alone_means_everywhere(void **state)
 {
     struct rn_address address;
@@ -172,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_and_written),
         cmocka_unit_test(names_are_looked_up),
+        cmocka_unit_test(only_names_have_to_be_looked_up),
         cmocka_unit_test(only_a_port_alone_means_everywhere),
         cmocka_unit_test(others_are_refused_with_advice),
         cmocka_unit_test(a_long_path_is_refused_with_its_length),

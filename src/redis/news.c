@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a cluster, or Sentinel, tells of the servers, and what follows for the routes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/log.h"
+#include "redis/map.h"
+#include "redis/routes_inner.h"
+
+/* --- what a cluster tells ----------------------------------------------------------- */
+
+struct reading {
+    struct rn_routes *routes;
+    uint8_t fresh[RN_SLOTS];
+};
+
+static void on_range(void *arg, const struct rn_map_range *range)
+{
+    struct reading *reading = arg;
+    struct rn_shard *shard = rn_routes_find(reading->routes, range->address);
+
+    memset(reading->fresh + range->first, shard ? (int)shard->index : RN_SHARDS,
+           (size_t)(range->last - range->first + 1));
+    rn_scout_learn(&reading->routes->scout, range->address);
+}
+
+static void on_replica(void *arg, const char *address)
+{
+    rn_scout_learn(&((struct reading *)arg)->routes->scout, address);
+}
+
+static void tell_map(const struct rn_routes *routes)
+{
+    unsigned masters = 0, slots = 0;
+
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        masters += routes->shards[i] && routes->shards[i]->slots > 0;
+        slots += routes->shards[i] ? routes->shards[i]->slots : 0;
+    }
+    rn_log(slots == RN_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
+           RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
+}
+
+/* Slots that it does not tell of stay where they are: their server knows better.
+ *
+ * An answer that is the same while a server is down may be that of a node which has not
+ * heard of it: the next one is asked another time. */
+static const char *on_map(void *arg, const redisReply *reply, const char *from)
+{
+    struct rn_routes *routes = arg;
+    struct reading reading = {.routes = routes};
+    struct rn_map_visit visit = {.arg = &reading, .range = on_range, .replica = on_replica};
+
+    memcpy(reading.fresh, routes->owner, sizeof reading.fresh);
+    rn_scout_forget(&routes->scout);
+    if (!rn_map_read(reply, from, &visit))
+        return "it does not tell the slots of a cluster";
+    rn_count(&routes->totals->refreshes, 1);
+    bool changed = rn_routes_set_owners(routes, reading.fresh);
+    if (changed) {
+        tell_map(routes);
+        routes->events->moved(routes->events->arg);
+    } else if (!rn_routes_are_up(routes)) {
+        return "servers that it names cannot be asked";
+    }
+    routes->astray = false;
+    return NULL;
+}
+
+/* --- what Sentinel tells ------------------------------------------------------------ */
+
+static const char *on_master(void *arg, const redisReply *reply, const char *from)
+{
+    struct rn_routes *routes = arg;
+    struct rn_shard *shard = routes->shards[0];
+    char address[RN_URL_ADDRESS];
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING ||
+        !rn_verdict_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
+                            address)) {
+        rn_link_fail(&shard->link, "Sentinel knows no master of this name");
+        return "it knows no master of this name";
+    }
+    rn_verdict_complete(address, from);
+    rn_count(&routes->totals->refreshes, 1);
+    routes->astray = false;
+    if (strcmp(shard->name, address) != 0) {
+        rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
+        rn_routes_set_name(routes, shard, address);
+        rn_link_drop(&shard->link, "Sentinel has named another master");
+        rn_link_hurry(&shard->link);
+    }
+    rn_link_go(&shard->link, address);
+    return NULL;
+}
+
+static void on_missed(void *arg, const char *why)
+{
+    struct rn_routes *routes = arg;
+
+    if (!routes->astray)
+        rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
+               RN_LOG_TEXT("server", rn_slice_of(routes->scout.link.address)));
+    routes->astray = true;
+    if (routes->url->kind == RN_URL_SENTINEL)
+        rn_link_fail(&routes->shards[0]->link, why);
+}
+
+/* --- asking ---------------------------------------------------------------------------- */
+
+bool rn_news_start(struct rn_routes *routes)
+{
+    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
+    struct rn_link_options options = {.url = routes->url,
+                                      .tls = routes->tls,
+                                      .purpose =
+                                          sentinel ? RN_LINK_ASK_SENTINEL : RN_LINK_ASK_SERVER};
+
+    routes->question[0] = sentinel ? "SENTINEL" : "CLUSTER";
+    routes->question[1] = sentinel ? "GET-MASTER-ADDR-BY-NAME" : "SLOTS";
+    routes->question[2] = sentinel ? routes->url->master : NULL;
+    routes->scout_events = (struct rn_scout_events){
+        .arg = routes, .told = sentinel ? on_master : on_map, .missed = on_missed};
+    return rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
+                         &routes->scout_events);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between routes.c, which keeps the routes, and news.c, which hears what they are. */
+#ifndef RN_REDIS_ROUTES_INNER_H
+#define RN_REDIS_ROUTES_INNER_H
+
+#include "redis/routes.h"
+
+/* Begins to ask, and goes on when rn_scout_ask is called. False: out of memory. */
+bool rn_news_start(struct rn_routes *routes);
+
+/* Takes these owners over, by index of the shard. Returns whether anything has changed. */
+bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS]);
+/* What the shard is called, for other threads, too. */
+void rn_routes_set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address);
+
+#endif

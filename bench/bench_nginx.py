@@ -59,17 +59,20 @@ def rules(count, headers):
 
 
 class Nginx:
-    """A contender."""
+    """A contender; with `asks`, a rationd decides for it."""
 
-    def __init__(self, folder, name, http, location, rules_text=None, zone_mb=0):
+    def __init__(self, folder, name, http, location, rules_text=None, zone_mb=0, asks=False):
         self.name, self.port, self.costs, self.rates = name, free_port(), [], []
-        self.state = None
+        self.state = self.rationd = None
         home = folder / re.sub(r"\W+", "-", name)
         home.mkdir()
         if rules_text:
             (home / "rules.yaml").write_text(rules_text)
             self.state = pathlib.Path(f"/dev/shm/ration-bench-{os.getpid()}-{self.port}")
             http += f"ration_rules {home}/rules.yaml; ration_zone {zone_mb}m state={self.state};"
+        if asks:
+            self.start_rationd(home, zone_mb)
+            http += f"ration_server unix:{home}/resp timeout=1s;"
         conf = home / "nginx.conf"
         conf.write_text(f"""
             load_module {BUILD}/ngx_http_ration_module.so;
@@ -86,6 +89,15 @@ class Nginx:
         self.process = subprocess.Popen(["nginx", "-p", str(home), "-c", str(conf)],
                                         stdin=subprocess.DEVNULL)
         self.worker = self.wait_for_worker()
+
+    def start_rationd(self, home, zone_mb):
+        self.rationd = subprocess.Popen(
+            [BUILD / "rationd", "--config", home / "rules.yaml", "--resp", f"unix:{home}/resp",
+             "--http", "none", "--grpc", "none", "--admin", "none", "--workers", "1",
+             "--memory", f"{zone_mb}M", "--state", "none"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if not self.rationd.stderr.readline().startswith("rationd: ready"):
+            sys.exit("bench_nginx: rationd does not start")
 
     def wait_for_worker(self):
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
@@ -118,6 +130,10 @@ class Nginx:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(20)
+        if self.rationd:
+            self.rationd.terminate()
+            self.rationd.wait(20)
+            self.rationd.stderr.close()
         if self.state:
             self.state.unlink(missing_ok=True)
 
@@ -133,9 +149,9 @@ def verdict(what, value, goal):
 
 
 def contenders(folder, keys):
-    def ration(name, count, headers="none"):
+    def ration(name, count, headers="none", **more):
         return Nginx(folder, f"{name} {keys}", "ration_attribute user $arg_k;", "ration on;",
-                     rules(count, headers), count * our_zone)
+                     rules(count, headers), count * our_zone, **more)
 
     # Either zone holds all keys: limit_req needs 128 bytes for each, ration 24.
     our_zone, zone = max(4, keys // 25_000), max(16, keys // 6000)
@@ -148,6 +164,7 @@ def contenders(folder, keys):
         yield ration("ration, 3 limits", 3)
         yield ration("ration, 10 limits", 10)
         yield ration("ration, 1 limit, all headers", 1, "both")
+        yield ration("ration via rationd, 1 limit", 1, asks=True)
 
 
 def bench(folder, keys, goal):

@@ -12,6 +12,7 @@
 #ifndef RATION_REQUEST_H
 #define RATION_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,8 @@ struct ration_request {
     /* The longest that the caller would wait for its place in a queue; 0: as long
      * as the rules let it. A longer wait is a refusal, which charges nothing. */
     int64_t max_wait_ns;
+    bool
+        shadow; /* count everything, refuse and delay nothing: as ration_shadow_set, for this one */
 };
 
 #endif

@@ -125,7 +125,8 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
     struct ration_request request = {.attributes = query->attributes,
                                      .count = query->attribute_count,
                                      .cost = query->cost,
-                                     .max_wait_ns = query->max_wait_ns};
+                                     .max_wait_ns = query->max_wait_ns,
+                                     .shadow = query->shadow};
 
     if (request.max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
         request.max_wait_ns = RN_HOLD_MAX_NS;

@@ -20,6 +20,7 @@ struct rn_telling {
     uint16_t deny_status; /* 0: as the outcome says */
     /* RESP */
     uint8_t version;
+    bool full; /* with all that a gateway needs */
 };
 
 struct rn_held {

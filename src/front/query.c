@@ -10,6 +10,7 @@
 void rn_query_init(struct rn_query *query)
 {
     query->by_limit = query->cost_given = query->peek = false;
+    query->shadow = query->keep_places = query->full = false;
     query->key = query->lease = query->rule = query->charge = (struct rn_slice){0};
     query->attribute_count = 0;
     query->cost = 1;

@@ -10,8 +10,9 @@
 
 #include "base/slice.h"
 #include "wire/json.h"
+#include "wire/resp.h"
 
-#define RN_QUERY_ATTRIBUTES 128
+#define RN_QUERY_ATTRIBUTES RN_RESP_ATTRIBUTES_MAX
 #define RN_QUERY_STATUS_MIN 100
 #define RN_QUERY_STATUS_MAX 999
 #define RN_QUERY_FOR_NS INT64_C(60000000000) /* how long a reservation stays open unless told */
@@ -31,6 +32,9 @@ struct rn_query {
     uint64_t cost;
     bool cost_given;
     bool peek;
+    bool shadow;      /* nothing is refused or delayed */
+    bool keep_places; /* a check answers with the lease of its places */
+    bool full;        /* RESP: the reply is for a gateway */
     enum rn_wait wait;
     int64_t max_wait_ns;    /* a longer delay is a refusal; 0: as the rules say */
     int64_t for_ns;         /* of a lease or reservation; 0: not given */

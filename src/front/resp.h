@@ -59,9 +59,11 @@ void rn_resp_gcra(struct rn_talk *t);
 void rn_resp_throttle(struct rn_talk *t);
 void rn_resp_take(struct rn_talk *t);
 
+/* resp_decision.c */
+void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
+                          const struct rn_decided *decided, int64_t held_ns);
+
 /* resp_ration.c */
-void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decided *decided,
-                          int64_t held_ns);
 void rn_resp_check(struct rn_talk *t);
 void rn_resp_take_alone(struct rn_talk *t);
 void rn_resp_peek(struct rn_talk *t);

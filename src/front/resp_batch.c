@@ -63,7 +63,7 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
         rn_decide_from_charge(&d->outcome, c, c->ad_hoc);
         d->by_limit = true;
         d->ticket[0] = d->due[0] = '\0';
-        rn_resp_put_decision(t->out, t->state->version, d, 0);
+        rn_resp_put_decision(t->out, &(struct rn_telling){.version = t->state->version}, d, 0);
         break;
     }
 }

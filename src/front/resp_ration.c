@@ -1,121 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RATION.*: the commands that answer with a decision, as a map with the names
- * that the JSON has.
+ * RATION.*: the commands that answer with a decision (resp_decision.c).
  */
 #include "base/error.h"
 #include "front/resp.h"
 #include "rules/report.h"
 
 /* As many attributes as JSON may have, one too many to tell so, and all options. */
-_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 5 <= RN_RESP_ARGS_MAX,
+_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 8 <= RN_RESP_ARGS_MAX,
                "a command has room for the attributes of a request");
 
-/* --- decisions ----------------------------------------------------------------------------- */
-
-static void put_name(struct rn_buf *out, const char *name)
-{
-    rn_resp_put_bulk(out, rn_slice_of(name));
-}
-
-static void put_rule(struct rn_buf *out, int version, const char *rule)
-{
-    put_name(out, "rule");
-    if (rule[0])
-        put_name(out, rule);
-    else
-        rn_resp_put_null(out, version);
-}
-
-static void put_amount(struct rn_buf *out, int version, const char *name, uint64_t amount)
-{
-    put_name(out, name);
-    if (amount > INT64_MAX)
-        rn_resp_put_null(out, version); /* unlimited */
-    else
-        rn_resp_put_integer(out, (int64_t)amount);
-}
-
-static void put_time(struct rn_buf *out, int version, const char *name, int64_t ns)
-{
-    put_name(out, name);
-    if (ns == RATION_NEVER)
-        rn_resp_put_null(out, version);
-    else
-        rn_resp_put_seconds(out, version, ns);
-}
-
-static void put_mark(struct rn_buf *out, int version, const char *name)
-{
-    put_name(out, name);
-    rn_resp_put_bool(out, version, true);
-}
-
-static void put_limits(struct rn_buf *out, int version, const struct ration_outcome *o)
-{
-    put_name(out, "limits");
-    rn_resp_put_array(out, o->listed);
-    for (uint32_t i = 0; i < o->listed; i++) {
-        const struct ration_outcome_limit *l = &o->limits[i];
-
-        rn_resp_put_map(out, version, 4 + l->shadow);
-        put_rule(out, version, l->rule);
-        put_amount(out, version, "limit", l->verdict.limit);
-        put_amount(out, version, "remaining", l->verdict.remaining);
-        put_time(out, version, "reset_after", l->verdict.reset_after_ns);
-        if (l->shadow)
-            put_mark(out, version, "shadow");
-    }
-}
-
-void rn_resp_put_decision(struct rn_buf *out, int version, const struct rn_decided *decided,
-                          int64_t held_ns)
-{
-    const struct ration_outcome *o = &decided->outcome;
-    const struct ration_verdict *v = &o->decision.verdict;
-    bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
-    bool banned = o->kind == RATION_BY_BAN;
-
-    rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0));
-    put_name(out, "allowed");
-    rn_resp_put_bool(out, version, o->decision.allowed);
-    put_rule(out, version, o->rule);
-    put_amount(out, version, "limit", o->kind == RATION_BY_LIMITS ? v->limit : UINT64_MAX);
-    put_amount(out, version, "remaining", o->kind == RATION_BY_LIMITS ? v->remaining : UINT64_MAX);
-    put_time(out, version, "reset_after", v->reset_after_ns);
-    put_time(out, version, "retry_after", v->retry_after_ns);
-    put_time(out, version, "delay", o->delay_ns);
-    put_limits(out, version, o);
-    if (o->soft)
-        put_mark(out, version, "soft");
-    if (o->shadow_refused)
-        put_mark(out, version, "shadow");
-    if (banned)
-        put_mark(out, version, "banned");
-    if (lease) {
-        put_name(out, "lease");
-        put_name(out, decided->ticket);
-    }
-    if (charge) {
-        put_name(out, "charge");
-        put_name(out, decided->due);
-    }
-    if (held_ns > 0)
-        put_time(out, version, "held", held_ns);
-}
+/* --- deciding ------------------------------------------------------------------------------- */
 
 static void tell_held(struct rn_held *held)
 {
-    rn_resp_put_decision(rn_conn_out(held->conn), held->telling.version, &held->decided,
-                         held->hold_ns);
+    rn_resp_put_decision(rn_conn_out(held->conn), &held->telling, &held->decided, held->hold_ns);
 }
 
 /* Decides on desk->query and answers, now or later. */
 static void decide(struct rn_talk *t, enum rn_verb verb)
 {
     struct rn_decided *d = &t->desk->decided;
-    struct rn_telling how = {.version = t->state->version};
+    struct rn_telling how = {.version = t->state->version, .full = t->desk->query.full};
     struct ration_error error;
     int code = rn_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
     int64_t hold_ns;
@@ -133,13 +39,31 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
     if (hold_ns > 0 && rn_held_begin(&t->state->held, t->conn, d, hold_ns, &how, tell_held))
         rn_front_count(&t->desk->counts->held, 1);
     else
-        rn_resp_put_decision(t->out, t->state->version, d, 0);
+        rn_resp_put_decision(t->out, &how, d, 0);
 }
 
 /* --- options -----------------------------------------------------------------------------------
  */
 
-enum { OPTION_COST = 1, OPTION_WAIT = 2, OPTION_PEEK = 4, OPTION_FOR = 8, OPTION_ALGORITHM = 16 };
+enum {
+    OPTION_COST = 1,
+    OPTION_WAIT = 2,
+    OPTION_FOR = 4,
+    OPTION_ALGORITHM = 8,
+    OPTION_MARKS = 16, /* the words below */
+};
+
+/* An option that is one word; NULL: it is none. */
+static bool *find_mark(struct rn_query *query, struct rn_slice word)
+{
+    if (rn_resp_is(word, "PEEK"))
+        return &query->peek;
+    if (rn_resp_is(word, "LEASE"))
+        return &query->keep_places;
+    if (rn_resp_is(word, "SHADOW"))
+        return &query->shadow;
+    return rn_resp_is(word, "FULL") ? &query->full : NULL;
+}
 
 static bool is_decimal(struct rn_slice text)
 {
@@ -210,9 +134,10 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
 
     for (; at < t->argc; at += 2) {
         struct rn_slice name = t->argv[at], value;
+        bool *mark = allowed & OPTION_MARKS ? find_mark(query, name) : NULL;
 
-        if ((allowed & OPTION_PEEK) && rn_resp_is(name, "PEEK")) {
-            query->peek = true;
+        if (mark) {
+            *mark = true;
             at--;
             continue;
         }
@@ -240,8 +165,14 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
 /* Attribute names are lower case: capitals begin the options. */
 static bool is_option(struct rn_slice word)
 {
-    return rn_slice_is(word, "COST") || rn_slice_is(word, "WAIT") || rn_slice_is(word, "PEEK") ||
-           rn_slice_is(word, "FOR");
+    static const char *const options[] = {"COST", "WAIT", "PEEK", "FOR", "LEASE", "SHADOW", "FULL"};
+
+    if (word.len == 0 || word.data[0] < 'A' || word.data[0] > 'Z')
+        return false;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (rn_slice_is(word, options[i]))
+            return true;
+    return false;
 }
 
 /* Attributes from argv[at] on, then options. */
@@ -291,10 +222,17 @@ static bool by_rules(const struct rn_talk *t)
 /* --- commands ------------------------------------------------------------------------------------
  */
 
+/* Whoever keeps its places can neither only look nor have its reply held. */
 void rn_resp_check(struct rn_talk *t)
 {
-    if (read_request(t, 1, OPTION_COST | OPTION_WAIT | OPTION_PEEK))
-        decide(t, RN_CHECK);
+    const struct rn_query *query = &t->desk->query;
+
+    if (!read_request(t, 1, OPTION_COST | OPTION_WAIT | OPTION_MARKS))
+        return;
+    if (query->keep_places && (query->peek || query->wait == RN_WAIT_HOLD))
+        rn_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
+    else
+        decide(t, query->keep_places ? RN_ACQUIRE : RN_CHECK);
 }
 
 /* key limit [cost] [options]: where the options begin. False after answering. */

@@ -16,7 +16,9 @@ const struct rn_resp_entry rn_resp_entries[] = {
     {"RATION.TAKE", 3, 8, RN_RESP_JOINS, "charge a limit that is given as text",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_take},
     {"RATION.CHECK", 1, ANY, 0, "charge all rules that apply, or none",
-     "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK]", rn_resp_check},
+     "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [LEASE] [SHADOW] "
+     "[FULL]",
+     rn_resp_check},
     {"RATION.PEEK", 3, 8, 0, "what RATION.TAKE would say",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_peek},
     {"RATION.RESET", 3, 5, RN_RESP_CHANGES, "forget what a key has spent",

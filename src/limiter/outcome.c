@@ -212,19 +212,31 @@ static enum ration_header_family headers_of(enum rn_header_family headers)
     return RATION_HEADERS_NONE;
 }
 
+static void set_response(struct ration_outcome *out, const struct rn_rule *rule)
+{
+    rn_slice_copy(out->message, sizeof out->message, rule->response.message);
+    out->status = rule->response.status;
+    out->headers = headers_of(rule->response.headers);
+}
+
+void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
+{
+    rn_slice_copy(out->rule, sizeof out->rule, rule->name);
+    set_response(out, rule);
+}
+
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
 static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
 {
     int decider = g->check.decision.decided_by;
     const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 
-    if (decider < 0)
-        rn_slice_copy(out->rule, sizeof out->rule, rule->name);
-    else
-        memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
-    rn_slice_copy(out->message, sizeof out->message, rule->response.message);
-    out->status = rule->response.status;
-    out->headers = headers_of(rule->response.headers);
+    if (decider < 0) {
+        rn_outcome_name(out, rule);
+        return;
+    }
+    memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
+    set_response(out, rule);
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
+#include "limiter/alone.h"
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
@@ -12,6 +13,8 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const struct rn_match *match = &m->items[i];
 
+        if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
+            continue;
         rn_ruling_add(g, &(struct rn_applied){.rule = match->rule,
                                               .limits = match->tier->limits,
                                               .limit_count = match->tier->limit_count,
@@ -59,6 +62,12 @@ static int rule_on_request(struct rn_ruling *g, const struct ration_request *req
     }
     if (rule_by_ban(g, &matches.values, request, look_only, out))
         return 0;
+    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_alone_refuser(&matches) : NULL;
+
+    if (refuser) {
+        rn_ruling_by_rule(g, refuser, look_only, out);
+        return 0;
+    }
     if (matches.outcome == RN_MATCH_TOO_MANY)
         g->error = RATION_EINVAL;
     else
@@ -157,6 +166,8 @@ int rn_ruling_decide(struct ration *r, const struct ration_request *request, int
         rn_ruling_init(&g, r, pin.book, now_ns);
         g.max_wait_ns = request->max_wait_ns;
         g.lease_ns = terms->lease_ns;
+        g.lenient |= request->shadow;
+        g.alone = terms->alone;
         code = rule_on_request(&g, request, terms->look_only, out);
         if (terms->reserving)
             read_terms(&g, terms);

@@ -9,6 +9,8 @@
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
 
+#define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
+
 __extension__ typedef unsigned __int128 u128;
 
 void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
@@ -17,6 +19,7 @@ void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book 
     g->r = r;
     g->book = book;
     g->lenient = book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+    g->alone = false;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;
     g->error = 0;
@@ -288,6 +291,17 @@ void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_
     memcpy(out->message, reason.data, reason.len);
     out->message[reason.len] = '\0';
     refuse(g, left_ns, out);
+    if (!look_only)
+        count(g, out);
+}
+
+void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
+                       struct ration_outcome *out)
+{
+    rn_outcome_init(out, RATION_BY_LIMITS);
+    rn_outcome_name(out, rule);
+    refuse(g, RETRY_RULE_NS, out);
+    out->decision.verdict.limit = UINT64_MAX; /* there are no numbers to tell */
     if (!look_only)
         count(g, out);
 }

@@ -40,7 +40,8 @@ enum rn_said {
 struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;
-    bool lenient;        /* the whole service is in shadow mode */
+    bool lenient;        /* the whole service is in shadow mode, or this request */
+    bool alone;          /* who decides for many nodes does not answer: alone.h */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
@@ -75,8 +76,14 @@ void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool 
 void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_ns, bool look_only,
                       struct ration_outcome *out);
 
+/* The same for a rule that admits nobody for the moment. */
+void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
+                       struct ration_outcome *out);
+
 /* outcome.c: as of no limit. Sets all but what lies behind counts. */
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
+/* What the rule wants to be told: its name, message, status, headers. */
+void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
 /* From a check that has ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
 
@@ -96,6 +103,7 @@ static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t ha
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {
     bool look_only;
+    bool alone;            /* by alone.h */
     int64_t lease_ns;      /* 0: the limits' own */
     bool reserving;        /* the following two are wanted */
     unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */

@@ -185,12 +185,12 @@ static void add_own(struct listing *list)
         add_headers(list);
 }
 
-ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker, bool whole,
                                  struct ration_request *request)
 {
     const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
     struct listing list = {
-        .r = r, .worker = worker, .wanted = worker->banning ? NULL : worker->wanted};
+        .r = r, .worker = worker, .wanted = whole || worker->banning ? NULL : worker->wanted};
     size_t count = FIXED + (given ? given->nelts : 0);
     size_t name_bytes = measure_headers(&list, &count);
 
@@ -199,6 +199,8 @@ ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *wo
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
     add_own(&list);
-    *request = (struct ration_request){.attributes = worker->attributes, .count = list.count};
+    *request = (struct ration_request){.attributes = worker->attributes,
+                                       .count = list.count,
+                                       .shadow = rn_ngx_location_of(r)->mode == RN_NGX_SHADOW};
     return NGX_OK;
 }

@@ -16,7 +16,8 @@ void *rn_ngx_config_new_main(ngx_conf_t *cf)
 {
     struct rn_ngx_main *main = ngx_pcalloc(cf->pool, sizeof *main);
 
-    if (!main || ngx_array_init(&main->rule_files, cf->pool, 4, sizeof(char *)) != NGX_OK)
+    if (!main || ngx_array_init(&main->rule_files, cf->pool, 4, sizeof(char *)) != NGX_OK ||
+        ngx_array_init(&main->servers, cf->pool, 2, sizeof(struct rn_ngx_server *)) != NGX_OK)
         return NULL;
     return main;
 }
@@ -101,6 +102,8 @@ void *rn_ngx_config_new_location(ngx_conf_t *cf)
     location->mode = location->headers = location->status = NGX_CONF_UNSET_UINT;
     location->body = location->log_level = NGX_CONF_UNSET_UINT;
     location->attributes = NGX_CONF_UNSET_PTR;
+    location->server = NGX_CONF_UNSET_PTR;
+    location->timeout_ms = NGX_CONF_UNSET_MSEC;
     return location;
 }
 
@@ -115,6 +118,8 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(inner->body, outer->body, RN_NGX_BODY_AUTO);
     ngx_conf_merge_uint_value(inner->log_level, outer->log_level, NGX_LOG_WARN);
     ngx_conf_merge_ptr_value(inner->attributes, outer->attributes, NULL);
+    ngx_conf_merge_msec_value(inner->timeout_ms, outer->timeout_ms, 0);
+    ngx_conf_merge_ptr_value(inner->server, outer->server, NULL);
     if (inner->mode == RN_NGX_OFF)
         return NGX_CONF_OK;
     main->used = true;
@@ -199,6 +204,10 @@ ngx_command_t rn_ngx_commands[] = {
      .type = IN_MAIN | NGX_CONF_TAKE12,
      .set = read_zone,
      .conf = NGX_HTTP_MAIN_CONF_OFFSET},
+    {.name = ngx_string("ration_server"),
+     .type = ANYWHERE | NGX_CONF_TAKE123,
+     .set = rn_ngx_server_read,
+     .conf = NGX_HTTP_LOC_CONF_OFFSET},
     {.name = ngx_string("ration_attribute"),
      .type = ANYWHERE | NGX_CONF_TAKE2,
      .set = read_attribute,

@@ -6,40 +6,18 @@
  */
 #include "nginx/module.h"
 
-static void arm(struct rn_ngx_visit *visit, int64_t now_ns)
-{
-    ngx_add_timer(&visit->timer, rn_ngx_milliseconds(visit->until_ns - now_ns));
-}
-
-/* Runs the phases again from the handler on. */
 static void wake(ngx_event_t *event)
 {
-    struct rn_ngx_visit *visit = event->data;
-    ngx_http_request_t *r = visit->request;
-    ngx_connection_t *connection = r->connection;
-
-    ngx_http_set_log_request(connection->log, r);
-    if (ngx_handle_read_event(connection->read, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-    } else {
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_core_run_phases;
-        ngx_http_core_run_phases(r);
-    }
-    ngx_http_run_posted_requests(connection);
+    rn_ngx_resume(event->data);
 }
 
-/* Meanwhile only the end of the connection matters. */
 static ngx_int_t wait_more(struct rn_ngx_visit *visit, int64_t now_ns)
 {
-    ngx_http_request_t *r = visit->request;
+    ngx_int_t code = rn_ngx_pause(visit);
 
-    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-    arm(visit, now_ns);
-    return NGX_AGAIN;
+    if (code == NGX_AGAIN)
+        ngx_add_timer(&visit->timer, rn_ngx_milliseconds(visit->until_ns - now_ns));
+    return code;
 }
 
 ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns)

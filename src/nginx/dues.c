@@ -38,6 +38,8 @@ ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
     const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
     int code;
 
+    if (visit)
+        rn_ngx_charge_tell(visit, status_of(r));
     if (!dues)
         return NGX_OK;
     code = rn_due_charge(visit->worker->limiter,

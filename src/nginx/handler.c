@@ -4,6 +4,7 @@
  * an internal redirect (an error page, try_files) and for subrequests: they
  * belong to a visit that has been decided.
  */
+#include "limiter/alone.h"
 #include "nginx/module.h"
 
 /* What the location says in the place of the rule. */
@@ -79,14 +80,15 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
 static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
 {
     struct rn_ngx_worker *worker = visit->worker;
-    struct rn_ngx_location *location = rn_ngx_location_of(visit->request);
     struct ration_request request;
     int code = RATION_ENOMEM;
 
-    if (rn_ngx_attributes_read(visit->request, worker, &request) == NGX_OK) {
-        ration_shadow_set(worker->limiter, location->mode == RN_NGX_SHADOW);
-        code = ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
-    }
+    if (visit->question == RN_NGX_ANSWERED)
+        return 0;
+    if (rn_ngx_attributes_read(visit->request, worker, false, &request) == NGX_OK)
+        code = visit->question == RN_NGX_UNANSWERED
+                   ? rn_alone_decide(worker->limiter, &request, now_ns, &worker->outcome)
+                   : ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
     if (code != 0) {
         ngx_log_error(NGX_LOG_ERR, visit->request->connection->log, 0,
                       "ration: no decision could be made: %s",
@@ -102,7 +104,7 @@ static ngx_int_t rule_on(struct rn_ngx_visit *visit)
     struct ration_outcome *outcome = &visit->worker->outcome;
     int64_t now_ns = ration_now(visit->worker->limiter);
 
-    visit->verdict = RN_NGX_FAILED;
+    visit->ruled = true;
     if (decide(visit, now_ns) != 0)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     apply_location(rn_ngx_location_of(visit->request), outcome);
@@ -117,6 +119,27 @@ static ngx_int_t rule_on(struct rn_ngx_visit *visit)
     return visit->delay_ns > 0 ? rn_ngx_delay_begin(visit, now_ns) : NGX_DECLINED;
 }
 
+/* A request that was not seen before. */
+static ngx_int_t begin(ngx_http_request_t *r, struct rn_ngx_worker *worker)
+{
+    const struct rn_ngx_location *location = rn_ngx_location_of(r);
+    struct rn_ngx_visit *visit;
+    ngx_int_t code = NGX_DECLINED;
+
+    if (location->mode == RN_NGX_OFF)
+        return NGX_DECLINED;
+    visit = rn_ngx_visit_new(r, worker);
+    if (!visit)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    visit->verdict = RN_NGX_FAILED; /* until there is one */
+    if (location->server)
+        code = rn_ngx_ask(visit);
+    if (code == NGX_DECLINED)
+        return rule_on(visit);
+    visit->ruled = code != NGX_AGAIN;
+    return code;
+}
+
 ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
 {
     struct rn_ngx_worker *worker = rn_ngx_main_of(r)->worker;
@@ -125,10 +148,11 @@ ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
     if (r != r->main || !worker)
         return NGX_DECLINED;
     visit = rn_ngx_visit_find(r);
-    if (visit)
-        return visit->waiting ? rn_ngx_delay_check(visit) : NGX_DECLINED;
-    if (rn_ngx_location_of(r)->mode == RN_NGX_OFF)
-        return NGX_DECLINED;
-    visit = rn_ngx_visit_new(r, worker);
-    return visit ? rule_on(visit) : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (!visit)
+        return begin(r, worker);
+    if (visit->question == RN_NGX_ASKED)
+        return rn_ngx_pause(visit);
+    if (!visit->ruled)
+        return rule_on(visit);
+    return visit->waiting ? rn_ngx_delay_check(visit) : NGX_DECLINED;
 }

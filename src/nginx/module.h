@@ -7,10 +7,16 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
+ *   server.c      where rationd is, and who asks it
+ *   link.c        the connection to it
+ *   ask.c         one question, its answer or its deadline
+ *   lease.c       places that rationd has given
+ *   charge.c      what it charges by the status of the answer
  *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
- *   delay.c       requests that wait for their place in a queue
+ *   pause.c       requests that wait for something
+ *   delay.c       their place in a queue
  *   places.c      places of concurrency limits, held as long as the request lasts
  *   dues.c        limits that are charged by the status of the answer
  *   refusal.c     status and body of a refusal
@@ -32,6 +38,8 @@
 #include "base/buf.h"
 
 struct rn_ruleset;
+struct rn_ngx_link;
+struct rn_told;
 
 extern ngx_module_t ngx_http_ration_module;
 
@@ -57,13 +65,26 @@ struct rn_ngx_worker {
     struct rn_buf text;  /* headers or a body */
     struct rn_buf names; /* of attributes */
     struct rn_buf path;
+    struct rn_buf command; /* for rationd */
     struct ration_attribute *attributes;
     size_t attribute_room;
+};
+
+/* A rationd that some location asks. */
+struct rn_ngx_server {
+    ngx_str_t name; /* as written */
+    ngx_addr_t *addresses;
+    ngx_uint_t address_count;
+    ngx_uint_t connections;    /* of each worker */
+    struct rn_ngx_link *links; /* of this worker: as many */
+    ngx_uint_t up;             /* of them, how many can be asked */
+    bool told, told_up;        /* what the log was told last, if anything */
 };
 
 /* Of http {}. */
 struct rn_ngx_main {
     ngx_array_t rule_files;     /* of char *; only to tell whether there are any */
+    ngx_array_t servers;        /* of struct rn_ngx_server * */
     struct rn_ruleset *ruleset; /* until a worker has put it in place */
     ngx_str_t state;            /* terminated; empty: by the prefix of the configuration */
     size_t bytes;               /* 0: as in the file, or the library's own size */
@@ -83,12 +104,14 @@ struct rn_ngx_attribute {
 
 /* Of a location; NGX_CONF_UNSET where nothing was said yet. */
 struct rn_ngx_location {
-    ngx_uint_t mode;         /* enum rn_ngx_mode */
-    ngx_uint_t headers;      /* enum ration_header_family, or RN_NGX_HEADERS_OF_RULE */
-    ngx_uint_t status;       /* of refusals by limits; 0: as the rule says */
-    ngx_uint_t body;         /* enum rn_ngx_body */
-    ngx_uint_t log_level;    /* of refusals; delays are logged one level below */
-    ngx_array_t *attributes; /* of struct rn_ngx_attribute; NULL: none */
+    ngx_uint_t mode;              /* enum rn_ngx_mode */
+    ngx_uint_t headers;           /* enum ration_header_family, or RN_NGX_HEADERS_OF_RULE */
+    ngx_uint_t status;            /* of refusals by limits; 0: as the rule says */
+    ngx_uint_t body;              /* enum rn_ngx_body */
+    ngx_uint_t log_level;         /* of refusals; delays are logged one level below */
+    ngx_array_t *attributes;      /* of struct rn_ngx_attribute; NULL: none */
+    struct rn_ngx_server *server; /* NULL: decisions are made here */
+    ngx_msec_t timeout_ms;        /* for its answer */
 };
 
 extern ngx_command_t rn_ngx_commands[];
@@ -99,6 +122,14 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
 
 /* ration_rules FILE...: reads them, and tells all that is wrong with them. */
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+
+/* ration_server ADDRESS [timeout=TIME] | off. */
+char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+/* The connection of this worker that owes the fewest replies; NULL: none can be asked. */
+struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
+/* In a worker: connects to all, or ends the connections. */
+ngx_int_t rn_ngx_servers_open(const struct rn_ngx_main *main, ngx_cycle_t *cycle);
+void rn_ngx_servers_close(const struct rn_ngx_main *main);
 
 /* In the master: makes the file of the table exist, so that its owner is whom the
  * workers run as. An error prevents the start of nginx, but not a reload. */
@@ -116,7 +147,17 @@ enum rn_ngx_verdict {
     RN_NGX_FAILED,   /* no decision could be made */
 };
 
+/* What a request has asked rationd. */
+enum rn_ngx_question {
+    RN_NGX_UNASKED,
+    RN_NGX_ASKED,
+    RN_NGX_ANSWERED,   /* the worker's outcome says what, until somebody else is resumed */
+    RN_NGX_UNANSWERED, /* in time, or there is nobody to ask */
+};
+
 struct rn_ngx_stay;
+struct rn_ngx_lease;
+struct rn_ngx_charge;
 struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
@@ -124,6 +165,7 @@ struct rn_ngx_dues;
 struct rn_ngx_visit {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
+    bool ruled; /* a decision was made, or failed */
     enum rn_ngx_verdict verdict;
     ngx_str_t rule;     /* that decided; empty: none applied */
     bool counted;       /* `remaining` means something */
@@ -132,10 +174,15 @@ struct rn_ngx_visit {
     ngx_str_t headers;  /* lines with CRLF */
     bool waiting;       /* in a queue, until until_ns of the table's time */
     int64_t until_ns;
-    ngx_event_t timer;              /* while waiting */
+    ngx_event_t timer;              /* while waiting, for a turn or an answer */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
-    struct rn_ngx_dues *dues;       /* what is charged by outcome; NULL: nothing */
+    enum rn_ngx_question question;
+    struct rn_ngx_link *link;     /* that was asked, */
+    uint64_t number;              /* and as which of its commands */
+    struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
+    struct rn_ngx_charge *charge; /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
@@ -146,13 +193,38 @@ struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worke
 /* In the pool. NULL: out of memory. */
 struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
 
-/* The attributes are the worker's and borrow from the request. NGX_ERROR: out of
- * memory. */
-ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+/* The attributes are the worker's and borrow from the request. Not `whole`: those that
+ * the rules of this nginx want. NGX_ERROR: out of memory. */
+ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker, bool whole,
                                  struct ration_request *request);
 
 /* Phase handler: NGX_DECLINED lets the request go on. */
 ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
+
+/* Asks rationd: NGX_AGAIN; the handler runs again when the question is ANSWERED or
+ * UNANSWERED. NGX_DECLINED: it is UNANSWERED at once. Or the status for a request that
+ * has more headers than can be asked about. */
+ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit);
+/* At the end of the request. */
+void rn_ngx_ask_end(struct rn_ngx_visit *visit);
+
+/* Keeps the places that were told of, if any, until the request ends. NGX_ERROR: out of
+ * memory, they are free again. */
+ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                            const struct rn_told *told);
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
+void rn_ngx_lease_end(struct rn_ngx_visit *visit);
+
+/* Keeps what was told to be charged by outcome, if anything. NGX_ERROR: out of memory. */
+ngx_int_t rn_ngx_charge_note(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                             const struct rn_told *told);
+/* Once, when the status is known. */
+void rn_ngx_charge_tell(struct rn_ngx_visit *visit, unsigned status);
+
+/* Lets the request wait: NGX_AGAIN, or an error's status. */
+ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit);
+/* Runs the phases again from the handler on. The visit may be gone afterwards. */
+void rn_ngx_resume(struct rn_ngx_visit *visit);
 
 /* Begins to wait for delay_ns from now_ns on: NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);

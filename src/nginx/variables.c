@@ -6,6 +6,7 @@
  *   $ration_rule        that decided
  *   $ration_remaining   units left of its limit
  *   $ration_delay       seconds, such as 0.250
+ *   $ration_source      who decided: rationd or zone
  *
  * Empty where there is nothing to tell, as before the decision.
  */
@@ -79,16 +80,25 @@ static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, 
     return give(r, v, (struct rn_slice){(char *)text, (size_t)(end - text)});
 }
 
+static ngx_int_t get_source(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+
+    (void)data;
+    if (!visit || visit->verdict == RN_NGX_FAILED)
+        return give_nothing(v);
+    return give(r, v, rn_slice_of(visit->question == RN_NGX_ANSWERED ? "rationd" : "zone"));
+}
+
 ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
 {
     static struct {
         ngx_str_t name;
         ngx_http_get_variable_pt get;
     } all[] = {
-        {ngx_string("ration_verdict"), get_verdict},
-        {ngx_string("ration_rule"), get_rule},
-        {ngx_string("ration_remaining"), get_remaining},
-        {ngx_string("ration_delay"), get_delay},
+        {ngx_string("ration_verdict"), get_verdict},     {ngx_string("ration_rule"), get_rule},
+        {ngx_string("ration_remaining"), get_remaining}, {ngx_string("ration_delay"), get_delay},
+        {ngx_string("ration_source"), get_source},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

@@ -9,8 +9,10 @@ static void end(void *data)
 {
     struct rn_ngx_visit *visit = data;
 
+    rn_ngx_ask_end(visit);
     rn_ngx_delay_end(visit);
     rn_ngx_places_end(visit);
+    rn_ngx_lease_end(visit);
 }
 
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)

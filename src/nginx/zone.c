@@ -146,7 +146,7 @@ ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
     if (!worker || start_worker(worker, main, cycle) != NGX_OK)
         return NGX_ERROR;
     main->worker = worker;
-    return NGX_OK;
+    return rn_ngx_servers_open(main, cycle);
 }
 
 void rn_ngx_zone_close(ngx_cycle_t *cycle)
@@ -157,9 +157,11 @@ void rn_ngx_zone_close(ngx_cycle_t *cycle)
     if (!worker)
         return;
     main->worker = NULL;
+    rn_ngx_servers_close(main);
     ration_close(worker->limiter);
     rn_buf_done(&worker->text);
     rn_buf_done(&worker->names);
     rn_buf_done(&worker->path);
+    rn_buf_done(&worker->command);
     free(worker->attributes);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/changes.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "limiter/limiter.h"
@@ -90,20 +89,9 @@ static void keep_rules_beside_state(struct rn_changes *changes)
                  changes->options->state);
 }
 
-/* Nodes that have another secret share no limits with this one, and no changes. */
-static void name_fleet(struct rn_changes *changes)
-{
-    const char *secret = changes->options->values[RN_SET_REDIS_KEY_SECRET];
-
-    if (secret && *secret)
-        snprintf(changes->name, sizeof changes->name, "-%016" PRIx64,
-                 rn_siphash(&changes->front->limiter->secret, "fleet", 5));
-}
-
 static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
 {
-    struct rn_fleet_options options = {.name = changes->name,
-                                       .changes = changes->options->redis_changes,
+    struct rn_fleet_options options = {.changes = changes->options->redis_changes,
                                        .rules_path =
                                            changes->rules_path[0] ? changes->rules_path : NULL,
                                        .arg = changes,
@@ -124,7 +112,6 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     *changes = (struct rn_changes){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
-    name_fleet(changes);
     if (!open_fleet(changes, shared->ways[shared->count - 1].remote))
         return;
     front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};

@@ -19,7 +19,6 @@ struct rn_changes {
     struct rn_front *front;
     struct rn_loop *loop;
     struct rn_fleet *fleet; /* NULL: alone */
-    char name[18];          /* of the fleet: by its secret, if it has one */
     char rules_path[sizeof((struct rn_daemon_options *)0)->state_path + sizeof ".rules"];
 };
 

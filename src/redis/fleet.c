@@ -23,19 +23,20 @@
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-#define KEYS_MAX 5
-#define KEY_BYTES 64
-
-static struct rn_slice key_of(const struct rn_fleet *fleet, char letter, char out[KEY_BYTES])
+static struct rn_slice key_of(char letter)
 {
-    static const char *const names[] = {"head", "nodes", "items", "values", "ends"};
-    size_t i = 0;
-
-    while (names[i][0] != letter)
-        i++;
-    int len = snprintf(out, KEY_BYTES, "ration:{fleet%.32s}:%s", fleet->options.name, names[i]);
-
-    return (struct rn_slice){out, (size_t)len};
+    switch (letter) {
+    case 'h':
+        return RN_SLICE("ration:{fleet}:head");
+    case 'n':
+        return RN_SLICE("ration:{fleet}:nodes");
+    case 'i':
+        return RN_SLICE("ration:{fleet}:items");
+    case 'v':
+        return RN_SLICE("ration:{fleet}:values");
+    default:
+        return RN_SLICE("ration:{fleet}:ends");
+    }
 }
 
 static void note_failure(struct rn_fleet *fleet, const char *why)
@@ -52,12 +53,11 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_link_reply *reply)
 {
-    char texts[KEYS_MAX][KEY_BYTES];
-    struct rn_slice names[KEYS_MAX];
+    struct rn_slice names[5];
     size_t count = 0;
 
     for (; keys[count] != '\0'; count++)
-        names[count] = key_of(fleet, keys[count], texts[count]);
+        names[count] = key_of(keys[count]);
     fleet->calling = rn_remote_call(
         fleet->remote,
         &(struct rn_call_ask){.script = script,

@@ -26,7 +26,6 @@
 struct rn_fleet;
 
 struct rn_fleet_options {
-    const char *name;       /* tells fleets of one Redis apart; "": the only one */
     bool changes;           /* false: nodes are counted, and that is all */
     const char *rules_path; /* a file that keeps the shared rules; NULL: none does */
     void *arg;

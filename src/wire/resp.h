@@ -14,6 +14,7 @@
 #include "wire/parse.h"
 
 #define RN_RESP_ARGS_MAX 320             /* of a command */
+#define RN_RESP_ATTRIBUTES_MAX 128       /* of a request that rules decide about */
 #define RN_RESP_BULK_MAX (64 * 1024)     /* bytes of an argument */
 #define RN_RESP_INLINE_MAX (16 * 1024)   /* bytes of an inline command */
 #define RN_RESP_COMMAND_MAX (256 * 1024) /* bytes of a command in all */

@@ -114,7 +114,7 @@ class Crowd:
         back = source.randrange(has + 1) if has and source.random() < 0.2 else 0
         call = node.call = Call(node, has - back, back, self.now)
         node.units = has - back
-        call.want = source.choice([0, 1, self.limit.cap // 20 + 1, self.limit.cap // 3 + 1] +
+        call.want = source.choice([1, 1, self.limit.cap // 20 + 1, self.limit.cap // 3 + 1] +
                                   ([self.limit.cap] * 4 if self.hoards else []))
         call.least = source.choice([0, 1, 1, call.want])
         self.at(self.now + self.delay(), self.runs, call)
@@ -205,7 +205,7 @@ class Crowd:
         """Phases of haste, of leisure, and pauses. The units spent beyond the limit."""
         for step in range(steps):
             if step % 60 == 0:
-                hurry = self.source.choice([16, 8, 1, 0.3])
+                hurry = self.source.choice([8, 2, 1, 0.3])
                 self.advance(self.now + int(self.limit.span_us * self.source.random()))
                 self.rush()
             self.advance(self.now + int(self.source.expovariate(hurry) * self.limit.each_us) + 1)

@@ -122,12 +122,13 @@ def bed(tmp_path_factory):
         yield bed
 
 
-def histories(bed, script, text, bug=None):
-    """(excess, grants) of one random history after another."""
+def histories(bed, script, text, bug=None, shape=None):
+    """(excess, grants) of one random history after another; `shape` is what all have."""
     wire = bed.wire(text)
     for number in range(10**9):
         source = random.Random(f"{SEED}{script}{number}")
         crowd = Crowd(source, wire, LIMITS[script](source), bed.later(), bug)
+        vars(crowd).update(shape or {})
         yield crowd.live(STEPS), crowd.grants
 
 
@@ -176,10 +177,16 @@ PLANTED = {
 }
 
 
+# Where calls overtake each other, and nothing is lost that would make up for it.
+ROUGH = {"late": 0.6, "patience": 1000, "mishaps": 0, "ttl": LONGEST}
+SHAPES = {"overtaken calls count": ROUGH, "a reused id": ROUGH}
+
+
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_planted_fault_is_found(bed, fault):
     script, mutate, bug = PLANTED[fault]
-    for number, (excess, _) in enumerate(histories(bed, script, mutate(embed.assemble(script)), bug)):
+    text = mutate(embed.assemble(script))
+    for number, (excess, _) in enumerate(histories(bed, script, text, bug, SHAPES.get(fault))):
         if excess > 0:
             return
         assert number < 400, "not found in 400 histories"

@@ -3,6 +3,7 @@
 together they never admit more than the limit, whatever becomes of nodes, network and
 clocks, and while nothing is wrong hardly less."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,12 +11,14 @@ import random
 import signal
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE
+from daemon import BUILD, PATIENCE, Daemon
 from faults import Proxy
+from redis_cluster import RedisCluster
 from redis_server import RedisServer
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
@@ -27,10 +30,11 @@ ENDLESS = 10**9
 class Node:
     started = []
 
-    def __init__(self, path, log, limit, algorithm="token-bucket", count=ENDLESS, depth=8, pace=2,
+    def __init__(self, where, log, limit, algorithm="token-bucket", key=7, count=ENDLESS, depth=8, pace=2,
                  mode="leased", env=None):
+        url = where if "://" in where else f"redis+unix://{where}"
         self.process = subprocess.Popen(
-            [SHARER, f"redis+unix://{path}", limit, algorithm, *map(str, (7, count, depth, pace, 0)), mode, log],
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, 0)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         Node.started.append(self)
 
@@ -201,6 +205,65 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path, 
     record_property("trips_per_decision", trips)
     assert excess(made[::1], 2000, 2000) <= 1
     assert share > 0.9 and trips < 0.02
+
+
+def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
+    log, keys = tmp_path / "log", 8
+    with RedisCluster(tmp_path) as cluster:
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5)
+                 for _ in range(2)]
+        for node in nodes:
+            node.up()
+        cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
+        time.sleep(1.5)
+        results = [node.stop() for node in nodes]
+        used = [bool(master.client().keys("ration:{*}:B:*")) for master in cluster.masters()]
+    assert sum(used) > 1 and all(r["promoted"] >= keys and r["lost"] == 0 for r in results)
+    assert excess(admissions(log), keys * 400, keys * 100) <= keys
+
+
+RULES = """
+limits:
+  - name: api
+    key: ip
+    limit: 2000 per second burst 3000
+    consistency: leased
+"""
+
+
+def hammer(daemon, stop, count):
+    """Many of the same request at a time; counts those refused and those admitted."""
+    with daemon.resp() as resp:
+        while not stop.is_set():
+            for _ in range(64):
+                resp.send("RATION.CHECK", "ip", "192.0.2.7")
+            for _ in range(64):
+                count[resp.read()[1]] += 1
+
+
+def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
+    options = ["--workers", "2", "--memory", "2M", "--redis", f"redis+unix://{server.path}"]
+    counts, stop = [[0, 0] for _ in range(4)], threading.Event()
+    with contextlib.ExitStack() as stack:
+        folders = [tmp_path / name for name in ("one", "other")]
+        for folder in folders:
+            folder.mkdir()
+        daemons = [stack.enter_context(Daemon(folder, RULES, options)) for folder in folders]
+        begun = time.monotonic()
+        threads = [threading.Thread(target=hammer, args=(daemons[i % 2], stop, counts[i]))
+                   for i in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - begun
+        calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
+    refused, admitted = (sum(c[i] for c in counts) for i in (0, 1))
+    assert admitted <= 3000 + 2000 * seconds
+    assert admitted > 3000 and refused > 0
+    assert calls < (admitted + refused) / 10
 
 
 def state_of(client):

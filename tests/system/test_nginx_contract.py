@@ -40,6 +40,7 @@ import threading
 import pytest
 import yaml
 
+from daemon import Daemon
 from gateway import BUILD, MODULE, PATIENCE, SANITIZED, Gateway, wait_until
 from stillclock import START, StillClock
 from test_contract import scenarios, text_of
@@ -319,17 +320,15 @@ def expect(step, status, headers, told):
 SAID = [p for p in scenarios() if not why_not(*p.values)]
 
 
-@pytest.mark.parametrize("rules, scenario", SAID)
-def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
-    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
-    rules = with_costs(rules, scenario)
+def play_all(folder, clock, rules, scenario, **settings):
     with contextlib.closing(Application()) as application:
         port = application.server.server_address[1]
         told = "".join(f"add_header x-{n} $ration_{n} always;" for n in ("verdict", "rule"))
-        g = Gateway(tmp_path, rules, f"ration on; {told} location / {{ empty_gif; }} "
+        asking = settings.pop("asking", "")
+        g = Gateway(folder, rules, f"ration on; {told} location / {{ empty_gif; }} "
                     f"location /free {{ ration off; empty_gif; }} location /keep/ {{ proxy_pass http://127.0.0.1:{port}; }}",
-                    http=directives(scenario), top="env STILLCLOCK; env LD_PRELOAD;",
-                    log_level="info")
+                    http=directives(scenario) + asking, top="env STILLCLOCK; env LD_PRELOAD;",
+                    log_level="info", **settings)
         try:
             g.start(env=clock.env())
             with contextlib.closing(Play(g, clock, application, rules)) as play:
@@ -337,6 +336,27 @@ def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
                     play.step(step)
         finally:
             g.stop()
+    return g
+
+
+@pytest.mark.parametrize("rules, scenario", SAID)
+def test_the_gateway_decides_as_every_protocol_does(tmp_path, rules, scenario):
+    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
+    play_all(tmp_path, clock, with_costs(rules, scenario), scenario)
+
+
+@pytest.mark.parametrize("rules, scenario", SAID)
+def test_the_gateway_passes_on_what_rationd_decides(tmp_path, rules, scenario):
+    clock = StillClock(tmp_path / "clock", scenario.get("at", START))
+    rules = with_costs(rules, scenario)
+    home = tmp_path / "rationd"
+    home.mkdir()
+    options = ["--resp", f"unix:{home}/resp", "--state", tmp_path / "state", "--memory", "8M"]
+    with Daemon(home, rules, options, env=clock.env()):
+        g = play_all(tmp_path, clock, rules, scenario,
+                     asking=f" ration_server unix:{home}/resp timeout=30s;",
+                     zone=f"ration_zone 8m state={tmp_path}/own;")
+    assert "until it answers again" not in g.log("error")
 
 
 def test_most_of_the_contract_can_be_asked_of_a_gateway():

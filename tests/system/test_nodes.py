@@ -15,7 +15,7 @@ from nodes import Load, Nodes
 from redis_server import RedisServer
 
 NODES, WORKERS = 4, 2
-SECONDS = 180 if os.environ.get("RATION_SOAK") else 7
+SECONDS = 180 if os.environ.get("RATION_SOAK") else 6
 MODES = ["strict", "leased", "async"]
 # The two clocks that are compared run alike to this.
 DRIFT = 1.001

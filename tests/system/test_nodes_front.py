@@ -15,6 +15,7 @@ import pytest
 
 import rls
 from crowd import check, command, in_threads, pair, post, read_http, rss, wait_for
+from faults import StepClock
 from nodes import Nodes
 from redis_server import RedisServer
 
@@ -156,17 +157,38 @@ def test_a_reservation_made_on_one_node_is_settled_on_another(tmp_path, server):
         assert left() == {7}
 
 
-def test_nodes_with_another_secret_are_strangers(tmp_path, server):
+@pytest.mark.parametrize("off", [-3600, -5, 5])
+def test_a_refund_on_a_node_with_another_clock_neither_mints_nor_burns(tmp_path, server, off):
+    """How long ago the charge was made decides what a bucket gets back, and Redis knows."""
+    rules = "limits: [{ name: fast, key: user, limit: 100 per second burst 100, on_store_failure: refuse }]"
+    clocks = [StepClock(tmp_path / f"clock{i}", seconds) for i, seconds in enumerate((0, off))]
+    urls = [f"redis+unix://{server.path}"] * 2
+    with Nodes(tmp_path, rules, urls, PATIENT, [clock.env() for clock in clocks]) as nodes:
+        def ask(path, user, **more):
+            return nodes[0].http("POST", path, {"attributes": {"user": user}, **more}).json
+
+        for user, long_ago in (("ann", False), ("bob", True)):
+            lease = ask("/v1/reserve", user, cost=80)["lease"]
+            if long_ago:
+                wait_for(lambda: ask("/v1/check", user, peek=True)["remaining"] == 100, "all grew back")
+            began = time.monotonic()
+            assert not long_ago or ask("/v1/check", user, cost=100)["allowed"]
+            assert nodes[1].http("POST", "/v1/refund", {"lease": lease}).status == 200
+            left = ask("/v1/check", user, peek=True)["remaining"]
+            grown = 100 * (time.monotonic() - began)
+            assert left <= grown + 1 if long_ago else left >= 99, "80 were given back"
+
+
+def test_a_node_with_another_secret_is_a_stranger(tmp_path, server):
     quota = {"attributes": {"user": "ann", "path": "/quota"}, "cost": 8}
-    with start(tmp_path, server, count=1) as ours:
-        (tmp_path / "other").mkdir()
-        theirs = Nodes(tmp_path / "other", RULES, [f"redis+unix://{server.path}"], PATIENT,
-                       [{"RATION_REDIS_KEY_SECRET": "another"}])
-        with theirs:
-            lease = ours[0].http("POST", "/v1/reserve", quota).json["lease"]
-            assert theirs[0].http("POST", "/v1/check", quota).json["remaining"] == 2
-            answer = theirs[0].http("POST", "/v1/refund", {"lease": lease})
-            assert answer.status == 400 and "lease" in answer.json["message"]
+    envs = [{}, {"RATION_REDIS_KEY_SECRET": "another"}]
+    urls = [f"redis+unix://{server.path}"] * 2
+    with Nodes(tmp_path, RULES, urls, PATIENT, envs) as nodes:
+        lease = nodes[0].http("POST", "/v1/reserve", quota).json["lease"]
+        answer = nodes[1].http("POST", "/v1/refund", {"lease": lease})
+        assert answer.status == 400 and "lease" in answer.json["message"]
+        assert nodes[1].http("POST", "/v1/check", quota).status == 429, "by policy"
+        assert any("redis.refused" in line for line in nodes[1].log)
 
 
 # --- while Redis keeps them waiting ------------------------------------------------------------

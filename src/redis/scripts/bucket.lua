@@ -34,14 +34,16 @@ local function load_bucket(key, tick, paid, full)
 end
 
 -- As much as was charged, less the refill of the time since: had the charge not been
--- made, the bucket might have been full and lost that. Of a queue only the last place
--- can be given back, and its mark tells which that is.
+-- made, the bucket might have been full and lost that. Its mark is when it was made, by
+-- this clock; 0 if that is not known, and then its age counts, by the clock of a node. Of a
+-- queue only the last place can be given back, and its mark tells which that is.
 local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
     local cost = math.min(ask.cost, full / unit) * unit
     if queue == 1 then
         return tail == ask.mark and math.min(debt, cost) or 0
     end
-    local ticks = math.floor(now / tick_us) - math.floor((now - ask.age) / tick_us)
+    local made = ask.mark > 0 and math.min(ask.mark, now) or now - ask.age
+    local ticks = math.floor(now / tick_us) - math.floor(made / tick_us)
     return ticks >= math.ceil(cost / paid) and 0 or math.min(debt, cost - ticks * paid)
 end
 
@@ -84,5 +86,6 @@ local function apply(key, now, ask, arg)
     if ask.forces then
         allowed, retry, delay = 1, 0, 0
     end
-    return allowed, math.max(math.floor((full - debt) / unit), 0), retry, reset, delay, when(debt)
+    local mark = queue == 1 and when(debt) or now
+    return allowed, math.max(math.floor((full - debt) / unit), 0), retry, reset, delay, mark
 end

@@ -8,9 +8,8 @@
 -- value  number of the current window since 1970, previous count, current count. Both
 --        in one value, so that there are no two keys that could part.
 --
--- A clock that went back stays at the start of the window it had reached if that is
--- the next one; from further ahead all that counted is brought into the present
--- window, where none of it has faded.
+-- When the clock went back, all that counted is brought into the present window, where
+-- none of it has faded: nobody waits for longer than two windows.
 
 local function roll(key, now, period)
     local number = math.floor(now / period)
@@ -19,10 +18,10 @@ local function roll(key, now, period)
         return number, 0, 0, false
     end
     local was, prev, cur = struct.unpack('<ddd', value)
-    if was > number + 1 then
+    if was > number then
         return number, 0, prev + cur, true
-    elseif was >= number then
-        return was, prev, cur, false
+    elseif was == number then
+        return number, prev, cur, false
     end
     return number, was == number - 1 and cur or 0, 0, false
 end

@@ -99,7 +99,8 @@ end
 -- As for bucket.lua: less the refill since.
 local function refund(bucket, now, ask)
     local cost = math.min(ask.cost, bucket.full / bucket.unit) * bucket.unit
-    local ticks = math.floor(now / bucket.tick_us) - math.floor((now - ask.age) / bucket.tick_us)
+    local made = ask.mark > 0 and math.min(ask.mark, now) or now - ask.age
+    local ticks = math.floor(now / bucket.tick_us) - math.floor(made / bucket.tick_us)
     if ticks >= math.ceil(cost / bucket.paid) then
         return 0
     end
@@ -140,5 +141,5 @@ local function apply(key, now, ask, arg)
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, left(bucket), retry, until_paid(bucket, bucket.debt, now), 0, 0
+    return allowed, left(bucket), retry, until_paid(bucket, bucket.debt, now), 0, now
 end

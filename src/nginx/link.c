@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nginx/link.h"
+
+#include "nginx/module.h"
+#include "wire/reply.h"
+
+#define WAIT_MIN_MS 50
+#define WAIT_MAX_MS 5000
+#define GREETING_MS 1000 /* for a connection and its PONG */
+#define MISSES_MAX 5
+#define READ_BYTES 16384
+#define OUT_MAX_BYTES ((size_t)1 << 20)
+#define LATER_MAX 1024 /* commands */
+
+#define PING RN_SLICE("*1\r\n$4\r\nPING\r\n")
+
+/* --- what the log is told ------------------------------------------------------------ */
+
+/* One line for each change, however many connections there are to it. */
+static void tell_up(struct rn_ngx_server *server, ngx_log_t *log)
+{
+    server->up++;
+    if (!server->told || !server->told_up) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
+    }
+    server->told = server->told_up = true;
+}
+
+static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const char *why,
+                      ngx_err_t error)
+{
+    if (server->up > 0)
+        return;
+    if (!server->told || server->told_up) {
+        ngx_log_error(NGX_LOG_WARN, log, error,
+                      "ration: rationd at \"%V\" %s; until it answers again rules decide by "
+                      "on_store_failure",
+                      &server->name, why);
+    }
+    server->told = true;
+    server->told_up = false;
+}
+
+/* --- the end of a connection ------------------------------------------------------------ */
+
+/* At random between the shortest and three times the last wait, so that workers do not
+ * come back all at once. */
+static void wait_for_next(struct rn_ngx_link *link)
+{
+    ngx_msec_t last = link->wait_ms > WAIT_MIN_MS ? link->wait_ms : WAIT_MIN_MS;
+    ngx_msec_t most = 3 * last < WAIT_MAX_MS ? 3 * last : WAIT_MAX_MS;
+
+    link->wait_ms = WAIT_MIN_MS + (ngx_msec_t)ngx_random() % (most - WAIT_MIN_MS + 1);
+    ngx_add_timer(&link->again, link->wait_ms);
+}
+
+static void close_connection(struct rn_ngx_link *link)
+{
+    if (link->again.timer_set)
+        ngx_del_timer(&link->again);
+    if (link->flush.posted) {
+        ngx_delete_posted_event(&link->flush);
+    }
+    if (link->peer.connection)
+        ngx_close_connection(link->peer.connection);
+    link->peer.connection = NULL;
+    link->server->up -= link->state == RN_NGX_UP;
+    link->state = RN_NGX_WAITING;
+    link->hopeful = false;
+}
+
+static bool hear_first(struct rn_ngx_link *link, struct rn_slice reply)
+{
+    uint64_t at = link->first++ % RN_NGX_OWED;
+
+    return !link->owed[at].hear || link->owed[at].hear(link, link->owed[at].arg, reply);
+}
+
+/* Whoever waits is told so when nothing can be asked any more. */
+static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+{
+    close_connection(link);
+    rn_buf_clear(&link->in);
+    rn_buf_clear(&link->out);
+    link->sent = 0;
+    tell_down(link->server, link->log, why, error);
+    wait_for_next(link);
+    while (link->first != link->next)
+        (void)hear_first(link, (struct rn_slice){NULL, 0});
+}
+
+void rn_ngx_link_missed(struct rn_ngx_link *link)
+{
+    link->hopeful = false;
+    if (link->state == RN_NGX_UP && ++link->misses >= MISSES_MAX)
+        drop(link, "does not answer in time", 0);
+}
+
+/* --- out ------------------------------------------------------------------------------------ */
+
+static void send_out(struct rn_ngx_link *link)
+{
+    ngx_connection_t *connection = link->peer.connection;
+
+    while (link->sent < link->out.len) {
+        ssize_t n = connection->send(connection, (u_char *)link->out.data + link->sent,
+                                     link->out.len - link->sent);
+
+        if (n == NGX_AGAIN || n == 0)
+            break;
+        if (n < 0) {
+            drop(link, "cannot be reached", ngx_socket_errno);
+            return;
+        }
+        link->sent += (size_t)n;
+    }
+    if (link->sent == link->out.len) {
+        rn_buf_clear(&link->out);
+        link->sent = 0;
+    }
+    if (ngx_handle_write_event(connection->write, 0) != NGX_OK)
+        drop(link, "cannot be written to", 0);
+}
+
+static void on_flush(ngx_event_t *event)
+{
+    struct rn_ngx_link *link = event->data;
+
+    if (link->peer.connection && link->peer.connection->write->ready)
+        send_out(link);
+}
+
+static void on_write(ngx_event_t *event)
+{
+    ngx_connection_t *connection = event->data;
+
+    send_out(connection->data);
+}
+
+bool rn_ngx_link_can_ask(const struct rn_ngx_link *link)
+{
+    return (link->state == RN_NGX_UP || (link->state == RN_NGX_GREETING && link->hopeful)) &&
+           rn_ngx_link_owed(link) < RN_NGX_OWED && link->out.len < OUT_MAX_BYTES;
+}
+
+static uint64_t push(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_hear *hear,
+                     void *arg)
+{
+    size_t before = link->out.len;
+    uint64_t at = link->next % RN_NGX_OWED;
+
+    rn_buf_put_slice(&link->out, command);
+    if (link->out.failed) {
+        link->out.len = before;
+        link->out.failed = false;
+        return 0;
+    }
+    link->owed[at].hear = hear;
+    link->owed[at].arg = arg;
+    ngx_post_event(&link->flush, &ngx_posted_events);
+    return link->next++;
+}
+
+uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_hear *hear,
+                          void *arg)
+{
+    return rn_ngx_link_can_ask(link) ? push(link, command, hear, arg) : 0;
+}
+
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number)
+{
+    if (number - link->first < rn_ngx_link_owed(link))
+        link->owed[number % RN_NGX_OWED].arg = NULL;
+}
+
+/* --- commands whose replies nobody waits for ----------------------------------------------- */
+
+void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command)
+{
+    if (rn_ngx_link_send(link, command, NULL, NULL) != 0 || link->later_count == LATER_MAX)
+        return;
+    size_t before = link->later.len;
+
+    rn_buf_put_slice(&link->later, command);
+    if (link->later.failed)
+        link->later.len = before;
+    else
+        link->later_count++;
+    link->later.failed = false;
+}
+
+/* They are one command to the buffer, and as many as they are to the order of replies. */
+static void send_later(struct rn_ngx_link *link)
+{
+    struct rn_slice all = rn_buf_slice(&link->later);
+
+    for (; link->later_count > 0 && rn_ngx_link_can_ask(link); link->later_count--) {
+        if (push(link, all, NULL, NULL) == 0)
+            return;
+        all.len = 0;
+    }
+    rn_buf_clear(&link->later);
+    link->later_count = 0;
+}
+
+/* --- in -------------------------------------------------------------------------------------- */
+
+static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    (void)arg;
+    if (!reply.data)
+        return true;
+    if (!rn_slice_is(reply, "+PONG\r\n"))
+        return false;
+    ngx_del_timer(&link->again);
+    link->state = RN_NGX_UP;
+    link->misses = 0;
+    link->told_objection = false;
+    tell_up(link->server, link->log);
+    send_later(link);
+    return true;
+}
+
+/* All replies that are complete. False: the connection has ended. */
+static bool hear_all(struct rn_ngx_link *link)
+{
+    size_t done = 0;
+
+    while (done < link->in.len) {
+        size_t end = done;
+        enum rn_parse answer = rn_reply_skip(link->in.data, link->in.len, &end);
+
+        if (answer == RN_PARSE_MORE)
+            break;
+        if (answer == RN_PARSE_BAD || link->first == link->next ||
+            !hear_first(link, (struct rn_slice){link->in.data + done, end - done})) {
+            drop(link, "says what is no answer", 0);
+            return false;
+        }
+        done = end;
+    }
+    rn_buf_drop(&link->in, done);
+    return true;
+}
+
+static void on_read(ngx_event_t *event)
+{
+    ngx_connection_t *connection = event->data;
+    struct rn_ngx_link *link = connection->data;
+
+    for (;;) {
+        char *room = rn_buf_reserve(&link->in, READ_BYTES);
+        ssize_t n = room ? connection->recv(connection, (u_char *)room, READ_BYTES) : NGX_ERROR;
+
+        if (n == NGX_AGAIN)
+            break;
+        if (n == 0) {
+            drop(link, "has closed the connection", 0);
+            return;
+        }
+        if (n < 0) {
+            drop(link, "cannot be reached", room ? ngx_socket_errno : NGX_ENOMEM);
+            return;
+        }
+        link->in.len += (size_t)n;
+        if (!hear_all(link))
+            return;
+    }
+    if (ngx_handle_read_event(event, 0) != NGX_OK)
+        drop(link, "cannot be read from", 0);
+}
+
+/* --- attempts -------------------------------------------------------------------------------- */
+
+static void greet(struct rn_ngx_link *link, ngx_connection_t *connection)
+{
+    connection->data = link;
+    connection->read->handler = on_read;
+    connection->write->handler = on_write;
+    ngx_add_timer(&link->again, GREETING_MS);
+    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK)
+        drop(link, "cannot be asked without delay", 0);
+    else if (push(link, PING, greeted, NULL) == 0)
+        drop(link, "cannot be asked", NGX_ENOMEM);
+}
+
+static void attempt(struct rn_ngx_link *link)
+{
+    ngx_addr_t *address = &link->server->addresses[link->attempts++ % link->server->address_count];
+    ngx_int_t code;
+
+    link->peer = (ngx_peer_connection_t){.sockaddr = address->sockaddr,
+                                         .socklen = address->socklen,
+                                         .name = &address->name,
+                                         .get = ngx_event_get_peer,
+                                         .log = &link->quiet,
+                                         .log_error = NGX_ERROR_ERR};
+    link->state = RN_NGX_GREETING;
+    code = ngx_event_connect_peer(&link->peer);
+    if (code != NGX_OK && code != NGX_AGAIN) {
+        drop(link, "cannot be reached", ngx_socket_errno);
+        return;
+    }
+    greet(link, link->peer.connection);
+}
+
+static void on_again(ngx_event_t *event)
+{
+    struct rn_ngx_link *link = event->data;
+
+    if (link->state == RN_NGX_GREETING)
+        drop(link, "does not answer in time", 0);
+    else
+        attempt(link);
+}
+
+void rn_ngx_link_open(struct rn_ngx_link *link)
+{
+    link->first = link->next = 1; /* 0 is no number of a command */
+    link->quiet = *link->log;
+    link->quiet.log_level = NGX_LOG_EMERG;
+    link->again.handler = on_again;
+    link->again.cancelable = 1; /* it keeps no worker from ending */
+    link->flush.handler = on_flush;
+    link->again.data = link->flush.data = link;
+    link->again.log = link->flush.log = link->log;
+    link->hopeful = true;
+    attempt(link);
+}
+
+void rn_ngx_link_close(struct rn_ngx_link *link)
+{
+    ngx_connection_t *connection = link->peer.connection;
+
+    if (connection && connection->write->ready && link->out.len > link->sent)
+        (void)connection->send(connection, (u_char *)link->out.data + link->sent,
+                               link->out.len - link->sent);
+    close_connection(link);
+    rn_buf_done(&link->in);
+    rn_buf_done(&link->out);
+    rn_buf_done(&link->later);
+}

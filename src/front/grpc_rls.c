@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fiber.h"
 #include "front/grpc.h"
 
 #define RLS "envoy.service.ratelimit.v3.RateLimitService"
@@ -22,6 +23,18 @@ static int64_t patience(const struct rn_grpc_call *call)
     if (call->timeout_ns == 0 || left_ns > RN_HOLD_MAX_NS)
         return RN_HOLD_MAX_NS;
     return left_ns > 1 ? left_ns : 1;
+}
+
+/* For the shared store. Giving up is as late as timers are (net/wheel.h), and callers may
+ * round what they tell of their time up to three digits. */
+static void begin_wait(const struct rn_grpc_call *call)
+{
+    int64_t early_ns = MARGIN_NS + call->timeout_ns / 64;
+    int64_t until_ns = rn_grpc_now(call->on) + patience(call) - early_ns;
+
+    rn_turn_begin_wait(call->on->front, call->on->conn);
+    if (until_ns < rn_fiber_until())
+        rn_fiber_set_until(until_ns);
 }
 
 static void fail_reading(struct rn_grpc_call *call, int code, const struct ration_error *error)
@@ -93,7 +106,7 @@ static void decide(void *arg, struct rn_desk *desk)
     }
     desk->rls.request.max_wait_ns = patience(call);
     rn_front_want_metadata(front, &desk->rls);
-    rn_turn_begin_wait(front, call->on->conn);
+    begin_wait(call);
     code = ration_decide_descriptors(front->limiter, &desk->rls.request, RATION_NOW,
                                      &desk->rls_outcome);
     if (call->gone)

@@ -265,8 +265,9 @@ static void count_call(struct rn_lanes *lanes, size_t charges)
     rn_count(&lanes->counts->sizes[size], 1);
 }
 
-/* There is a spare call. */
-static void send_next(struct rn_lanes *lanes, struct rn_lane *lane, bool narrow)
+/* There is a spare call. Returns whether another one may follow at once: it will not have a
+ * key of this one, which has taken all of its charges. */
+static bool send_next(struct rn_lanes *lanes, struct rn_lane *lane, bool narrow)
 {
     struct rn_lane_call *call = lanes->spare_calls;
 
@@ -282,10 +283,11 @@ static void send_next(struct rn_lanes *lanes, struct rn_lane *lane, bool narrow)
     size_t count = call->count;
     if (count > 0 && rn_trip_begin(&call->trip)) {
         count_call(lanes, count);
-        return;
+        return narrow && count < RN_LANE_BATCH;
     }
     struct rn_seats seats = end_call(call);
     fail_all(lanes, &seats);
+    return false;
 }
 
 void rn_lanes_send(struct rn_lanes *lanes, const struct rn_shard *shard)
@@ -296,10 +298,9 @@ void rn_lanes_send(struct rn_lanes *lanes, const struct rn_shard *shard)
            (lane = take_ready(lanes, shard->index))) {
         bool narrow = lane->narrow_until_ns > now_of(lanes);
 
-        do {
-            send_next(lanes, lane, narrow);
-        } while (narrow && lane->waiting.first && lanes->spare_calls &&
-                 rn_link_room(&shard->link) >= 2);
+        while (send_next(lanes, lane, narrow) && lane->waiting.first && lanes->spare_calls &&
+               rn_link_room(&shard->link) >= 2)
+            ;
         make_ready(lanes, lane);
     }
 }

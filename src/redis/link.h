@@ -25,7 +25,7 @@
 /* What a lost one waits before the next attempt: at random between the shortest and
  * three times the last wait, so that many nodes do not come back at once. */
 #define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
-#define RN_LINK_WAIT_MAX_NS (INT64_C(5) * 1000000000)
+#define RN_LINK_WAIT_MAX_NS (INT64_C(800) * 1000000)
 #define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
 
 /* NULL: the connection was lost; whether the command was run is not known. */

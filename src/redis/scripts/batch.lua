@@ -21,8 +21,9 @@
 
 local PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = 0, 1, 2, 3, 4, 5, 6
 
+local ask = {} -- one for all charges: tables take time
+
 local function charge(key, now, arg)
-    local ask = {}
     ask.op, ask.cost, ask.age, ask.mark = struct.unpack('<dddd', arg)
     ask.charges = ask.op == TAKE or ask.op == FORCE
     ask.forces = ask.op == FORCE
@@ -40,11 +41,10 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local reply = {ARGV[1], now}
+local reply, n = {ARGV[1], now}, 2
 for i = 1, #KEYS do
     -- What is wrong with one key is no reason to leave the others in doubt.
     local ok, allowed, remaining, retry, reset, delay, mark = pcall(charge, KEYS[i], now, ARGV[i + 1])
-    local n = #reply
     if ok then
         reply[n + 1], reply[n + 2], reply[n + 3] = allowed, remaining, retry
         reply[n + 4], reply[n + 5], reply[n + 6] = reset, delay, mark
@@ -52,5 +52,6 @@ for i = 1, #KEYS do
         reply[n + 1], reply[n + 2], reply[n + 3] = -1, 0, 0
         reply[n + 4], reply[n + 5], reply[n + 6] = 0, 0, 0
     end
+    n = n + 6
 end
 return reply

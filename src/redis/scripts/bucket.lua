@@ -47,17 +47,19 @@ local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
     return ticks >= math.ceil(cost / paid) and 0 or math.min(debt, cost - ticks * paid)
 end
 
+-- When so many parts of the debt will have been paid off.
+local function when(parts, last, paid, tick_us)
+    return (last + math.ceil(parts / paid)) * tick_us
+end
+
 local function apply(key, now, ask, arg)
     local tick_us, paid, unit, full, queue = struct.unpack('<ddddd', arg, 33)
     local tick = math.floor(now / tick_us)
     local debt, last, write = load_bucket(key, tick, paid, full)
-    local function when(parts) -- they will have been paid off
-        return (last + math.ceil(parts / paid)) * tick_us
-    end
     local allowed, retry, delay = 1, 0, 0
 
     if ask.gives_back then
-        local back = refund(debt, when(debt), now, ask, tick_us, paid, unit, full, queue)
+        local back = refund(debt, when(debt, last, paid, tick_us), now, ask, tick_us, paid, unit, full, queue)
         allowed = back > 0 and 1 or 0
         debt = debt - back
         write = write or back > 0
@@ -68,16 +70,16 @@ local function apply(key, now, ask, arg)
         if not possible then
             allowed, retry = 0, -1
         elseif over > 0 and cost > 0 then
-            allowed, retry = 0, when(over) - now
+            allowed, retry = 0, when(over, last, paid, tick_us) - now
         elseif queue == 1 and debt > 0 then
-            delay = when(debt) - now
+            delay = when(debt, last, paid, tick_us) - now
         end
         if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
             debt = math.max(math.min(debt + cost, full), debt)
             write = true
         end
     end
-    local reset = debt > 0 and when(debt) - now or 0
+    local reset = debt > 0 and when(debt, last, paid, tick_us) - now or 0
     if write and debt > 0 then
         redis.call('SET', key, struct.pack('<ddd', debt, last, full), 'PX', math.ceil(reset / 1000) + 1000)
     elseif write then
@@ -86,6 +88,6 @@ local function apply(key, now, ask, arg)
     if ask.forces then
         allowed, retry, delay = 1, 0, 0
     end
-    local mark = queue == 1 and when(debt) or now
+    local mark = queue == 1 and when(debt, last, paid, tick_us) or now
     return allowed, math.max(math.floor((full - debt) / unit), 0), retry, reset, delay, mark
 end

@@ -11,6 +11,7 @@ import pytest
 
 from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
+GREETING = re.compile(rb"(?:INFO|SCRIPT)\r\n")
 CALL = re.compile(rb"EVAL(?:SHA)?\r\n.*?ration:\{[0-9a-f]{3}\}:w:[0-9a-f]{16}\r\n\$\d+\r\n(\d+)\r\n", re.S)
 SECONDS = 20000  # a deadline that no test waits for
 REFUSING = [
@@ -65,8 +66,8 @@ class Impostor:
                 return  # the node has gone, or was sent away
 
     def speak(self, peer, seen):
-        while (at := seen.find(b"SCRIPT\r\n")) >= 0:
-            seen = seen[at + 8:]
+        while greeting := GREETING.search(seen):
+            seen = seen[greeting.end():]
             peer.sendall(b"$2\r\nok\r\n")
         if b"SLOTS\r\n" in seen:  # all of them are its own
             seen = b""

@@ -282,6 +282,31 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
     assert calls < (admitted + refused) / 10
 
 
+def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_path):
+    """Who is served goes on at once and asks again, behind others who still wait: there is
+    enough for all of them, and no call is made for it."""
+    rules = """
+limits:
+  - {name: hot, limit: 500000 per second, consistency: leased}
+"""
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s",
+               "--redis", f"redis+unix://{server.path}"]
+    with Daemon(tmp_path, rules, options) as daemon, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.resp()) for _ in range(20)]
+        before = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
+        until, asked = time.monotonic() + 2, 0
+        while time.monotonic() < until:
+            for client in clients:
+                client.socket.sendall(b"RATION.CHECK path /\r\n" * 50)
+            for client in clients:
+                for _ in range(50):
+                    client.read()
+            asked += 50 * len(clients)
+        calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"] - before
+    assert asked > 5000
+    assert calls < asked / 10
+
+
 def state_of(client):
     """Units missing from a bucket of which 1000 refill in a day, and leases."""
     value = client.get(client.keys()[0])

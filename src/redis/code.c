@@ -119,9 +119,8 @@ bool rn_code_leases(const struct rn_limit *l)
         return l->algorithm == RATION_TOKEN_BUCKET && l->form != RN_FORM_NONE;
     case RN_SCRIPT_WINDOW:
     case RN_SCRIPT_COUNTER:
-        return true;
     case RN_SCRIPT_LOG:
-        return l->form == RN_FORM_SUBS;
+        return true;
     default:
         return false;
     }
@@ -133,17 +132,18 @@ enum rn_script rn_code_script_of(const struct rn_charge *charge)
         [RN_SCRIPT_BUCKET] = RN_SCRIPT_LEASE_BUCKET,
         [RN_SCRIPT_WINDOW] = RN_SCRIPT_LEASE_WINDOW,
         [RN_SCRIPT_COUNTER] = RN_SCRIPT_LEASE_COUNTER,
-        [RN_SCRIPT_LOG] = RN_SCRIPT_LEASE_SUBS,
+        [RN_SCRIPT_LOG] = RN_SCRIPT_LEASE_LOG,
     };
     enum rn_script script = rn_code_script(charge->limit);
-    bool leased = (charge->flags & RN_CHARGE_LEASED) && rn_code_leases(charge->limit);
 
-    return leased ? with_leases[script] : script;
+    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_code_leases(charge->limit))
+        return script;
+    return charge->limit->form == RN_FORM_SUBS ? RN_SCRIPT_LEASE_SUBS : with_leases[script];
 }
 
 char rn_code_kind(enum rn_script script)
 {
-    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C', 'L'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C', 'L', 'L'};
 
     return kinds[script];
 }

@@ -79,6 +79,23 @@ static bool ask_role(struct rn_link *link)
     return rn_link_push(link, 1, argv, NULL, on_role, link);
 }
 
+static void on_history(void *arg, const redisReply *reply)
+{
+    struct rn_link *link = arg;
+
+    if (reply && reply->type == REDIS_REPLY_STRING && rn_history_learn(&link->history, reply->str))
+        link->events->changed(link->events->arg);
+    on_greeted(arg, reply);
+}
+
+static bool ask_history(struct rn_link *link)
+{
+    const char *argv[] = {"INFO", "replication"};
+
+    link->greetings++;
+    return rn_link_push(link, 2, argv, NULL, on_history, link);
+}
+
 static bool load_scripts(struct rn_link *link)
 {
     bool sent = true;
@@ -98,8 +115,8 @@ void rn_greeting_send(struct rn_link *link)
                 link->options.purpose == RN_LINK_ASK_SENTINEL;
 
     link->greetings = 0;
-    if (!authenticate(link) ||
-        (!asks && (!select_database(link) || !ask_role(link) || !load_scripts(link))))
+    if (!authenticate(link) || (!asks && (!select_database(link) || !ask_role(link) ||
+                                          !ask_history(link) || !load_scripts(link))))
         rn_link_distrust(link, "out of memory");
     else if (link->greetings == 0)
         become_up(link);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a link says first: who we are, which database, what the scripts are; and that
- * it is up when all of it has been answered well.
+ * What a link says first: who we are, which database, what the scripts are, and whether
+ * the states are those of the last time; and that it is up when all of it has been
+ * answered well.
  */
 #ifndef RN_REDIS_GREETING_H
 #define RN_REDIS_GREETING_H

@@ -17,6 +17,7 @@
 #include "net/address.h"
 #include "net/tls.h"
 #include "net/wheel.h"
+#include "redis/history.h"
 #include "redis/url.h"
 
 #define RN_LINK_COMMANDS 1024 /* that may wait for a reply */
@@ -40,6 +41,9 @@ struct rn_link_events {
      * replies that were owed have been answered with NULL. */
     void (*down)(void *arg, const char *why);
     void (*later)(void *arg); /* after rn_link_call_later; NULL: never asked for */
+    /* Before `up`: it was started anew, or is another one, so that what was last written may
+     * be gone. NULL: for links that do not ask for states. */
+    void (*changed)(void *arg);
 };
 
 enum rn_link_purpose {
@@ -76,6 +80,7 @@ struct rn_link {
     unsigned greetings; /* replies to come before it is up */
     char why[160];      /* it went down */
     uint64_t attempts;
+    struct rn_history history; /* of the states of who was last talked to */
 
     struct {
         rn_link_reply *reply;

@@ -107,6 +107,8 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
         return now_us / rn_code_us(held->period_ns);
     case RN_SCRIPT_LEASE_SUBS:
         return now_us / rn_code_us(held->sub_ns);
+    case RN_SCRIPT_LEASE_LOG: /* it will be logged later, which no refund may go beyond */
+        return now_us;
     default:
         return 0;
     }

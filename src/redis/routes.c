@@ -126,14 +126,18 @@ static void retire_shards(struct rn_routes *routes)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/* Its clock is from now on compared with the one that the states were written by. */
-static void inherit_clock(struct rn_routes *routes, unsigned from, unsigned to)
+/* Its clock is from now on compared with the one that the states were written by; and
+ * whether it got all of them is not known. */
+static void inherit(struct rn_routes *routes, unsigned from, unsigned to)
 {
     const struct rn_shard *before = from < RN_SHARDS ? routes->shards[from] : NULL;
     struct rn_shard *after = to < RN_SHARDS ? routes->shards[to] : NULL;
 
-    if (before && after && !after->skew.known)
+    if (!before || !after)
+        return;
+    if (!after->skew.known)
         after->skew = before->skew;
+    rn_shard_doubt(after);
 }
 
 static void add_slots(struct rn_routes *routes, unsigned index, int n)
@@ -150,7 +154,7 @@ static void move_slot(struct rn_routes *routes, unsigned slot, unsigned to)
 {
     unsigned from = routes->owner[slot];
 
-    inherit_clock(routes, from, to);
+    inherit(routes, from, to);
     add_slots(routes, from, -1);
     add_slots(routes, to, 1);
     routes->owner[slot] = (uint8_t)to;

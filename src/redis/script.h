@@ -16,6 +16,7 @@ enum rn_script {
     RN_SCRIPT_LEASE_WINDOW,
     RN_SCRIPT_LEASE_COUNTER,
     RN_SCRIPT_LEASE_SUBS,
+    RN_SCRIPT_LEASE_LOG,
     RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
     RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
     RN_SCRIPT_FLEET_OFFER,
@@ -23,8 +24,13 @@ enum rn_script {
     RN_SCRIPTS,
 
     /* Those of the batch kind, which decide charges, come first. */
-    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_SUBS + 1,
+    RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_LOG + 1,
 };
+
+static inline bool rn_script_leases(enum rn_script script)
+{
+    return script >= RN_SCRIPT_LEASE_BUCKET && script <= RN_SCRIPT_LEASE_LOG;
+}
 
 struct rn_script_text {
     const char *name;

@@ -26,6 +26,20 @@ bool rn_shard_is_up(const struct rn_shard *shard)
     return shard->link.up && !shard->breaker.open;
 }
 
+/* --- what it remembers -------------------------------------------------------------- */
+
+void rn_shard_doubt(struct rn_shard *shard)
+{
+    shard->doubt_until_ns = now_of(shard) + RN_SHARD_DOUBT_NS;
+}
+
+int64_t rn_shard_doubt_ns(const struct rn_shard *shard)
+{
+    int64_t now_ns = now_of(shard);
+
+    return shard->doubt_until_ns > now_ns ? shard->doubt_until_ns - now_ns : 0;
+}
+
 /* --- time --------------------------------------------------------------------------- */
 
 static void wake_at(struct rn_shard *shard, int64_t at_ns)
@@ -188,6 +202,14 @@ static void on_later(void *arg)
     shard->events->later(shard->events->arg, shard);
 }
 
+static void on_changed(void *arg)
+{
+    struct rn_shard *shard = arg;
+
+    rn_log(RN_LOG_WARN, "redis.changed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+    rn_shard_doubt(shard);
+}
+
 /* --- life --------------------------------------------------------------------------- */
 
 struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options *options,
@@ -201,8 +223,8 @@ struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options
     shard->events = events;
     shard->totals = totals;
     shard->timer.fire = on_timer;
-    shard->link_events =
-        (struct rn_link_events){.arg = shard, .up = on_up, .down = on_down, .later = on_later};
+    shard->link_events = (struct rn_link_events){
+        .arg = shard, .up = on_up, .down = on_down, .later = on_later, .changed = on_changed};
     if (address[0] == '\0')
         shard->link_events.seek = on_seek;
     if (!rn_link_init(&shard->link, loop, options, address, &shard->link_events)) {

@@ -14,6 +14,10 @@
 /* A reply that is owed for longer than this will not come: another connection. */
 #define RN_SHARD_OWED_NS (INT64_C(1) * 1000000000)
 
+/* For as long as anybody may hold what a server has granted before it lost its memory:
+ * LONGEST in scripts/leases.lua. */
+#define RN_SHARD_DOUBT_NS (INT64_C(1) * 1000000000)
+
 struct rn_shard;
 
 /* Written by the loop's thread, read by any. */
@@ -46,6 +50,7 @@ struct rn_shard {
     unsigned index;            /* among its fellows */
     unsigned slots;            /* that it holds */
     int64_t used_ns;           /* when something was last sent */
+    int64_t doubt_until_ns;    /* states that it does not have may have been lost */
     struct rn_shard_counts counts;
 };
 
@@ -58,6 +63,11 @@ void rn_shard_free(struct rn_shard *shard);
 
 /* Can be sent to now. */
 bool rn_shard_is_up(const struct rn_shard *shard);
+
+/* States may have been lost on the way to this server, or by it. */
+void rn_shard_doubt(struct rn_shard *shard);
+/* For how long this goes on to matter; 0: it does not. */
+int64_t rn_shard_doubt_ns(const struct rn_shard *shard);
 
 /* As rn_link_send. */
 bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const size_t *lens,

@@ -45,13 +45,15 @@ uint64_t rn_demand_rate(struct rn_demand *d, int64_t now_ns)
 }
 
 /* As long as what is out is not too much of the limit. Where a lease ends with a window
- * and what is unused of it goes on to count, it is to be little of that window. */
+ * and what is unused of it goes on to count, it is to be little of that window; and so where
+ * what is spent counts from when the store is told. */
 static int64_t lease_of(const struct rn_limit *l)
 {
     wide full = l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount : 0;
 
     switch (l->form) {
     case RN_FORM_COUNTER:
+    case RN_FORM_LOG:
         return l->period_ns / 16;
     case RN_FORM_SUBS:
         return l->sub_ns / 16;

@@ -2,9 +2,11 @@
 #include "redis/trip.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "net/log.h"
 #include "net/server.h"
+#include "redis/code.h"
 #include "redis/verdict.h"
 
 static int64_t now_of(const struct rn_trips *trips)
@@ -24,11 +26,20 @@ static void end_unrun(struct rn_trip *trip)
 
 static void on_reply(void *arg, const redisReply *reply);
 
+/* The last argument of a script with leases, in us; "": there is none. */
+static size_t print_doubt(const struct rn_trip *trip, char out[24])
+{
+    int64_t doubt_ns = rn_script_leases(trip->script) ? rn_shard_doubt_ns(trip->shard) : 0;
+
+    return doubt_ns > 0 ? (size_t)snprintf(out, 24, "%lld", (long long)rn_code_us(doubt_ns)) : 0;
+}
+
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words)
 {
     const struct rn_script_text *script = &rn_scripts[trip->script];
-    const char *argv[2 + RN_TRIP_WORDS], *asking[] = {"ASKING"};
-    size_t lens[2 + RN_TRIP_WORDS];
+    const char *argv[3 + RN_TRIP_WORDS], *asking[] = {"ASKING"};
+    size_t lens[3 + RN_TRIP_WORDS];
+    char doubt[24];
 
     assert(count <= RN_TRIP_WORDS);
     if (rn_link_room(&trip->shard->link) < 2)
@@ -41,6 +52,10 @@ bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *wor
         argv[2 + i] = words[i].data;
         lens[2 + i] = words[i].len;
     }
+    argv[2 + count] = doubt;
+    lens[2 + count] = print_doubt(trip, doubt);
+    if (lens[2 + count] > 0)
+        count++;
     if (trip->guest && !rn_shard_send(trip->shard, 1, asking, NULL, NULL, NULL))
         return false;
     return rn_shard_send(trip->shard, (int)(2 + count), argv, lens, on_reply, trip);

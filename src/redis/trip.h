@@ -65,7 +65,8 @@ void rn_trips_retry(struct rn_trips *trips);
  * slot cannot be asked; nothing was sent, and nothing follows. */
 bool rn_trip_begin(struct rn_trip *trip);
 
-/* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. */
+/* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. Scripts with
+ * leases are told besides if their server may have lost states: scripts/leases.lua. */
 #define RN_TRIP_WORDS 320
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
 

@@ -41,10 +41,11 @@ class Wire:
         assert kind == b":", line
         return int(rest)
 
-    def run(self, now_us, key, argument):
-        """The six numbers of one charge at one instant."""
+    def run(self, now_us, key, argument, doubt=0):
+        """The six numbers of one charge at one instant, of a store that may have lost keys
+        of which there are leases for `doubt` us."""
         self.clock[8:16] = struct.pack("=q", now_us * 1000)
-        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", argument)
+        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", argument, *([b"%d" % doubt] if doubt else []))
         assert reply[1] == now_us and reply[2] >= 0, reply
         return reply[2:]
 
@@ -93,6 +94,7 @@ class Crowd:
         self.late = source.choice([0.05, 0.6])  # how many calls and replies are
         self.patience = source.choice([1000, 50_000])  # us until another call is made
         self.mishaps = source.choice([0, 0, 0.01, 0.03])  # what is lost hides what is minted
+        self.losses, self.doubted = 0, start  # how often the store loses the key; until when it may have
         self.spent, self.grants, self.receipts = [], 0, []
 
     def at(self, when, do, *args):
@@ -106,6 +108,15 @@ class Crowd:
 
     def argument(self, op, cost, age, mark, tail=b""):
         return struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
+
+    def run(self, argument):
+        return self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0))
+
+    def lose(self):
+        """The store is another one, and somebody asks it at once."""
+        self.wire.send(b"DEL", self.key)
+        self.doubted = self.now + LONGEST
+        self.run(self.argument(PEEK, 0, 0, 0))
 
     # --- leases
 
@@ -131,7 +142,7 @@ class Crowd:
     def runs(self, call):
         tail = call.id + struct.pack("<ddd", call.number, call.back, call.least)
         argument = self.argument(LEASE, call.want, self.ttl, call.keep, tail)
-        granted, _, _, _, lasts, kept = self.wire.run(self.now, self.key, argument)
+        granted, _, _, _, lasts, kept = self.run(argument)
         self.grants += granted > 0
         if self.source.random() < self.mishaps:
             return
@@ -157,7 +168,7 @@ class Crowd:
     # --- strict
 
     def take(self, cost):
-        answer = self.wire.run(self.now, self.key, self.argument(TAKE, cost, 0, 0))
+        answer = self.run(self.argument(TAKE, cost, 0, 0))
         if answer[0]:
             receipt = (self.now, cost)
             self.spent.append(receipt)
@@ -166,8 +177,8 @@ class Crowd:
     def give_back(self):
         (at, cost), mark = self.receipts.pop(self.source.randrange(len(self.receipts)))
         argument = self.argument(GIVE_BACK, cost, self.now - at, mark)
-        before = self.wire.run(self.now, self.key, self.argument(PEEK, 0, 0, 0))[1]
-        back = self.wire.run(self.now, self.key, argument)
+        before = self.run(self.argument(PEEK, 0, 0, 0))[1]
+        back = self.run(argument)
         assert back[1] - before <= cost
         if back[0]:
             self.spent.remove((at, cost))
@@ -179,12 +190,14 @@ class Crowd:
         than there should be, it would show."""
         for node in self.nodes:
             self.spend(node, node.units)
-        rest = self.wire.run(self.now, self.key, self.argument(PEEK, 0, 0, 0))[1]
+        rest = self.run(self.argument(PEEK, 0, 0, 0))[1]
         if rest:
             self.take(rest)
 
     def step(self):
         source, node = self.source, self.source.choice(self.nodes)
+        if self.losses and source.random() < self.losses:
+            self.lose()
         chance = source.random()
         if chance < self.mishaps:
             node.restart(self.bug == "a reused id")

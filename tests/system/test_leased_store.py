@@ -3,6 +3,7 @@
 together they never admit more than the limit, whatever becomes of nodes, network and
 clocks, and while nothing is wrong hardly less."""
 
+import bisect
 import contextlib
 import json
 import os
@@ -207,6 +208,61 @@ def test_windows_are_never_exceeded(server, tmp_path, algorithm):
     assert len(made) > 600 and sum(r["here"] for r in results) > 0
 
 
+def wait_for(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def restart_under_load(server, tmp_path, limit, algorithm):
+    """Kills a Redis that keeps nothing, three times, while each node holds a part of all there
+    is; all that was admitted, and what the nodes say of themselves."""
+    log = tmp_path / "log"
+    nodes = [Node(server.path, log, limit, algorithm).up() for _ in range(4)]
+    time.sleep(1.5)
+    for _ in range(3):
+        server.stop()
+        server.start()
+        wait_for(lambda: server.client().keys("ration:*"))
+        time.sleep(1.5)
+    return admissions(log), [node.stop() for node in nodes]
+
+
+def test_a_redis_that_was_killed_and_knows_nothing_mints_no_bucket(server, tmp_path):
+    made, results = restart_under_load(server, tmp_path, "400 per second burst 1200", "token-bucket")
+    assert excess(made, 1200, 400) <= 1
+    assert all(r["here"] > 0 for r in results)
+
+
+def test_a_redis_that_was_killed_and_knows_nothing_mints_no_window(server, tmp_path):
+    made, results = restart_under_load(server, tmp_path, "2000 per 2s", "fixed-window")
+    offset_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    assert window_excess(made, 2000, 2, offset_ns) <= 0
+    assert all(r["here"] > 0 for r in results)
+
+
+def log_excess(made, amount, period_s):
+    """Of those that were certainly made in one stretch of a period, wherever it begins."""
+    begun, ended = (sorted(times) for times in zip(*made))
+    return max(bisect.bisect_left(ended, start + period_s * SECOND) - bisect.bisect_left(begun, start)
+               for start in begun) - amount
+
+
+def test_a_log_is_never_exceeded_in_any_period(server, tmp_path):
+    log, source = tmp_path / "log", random.Random(4)
+
+    def start():
+        return Node(server.path, log, "600 per second", "sliding-log").up()
+
+    nodes = [start() for _ in range(4)]
+    harass(nodes, start, 4, source)
+    results = [node.stop() for node in nodes]
+    made = admissions(log)
+    assert log_excess(made, 600, 1) <= 0
+    assert len(made) > 600 and sum(r["here"] for r in results) > 0
+
+
 def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path, record_property):
     log = tmp_path / "log"
     nodes = [Node(server.path, log, "2000 per second", count=25_000, depth=16, pace=0, deadline_ms=1000)
@@ -235,6 +291,23 @@ def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
         used = [bool(master.client().keys("ration:{*}:B:*")) for master in cluster.masters()]
     assert sum(used) > 1 and all(r["promoted"] >= keys and r["lost"] == 0 for r in results)
     assert excess(admissions(log), keys * 400, keys * 100) <= keys
+
+
+def test_a_replica_that_takes_over_without_the_key_mints_no_bucket(tmp_path):
+    """Its master is killed, and it has heard of nothing."""
+    log, limit = tmp_path / "log", "200 per second burst 1200"
+    with RedisCluster(tmp_path, ["--replica-read-only", "no"]) as cluster:
+        nodes = [Node(cluster.url(), log, limit).up() for _ in range(2)]
+        wait_for(lambda: len(admissions(log)) > 1200)
+        master = next(m for m in cluster.masters() if m.client().keys("ration:{*}:B:*"))
+        replica = cluster.replica_of(master)
+        master.stop()
+        replica.client().flushall()
+        wait_for(lambda: replica.client().keys("ration:{*}:B:*"))
+        time.sleep(1.5)
+        results = [node.stop() for node in nodes]
+    assert excess(admissions(log), 1200, 200) <= 1
+    assert all(r["here"] > 0 for r in results)
 
 
 RULES = """
@@ -311,13 +384,6 @@ def state_of(client):
     """Units missing from a bucket of which 1000 refill in a day, and leases."""
     value = client.get(client.keys()[0])
     return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
-
-
-def wait_for(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 def test_a_clean_stop_gives_back_what_is_not_used(server, tmp_path):

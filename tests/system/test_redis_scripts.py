@@ -172,13 +172,13 @@ WITHOUT_STEPS = [name for name in LIMITS if "steps" not in name]
 
 def with_leases(limit):
     """The script that knows leases, as long as there are none."""
-    limit.script = {"log": "lease_subs"}.get(limit.script, "lease_" + limit.script)
+    limit.script = "lease_subs" if isinstance(limit, SubWindows) else "lease_" + limit.script
     return limit
 
 
 LIMITS.update({f"{name}, leased": lambda plain=LIMITS[name]: with_leases(plain()) for name in (
     "token bucket of sevenths", "token bucket in steps", "fixed window", "sliding window counter",
-    "sliding sub-windows")})
+    "sliding log", "sliding sub-windows")})
 WITHOUT_STEPS.append("token bucket of sevenths, leased")
 
 

@@ -11,6 +11,7 @@
 -- ARGV[i+1] the charge on KEYS[i]: doubles, least significant byte first.
 --           operation, cost; to give back: how long ago the take was, in us, and
 --           its mark; what follows from byte 33 on is the algorithm's
+-- ARGV[n+2] of n charges, only for scripts with leases: see leases.lua
 --
 -- Reply: nonce, time of the store in us, and six whole numbers for each charge.
 -- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never.

@@ -17,7 +17,8 @@ PARTS = {
     "lease_bucket": ["leases", "lease_bucket", "batch"],
     "lease_window": ["leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
     "lease_counter": ["leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
-    "lease_subs": ["leases", "log", "lease_subs", "lease_charged", "batch"],
+    "lease_subs": ["leases", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
+    "lease_log": ["leases", "log", "lease_list", "lease_log", "batch"],
     "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }

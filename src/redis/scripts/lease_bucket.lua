@@ -23,13 +23,21 @@ local function pay(bucket, tick)
     end
 end
 
+local function start_empty(bucket, now)
+    if DOUBT > 0 and math.ceil(bucket.full / bucket.paid) * bucket.tick_us <= SOON then
+        bucket.debt, bucket.out, bucket.moved = bucket.full, bucket.full, true
+        bucket.leases[1] = {id = SOMEBODY, units = bucket.full / bucket.unit, ends = now + DOUBT, call = 0}
+    end
+    return bucket
+end
+
 local function load_bucket(key, now, arg)
     local tick_us, paid, unit, full = struct.unpack('<dddd', arg, 33)
     local tick = math.floor(now / tick_us)
     local bucket = {tick_us = tick_us, paid = paid, unit = unit, full = full, last = tick, debt = 0, out = 0, leases = {}}
     local value = redis.call('GET', key)
     if not value then
-        return bucket
+        return start_empty(bucket, now)
     end
     local was_full
     bucket.debt, bucket.last, was_full = struct.unpack('<ddd', value)

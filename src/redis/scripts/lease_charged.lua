@@ -7,6 +7,17 @@
 
 local decide = apply
 
+local function start_spent(key, now, arg)
+    if DOUBT == 0 or redis.call('EXISTS', key) == 1 then
+        return
+    end
+    local amount = struct.unpack('<d', arg, 33)
+    local _, _, _, reset = decide(key, now, {op = 2, charges = true, forces = true, cost = amount}, arg)
+    if reset > SOON then
+        redis.call('DEL', key)
+    end
+end
+
 local function look(key, now, arg, cost)
     return decide(key, now, {op = 0, cost = cost}, arg)
 end
@@ -45,6 +56,7 @@ local function forget(key, now, arg)
 end
 
 local function apply(key, now, ask, arg)
+    start_spent(key, now, arg)
     if ask.op == LEASE then
         read_lease(ask, arg)
         return lease(key, now, ask, arg)

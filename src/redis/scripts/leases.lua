@@ -14,10 +14,20 @@
 --
 -- What a holder neither keeps nor gives back is spent. A call that comes after a later
 -- one, by another connection, changes nothing: what it says has been overtaken.
+--
+-- A store that was started again, or has taken over from another one, may have lost keys
+-- while leases of them go on. For the time of a lease nodes then tell how much of it is
+-- left, in us, in one argument more; a key that is missing meanwhile starts with nothing
+-- left, as if somebody held all of it. Limits that would be whole again only after SOON
+-- start afresh all the same: who comes in that second, known or not, would be refused
+-- for too long.
 
 local LEASE = 7
 local LONGEST = 1000000 -- us that a lease may last
 local HOLDERS = 256     -- of one key; others are strict
+local SOON = 60000000   -- us
+local DOUBT = math.min(tonumber(ARGV[#KEYS + 2] or 0), LONGEST)
+local SOMEBODY = string.rep('\0', 8)
 
 local function read_leases(value, from)
     local leases = {}

@@ -151,8 +151,8 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
          RN_SCRIPT_BUCKET,
          "ration:{3ff}:b:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND},
-         RN_SCRIPT_LOG,
-         "ration:{3ff}:l:ffc0000000000012"},
+         RN_SCRIPT_LEASE_LOG,
+         "ration:{3ff}:L:ffc0000000000012"},
     };
 
     (void)state;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a server has the states that it had when it was last talked to. Redis gives a
+ * history of states an id of its own, and another one after each start and each failover:
+ * what was written last may then be gone. Pure.
+ */
+#ifndef RN_REDIS_HISTORY_H
+#define RN_REDIS_HISTORY_H
+
+#include <stdbool.h>
+
+#define RN_HISTORY_ID 40
+
+struct rn_history {
+    char id[RN_HISTORY_ID + 1]; /* "": nothing was heard of it yet */
+};
+
+/* Takes in the answer to INFO replication. True: it is another history than before. The
+ * first one says nothing of what was before, and an answer without an id nothing at all. */
+bool rn_history_learn(struct rn_history *history, const char *info);
+
+#endif

@@ -1,0 +1,96 @@
+-- Sliding log with leases: log.lua says what is charged. What is out counts, and is
+-- logged when it is known to be spent: by the holder's next call, or when the lease ends.
+-- As that is never before it was spent, whatever was spent in a period is out at its
+-- end, or in the log:
+--
+--   logged in the last period + what is out <= amount
+--
+-- The leases that have ended are logged in the order in which they did. Nothing in the log
+-- is newer, for whoever has written to it since would have logged them first.
+
+local decide = apply
+
+local function log_spent(key, at, units, arg)
+    if units > 0 then
+        decide(key, at, {op = 2, charges = true, forces = true, cost = units}, arg)
+    end
+end
+
+-- The limit, less what is out.
+local function less(arg, out)
+    local amount = struct.unpack('<d', arg, 33)
+    return string.sub(arg, 1, 32) .. struct.pack('<d', amount - out) .. string.sub(arg, 41)
+end
+
+local function start_spent(key, now, amount, period)
+    if DOUBT == 0 or DOUBT + period > SOON or redis.call('EXISTS', key) == 1 then
+        return {}
+    end
+    return {{id = SOMEBODY, units = amount, ends = now + DOUBT, call = 0}}
+end
+
+local function load_log(key, now, arg)
+    local amount, _, period = struct.unpack('<ddd', arg, 33)
+    local leases = start_spent(key, now, amount, period)
+    if #leases > 0 then
+        return leases
+    end
+    return load_leases(key, now, function(lease)
+        log_spent(key, lease.ends, lease.units, arg)
+    end)
+end
+
+-- Us until what is out counts no more, were all of it spent.
+local function save_log(key, leases, now, arg)
+    if #leases == 0 then
+        return 0
+    end
+    local _, _, period = struct.unpack('<ddd', arg, 33)
+    local lasts = last_end(leases, now) - now + period
+    save_leases(key, leases)
+    redis.call('PEXPIRE', key, math.ceil(lasts / 1000) + 1000)
+    return lasts
+end
+
+-- What is out may be back when its lease ends, but not before a period has passed if it
+-- was spent: then to ask again is worth it.
+local function wait_for_leases(retry, leases, now, cost, arg)
+    local amount = struct.unpack('<d', arg, 33)
+    return retry == -1 and cost <= amount and last_end(leases, now) - now or retry
+end
+
+local function lease(key, now, ask, arg)
+    local leases = load_log(key, now, arg)
+    local ended, back, kept = settle(leases, ask)
+    if ended then
+        log_spent(key, now, ended - back, arg)
+    end
+    local out = units_out(leases) + (ended and ask.mark or 0)
+    local _, left, waits, reset = decide(key, now, {op = 0, cost = ask.least}, less(arg, out))
+    if not ended then
+        return 0, left, 0, math.max(reset, save_log(key, leases, now, arg)), 0, 0
+    end
+    local granted, lasts = grant(leases, ask, left), math.min(ask.age, LONGEST)
+    add_lease(leases, ask, granted, now + lasts)
+    reset = math.max(reset, save_log(key, leases, now, arg))
+    waits = granted < ask.least and wait_for_leases(waits, leases, now, ask.least, arg) or 0
+    return granted, left - granted, math.max(waits, 0), reset, lasts, kept
+end
+
+local function forget(key, now, arg)
+    local leases = load_log(key, now, arg)
+    local spent = redis.call('DEL', key)
+    save_log(key, leases, now, arg)
+    return spent
+end
+
+local function apply(key, now, ask, arg)
+    if ask.op == LEASE then
+        read_lease(ask, arg)
+        return lease(key, now, ask, arg)
+    end
+    local leases = load_log(key, now, arg)
+    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, less(arg, units_out(leases)))
+    reset = math.max(reset, save_log(key, leases, now, arg))
+    return allowed, remaining, wait_for_leases(retry, leases, now, ask.cost, arg), reset, delay, mark
+end

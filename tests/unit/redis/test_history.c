@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What INFO replication tells of a server's states, and what it does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "redis/history.h"
+
+#define ONE "0123456789abcdef0123456789abcdef01234567"
+#define OTHER "0123456789abcdef0123456789abcdef01234568"
+#define NONE "0000000000000000000000000000000000000000"
+
+/* As Redis writes it: `before` is what it was until the last failover. */
+static const char *info_of(const char *id, const char *before)
+{
+    static char text[300];
+
+    snprintf(text, sizeof text,
+             "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_failover_state:"
+             "no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaster_repl_offset:0\r\n",
+             id, before);
+    return text;
+}
+
+static void the_first_one_is_no_change(void **state)
+{
+    struct rn_history history = {0};
+
+    (void)state;
+    assert_false(rn_history_learn(&history, info_of(ONE, OTHER)));
+    assert_string_equal(history.id, ONE);
+    assert_false(rn_history_learn(&history, info_of(ONE, NONE)));
+}
+
+static void another_one_is_a_change_each_time(void **state)
+{
+    struct rn_history history = {0};
+
+    (void)state;
+    rn_history_learn(&history, info_of(ONE, NONE));
+    assert_true(rn_history_learn(&history, info_of(OTHER, ONE)));
+    assert_false(rn_history_learn(&history, info_of(OTHER, ONE)));
+    assert_true(rn_history_learn(&history, info_of(ONE, OTHER)));
+}
+
+static void who_does_not_tell_is_the_same_as_ever(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "# Replication\r\nrole:master\r\n",
+        "\nmaster_replid:",
+        "\r\nmaster_replid:?\r\n",
+        "# Replication\r\nmaster_replid:" ONE "0\r\n",
+        "\r\nmaster_replid2:" OTHER "\r\n",
+    };
+    struct rn_history history = {0};
+
+    (void)state;
+    rn_history_learn(&history, info_of(ONE, NONE));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_false(rn_history_learn(&history, texts[i]));
+    assert_string_equal(history.id, ONE);
+    assert_true(rn_history_learn(&history, info_of(OTHER, ONE)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_one_is_no_change),
+        cmocka_unit_test(another_one_is_a_change_each_time),
+        cmocka_unit_test(who_does_not_tell_is_the_same_as_ever),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -81,6 +81,8 @@ static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int6
         return false;
     if (h->in_flight)
         return now_ns - h->sent_ns < held->leased->deadline_ns;
+    if (held->queue.first)
+        return true; /* those before it are being served: its turn comes, without a call */
     return rn_renewal_begin(held, charge->ask.cost, now_ns);
 }
 

@@ -355,6 +355,25 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
     assert calls < (admitted + refused) / 10
 
 
+def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_path):
+    """Who is served goes on at once and asks again, behind others who still wait: there is
+    enough for all of them, and no call is made for it."""
+    rules = """
+limits:
+  - {name: hot, limit: 500000 per second, consistency: leased}
+"""
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s",
+               "--redis", f"redis+unix://{server.path}"]
+    with Daemon(tmp_path, rules, options) as daemon:
+        port = daemon.addresses["resp"].rpartition(":")[2]
+        load = ["redis-benchmark", "-p", port, "-c", "50", "-P", "16", "-n", "50000", "-q",
+                "RATION.CHECK", "path", "/"]
+        for _ in range(3):
+            subprocess.run(load, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+        calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert calls < 150_000 / 10
+
+
 def state_of(client):
     """Units missing from a bucket of which 1000 refill in a day, and leases."""
     value = client.get(client.keys()[0])

@@ -238,3 +238,23 @@ class Gateway:
 
     def wait_for_log(self, text, name="access", count=1):
         wait_until(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")
+
+
+def expect_turns(g, upstream):
+    """Eight at once in a queue, each of which waits as long as it is told, and never less."""
+    sent = {}
+
+    def ask(i):
+        sent[f"/{i}"] = time.monotonic()
+        assert g.ask(f"/{i}")[0] == 200
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(upstream.arrivals) == 8
+    assert max(float(a[2]["x-delay"]) for a in upstream.arrivals) > 0
+    for arrived, path, headers, _ in upstream.arrivals:
+        # Told in whole milliseconds, rounded up.
+        assert arrived - sent[path] >= float(headers["x-delay"]) - 0.001

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from gateway import BUILD, MODULE, THREE, proxied, sanitizer, wait_until
+from gateway import BUILD, MODULE, THREE, expect_turns, proxied, sanitizer, wait_until
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -360,23 +360,7 @@ def begin(g, path):
 def test_a_queue_lets_requests_through_in_their_turn_and_never_early(gateway, upstream):
     g = gateway("limits:\n  - {name: line, key: ip, limit: 20 per second queue 10}\n",
                 server=proxied(upstream), workers=2)
-    sent = {}
-
-    def ask(i):
-        sent[f"/{i}"] = time.monotonic()
-        assert g.ask(f"/{i}")[0] == 200
-
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(upstream.arrivals) == 8
-    delays = sorted(float(a[2]["x-delay"]) for a in upstream.arrivals)
-    assert delays[-1] > 0
-    for arrived, path, headers, _ in upstream.arrivals:
-        # Told in whole milliseconds, rounded up.
-        assert arrived - sent[path] >= float(headers["x-delay"]) - 0.001
+    expect_turns(g, upstream)
 
 
 def test_a_request_that_waits_holds_no_worker(gateway):

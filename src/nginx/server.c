@@ -139,6 +139,7 @@ ngx_int_t rn_ngx_servers_open(const struct rn_ngx_main *main, ngx_cycle_t *cycle
 {
     struct rn_ngx_server **all = main->servers.elts;
 
+    ngx_time_update(); /* a worker that starts has the time of its master */
     for (ngx_uint_t i = 0; i < main->servers.nelts; i++) {
         struct rn_ngx_server *server = all[i];
 

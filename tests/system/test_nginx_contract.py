@@ -229,8 +229,9 @@ class Request:
 
 
 class Play:
-    def __init__(self, gateway, clock, application, rules):
+    def __init__(self, gateway, clock, application, rules, daemon=None):
         self.gateway, self.clock, self.application = gateway, clock, application
+        self.daemon = daemon  # that decides, if it is not the gateway
         self.keeps_all = "concurrent" in rules
         self.numbers, self.waiting, self.made, self.named = itertools.count(), [], [], {}
 
@@ -265,6 +266,9 @@ class Play:
         request.answer()
         expect({**step, "http": {}}, *request.told)
         self.gateway.ask("/free")  # when the only worker serves this, it is done with that
+        if self.daemon:
+            with self.daemon.resp() as redis:
+                redis("PING")  # and its only worker has read what the gateway had to say
 
     def advance(self, step):
         self.clock.advance(step.get("advance", 0))
@@ -324,14 +328,16 @@ def play_all(folder, clock, rules, scenario, **settings):
     with contextlib.closing(Application()) as application:
         port = application.server.server_address[1]
         told = "".join(f"add_header x-{n} $ration_{n} always;" for n in ("verdict", "rule"))
-        asking = settings.pop("asking", "")
+        asking, daemon = settings.pop("asking", ""), settings.pop("daemon", None)
         g = Gateway(folder, rules, f"ration on; {told} location / {{ empty_gif; }} "
                     f"location /free {{ ration off; empty_gif; }} location /keep/ {{ proxy_pass http://127.0.0.1:{port}; }}",
                     http=directives(scenario) + asking, top="env STILLCLOCK; env LD_PRELOAD;",
                     log_level="info", **settings)
         try:
             g.start(env=clock.env())
-            with contextlib.closing(Play(g, clock, application, rules)) as play:
+            if daemon:  # before the clock is moved: greetings have a deadline
+                g.wait_for_log('" answers\n', "error")
+            with contextlib.closing(Play(g, clock, application, rules, daemon)) as play:
                 for step in scenario["steps"]:
                     play.step(step)
         finally:
@@ -351,9 +357,10 @@ def test_the_gateway_passes_on_what_rationd_decides(tmp_path, rules, scenario):
     rules = with_costs(rules, scenario)
     home = tmp_path / "rationd"
     home.mkdir()
-    options = ["--resp", f"unix:{home}/resp", "--state", tmp_path / "state", "--memory", "8M"]
-    with Daemon(home, rules, options, env=clock.env()):
-        g = play_all(tmp_path, clock, rules, scenario,
+    options = ["--resp", f"unix:{home}/resp", "--state", tmp_path / "state", "--memory", "8M",
+               "--workers", "1"]
+    with Daemon(home, rules, options, env=clock.env()) as daemon:
+        g = play_all(tmp_path, clock, rules, scenario, daemon=daemon,
                      asking=f" ration_server unix:{home}/resp timeout=30s;",
                      zone=f"ration_zone 8m state={tmp_path}/own;")
     assert "until it answers again" not in g.log("error")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By ucontext(3), which every libc has. Sanitizers are told of each change of
+ * By ucontext(3), which glibc has and musl has not. Sanitizers are told of each change of
  * stacks: they would take it for a wild jump.
  */
 #include "base/fiber.h"

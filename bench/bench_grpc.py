@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from measure import free_port
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 QUICK = "--quick" in sys.argv
 ROUNDS = 3 if QUICK else 5
@@ -45,12 +47,6 @@ def message():
     entry = field(1, b"client") + field(2, b"192.0.2.7")
     request = field(1, b"bench") + field(2, field(1, entry))
     return b"\0" + len(request).to_bytes(4, "big") + request
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(port):

@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from measure import free_port
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 QUICK = "--quick" in sys.argv
 ROUNDS = 5 if QUICK else 15
@@ -42,12 +44,6 @@ request = function()
   return table.concat(batch)
 end
 """
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def rules(count, headers):

@@ -18,6 +18,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -29,6 +30,16 @@ BUILD = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve()
 RATIOND = BUILD / "rationd"
 
 PATIENCE = 30 # seconds until something counts as hung
+
+
+def free_port():
+    """Not one of those that the kernel gives to whoever connects: a server that is started
+    again would find it taken."""
+    while True:
+        port = random.randrange(10240, 32768)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            return port
 
 
 class Answer:

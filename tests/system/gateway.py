@@ -12,13 +12,12 @@ import subprocess
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("RATION_BUILD", "build")
+from daemon import BUILD, PATIENCE, ROOT, free_port
+
 # Set to a build folder: its module, which the address sanitizer watches.
 SANITIZED = os.environ.get("RATION_NGINX_SANITIZED")
 MODULE = (ROOT / SANITIZED if SANITIZED else BUILD) / "ngx_http_ration_module.so"
 NGINX = os.environ.get("RATION_NGINX", "/usr/sbin/nginx")  # another one needs a module built for it
-PATIENCE = 30  # seconds until something that should happen counts as not happening
 
 
 def wait_until(condition, what):
@@ -37,12 +36,6 @@ def is_alive(pid):
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
     return False
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def sanitizer(folder):

@@ -3,7 +3,8 @@
 
 import pathlib
 
-from redis_server import RedisServer, free_port
+from daemon import free_port
+from redis_server import RedisServer
 from sharer import wait_for
 
 SLOTS = 16384

@@ -4,7 +4,6 @@
 import contextlib
 import os
 import pathlib
-import random
 import socket
 import struct
 import subprocess
@@ -25,16 +24,6 @@ sys.dont_write_bytecode = True
 import embed  # noqa: E402  (src/redis/scripts)
 
 PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = range(7)
-
-
-def free_port():
-    """Not one of those that the kernel gives to whoever connects: a server that is started
-    again would find it taken."""
-    while True:
-        port = random.randrange(10240, 32768)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("", port))
-            return port
 
 
 class Clock:
@@ -103,15 +92,19 @@ class RedisServer:
                  "--unixsocket", self.path, "--dir", str(self.folder), *self.options],
                 env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                with socket.socket(socket.AF_UNIX) as s:
-                    s.connect(self.path)
-                return
-            except OSError:
-                if time.monotonic() > until or self.process.poll() is not None:
-                    raise RuntimeError((self.folder / "redis.log").read_text()) from None
-                time.sleep(0.01)
+        while not self.answers():
+            if time.monotonic() > until or self.process.poll() is not None:
+                raise RuntimeError((self.folder / "redis.log").read_text())
+            time.sleep(0.01)
+
+    def answers(self):
+        """Whatever it says. That it listens is too little: it may yet fail to open a port."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(PATIENCE)
+            s.connect(self.path)
+            s.sendall(b"PING\r\n")
+            return s.recv(64) != b""
+        return False
 
     def stop(self):
         if self.process and self.process.poll() is None:

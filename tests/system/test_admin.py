@@ -5,7 +5,6 @@ Called as a program, this file asks a daemon from another machine's address: see
 callers from elsewhere.
 """
 
-import contextlib
 import http.client
 import json
 import os

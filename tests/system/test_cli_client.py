@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import json
 import os
-import pathlib
 import pty
 import re
 import select

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE, ROOT, Daemon
+from daemon import BUILD, PATIENCE, ROOT, Daemon, free_port
 from redis_cluster import RedisCluster
-from redis_server import RedisServer, free_port
+from redis_server import RedisServer
 
 DOCS = ROOT / "docs" / "distributed.md"
 

@@ -21,7 +21,7 @@ import time
 
 import pytest
 
-from daemon import PATIENCE, ROOT, Answer, Daemon
+from daemon import PATIENCE, ROOT, Answer, Daemon, free_port
 
 EXAMPLES = ROOT / "examples/forward-auth"
 # Nothing grows back while a test runs.
@@ -65,12 +65,6 @@ class UpstreamHandler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
 
 
 def port_of(address):

@@ -10,7 +10,6 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 import time
 
 import pytest

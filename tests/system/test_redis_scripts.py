@@ -11,9 +11,9 @@ from fractions import Fraction
 import pytest
 import redis
 
-from daemon import PATIENCE
+from daemon import PATIENCE, free_port
 from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
-                          Script, free_port)
+                          Script)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -519,7 +519,8 @@ def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
 
 
 def test_in_a_cluster_the_keys_of_one_tag_go_in_one_call(tmp_path):
-    with RedisServer(tmp_path, port=free_port(), options=["--cluster-enabled", "yes"]) as server:
+    options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port())]
+    with RedisServer(tmp_path, port=free_port(), options=options) as server:
         client = server.client()
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         until = time.monotonic() + PATIENCE

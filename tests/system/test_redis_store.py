@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from redis_server import RedisServer, RunningClock, free_port
+from daemon import free_port
+from redis_server import RedisServer, RunningClock
 from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"

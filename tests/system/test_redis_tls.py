@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from redis_server import RedisServer, free_port
+from daemon import free_port
+from redis_server import RedisServer
 from sharer import SHARER, Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 from test_tls import Authority, has_tls
 

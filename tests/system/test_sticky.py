@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from crowd import in_threads, pair, wait_for
-from daemon import ROOT, Daemon
+from daemon import ROOT, Daemon, free_port
 from test_forward_auth import Nginx as AuthNginx
-from test_forward_auth import Proxy, free_port
+from test_forward_auth import Proxy
 
 EXAMPLES = ROOT / "examples/sticky"
 LIMIT = 5

@@ -340,6 +340,81 @@ static void lines_of_too_many_words_are_refused(void **state)
     rn_buf_done(&expected);
 }
 
+/* --- again ------------------------------------------------------------------------- */
+
+/* Bytes that `data` is passed with after `said` was read; the argument goes to `argument`. */
+static size_t say_again(const char *said, const char *data, size_t len, struct rn_slice *argument)
+{
+    struct rn_resp_refrain refrain = {.before_len = 1};
+    char first[256];
+    static char second[256];
+    const char *error;
+
+    strcpy(first, said);
+    memcpy(second, data, len);
+    assert_int_equal(rn_resp_parse(first, strlen(first), &command, &error), RN_PARSE_DONE);
+    rn_resp_keep_refrain(&refrain, first, &command);
+    return rn_resp_pass_refrain(&refrain, second, len, argument);
+}
+
+#define SAID "*4\r\n$4\r\nTAKE\r\n$5\r\nalice\r\n$3\r\n100\r\n$2\r\n60\r\n"
+
+static void a_command_said_again_is_known_by_all_but_its_argument(void **state)
+{
+    static const char bob[] = "*4\r\n$4\r\nTAKE\r\n$3\r\nbob\r\n$3\r\n100\r\n$2\r\n60\r\n";
+    static const char twelve[] =
+        "*4\r\n$4\r\nTAKE\r\n$12\r\nbob\r\n$3\r\n100\r\n$3\r\n100\r\n$2\r\n60\r\n";
+    struct rn_slice argument;
+
+    (void)state;
+    assert_int_equal(say_again(SAID, bob, sizeof bob - 1, &argument), sizeof bob - 1);
+    assert_true(rn_slice_is(argument, "bob"));
+    assert_int_equal(say_again(SAID, twelve, sizeof twelve - 1, &argument), sizeof twelve - 1);
+    assert_true(rn_slice_is(argument, "bob\r\n$3\r\n100"));
+    for (size_t len = 0; len < sizeof bob - 1; len++)
+        assert_int_equal(say_again(SAID, bob, len, &argument), 0);
+}
+
+/* Whatever byte is another one: what is passed is what would be parsed. */
+static void a_command_said_otherwise_is_not_taken_for_it(void **state)
+{
+    size_t len = sizeof SAID - 1, same = 0;
+
+    (void)state;
+    for (size_t at = 0; at < len; at++) {
+        for (int byte = 0; byte < 256; byte++) {
+            struct rn_slice argument;
+            char data[] = SAID;
+            const char *error;
+
+            data[at] = (char)byte;
+            size_t bytes = say_again(SAID, data, len, &argument);
+
+            if (bytes == 0)
+                continue;
+            same++;
+            assert_int_equal(bytes, len);
+            assert_int_equal(rn_resp_parse(data, len, &command, &error), RN_PARSE_DONE);
+            assert_int_equal(command.argc, 4);
+            assert_true(rn_slice_equal(command.argv[1], argument));
+            assert_true(rn_slice_is(command.argv[0], "TAKE"));
+            assert_true(rn_slice_is(command.argv[2], "100"));
+            assert_true(rn_slice_is(command.argv[3], "60"));
+        }
+    }
+    assert_int_equal(same, len + 5 * 255); /* as it was, and each byte of the argument */
+}
+
+static void what_is_inline_or_has_no_argument_is_never_known_again(void **state)
+{
+    static const char *const said[] = {"TAKE alice\r\n", "\"*4\" alice\r\n", "*1\r\n$4\r\nTAKE\r\n"};
+    struct rn_slice argument;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        assert_int_equal(say_again(said[i], said[i], strlen(said[i]), &argument), 0);
+}
+
 /* --- replies -------------------------------------------------------------------- */
 
 static void expect_reply(struct rn_buf *out, const char *expected)
@@ -453,6 +528,9 @@ int main(void)
         cmocka_unit_test(unbalanced_quotes_are_refused),
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(lines_of_too_many_words_are_refused),
+        cmocka_unit_test(a_command_said_again_is_known_by_all_but_its_argument),
+        cmocka_unit_test(a_command_said_otherwise_is_not_taken_for_it),
+        cmocka_unit_test(what_is_inline_or_has_no_argument_is_never_known_again),
         cmocka_unit_test(simple_replies_are_as_the_protocol_says),
         cmocka_unit_test(integers_are_written_in_full),
         cmocka_unit_test(an_error_stays_on_its_line),

@@ -51,23 +51,25 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
         return false;
     }
     rn_json_init(json, (char *)body.data, body.len); /* the buffer is ours to change */
-    struct rn_json_token token = rn_json_next(json);
+    struct rn_json_token token;
+    enum rn_json_kind kind = rn_json_read(json, &token);
 
-    if (token.kind != RN_JSON_OBJECT && token.kind != RN_JSON_BAD)
+    if (kind != RN_JSON_OBJECT && kind != RN_JSON_BAD)
         rn_json_object_to(json, token.at, "the body is to be a JSON object");
-    return token.kind == RN_JSON_OBJECT || refuse_json(x, json);
+    return kind == RN_JSON_OBJECT || refuse_json(x, json);
 }
 
 bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 {
     struct rn_query *query = &x->desk->query;
+    struct rn_json_token token;
     struct ration_error error;
     struct rn_json json;
 
     rn_query_init(query);
     if (!rn_exchange_object(x, &json))
         return false;
-    if (rn_query_read(query, &json, members) != 0 || rn_json_next(&json).kind != RN_JSON_END)
+    if (rn_query_read(query, &json, members) != 0 || rn_json_read(&json, &token) != RN_JSON_END)
         return refuse_json(x, &json);
     if (rn_query_complete(query, &error) == 0)
         return true;

@@ -11,6 +11,7 @@
 struct rn_policy_names {
     struct {
         uint8_t len;
+        bool plain; /* nothing in it needs a backslash in a string */
         char text[RATION_NAME_SIZE + RN_PEN_U64_MAX];
     } items[RATION_OUTCOME_LIMITS]; /* as in outcome->limits */
 };

@@ -63,10 +63,6 @@ void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice tex
 void rn_resp_put_integer(struct rn_buf *out, int64_t n);
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text);
 void rn_resp_put_null(struct rn_buf *out, int version);
-void rn_resp_put_bool(struct rn_buf *out, int version, bool value); /* RESP2: 1 or 0 */
-/* Seconds as a decimal of at most three digits (1, 0.5, 12.025), rounded up to the
- * millisecond; RESP3 double, RESP2 bulk. */
-void rn_resp_put_seconds(struct rn_buf *out, int version, int64_t ns);
 void rn_resp_put_array(struct rn_buf *out, size_t count);
 /* Of `pairs` pairs: RESP2 an array of twice as many. */
 void rn_resp_put_map(struct rn_buf *out, int version, size_t pairs);

@@ -49,9 +49,10 @@ static inline bool rn_slice_repeats(const char *a, const char *b, size_t len)
     return rn_slice_load8(a + len - 8) == rn_slice_load8(b + len - 8); /* may overlap */
 }
 
+/* The length of `b` decides: it may be known when this is compiled. */
 static inline bool rn_slice_equal(struct rn_slice a, struct rn_slice b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    return a.len == b.len && (b.len == 0 || memcmp(a.data, b.data, b.len) == 0);
 }
 
 static inline bool rn_slice_is(struct rn_slice a, const char *text)

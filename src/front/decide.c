@@ -135,8 +135,7 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
         return ration_decide_reserve(r, &request, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
                                      d->at_ns, &d->outcome, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_request(r, &request, query->for_ns, d->at_ns, &d->outcome,
-                                      d->ticket);
+        return ration_acquire_request(r, &request, query->for_ns, d->at_ns, &d->outcome, d->ticket);
     case RN_CHECK:
         break;
     }

@@ -81,19 +81,13 @@ bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 
 static unsigned method_of(struct rn_slice name)
 {
-    static const struct {
-        const char *name;
-        unsigned method;
-    } methods[] = {{"GET", RN_GET},
-                   {"POST", RN_POST},
-                   {"HEAD", RN_GET},
-                   {"PUT", RN_PUT},
-                   {"DELETE", RN_DELETE}};
-
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (rn_slice_is(name, methods[i].name))
-            return methods[i].method;
-    return 0;
+    if (rn_slice_is(name, "POST"))
+        return RN_POST;
+    if (rn_slice_is(name, "GET") || rn_slice_is(name, "HEAD"))
+        return RN_GET;
+    if (rn_slice_is(name, "PUT"))
+        return RN_PUT;
+    return rn_slice_is(name, "DELETE") ? RN_DELETE : 0;
 }
 
 static bool leads_to(const struct rn_route *route, struct rn_slice path, struct rn_slice *rest)

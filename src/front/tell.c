@@ -36,9 +36,8 @@ static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn
                          const struct rn_decided *d, int64_t held_ns, const struct rn_telling *how)
 {
     int64_t now_ns = held_ns > 0 ? RATION_NOW : d->at_ns;
-    struct rn_answer_extra extra = {.wall_ns = ration_wall(front->limiter, now_ns),
-                                    .held_ns = held_ns,
-                                    .ad_hoc = d->by_limit};
+    struct rn_answer_extra extra = {
+        .wall_ns = ration_wall(front->limiter, now_ns), .held_ns = held_ns, .ad_hoc = d->by_limit};
     bool allowed = d->outcome.decision.allowed;
     struct rn_buf *body = &desk->scratch;
 

@@ -43,6 +43,15 @@ static inline uint64_t rn_pen_split(uint32_t n)
     return tens | (pairs - 10 * tens) << 8;
 }
 
+/* The same of four digits below 10^4. */
+static inline uint32_t rn_pen_split4(uint32_t n)
+{
+    uint32_t hundreds = n * 10486 >> 20, pairs = hundreds | (n - 100 * hundreds) << 16;
+    uint32_t tens = (pairs * 103 >> 10) & 0x000f000f;
+
+    return tens | (pairs - 10 * tens) << 8;
+}
+
 /* Eight digits, as rn_pen_split gives them. */
 static inline void rn_pen_store(char *to, uint64_t digits)
 {
@@ -53,8 +62,25 @@ static inline void rn_pen_store(char *to, uint64_t digits)
     memcpy(to, &digits, sizeof digits);
 }
 
-/* For rn_pen_u64: one of more than eight digits. */
+/* For rn_pen_u64: one of five to eight digits, and of more. */
+static inline char *rn_pen_eight(char *to, uint32_t n)
+{
+    uint64_t digits = rn_pen_split(n);
+    int zeros = __builtin_ctzll(digits) / 8;
+
+    rn_pen_store(to, digits >> 8 * zeros);
+    return to + 8 - zeros;
+}
 char *rn_pen_long(char *to, uint64_t n);
+
+static inline void rn_pen_store4(char *to, uint32_t digits)
+{
+    digits |= UINT32_C(0x30303030);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    digits = __builtin_bswap32(digits);
+#endif
+    memcpy(to, &digits, sizeof digits);
+}
 
 /* There must be room for RN_PEN_U64_MAX bytes, however small the number: some behind
  * its digits are overwritten. */
@@ -64,13 +90,14 @@ static inline char *rn_pen_u64(char *to, uint64_t n)
         *to = (char)('0' + n);
         return to + 1;
     }
-    if (n >= 100000000)
-        return rn_pen_long(to, n);
-    uint64_t digits = rn_pen_split((uint32_t)n);
-    int zeros = __builtin_ctzll(digits) / 8;
+    if (n < 10000) {
+        uint32_t digits = rn_pen_split4((uint32_t)n);
+        int zeros = __builtin_ctz(digits) / 8;
 
-    rn_pen_store(to, digits >> 8 * zeros);
-    return to + 8 - zeros;
+        rn_pen_store4(to, digits >> 8 * zeros);
+        return to + 4 - zeros;
+    }
+    return n < 100000000 ? rn_pen_eight(to, (uint32_t)n) : rn_pen_long(to, n);
 }
 
 /* At most three digits behind the point, rounded up. Below 0: 0. Room for
@@ -87,10 +114,9 @@ static inline char *rn_pen_seconds(char *to, int64_t ns)
     to = rn_pen_u64(to, ms / 1000);
     if (part == 0)
         return to;
-    *to++ = '.';
-    for (; part != 0; part = part % 100 * 10)
-        *to++ = (char)('0' + part / 100);
-    return to;
+    *to = '.';
+    rn_pen_store4(to + 1, rn_pen_split4(part * 10));
+    return to + 4 - (part % 10 == 0) - (part % 100 == 0);
 }
 
 static inline void rn_pen_done(struct rn_buf *out, const char *to)

@@ -408,7 +408,8 @@ static void a_command_said_otherwise_is_not_taken_for_it(void **state)
 
 static void what_is_inline_or_has_no_argument_is_never_known_again(void **state)
 {
-    static const char *const said[] = {"TAKE alice\r\n", "\"*4\" alice\r\n", "*1\r\n$4\r\nTAKE\r\n"};
+    static const char *const said[] = {"TAKE alice\r\n", "\"*4\" alice\r\n",
+                                       "*1\r\n$4\r\nTAKE\r\n"};
     struct rn_slice argument;
 
     (void)state;
@@ -457,9 +458,8 @@ static void pieces_of_replies_are_as_the_protocol_says(void **state)
         to = rn_resp_pen_bool(to, version, false);
         to = rn_resp_pen_bulk(to, RN_SLICE("a\r\nb"));
         *to = '\0';
-        assert_string_equal(out, version == 2
-                                     ? "$4\r\nrule\r\n$-1\r\n:1\r\n:0\r\n$4\r\na\r\nb\r\n"
-                                     : "$4\r\nrule\r\n_\r\n#t\r\n#f\r\n$4\r\na\r\nb\r\n");
+        assert_string_equal(out, version == 2 ? "$4\r\nrule\r\n$-1\r\n:1\r\n:0\r\n$4\r\na\r\nb\r\n"
+                                              : "$4\r\nrule\r\n_\r\n#t\r\n#f\r\n$4\r\na\r\nb\r\n");
     }
 }
 

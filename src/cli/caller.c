@@ -152,6 +152,19 @@ static bool receive(struct rn_caller *c, bool *ended)
 
 /* --- requests ---------------------------------------------------------------------- */
 
+void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i], lower = (char)(c | 0x20);
+
+        if ((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+            c == '_' || c == '~')
+            rn_buf_put_char(out, c);
+        else
+            rn_buf_putf(out, "%%%02X", (unsigned)(unsigned char)c);
+    }
+}
+
 static void write_request(struct rn_caller *c, const struct rn_caller_request *r)
 {
     bool unix_socket = c->address.socket.ss_family == AF_UNIX;

@@ -48,4 +48,7 @@ void rn_caller_done(struct rn_caller *caller);
 bool rn_caller_ask(struct rn_caller *caller, const struct rn_caller_request *request,
                    struct rn_caller_answer *answer);
 
+/* A name or value of a query: everything but letters, digits and - . _ ~ as %41. */
+void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text);
+
 #endif

@@ -79,11 +79,17 @@ void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule);
 void rn_admin_reset(struct rn_exchange *x);
 void rn_admin_adjust(struct rn_exchange *x);
 
-/* admin_clients.c */
+/* admin_lists.c */
+struct ration_override;
+struct ration_ban;
+void rn_admin_put_override_members(struct rn_members *m, const struct ration_override *o);
+void rn_admin_put_ban_members(struct rn_members *m, const struct ration_ban *ban);
 void rn_admin_get_overrides(struct rn_exchange *x);
+void rn_admin_get_bans(struct rn_exchange *x);
+
+/* admin_clients.c */
 void rn_admin_put_override(struct rn_exchange *x);
 void rn_admin_delete_override(struct rn_exchange *x);
-void rn_admin_get_bans(struct rn_exchange *x);
 void rn_admin_put_ban(struct rn_exchange *x);
 void rn_admin_delete_ban(struct rn_exchange *x);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overrides and bans. Each has an id, the number of the change that set it.
+ * Setting and deleting overrides and bans. Each has an id, the number of the change
+ * that set it.
  */
 #include <ration/clients.h>
 
@@ -38,113 +39,8 @@ static void tell_fleet(const struct rn_exchange *x)
         fleet->changed(fleet->arg);
 }
 
-/* --- what is listed ----------------------------------------------------------------------------
- */
-
-static void put_attributes(struct rn_members *m, const struct ration_attribute *attributes,
-                           size_t count)
-{
-    rn_members_open(m, "attributes", '{');
-    for (size_t i = 0; i < count; i++) {
-        const struct ration_attribute *a = &attributes[i];
-
-        rn_members_text_named(m, (struct rn_slice){a->name, a->name_len},
-                              (struct rn_slice){a->value, a->value_len});
-    }
-    rn_members_close(m, '}');
-}
-
-static void put_expiry(struct rn_members *m, int64_t expires_ns)
-{
-    rn_members_seconds(m, "expires_after", expires_ns == 0 ? RATION_NEVER : expires_ns);
-}
-
-static void put_override(struct rn_members *m, const struct ration_override *o)
-{
-    rn_members_u64(m, "id", o->sequence);
-    rn_members_text(m, "rule", (struct rn_slice){o->rule, o->rule_len});
-    put_attributes(m, o->attributes, o->count);
-    rn_members_text(m, "limit", (struct rn_slice){o->limit, o->limit_len});
-    put_expiry(m, o->expires_ns);
-    rn_members_text(m, "note", (struct rn_slice){o->note, o->note_len});
-    rn_members_bool(m, "active", o->active);
-}
-
-static void put_ban(struct rn_members *m, const struct ration_ban *ban)
-{
-    rn_members_u64(m, "id", ban->sequence);
-    put_attributes(m, ban->attributes, ban->count);
-    put_expiry(m, ban->expires_ns);
-    rn_members_text(m, "reason", (struct rn_slice){ban->reason, ban->reason_len});
-}
-
-static int list_override(void *arg, const struct ration_override *o)
-{
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
-    put_override(m, o);
-    rn_members_close(m, '}');
-    return 0;
-}
-
-static int list_ban(void *arg, const struct ration_ban *ban)
-{
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
-    put_ban(m, ban);
-    rn_members_close(m, '}');
-    return 0;
-}
-
-void rn_admin_get_overrides(struct rn_exchange *x)
-{
-    struct rn_change change;
-    struct rn_members m;
-
-    if (!rn_admin_read_query(x, &change, RN_CHANGE_RULE))
-        return;
-    m = rn_admin_begin(x);
-    rn_members_open(&m, "overrides", '[');
-    if (ration_override_each(x->front->limiter, change.rule.data, change.rule.len, list_override,
-                             &m) != 0)
-        m.out->failed = true;
-    rn_members_close(&m, ']');
-    rn_admin_end(x, &m, 200);
-}
-
-void rn_admin_get_bans(struct rn_exchange *x)
-{
-    struct rn_members m = rn_admin_begin(x);
-
-    rn_members_open(&m, "bans", '[');
-    if (ration_ban_each(x->front->limiter, list_ban, &m) != 0)
-        m.out->failed = true;
-    rn_members_close(&m, ']');
-    rn_admin_end(x, &m, 200);
-}
-
 /* --- what was set ------------------------------------------------------------------------------
  */
-
-/* The one that was set last is the last of the list. */
-static int see_override(void *arg, const struct ration_override *o)
-{
-    struct ration_override *set = arg;
-
-    set->sequence = o->sequence;
-    set->active = o->active;
-    return 0;
-}
-
-static int see_ban(void *arg, const struct ration_ban *ban)
-{
-    struct ration_ban *set = arg;
-
-    set->sequence = ban->sequence;
-    return 0;
-}
 
 static struct ration_override override_of(const struct rn_exchange *x,
                                           const struct rn_change *change)
@@ -211,10 +107,9 @@ void rn_admin_put_override(struct rn_exchange *x)
                  RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_TEXT("limit", change.limit),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000));
     tell_fleet(x);
+    ration_override_find(x->front->limiter, &o, NULL);
     m = rn_admin_begin(x);
-    if (ration_override_each(x->front->limiter, o.rule, o.rule_len, see_override, &o) != 0)
-        m.out->failed = true;
-    put_override(&m, &o);
+    rn_admin_put_override_members(&m, &o);
     rn_admin_end(x, &m, 200);
 }
 
@@ -239,10 +134,9 @@ void rn_admin_put_ban(struct rn_exchange *x)
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000),
                  RN_LOG_TEXT("reason", change.reason.data ? change.reason : RN_SLICE("")));
     tell_fleet(x);
+    ration_ban_find(x->front->limiter, &ban, NULL);
     m = rn_admin_begin(x);
-    if (ration_ban_each(x->front->limiter, see_ban, &ban) != 0)
-        m.out->failed = true;
-    put_ban(&m, &ban);
+    rn_admin_put_ban_members(&m, &ban);
     rn_admin_end(x, &m, 200);
 }
 
@@ -330,25 +224,35 @@ static int remove_ban(void *arg, const struct ration_ban *ban)
     return 1;
 }
 
+/* The first that is not before it: itself, if it is there. */
+static struct ration_listing only(uint64_t id)
+{
+    return (struct ration_listing){.after = id - 1, .limit = 1};
+}
+
 static void delete_override_by_id(struct rn_exchange *x)
 {
     struct removal removal = {.x = x, .code = RATION_EGONE};
+    struct ration_listing listing;
     int code;
 
     if (!read_id(x, &removal.id))
         return;
-    code = ration_override_each(x->front->limiter, NULL, 0, remove_override, &removal);
+    listing = only(removal.id);
+    code = ration_override_list(x->front->limiter, &listing, remove_override, &removal);
     answer_deleted(x, code != 0 ? code : removal.code, &removal.error);
 }
 
 static void delete_ban_by_id(struct rn_exchange *x)
 {
     struct removal removal = {.x = x, .code = RATION_EGONE};
+    struct ration_listing listing;
     int code;
 
     if (!read_id(x, &removal.id))
         return;
-    code = ration_ban_each(x->front->limiter, remove_ban, &removal);
+    listing = only(removal.id);
+    code = ration_ban_list(x->front->limiter, &listing, remove_ban, &removal);
     answer_deleted(x, code != 0 ? code : removal.code, &removal.error);
 }
 

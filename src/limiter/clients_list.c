@@ -66,38 +66,99 @@ void rn_clients_compact(struct rn_clients *c)
 /* --- lists -------------------------------------------------------------------------------------
  */
 
-static int copy_rows(struct rn_clients *c, bool ban, struct rn_clients_list *list)
+static bool is_listed(const struct rn_entry *e, const struct ration_listing *listing)
+{
+    struct rn_client client;
+
+    if (e->sequence <= listing->after)
+        return false;
+    return !listing->rule ||
+           (rn_client_read((struct rn_slice){e->payload, e->len}, &client) &&
+            rn_slice_equal(client.rule, (struct rn_slice){listing->rule, listing->rule_len}));
+}
+
+static size_t keep_listed(const struct rn_entry **entries, size_t count,
+                          const struct ration_listing *listing)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (is_listed(entries[i], listing))
+            entries[kept++] = entries[i];
+    return kept;
+}
+
+/* Moves the `wanted` first of them to the front, in whatever order: a page costs a walk
+ * through all, but does not sort them. */
+static void choose_first(const struct rn_entry **entries, size_t count, size_t wanted)
+{
+    size_t low = 0, high = count; /* the border is between them */
+
+    while (low < wanted && wanted < high) {
+        uint64_t pivot = entries[low + (high - low - 1) / 2]->sequence;
+        size_t i = low, j = high - 1;
+
+        for (;;) {
+            while (entries[i]->sequence < pivot)
+                i++;
+            while (entries[j]->sequence > pivot)
+                j--;
+            if (i >= j)
+                break;
+            const struct rn_entry *swapped = entries[i];
+
+            entries[i++] = entries[j];
+            entries[j--] = swapped;
+        }
+        if (wanted <= j)
+            high = j + 1;
+        else
+            low = j + 1;
+    }
+}
+
+static void copy_row(const struct rn_clients *c, const struct rn_entry *e,
+                     struct rn_clients_list *list)
+{
+    list->rows[list->count++] = (struct rn_clients_row){
+        .sequence = e->sequence,
+        .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
+        .active = e->active,
+        .at = list->payloads.len,
+        .len = e->len};
+    rn_buf_put(&list->payloads, e->payload, e->len);
+}
+
+static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing *listing,
+                     struct rn_clients_list *list)
 {
     struct rn_roll *roll = rn_clients_roll(c, ban);
     const struct rn_entry **entries = calloc((size_t)roll->live + 1, sizeof(struct rn_entry *));
+    size_t count;
 
-    list->rows = calloc((size_t)roll->live + 1, sizeof *list->rows);
-    if (!entries || !list->rows)
-        return free(entries), RATION_ENOMEM;
-    list->count = gather(roll, c->now_ns, entries);
-    qsort(entries, list->count, sizeof(struct rn_entry *), compare_sequences);
-    for (size_t i = 0; i < list->count; i++) {
-        const struct rn_entry *e = entries[i];
-
-        list->rows[i] = (struct rn_clients_row){
-            .sequence = e->sequence,
-            .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
-            .active = e->active,
-            .at = list->payloads.len,
-            .len = e->len};
-        rn_buf_put(&list->payloads, e->payload, e->len);
+    if (!entries)
+        return RATION_ENOMEM;
+    count = keep_listed(entries, gather(roll, c->now_ns, entries), listing);
+    if (listing->limit != 0 && listing->limit < count) {
+        choose_first(entries, count, listing->limit);
+        count = listing->limit;
     }
+    qsort(entries, count, sizeof(struct rn_entry *), compare_sequences);
+    list->rows = calloc(count + 1, sizeof *list->rows);
+    for (size_t i = 0; i < count && list->rows; i++)
+        copy_row(c, entries[i], list);
     free(entries);
-    return list->payloads.failed ? RATION_ENOMEM : 0;
+    return !list->rows || list->payloads.failed ? RATION_ENOMEM : 0;
 }
 
-int rn_clients_list(struct ration *r, bool ban, int64_t now_ns, struct rn_clients_list *list)
+int rn_clients_list(struct ration *r, bool ban, const struct ration_listing *listing,
+                    struct rn_clients_list *list)
 {
     int code;
 
     *list = (struct rn_clients_list){.count = 0};
-    rn_clients_lock(r, now_ns);
-    code = copy_rows(&r->clients, ban, list);
+    rn_clients_lock(r, RATION_NOW);
+    code = copy_rows(&r->clients, ban, listing, list);
     pthread_mutex_unlock(&r->clients.lock);
     return code;
 }

@@ -8,8 +8,8 @@
 
 #include "front/admin.h"
 
-#define PAGE_COUNT 1000               /* unless told */
-#define PAGE_BYTES ((size_t)1 << 20)  /* after which no further one is begun */
+#define PAGE_COUNT 1000              /* unless told */
+#define PAGE_BYTES ((size_t)1 << 20) /* after which no further one is begun */
 
 /* --- members --------------------------------------------------------------------------------- */
 
@@ -80,8 +80,7 @@ static bool begin_page(struct rn_exchange *x, unsigned members, const char *name
 /* Whether the one with this id goes on it. */
 static bool has_room(struct page *page, uint64_t id)
 {
-    page->more =
-        page->count == page->most || (page->count != 0 && page->m.out->len >= PAGE_BYTES);
+    page->more = page->count == page->most || (page->count != 0 && page->m.out->len >= PAGE_BYTES);
     if (page->more)
         return false;
     page->count++;

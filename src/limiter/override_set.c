@@ -232,7 +232,8 @@ int ration_override_set(struct ration *r, const struct ration_override *o,
     return rn_override_set_at(r, o, RATION_NOW, error);
 }
 
-/* --- deleting, finding and listing ----------------------------------------------------------------------
+/* --- deleting, finding and listing
+ * ----------------------------------------------------------------------
  */
 
 /* Spelt as the rule does, or, if that is not there any more, as it is kept: `client` may
@@ -334,6 +335,6 @@ int ration_override_list(struct ration *r, const struct ration_listing *listing,
 int ration_override_each(struct ration *r, const char *rule, size_t rule_len,
                          int (*see)(void *arg, const struct ration_override *o), void *arg)
 {
-    return ration_override_list(
-        r, &(struct ration_listing){.rule = rule, .rule_len = rule_len}, see, arg);
+    return ration_override_list(r, &(struct ration_listing){.rule = rule, .rule_len = rule_len},
+                                see, arg);
 }

@@ -103,11 +103,12 @@ void rn_admin_put_override(struct rn_exchange *x)
         fail(x, code, &error);
         return;
     }
-    rn_admin_log(x, "override.set", RN_LOG_TEXT("rule", change.rule),
-                 RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_TEXT("limit", change.limit),
+    ration_override_find(x->front->limiter, &o, NULL);
+    rn_admin_log(x, "override.set", RN_LOG_NUMBER("id", o.sequence),
+                 RN_LOG_TEXT("rule", change.rule), RN_LOG_TEXT("client", rn_admin_client(x)),
+                 RN_LOG_TEXT("limit", change.limit),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000));
     tell_fleet(x);
-    ration_override_find(x->front->limiter, &o, NULL);
     m = rn_admin_begin(x);
     rn_admin_put_override_members(&m, &o);
     rn_admin_end(x, &m, 200);
@@ -130,11 +131,12 @@ void rn_admin_put_ban(struct rn_exchange *x)
         fail(x, code, &error);
         return;
     }
-    rn_admin_log(x, "ban.set", RN_LOG_TEXT("client", rn_admin_client(x)),
+    ration_ban_find(x->front->limiter, &ban, NULL);
+    rn_admin_log(x, "ban.set", RN_LOG_NUMBER("id", ban.sequence),
+                 RN_LOG_TEXT("client", rn_admin_client(x)),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000),
                  RN_LOG_TEXT("reason", change.reason.data ? change.reason : RN_SLICE("")));
     tell_fleet(x);
-    ration_ban_find(x->front->limiter, &ban, NULL);
     m = rn_admin_begin(x);
     rn_admin_put_ban_members(&m, &ban);
     rn_admin_end(x, &m, 200);
@@ -175,14 +177,18 @@ static bool read_id(struct rn_exchange *x, uint64_t *id)
     return false;
 }
 
-static void tell_deleted(struct rn_exchange *x, const char *event, struct rn_slice rule)
+static void tell_override_deleted(struct rn_exchange *x, const struct ration_override *o)
 {
-    struct rn_slice client = rn_admin_client(x);
+    rn_admin_log(x, "override.delete", RN_LOG_NUMBER("id", o->sequence),
+                 RN_LOG_TEXT("rule", ((struct rn_slice){o->rule, o->rule_len})),
+                 RN_LOG_TEXT("client", rn_admin_client(x)));
+    tell_fleet(x);
+}
 
-    if (rule.data)
-        rn_admin_log(x, event, RN_LOG_TEXT("rule", rule), RN_LOG_TEXT("client", client));
-    else
-        rn_admin_log(x, event, RN_LOG_TEXT("client", client));
+static void tell_ban_deleted(struct rn_exchange *x, const struct ration_ban *ban)
+{
+    rn_admin_log(x, "ban.delete", RN_LOG_NUMBER("id", ban->sequence),
+                 RN_LOG_TEXT("client", rn_admin_client(x)));
     tell_fleet(x);
 }
 
@@ -205,7 +211,7 @@ static int remove_override(void *arg, const struct ration_override *o)
     removal->code = ration_override_delete(removal->x->front->limiter, o, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, o->attributes, o->count);
-        tell_deleted(removal->x, "override.delete", (struct rn_slice){o->rule, o->rule_len});
+        tell_override_deleted(removal->x, o);
     }
     return 1;
 }
@@ -219,7 +225,7 @@ static int remove_ban(void *arg, const struct ration_ban *ban)
     removal->code = ration_ban_delete(removal->x->front->limiter, ban, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, ban->attributes, ban->count);
-        tell_deleted(removal->x, "ban.delete", (struct rn_slice){0});
+        tell_ban_deleted(removal->x, ban);
     }
     return 1;
 }
@@ -272,9 +278,10 @@ void rn_admin_delete_override(struct rn_exchange *x)
     if (!names_rule(x, &change))
         return;
     o = override_of(x, &change);
+    ration_override_find(x->front->limiter, &o, NULL); /* its id, for the log */
     code = ration_override_delete(x->front->limiter, &o, &error);
     if (code == 0)
-        tell_deleted(x, "override.delete", change.rule);
+        tell_override_deleted(x, &o);
     answer_deleted(x, code, &error);
 }
 
@@ -292,8 +299,9 @@ void rn_admin_delete_ban(struct rn_exchange *x)
     if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) || !has_attributes(x))
         return;
     ban = ban_of(x, &change);
+    ration_ban_find(x->front->limiter, &ban, NULL); /* its id, for the log */
     code = ration_ban_delete(x->front->limiter, &ban, &error);
     if (code == 0)
-        tell_deleted(x, "ban.delete", (struct rn_slice){0});
+        tell_ban_deleted(x, &ban);
     answer_deleted(x, code, &error);
 }

@@ -118,7 +118,7 @@ limits:
         gold = {"attributes": {"path": "/tiers", "user": "ada", "tier": "gold"}}
         for _ in range(3): # over HTTP alone and in a batch, over RESP, held in reserve
             assert check(d, "/open").status == check(d, "/given").status == 200
-            assert d.http("POST", "/v1/check", {"checks": [gold, gold]}).json["decisions"][1]["allowed"]
+            assert d.http("POST", "/v1/check", {"checks": [gold, gold]}).json["results"][1]["allowed"]
             assert redis("RATION.CHECK", "path", "/open", "user", "ada")[1] == 1
             assert d.http("POST", "/v1/reserve", {**gold, "cost": 5}).status == 200
         assert check(d, "/open", peek=True).status == 200 # which is not counted

@@ -10,13 +10,13 @@
 #ifndef RN_CLI_DRIVE_H
 #define RN_CLI_DRIVE_H
 
-#include "cli/address.h"
 #include "cli/latency.h"
+#include "cli/reach.h"
 #include "cli/speech.h"
 
 /* The same for all threads. */
 struct rn_drive_plan {
-    const struct rn_address *address;
+    const struct rn_reach *reach;
     const struct rn_speech *speech;
     uint32_t pipeline;
     uint64_t keys;

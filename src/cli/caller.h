@@ -23,7 +23,7 @@ struct rn_caller {
     int wake_fd;                  /* -1, or what ends a request early when it becomes readable */
 
     bool unreachable;  /* the last request failed since nobody listens there */
-    char problem[400]; /* of the last request that failed: a sentence, no line end */
+    char problem[640]; /* of the last request that failed: a sentence, no line end */
 
     struct rn_line line; /* private from here on */
     struct rn_buf out, in;

@@ -2,8 +2,6 @@
 #include "cli/drive.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/tunnel.h"
 
 #define IN_BYTES (64 << 10)
 #define EVENTS 256
-#define HANDSHAKE_MS 5000
 #define GRACE_NS (2 * RN_SECOND_NS) /* for answers that are under way at the end */
 
 struct rn_drive_conn {
@@ -46,49 +42,12 @@ static void add(uint64_t *counter, uint64_t n)
 
 /* --- connections ------------------------------------------------------------------- */
 
-static bool fail_to_connect(struct rn_drive *d, struct rn_drive_conn *c, const char *why)
-{
-    snprintf(d->problem, sizeof d->problem, "cannot connect to %s: %s",
-             d->plan->reach->address.text, why);
-    rn_line_close(&c->line);
-    return false;
-}
-
-/* The handshake, for which threads wait as they do for the connection. */
-static bool secure(struct rn_drive *d, struct rn_drive_conn *c)
-{
-    const struct rn_reach *reach = d->plan->reach;
-
-    if (reach->trust == NULL)
-        return true;
-    c->line.tunnel = rn_tunnel_new(reach->trust, c->line.fd, reach->address.host);
-    if (c->line.tunnel == NULL)
-        return fail_to_connect(d, c, "out of memory");
-    while (rn_tunnel_begin(c->line.tunnel) != 0) {
-        struct pollfd fd = {.fd = c->line.fd, .events = rn_tunnel_wants(c->line.tunnel)};
-
-        if (errno != EAGAIN)
-            return fail_to_connect(d, c, rn_tunnel_problem(c->line.tunnel));
-        if (poll(&fd, 1, HANDSHAKE_MS) == 0)
-            return fail_to_connect(d, c, "it does not answer; does it speak TLS?");
-    }
-    return true;
-}
-
 static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
 {
-    const struct rn_address *address = &d->plan->reach->address;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    int one = 1;
 
-    c->line.fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->line.fd < 0 ||
-        connect(c->line.fd, (const struct sockaddr *)&address->socket, address->len) != 0)
-        return fail_to_connect(d, c, strerror(errno));
-    if (!secure(d, c))
+    if (!rn_reach_connect(d->plan->reach, &c->line, d->problem))
         return false;
-    if (address->socket.ss_family != AF_UNIX)
-        setsockopt(c->line.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->line.fd, &event);
     c->wants_out = false;
     c->first = c->under_way = 0;
@@ -98,14 +57,27 @@ static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
     return true;
 }
 
+/* Why a connection has ended before all was answered, unless something is known already. */
+static void keep_end(struct rn_drive *d, const struct rn_drive_conn *c)
+{
+    const char *address = d->plan->reach->address.text;
+    const char *why = c->line.tunnel != NULL ? rn_tunnel_problem(c->line.tunnel) : "";
+
+    if (c->under_way == 0 || d->problem[0] != '\0')
+        return;
+    if (why[0] != '\0')
+        snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
+    else
+        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
+                 address);
+}
+
 static void disconnect(struct rn_drive *d, struct rn_drive_conn *c)
 {
+    keep_end(d, c);
     rn_line_close(&c->line);
     d->live--;
     d->ended++;
-    if (c->under_way > 0 && d->problem[0] == '\0')
-        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
-                 d->plan->reach->address.text);
     d->unanswered += c->under_way;
     c->under_way = 0;
 }

@@ -35,11 +35,12 @@ struct rn_drive {
     /* Atomic while it runs: */
     uint64_t answered, allowed, refused, errors;
     /* When it has ended: */
-    uint64_t unsent;     /* were due */
-    uint64_t unanswered; /* were sent, and no answer came, or the connection ended */
-    int64_t last_ns;     /* when the last answer came */
-    char problem[256];   /* what a server objected first, or why nothing works; empty: nothing */
-    bool broken;         /* nothing works */
+    uint64_t unsent;                /* were due */
+    uint64_t unanswered;            /* were sent, and no answer came, or the connection ended */
+    int64_t last_ns;                /* when the last answer came */
+    char problem[RN_REACH_PROBLEM]; /* what a server objected first, or why nothing works; empty:
+                                       nothing */
+    bool broken;                    /* nothing works */
     struct rn_latency latency;
 
     int epoll_fd; /* private from here on */

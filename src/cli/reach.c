@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/reach.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/output.h"
 #include "rules/report.h"
+
+#define HANDSHAKE_MS 5000 /* for each word of it */
 
 const char *rn_reach_environment(const char *name)
 {
@@ -83,4 +90,50 @@ void rn_reach_done(struct rn_reach *reach)
 {
     rn_trust_free(reach->trust);
     reach->trust = NULL;
+}
+
+/* --- connecting -------------------------------------------------------------------- */
+
+/* The handshake. NULL: done; else what is wrong. */
+static const char *secure(const struct rn_reach *reach, struct rn_line *line)
+{
+    line->tunnel = rn_tunnel_new(reach->trust, line->fd, reach->address.host);
+    if (line->tunnel == NULL)
+        return "out of memory";
+    while (rn_tunnel_begin(line->tunnel) != 0) {
+        struct pollfd fd = {.fd = line->fd, .events = rn_tunnel_wants(line->tunnel)};
+
+        if (errno != EAGAIN)
+            return rn_tunnel_problem(line->tunnel);
+        if (poll(&fd, 1, HANDSHAKE_MS) == 0)
+            return "it does not answer; does it speak TLS?";
+    }
+    return NULL;
+}
+
+static const char *connect_line(const struct rn_reach *reach, struct rn_line *line)
+{
+    const struct rn_address *a = &reach->address;
+    int one = 1;
+
+    line->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (line->fd < 0 || connect(line->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
+        return strerror(errno);
+    if (a->socket.ss_family != AF_UNIX)
+        setsockopt(line->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return reach->trust != NULL ? secure(reach, line) : NULL;
+}
+
+bool rn_reach_connect(const struct rn_reach *reach, struct rn_line *line,
+                      char problem[RN_REACH_PROBLEM])
+{
+    const char *why;
+
+    *line = (struct rn_line){.fd = -1};
+    why = connect_line(reach, line);
+    if (why == NULL)
+        return true;
+    snprintf(problem, RN_REACH_PROBLEM, "cannot connect to %s: %s", reach->address.text, why);
+    rn_line_close(line);
+    return false;
 }

@@ -7,7 +7,7 @@
 
 #include "cli/address.h"
 #include "cli/options.h"
-#include "cli/trust.h"
+#include "cli/tunnel.h"
 
 struct rn_reach {
     struct rn_address address;
@@ -19,6 +19,11 @@ struct rn_reach {
 bool rn_reach_init(struct rn_reach *reach, const struct rn_options *options, const char *source,
                    const char *text, enum rn_address_speech speech);
 void rn_reach_done(struct rn_reach *reach);
+
+/* A connection, waited for, and so is the handshake of TLS. False: `problem` tells why not. */
+#define RN_REACH_PROBLEM 640
+bool rn_reach_connect(const struct rn_reach *reach, struct rn_line *line,
+                      char problem[RN_REACH_PROBLEM]);
 
 /* A variable of the environment; NULL if it is not set, or empty. */
 const char *rn_reach_environment(const char *name);

@@ -132,7 +132,11 @@ def test_a_certificate_is_shown_to_who_asks(tmp_path, authority, stranger, versi
                         (authority.folder / "alice.key").read_text())
         assert show("--cert", authority.folder / "alice.pem", "--key", authority.folder / "alice.key").status == 0
         assert show("--cert", both).status == 0
-        assert objects(show(), "it wants to see a certificate; --cert FILE and --key FILE show one")
+        wanted = "it wants to see a certificate; --cert FILE and --key FILE show one"
+        assert objects(show(), wanted)
+        load = run("bench", "--resp", f"rediss://{d.addresses['resp']}", "--cacert", authority.file,
+                   "--requests", 1, env=env)
+        assert load.status == 2 and "it wants to see a certificate" in load.err, load
         mallory = stranger.folder / "mallory.pem"
         assert objects(show("--cert", mallory, "--key", stranger.folder / "mallory.key"),
                        f"it does not accept the certificate in {mallory} (", "unknown ca")

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#define PAGE_MAX 10000 /* each costs the daemon a walk through all; it ends long ones earlier */
+
 struct print {
     const struct rn_pages *pages;
     struct rn_output out;
@@ -18,11 +20,9 @@ static bool ask(struct rn_daemon *d, const struct rn_pages *pages, uint64_t afte
     struct rn_buf target = {0};
     bool ok = false;
 
-    rn_buf_putf(&target, "%s", pages->path);
-    if (after != 0)
-        rn_buf_putf(&target, "?after=%" PRIu64, after);
+    rn_buf_putf(&target, "%s?limit=%d&after=%" PRIu64, pages->path, PAGE_MAX, after);
     if (rule != NULL) {
-        rn_buf_putf(&target, "%crule=", after != 0 ? '&' : '?');
+        rn_buf_put_literal(&target, "&rule=");
         rn_caller_put_escaped(&target, rn_slice_of(rule));
     }
     rn_buf_put_char(&target, '\0');

@@ -86,3 +86,16 @@ def refused(answer, status, error, *words):
     for word in words:
         assert word in answer.json["message"], answer
     return True
+
+
+def pages(d, path, name, **parameters):
+    """Every page of a list, following `next`."""
+    while True:
+        query = "&".join(f"{k}={v}" for k, v in parameters.items())
+        answer = d.admin("GET", f"{path}?{query}")
+        assert answer.status == 200, answer
+        yield answer.json[name]
+        if "next" not in answer.json:
+            return
+        assert answer.json["next"] == answer.json[name][-1]["id"]
+        parameters["after"] = answer.json["next"]

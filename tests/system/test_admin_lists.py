@@ -8,7 +8,7 @@ import pytest
 
 from daemon import Daemon
 from operator_client import run
-from operator_port import refused
+from operator_port import pages, refused
 
 RULES = """
 limits:
@@ -45,19 +45,6 @@ def crowded(tmp_path_factory):
         put_many(d, "/v1/overrides", [override(i, "login" if i % 10 == 0 else "api") for i in range(MANY)])
         put_many(d, "/v1/bans", [{"attributes": {"user": user(i)}} for i in range(MANY)])
         yield d
-
-
-def pages(d, path, name, **parameters):
-    """Every page of the list, following `next`."""
-    while True:
-        query = "&".join(f"{k}={v}" for k, v in parameters.items())
-        answer = d.admin("GET", f"{path}?{query}")
-        assert answer.status == 200, answer
-        yield answer.json[name]
-        if "next" not in answer.json:
-            return
-        assert answer.json["next"] == answer.json[name][-1]["id"]
-        parameters["after"] = answer.json["next"]
 
 
 @pytest.mark.parametrize("path, name", [("/v1/overrides", "overrides"), ("/v1/bans", "bans")])

@@ -124,6 +124,9 @@ RATION_API int ration_ban_list(struct ration *r, const struct ration_listing *li
 
 /* --- both ------------------------------------------------------------------------- */
 
+/* How many there are of each that have not expired. */
+RATION_API void ration_clients_count(struct ration *r, uint64_t *overrides, uint64_t *bans);
+
 /* Takes over what others have changed, and forgets what has expired (which
  * counts no more in any case). To be called several times a second, by one
  * thread that may wait: it reads files. It costs little if nothing has changed.

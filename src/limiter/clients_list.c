@@ -165,3 +165,25 @@ void rn_clients_list_done(struct rn_clients_list *list)
     free(list->rows);
     rn_buf_done(&list->payloads);
 }
+
+/* --- numbers ------------------------------------------------------------------------------ */
+
+/* Expired ones stay until the next refresh: then all are looked at. */
+static uint64_t count_live(const struct rn_clients *c, const struct rn_roll *roll)
+{
+    uint64_t at = 0, expired = 0;
+
+    if (c->now_ns < c->next_expiry_ns)
+        return roll->live;
+    for (const struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+        expired += e->expires_ns <= c->now_ns;
+    return roll->live - expired;
+}
+
+void ration_clients_count(struct ration *r, uint64_t *overrides, uint64_t *bans)
+{
+    rn_clients_lock(r, RATION_NOW);
+    *overrides = count_live(&r->clients, &r->clients.overrides);
+    *bans = count_live(&r->clients, &r->clients.bans);
+    pthread_mutex_unlock(&r->clients.lock);
+}

@@ -172,6 +172,25 @@ static void one_is_found_as_the_list_tells_it(void **state)
     ration_close(r);
 }
 
+static void what_has_expired_is_not_counted(void **state)
+{
+    struct ration *r = open_rules(by_user);
+    uint64_t overrides_there, bans_there;
+
+    (void)state;
+    set_limit(r, "a", "user=ann", "3 per hour");
+    assert_int_equal(try_set(r, "a", "user=bob", "3 per hour", SECOND, NULL), 0); /* of T0 */
+    ban(r, "user=eve");
+    ration_clients_count(r, &overrides_there, &bans_there);
+    assert_int_equal(overrides_there, count_overrides(r));
+    assert_int_equal(overrides_there, 1);
+    assert_int_equal(bans_there, 1);
+    assert_int_equal(ration_clients_refresh(r, NULL), 0);
+    ration_clients_count(r, &overrides_there, &bans_there);
+    assert_int_equal(overrides_there, 1);
+    ration_close(r);
+}
+
 /* --- thousands
  * ----------------------------------------------------------------------------------------- */
 
@@ -265,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_page_is_a_part_of_the_whole_list),
         cmocka_unit_test(who_follows_the_pages_meets_once_what_stays),
         cmocka_unit_test(one_is_found_as_the_list_tells_it),
+        cmocka_unit_test(what_has_expired_is_not_counted),
         cmocka_unit_test(a_hundred_thousand_are_found_in_a_step_or_two),
         cmocka_unit_test(there_is_a_most),
         cmocka_unit_test(ten_thousand_changes_leave_nothing_behind),

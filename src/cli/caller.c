@@ -17,8 +17,6 @@
 #include "rules/report.h"
 
 #define HEAD_MAX (64 << 10)
-#define TLS_ALERT 21     /* RFC 8446, 5.1: what a server that speaks TLS says to others, */
-#define TLS_MAJOR 3      /* and of which version */
 #define PIECE (64 << 10) /* asked of the kernel at once */
 
 static bool fail(struct rn_caller *c, const char *format, ...)
@@ -217,7 +215,7 @@ static bool fail_to_understand(struct rn_caller *c)
 {
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
-    if (begin.len >= 2 && begin.data[0] == TLS_ALERT && begin.data[1] == TLS_MAJOR)
+    if (rn_line_is_alert(begin.data, begin.len))
         return fail(c, "what answers at %s speaks TLS; write https://%s", c->address.text,
                     c->address.text);
     return fail(c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",

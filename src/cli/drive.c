@@ -239,6 +239,21 @@ static void count_answer(struct rn_drive *d, struct rn_drive_conn *c, enum rn_he
         1);
 }
 
+/* What answers is not a daemon, or not in plain. */
+static void keep_stranger(struct rn_drive *d, const struct rn_drive_conn *c)
+{
+    const char *address = d->plan->reach->address.text;
+    bool http = d->plan->speech->http;
+
+    d->broken = true;
+    if (rn_line_is_alert(c->in, c->in_len))
+        snprintf(d->problem, sizeof d->problem, "what answers at %s speaks TLS; write %s://%s",
+                 address, http ? "https" : "rediss", address);
+    else
+        snprintf(d->problem, sizeof d->problem, "what answers at %s does not speak %s", address,
+                 http ? "HTTP/1.1" : "RESP");
+}
+
 /* All that is complete. False: not understood. */
 static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
 {
@@ -254,9 +269,7 @@ static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
         if (heard == RN_HEARD_MORE)
             break;
         if (heard == RN_HEARD_FOREIGN || c->under_way == 0) {
-            d->broken = true;
-            snprintf(d->problem, sizeof d->problem, "what answers at %s does not speak %s",
-                     d->plan->reach->address.text, d->plan->speech->http ? "HTTP/1.1" : "RESP");
+            keep_stranger(d, c);
             return false;
         }
         count_answer(d, c, heard, now);

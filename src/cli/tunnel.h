@@ -62,6 +62,13 @@ static inline short rn_line_wants(const struct rn_line *line, short in_plain)
     return line->tunnel != NULL ? rn_tunnel_wants(line->tunnel) : in_plain;
 }
 
+/* Whether it is what a server that speaks TLS says to somebody who does not: an alert, 21, of
+ * version 3 (RFC 8446, 5.1). */
+static inline bool rn_line_is_alert(const char *data, size_t len)
+{
+    return len >= 2 && data[0] == 21 && data[1] == 3;
+}
+
 static inline void rn_line_close(struct rn_line *line)
 {
     rn_tunnel_free(line->tunnel);

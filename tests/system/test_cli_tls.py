@@ -197,6 +197,10 @@ def test_a_daemon_that_speaks_tls_where_none_is_expected(daemon):
     address = daemon.addresses["admin"]
     answer = run("shadow", "status", "--admin", address)
     assert objects(answer, f"what answers at {address} speaks TLS; write https://{address}\n")
+    for port, scheme in ("resp", "rediss"), ("http", "https"):
+        address = daemon.addresses[port]
+        answer = run("bench", f"--{port}", address, "--requests", 1)
+        assert answer.status == 2 and f"speaks TLS; write {scheme}://{address}" in answer.err, answer
 
 
 def test_somebody_who_hangs_up(authority):

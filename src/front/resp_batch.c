@@ -27,38 +27,41 @@ static uint64_t clamp(uint64_t n)
     return n <= INT64_MAX ? n : INT64_MAX;
 }
 
-static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
+/* Where both begin: a bit, the limit, what remains. NULL: there is no memory. */
+static inline char *begin_reply(struct rn_buf *out, bool bit, const struct ration_verdict *v)
 {
-    bool wait = !v->allowed && v->retry_after_ns != RATION_NEVER;
     char *to = rn_buf_reserve(out, 6 * RN_RESP_PEN_MAX);
 
     if (!to)
-        return;
-    to = v->allowed ? RN_PEN_LITERAL(to, "*5\r\n:0\r\n") : RN_PEN_LITERAL(to, "*5\r\n:1\r\n");
+        return NULL;
+    to = bit ? RN_PEN_LITERAL(to, "*5\r\n:1\r\n") : RN_PEN_LITERAL(to, "*5\r\n:0\r\n");
     to = rn_resp_pen_head(to, ':', clamp(v->limit));
-    to = rn_resp_pen_head(to, ':', clamp(v->remaining));
-    if (wait)
-        to = rn_resp_pen_head(to, ':', seconds_up(v->retry_after_ns));
-    else
-        to = RN_PEN_LITERAL(to, ":-1\r\n");
-    rn_pen_done(out, rn_resp_pen_head(to, ':', seconds_up(v->reset_after_ns)));
+    return rn_resp_pen_head(to, ':', clamp(v->remaining));
+}
+
+static inline char *write_seconds(char *to, bool any, int64_t ns)
+{
+    return any ? rn_resp_pen_head(to, ':', seconds_up(ns)) : RN_PEN_LITERAL(to, ":-1\r\n");
+}
+
+static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
+{
+    char *to = begin_reply(out, !v->allowed, v);
+
+    if (!to)
+        return;
+    to = write_seconds(to, !v->allowed && v->retry_after_ns != RATION_NEVER, v->retry_after_ns);
+    rn_pen_done(out, write_seconds(to, true, v->reset_after_ns));
 }
 
 static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
 {
-    char *to = rn_buf_reserve(out, 6 * RN_RESP_PEN_MAX);
+    char *to = begin_reply(out, v->allowed, v);
 
     if (!to)
         return;
-    to = v->allowed ? RN_PEN_LITERAL(to, "*5\r\n:1\r\n") : RN_PEN_LITERAL(to, "*5\r\n:0\r\n");
-    to = rn_resp_pen_head(to, ':', clamp(v->limit));
-    to = rn_resp_pen_head(to, ':', clamp(v->remaining));
-    to = rn_resp_pen_head(to, ':', seconds_up(v->reset_after_ns));
-    if (v->retry_after_ns == RATION_NEVER)
-        to = RN_PEN_LITERAL(to, ":-1\r\n");
-    else
-        to = rn_resp_pen_head(to, ':', seconds_up(v->retry_after_ns));
-    rn_pen_done(out, to);
+    to = write_seconds(to, true, v->reset_after_ns);
+    rn_pen_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
 }
 
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)

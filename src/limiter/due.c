@@ -45,7 +45,7 @@ static int gather(struct rn_check *k, const struct rn_book *book, const struct r
 
 static int charge(struct rn_check *k, const struct rn_due *due)
 {
-    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns) : 0;
+    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns, 0) : 0;
 
     if (code != 0)
         return code;

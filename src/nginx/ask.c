@@ -87,7 +87,8 @@ static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
         if (decided)
             drop_late(link, &told);
     } else if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK &&
-               rn_ngx_charge_note(visit, link, &told) == NGX_OK) {
+               rn_ngx_ticket_keep(visit, link, told.charge, &visit->charge) == NGX_OK &&
+               rn_ngx_ticket_keep(visit, link, told.turn, &visit->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
         conclude(visit, RN_NGX_ANSWERED);
     } else {

@@ -53,4 +53,6 @@ void rn_ngx_delay_end(struct rn_ngx_visit *visit)
     visit->waiting = false;
     /* What cannot be returned is burnt. */
     (void)ration_outcome_give_back(visit->worker->limiter, visit->outcome, RATION_NOW);
+    if (visit->turn)
+        rn_ngx_ticket_tell(visit->turn, RN_SLICE("RATION.REFUND"), (struct rn_slice){NULL, 0});
 }

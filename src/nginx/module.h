@@ -11,7 +11,7 @@
  *   link.c        the connection to it
  *   ask.c         one question, its answer or its deadline
  *   lease.c       places that rationd has given
- *   charge.c      what it charges by the status of the answer
+ *   ticket.c      what it is told later: how a request ended, or that nobody waits for it
  *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
@@ -157,7 +157,7 @@ enum rn_ngx_question {
 
 struct rn_ngx_stay;
 struct rn_ngx_lease;
-struct rn_ngx_charge;
+struct rn_ngx_ticket;
 struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
@@ -181,7 +181,8 @@ struct rn_ngx_visit {
     struct rn_ngx_link *link;     /* that was asked, */
     uint64_t number;              /* and as which of its commands */
     struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
-    struct rn_ngx_charge *charge; /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *charge; /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *turn;   /* in a queue of rationd's; NULL: none that could be left */
     struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
 };
 
@@ -215,11 +216,22 @@ ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
 void rn_ngx_lease_end(struct rn_ngx_visit *visit);
 
-/* Keeps what was told to be charged by outcome, if anything. NGX_ERROR: out of memory. */
-ngx_int_t rn_ngx_charge_note(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
-                             const struct rn_told *told);
-/* Once, when the status is known. */
-void rn_ngx_charge_tell(struct rn_ngx_visit *visit, unsigned status);
+struct rn_ngx_ticket {
+    struct rn_ngx_link *link; /* by which it came */
+    ngx_str_t text;
+};
+
+/* Keeps a copy, in the request's pool, in *to; without data there is none. NGX_ERROR:
+ * out of memory. */
+ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                             struct rn_slice text, struct rn_ngx_ticket **to);
+/* A command about it, with another word if `more` is not empty, in the worker's scratch.
+ * Empty: out of memory. */
+struct rn_slice rn_ngx_ticket_command(struct rn_ngx_link *link, struct rn_slice name,
+                                      struct rn_slice ticket, struct rn_slice more);
+/* Sends it, now or when rationd is back. Nobody waits for the reply. */
+void rn_ngx_ticket_tell(const struct rn_ngx_ticket *ticket, struct rn_slice name,
+                        struct rn_slice more);
 
 /* Lets the request wait: NGX_AGAIN, or an error's status. */
 ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit);
@@ -231,7 +243,8 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
-/* At the end of the request: one that was still waiting gives back its charge. */
+/* At the end of the request: one that was still waiting gives back its charge, here or
+ * to rationd. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);
 
 /* Keeps the places of the outcome until the request ends. NGX_ERROR: out of

@@ -6,6 +6,7 @@ import http.client
 import http.server
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -100,6 +101,7 @@ def proxied(upstream, more=""):
 
 
 THREE = "limits:\n  - {name: api, key: ip, limit: 3 per 7 days}\n"
+PLACES = "limits:\n  - {name: places, key: ip, limit: 2 concurrent, lease: %s, when: {path: /hold}}\n"
 GIF = "ration on; location / { empty_gif; }"
 
 CONF = """load_module {module};
@@ -233,21 +235,47 @@ class Gateway:
         wait_until(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")
 
 
-def expect_turns(g, upstream):
-    """Eight at once in a queue, each of which waits as long as it is told, and never less."""
-    sent = {}
+def begin(g, path):
+    """Asks and does not wait for the answer."""
+    s = socket.create_connection(("127.0.0.1", g.port), 30)
+    s.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    return s
 
-    def ask(i):
-        sent[f"/{i}"] = time.monotonic()
-        assert g.ask(f"/{i}")[0] == 200
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(upstream.arrivals) == 8
-    assert max(float(a[2]["x-delay"]) for a in upstream.arrivals) > 0
-    for arrived, path, headers, _ in upstream.arrivals:
-        # Told in whole milliseconds, rounded up.
-        assert arrived - sent[path] >= float(headers["x-delay"]) - 0.001
+def wrk(g, seconds=2):
+    """(answers, of these refused)."""
+    out = subprocess.run(["wrk", "-t2", "-c32", f"-d{seconds}s", f"http://127.0.0.1:{g.port}/"],
+                         capture_output=True, text=True, timeout=120, check=True).stdout
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+    return int(re.search(r"(\d+) requests in", out).group(1)), int(refused.group(1)) if refused else 0
+
+
+class Crowd:
+    """Clients that ask until told to stop or their block ends, a connection for each
+    request."""
+
+    def __init__(self, g, size=4, path="/"):
+        self.g, self.path, self.stop = g, path, threading.Event()
+        self.answers, self.lost = [], []
+        self.threads = [threading.Thread(target=self.run) for _ in range(size)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        while not self.stop.is_set():
+            try:
+                self.answers.append(self.g.ask(self.path)[0])
+            except OSError as error:
+                self.lost.append(error)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()

@@ -2,11 +2,12 @@
 #include "nginx/link.h"
 
 #include "nginx/module.h"
+#include "nginx/tls.h"
 #include "wire/reply.h"
 
 #define WAIT_MIN_MS 50
 #define WAIT_MAX_MS 5000
-#define GREETING_MS 1000 /* for a connection and its PONG */
+#define GREETING_MS 1000 /* for a connection, its TLS and its PONG */
 #define MISSES_MAX 5
 #define READ_BYTES 16384
 #define OUT_MAX_BYTES ((size_t)1 << 20)
@@ -26,16 +27,23 @@ static void tell_up(struct rn_ngx_server *server, ngx_log_t *log)
     server->told = server->told_up = true;
 }
 
-static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const char *why,
-                      ngx_err_t error)
+struct loss {
+    const char *why;
+    ngx_err_t error;
+    bool lasting; /* waiting alone will hardly mend it */
+};
+
+static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const struct loss *loss)
 {
+    ngx_uint_t level = loss->lasting ? NGX_LOG_ERR : NGX_LOG_WARN;
+
     if (server->up > 0)
         return;
     if (!server->told || server->told_up) {
-        ngx_log_error(NGX_LOG_WARN, log, error,
+        ngx_log_error(level, log, loss->error,
                       "ration: rationd at \"%V\" %s; until it answers again rules decide by "
                       "on_store_failure",
-                      &server->name, why);
+                      &server->name, loss->why);
     }
     server->told = true;
     server->told_up = false;
@@ -62,8 +70,9 @@ static void close_connection(struct rn_ngx_link *link)
         ngx_delete_posted_event(&link->flush);
     }
     if (link->peer.connection)
-        ngx_close_connection(link->peer.connection);
+        rn_ngx_tls_close(link->peer.connection);
     link->peer.connection = NULL;
+    link->open = false;
     link->server->up -= link->state == RN_NGX_UP;
     link->state = RN_NGX_WAITING;
     link->hopeful = false;
@@ -77,16 +86,21 @@ static bool hear_first(struct rn_ngx_link *link, struct rn_slice reply)
 }
 
 /* Whoever waits is told so when nothing can be asked any more. */
-static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+static void lose(struct rn_ngx_link *link, struct loss loss)
 {
     close_connection(link);
     rn_buf_clear(&link->in);
     rn_buf_clear(&link->out);
     link->sent = 0;
-    tell_down(link->server, link->log, why, error);
+    tell_down(link->server, link->log, &loss);
     wait_for_next(link);
     while (link->first != link->next)
         (void)hear_first(link, (struct rn_slice){NULL, 0});
+}
+
+static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+{
+    lose(link, (struct loss){.why = why, .error = error});
 }
 
 void rn_ngx_link_missed(struct rn_ngx_link *link)
@@ -126,7 +140,7 @@ static void on_flush(ngx_event_t *event)
 {
     struct rn_ngx_link *link = event->data;
 
-    if (link->peer.connection && link->peer.connection->write->ready)
+    if (link->open && link->peer.connection->write->ready)
         send_out(link);
 }
 
@@ -205,11 +219,24 @@ static void send_later(struct rn_ngx_link *link)
 
 /* --- in -------------------------------------------------------------------------------------- */
 
+/* What an error says may be the password again: it is not repeated. */
+static bool let_in(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    (void)arg;
+    if (!reply.data || rn_slice_is(reply, "+OK\r\n"))
+        return true;
+    if (reply.data[0] == '-')
+        link->denial = "refuses the password of password_file=";
+    return false;
+}
+
 static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
     if (!reply.data)
         return true;
+    if (rn_slice_starts_with(reply, RN_SLICE("-NOAUTH")))
+        link->denial = "wants a password, which password_file= would name";
     if (!rn_slice_is(reply, "+PONG\r\n"))
         return false;
     ngx_del_timer(&link->again);
@@ -234,7 +261,8 @@ static bool hear_all(struct rn_ngx_link *link)
             break;
         if (answer == RN_PARSE_BAD || link->first == link->next ||
             !hear_first(link, (struct rn_slice){link->in.data + done, end - done})) {
-            drop(link, "says what is no answer", 0);
+            lose(link, (struct loss){.why = link->denial ? link->denial : "says what is no answer",
+                                     .lasting = link->denial != NULL});
             return false;
         }
         done = end;
@@ -272,16 +300,70 @@ static void on_read(ngx_event_t *event)
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
-static void greet(struct rn_ngx_link *link, ngx_connection_t *connection)
+/* From here on commands go out. */
+static void open_up(struct rn_ngx_link *link, ngx_connection_t *connection)
 {
-    connection->data = link;
     connection->read->handler = on_read;
     connection->write->handler = on_write;
-    ngx_add_timer(&link->again, GREETING_MS);
-    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK)
-        drop(link, "cannot be asked without delay", 0);
-    else if (push(link, PING, greeted, NULL) == 0)
+    link->open = true;
+}
+
+/* A server that wants a certificate of ours says so when it has let us think that all
+ * is well: it may have been read already. */
+static void on_secured(ngx_connection_t *connection)
+{
+    struct rn_ngx_link *link = connection->data;
+    char why[RN_NGX_TLS_FAULT_SIZE];
+
+    if (rn_ngx_tls_failed(link->server->tls, connection, why)) {
+        lose(link, (struct loss){.why = why, .lasting = true});
+        return;
+    }
+    open_up(link, connection);
+    send_out(link);
+    if (link->open)
+        on_read(connection->read);
+}
+
+static void on_connected(ngx_event_t *event)
+{
+    ngx_connection_t *connection = event->data;
+    struct rn_ngx_link *link = connection->data;
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = ngx_socket_errno;
+    if (error != 0)
+        drop(link, "cannot be reached", error);
+    else
+        rn_ngx_tls_begin(link->server->tls, connection, on_secured);
+}
+
+/* What is said first lies in wait until the server is known to be the right one. */
+static void greet(struct rn_ngx_link *link)
+{
+    struct rn_slice password = rn_ngx_slice(link->server->password);
+
+    if ((password.len != 0 && push(link, password, let_in, NULL) == 0) ||
+        push(link, PING, greeted, NULL) == 0)
         drop(link, "cannot be asked", NGX_ENOMEM);
+}
+
+static void begin(struct rn_ngx_link *link, ngx_connection_t *connection, bool connected)
+{
+    connection->data = link;
+    ngx_add_timer(&link->again, GREETING_MS);
+    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK) {
+        drop(link, "cannot be asked without delay", 0);
+        return;
+    }
+    connection->read->handler = connection->write->handler = on_connected;
+    if (!link->server->tls)
+        open_up(link, connection);
+    greet(link);
+    if (link->server->tls && connected && link->peer.connection)
+        on_connected(connection->write);
 }
 
 static void attempt(struct rn_ngx_link *link)
@@ -296,12 +378,13 @@ static void attempt(struct rn_ngx_link *link)
                                          .log = &link->quiet,
                                          .log_error = NGX_ERROR_ERR};
     link->state = RN_NGX_GREETING;
+    link->denial = NULL;
     code = ngx_event_connect_peer(&link->peer);
     if (code != NGX_OK && code != NGX_AGAIN) {
         drop(link, "cannot be reached", ngx_socket_errno);
         return;
     }
-    greet(link, link->peer.connection);
+    begin(link, link->peer.connection, code == NGX_OK);
 }
 
 static void on_again(ngx_event_t *event)
@@ -332,7 +415,7 @@ void rn_ngx_link_close(struct rn_ngx_link *link)
 {
     ngx_connection_t *connection = link->peer.connection;
 
-    if (connection && connection->write->ready && link->out.len > link->sent)
+    if (link->open && connection->write->ready && link->out.len > link->sent)
         (void)connection->send(connection, (u_char *)link->out.data + link->sent,
                                link->out.len - link->sent);
     close_connection(link);

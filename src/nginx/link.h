@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of a worker to a rationd: made when the worker starts, greeted with
- * PING, and made again when it is lost, after a random while, one attempt at a time.
+ * A connection of a worker to a rationd: made when the worker starts, greeted with the
+ * password and PING, and made again when it is lost, after a random while, one attempt at a time.
  * Commands are pipelined; all of one round of nginx's loop go out together, and replies
  * come in order. Nothing here ever blocks.
  *
  *   WAITING    for the next attempt: nothing can be asked, so a dead rationd costs nothing
- *   GREETING   connecting, or waiting for PONG: only the first attempt can be asked
+ *   GREETING   connecting, agreeing on TLS, or waiting for PONG: only the first attempt can
+ *              be asked
  *   UP         until it ends, says what is no reply, or misses several deadlines on end
  *
  * At most once: what was sent on a lost connection is never sent again. Whoever gives up
@@ -41,7 +42,9 @@ struct rn_ngx_link {
     ngx_log_t quiet; /* for nginx's own lines about each attempt */
     ngx_peer_connection_t peer;
     enum rn_ngx_link_state state;
+    bool open;           /* commands may go out: the server is the right one */
     bool hopeful;        /* the first attempt: there is no reason to expect the worst */
+    const char *denial;  /* why the server will not have us; NULL: it has not said so */
     bool told_objection; /* that this connection answers with errors */
     ngx_uint_t attempts;
     ngx_event_t again;  /* the next attempt, or the end of this one's patience */

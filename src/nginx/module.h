@@ -7,8 +7,11 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
- *   server.c      where rationd is, and who asks it
- *   link.c        the connection to it
+ *   directive.c   where rationd is, and how it is asked
+ *   password.c    what is shown to it
+ *   server.c      its connections
+ *   link.c        one of them
+ *   tls.c         what makes it private
  *   ask.c         one question, its answer or its deadline
  *   lease.c       places that rationd has given
  *   ticket.c      what it is told later: how a request ended, or that nobody waits for it
@@ -39,6 +42,7 @@
 
 struct rn_ruleset;
 struct rn_ngx_link;
+struct rn_ngx_tls;
 struct rn_told;
 
 extern ngx_module_t ngx_http_ration_module;
@@ -70,9 +74,14 @@ struct rn_ngx_worker {
     size_t attribute_room;
 };
 
+#define RN_NGX_HOW 5 /* parameters that tell servers of one address apart */
+
 /* A rationd that some location asks. */
 struct rn_ngx_server {
-    ngx_str_t name; /* as written */
+    ngx_str_t name;            /* as written, */
+    ngx_str_t how[RN_NGX_HOW]; /* and so are these */
+    ngx_str_t password;        /* the command that shows it; empty: none is */
+    struct rn_ngx_tls *tls;    /* NULL: without */
     ngx_addr_t *addresses;
     ngx_uint_t address_count;
     ngx_uint_t connections;    /* of each worker */
@@ -123,8 +132,11 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
 /* ration_rules FILE...: reads them, and tells all that is wrong with them. */
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
 
-/* ration_server ADDRESS [timeout=TIME] | off. */
+/* ration_server ADDRESS [PARAMETER...] | off. */
 char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+/* *greeting is a command in the pool of the configuration. NGX_ERROR after saying what is
+ * wrong with the file. */
+ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *greeting);
 /* The connection of this worker that owes the fewest replies; NULL: none can be asked. */
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
 /* In a worker: connects to all, or ends the connections. */

@@ -23,11 +23,11 @@ LOG = ("log_format source '$status $request_uri verdict=$ration_verdict rule=$ra
 class Rationd(Daemon):
     """One on a unix socket, which can be stopped and started again."""
 
-    def __init__(self, folder, rules=THEIRS, resp=None, state="none", **more):
+    def __init__(self, folder, rules=THEIRS, resp=None, state="none", options=(), **more):
         home = folder / "rationd"
         home.mkdir(exist_ok=True)
         super().__init__(home, rules, ["--resp", resp or f"unix:{home}/resp.sock", "--state", state,
-                                       "--http", "none", "--workers", "1"], **more)
+                                       "--http", "none", "--workers", "1", *options], **more)
 
     @property
     def address(self):

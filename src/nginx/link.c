@@ -15,40 +15,6 @@
 
 #define PING RN_SLICE("*1\r\n$4\r\nPING\r\n")
 
-/* --- what the log is told ------------------------------------------------------------ */
-
-/* One line for each change, however many connections there are to it. */
-static void tell_up(struct rn_ngx_server *server, ngx_log_t *log)
-{
-    server->up++;
-    if (!server->told || !server->told_up) {
-        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
-    }
-    server->told = server->told_up = true;
-}
-
-struct loss {
-    const char *why;
-    ngx_err_t error;
-    bool lasting; /* waiting alone will hardly mend it */
-};
-
-static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const struct loss *loss)
-{
-    ngx_uint_t level = loss->lasting ? NGX_LOG_ERR : NGX_LOG_WARN;
-
-    if (server->up > 0)
-        return;
-    if (!server->told || server->told_up) {
-        ngx_log_error(level, log, loss->error,
-                      "ration: rationd at \"%V\" %s; until it answers again rules decide by "
-                      "on_store_failure",
-                      &server->name, loss->why);
-    }
-    server->told = true;
-    server->told_up = false;
-}
-
 /* --- the end of a connection ------------------------------------------------------------ */
 
 /* At random between the shortest and three times the last wait, so that workers do not
@@ -86,13 +52,13 @@ static bool hear_first(struct rn_ngx_link *link, struct rn_slice reply)
 }
 
 /* Whoever waits is told so when nothing can be asked any more. */
-static void lose(struct rn_ngx_link *link, struct loss loss)
+static void lose(struct rn_ngx_link *link, struct rn_ngx_loss loss)
 {
     close_connection(link);
     rn_buf_clear(&link->in);
     rn_buf_clear(&link->out);
     link->sent = 0;
-    tell_down(link->server, link->log, &loss);
+    rn_ngx_server_lost(link->server, link->log, &loss);
     wait_for_next(link);
     while (link->first != link->next)
         (void)hear_first(link, (struct rn_slice){NULL, 0});
@@ -100,7 +66,7 @@ static void lose(struct rn_ngx_link *link, struct loss loss)
 
 static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
 {
-    lose(link, (struct loss){.why = why, .error = error});
+    lose(link, (struct rn_ngx_loss){.why = why, .error = error});
 }
 
 void rn_ngx_link_missed(struct rn_ngx_link *link)
@@ -243,7 +209,7 @@ static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     link->state = RN_NGX_UP;
     link->misses = 0;
     link->told_objection = false;
-    tell_up(link->server, link->log);
+    rn_ngx_server_found(link->server, link->log);
     send_later(link);
     return true;
 }
@@ -261,8 +227,9 @@ static bool hear_all(struct rn_ngx_link *link)
             break;
         if (answer == RN_PARSE_BAD || link->first == link->next ||
             !hear_first(link, (struct rn_slice){link->in.data + done, end - done})) {
-            lose(link, (struct loss){.why = link->denial ? link->denial : "says what is no answer",
-                                     .lasting = link->denial != NULL});
+            lose(link,
+                 (struct rn_ngx_loss){.why = link->denial ? link->denial : "says what is no answer",
+                                      .lasting = link->denial != NULL});
             return false;
         }
         done = end;
@@ -316,7 +283,7 @@ static void on_secured(ngx_connection_t *connection)
     char why[RN_NGX_TLS_FAULT_SIZE];
 
     if (rn_ngx_tls_failed(link->server->tls, connection, why)) {
-        lose(link, (struct loss){.why = why, .lasting = true});
+        lose(link, (struct rn_ngx_loss){.why = why, .lasting = true});
         return;
     }
     open_up(link, connection);

@@ -137,6 +137,15 @@ char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
 /* *greeting is a command in the pool of the configuration. NGX_ERROR after saying what is
  * wrong with the file. */
 ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *greeting);
+struct rn_ngx_loss {
+    const char *why;
+    ngx_err_t error;
+    bool lasting; /* waiting alone will hardly mend it */
+};
+/* One of its connections has come up, or was lost and is counted in `up` no more. */
+void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log);
+void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
+                        const struct rn_ngx_loss *loss);
 /* The connection of this worker that owes the fewest replies; NULL: none can be asked. */
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
 /* In a worker: connects to all, or ends the connections. */

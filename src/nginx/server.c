@@ -1,11 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rationds that locations ask, as a worker knows them: their connections. One is
+ * The rationds that locations ask, as a worker knows them: their connections, and what the
+ * log is told of them, one line for each change, however many connections there are. One is
  * enough for a rationd that answers at once; one that asks Redis answers those of a
  * connection one after the other, and wants several.
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
+
+void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log)
+{
+    server->up++;
+    if (!server->told || !server->told_up) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
+    }
+    server->told = server->told_up = true;
+}
+
+void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
+                        const struct rn_ngx_loss *loss)
+{
+    ngx_uint_t level = loss->lasting ? NGX_LOG_ERR : NGX_LOG_WARN;
+
+    if (server->up > 0)
+        return;
+    if (!server->told || server->told_up) {
+        ngx_log_error(level, log, loss->error,
+                      "ration: rationd at \"%V\" %s; until it answers again rules decide by "
+                      "on_store_failure",
+                      &server->name, loss->why);
+    }
+    server->told = true;
+    server->told_up = false;
+}
 
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server)
 {

@@ -52,7 +52,7 @@ def sanitizer(folder):
 
 class Upstream:
     """What is to be protected: notes when each request arrived, and with which
-    headers; /hold answers when told to, /status/401 with that status."""
+    headers; /hold answers when told to, /status/401 and /hold/401 with that status."""
 
     def __init__(self):
         self.arrivals, self.release = [], threading.Event()
@@ -65,9 +65,9 @@ class Upstream:
                 upstream.arrivals.append((arrived, self.path, dict(self.headers), len(body)))
                 if self.path.startswith("/hold"):
                     upstream.release.wait(PATIENCE)
-                word = self.path.removeprefix("/status/")[:3]
+                status = re.match(r"/(?:status|hold)/(\d{3})", self.path)
                 with contextlib.suppress(OSError):
-                    self.send_response(int(word) if word.isdigit() else 200)
+                    self.send_response(int(status[1]) if status else 200)
                     self.send_header("content-length", "2")
                     self.end_headers()
                     self.wfile.write(b"ok")
@@ -254,8 +254,8 @@ class Crowd:
     """Clients that ask until told to stop or their block ends, a connection for each
     request."""
 
-    def __init__(self, g, size=4, path="/"):
-        self.g, self.path, self.stop = g, path, threading.Event()
+    def __init__(self, g, size=4, path="/", method="GET"):
+        self.g, self.path, self.method, self.stop = g, path, method, threading.Event()
         self.answers, self.lost = [], []
         self.threads = [threading.Thread(target=self.run) for _ in range(size)]
         for thread in self.threads:
@@ -264,7 +264,7 @@ class Crowd:
     def run(self):
         while not self.stop.is_set():
             try:
-                self.answers.append(self.g.ask(self.path)[0])
+                self.answers.append(self.g.ask(self.path, self.method)[0])
             except OSError as error:
                 self.lost.append(error)
 

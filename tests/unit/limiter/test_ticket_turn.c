@@ -20,6 +20,14 @@ static void queue(struct ration *r, const char *words, int64_t now_ns, struct sl
     rn_ticket_write_turn(r, &slip->out, slip->text);
 }
 
+/* One that is served, and two behind it. */
+static void line_up(struct ration *r, struct slip *first, struct slip *last)
+{
+    (void)decide(r, "user=ann", T0);
+    queue(r, "user=ann", T0, first);
+    queue(r, "user=ann", T0, last);
+}
+
 static void who_need_not_wait_or_is_refused_has_none(void **state)
 {
     struct ration *r = open_rules(rules);
@@ -44,9 +52,7 @@ static void the_tail_of_a_queue_is_given_back_once(void **state)
     struct slip first, last;
 
     (void)state;
-    (void)decide(r, "user=ann", T0);
-    queue(r, "user=ann", T0, &first);
-    queue(r, "user=ann", T0, &last);
+    line_up(r, &first, &last);
     assert_int_equal(left_of(r, "line", "user=ann", T0), 1);
     assert_int_equal(refund(r, &last, T0), 0);
     assert_int_equal(left_of(r, "line", "user=ann", T0), 2);
@@ -64,9 +70,7 @@ static void from_the_middle_only_other_limits_are_given_back(void **state)
     struct slip first, last;
 
     (void)state;
-    (void)decide(r, "user=ann", T0);
-    queue(r, "user=ann", T0, &first);
-    queue(r, "user=ann", T0, &last);
+    line_up(r, &first, &last);
     assert_int_equal(refund(r, &first, T0), 0);
     assert_int_equal(left_of(r, "line", "user=ann", T0), 1);
     assert_int_equal(left_of(r, "day", "user=ann", T0), 48);

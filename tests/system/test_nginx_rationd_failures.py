@@ -135,7 +135,7 @@ def test_a_reply_without_an_end_is_waited_for_in_vain(asking, fake):
 
 
 def test_who_greets_wrongly_is_not_asked(asking, fake):
-    server = fake(lambda _: b"-NOAUTH who are you\r\n", pings=False)
+    server = fake(lambda _: b"-ERR who are you\r\n", pings=False)
     g = asking(server.address)
     g.wait_for_log("says what is no answer", "error")
     assert g.statuses(3) == [200, 200, 429]

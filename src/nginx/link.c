@@ -238,6 +238,17 @@ static bool hear_all(struct rn_ngx_link *link)
     return true;
 }
 
+/* A server that wants a certificate of ours says so only behind the handshake. */
+static void end_of_read(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+{
+    if (link->server->tls && link->state == RN_NGX_GREETING)
+        lose(link, (struct rn_ngx_loss){.why = "ends the connection behind the handshake; it may "
+                                               "want another certificate (ssl_certificate=)",
+                                        .lasting = true});
+    else
+        drop(link, why, error);
+}
+
 static void on_read(ngx_event_t *event)
 {
     ngx_connection_t *connection = event->data;
@@ -250,11 +261,11 @@ static void on_read(ngx_event_t *event)
         if (n == NGX_AGAIN)
             break;
         if (n == 0) {
-            drop(link, "has closed the connection", 0);
+            end_of_read(link, "has closed the connection", 0);
             return;
         }
         if (n < 0) {
-            drop(link, "cannot be reached", room ? ngx_socket_errno : NGX_ENOMEM);
+            end_of_read(link, "cannot be reached", room ? ngx_socket_errno : NGX_ENOMEM);
             return;
         }
         link->in.len += (size_t)n;
@@ -275,8 +286,8 @@ static void open_up(struct rn_ngx_link *link, ngx_connection_t *connection)
     link->open = true;
 }
 
-/* A server that wants a certificate of ours says so when it has let us think that all
- * is well: it may have been read already. */
+/* What the server has said since the handshake may have been taken from the socket with
+ * it: no event would tell. */
 static void on_secured(ngx_connection_t *connection)
 {
     struct rn_ngx_link *link = connection->data;
@@ -287,9 +298,9 @@ static void on_secured(ngx_connection_t *connection)
         return;
     }
     open_up(link, connection);
-    send_out(link);
+    on_read(connection->read);
     if (link->open)
-        on_read(connection->read);
+        send_out(link);
 }
 
 static void on_connected(ngx_event_t *event)

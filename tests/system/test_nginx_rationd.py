@@ -10,6 +10,7 @@ import pytest
 
 from asking import OURS, PATIENT, UP, answers
 from gateway import MODULE, PLACES, begin, proxied, wait_until
+from redis_server import RedisServer
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -191,6 +192,20 @@ def test_who_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking,
     with begin(g, "/line"):
         g.wait_for_log("delayed by", "error", 2)
     assert "refused by" not in g.log("error")
+
+
+def test_who_leaves_a_queue_that_nodes_share_makes_room(asking, rationd, tmp_path):
+    with RedisServer(tmp_path) as server:
+        d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n",
+                    options=["--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"])
+        g = answers(asking(d.address))
+        assert g.ask()[0] == 200
+        for turn in range(1, 4):
+            with begin(g, "/line"):
+                g.wait_for_log("delayed by", "error", turn)
+            g.wait_for_log("499 /line", "source", turn)
+        assert "refused by" not in g.log("error")
+        d.stop()
 
 
 # --- places ----------------------------------------------------------------------------------

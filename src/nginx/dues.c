@@ -40,7 +40,8 @@ static void tell_rationd(struct rn_ngx_visit *visit, unsigned status)
     if (!visit->charge)
         return;
     (void)snprintf(digits, sizeof digits, "%03u", status % 1000);
-    rn_ngx_ticket_tell(visit->charge, RN_SLICE("RATION.CHARGE"), rn_slice_of(digits));
+    rn_ngx_ticket_send(visit->charge->link, RN_SLICE("RATION.CHARGE"),
+                       rn_ngx_slice(visit->charge->text), rn_slice_of(digits));
     visit->charge = NULL;
 }
 

@@ -19,13 +19,9 @@ struct rn_ngx_lease {
 
 static const struct rn_slice nothing = {NULL, 0};
 
-void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket)
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease)
 {
-    struct rn_slice command =
-        rn_ngx_ticket_command(link, RN_SLICE("RATION.RELEASE"), ticket, nothing);
-
-    if (command.len != 0) /* else it comes free when its time has come */
-        rn_ngx_link_send_sometime(link, command);
+    rn_ngx_ticket_send(link, RN_SLICE("RATION.RELEASE"), lease, nothing);
 }
 
 /* If it has ended (rationd was restarted without its state, say), there is nothing that

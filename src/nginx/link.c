@@ -147,10 +147,14 @@ uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_
     return rn_ngx_link_can_ask(link) ? push(link, command, hear, arg) : 0;
 }
 
-void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number)
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_hear *instead)
 {
-    if (number - link->first < rn_ngx_link_owed(link))
-        link->owed[number % RN_NGX_OWED].arg = NULL;
+    uint64_t at = number % RN_NGX_OWED;
+
+    if (number - link->first >= rn_ngx_link_owed(link))
+        return;
+    link->owed[at].hear = instead;
+    link->owed[at].arg = NULL;
 }
 
 /* --- commands whose replies nobody waits for ----------------------------------------------- */

@@ -11,7 +11,7 @@
  *   UP         until it ends, says what is no reply, or misses several deadlines on end
  *
  * At most once: what was sent on a lost connection is never sent again. Whoever gives up
- * waiting for a reply leaves its place in the order, and hears it all the same, as nobody.
+ * waiting for a reply leaves its place in the order to somebody who hears it all the same.
  */
 #ifndef RN_NGINX_LINK_H
 #define RN_NGINX_LINK_H
@@ -29,7 +29,7 @@
 struct rn_ngx_link;
 
 /* One reply, whole, borrowed; data NULL: there will be none, and whether the command was
- * run is not known. `arg` is NULL if whoever asked has given up. False: this is no reply
+ * run is not known. False: this is no reply
  * to what was asked, and nothing that follows can be believed. */
 typedef bool rn_ngx_hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply);
 
@@ -82,8 +82,8 @@ uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_
 /* A command whose reply nobody waits for: sent now, or once it is up again. Only for what
  * is harmless if it comes late; with very many waiting it is dropped. */
 void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command);
-/* Whoever asked has gone or given up. */
-void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number);
+/* Whoever asked has gone or given up: `instead` hears the reply, without an argument. */
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_hear *instead);
 
 /* A deadline was missed; several on end are the end of the connection. */
 void rn_ngx_link_missed(struct rn_ngx_link *link);

@@ -234,7 +234,7 @@ void rn_ngx_ask_end(struct rn_ngx_visit *visit);
  * memory, they are free again. */
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
                             const struct rn_told *told);
-void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
 void rn_ngx_lease_end(struct rn_ngx_visit *visit);
 
 struct rn_ngx_ticket {
@@ -250,8 +250,8 @@ ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_visit *visit, struct rn_ngx_link *lin
  * Empty: out of memory. */
 struct rn_slice rn_ngx_ticket_command(struct rn_ngx_link *link, struct rn_slice name,
                                       struct rn_slice ticket, struct rn_slice more);
-/* Sends it, now or when rationd is back. Nobody waits for the reply. */
-void rn_ngx_ticket_tell(const struct rn_ngx_ticket *ticket, struct rn_slice name,
+/* Sends one, now or when rationd is back. Nobody waits for the reply. */
+void rn_ngx_ticket_send(struct rn_ngx_link *link, struct rn_slice name, struct rn_slice ticket,
                         struct rn_slice more);
 
 /* Lets the request wait: NGX_AGAIN, or an error's status. */
@@ -264,6 +264,8 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
+/* Nobody waits any more for a turn that rationd has given. */
+void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn);
 /* At the end of the request: one that was still waiting gives back its charge, here or
  * to rationd. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);

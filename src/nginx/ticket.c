@@ -42,12 +42,11 @@ struct rn_slice rn_ngx_ticket_command(struct rn_ngx_link *link, struct rn_slice 
     return rn_buf_slice(out);
 }
 
-void rn_ngx_ticket_tell(const struct rn_ngx_ticket *ticket, struct rn_slice name,
+void rn_ngx_ticket_send(struct rn_ngx_link *link, struct rn_slice name, struct rn_slice ticket,
                         struct rn_slice more)
 {
-    struct rn_slice command =
-        rn_ngx_ticket_command(ticket->link, name, rn_ngx_slice(ticket->text), more);
+    struct rn_slice command = rn_ngx_ticket_command(link, name, ticket, more);
 
-    if (command.len != 0)
-        rn_ngx_link_send_sometime(ticket->link, command);
+    if (command.len != 0) /* else what it holds comes free when its time has come */
+        rn_ngx_link_send_sometime(link, command);
 }

@@ -33,6 +33,15 @@ class Rationd(Daemon):
     def address(self):
         return self.addresses["resp"]
 
+    def waiting(self):
+        """Bytes that the kernel holds for it over TCP: those it has not read, and those that
+        clients could not send yet."""
+        port = f":{int(self.address.rpartition(':')[2]):04X}"
+        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        queues = [(row, [int(part, 16) for part in row[4].split(":")]) for row in rows]
+        return (sum(unread for row, (_, unread) in queues if row[1].endswith(port)),
+                sum(unsent for row, (unsent, _) in queues if row[2].endswith(port)))
+
     def freeze(self):
         """Until no thread of it runs any more."""
         threads = pathlib.Path(f"/proc/{self.process.pid}/task")

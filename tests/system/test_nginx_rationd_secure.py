@@ -181,15 +181,13 @@ def test_a_mistake_about_tls_is_told(asking, authority, asked, message):
     assert code != 0 and message in text and "nginx.conf:" in text
 
 
-def test_the_example_of_the_documentation_is_a_configuration(asking, authority, tmp_path):
+def test_the_example_of_the_documentation_is_a_configuration(asking, authority):
     text = (ROOT / "docs" / "nginx.md").read_text().split("### Over a network")[1]
     example = text.split("```nginx\n")[1].split("```")[0].replace("ration.internal", "localhost")
     for name, file in (("ration-ca.pem", authority.file), ("ration.pem", authority.folder / "nginx.pem"),
                        ("ration.key", authority.folder / "nginx.key")):
         assert f"/etc/nginx/{name}" in example
         example = example.replace(f"/etc/nginx/{name}", str(file))
-    password(tmp_path)
-    example = example.replace("/etc/nginx/ration.password", str(tmp_path / "password"))
     code, said = asking("", start=False, http=example).test()
     assert code == 0, said
 

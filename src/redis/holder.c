@@ -88,8 +88,12 @@ void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_
 
     h->least = least;
     begin_call(h, want, back, now_ns);
-    *lease = (struct rn_code_lease){
-        .want = want, .keep = h->units, .back = back, .least = least, .lease_ns = lease_ns};
+    *lease = (struct rn_code_lease){.want = want,
+                                    .keep = h->units,
+                                    .back = back,
+                                    .least = least,
+                                    .lease_ns = lease_ns,
+                                    .ends_us = h->ends_us};
 }
 
 void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease *lease)
@@ -98,7 +102,7 @@ void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease
 
     h->least = 0;
     begin_call(h, 0, back, now_ns);
-    *lease = (struct rn_code_lease){.back = back};
+    *lease = (struct rn_code_lease){.back = back, .ends_us = h->ends_us};
 }
 
 void rn_holder_unask(struct rn_holder *h, const struct rn_code_lease *lease)
@@ -141,6 +145,7 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
     h->left = g->left;
     h->reset_ns = h->sent_ns + g->reset_after_ns;
     h->mark = g->mark;
+    h->ends_us = h->known > 0 ? g->ends_us : 0;
     judge(h, g);
     return burnt + rn_holder_expire(h, now_ns);
 }
@@ -148,4 +153,5 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
 void rn_holder_lose(struct rn_holder *h)
 {
     h->in_flight = false;
+    h->ends_us = 0;
 }

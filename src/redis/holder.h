@@ -35,13 +35,14 @@ struct rn_holder {
     /* As the store said last. */
     uint64_t left;
     int64_t reset_ns, mark;
+    int64_t ends_us; /* of the lease, by its clock; 0: whether it has one is not known */
 };
 
 /* What a call was answered. */
 struct rn_grant {
     uint64_t granted, left;
     int64_t retry_after_ns, reset_after_ns, lease_ns;
-    int64_t mark;
+    int64_t mark, ends_us;
     bool kept;
 };
 

@@ -102,6 +102,16 @@ static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64
     return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
 }
 
+bool rn_leased_goes_on(struct rn_leased *leased)
+{
+    bool ending = leased->ending;
+
+    leased->in_flight--;
+    if (ending && leased->in_flight == 0)
+        free(leased);
+    return !ending;
+}
+
 /* --- which keys are held --------------------------------------------------------------- */
 
 static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
@@ -312,6 +322,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
     leased->sweep.fire = on_sweep;
     rn_stock_init(&leased->table, leased);
     rn_waiting_init(&leased->waiting);
+    rn_past_begin(leased);
     *out = leased;
     return 0;
 }
@@ -327,6 +338,7 @@ void rn_leased_free(struct rn_leased *leased)
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->sweep);
+    rn_past_end(leased);
     leased->ending = true;
     if (leased->in_flight == 0)
         free(leased);
@@ -335,6 +347,11 @@ void rn_leased_free(struct rn_leased *leased)
 struct rn_store *rn_leased_store(struct rn_leased *leased)
 {
     return &leased->store;
+}
+
+bool rn_leased_is_whole(const struct rn_leased *leased)
+{
+    return atomic_load_explicit(&leased->past.is_whole, memory_order_relaxed);
 }
 
 const struct rn_leased_counts *rn_leased_counts(const struct rn_leased *leased)

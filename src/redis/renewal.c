@@ -127,6 +127,7 @@ static struct rn_grant read_grant(const struct rn_stock *held, const redisReply 
                              .reset_after_ns = n[5] * US_NS,
                              .lease_ns = n[6] * US_NS,
                              .kept = n[7] == 1,
+                             .ends_us = n[1] + n[6],
                              .mark = mark_of(held, n[1], n[5])};
 }
 
@@ -159,12 +160,8 @@ static void on_reply(void *arg, const redisReply *reply)
     struct rn_stock *held = arg;
     struct rn_leased *leased = held->leased;
 
-    leased->in_flight--;
-    if (leased->ending) {
-        if (leased->in_flight == 0)
-            free(leased);
+    if (!rn_leased_goes_on(leased))
         return;
-    }
     if (reads_whole(reply, held->call)) {
         take_in(held, reply);
         return;

@@ -176,8 +176,14 @@ def test_nor_do_they_when_the_store_has_lost_the_key(bed, script):
     hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, LOSSY)
 
 
+@pytest.mark.parametrize("script", LIMITS)
+def test_nor_do_they_when_no_node_notices_that_it_has(bed, script):
+    hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, UNNOTICED)
+
+
 # Where the store now and then is another one, that knows nothing.
 LOSSY = {"losses": 0.005}
+UNNOTICED = {"losses": 0.005, "unnoticed": True}
 
 
 def swap(text, old, new, count=1):
@@ -214,13 +220,15 @@ PLANTED = {
     "what is spent is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, now, ended - back, arg)", ""), None),
     "what is spent is logged too early": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units", "log_spent(key, lease.ends - 20000, lease.units"), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
-    "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return start_empty(bucket, now)", "return bucket"), None),
-    "a lost bucket fills behind its holders": ("lease_bucket", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
-    "a lost window starts full": ("lease_window", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
-    "a lost half starts full": ("lease_counter", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
-    "a lost log starts empty": ("lease_log", lambda t: swap(t, "    if #leases > 0 then\n        return leases\n    end\n", ""), None),
-    "a lost log counts from too early": ("lease_log", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
-    "a lost sub-window starts full": ("lease_subs", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
+    "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return empty(bucket, now, DOUBT)", "return bucket"), None),
+    "a lost bucket fills behind its holders": ("lease_bucket", lambda t: swap(t, "ends = now + lasts, call = 0", "ends = now, call = 0"), None),
+    "a lost window starts full": ("lease_window", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost half starts full": ("lease_counter", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost log starts empty": ("lease_log", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost log counts from too early": ("lease_log", lambda t: swap(t, "ends = now + lasts", "ends = now"), None),
+    "a lost sub-window starts full": ("lease_subs", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "an emptied store is as good as ever": ("lease_bucket", lambda t: swap(t, "        since = now\n", "        since = since or 0\n"), None),
+    "another id is nothing new": ("lease_bucket", lambda t: swap(t, "if goes_on and string.find(ids, id, 1, true) then", "if goes_on then"), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
 }
@@ -229,6 +237,7 @@ PLANTED = {
 # Where calls overtake each other, and nothing is lost that would make up for it.
 ROUGH = {"late": 0.6, "patience": 1000, "mishaps": 0, "ttl": LONGEST}
 SHAPES = {"overtaken calls count": ROUGH, "a reused id": ROUGH,
+          "an emptied store is as good as ever": UNNOTICED, "another id is nothing new": UNNOTICED,
           **{fault: LOSSY for fault in PLANTED if fault.startswith("a lost")}}
 
 
@@ -254,17 +263,17 @@ class Asker:
         self.wire = bed.wire(embed.assemble(limit.script))
         self.calls = 0
 
-    def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0):
+    def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0, history=None):
         argument = struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
-        return self.wire.run(self.now, self.key, argument, doubt)
+        return self.wire.run(self.now, self.key, argument, doubt, history)
 
     def left(self):
         return self.run(PEEK, 0)[1]
 
-    def lease(self, holder, want, keep=0, back=0, least=1, ttl=200_000, call=None, doubt=0):
+    def lease(self, holder, want, keep=0, back=0, least=1, ttl=200_000, call=None, doubt=0, ends=0):
         """Granted, left, until `least` is there, until all is, length, whether kept."""
         self.calls += 1
-        tail = struct.pack("<Qddd", holder, call or self.calls, back, least)
+        tail = struct.pack("<Qdddd", holder, call or self.calls, back, least, ends)
         return self.run(LEASE, want, ttl, keep, tail, doubt)
 
 
@@ -391,3 +400,113 @@ def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
 def test_a_limit_that_takes_more_than_a_minute_to_be_whole_starts_afresh_all_the_same(bed, limit):
     asker = Asker(bed, limit)
     assert asker.lease(1, 10, doubt=LONGEST)[:2] == [10, limit.cap - 10]
+
+
+# --- what the store does not remember ----------------------------------------------------
+
+
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+class Chronicle:
+    """The history of one store, as an asker's charges meet it."""
+
+    def __init__(self, asker):
+        self.asker, self.key = asker, asker.key + b":history"
+
+    def left(self, id=ONE):
+        """Of a key that nobody has asked for yet."""
+        self.asker.wire.send(b"DEL", self.asker.key)
+        return self.asker.run(PEEK, 0, history=(self.key, id))[1]
+
+    def vouch(self):
+        self.asker.wire.send(b"SET", self.key, b"0")
+
+
+@pytest.fixture
+def chronicle(asker):
+    return Chronicle(asker)
+
+
+def test_in_a_store_without_a_history_nothing_is_left_for_the_time_of_a_lease(chronicle):
+    assert chronicle.left() == 0
+    chronicle.asker.now += LONGEST - 1
+    assert chronicle.left() == 0
+    chronicle.asker.now += 1
+    assert chronicle.left() == 100
+
+
+def test_nor_is_in_one_with_another_id(chronicle):
+    chronicle.vouch()
+    assert chronicle.left(ONE) == 100
+    assert chronicle.left(TWO) == 0
+    chronicle.asker.now += LONGEST
+    assert chronicle.left(TWO) == 100
+
+
+def test_who_has_not_heard_of_the_latest_id_brings_nothing_new(chronicle):
+    chronicle.vouch()
+    chronicle.left(ONE)
+    chronicle.left(TWO)
+    chronicle.asker.now += LONGEST
+    assert [chronicle.left(id) for id in (ONE, TWO, ONE)] == [100] * 3
+
+
+def test_a_history_does_not_grow_without_end(chronicle):
+    for i in range(20):
+        chronicle.left(b"%016d" % i)
+    with chronicle.asker.bed.server.client() as client:
+        assert client.strlen(chronicle.key) == 16 + 4 * 17
+
+
+def test_a_history_from_the_future_begins_now(chronicle):
+    chronicle.left()
+    chronicle.asker.now -= 3600 * SECOND
+    assert chronicle.left() == 0
+    chronicle.asker.now += LONGEST
+    assert chronicle.left() == 100
+
+
+def test_a_history_is_not_for_one_key_only(chronicle):
+    chronicle.vouch()
+    chronicle.left()
+    with chronicle.asker.bed.server.client() as client:
+        assert client.pttl(chronicle.key) == -1
+
+
+def lose(asker):
+    """Behind the back of one who holds 40, and one who does not; when that lease ends."""
+    lasts = asker.lease(1, 40)[4]
+    asker.wire.send(b"DEL", asker.key)
+    return asker.now + lasts
+
+
+def test_a_lease_that_is_not_there_tells_that_the_key_was_lost(asker):
+    ends = lose(asker)
+    assert asker.lease(1, 10, keep=20, ends=ends)[:2] == [0, 0]
+    assert asker.left() == 0 and asker.lease(2, 10)[0] == 0
+
+
+def test_also_if_others_came_before(asker):
+    ends = lose(asker)
+    assert asker.lease(2, 30)[:2] == [30, 70]
+    assert asker.lease(1, 10, keep=20, ends=ends)[:2] == [0, 0]
+    assert asker.lease(2, 0, keep=30)[5] == 1, "theirs goes on"
+    assert asker.left() == 0
+
+
+def test_a_lease_that_has_ended_tells_nothing(asker):
+    asker.lease(1, 40, ttl=100_000)
+    ends = asker.now + 100_000
+    asker.now = ends
+    left = asker.left()
+    assert asker.lease(1, 0, keep=40, ends=ends)[:2] == [0, left]
+
+
+def test_a_bucket_that_was_lost_fills_again_a_lease_later(bed):
+    asker = Asker(bed, Bucket(100, SECOND, 100))
+    asker.lease(1, 0, ends=lose(asker))
+    asker.now += LONGEST
+    assert asker.left() == 0
+    asker.now += 500_000
+    assert asker.left() == 50

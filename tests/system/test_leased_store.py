@@ -242,6 +242,89 @@ def test_a_redis_that_was_killed_and_knows_nothing_mints_no_window(server, tmp_p
     assert all(r["here"] > 0 for r in results)
 
 
+def state_keys(server):
+    return server.client().keys("ration:{*}:[BWCL]:*")
+
+
+def lose_under_load(server, tmp_path, limit, algorithm, lose):
+    """Has states vanish behind the back of nodes that hold a part of them, three times."""
+    log = tmp_path / "log"
+    nodes = [Node(server.path, log, limit, algorithm).up() for _ in range(4)]
+    for _ in range(3):
+        time.sleep(1.5)
+        lose(server.client())
+    time.sleep(1.5)
+    return admissions(log), [node.stop() for node in nodes]
+
+
+def delete_states(client):
+    client.delete(*client.keys("ration:{*}:[BWCL]:*"))
+
+
+VANISHES = {"flushed": lambda client: client.flushall(), "deleted": delete_states}
+
+
+@pytest.mark.parametrize("how", VANISHES)
+def test_a_bucket_that_vanishes_unnoticed_is_not_minted(server, tmp_path, how):
+    made, results = lose_under_load(server, tmp_path, "400 per second burst 1200", "token-bucket", VANISHES[how])
+    assert excess(made, 1200, 400) <= 1
+    assert len(made) > 1200 and all(r["here"] > 0 for r in results)
+
+
+def test_a_window_that_vanishes_with_all_others_is_not_minted(server, tmp_path):
+    made, results = lose_under_load(server, tmp_path, "2000 per 2s", "fixed-window", VANISHES["flushed"])
+    offset_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    assert window_excess(made, 2000, 2, offset_ns) <= 0
+    assert all(r["here"] > 0 for r in results)
+
+
+def test_a_log_that_vanishes_with_all_others_is_not_minted(server, tmp_path):
+    made, results = lose_under_load(server, tmp_path, "1000 per second", "sliding-log", VANISHES["flushed"])
+    assert log_excess(made, 1000, 1) <= 0
+    assert all(r["here"] > 0 for r in results)
+
+
+def start_behind_a_loss(server, tmp_path, lose):
+    """Nodes that hold leases are stopped while states are lost, and who asks first for what is
+    missing has never heard of any."""
+    log, limit = tmp_path / "log", "400 per second burst 1200"
+    nodes = [Node(server.path, log, limit, depth=16, pace=50).up() for _ in range(2)]
+    time.sleep(3)
+    freeze(*nodes)
+    lose()
+    greedy = Node(server.path, log, limit, depth=64, pace=0, mode="cold").up()
+    wait_for(lambda: state_keys(server))
+    wake(*nodes)
+    time.sleep(1)
+    greedy.kill()
+    for node in nodes:
+        node.stop()
+    return admissions(log)
+
+
+def test_who_starts_after_the_store_was_emptied_does_not_mint_either(server, tmp_path):
+    assert excess(start_behind_a_loss(server, tmp_path, server.client().flushall), 1200, 400) <= 1
+
+
+def test_nor_does_who_starts_after_a_restart_that_went_back_in_time(tmp_path):
+    """Redis comes back with what it had saved before the key was."""
+    with RedisServer(tmp_path) as server:
+        Node(server.path, tmp_path / "other", "100 per second", key=8, count=50).result()
+        server.client().save()
+
+        def restart():
+            server.stop()
+            server.start()
+
+        assert excess(start_behind_a_loss(server, tmp_path, restart), 1200, 400) <= 1
+
+
+def test_a_store_that_was_never_used_starts_full(server, tmp_path):
+    log = tmp_path / "log"
+    Node(server.path, log, "1000 per second", count=300, depth=64, pace=0).result()
+    assert len(admissions(log)) == 300
+
+
 def log_excess(made, amount, period_s):
     """Of those that were certainly made in one stretch of a period, wherever it begins."""
     begun, ended = (sorted(times) for times in zip(*made))
@@ -374,7 +457,7 @@ limits:
 
 def state_of(client):
     """Units missing from a bucket of which 1000 refill in a day, and leases."""
-    value = client.get(client.keys()[0])
+    value = client.get(client.keys("ration:{*}:B:*")[0])
     return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
 
 

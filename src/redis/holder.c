@@ -27,9 +27,9 @@ bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
     return true;
 }
 
-bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t at_ns)
+bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t mark)
 {
-    if (at_ns < h->sent_ns || cost > h->known - h->units)
+    if (h->asked || mark != h->mark || cost > h->known - h->units)
         return false;
     h->units += cost;
     return true;
@@ -71,7 +71,7 @@ bool rn_holder_runs_low(const struct rn_holder *h, int64_t now_ns)
 
 static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_t now_ns)
 {
-    h->in_flight = true;
+    h->in_flight = h->asked = true;
     h->sent_ns = now_ns;
     h->wanted = want;
     h->units -= back;
@@ -145,6 +145,7 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
     h->left = g->left;
     h->reset_ns = h->sent_ns + g->reset_after_ns;
     h->mark = g->mark;
+    h->asked = false;
     h->ends_us = h->known > 0 ? g->ends_us : 0;
     judge(h, g);
     return burnt + rn_holder_expire(h, now_ns);

@@ -24,19 +24,13 @@ void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
     rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
 }
 
-/* When the take was that is to be undone, on the clock of leases. */
-static int64_t taken_at(const struct rn_ask *ask, int64_t now_ns)
-{
-    return now_ns - (ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0);
-}
-
-static bool fits(struct rn_stock *held, const struct rn_ask *ask, int64_t now_ns)
+static bool fits(struct rn_stock *held, const struct rn_ask *ask)
 {
     struct rn_holder *h = &held->holder;
 
     switch (ask->op) {
     case RN_GIVE_BACK:
-        return ask->mark == h->mark && rn_holder_unspend(h, ask->cost, taken_at(ask, now_ns));
+        return rn_holder_unspend(h, ask->cost, ask->mark);
     case RN_PEEK:
         return ask->cost <= h->units;
     default:
@@ -48,7 +42,7 @@ bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t n
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
-    bool allowed = fits(held, ask, now_ns);
+    bool allowed = fits(held, ask);
 
     if (!allowed && !(may_be_refused && rn_holder_refuses(&held->holder, ask->cost, now_ns)))
         return false;

@@ -436,6 +436,39 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
     assert calls < (admitted + refused) / 10
 
 
+REFUNDED = """
+limits:
+  - name: api
+    key: ip
+    limit: 200 per second burst 200
+    consistency: leased
+    on_store_failure: refuse
+"""
+
+
+def test_a_node_whose_clock_is_behind_does_not_mint_by_refunds(server, tmp_path):
+    """What one node has spent out of its lease is refunded when the bucket has long been full
+    again, at a node whose clock says that it was just now."""
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s", "--redis", f"redis+unix://{server.path}"]
+    behind = {"WALLSHIFT": "-30", "LD_PRELOAD": str(BUILD / "tests" / "libwallshift.so")}
+    attributes = {"attributes": {"ip": "192.0.2.7"}}
+    with contextlib.ExitStack() as stack:
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+        one = stack.enter_context(Daemon(tmp_path / "one", REFUNDED, options))
+        other = stack.enter_context(Daemon(tmp_path / "other", REFUNDED, options, env=behind))
+        leases = [one.http("POST", "/v1/reserve", {**attributes, "for": 60}).json.get("lease") for _ in range(2000)]
+        leases = [lease for lease in leases if lease]
+        time.sleep(2)
+        begun, admitted = time.monotonic(), 0
+        for lease in leases:
+            admitted += sum(other.http("POST", "/v1/check", attributes).json["allowed"] for _ in range(3))
+            assert other.http("POST", "/v1/refund", {"lease": lease}).json == {"refunded": True}
+        seconds = time.monotonic() - begun
+    assert len(leases) > 200
+    assert admitted <= 200 + 200 * seconds
+
+
 def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_path):
     """Who is served goes on at once and asks again, behind others who still wait: there is
     enough for all of them, and no call is made for it."""

@@ -391,6 +391,49 @@ def test_a_replica_that_takes_over_without_the_key_mints_no_bucket(tmp_path):
     assert all(r["here"] > 0 for r in results)
 
 
+def test_a_master_that_is_emptied_mints_no_bucket(tmp_path):
+    log, limit = tmp_path / "log", "200 per second burst 1200"
+    with RedisCluster(tmp_path) as cluster:
+        nodes = [Node(cluster.url(), log, limit).up() for _ in range(2)]
+        for _ in range(2):
+            time.sleep(2)
+            next(m for m in cluster.masters() if m.client().keys("ration:{*}:B:*")).client().flushall()
+        time.sleep(1.5)
+        results = [node.stop() for node in nodes]
+    assert excess(admissions(log), 1200, 200) <= 1
+    assert all(r["here"] > 0 for r in results)
+
+
+def test_keys_of_a_cluster_that_was_never_used_start_full(tmp_path):
+    log, keys = tmp_path / "log", 64
+    with RedisCluster(tmp_path) as cluster:
+        Node(cluster.url(), log, "1000 per second", key=f"*{keys}", count=10 * keys, depth=64, pace=0,
+             deadline_ms=1000).result()
+        histories = sum(len(m.client().keys("ration:{*}:history")) for m in cluster.masters())
+    assert len(admissions(log)) == 10 * keys
+    assert histories == 1024
+
+
+def test_a_slot_moves_while_keys_of_it_are_leased(tmp_path):
+    """Now this key is on the way and now that, or what tells of their history."""
+    log, keys = tmp_path / "log", 4
+    with RedisCluster(tmp_path) as cluster:
+        slot = cluster.members[0].ask("KEYSLOT", "{3ff}")
+        source = cluster.owner(slot)
+        target = next(m for m in cluster.masters() if m is not source)
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"+{keys}", depth=32, pace=5,
+                      deadline_ms=50).up() for _ in range(2)]
+        time.sleep(1)
+        cluster.move_slot(slot, source, target, pause=lambda: time.sleep(0.3))
+        time.sleep(1)
+        results = [node.stop() for node in nodes]
+        assert len(target.client().keys("ration:{3ff}:B:*")) == keys
+        assert target.client().exists("ration:{3ff}:history")
+    answered, failed = (sum(r[name] for r in results) for name in ("here", "failed"))
+    assert failed < answered / 100
+    assert excess(admissions(log), keys * 400, keys * 100) <= keys
+
+
 RULES = """
 limits:
   - name: api

@@ -10,6 +10,7 @@ import pytest
 
 from daemon import Daemon
 from redis_server import RedisServer
+from sharer import wait_for
 from stillclock import StillClock
 
 RULES = """
@@ -61,8 +62,10 @@ def nodes(folder, rules, ahead):
         sharing = [*OPTIONS, "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"]
         for name in ("one", "other"):
             (folder / name).mkdir()
-        yield Nodes([stack.enter_context(Daemon(folder / name, rules, sharing, env=clocks[0].env()))
-                     for name in ("one", "other")], clocks)
+        daemons = [stack.enter_context(Daemon(folder / name, rules, sharing, env=clocks[0].env()))
+                   for name in ("one", "other")]
+        wait_for(lambda: all(daemon.admin("GET", "/readyz").json["store"] == "up" for daemon in daemons))
+        yield Nodes(daemons, clocks)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@
 #include "redis/leased_inner.h"
 
 #define MS INT64_C(1000000)
-#define SOON_NS (20 * MS)  /* after one that could not be asked, or until it is whole */
-#define LOOK_NS (500 * MS) /* between looks whether something may have been lost */
+#define SOON_NS (20 * MS)  /* between looks until it is whole */
+#define LOOK_NS (500 * MS) /* and whether something may have been lost; after an error */
 #define ROUND_LOOKS 120    /* after which all are asked again, whatever it looks like */
 #define AT_ONCE 64         /* calls */
 #define LONGEST_US (RN_SHARD_DOUBT_NS / 1000)
@@ -48,6 +48,8 @@ static void on_told(void *arg, const redisReply *reply)
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         reply->element[2]->type != REDIS_REPLY_INTEGER) {
         past->failed = true;
+        past->next = past->count; /* others would fail as well: again later */
+        wake_in(leased, LOOK_NS);
         return;
     }
     int64_t age_ns = reply->element[2]->integer < LONGEST_US ? reply->element[2]->integer * 1000

@@ -154,7 +154,7 @@ static void begin(struct rn_timer *timer)
 
 static void start_when_up(struct rn_timer *timer)
 {
-    if (!rn_remote_is_up(run.remote)) {
+    if (!rn_remote_is_up(run.remote) || (run.leased && !rn_leased_is_whole(run.leased))) {
         set(timer, MS);
         return;
     }

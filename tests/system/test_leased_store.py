@@ -26,6 +26,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SHARER = BUILD / "tests" / "sharer"
 SECOND = 10**9
 ENDLESS = 10**9
+PATIENT = 5000  # ms: a deadline that even a busy machine keeps
 
 
 class Node:
@@ -279,8 +280,8 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path):
 def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
     log, keys = tmp_path / "log", 8
     with RedisCluster(tmp_path) as cluster:
-        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5)
-                 for _ in range(2)]
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5,
+                      deadline_ms=PATIENT) for _ in range(2)]
         for node in nodes:
             node.up()
         cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
@@ -299,6 +300,7 @@ def test_a_replica_that_takes_over_without_the_key_mints_no_bucket(tmp_path):
         wait_for(lambda: len(admissions(log)) > 1200)
         master = next(m for m in cluster.masters() if m.client().keys("ration:{*}:B:*"))
         replica = cluster.replica_of(master)
+        cluster.fail_over(soon=True)
         master.stop()
         replica.client().flushall()
         wait_for(lambda: replica.client().keys("ration:{*}:B:*"))
@@ -329,7 +331,8 @@ def hammer(daemon, stop, count):
 
 
 def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
-    options = ["--workers", "2", "--memory", "2M", "--redis", f"redis+unix://{server.path}"]
+    options = ["--workers", "2", "--memory", "2M", "--redis-deadline", "5s",
+               "--redis", f"redis+unix://{server.path}"]
     counts, stop = [[0, 0] for _ in range(4)], threading.Event()
     with contextlib.ExitStack() as stack:
         folders = [tmp_path / name for name in ("one", "other")]
@@ -341,7 +344,7 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
                    for i in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(2)
+        wait_for(lambda: sum(c[1] for c in counts) > 5000 and sum(c[0] for c in counts) > 1000)
         stop.set()
         for thread in threads:
             thread.join()
@@ -349,7 +352,6 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
         calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
     refused, admitted = (sum(c[i] for c in counts) for i in (0, 1))
     assert admitted <= 3000 + 2000 * seconds
-    assert admitted > 3000 and refused > 0
     assert calls < (admitted + refused) / 10
 
 
@@ -392,7 +394,7 @@ def test_the_documented_rights_of_a_user_are_enough(tmp_path):
         server.client().execute_command(*line.replace("PASSWORD", "secret").split())
         for algorithm, kind in (("token-bucket", "B"), ("fixed-window", "W"), ("sliding-window", "C")):
             result = Node(f":secret@{server.path}".replace(":", "ration:", 1), tmp_path / "log", "1000 per 2h",
-                          algorithm, count=400, depth=4, pace=2).result()
+                          algorithm, count=400, depth=4, pace=2, deadline_ms=PATIENT).result()
             assert result["granted"] > 0 and result["lost"] == 0, algorithm
             assert server.client().keys(f"ration:*:{kind}:*"), algorithm
 

@@ -23,7 +23,7 @@ import time
 import pytest
 import yaml
 
-from daemon import BUILD, PATIENCE, ROOT, Daemon
+from daemon import BUILD, PATIENCE, ROOT, Daemon, free_port
 
 RATION = BUILD / "ration"
 
@@ -507,13 +507,8 @@ def server(reply):
             connection.close()
 
 
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return "127.0.0.1:%d" % s.getsockname()[1]
-
-
 def test_no_daemon():
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     answer = run("shadow", "status", "--admin", address)
     assert (answer.status, answer.out, answer.err) == (
         2, "", f"ration: cannot reach rationd at {address}: connection refused; is it running? "
@@ -797,8 +792,9 @@ def test_bench_explains_mistakes(args, message):
 
 def test_bench_that_is_interrupted_tells_what_it_has(fresh):
     process = subprocess.Popen([RATION, "bench", "--resp", fresh.addresses["resp"], "--duration", "60s",
-                                "--json", "--connections", "1"], stdout=subprocess.PIPE, text=True)
-    while fresh.admin("GET", "/v1/status").json["decisions"]["allowed"] == 0:
+                                "--json", "--connections", "1", "--pipeline", "1"],
+                               stdout=subprocess.PIPE, text=True)
+    while fresh.admin("GET", "/v1/status").json["decisions"]["allowed"] < 2: # it has read the first
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE)
@@ -808,9 +804,10 @@ def test_bench_that_is_interrupted_tells_what_it_has(fresh):
 def test_bench_shows_how_it_goes_on_a_terminal(terminal):
     t = terminal(RATION, "bench", "--resp", "127.0.0.1:0")
     t.read_until("a port is a number from 1 to 65535")
-    t = terminal(RATION, "bench", "--duration", "1200ms", "--command", "ping", "--resp",
+    t = terminal(RATION, "bench", "--duration", "60s", "--command", "ping", "--resp",
                  t.daemon.addresses["resp"])
     at = t.read_until(" requests/s  0.0 % refused")
+    t.write("\x03")
     t.read_until("per second", t.read_until("\r\x1b[K", at))
 
 

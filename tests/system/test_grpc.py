@@ -373,7 +373,7 @@ def test_rapid_resets_end_the_connection(daemon):
     with http2.Peer(daemon.socket("grpc")) as peer:
         for first in range(1, 100000, 200):
             peer.send(*[http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head) +
-                        http2.frame(http2.RST_STREAM, 0, stream, b"\0\0\0\x08")
+                        http2.frame(http2.RST_STREAM, 0, stream, http2.CANCEL)
                         for stream in range(first, first + 200, 2)],
                       http2.frame(http2.PING, 0, 0, b"12345678"))
             found = peer.read()

@@ -10,7 +10,7 @@ import pytest
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
 from test_leased_store import (  # noqa: F401 (two of them are fixtures)
-    Node, admissions, excess, freeze, log_excess, no_node_is_left, server, wait_for, wake, window_excess)
+    PATIENT, Node, admissions, excess, freeze, log_excess, no_node_is_left, server, wait_for, wake, window_excess)
 
 
 def restart_under_load(server, tmp_path, limit, algorithm):
@@ -131,6 +131,7 @@ def test_a_replica_that_takes_over_without_the_key_mints_no_bucket(tmp_path):
         wait_for(lambda: len(admissions(log)) > 1200)
         master = next(m for m in cluster.masters() if m.client().keys("ration:{*}:B:*"))
         replica = cluster.replica_of(master)
+        cluster.fail_over(soon=True)
         master.stop()
         replica.client().flushall()
         wait_for(lambda: replica.client().keys("ration:{*}:B:*"))
@@ -157,7 +158,7 @@ def test_keys_of_a_cluster_that_was_never_used_start_full(tmp_path):
     log, keys = tmp_path / "log", 64
     with RedisCluster(tmp_path) as cluster:
         Node(cluster.url(), log, "1000 per second", key=f"*{keys}", count=10 * keys, depth=64, pace=0,
-             deadline_ms=1000).result()
+             deadline_ms=PATIENT).result()
         histories = sum(len(m.client().keys("ration:{*}:history")) for m in cluster.masters())
     assert len(admissions(log)) == 10 * keys
     assert histories == 1024

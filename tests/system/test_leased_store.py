@@ -26,6 +26,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SHARER = BUILD / "tests" / "sharer"
 SECOND = 10**9
 ENDLESS = 10**9
+PATIENT = 5000  # ms: a deadline that even a busy machine keeps
 
 
 class Node:
@@ -252,8 +253,8 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path):
 def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
     log, keys = tmp_path / "log", 8
     with RedisCluster(tmp_path) as cluster:
-        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5)
-                 for _ in range(2)]
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5,
+                      deadline_ms=PATIENT) for _ in range(2)]
         for node in nodes:
             node.up()
         cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
@@ -272,7 +273,7 @@ def test_a_slot_moves_while_keys_of_it_are_leased(tmp_path):
         source = cluster.owner(slot)
         target = next(m for m in cluster.masters() if m is not source)
         nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"+{keys}", depth=32, pace=5,
-                      deadline_ms=50).up() for _ in range(2)]
+                      deadline_ms=PATIENT).up() for _ in range(2)]
         time.sleep(1)
         cluster.move_slot(slot, source, target, pause=lambda: time.sleep(0.3))
         time.sleep(1)
@@ -305,7 +306,8 @@ def hammer(daemon, stop, count):
 
 
 def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
-    options = ["--workers", "2", "--memory", "2M", "--redis", f"redis+unix://{server.path}"]
+    options = ["--workers", "2", "--memory", "2M", "--redis-deadline", "5s",
+               "--redis", f"redis+unix://{server.path}"]
     counts, stop = [[0, 0] for _ in range(4)], threading.Event()
     with contextlib.ExitStack() as stack:
         folders = [tmp_path / name for name in ("one", "other")]
@@ -317,7 +319,7 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
                    for i in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(2)
+        wait_for(lambda: sum(c[1] for c in counts) > 5000 and sum(c[0] for c in counts) > 1000)
         stop.set()
         for thread in threads:
             thread.join()
@@ -325,7 +327,6 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
         calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
     refused, admitted = (sum(c[i] for c in counts) for i in (0, 1))
     assert admitted <= 3000 + 2000 * seconds
-    assert admitted > 3000 and refused > 0
     assert calls < (admitted + refused) / 10
 
 
@@ -401,7 +402,7 @@ def test_the_documented_rights_of_a_user_are_enough(tmp_path):
         server.client().execute_command(*line.replace("PASSWORD", "secret").split())
         for algorithm, kind in (("token-bucket", "B"), ("fixed-window", "W"), ("sliding-window", "C")):
             result = Node(f":secret@{server.path}".replace(":", "ration:", 1), tmp_path / "log", "1000 per 2h",
-                          algorithm, count=400, depth=4, pace=2).result()
+                          algorithm, count=400, depth=4, pace=2, deadline_ms=PATIENT).result()
             assert result["granted"] > 0 and result["lost"] == 0, algorithm
             assert server.client().keys(f"ration:*:{kind}:*"), algorithm
 

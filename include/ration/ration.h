@@ -163,7 +163,8 @@ RATION_API int ration_renew(struct ration *r, struct ration_charge *c, uint64_t 
 RATION_API int ration_release(struct ration *r, struct ration_charge *c, uint64_t lease,
                               int64_t now_ns);
 
-/* Forget one key of one limit (and of its variants): the client starts afresh. */
+/* Forget one key of one limit (and of its variants): the client starts afresh. What was reserved
+ * before can still be settled, but gives nothing back. */
 RATION_API int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns);
 /* Free the slots of idle keys. Never needed for correctness (idle slots are
  * reused where they are met); for an exact count of live keys. Returns how

@@ -80,6 +80,10 @@ enum rn_op {
     RN_RESET,     /* forget the state; the store's own, never applied to words */
 };
 
+/* Of a take whose receipt was not kept, for a store that many nodes share: it has a clock of
+ * its own, by which alone it can tell where the take was counted. */
+#define RN_MARK_BY_AGE 0
+
 struct rn_ask {
     enum rn_op op;
     int64_t now_ns;
@@ -88,7 +92,7 @@ struct rn_ask {
     uint64_t id;      /* PLACES: lease id, not 0 */
     int64_t lease_ns; /* PLACES: how long */
     int64_t at_ns;    /* GIVE_BACK: time of the take */
-    int64_t mark;     /* GIVE_BACK: its mark */
+    int64_t mark;     /* GIVE_BACK: its mark; RN_MARK_BY_AGE: what at_ns tells */
 };
 
 struct rn_answer {

@@ -77,7 +77,8 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
         return false;
     *call->held = (struct rn_grpc_held){call->on->front->limiter, *outcome};
     call->timer.fire = end_hold;
-    rn_timer_set(wheel, &call->timer, rn_wheel_now(wheel) + outcome->delay_ns);
+    /* The wheel's time is that of when this round began, which may be a while ago. */
+    rn_timer_set(wheel, &call->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + outcome->delay_ns);
     rn_front_count(&call->on->loop->counts.held, 1);
     return true;
 }

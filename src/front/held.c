@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "front/front.h"
 
 static void fire(struct rn_timer *timer)
@@ -36,7 +37,8 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
                              .tell = tell};
     *slot = held;
     rn_conn_hold(conn);
-    rn_timer_set(wheel, &held->timer, rn_wheel_now(wheel) + hold_ns);
+    /* The wheel's time is that of when this round began, which may be a while ago. */
+    rn_timer_set(wheel, &held->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + hold_ns);
     return true;
 }
 

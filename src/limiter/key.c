@@ -5,6 +5,7 @@
  */
 #include "limiter/check.h"
 #include "limiter/limiter.h"
+#include "limiter/pardon.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
 {
@@ -111,8 +112,9 @@ int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
 static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, int64_t now_ns)
 {
     struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
+    int code = rn_limiter_apply(r, l, key, &charge);
 
-    return rn_limiter_apply(r, l, key, &charge);
+    return code == 0 ? rn_pardon_note(r, key, now_ns) : code;
 }
 
 int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns)

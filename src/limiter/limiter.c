@@ -203,12 +203,25 @@ int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key
     return rn_limiter_apply_shifted(r, l, key, 0, charge);
 }
 
-/* A guard in which charges fade one by one must not keep one that its limit has
- * forgotten: there would be no room to count the next. Others may: when they are
- * full they stay so for longer than they could count. */
+/* Whether a guard must give back what its limit does, and the mark of that. One in which charges
+ * fade one by one must not keep one that its limit has forgotten: there would be no room
+ * to count the next. Others may: when they are full they stay so for longer than they could
+ * count. */
+static bool mark_in_guard(const struct ration *r, const struct rn_limit *guard, int64_t at_ns,
+                          int64_t *mark)
+{
+    bool fades = rn_limit_mark_at(guard, at_ns, mark);
+
+    if (r->policy)
+        *mark = RN_MARK_BY_AGE;
+    return fades;
+}
+
 static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
                                 const struct rn_refund *refund, int64_t now_ns)
 {
+    if (refund->mark == RN_POLICY_MARK)
+        return; /* guards were charged where the limit was: nowhere */
     for (uint32_t i = 0; i < l->guard_count; i++) {
         const struct rn_compiled *guard = l->guards[i];
         struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
@@ -216,7 +229,7 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
                                            .cost = refund->units,
                                            .at_ns = refund->at_ns}};
 
-        if (rn_limit_mark_at(&guard->limit, refund->at_ns, &charge.ask.mark))
+        if (mark_in_guard(r, &guard->limit, refund->at_ns, &charge.ask.mark))
             (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
                                            refund->shift_ns, &charge);
     }

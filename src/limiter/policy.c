@@ -8,8 +8,6 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-/* The mark of what was decided here: no store answers with it. */
-#define MARK_HERE INT64_MIN
 #define RETRY_NS RN_SECOND_NS
 
 static _Thread_local struct rn_store *shared;
@@ -81,7 +79,7 @@ static void decide_here(struct rn_policy *p, struct rn_charge *charge)
     charge->key = key;
     charge->ask.cost = cost;
     charge->answer.remaining = to_share(share, charge->answer.remaining);
-    charge->answer.mark = MARK_HERE;
+    charge->answer.mark = RN_POLICY_MARK;
     count(&p->counts.local);
 }
 
@@ -92,7 +90,7 @@ static void answer_without(struct rn_policy *p, struct rn_charge *charge, bool a
                                         .remaining = allow ? charge->limit->cap : 0,
                                         .retry_after_ns = allow ? 0 : RETRY_NS,
                                         .reset_after_ns = allow ? 0 : RETRY_NS,
-                                        .mark = MARK_HERE};
+                                        .mark = RN_POLICY_MARK};
     count(allow ? &p->counts.allowed : &p->counts.refused);
 }
 
@@ -118,7 +116,7 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
 /* Nothing is, of what was decided here. */
 static bool gives_back_here(struct rn_charge *charge)
 {
-    if (charge->ask.op != RN_GIVE_BACK || charge->ask.mark != MARK_HERE)
+    if (charge->ask.op != RN_GIVE_BACK || charge->ask.mark != RN_POLICY_MARK)
         return false;
     charge->error = 0;
     charge->answer = (struct rn_answer){0};

@@ -39,6 +39,9 @@ struct rn_policy {
 
 void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge);
 
+/* The mark of what was decided here: no store answers with it. */
+#define RN_POLICY_MARK INT64_MIN
+
 /* The shared store as this thread reaches it, from now on; NULL: not at all. */
 void rn_policy_use(struct rn_store *shared);
 

@@ -6,6 +6,7 @@
 #include "limiter/state.h"
 
 #include "limiter/limiter.h"
+#include "limiter/pardon.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
 
@@ -109,7 +110,9 @@ static int forget(const struct target *t, const struct rn_compiled *l, uint64_t 
 
     other.limit = l;
     other.key = hash ^ l->salt;
-    return ask(&other, RN_RESET, 0, 0, &unread);
+    int code = ask(&other, RN_RESET, 0, 0, &unread);
+
+    return code == 0 && !l->is_mark ? rn_pardon_note(t->r, other.key, t->now_ns) : code;
 }
 
 /* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */

@@ -110,15 +110,28 @@ static int give_back_given(struct ration *r, const struct rn_ticket *t, uint64_t
     return ration_give_back(r, &c, now_ns);
 }
 
-/* Of all processes one gets past the hold. */
-static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
+/* Of all processes one gets past the hold. What was forgiven is as good as not taken. */
+static int settle_hold(struct ration *r, struct rn_ticket *t, int64_t now_ns)
+{
+    struct rn_hold_share shares[RATION_CHARGES_MAX];
+
+    for (uint32_t i = 0; i < t->receipt_count; i++)
+        shares[i] = (struct rn_hold_share){.key = t->receipts[i].hash, .at_ns = t->at_ns};
+    int code = rn_hold_settle(r, t->id, shares, t->receipt_count, now_ns);
+
+    for (uint32_t i = 0; i < t->receipt_count && code == 0; i++)
+        t->receipts[i].taken = shares[i].forgiven ? 0 : t->receipts[i].taken;
+    return code;
+}
+
+static int settle(struct ration *r, struct rn_ticket *t, uint64_t kept, int64_t now_ns)
 {
     int code;
 
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t->at_ns >= t->timeout_ns)
         return RATION_EGONE;
-    code = rn_hold_settle(r, t->id, now_ns);
+    code = settle_hold(r, t, now_ns);
     if (code != 0)
         return code == RATION_EGONE ? RATION_EALREADY : code;
     for (uint32_t i = 0; i < t->place_count; i++)

@@ -22,6 +22,7 @@
 
 #define EXIT_USAGE 2
 #define REDIS_WAIT_NS RN_SECOND_NS
+#define HISTORY_WAIT_NS (2 * RN_SECOND_NS)
 #define REDIS_LOOK_NS (RN_SECOND_NS / 500)
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
@@ -173,9 +174,11 @@ static void look_for_redis(struct rn_timer *timer)
     struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
     int64_t now_ns = rn_wheel_now(wheel);
     bool up = rn_shared_is_up(&d->shared);
-    int64_t by_ns = d->ready_by_ns + rn_changes_patience_ns(&d->changes);
+    int64_t by_ns =
+        d->ready_by_ns + rn_changes_patience_ns(&d->changes) + (up ? HISTORY_WAIT_NS : 0);
+    bool known = up && rn_changes_are_known(&d->changes) && rn_shared_is_whole(&d->shared);
 
-    if (now_ns < by_ns && !(up && rn_changes_are_known(&d->changes))) {
+    if (now_ns < by_ns && !known) {
         rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
         return;
     }
@@ -185,8 +188,8 @@ static void look_for_redis(struct rn_timer *timer)
     say_ready(d);
 }
 
-/* With Redis when all loops have reached it and what the nodes share is in force, or soon
- * without: then policies answer, and it goes by what it has kept. */
+/* With Redis when all loops have reached it, what the nodes share is in force and leased
+ * limits start full, or soon without: then policies answer, and it goes by what it has kept. */
 static void ready(void *arg)
 {
     struct daemon *d = arg;

@@ -145,14 +145,44 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-bool rn_shared_is_up(void *arg)
+static bool is_up(const struct rn_way *way)
 {
-    struct rn_shared *shared = arg;
-    unsigned up = 0;
+    return rn_remote_counts(way->remote)->up;
+}
+
+static bool is_whole(const struct rn_way *way)
+{
+    return rn_leased_is_whole(way->leased);
+}
+
+static bool are_all(struct rn_shared *shared, bool (*is)(const struct rn_way *way))
+{
+    unsigned count = 0;
 
     pthread_mutex_lock(&shared->lock);
     for (unsigned i = 0; i < shared->count; i++)
-        up += shared->ways[i].remote && rn_remote_counts(shared->ways[i].remote)->up;
+        count += shared->ways[i].remote && is(&shared->ways[i]);
     pthread_mutex_unlock(&shared->lock);
-    return up == shared->count;
+    return count == shared->count;
+}
+
+bool rn_shared_is_up(void *arg)
+{
+    return are_all(arg, is_up);
+}
+
+static bool leases(struct ration *limiter)
+{
+    struct rn_pin pin = rn_pin_hold(&limiter->shelf);
+    bool found = false;
+
+    for (uint32_t i = 0; pin.book && i < pin.book->ruleset->rule_count; i++)
+        found |= pin.book->ruleset->rules[i].consistency == RN_LEASED;
+    rn_pin_drop(&pin);
+    return found;
+}
+
+bool rn_shared_is_whole(struct rn_shared *shared)
+{
+    return !leases(shared->limiter) || are_all(shared, is_whole);
 }

@@ -50,5 +50,8 @@ void rn_shared_put_metrics(void *arg, struct rn_buf *out);
 
 /* Whether all loops reach Redis. */
 bool rn_shared_is_up(void *shared);
+/* Whether new keys of all limits start full. Of leased ones they do not where the history of a
+ * Redis has just begun: at its first use, for a second. */
+bool rn_shared_is_whole(struct rn_shared *shared);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <ration/error.h>
 
@@ -159,9 +160,20 @@ size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
                       charge->key, out);
 }
 
+unsigned rn_code_tag_of(struct rn_slice name)
+{
+    return (unsigned)strtoul(name.data + sizeof "ration:{" - 1, NULL, 16);
+}
+
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
 {
     return print_name(tag, 'r', holder, out);
+}
+
+size_t rn_code_history(unsigned tag, char out[RN_CODE_NAME])
+{
+    return (size_t)(tag < RN_CODE_TAGS ? snprintf(out, RN_CODE_NAME, "ration:{%03x}:history", tag)
+                                       : snprintf(out, RN_CODE_NAME, "ration:history"));
 }
 
 /* --- what is asked -------------------------------------------------------------------- */
@@ -324,6 +336,7 @@ size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params
     put(&pen, (double)lease->call);
     put(&pen, (double)lease->back);
     put(&pen, (double)lease->least);
+    put(&pen, (double)lease->ends_us);
     return pen.len;
 }
 

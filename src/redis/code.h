@@ -23,10 +23,14 @@ static inline unsigned rn_code_tag(uint64_t key)
     return (unsigned)(key >> 54);
 }
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
+/* The tag in such a name. */
+unsigned rn_code_tag_of(struct rn_slice name);
 /* KIND of the states of a script that decides charges. */
 char rn_code_kind(enum rn_script script);
 /* Of the number of a holder's last report to a tag: scripts/report.lua. */
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME]);
+/* Of the history of a tag: scripts/history.lua. RN_CODE_TAGS: of all. */
+size_t rn_code_history(unsigned tag, char out[RN_CODE_NAME]);
 
 /* NULL, or a constant text that says why Redis cannot hold this limit, and what would
  * be right. */
@@ -58,6 +62,7 @@ struct rn_code_lease {
     uint64_t want, keep, back, least; /* units */
     int64_t lease_ns;
     uint64_t holder, call;
+    int64_t ends_us; /* of what is held, by the clock of the store; 0: not known */
 };
 /* The limit as its script reads it: RN_CODE_PARAMS bytes at most. Needed for the
  * argument of a lease, and outlives the limit. */

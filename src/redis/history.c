@@ -34,3 +34,12 @@ bool rn_history_learn(struct rn_history *history, const char *info)
     memcpy(history->id, id, RN_HISTORY_ID);
     return changed;
 }
+
+void rn_history_short(const struct rn_history *history, char out[RN_HISTORY_SHORT + 1])
+{
+    bool known = history->id[0] != '\0';
+
+    for (unsigned i = 0; i < RN_HISTORY_SHORT; i++)
+        out[i] = known ? history->id[i] : '0';
+    out[RN_HISTORY_SHORT] = '\0';
+}

@@ -11,6 +11,8 @@
 
 #define RN_HISTORY_ID 40
 
+#define RN_HISTORY_SHORT 16 /* of which this much tells them apart */
+
 struct rn_history {
     char id[RN_HISTORY_ID + 1]; /* "": nothing was heard of it yet */
 };
@@ -18,5 +20,8 @@ struct rn_history {
 /* Takes in the answer to INFO replication. True: it is another history than before. The
  * first one says nothing of what was before, and an answer without an id nothing at all. */
 bool rn_history_learn(struct rn_history *history, const char *info);
+
+/* Zeros where nothing was heard of it. */
+void rn_history_short(const struct rn_history *history, char out[RN_HISTORY_SHORT + 1]);
 
 #endif

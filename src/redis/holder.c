@@ -27,9 +27,9 @@ bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
     return true;
 }
 
-bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t at_ns)
+bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t mark)
 {
-    if (at_ns < h->sent_ns || cost > h->known - h->units)
+    if (h->asked || mark != h->mark || cost > h->known - h->units)
         return false;
     h->units += cost;
     return true;
@@ -71,7 +71,7 @@ bool rn_holder_runs_low(const struct rn_holder *h, int64_t now_ns)
 
 static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_t now_ns)
 {
-    h->in_flight = true;
+    h->in_flight = h->asked = true;
     h->sent_ns = now_ns;
     h->wanted = want;
     h->units -= back;
@@ -88,8 +88,12 @@ void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_
 
     h->least = least;
     begin_call(h, want, back, now_ns);
-    *lease = (struct rn_code_lease){
-        .want = want, .keep = h->units, .back = back, .least = least, .lease_ns = lease_ns};
+    *lease = (struct rn_code_lease){.want = want,
+                                    .keep = h->units,
+                                    .back = back,
+                                    .least = least,
+                                    .lease_ns = lease_ns,
+                                    .ends_us = h->ends_us};
 }
 
 void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease *lease)
@@ -98,7 +102,7 @@ void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease
 
     h->least = 0;
     begin_call(h, 0, back, now_ns);
-    *lease = (struct rn_code_lease){.back = back};
+    *lease = (struct rn_code_lease){.back = back, .ends_us = h->ends_us};
 }
 
 void rn_holder_unask(struct rn_holder *h, const struct rn_code_lease *lease)
@@ -141,6 +145,8 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
     h->left = g->left;
     h->reset_ns = h->sent_ns + g->reset_after_ns;
     h->mark = g->mark;
+    h->asked = false;
+    h->ends_us = h->known > 0 ? g->ends_us : 0;
     judge(h, g);
     return burnt + rn_holder_expire(h, now_ns);
 }
@@ -148,4 +154,5 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
 void rn_holder_lose(struct rn_holder *h)
 {
     h->in_flight = false;
+    h->ends_us = 0;
 }

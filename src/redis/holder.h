@@ -35,13 +35,15 @@ struct rn_holder {
     /* As the store said last. */
     uint64_t left;
     int64_t reset_ns, mark;
+    bool asked;      /* and was asked again since */
+    int64_t ends_us; /* of the lease, by its clock; 0: whether it has one is not known */
 };
 
 /* What a call was answered. */
 struct rn_grant {
     uint64_t granted, left;
     int64_t retry_after_ns, reset_after_ns, lease_ns;
-    int64_t mark;
+    int64_t mark, ends_us;
     bool kept;
 };
 
@@ -51,9 +53,10 @@ uint64_t rn_holder_expire(struct rn_holder *holder, int64_t now_ns);
 
 /* False: not enough. */
 bool rn_holder_spend(struct rn_holder *holder, uint64_t cost);
-/* Undoes a spend at `at_ns`. False: the store may have been told of it, and must be
- * asked, for only there is known what it is worth by now. */
-bool rn_holder_unspend(struct rn_holder *holder, uint64_t cost, int64_t at_ns);
+/* Undoes a spend that was answered with this mark. False: the store may have been told of it,
+ * or somebody else has made it, and the store must be asked: only there is known what it is
+ * worth by now. */
+bool rn_holder_unspend(struct rn_holder *holder, uint64_t cost, int64_t mark);
 /* Whether it is known without asking that there are not so many. */
 bool rn_holder_refuses(const struct rn_holder *holder, uint64_t cost, int64_t now_ns);
 /* Forgets what is known of that. */

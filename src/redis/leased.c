@@ -24,19 +24,13 @@ void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
     rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
 }
 
-/* When the take was that is to be undone, on the clock of leases. */
-static int64_t taken_at(const struct rn_ask *ask, int64_t now_ns)
-{
-    return now_ns - (ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0);
-}
-
-static bool fits(struct rn_stock *held, const struct rn_ask *ask, int64_t now_ns)
+static bool fits(struct rn_stock *held, const struct rn_ask *ask)
 {
     struct rn_holder *h = &held->holder;
 
     switch (ask->op) {
     case RN_GIVE_BACK:
-        return ask->mark == h->mark && rn_holder_unspend(h, ask->cost, taken_at(ask, now_ns));
+        return rn_holder_unspend(h, ask->cost, ask->mark);
     case RN_PEEK:
         return ask->cost <= h->units;
     default:
@@ -48,7 +42,7 @@ bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t n
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
-    bool allowed = fits(held, ask, now_ns);
+    bool allowed = fits(held, ask);
 
     if (!allowed && !(may_be_refused && rn_holder_refuses(&held->holder, ask->cost, now_ns)))
         return false;
@@ -100,6 +94,16 @@ static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64
         return DECIDED;
     }
     return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
+}
+
+bool rn_leased_goes_on(struct rn_leased *leased)
+{
+    bool ending = leased->ending;
+
+    leased->in_flight--;
+    if (ending && leased->in_flight == 0)
+        free(leased);
+    return !ending;
 }
 
 /* --- which keys are held --------------------------------------------------------------- */
@@ -312,6 +316,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
     leased->sweep.fire = on_sweep;
     rn_stock_init(&leased->table, leased);
     rn_waiting_init(&leased->waiting);
+    rn_past_begin(leased);
     *out = leased;
     return 0;
 }
@@ -327,6 +332,7 @@ void rn_leased_free(struct rn_leased *leased)
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->sweep);
+    rn_past_end(leased);
     leased->ending = true;
     if (leased->in_flight == 0)
         free(leased);
@@ -335,6 +341,11 @@ void rn_leased_free(struct rn_leased *leased)
 struct rn_store *rn_leased_store(struct rn_leased *leased)
 {
     return &leased->store;
+}
+
+bool rn_leased_is_whole(const struct rn_leased *leased)
+{
+    return atomic_load_explicit(&leased->past.is_whole, memory_order_relaxed);
 }
 
 const struct rn_leased_counts *rn_leased_counts(const struct rn_leased *leased)

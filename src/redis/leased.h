@@ -43,6 +43,10 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
 void rn_leased_free(struct rn_leased *leased);
 
 struct rn_store *rn_leased_store(struct rn_leased *leased);
+/* Any thread. Every store has been seen to have all that there was for as long as a lease
+ * lasts: new keys start full. Of one that was never used this takes a second, once. Stays so:
+ * what is lost later is nobody's start. */
+bool rn_leased_is_whole(const struct rn_leased *leased);
 const struct rn_leased_counts *rn_leased_counts(const struct rn_leased *leased);
 
 #endif

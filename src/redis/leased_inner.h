@@ -8,6 +8,17 @@
 #include "redis/leased.h"
 #include "redis/stock.h"
 
+/* What is known of the histories of stores: in a cluster each tag has one. */
+struct rn_past {
+    struct rn_timer timer;
+    unsigned next, count; /* of which to ask; how many there are */
+    unsigned asked;       /* that have not answered */
+    unsigned looks;       /* since */
+    bool failed;          /* one has not, in this round */
+    int64_t whole_ns;     /* from here on nothing is held that a store may not know of */
+    _Atomic bool is_whole;
+};
+
 struct rn_leased {
     struct rn_store store; /* first */
     struct rn_loop *loop;
@@ -18,15 +29,22 @@ struct rn_leased {
     size_t in_flight; /* calls whose reply will come here */
     bool ending;      /* freed when none is in flight */
     struct rn_timer patience, sweep;
+    struct rn_past past;
     struct rn_stock_table table;
     struct rn_waiting waiting;
     struct rn_leased_counts counts;
 };
 
+/* past.c: begins to ask. */
+void rn_past_begin(struct rn_leased *leased);
+void rn_past_end(struct rn_leased *leased);
+
 /* leased.c: decides a charge out of what is held. False: more is needed. */
 bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns);
 /* Drops what may not be spent any more. */
 void rn_leased_expire(struct rn_stock *held, int64_t now_ns);
+/* A call was answered. False: it was the last of one that has ended, and is no more. */
+bool rn_leased_goes_on(struct rn_leased *leased);
 /* Has a charge that waited here decided by the store behind. */
 void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge);

@@ -370,6 +370,19 @@ size_t rn_remote_shards(struct rn_remote *remote, struct rn_routes_shard *out, s
     return rn_routes_list(&remote->routes, out, max);
 }
 
+bool rn_remote_doubts(const struct rn_remote *remote)
+{
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (remote->routes.shards[i] && rn_shard_doubt_ns(remote->routes.shards[i]) > 0)
+            return true;
+    return false;
+}
+
+unsigned rn_remote_tags(const struct rn_remote *remote)
+{
+    return remote->lanes.tags;
+}
+
 bool rn_remote_is_up(const struct rn_remote *remote)
 {
     return rn_routes_are_up(&remote->routes) && rn_secret_allows(&remote->secret);

@@ -38,8 +38,13 @@ struct rn_store *rn_remote_store(struct rn_remote *remote);
 /* Runs a script beside the charges, now. False: it was not sent, as the server of its
  * slot cannot be asked. The time that the caller waits is its own affair. */
 bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask);
+/* A server may have lost states, a little while ago: rn_shard_doubt. */
+bool rn_remote_doubts(const struct rn_remote *remote);
 /* All servers can be asked, and charges are sent. */
 bool rn_remote_is_up(const struct rn_remote *remote);
+
+/* How many tags have keys that do not go together in a call: 1, or RN_CODE_TAGS. */
+unsigned rn_remote_tags(const struct rn_remote *remote);
 
 /* Any thread, as long as the store lives. */
 const struct rn_remote_counts *rn_remote_counts(const struct rn_remote *remote);

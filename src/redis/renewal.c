@@ -97,7 +97,9 @@ static bool reads_whole(const redisReply *reply, uint64_t call)
     return true;
 }
 
-/* The receipt of what is spent: as the scripts without leases give it. */
+/* The receipt of what is spent, as the scripts without leases give it. What is spent from now
+ * on, of buckets and logs, was spent no earlier than now: no refund gives back more than it is
+ * worth, and no clock but the store's tells what that is. */
 static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t reset_us)
 {
     switch (held->script) {
@@ -107,10 +109,8 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
         return now_us / rn_code_us(held->period_ns);
     case RN_SCRIPT_LEASE_SUBS:
         return now_us / rn_code_us(held->sub_ns);
-    case RN_SCRIPT_LEASE_LOG: /* it will be logged later, which no refund may go beyond */
-        return now_us;
     default:
-        return 0;
+        return now_us;
     }
 }
 
@@ -127,6 +127,7 @@ static struct rn_grant read_grant(const struct rn_stock *held, const redisReply 
                              .reset_after_ns = n[5] * US_NS,
                              .lease_ns = n[6] * US_NS,
                              .kept = n[7] == 1,
+                             .ends_us = n[1] + n[6],
                              .mark = mark_of(held, n[1], n[5])};
 }
 
@@ -159,12 +160,8 @@ static void on_reply(void *arg, const redisReply *reply)
     struct rn_stock *held = arg;
     struct rn_leased *leased = held->leased;
 
-    leased->in_flight--;
-    if (leased->ending) {
-        if (leased->in_flight == 0)
-            free(leased);
+    if (!rn_leased_goes_on(leased))
         return;
-    }
     if (reads_whole(reply, held->call)) {
         take_in(held, reply);
         return;

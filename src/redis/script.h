@@ -21,6 +21,7 @@ enum rn_script {
     RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
     RN_SCRIPT_FLEET_OFFER,
     RN_SCRIPT_FLEET_FETCH,
+    RN_SCRIPT_HISTORY, /* since when a store has what was written to it */
     RN_SCRIPTS,
 
     /* Those of the batch kind, which decide charges, come first. */

@@ -26,39 +26,102 @@ static void end_unrun(struct rn_trip *trip)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-/* The last argument of a script with leases, in us; "": there is none. */
-static size_t print_doubt(const struct rn_trip *trip, char out[24])
-{
-    int64_t doubt_ns = rn_script_leases(trip->script) ? rn_shard_doubt_ns(trip->shard) : 0;
+/* A command that is being put together. Extra: script and its name, the history, its id and
+ * the doubt. */
+struct command {
+    const char *argv[5 + RN_TRIP_WORDS];
+    size_t lens[5 + RN_TRIP_WORDS];
+    int argc;
+    char count[24], history[RN_CODE_NAME], id[RN_HISTORY_SHORT + 1], doubt[24];
+};
 
-    return doubt_ns > 0 ? (size_t)snprintf(out, 24, "%lld", (long long)rn_code_us(doubt_ns)) : 0;
+static void add(struct command *c, const char *word, size_t len)
+{
+    c->argv[c->argc] = word;
+    c->lens[c->argc++] = len;
+}
+
+static void add_words(struct command *c, const struct rn_slice *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add(c, words[i].data, words[i].len);
+}
+
+static void add_script(struct command *c, const struct rn_trip *trip)
+{
+    const struct rn_script_text *script = &rn_scripts[trip->script];
+
+    if (trip->in_full) {
+        add(c, "EVAL", 4);
+        add(c, script->text.data, script->text.len);
+    } else {
+        add(c, "EVALSHA", 7);
+        add(c, script->sha, sizeof script->sha - 1);
+    }
+}
+
+static void add_id(struct command *c, const struct rn_trip *trip)
+{
+    rn_history_short(&trip->shard->link.history, c->id);
+    add(c, c->id, RN_HISTORY_SHORT);
+}
+
+/* In us. None: there is no argument. */
+static void add_doubt(struct command *c, const struct rn_trip *trip)
+{
+    int64_t doubt_ns = rn_shard_doubt_ns(trip->shard);
+
+    if (doubt_ns > 0)
+        add(c, c->doubt,
+            (size_t)snprintf(c->doubt, sizeof c->doubt, "%lld", (long long)rn_code_us(doubt_ns)));
+}
+
+/* In a cluster, where all keys of a call have one tag, that of the first one's. */
+static size_t print_history(const struct rn_trip *trip, struct rn_slice key, char *out)
+{
+    bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
+
+    return rn_code_history(cluster ? rn_code_tag_of(key) : RN_CODE_TAGS, out);
+}
+
+/* The number of keys, keys, a nonce, and an argument for each key; the history is one more of
+ * them, behind the others. */
+static void add_charges(struct command *c, const struct rn_trip *trip, size_t count,
+                        const struct rn_slice *words)
+{
+    size_t keys = (count - 2) / 2;
+
+    if (trip->bare || trip->guest) {
+        add_words(c, words, count);
+    } else {
+        add(c, c->count, (size_t)snprintf(c->count, sizeof c->count, "%zu", keys + 1));
+        add_words(c, words + 1, keys);
+        add(c, c->history, print_history(trip, words[1], c->history));
+        add_words(c, words + 1 + keys, count - 1 - keys);
+        add_id(c, trip);
+    }
+    add_doubt(c, trip);
 }
 
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words)
 {
-    const struct rn_script_text *script = &rn_scripts[trip->script];
-    const char *argv[3 + RN_TRIP_WORDS], *asking[] = {"ASKING"};
-    size_t lens[3 + RN_TRIP_WORDS];
-    char doubt[24];
+    const char *asking[] = {"ASKING"};
+    struct command command;
 
     assert(count <= RN_TRIP_WORDS);
+    command.argc = 0;
     if (rn_link_room(&trip->shard->link) < 2)
         return false;
-    argv[0] = trip->in_full ? "EVAL" : "EVALSHA";
-    lens[0] = strlen(argv[0]);
-    argv[1] = trip->in_full ? script->text.data : script->sha;
-    lens[1] = trip->in_full ? script->text.len : sizeof script->sha - 1;
-    for (size_t i = 0; i < count; i++) {
-        argv[2 + i] = words[i].data;
-        lens[2 + i] = words[i].len;
-    }
-    argv[2 + count] = doubt;
-    lens[2 + count] = print_doubt(trip, doubt);
-    if (lens[2 + count] > 0)
-        count++;
+    add_script(&command, trip);
+    if (rn_script_leases(trip->script))
+        add_charges(&command, trip, count, words);
+    else
+        add_words(&command, words, count);
+    if (trip->script == RN_SCRIPT_HISTORY)
+        add_id(&command, trip);
     if (trip->guest && !rn_shard_send(trip->shard, 1, asking, NULL, NULL, NULL))
         return false;
-    return rn_shard_send(trip->shard, (int)(2 + count), argv, lens, on_reply, trip);
+    return rn_shard_send(trip->shard, command.argc, command.argv, command.lens, on_reply, trip);
 }
 
 /* False: nobody can be sent it now. */
@@ -159,6 +222,17 @@ static void send_in_full(struct rn_trip *trip, const redisReply *reply)
     send_or_park(trip);
 }
 
+/* A key and its history do not go together now. */
+static bool send_bare(struct rn_trip *trip)
+{
+    if (!rn_script_leases(trip->script) || trip->bare)
+        return false;
+    trip->bare = true;
+    rn_count(&trip->trips->counts->resent, 1);
+    send_or_park(trip);
+    return true;
+}
+
 static void fail(struct rn_trip *trip, const redisReply *reply)
 {
     rn_log(RN_LOG_WARN, "redis.error", RN_LOG_TEXT("reason", rn_slice_of(reply->str)),
@@ -196,7 +270,7 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
             fail_as_node(trip, reply);
         return;
     case RN_TRY_AGAIN:
-        if (split(trip))
+        if (split(trip) || send_bare(trip))
             return;
         break;
     case RN_NOT_HERE:

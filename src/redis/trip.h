@@ -51,6 +51,7 @@ struct rn_trip {
     struct rn_shard *guest; /* who is to be asked instead of the owner; NULL: nobody */
     uint8_t hops;
     bool in_full, again;
+    bool bare;            /* without the history of its slot, which is on the move */
     struct rn_trip *next; /* among those parked */
 };
 
@@ -66,7 +67,8 @@ void rn_trips_retry(struct rn_trips *trips);
 bool rn_trip_begin(struct rn_trip *trip);
 
 /* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. Scripts with
- * leases are told besides if their server may have lost states: scripts/leases.lua. */
+ * leases get the history of their keys besides, and are told if their server may have lost
+ * states: scripts/leases.lua. */
 #define RN_TRIP_WORDS 320
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
 

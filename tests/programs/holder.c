@@ -2,7 +2,7 @@
 /*
  * A node without a front that decides on its own and reports to Redis afterwards.
  *
- *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX
+ *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]
  *
  * Makes PER_MS takes each millisecond, of KEYS keys in turn, until SIGTERM; then prints
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
@@ -50,6 +50,7 @@ static struct {
     uint64_t keys, made;
     long per_ms;
     unsigned nodes;
+    int64_t deadline_ns; /* 0: the usual one */
     struct row *row;
     struct rn_remote *remote;
     struct rn_async *async;
@@ -178,7 +179,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, 0, &run.remote, &error) != 0 ||
+    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
         rn_async_new(loop, run.remote, rn_remote_store(run.remote), &options, &run.async, &error) !=
             0)
         die(error.text);
@@ -226,8 +227,8 @@ int main(int argc, char **argv)
     struct rn_server_options options = {.workers = 1};
     struct ration_error error = {0};
 
-    if (argc != 9)
-        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX");
+    if (argc != 9 && argc != 10)
+        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]");
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limit(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0)
@@ -235,6 +236,7 @@ int main(int argc, char **argv)
     run.keys = strtoull(argv[4], NULL, 0);
     run.per_ms = atol(argv[5]);
     run.nodes = (unsigned)atol(argv[6]);
+    run.deadline_ns = argc == 10 ? atol(argv[9]) * MS : 0;
     run.row = (struct row *)(void *)map_tally(argv[7], ROWS * sizeof *run.row / 4) + atol(argv[8]);
     int failed = rn_server_run(run.server, &calls, &error);
     rn_server_free(run.server);

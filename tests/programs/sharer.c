@@ -154,7 +154,7 @@ static void begin(struct rn_timer *timer)
 
 static void start_when_up(struct rn_timer *timer)
 {
-    if (!rn_remote_is_up(run.remote)) {
+    if (!rn_remote_is_up(run.remote) || (run.leased && !rn_leased_is_whole(run.leased))) {
         set(timer, MS);
         return;
     }
@@ -235,8 +235,8 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     };
 
     (void)arg, (void)loop;
-    printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"worst_ms\":%.3f,", run.allowed,
-           run.refused, run.failed, (double)run.worst_ns / 1e6);
+    printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"unanswered\":%ld,\"worst_ms\":%.3f,",
+           run.allowed, run.refused, run.failed, run.begun - run.ended, (double)run.worst_ns / 1e6);
     if (run.leased)
         print_leases();
     print_rows(rows, sizeof rows / sizeof *rows);

@@ -13,6 +13,7 @@ the build directory. A sanitizer's complaint makes stop() fail, since it changes
 the exit status.
 """
 
+import collections
 import contextlib
 import http.client
 import json
@@ -29,17 +30,28 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve()
 RATIOND = BUILD / "rationd"
 
-PATIENCE = 30 # seconds until something counts as hung
+PATIENCE = 60 # seconds until something counts as hung, on a busy machine
+CLAIMS = collections.deque()
 
 
 def free_port():
     """Not one of those that the kernel gives to whoever connects: a server that is started
-    again would find it taken."""
+    again would find it taken. Nor one that was given out before, here or by a run beside
+    this one: abstract unix sockets are as wide as ports are, and end with their process."""
     while True:
         port = random.randrange(10240, 32768)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("", port))
-            return port
+        claim = socket.socket(socket.AF_UNIX)
+        with socket.socket() as s:
+            try:
+                claim.bind(f"\0ration test port {port}")
+                s.bind(("", port))
+            except OSError:
+                claim.close()
+                continue
+        CLAIMS.append(claim)
+        if len(CLAIMS) > 200:
+            CLAIMS.popleft().close()
+        return port
 
 
 class Answer:

@@ -38,14 +38,22 @@ class Wire:
             return [self.read() for _ in range(int(rest))]
         if kind == b"$":
             return self.replies.read(int(rest) + 2)[:-2]
+        if kind == b"+":
+            return rest
         assert kind == b":", line
         return int(rest)
 
-    def run(self, now_us, key, argument, doubt=0):
+    def run(self, now_us, key, argument, doubt=0, history=None):
         """The six numbers of one charge at one instant, of a store that may have lost keys
-        of which there are leases for `doubt` us."""
+        of which there are leases for `doubt` us. `history`: its key, and an id."""
         self.clock[8:16] = struct.pack("=q", now_us * 1000)
-        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", argument, *([b"%d" % doubt] if doubt else []))
+        keys, arguments = [key], [b"0", argument]
+        if history:
+            keys.append(history[0])
+            arguments.append(history[1])
+        if doubt:
+            arguments.append(b"%d" % doubt)
+        reply = self.send(b"EVALSHA", self.sha, b"%d" % len(keys), *keys, *arguments)
         assert reply[1] == now_us and reply[2] >= 0, reply
         return reply[2:]
 
@@ -58,6 +66,7 @@ class Call:
         self.node, self.id, self.number = node, node.id, node.calls
         self.keep, self.back, self.sent = keep, back, sent
         self.least = self.want = 0
+        self.ends = node.ends if node.ends > sent else 0
 
 
 class Node:
@@ -70,6 +79,7 @@ class Node:
 
     def forget(self):
         self.units, self.deadline, self.call = 0, -1, None
+        self.ends = 0  # of its lease, by the clock of the store
 
     def restart(self, same_id):
         self.starts += 1
@@ -95,6 +105,9 @@ class Crowd:
         self.patience = source.choice([1000, 50_000])  # us until another call is made
         self.mishaps = source.choice([0, 0, 0.01, 0.03])  # what is lost hides what is minted
         self.losses, self.doubted = 0, start  # how often the store loses the key; until when it may have
+        self.unnoticed = False  # by nodes, that is: the store's history tells
+        self.history, self.id = self.key + b":history", b"%016x" % 0
+        wire.send(b"SET", self.history, b"0")
         self.spent, self.grants, self.receipts = [], 0, []
 
     def at(self, when, do, *args):
@@ -110,13 +123,20 @@ class Crowd:
         return struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
 
     def run(self, argument):
-        return self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0))
+        history = (self.history, self.id) if self.unnoticed else None
+        return self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0), history)
 
     def lose(self):
-        """The store is another one, and somebody asks it at once."""
+        """The store is emptied, or is another one. If nodes notice that, somebody asks it at
+        once."""
         self.wire.send(b"DEL", self.key)
-        self.doubted = self.now + LONGEST
-        self.run(self.argument(PEEK, 0, 0, 0))
+        if not self.unnoticed:
+            self.doubted = self.now + LONGEST
+            self.run(self.argument(PEEK, 0, 0, 0))
+        elif self.source.random() < 0.5:
+            self.wire.send(b"DEL", self.history)
+        else:
+            self.id = b"%016x" % self.source.getrandbits(64)
 
     # --- leases
 
@@ -140,10 +160,11 @@ class Crowd:
         return self.source.choice([3000, 30_000, self.ttl // 2, self.ttl] if late else [0, 0, 500])
 
     def runs(self, call):
-        tail = call.id + struct.pack("<ddd", call.number, call.back, call.least)
+        tail = call.id + struct.pack("<dddd", call.number, call.back, call.least, call.ends)
         argument = self.argument(LEASE, call.want, self.ttl, call.keep, tail)
         granted, _, _, _, lasts, kept = self.run(argument)
         self.grants += granted > 0
+        call.ends = self.now + lasts if granted + (call.keep if kept else 0) else 0
         if self.source.random() < self.mishaps:
             return
         self.at(self.now + self.delay(), self.replied, call, granted, lasts, kept)
@@ -152,7 +173,7 @@ class Crowd:
         node = call.node
         if node.call is not call:
             return
-        node.call = None
+        node.call, node.ends = None, call.ends
         node.units = (node.has(self.now) if kept else 0) + granted
         node.deadline = (self.now if self.bug == "deadline from the reply" else call.sent) + lasts
         node.units = node.has(self.now)
@@ -208,7 +229,7 @@ class Crowd:
         elif chance < 0.08 and self.receipts:
             self.give_back()
         elif node.call and self.now > node.call.sent + self.patience:
-            node.call = None  # given up: it may be run all the same, and later than the next
+            node.call, node.ends = None, 0  # given up: it may be run all the same, and later than the next
         elif not node.call and (chance < 0.3 or not node.has(self.now)):
             self.ask(node)
         else:

@@ -123,11 +123,6 @@ def server(reply):
             connection.close()
 
 
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return "127.0.0.1:%d" % s.getsockname()[1]
-
-
 class Terminal:
     """A program on a terminal of its own. `seen` is all that it has written."""
 

@@ -20,7 +20,7 @@ limits:
     key: [api_key, ip]
     limit:
       by: tier
-      free: 100 per minute
+      free: 100 per day
       pro: 10000 per minute burst 500
       enterprise: unlimited
       default: free
@@ -34,8 +34,6 @@ deny:
 
 
 @pytest.fixture(scope="module")
-
-
 def daemon(tmp_path_factory):
     with Daemon(tmp_path_factory.mktemp("admin"), RULES) as d:
         yield d

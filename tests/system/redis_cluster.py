@@ -8,6 +8,7 @@ from redis_server import RedisServer
 from sharer import wait_for
 
 SLOTS = 16384
+SOON_MS, HARDLY_EVER_MS = 500, 60000
 
 
 class Member(RedisServer):
@@ -18,7 +19,7 @@ class Member(RedisServer):
         port = free_port()
         super().__init__(folder, port=port, options=[
             "--cluster-enabled", "yes", "--cluster-port", str(free_port()),
-            "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no",
+            "--cluster-node-timeout", str(SOON_MS), "--cluster-require-full-coverage", "no",
             "--repl-diskless-sync-delay", "0", "--appendonly", "no", *config])
 
     def ask(self, *words):
@@ -63,6 +64,13 @@ class RedisCluster:
             raise
         return self
 
+    def fail_over(self, soon):
+        """Whether replicas take over from a master that is silent. Not while a test does not
+        need it: on a busy machine any of them is, for a while."""
+        for member in self.members:
+            if member.process.poll() is None:
+                member.client().config_set("cluster-node-timeout", SOON_MS if soon else HARDLY_EVER_MS)
+
     def __exit__(self, *_):
         for member in self.members:
             member.stop()
@@ -88,6 +96,8 @@ class RedisCluster:
 
     def settle(self):
         """Waits until all slots are served, and every replica is in step."""
+        self.fail_over(soon=True)  # members hear of each other as often
+
         def settled(member):
             state = member.ask("INFO").splitlines()
             if "cluster_state:ok" not in state or f"cluster_slots_ok:{SLOTS}" not in state:
@@ -99,6 +109,7 @@ class RedisCluster:
         wait_for(lambda: all(len(m.client().execute_command("ROLE")[2]) >= 1 for m in self.masters()))
         # Every member has heard who is whose replica: a failover needs their votes.
         wait_for(lambda: all(sum("slave" in words for words in m.flags()) == 3 for m in self.members))
+        self.fail_over(soon=False)
 
     def masters(self):
         return [m for m in self.members if m.process.poll() is None and m.is_master()]
@@ -120,7 +131,7 @@ class RedisCluster:
         target.ask("SETSLOT", slot, "IMPORTING", source.id)
         source.ask("SETSLOT", slot, "MIGRATING", target.id)
         while keys := source.ask("GETKEYSINSLOT", slot, 1):
-            source.client().execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 1000, "KEYS", *keys)
+            source.client().execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 30000, "KEYS", *keys)
             pause()
         for member in (target, source, *(m for m in self.masters() if m not in (target, source))):
             member.ask("SETSLOT", slot, "NODE", target.id)

@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 import redis
@@ -42,28 +41,6 @@ class Clock:
     def env(self):
         return {"STILLCLOCK": str(self.path),
                 "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
-
-
-class RunningClock(Clock):
-    """The same, but it goes on, by the real one and `offset_us`; from `with` to its end."""
-
-    def __init__(self, path):
-        super().__init__(path)
-        self.offset_us, self.ended = 0, threading.Event()
-        self.thread = threading.Thread(target=self.run)
-
-    def run(self):
-        while not self.ended.wait(0.002):
-            self.set(time.time_ns() // 1000 + self.offset_us)
-
-    def __enter__(self):
-        self.set(time.time_ns() // 1000)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.thread.join()
 
 
 class RedisServer:
@@ -110,6 +87,12 @@ class RedisServer:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)
+
+    def begin_anew(self):
+        """Empties it, and vouches for it: nobody holds what is of before."""
+        with self.client() as client:
+            client.flushall()
+            client.set("ration:history", "0")
 
     def client(self, **options):
         return redis.Redis(unix_socket_path=self.path, **options)

@@ -10,6 +10,8 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
 from google.protobuf import json_format, struct_pb2, wrappers_pb2
 
+from daemon import PATIENCE
+
 F = descriptor_pb2.FieldDescriptorProto
 SCALARS = {"string": F.TYPE_STRING, "uint32": F.TYPE_UINT32, "bool": F.TYPE_BOOL,
            "bytes": F.TYPE_BYTES}
@@ -137,7 +139,7 @@ class Client:
     def __exit__(self, *_):
         self.channel.close()
 
-    def ask(self, *args, timeout=10, **options):
+    def ask(self, *args, timeout=PATIENCE, **options):
         return self.should(request(*args, **options), timeout=timeout)
 
     def code(self, *args, **options):

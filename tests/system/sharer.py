@@ -15,12 +15,13 @@ SHARER = BUILD / "tests" / "sharer"
 
 
 class Node:
-    """A process that takes from one limit, or a few."""
+    """A process that takes from one limit, or a few. By default it gives Redis more time, in ms,
+    than even a busy machine needs, and its window does not end while a test runs."""
 
     started = []
 
-    def __init__(self, url, limit="1000 per hour", algorithm="fixed-window", key=7, count=1000,
-                 depth=64, pace=0, deadline=5, fingerprint=None):
+    def __init__(self, url, limit="1000 per 7 days", algorithm="fixed-window", key=7, count=1000,
+                 depth=64, pace=0, deadline=5000, fingerprint=None):
         self.process = subprocess.Popen(
             [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline))],
             env={**os.environ, **({"FINGERPRINT": fingerprint} if fingerprint else {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

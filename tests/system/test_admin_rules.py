@@ -19,7 +19,7 @@ def test_rules_are_told_with_their_totals(daemon):
     assert rules["login"]["algorithm"] == "sliding-log" and rules["login"]["key"] == "ip"
     assert rules["login"]["allowed"] - before["login"]["allowed"] == 5
     assert rules["login"]["refused"] - before["login"]["refused"] == 2
-    assert rules["api"]["limits"][:2] == ["free: 100 per minute", "pro: 10000 per minute burst 500"]
+    assert rules["api"]["limits"][:2] == ["free: 100 per day", "pro: 10000 per minute burst 500"]
     assert rules["api"]["key"] == "api_key, ip" and rules["api"]["mode"] == "enforce"
 
 

@@ -23,7 +23,9 @@ from sharer import wait_for
 
 HOLDER = BUILD / "tests" / "holder"
 NODES = 4
-HOURLY = "10000 per hour"  # refills less than 3 a second
+DAY_S = 86400
+DAILY = "10000 per 24h"  # refills one in 8 seconds
+TICK_S = 0.1
 HELD = 125  # of it by each of 4: 5 %
 
 
@@ -36,13 +38,14 @@ class Row:
 class Fleet:
     """Nodes of one limit, and what they have admitted so far, killed ones included."""
 
-    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10):
+    def __init__(self, folder, url, limit, algorithm="token-bucket", keys=1, per_ms=10, deadline_ms=5000):
         self.tally, self.url, self.nodes = folder / "tally", url, []
-        self.options = (limit, algorithm, keys, per_ms, NODES)
+        self.options, self.deadline_ms = (limit, algorithm, keys, per_ms, NODES), deadline_ms
 
     def start(self, url=None):
         self.nodes.append(subprocess.Popen(
-            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes))],
+            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes)),
+             str(self.deadline_ms)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return len(self.nodes) - 1
 
@@ -114,23 +117,33 @@ def settle(fleet):
     return seen
 
 
-def ideal(fleet, burst=10000, per_second=10000 / 3600):
+def ideal(fleet, burst=10000, per_second=10000 / DAY_S):
     return burst + per_second * fleet.seconds() + 1
 
 
 def charged(server):
-    """Units in Redis, of the one bucket of 10,000 an hour there is."""
+    """Units in Redis, of the one bucket of 10,000 a day there is."""
     client = server.client()
     key = next(k for k in client.keys("ration:*:b:*"))
     debt, last, full = struct.unpack("<ddd", client.get(key))
     now = client.time()
-    paid = full / 3600e6 * (now[0] * 10**6 + now[1] - last)
+    paid = full / (DAY_S * 1e6) * (now[0] * 10**6 + now[1] - last)
     return (debt - paid) / full * 10000
+
+
+def trips(counts):
+    return sum(c["trips"] + c["strict_trips"] for c in counts)
+
+
+def every_tick(fleet):
+    """Trips of nodes that make one each tick, and as many again to learn: on a busy machine
+    they are asked for less meanwhile."""
+    return 2 * NODES * (fleet.seconds() / TICK_S + 1)
 
 
 @pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-window"])
 def test_four_nodes_admit_the_limit_and_at_most_what_they_may_hold(fleet_of, algorithm):
-    fleet = fleet_of(HOURLY, algorithm)
+    fleet = fleet_of(DAILY, algorithm)
     wait_for(lambda: fleet.admitted() >= 10000)
     admitted = settle(fleet)
     counts = fleet.stop()
@@ -147,7 +160,7 @@ def test_in_the_steady_state_they_admit_what_one_bucket_would(fleet_of):
     decisions = sum(c["decided"] + c["passed"] for c in counts)
     asked = sum(row.admitted + row.refused for row in fleet.rows())  # less, on a busy machine
     assert 0.95 * min(most, asked) <= admitted <= most + NODES * 500
-    assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.01 * decisions
+    assert trips(counts) < max(0.01 * decisions, every_tick(fleet))
 
 
 def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
@@ -156,19 +169,18 @@ def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
     counts = fleet.stop()
     rows = fleet.rows()
     assert sum(row.refused for row in rows) == 0
-    assert sum(c["trips"] + c["strict_trips"] for c in counts) < 0.003 * fleet.admitted()
+    assert trips(counts) < max(0.003 * fleet.admitted(), every_tick(fleet))
 
 
 def test_a_clean_stop_tells_all(server, fleet_of):
-    fleet = fleet_of(HOURLY, per_ms=1)
+    fleet = fleet_of(DAILY, per_ms=1)
     wait_for(lambda: fleet.admitted() > 1000)
     fleet.stop()
-    refilled = 10000 / 3600 * (fleet.seconds() + 1)
-    assert fleet.admitted() - refilled - 1 <= charged(server) <= fleet.admitted() + 1
+    assert fleet.admitted() - 2 <= charged(server) <= fleet.admitted() + 1
 
 
 def test_killed_nodes_cost_what_they_held_each(fleet_of):
-    fleet, source = fleet_of(HOURLY, per_ms=2), random.Random(1)
+    fleet, source = fleet_of(DAILY, per_ms=2), random.Random(1)
     killed = 0
     for goal in range(1000, 9000, 1000):
         wait_for(lambda: fleet.admitted() > goal)
@@ -184,7 +196,7 @@ def test_killed_nodes_cost_what_they_held_each(fleet_of):
 
 
 def test_a_node_that_stood_still_admits_no_more_than_it_may_hold(fleet_of):
-    fleet = fleet_of(HOURLY)
+    fleet = fleet_of(DAILY)
     wait_for(lambda: all(row.admitted > 300 for row in fleet.rows()))
     fleet.nodes[0].send_signal(signal.SIGSTOP)
     os.waitpid(fleet.nodes[0].pid, os.WUNTRACED)
@@ -199,9 +211,10 @@ def test_a_node_that_stood_still_admits_no_more_than_it_may_hold(fleet_of):
 
 
 def test_while_redis_is_silent_each_admits_what_it_may_hold_and_then_fails(server, fleet_of):
-    fleet = fleet_of("1000000 per hour", per_ms=20)  # of which each may hold 12,500
+    fleet = fleet_of("1000000 per hour", per_ms=20, deadline_ms=5)  # of which each may hold 12,500
     wait_for(lambda: all(row.admitted > 1000 for row in fleet.rows()))
     server.process.send_signal(signal.SIGSTOP)
+    os.waitpid(server.process.pid, os.WUNTRACED)
     before = [row.admitted for row in fleet.rows()]
     wait_for(lambda: all(row.failed > 1000 for row in fleet.rows()))
     after = settle(fleet)
@@ -216,7 +229,7 @@ def test_while_redis_is_silent_each_admits_what_it_may_hold_and_then_fails(serve
 
 
 def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, fleet_of):
-    fleet = fleet_of(HOURLY, per_ms=1)
+    fleet = fleet_of(DAILY, per_ms=1)
     wait_for(lambda: fleet.admitted() > 2000)
     server.stop()
     wait_for(lambda: all(row.failed > 100 for row in fleet.rows()))
@@ -225,8 +238,7 @@ def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, flee
     wait_for(lambda: fleet.admitted() > lost + 2000)
     fleet.stop()
     since = fleet.admitted() - lost
-    refilled = 10000 / 3600 * (fleet.seconds() + 1)
-    assert since - refilled <= charged(server) <= since + NODES * HELD
+    assert since - 1 <= charged(server) <= since + NODES * HELD
 
 
 def test_in_a_cluster_a_call_has_keys_of_one_tag(tmp_path):
@@ -265,7 +277,7 @@ class Told:
 
 @pytest.fixture
 def told(fleet_of):
-    return Told(fleet_of(HOURLY, nodes=0, per_ms=0))
+    return Told(fleet_of(DAILY, nodes=0, per_ms=0))
 
 
 def test_a_key_is_learnt_strictly_and_then_decided_here(told):
@@ -372,7 +384,7 @@ class Proxy:
 
 @pytest.mark.parametrize("lose, delay", [(0.05, 0), (0.02, 0.04)], ids=["lost", "late and lost"])
 def test_reports_without_a_reply_are_charged_once(tmp_path, server, fleet_of, lose, delay):
-    fleet = fleet_of(HOURLY, nodes=0, per_ms=1)
+    fleet = fleet_of(DAILY, nodes=0, per_ms=1, deadline_ms=5)
     with Proxy(tmp_path, server.path, lose, delay) as proxy:
         for _ in range(NODES):
             fleet.start(f"redis+unix://{proxy.path}")
@@ -383,6 +395,5 @@ def test_reports_without_a_reply_are_charged_once(tmp_path, server, fleet_of, lo
     assert sum(c["resent"] for c in counts) > 0
     # Nothing is told twice. A strict take without a reply may have been charged, and is
     # burnt; the last report of a node may be lost with its connection.
-    refilled = 10000 / 3600 * (fleet.seconds() + 1)
-    assert admitted - NODES * HELD - refilled <= charged(server) <= admitted + passed
+    assert admitted - NODES * HELD - 1 <= charged(server) <= admitted + passed
     assert admitted <= ideal(fleet) + NODES * HELD

@@ -115,8 +115,9 @@ def test_bench_explains_mistakes(args, message):
 
 def test_bench_that_is_interrupted_tells_what_it_has(fresh):
     process = subprocess.Popen([RATION, "bench", "--resp", fresh.addresses["resp"], "--duration", "60s",
-                                "--json", "--connections", "1"], stdout=subprocess.PIPE, text=True)
-    while fresh.admin("GET", "/v1/status").json["decisions"]["allowed"] == 0:
+                                "--json", "--connections", "1", "--pipeline", "1"],
+                               stdout=subprocess.PIPE, text=True)
+    while fresh.admin("GET", "/v1/status").json["decisions"]["allowed"] < 2: # it has read the first
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE)
@@ -126,7 +127,8 @@ def test_bench_that_is_interrupted_tells_what_it_has(fresh):
 def test_bench_shows_how_it_goes_on_a_terminal(terminal):
     t = terminal(RATION, "bench", "--resp", "127.0.0.1:0")
     t.read_until("a port is a number from 1 to 65535")
-    t = terminal(RATION, "bench", "--duration", "1200ms", "--command", "ping", "--resp",
+    t = terminal(RATION, "bench", "--duration", "60s", "--command", "ping", "--resp",
                  t.daemon.addresses["resp"])
     at = t.read_until(" requests/s  0.0 % refused")
+    t.write("\x03")
     t.read_until("per second", t.read_until("\r\x1b[K", at))

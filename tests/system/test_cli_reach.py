@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from daemon import PATIENCE, Daemon
-from operator_client import RULES, daemon, free_address, run, server  # noqa: F401 (fixtures)
+from daemon import PATIENCE, Daemon, free_port
+from operator_client import RULES, daemon, run, server  # noqa: F401 (fixtures)
 from test_tls import has_tls
 
 
 def test_no_daemon():
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     answer = run("shadow", "status", "--admin", address)
     assert (answer.status, answer.out, answer.err) == (
         2, "", f"ration: cannot reach rationd at {address}: connection refused; is it running? "

@@ -76,7 +76,7 @@ class InTurn:
 
 def play_both(tmp_path, shared, rules, scenario):
     server, path = shared
-    server.client().flushall()
+    server.begin_anew()
     clock = StillClock(path, scenario.get("at", START))
     sharing = [*OPTIONS, "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"]
     with contextlib.ExitStack() as stack:

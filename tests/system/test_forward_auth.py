@@ -25,7 +25,7 @@ from daemon import PATIENCE, ROOT, Answer, Daemon, free_port
 
 EXAMPLES = ROOT / "examples/forward-auth"
 # Nothing grows back while a test runs.
-RULES = (EXAMPLES / "ration.yaml").read_text().replace("100 per minute", "100 per hour")
+RULES = (EXAMPLES / "ration.yaml").read_text().replace("per minute", "per day")
 
 
 class Upstream(http.server.ThreadingHTTPServer):
@@ -201,7 +201,7 @@ def test_allowed_requests_reach_the_application_and_refused_ones_are_told_when_t
     assert all(a.body == b"app" for a in allowed)
     assert site.app.seen == [("GET", f"/page?{n}") for n in range(20)]
     for answer in refused:
-        assert 30 < int(answer.headers["Retry-After"]) <= 36, answer.headers
+        assert 800 < int(answer.headers["Retry-After"]) <= 864, answer.headers
         assert answer.headers["X-RateLimit-Limit"] == "20"
         assert answer.headers["X-RateLimit-Remaining"] == "0"
         assert int(answer.headers["X-RateLimit-Reset"]) > 1.7e9
@@ -269,9 +269,8 @@ def test_denied_clients_stay_denied(kind, tmp_path):
 
 
 def test_counts_are_exact_under_concurrent_requests(site):
-    """200 at a time, 4 clients: each gets its burst and what grows meanwhile, no more."""
+    """200 at a time, 4 clients: each gets what it may have, and no more."""
     clients = [f"127.0.1.{n}" for n in range(4)]
-    began = time.monotonic()
 
     def attempt(n):
         client = clients[n % 4]
@@ -280,7 +279,6 @@ def test_counts_are_exact_under_concurrent_requests(site):
     with concurrent.futures.ThreadPoolExecutor(200) as pool:
         answers = list(pool.map(attempt, range(400)))
     assert {status for _, status in answers} <= {200, 429}, answers
-    assert time.monotonic() - began < 60 # else the window has moved on
     for client in clients:
         assert answers.count((client, 200)) == 5, client
     assert len(site.app.seen) == 20

@@ -373,7 +373,7 @@ def test_rapid_resets_end_the_connection(daemon):
     with http2.Peer(daemon.socket("grpc")) as peer:
         for first in range(1, 100000, 200):
             peer.send(*[http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head) +
-                        http2.frame(http2.RST_STREAM, 0, stream, b"\0\0\0\x08")
+                        http2.frame(http2.RST_STREAM, 0, stream, http2.CANCEL)
                         for stream in range(first, first + 200, 2)],
                       http2.frame(http2.PING, 0, 0, b"12345678"))
             found = peer.read()
@@ -434,7 +434,14 @@ def test_incomplete_messages_are_bounded(daemon):
     still_serves(daemon)
 
 
-def test_a_request_that_never_ends_is_reset(daemon):
+@pytest.fixture(scope="module")
+def silent(daemon):
+    """A peer that says nothing, while another one keeps the daemon waiting, too."""
+    with daemon.socket("grpc") as peer:
+        yield peer
+
+
+def test_a_request_that_never_ends_is_reset(daemon, silent):
     with http2.Peer(daemon.socket("grpc")) as peer:
         peer.send(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.block(http2.CALL)))
         assert peer.until(http2.RST_STREAM, 1)
@@ -442,13 +449,9 @@ def test_a_request_that_never_ends_is_reset(daemon):
         assert peer.until(http2.PING)
 
 
-def test_a_peer_that_says_nothing_is_cut_off(daemon):
-    silent = daemon.socket("grpc")
-    silent.settimeout(PATIENCE)
-    data = silent.recv(4096)
-    while data:
-        data = silent.recv(4096)
-    silent.close()
+def test_a_peer_that_says_nothing_is_cut_off(silent):
+    while silent.recv(4096):
+        pass
 
 
 # --- grpc-js -----------------------------------------------------------------------

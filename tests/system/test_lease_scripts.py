@@ -176,8 +176,14 @@ def test_nor_do_they_when_the_store_has_lost_the_key(bed, script):
     hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, LOSSY)
 
 
+@pytest.mark.parametrize("script", LIMITS)
+def test_nor_do_they_when_no_node_notices_that_it_has(bed, script):
+    hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, UNNOTICED)
+
+
 # Where the store now and then is another one, that knows nothing.
 LOSSY = {"losses": 0.005}
+UNNOTICED = {"losses": 0.005, "unnoticed": True}
 
 
 def swap(text, old, new, count=1):
@@ -214,13 +220,15 @@ PLANTED = {
     "what is spent is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, now, ended - back, arg)", ""), None),
     "what is spent is logged too early": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units", "log_spent(key, lease.ends - 20000, lease.units"), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
-    "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return start_empty(bucket, now)", "return bucket"), None),
-    "a lost bucket fills behind its holders": ("lease_bucket", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
-    "a lost window starts full": ("lease_window", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
-    "a lost half starts full": ("lease_counter", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
-    "a lost log starts empty": ("lease_log", lambda t: swap(t, "    if #leases > 0 then\n        return leases\n    end\n", ""), None),
-    "a lost log counts from too early": ("lease_log", lambda t: swap(t, "ends = now + DOUBT", "ends = now"), None),
-    "a lost sub-window starts full": ("lease_subs", lambda t: swap(t, "    start_spent(key, now, arg)\n", ""), None),
+    "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return empty(bucket, now, DOUBT)", "return bucket"), None),
+    "a lost bucket fills behind its holders": ("lease_bucket", lambda t: swap(t, "ends = now + lasts, call = 0", "ends = now, call = 0"), None),
+    "a lost window starts full": ("lease_window", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost half starts full": ("lease_counter", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost log starts empty": ("lease_log", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "a lost log counts from too early": ("lease_log", lambda t: swap(t, "ends = now + lasts", "ends = now"), None),
+    "a lost sub-window starts full": ("lease_subs", lambda t: swap(t, "DOUBT > 0 and redis", "false and redis"), None),
+    "an emptied store is as good as ever": ("lease_bucket", lambda t: swap(t, "        since = now\n", "        since = since or 0\n"), None),
+    "another id is nothing new": ("lease_bucket", lambda t: swap(t, "if goes_on and string.find(ids, id, 1, true) then", "if goes_on then"), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
 }
@@ -229,6 +237,7 @@ PLANTED = {
 # Where calls overtake each other, and nothing is lost that would make up for it.
 ROUGH = {"late": 0.6, "patience": 1000, "mishaps": 0, "ttl": LONGEST}
 SHAPES = {"overtaken calls count": ROUGH, "a reused id": ROUGH,
+          "an emptied store is as good as ever": UNNOTICED, "another id is nothing new": UNNOTICED,
           **{fault: LOSSY for fault in PLANTED if fault.startswith("a lost")}}
 
 
@@ -254,17 +263,17 @@ class Asker:
         self.wire = bed.wire(embed.assemble(limit.script))
         self.calls = 0
 
-    def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0):
+    def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0, history=None):
         argument = struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
-        return self.wire.run(self.now, self.key, argument, doubt)
+        return self.wire.run(self.now, self.key, argument, doubt, history)
 
     def left(self):
         return self.run(PEEK, 0)[1]
 
-    def lease(self, holder, want, keep=0, back=0, least=1, ttl=200_000, call=None, doubt=0):
+    def lease(self, holder, want, keep=0, back=0, least=1, ttl=200_000, call=None, doubt=0, ends=0):
         """Granted, left, until `least` is there, until all is, length, whether kept."""
         self.calls += 1
-        tail = struct.pack("<Qddd", holder, call or self.calls, back, least)
+        tail = struct.pack("<Qdddd", holder, call or self.calls, back, least, ends)
         return self.run(LEASE, want, ttl, keep, tail, doubt)
 
 

@@ -26,6 +26,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SHARER = BUILD / "tests" / "sharer"
 SECOND = 10**9
 ENDLESS = 10**9
+PATIENT = 5000  # ms: a deadline that even a busy machine keeps
 
 
 class Node:
@@ -215,33 +216,6 @@ def wait_for(condition):
         time.sleep(0.002)
 
 
-def restart_under_load(server, tmp_path, limit, algorithm):
-    """Kills a Redis that keeps nothing, three times, while each node holds a part of all there
-    is; all that was admitted, and what the nodes say of themselves."""
-    log = tmp_path / "log"
-    nodes = [Node(server.path, log, limit, algorithm).up() for _ in range(4)]
-    time.sleep(1.5)
-    for _ in range(3):
-        server.stop()
-        server.start()
-        wait_for(lambda: server.client().keys("ration:*"))
-        time.sleep(1.5)
-    return admissions(log), [node.stop() for node in nodes]
-
-
-def test_a_redis_that_was_killed_and_knows_nothing_mints_no_bucket(server, tmp_path):
-    made, results = restart_under_load(server, tmp_path, "400 per second burst 1200", "token-bucket")
-    assert excess(made, 1200, 400) <= 1
-    assert all(r["here"] > 0 for r in results)
-
-
-def test_a_redis_that_was_killed_and_knows_nothing_mints_no_window(server, tmp_path):
-    made, results = restart_under_load(server, tmp_path, "2000 per 2s", "fixed-window")
-    offset_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    assert window_excess(made, 2000, 2, offset_ns) <= 0
-    assert all(r["here"] > 0 for r in results)
-
-
 def log_excess(made, amount, period_s):
     """Of those that were certainly made in one stretch of a period, wherever it begins."""
     begun, ended = (sorted(times) for times in zip(*made))
@@ -279,8 +253,8 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path):
 def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
     log, keys = tmp_path / "log", 8
     with RedisCluster(tmp_path) as cluster:
-        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5)
-                 for _ in range(2)]
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"*{keys}", depth=32, pace=5,
+                      deadline_ms=PATIENT) for _ in range(2)]
         for node in nodes:
             node.up()
         cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
@@ -291,21 +265,24 @@ def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
     assert excess(admissions(log), keys * 400, keys * 100) <= keys
 
 
-def test_a_replica_that_takes_over_without_the_key_mints_no_bucket(tmp_path):
-    """Its master is killed, and it has heard of nothing."""
-    log, limit = tmp_path / "log", "200 per second burst 1200"
-    with RedisCluster(tmp_path, ["--replica-read-only", "no"]) as cluster:
-        nodes = [Node(cluster.url(), log, limit).up() for _ in range(2)]
-        wait_for(lambda: len(admissions(log)) > 1200)
-        master = next(m for m in cluster.masters() if m.client().keys("ration:{*}:B:*"))
-        replica = cluster.replica_of(master)
-        master.stop()
-        replica.client().flushall()
-        wait_for(lambda: replica.client().keys("ration:{*}:B:*"))
-        time.sleep(1.5)
+def test_a_slot_moves_while_keys_of_it_are_leased(tmp_path):
+    """Now this key is on the way and now that, or what tells of their history."""
+    log, keys = tmp_path / "log", 4
+    with RedisCluster(tmp_path) as cluster:
+        slot = cluster.members[0].ask("KEYSLOT", "{3ff}")
+        source = cluster.owner(slot)
+        target = next(m for m in cluster.masters() if m is not source)
+        nodes = [Node(cluster.url(), log, "100 per second burst 400", key=f"+{keys}", depth=32, pace=5,
+                      deadline_ms=PATIENT).up() for _ in range(2)]
+        time.sleep(1)
+        cluster.move_slot(slot, source, target, pause=lambda: time.sleep(0.3))
+        time.sleep(1)
         results = [node.stop() for node in nodes]
-    assert excess(admissions(log), 1200, 200) <= 1
-    assert all(r["here"] > 0 for r in results)
+        assert len(target.client().keys("ration:{3ff}:B:*")) == keys
+        assert target.client().exists("ration:{3ff}:history")
+    answered, failed = (sum(r[name] for r in results) for name in ("here", "failed"))
+    assert failed < answered / 100
+    assert excess(admissions(log), keys * 400, keys * 100) <= keys
 
 
 RULES = """
@@ -329,7 +306,8 @@ def hammer(daemon, stop, count):
 
 
 def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
-    options = ["--workers", "2", "--memory", "2M", "--redis", f"redis+unix://{server.path}"]
+    options = ["--workers", "2", "--memory", "2M", "--redis-deadline", "5s",
+               "--redis", f"redis+unix://{server.path}"]
     counts, stop = [[0, 0] for _ in range(4)], threading.Event()
     with contextlib.ExitStack() as stack:
         folders = [tmp_path / name for name in ("one", "other")]
@@ -341,7 +319,7 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
                    for i in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(2)
+        wait_for(lambda: sum(c[1] for c in counts) > 5000 and sum(c[0] for c in counts) > 1000)
         stop.set()
         for thread in threads:
             thread.join()
@@ -349,8 +327,40 @@ def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
         calls = server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
     refused, admitted = (sum(c[i] for c in counts) for i in (0, 1))
     assert admitted <= 3000 + 2000 * seconds
-    assert admitted > 3000 and refused > 0
     assert calls < (admitted + refused) / 10
+
+
+REFUNDED = """
+limits:
+  - name: api
+    key: ip
+    limit: 200 per second burst 200
+    consistency: leased
+    on_store_failure: refuse
+"""
+
+
+def test_a_node_whose_clock_is_behind_does_not_mint_by_refunds(server, tmp_path):
+    """What one node has spent out of its lease is refunded when the bucket has long been full
+    again, at a node whose clock says that it was just now."""
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s", "--redis", f"redis+unix://{server.path}"]
+    behind = {"WALLSHIFT": "-30", "LD_PRELOAD": str(BUILD / "tests" / "libwallshift.so")}
+    attributes = {"attributes": {"ip": "192.0.2.7"}}
+    with contextlib.ExitStack() as stack:
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+        one = stack.enter_context(Daemon(tmp_path / "one", REFUNDED, options))
+        other = stack.enter_context(Daemon(tmp_path / "other", REFUNDED, options, env=behind))
+        leases = [one.http("POST", "/v1/reserve", {**attributes, "for": 60}).json.get("lease") for _ in range(2000)]
+        leases = [lease for lease in leases if lease]
+        time.sleep(2)
+        begun, admitted = time.monotonic(), 0
+        for lease in leases:
+            admitted += sum(other.http("POST", "/v1/check", attributes).json["allowed"] for _ in range(3))
+            assert other.http("POST", "/v1/refund", {"lease": lease}).json == {"refunded": True}
+        seconds = time.monotonic() - begun
+    assert len(leases) > 200
+    assert admitted <= 200 + 200 * seconds
 
 
 def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_path):
@@ -374,7 +384,7 @@ limits:
 
 def state_of(client):
     """Units missing from a bucket of which 1000 refill in a day, and leases."""
-    value = client.get(client.keys()[0])
+    value = client.get(client.keys("ration:{*}:B:*")[0])
     return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
 
 
@@ -392,7 +402,7 @@ def test_the_documented_rights_of_a_user_are_enough(tmp_path):
         server.client().execute_command(*line.replace("PASSWORD", "secret").split())
         for algorithm, kind in (("token-bucket", "B"), ("fixed-window", "W"), ("sliding-window", "C")):
             result = Node(f":secret@{server.path}".replace(":", "ration:", 1), tmp_path / "log", "1000 per 2h",
-                          algorithm, count=400, depth=4, pace=2).result()
+                          algorithm, count=400, depth=4, pace=2, deadline_ms=PATIENT).result()
             assert result["granted"] > 0 and result["lost"] == 0, algorithm
             assert server.client().keys(f"ration:*:{kind}:*"), algorithm
 

@@ -76,7 +76,7 @@ def test_the_judge_finds_what_a_naive_one_finds():
 
 
 def test_nodes_that_share_nothing_are_found_out(tmp_path):
-    with Nodes(tmp_path, rules(), [None] * NODES) as nodes, Load(nodes, PATHS) as load:
+    with Nodes(tmp_path, rules(), [None] * NODES) as nodes, Load(nodes, PATHS, depth=64) as load:
         wait_for(lambda: all(len(load.admissions(path)) > 3 * 400 for path in PATHS[:2]), "all that four nodes admit at once")
     with pytest.raises(AssertionError):
         judge(load, "async", 0)
@@ -139,7 +139,7 @@ def test_four_nodes_admit_no_more_than_the_limit_whatever_happens(tmp_path, mode
             for index in range(NODES):
                 serves_again(nodes, load, index)
     judge(load, mode, nodes.killed)
-    assert load.admitted() > 0.2 * SECONDS * 800, \
+    assert load.admitted() > 0.2 * min(SECONDS * 800, len(load.told)), \
         "limits are to be used, not only kept"
 
 

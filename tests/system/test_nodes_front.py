@@ -19,7 +19,7 @@ from faults import StepClock
 from nodes import Nodes
 from redis_server import RedisServer
 
-PATIENT = ["--redis-deadline", "5s", "--grpc", "127.0.0.1:0"]
+PATIENT = ["--redis-deadline", "10s", "--grpc", "127.0.0.1:0"]
 RULES = """
 limits:
   - { name: hundred, when: { path: /hundred }, key: user, limit: 100 per day, on_store_failure: refuse }
@@ -49,6 +49,10 @@ def server(tmp_path_factory):
 def empty(server):
     with contextlib.closing(server.client()) as client:
         client.flushall()
+
+
+def metric(node, name):
+    return int(re.search(rf"^{name} (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
 
 
 def start(tmp_path, server, rules=RULES, options=PATIENT, count=2):
@@ -95,9 +99,13 @@ def test_nodes_share_a_limit_over_every_protocol(tmp_path, server, ask, rules):
 
 
 def test_those_who_are_held_queue_behind_each_other_on_all_nodes(tmp_path, server):
-    with start(tmp_path, server) as nodes:
-        answers = in_threads(8, lambda n: nodes[n % 2].http(
-            "POST", "/v1/check", {"attributes": {"user": "ann", "path": "/queue"}}).json)
+    with start(tmp_path, server) as nodes, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(nodes[n % 2].socket()) for n in range(8)]
+        with silence(server):  # so that it is asked by all of them at one moment
+            for client in clients:
+                client.sendall(check(user="ann", path="/queue"))
+            wait_for(lambda: sum(metric(node, "ration_store_charges_total") for node in nodes.all) == 8)
+        answers = [json.loads(read_http(stack.enter_context(client.makefile("rb")))[2]) for client in clients]
     held = sorted(answer.get("held", 0) for answer in answers if answer["allowed"])
     assert len(held) == 6, "one leaves, five wait"
     assert all(after - before > 0.03 for before, after in zip(held, held[1:])), held
@@ -124,18 +132,21 @@ def test_a_place_taken_on_one_node_is_renewed_and_freed_on_another(tmp_path, ser
 
 def test_what_cannot_be_settled_now_can_be_settled_later(tmp_path, server):
     place = {"attributes": {"user": "ann", "path": "/places"}}
-    with start(tmp_path, server, options=["--redis-deadline", "100ms"], count=1) as nodes:
+    with start(tmp_path, server, options=["--redis-deadline", "1s"], count=1) as nodes:
         def settle(verb, lease):
             return nodes[0].http("POST", f"/v1/{verb}", {"lease": lease})
 
-        # On a busy machine the first may be late.
+        def settled(verb, lease):
+            """When it can be: each thread has to notice that Redis is there."""
+            return wait_for(lambda: (answer := settle(verb, lease)).status == 200 and answer.json)
+
         taken = wait_for(lambda: nodes[0].http("POST", "/v1/acquire", place).json.get("lease"))
         with silence(server):
             answer = settle("release", taken)
             assert answer.status == 503 and "error" in answer.json, answer
-        wait_for(lambda: settle("release", taken).status == 200, "it is answered again")
-        assert settle("release", taken).json == {"released": False}, "by the first or the second"
-        assert nodes[0].http("POST", "/v1/check", {**place, "peek": True}).json["remaining"] == 2
+        settled("release", taken)
+        assert settled("release", taken) == {"released": False}, "by the first or the second"
+        wait_for(lambda: nodes[0].http("POST", "/v1/check", {**place, "peek": True}).json["remaining"] == 2)
 
 
 def test_a_reservation_made_on_one_node_is_settled_on_another(tmp_path, server):
@@ -235,8 +246,7 @@ def test_answers_over_http_keep_their_order_while_redis_is_silent(tmp_path, serv
 def test_clients_that_hang_up_while_they_wait_leave_nothing_behind(tmp_path, server):
     with start(tmp_path, server, count=1) as nodes:
         def descriptors():
-            return int(re.search(r"^process_open_fds (\d+)", nodes[0].admin("GET", "/metrics").text,
-                                 re.M)[1])
+            return metric(nodes[0], "process_open_fds")
 
         before = descriptors()
         with silence(server):
@@ -272,8 +282,8 @@ def test_a_caller_with_less_time_than_redis_has_is_answered_in_his_time(tmp_path
                 return client.code("shop", {"user": "ann"}, timeout=seconds) == rls.OK
 
         assert is_answered(30)
-        with silence(server):  # 5 s are given to Redis; a busy machine may be late once
-            assert is_answered(1) or is_answered(1) or is_answered(2), "of this node's share"
+        with silence(server):  # which is given 10 s; a busy machine needs more than a moment
+            assert any(is_answered(seconds) for seconds in (1, 2, 4, 8)), "of this node's share"
 
 
 def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_path, server):
@@ -294,20 +304,20 @@ def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_p
 def test_held_calls_that_are_cancelled_free_the_queue_on_all_nodes(tmp_path, server):
     with start(tmp_path, server, ENVOY) as nodes, rls.Client(nodes[0].addresses["grpc"]) as one, \
             rls.Client(nodes[1].addresses["grpc"]) as other:
-        held = []
+        def ask(client):
+            return client.should.future(rls.request("shop", {"queue": "ann"}), timeout=60)
 
-        def is_held(client):
-            call = client.should.future(rls.request("shop", {"queue": "ann"}), timeout=60)
-            held.append(call)
-            with contextlib.suppress(grpc.FutureTimeoutError):
-                return call.result(0.3).overall_code != rls.OVER_LIMIT
-            return True
+        def is_held(node, call):
+            """As soon as it is either held or answered."""
+            wait_for(lambda: metric(node, "ration_held_replies_total") or call.done())
+            return not call.done()
 
         assert one.code("shop", {"queue": "ann"}) == rls.OK
-        assert is_held(one) and not is_held(other)
-        held[0].cancel()
-        wait_for(lambda: is_held(other), "its place is free")
-        held[-1].cancel()
+        waiting = ask(one)
+        assert is_held(nodes[0], waiting)
+        assert ask(other).result().overall_code == rls.OVER_LIMIT
+        waiting.cancel()
+        wait_for(lambda: is_held(nodes[1], ask(other)), "its place is free")
 
 
 def waiting_clients(stack, node, count=20):

@@ -75,7 +75,7 @@ def counts_agree(nodes, load):
     assert charges["charges"] == sum(charges[name] for name in fates), charges
     refused = sum(t.path == "/refuse" and not t.allowed for t in load.told)
     assert metric(nodes, 'ration_store_fallbacks_total{policy="refuse"}') == refused > 0
-    assert metric(nodes, "ration_store_up") == NODES
+    wait_for(lambda: metric(nodes, "ration_store_up") == NODES)
 
 
 def asked_with_and_without(nodes, server, outage, load):
@@ -88,6 +88,7 @@ def asked_with_and_without(nodes, server, outage, load):
     with outage(server):
         gone = time.monotonic()
         time.sleep(1)  # of silence
+        wait_for(lambda: len([t for t in load.told if t.sent > gone]) > 400, "many answers without Redis")
         back = time.monotonic()
     wait_for(lambda: nodes.logged("redis.closed") >= max(nodes.logged("redis.open"), closed + NODES),
              "all that opened is closed")
@@ -137,13 +138,14 @@ def test_shares_of_all_nodes_make_one_limit_in_an_outage(tmp_path):
                            for _ in range(times) for client in clients)
 
         assert 0 < ask_all(10) <= 40
+        left = 100 - metric(nodes, "ration_store_answered_total")  # 60, if nobody was late
         for again in (False, True):  # a share that is spent is spent in the next outage, too
             with stopped(server):
                 wait_for(lambda: (ask_all(1), nodes.logged("redis.open") >= NODES * (1 + again))[1])
                 admitted = ask_all(40)
                 assert admitted <= (1 if again else 100)
             wait_for(lambda: nodes.logged("redis.closed") >= NODES * (1 + again))
-        assert ask_all(40) <= 60 + 1
+        assert ask_all(40) <= left + 1
 
 
 def test_nodes_do_not_storm_a_redis_that_turns_them_away(tmp_path):
@@ -173,7 +175,7 @@ def test_nodes_do_not_storm_a_redis_that_turns_them_away(tmp_path):
 
 def test_a_redis_that_returns_sees_each_loop_once(tmp_path):
     with RedisServer(tmp_path) as server, \
-            Nodes(tmp_path, POLICIES, urls_of(server), workers=2) as nodes, \
+            Nodes(tmp_path, POLICIES, urls_of(server), ["--redis-deadline", "5s"], workers=2) as nodes, \
             Load(nodes, ("/allow",), pause=0.01):
         with killed(server):
             wait_for(lambda: nodes.logged("redis.open") >= NODES * 3)
@@ -194,7 +196,8 @@ def test_forgotten_scripts_cost_no_decision(tmp_path):
             for _ in range(100):
                 client.script_flush()
                 time.sleep(0.005)
-        assert load.admitted() == len(load.told) > 1000
+            wait_for(lambda: client.script_flush() and len(load.told) > 1000, "many answers")
+        assert load.admitted() == len(load.told)
         with nodes[0].resp() as resp:
             left = pair(resp("RATION.CHECK", "user", "ann", "path", "/", "PEEK"), "remaining")
         assert left == 1000000 - load.admitted(), "each was counted once"

@@ -8,6 +8,9 @@
 -- value  number of the current window since 1970, previous count, current count. Both
 --        in one value, so that there are no two keys that could part.
 --
+-- To give back: the mark is the number of the window; 0 if it is not known, and then the age
+-- of the charge tells.
+--
 -- When the clock went back, all that counted is brought into the present window, where
 -- none of it has faded: nobody waits for longer than two windows.
 
@@ -56,8 +59,9 @@ local function apply(key, now, ask, arg)
     local allowed, retry, free = 1, 0, left()
 
     if ask.gives_back then
-        local current = ask.mark == number
-        local count = current and cur or ask.mark == number - 1 and prev or 0
+        local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / period)
+        local current = mark == number
+        local count = current and cur or mark == number - 1 and prev or 0
         local back = math.min(count, ask.cost)
         allowed = back > 0 and 1 or 0
         write = write or back > 0

@@ -14,13 +14,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 STRICT = ["bucket", "window", "counter", "log", "places"]
 PARTS = {
     **{name: [name, "strict", "batch"] for name in STRICT},
-    "lease_bucket": ["leases", "lease_bucket", "batch"],
-    "lease_window": ["leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
-    "lease_counter": ["leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
-    "lease_subs": ["leases", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
-    "lease_log": ["leases", "log", "lease_list", "lease_log", "batch"],
+    "lease_bucket": ["history", "leases", "lease_bucket", "batch"],
+    "lease_window": ["history", "leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
+    "lease_counter": ["history", "leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
+    "lease_subs": ["history", "leases", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
+    "lease_log": ["history", "leases", "log", "lease_list", "lease_log", "batch"],
     "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
+    "history": ["history", "history_age"],
 }
 NAMES = list(PARTS)  # in the order of enum rn_script
 

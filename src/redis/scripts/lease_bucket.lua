@@ -23,10 +23,12 @@ local function pay(bucket, tick)
     end
 end
 
-local function start_empty(bucket, now)
-    if DOUBT > 0 and math.ceil(bucket.full / bucket.paid) * bucket.tick_us <= SOON then
+-- As if somebody held all that is not out for so many us.
+local function empty(bucket, now, lasts)
+    local left = bucket.full - bucket.out
+    if lasts > 0 and left > 0 and math.ceil(bucket.full / bucket.paid) * bucket.tick_us <= SOON then
         bucket.debt, bucket.out, bucket.moved = bucket.full, bucket.full, true
-        bucket.leases[1] = {id = SOMEBODY, units = bucket.full / bucket.unit, ends = now + DOUBT, call = 0}
+        table.insert(bucket.leases, {id = SOMEBODY, units = left / bucket.unit, ends = now + lasts, call = 0})
     end
     return bucket
 end
@@ -37,7 +39,7 @@ local function load_bucket(key, now, arg)
     local bucket = {tick_us = tick_us, paid = paid, unit = unit, full = full, last = tick, debt = 0, out = 0, leases = {}}
     local value = redis.call('GET', key)
     if not value then
-        return start_empty(bucket, now)
+        return empty(bucket, now, DOUBT)
     end
     local was_full
     bucket.debt, bucket.last, was_full = struct.unpack('<ddd', value)
@@ -89,6 +91,9 @@ local function left(bucket)
 end
 
 local function lease(key, bucket, now, ask)
+    if was_lost(bucket.leases, ask, now) then
+        empty(bucket, now, LONGEST)
+    end
     local ended, back, kept = settle(bucket.leases, ask)
     if not ended then
         return 0, left(bucket), 0, 0, 0, 0

@@ -7,23 +7,24 @@
 
 local decide = apply
 
-local function start_spent(key, now, arg)
-    if DOUBT == 0 or redis.call('EXISTS', key) == 1 then
-        return
-    end
-    local amount = struct.unpack('<d', arg, 33)
-    local _, _, _, reset = decide(key, now, {op = 2, charges = true, forces = true, cost = amount}, arg)
-    if reset > SOON then
-        redis.call('DEL', key)
-    end
-end
-
 local function look(key, now, arg, cost)
     return decide(key, now, {op = 0, cost = cost}, arg)
 end
 
+-- All that is left, unless it would be so for too long.
+local function spend_all(key, now, arg)
+    local _, left = look(key, now, arg, 0)
+    local _, _, _, reset, _, mark = decide(key, now, {op = 2, charges = true, forces = true, cost = left}, arg)
+    if reset > SOON then
+        decide(key, now, {op = 3, gives_back = true, cost = left, age = 0, mark = mark}, arg)
+    end
+end
+
 local function lease(key, now, ask, arg)
     local leases = load_leases(key, now)
+    if was_lost(leases, ask, now) then
+        spend_all(key, now, arg)
+    end
     local ended, back, kept = settle(leases, ask)
     local _, left, _, reset, _, mark = look(key, now, arg, 0)
     if not ended then
@@ -56,7 +57,9 @@ local function forget(key, now, arg)
 end
 
 local function apply(key, now, ask, arg)
-    start_spent(key, now, arg)
+    if DOUBT > 0 and redis.call('EXISTS', key) == 0 then
+        spend_all(key, now, arg)
+    end
     if ask.op == LEASE then
         read_lease(ask, arg)
         return lease(key, now, ask, arg)

@@ -22,18 +22,18 @@ local function less(arg, out)
     return string.sub(arg, 1, 32) .. struct.pack('<d', amount - out) .. string.sub(arg, 41)
 end
 
-local function start_spent(key, now, amount, period)
-    if DOUBT == 0 or DOUBT + period > SOON or redis.call('EXISTS', key) == 1 then
-        return {}
+-- As if somebody held so many units for so many us.
+local function hold(leases, now, units, lasts, arg)
+    local _, _, period = struct.unpack('<ddd', arg, 33)
+    if units > 0 and lasts > 0 and lasts + period <= SOON then
+        table.insert(leases, {id = SOMEBODY, units = units, ends = now + lasts, call = 0})
     end
-    return {{id = SOMEBODY, units = amount, ends = now + DOUBT, call = 0}}
+    return leases
 end
 
 local function load_log(key, now, arg)
-    local amount, _, period = struct.unpack('<ddd', arg, 33)
-    local leases = start_spent(key, now, amount, period)
-    if #leases > 0 then
-        return leases
+    if DOUBT > 0 and redis.call('EXISTS', key) == 0 then
+        return hold({}, now, struct.unpack('<d', arg, 33), DOUBT, arg)
     end
     return load_leases(key, now, function(lease)
         log_spent(key, lease.ends, lease.units, arg)
@@ -61,6 +61,10 @@ end
 
 local function lease(key, now, ask, arg)
     local leases = load_log(key, now, arg)
+    if was_lost(leases, ask, now) then
+        local _, left = decide(key, now, {op = 0, cost = 0}, less(arg, units_out(leases)))
+        hold(leases, now, left, LONGEST, arg)
+    end
     local ended, back, kept = settle(leases, ask)
     if ended then
         log_spent(key, now, ended - back, arg)

@@ -8,26 +8,44 @@
 -- ask    of operation LEASE besides what batch.lua reads: `cost` is how much is wanted,
 --        `age` for how long in us, `mark` what the holder still has of its lease and
 --        keeps. At the end of the argument: id, number of the call, units given back,
---        and how much would be of use at all.
+--        how much would be of use at all, and when the holder's lease ends; 0: it does
+--        not know of any.
 -- answer granted, left, us until that much is there (0: it is granted), us until all is
 --        there, us that the lease lasts, 1 if what was kept counts on (0: it is burnt)
 --
 -- What a holder neither keeps nor gives back is spent. A call that comes after a later
 -- one, by another connection, changes nothing: what it says has been overtaken.
 --
--- A store that was started again, or has taken over from another one, may have lost keys
--- while leases of them go on. For the time of a lease nodes then tell how much of it is
--- left, in us, in one argument more; a key that is missing meanwhile starts with nothing
--- left, as if somebody held all of it. Limits that would be whole again only after SOON
--- start afresh all the same: who comes in that second, known or not, would be refused
--- for too long.
+-- A store may have lost keys while leases of them go on. For the time of a lease after its
+-- history has begun (history.lua), or for as long as a node tells that was led to another
+-- store, a key that is missing starts with nothing left, as if somebody held all of it. And so
+-- does one of which somebody holds a lease that is not there. Limits that would be whole
+-- again only after SOON start afresh all the same: who comes in that second, known or not,
+-- would be refused for too long.
+--
+-- KEYS[n+1] of n charges, and ARGV[n+2]: the history's, and an id. While a slot is on its way
+--           to another server there are neither.
+-- ARGV[+1]  us of doubt, for whatever reason besides; may be missing
 
 local LEASE = 7
 local LONGEST = 1000000 -- us that a lease may last
 local HOLDERS = 256     -- of one key; others are strict
 local SOON = 60000000   -- us
-local DOUBT = math.min(tonumber(ARGV[#KEYS + 2] or 0), LONGEST)
+local ID = 16           -- bytes; the arguments of charges are longer
 local SOMEBODY = string.rep('\0', 8)
+
+-- Takes what is of the history out of KEYS, so that all that is left is charges.
+local function read_doubt()
+    local doubt, id = tonumber(ARGV[#KEYS + 2] or 0), ARGV[#KEYS + 1]
+    if #id == ID then
+        local time = redis.call('TIME')
+        local age = age_of_history(table.remove(KEYS), id, time[1] * 1000000 + time[2])
+        doubt = math.max(doubt, LONGEST - age)
+    end
+    return math.min(doubt, LONGEST)
+end
+
+local DOUBT = read_doubt()
 
 local function read_leases(value, from)
     local leases = {}
@@ -83,7 +101,17 @@ local function expire(leases, now, gone)
 end
 
 local function read_lease(ask, arg)
-    ask.id, ask.call, ask.back, ask.least = struct.unpack('<c8ddd', arg, #arg - 31)
+    ask.id, ask.call, ask.back, ask.least, ask.ends = struct.unpack('<c8dddd', arg, #arg - 39)
+end
+
+-- The caller has a lease that is not here: the key was lost, and has begun anew.
+local function was_lost(leases, ask, now)
+    for _, lease in ipairs(leases) do
+        if lease.id == ask.id then
+            return false
+        end
+    end
+    return ask.ends > now
 end
 
 -- Takes the caller's lease out: units of it that are out no more, units given back,

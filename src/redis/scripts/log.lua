@@ -10,6 +10,9 @@
 --        to here since the list was last empty, so that what counts is the last sum
 --        less the sum before the first. Charges of one number are one entry.
 --
+-- To give back: the mark is the number of the entry; 0 if it is not known, and then the age of
+-- the charge tells.
+--
 -- Entries that the clock has gone back behind are brought into the present.
 
 local function entry(key, index)
@@ -115,7 +118,8 @@ local function apply(key, now, ask, arg)
     local allowed, retry = 1, 0
 
     if ask.gives_back then
-        local back = take_out(key, ask.mark, ask.cost)
+        local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / grain)
+        local back = take_out(key, mark, ask.cost)
         allowed, spent = back > 0 and 1 or 0, spent - back
     else
         local units = math.min(ask.cost, left)

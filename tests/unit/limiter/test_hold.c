@@ -62,6 +62,24 @@ static void a_refund_returns_everything(void **state)
     ration_close(r);
 }
 
+static void what_was_reset_is_not_returned_as_well(void **state)
+{
+    struct ration *r = open_some();
+    struct ration_charge forgiven = charge(TOKENS, "me", 0);
+    struct reservation v;
+
+    (void)state;
+    reserve(r, &v, 400);
+    assert_int_equal(ration_reset(r, &forgiven, T0 + 1), 0);
+    struct ration_charge since = charge(TOKENS, "me", 500);
+
+    assert_int_equal(ration_take(r, &since, T0 + 1), 0);
+    assert_int_equal(ration_refund(r, v.hold, v.c, 2, T0 + 1), 0);
+    assert_int_equal(left(r, TOKENS, "me", T0 + 1), 500);
+    assert_int_equal(left(r, QUOTA, "me", T0 + 1), 5000); /* of which nobody has said anything */
+    ration_close(r);
+}
+
 static void a_reservation_is_settled_once(void **state)
 {
     struct ration *r = open_some();
@@ -271,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_not_used_comes_back),
         cmocka_unit_test(a_refund_returns_everything),
+        cmocka_unit_test(what_was_reset_is_not_returned_as_well),
         cmocka_unit_test(a_reservation_is_settled_once),
         cmocka_unit_test(after_the_timeout_the_charge_stands),
         cmocka_unit_test(more_than_was_reserved_settles_nothing),

@@ -216,6 +216,31 @@ static void what_was_decided_here_is_not_given_back_there(void **state)
     assert_int_equal(s->shared.given_back, 1);
 }
 
+/* A larger variant counts what its smaller one admits, wherever that was decided. */
+static void nor_is_it_to_a_guard(void **state)
+{
+    struct scene *s = *state;
+    const struct ration_named variants[] = {
+        with(named("v", "10 per 2m"), RATION_SLIDING_LOG),
+        with(named("v", "20 per minute"), RATION_SLIDING_LOG),
+    };
+    struct ration *alone = s->r;
+    struct ration_charge here = charge(0, "k", 1), there = here;
+
+    s->r = open_limits(variants, 2);
+    ration_close(alone);
+    assert_int_equal(rn_limiter_share(s->r, &(struct rn_hash_key){1, 2}, none_is_unfit), 0);
+    assert_int_equal(ration_take(s->r, &there, RATION_NOW), 0);
+    s->shared.silent = true;
+    assert_int_equal(ration_take(s->r, &here, RATION_NOW), 0);
+    s->shared.silent = false;
+    s->shared.given_back = 0;
+    assert_int_equal(ration_give_back(s->r, &here, RATION_NOW), 0);
+    assert_int_equal(s->shared.given_back, 0);
+    assert_int_equal(ration_give_back(s->r, &there, RATION_NOW), 0);
+    assert_int_equal(s->shared.given_back, 2); /* to both */
+}
+
 static void changes_need_the_shared_store(void **state)
 {
     struct scene *s = *state;
@@ -283,6 +308,7 @@ int main(void)
         test(a_cost_above_the_share_is_refused),
         test(the_share_refills_at_its_part_of_the_rate),
         test(what_was_decided_here_is_not_given_back_there),
+        test(nor_is_it_to_a_guard),
         test(changes_need_the_shared_store),
         test(a_rule_may_allow_or_refuse_instead),
         test(without_a_shared_store_the_policy_answers),

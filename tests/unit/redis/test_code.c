@@ -179,8 +179,9 @@ static void a_call_for_a_lease_ends_with_who_asks(void **state)
                                         .least = 1,
                                         .lease_ns = SECOND / 4,
                                         .holder = UINT64_C(0x0807060504030201),
-                                        .call = 9};
-    const double head[] = {7, 40, 250000, 7, 1, 3, 1000000, 50e6, 0}, tail[] = {9, 2, 1};
+                                        .call = 9,
+                                        .ends_us = 123};
+    const double head[] = {7, 40, 250000, 7, 1, 3, 1000000, 50e6, 0}, tail[] = {9, 2, 1, 123};
     char params[RN_CODE_PARAMS], out[RN_CODE_BYTES];
 
     (void)state;
@@ -251,6 +252,11 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
     size_t len = rn_code_name(&charge, name);
     assert_string_equal(name, "ration:{3ff}:l:ffc0000000000012");
     assert_int_equal(len, strlen(name));
+    assert_int_equal(rn_code_tag_of(rn_slice_of(name)), 0x3ff);
+    rn_code_history(0x3ff, name);
+    assert_string_equal(name, "ration:{3ff}:history");
+    rn_code_history(RN_CODE_TAGS, name);
+    assert_string_equal(name, "ration:history");
 }
 
 static void answers_are_read_and_nonsense_is_an_error(void **state)

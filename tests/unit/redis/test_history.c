@@ -67,12 +67,27 @@ static void who_does_not_tell_is_the_same_as_ever(void **state)
     assert_true(rn_history_learn(&history, info_of(OTHER, ONE)));
 }
 
+static void its_short_name_is_the_beginning_or_zeros(void **state)
+{
+    struct rn_history history = {0};
+    char name[RN_HISTORY_SHORT + 1];
+
+    (void)state;
+    rn_history_short(&history, name);
+    assert_string_equal(name, "0000000000000000");
+    rn_history_learn(&history, info_of(ONE, NONE));
+    rn_history_short(&history, name);
+    assert_int_equal(name[RN_HISTORY_SHORT], 0);
+    assert_memory_equal(name, ONE, RN_HISTORY_SHORT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_one_is_no_change),
         cmocka_unit_test(another_one_is_a_change_each_time),
         cmocka_unit_test(who_does_not_tell_is_the_same_as_ever),
+        cmocka_unit_test(its_short_name_is_the_beginning_or_zeros),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,8 @@
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BEGIN (100 * SECOND)
+#define MARK 4711
+#define ENDS 5000000
 
 static struct rn_holder fresh(uint64_t amount, uint64_t burst)
 {
@@ -33,8 +35,13 @@ static struct rn_holder with_units(uint64_t units)
     struct rn_code_lease lease;
 
     rn_holder_ask(&h, 1, units, BEGIN, &lease);
-    rn_holder_take_in(
-        &h, &(struct rn_grant){.granted = units, .left = 500, .lease_ns = lease.lease_ns}, BEGIN);
+    rn_holder_take_in(&h,
+                      &(struct rn_grant){.granted = units,
+                                         .left = 500,
+                                         .lease_ns = lease.lease_ns,
+                                         .mark = MARK,
+                                         .ends_us = ENDS},
+                      BEGIN);
     return h;
 }
 
@@ -132,14 +139,41 @@ static void only_what_was_spent_since_the_last_call_can_be_put_back(void **state
 
     (void)state;
     assert_true(rn_holder_spend(&h, 4));
-    assert_true(rn_holder_unspend(&h, 1, BEGIN + MS));
-    assert_false(rn_holder_unspend(&h, 4, BEGIN + MS));
+    assert_true(rn_holder_unspend(&h, 1, MARK));
+    assert_false(rn_holder_unspend(&h, 4, MARK));
+    assert_false(rn_holder_unspend(&h, 1, MARK - 1)); /* another one's */
     rn_holder_ask(&h, 1, 10, BEGIN + 10 * MS, &lease);
-    assert_false(rn_holder_unspend(&h, 1, BEGIN + 20 * MS)); /* that has been told */
     assert_true(rn_holder_spend(&h, 2));
-    assert_false(rn_holder_unspend(&h, 1, BEGIN + 9 * MS)); /* another one's place */
-    assert_true(rn_holder_unspend(&h, 2, BEGIN + 10 * MS));
-    assert_int_equal(h.units, lease.keep);
+    assert_false(rn_holder_unspend(&h, 1, MARK)); /* whether it has been told is not known */
+    rn_holder_lose(&h);
+    assert_false(rn_holder_unspend(&h, 1, MARK));
+    rn_holder_ask(&h, 1, 10, BEGIN + 20 * MS, &lease);
+    rn_holder_take_in(
+        &h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true, .mark = MARK + 7},
+        BEGIN + 21 * MS);
+    assert_true(rn_holder_spend(&h, 3));
+    assert_false(rn_holder_unspend(&h, 1, MARK));
+    assert_true(rn_holder_unspend(&h, 3, MARK + 7));
+}
+
+static void a_call_tells_when_the_lease_ends_unless_it_may_have_none(void **state)
+{
+    struct rn_holder h = with_units(10);
+    struct rn_code_lease lease;
+
+    (void)state;
+    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
+    assert_int_equal(lease.ends_us, ENDS);
+    rn_holder_lose(&h);
+    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
+    assert_int_equal(lease.ends_us, 0);
+    rn_holder_take_in(&h, &(struct rn_grant){.kept = true, .lease_ns = SECOND, .ends_us = 2 * ENDS},
+                      BEGIN);
+    rn_holder_ask_out(&h, BEGIN, &lease);
+    assert_int_equal(lease.ends_us, 2 * ENDS);
+    rn_holder_take_in(&h, &(struct rn_grant){.lease_ns = SECOND, .ends_us = 3 * ENDS}, BEGIN);
+    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
+    assert_int_equal(lease.ends_us, 0); /* of nothing there is no lease */
 }
 
 static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
@@ -466,6 +500,7 @@ int main(void)
         cmocka_unit_test(what_the_store_does_not_know_of_is_dropped),
         cmocka_unit_test(what_is_kept_lasts_as_long_as_what_is_new),
         cmocka_unit_test(only_what_was_spent_since_the_last_call_can_be_put_back),
+        cmocka_unit_test(a_call_tells_when_the_lease_ends_unless_it_may_have_none),
         cmocka_unit_test(more_is_asked_for_at_half_of_the_units_or_of_the_time),
         cmocka_unit_test(where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once),
         cmocka_unit_test(what_is_too_much_goes_back),

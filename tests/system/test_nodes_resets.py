@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator resets a client on one node while another settles what it had reserved before: what
+was forgiven is not given back as well."""
+
+import pytest
+
+from test_nodes_guards import alone, nodes
+
+RULES = """
+limits:
+  - {{name: api, key: user, algorithm: {algorithm}, limit: 10 per hour, consistency: {consistency}}}
+"""
+WHERE = {"one daemon": alone, "nodes": nodes}
+
+
+def rest(asked):
+    """All that is left is taken; how much that was."""
+    left = asked.of("any", peek=True)["remaining"]
+    assert left == 0 or asked.of("any", cost=left)["allowed"]
+    return left
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("consistency", ["strict", "leased"])
+@pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-window", "sliding-log"])
+def test_what_was_reset_is_not_refunded_as_well(tmp_path, algorithm, consistency, where):
+    rules = RULES.format(algorithm=algorithm, consistency=consistency)
+    with WHERE[where](tmp_path, rules, 0) as asked:
+        lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]
+        asked.advance(1)
+        reset = asked.daemons[0].admin("POST", "/v1/state/reset", {"attributes": {"user": "ann"}})
+        assert reset.json == {"reset": 1}
+        asked.advance(1)
+        assert rest(asked) == 10
+        assert asked.ask("refund", lease=lease) == {"refunded": True}
+        assert rest(asked) == 0
+
+        asked.advance(1)
+        asked.daemons[0].admin("POST", "/v1/state/reset", {"attributes": {"user": "ann"}})
+        asked.advance(1)
+        lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]
+        assert asked.ask("refund", lease=lease) == {"refunded": True}
+        assert rest(asked) == 10, "what was charged after it is"

@@ -231,6 +231,59 @@ static enum rn_parse look(const char *data, size_t len)
     return answer;
 }
 
+/* What is taken for the last command with another argument must be read as that. */
+static void look_again(const struct rn_resp_refrain *refrain, const struct rn_buf *before,
+                       const char *data, size_t len)
+{
+    char *copy = malloc(len > 0 ? len : 1);
+    struct rn_slice argument;
+    size_t bytes;
+
+    demand(copy != NULL);
+    if (len > 0)
+        memcpy(copy, data, len);
+    bytes = rn_resp_pass_refrain(refrain, copy, len, &argument);
+    if (bytes != 0) {
+        const char *error;
+        size_t at = 0;
+
+        demand(rn_resp_parse(copy, len, &command, &error) == RN_PARSE_DONE);
+        demand(command.bytes == bytes && command.argc >= 2);
+        demand(command.argv[1].data == argument.data && command.argv[1].len == argument.len);
+        for (uint32_t i = 0; i < command.argc; i++) {
+            struct rn_slice arg = command.argv[i];
+
+            if (i == 1)
+                continue;
+            demand(before->len - at >= arg.len + 1 && before->data[at + arg.len] == '\0');
+            demand(arg.len == 0 || memcmp(before->data + at, arg.data, arg.len) == 0);
+            at += arg.len + 1;
+        }
+        demand(at == before->len);
+    }
+    free(copy);
+}
+
+/* Of the command that was read last: its refrain, and its arguments but for the first. */
+static void keep(struct rn_resp_refrain *refrain, struct rn_buf *arguments, const char *data)
+{
+    char *copy = malloc(command.bytes);
+    const char *error;
+
+    demand(copy != NULL);
+    memcpy(copy, data, command.bytes);
+    demand(rn_resp_parse(copy, command.bytes, &command, &error) == RN_PARSE_DONE);
+    rn_resp_keep_refrain(refrain, copy, &command);
+    rn_buf_clear(arguments);
+    for (uint32_t i = 0; i < command.argc; i++) {
+        if (i != 1) {
+            rn_buf_put_slice(arguments, command.argv[i]);
+            rn_buf_put_char(arguments, '\0');
+        }
+    }
+    free(copy);
+}
+
 static void write_replies(struct rn_slice text)
 {
     struct rn_buf out = {0};
@@ -245,6 +298,8 @@ static void write_replies(struct rn_slice text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct rn_buf arguments;
+    struct rn_resp_refrain refrain = {0};
     size_t start = 1, there = 1, wanted = 0;
     unsigned dice;
 
@@ -253,12 +308,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dice = data[0];
     write_replies((struct rn_slice){(const char *)data, size});
     for (;;) {
+        look_again(&refrain, &arguments, (const char *)data + start, there - start);
         enum rn_parse answer = look((const char *)data + start, there - start);
 
         if (answer == RN_PARSE_BAD)
             return 0;
         if (answer == RN_PARSE_DONE) {
             demand(command.bytes >= wanted);
+            keep(&refrain, &arguments, (const char *)data + start);
             start += command.bytes;
             wanted = 0;
             continue;

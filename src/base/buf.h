@@ -53,7 +53,12 @@ static inline void rn_buf_put_slice(struct rn_buf *buf, struct rn_slice text)
 
 static inline void rn_buf_put_char(struct rn_buf *buf, char c)
 {
-    rn_buf_put(buf, &c, 1);
+    char *to = rn_buf_reserve(buf, 1);
+
+    if (to) {
+        *to = c;
+        buf->len++;
+    }
 }
 
 static inline struct rn_slice rn_buf_slice(const struct rn_buf *buf)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct rn_slice {
@@ -28,9 +29,30 @@ static inline struct rn_slice rn_slice_of(const char *text)
     return (struct rn_slice){text, strlen(text)};
 }
 
+static inline uint64_t rn_slice_load8(const char *p)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, p, sizeof bytes);
+    return bytes;
+}
+
+/* Whether two texts of the same length are the same: a comparison in line, for short
+ * ones that mostly are. */
+static inline bool rn_slice_repeats(const char *a, const char *b, size_t len)
+{
+    if (len < 8)
+        return len == 0 || memcmp(a, b, len) == 0;
+    for (; len > 8; a += 8, b += 8, len -= 8)
+        if (rn_slice_load8(a) != rn_slice_load8(b))
+            return false;
+    return rn_slice_load8(a + len - 8) == rn_slice_load8(b + len - 8); /* may overlap */
+}
+
+/* The length of `b` decides: it may be known when this is compiled. */
 static inline bool rn_slice_equal(struct rn_slice a, struct rn_slice b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    return a.len == b.len && (b.len == 0 || memcmp(a.data, b.data, b.len) == 0);
 }
 
 static inline bool rn_slice_is(struct rn_slice a, const char *text)

@@ -42,18 +42,18 @@ static bool is_too_long(const struct ration_verdict *v, int64_t max_wait_ns)
     return max_wait_ns > 0 && v->allowed && v->delay_ns > max_wait_ns;
 }
 
-static int peek(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
+static int peek(struct ration *r, struct ration_charge *c, int64_t max_wait_ns, int64_t now_ns)
 {
-    int code = ration_peek(r, c, RATION_NOW);
+    int code = ration_peek(r, c, now_ns);
 
     if (code == 0 && is_too_long(&c->verdict, max_wait_ns))
         refuse_wait(&c->verdict, c->verdict.delay_ns, max_wait_ns);
     return code;
 }
 
-static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns)
+static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns, int64_t now_ns)
 {
-    int code = ration_take(r, c, RATION_NOW);
+    int code = ration_take(r, c, now_ns);
     int64_t delay_ns = c->verdict.delay_ns;
 
     if (code != 0 || !is_too_long(&c->verdict, max_wait_ns))
@@ -75,15 +75,15 @@ static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_
     switch (verb) {
     case RN_RESERVE:
         return ration_reserve_ticket(r, &d->charge, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
-                                     RATION_NOW, d->ticket);
+                                     d->at_ns, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_ticket(r, &d->charge, query->for_ns, RATION_NOW, d->ticket);
+        return ration_acquire_ticket(r, &d->charge, query->for_ns, d->at_ns, d->ticket);
     case RN_CHECK:
         break;
     }
     if (query->peek)
-        return peek(r, &d->charge, max_wait_ns);
-    return take(r, &d->charge, max_wait_ns);
+        return peek(r, &d->charge, max_wait_ns, d->at_ns);
+    return take(r, &d->charge, max_wait_ns, d->at_ns);
 }
 
 static int check_kind(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
@@ -134,16 +134,15 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
     switch (verb) {
     case RN_RESERVE:
         return ration_decide_reserve(r, &request, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
-                                     RATION_NOW, &d->outcome, d->ticket);
+                                     d->at_ns, &d->outcome, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_request(r, &request, query->for_ns, RATION_NOW, &d->outcome,
-                                      d->ticket);
+        return ration_acquire_request(r, &request, query->for_ns, d->at_ns, &d->outcome, d->ticket);
     case RN_CHECK:
         break;
     }
     if (query->peek || query->cost == 0)
-        return ration_decide_peek(r, &request, RATION_NOW, &d->outcome);
-    return ration_decide(r, &request, RATION_NOW, &d->outcome);
+        return ration_decide_peek(r, &request, d->at_ns, &d->outcome);
+    return ration_decide(r, &request, d->at_ns, &d->outcome);
 }
 
 /* Whoever wants all details waits itself. Places go with no held reply. */
@@ -173,6 +172,7 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
 {
     int code;
 
+    d->at_ns = ration_now(r);
     d->ticket[0] = d->due[0] = d->turn[0] = '\0';
     d->by_limit = query->by_limit;
     error->text[0] = '\0';

@@ -17,6 +17,7 @@ enum rn_verb { RN_CHECK, RN_RESERVE, RN_ACQUIRE };
 
 struct rn_decided {
     struct ration_outcome outcome;
+    int64_t at_ns;             /* when it was decided */
     bool by_limit;             /* then these were charged: */
     struct ration_limit limit; /* what charge.ad_hoc points to */
     struct ration_charge charge;

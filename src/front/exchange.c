@@ -51,23 +51,25 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
         return false;
     }
     rn_json_init(json, (char *)body.data, body.len); /* the buffer is ours to change */
-    struct rn_json_token token = rn_json_next(json);
+    struct rn_json_token token;
+    enum rn_json_kind kind = rn_json_read(json, &token);
 
-    if (token.kind != RN_JSON_OBJECT && token.kind != RN_JSON_BAD)
+    if (kind != RN_JSON_OBJECT && kind != RN_JSON_BAD)
         rn_json_object_to(json, token.at, "the body is to be a JSON object");
-    return token.kind == RN_JSON_OBJECT || refuse_json(x, json);
+    return kind == RN_JSON_OBJECT || refuse_json(x, json);
 }
 
 bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 {
     struct rn_query *query = &x->desk->query;
+    struct rn_json_token token;
     struct ration_error error;
     struct rn_json json;
 
     rn_query_init(query);
     if (!rn_exchange_object(x, &json))
         return false;
-    if (rn_query_read(query, &json, members) != 0 || rn_json_next(&json).kind != RN_JSON_END)
+    if (rn_query_read(query, &json, members) != 0 || rn_json_read(&json, &token) != RN_JSON_END)
         return refuse_json(x, &json);
     if (rn_query_complete(query, &error) == 0)
         return true;
@@ -79,19 +81,13 @@ bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 
 static unsigned method_of(struct rn_slice name)
 {
-    static const struct {
-        const char *name;
-        unsigned method;
-    } methods[] = {{"GET", RN_GET},
-                   {"POST", RN_POST},
-                   {"HEAD", RN_GET},
-                   {"PUT", RN_PUT},
-                   {"DELETE", RN_DELETE}};
-
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (rn_slice_is(name, methods[i].name))
-            return methods[i].method;
-    return 0;
+    if (rn_slice_is(name, "POST"))
+        return RN_POST;
+    if (rn_slice_is(name, "GET") || rn_slice_is(name, "HEAD"))
+        return RN_GET;
+    if (rn_slice_is(name, "PUT"))
+        return RN_PUT;
+    return rn_slice_is(name, "DELETE") ? RN_DELETE : 0;
 }
 
 static bool leads_to(const struct rn_route *route, struct rn_slice path, struct rn_slice *rest)

@@ -40,6 +40,13 @@ struct rn_recalled {
 
 struct rn_resp_entry;
 
+/* What a command of the batch means, but for its key. */
+struct rn_joined {
+    const struct ration_limit *limit; /* one of those that are recalled; NULL: nothing */
+    uint64_t cost;
+    uint8_t shape; /* how it wants to be answered */
+};
+
 /* Memory to work in, for one conversation at a time. What is left behind saves work, and
  * means nothing. */
 struct rn_desk {
@@ -58,6 +65,8 @@ struct rn_desk {
     struct ration_charge charges[RN_FRONT_BATCH];
     uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
     uint32_t charge_count;
+    struct rn_joined joined;        /* what joined last, */
+    struct rn_resp_refrain refrain; /* and how it is said, if it was said twice in a row */
     uint8_t recalled_last;
     struct rn_recalled recalled[RN_RECALLED];
 

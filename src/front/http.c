@@ -37,15 +37,16 @@ void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_decided *decided = &x->desk->decided;
-    struct rn_telling how = {.problem = rn_http_wants_problem(x->request)};
+    struct rn_telling how = {0};
     struct ration_error error;
     int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
 
-    if (code != 0)
+    if (code != 0) {
         rn_http_fail(x, code, &error);
-    else
-        rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0,
-                         &how);
+        return;
+    }
+    how.problem = !decided->outcome.decision.allowed && rn_http_wants_problem(x->request);
+    rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0, &how);
 }
 
 /* --- several at once --------------------------------------------------------------------- */
@@ -144,12 +145,13 @@ static void answer_batch(struct rn_exchange *x)
 /* Whether the body is {"checks": ...}, by its first name alone. */
 static bool is_batch(struct rn_slice body)
 {
-    static const char name[] = "\"checks\"";
-    size_t at = 0;
+    for (; body.len > 0; body.data++, body.len--) {
+        char c = body.data[0];
 
-    while (at < body.len && strchr(" \t\r\n{", body.data[at]))
-        at++;
-    return body.len - at >= sizeof name - 1 && memcmp(body.data + at, name, sizeof name - 1) == 0;
+        if (c != '{' && c != ' ' && c != '\n' && c != '\r' && c != '\t')
+            break;
+    }
+    return rn_slice_starts_with(body, RN_SLICE("\"checks\""));
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */

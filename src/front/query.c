@@ -160,7 +160,7 @@ int rn_query_read_attributes(struct rn_query *query, struct rn_json *json,
 
     if (token->kind != RN_JSON_OBJECT)
         return rn_query_expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
-    while ((member = rn_json_next(json)).kind != RN_JSON_END)
+    while (rn_json_read(json, &member) != RN_JSON_END)
         if (member.kind == RN_JSON_BAD || read_attribute(query, json, &member) != 0)
             return RATION_EINVAL;
     return 0;
@@ -317,7 +317,7 @@ int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned allowed
     struct rn_json_token token;
     struct ration_error error;
 
-    while ((token = rn_json_next(json)).kind != RN_JSON_END)
+    while (rn_json_read(json, &token) != RN_JSON_END)
         if (token.kind == RN_JSON_BAD || read_member(query, json, &token, allowed, &texts) != 0)
             return RATION_EINVAL;
     if (texts.limit.data && rn_query_limit(query, texts.limit, texts.algorithm, &error) != 0)

@@ -89,7 +89,7 @@ static bool may_change(const struct rn_talk *t)
 /* Most commands are the one before. */
 static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_slice name)
 {
-    if (name.len == desk->said_len && memcmp(name.data, desk->said_name, name.len) == 0)
+    if (name.len == desk->said_len && rn_slice_repeats(name.data, desk->said_name, name.len))
         return desk->said;
     const struct rn_resp_entry *entry = rn_resp_find(name);
 
@@ -105,9 +105,10 @@ static void answer(struct rn_talk *t)
 {
     const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
 
-    if (!(entry && (entry->flags & RN_RESP_JOINS)))
+    if (!(entry && (entry->flags & RN_RESP_JOINS))) {
         rn_resp_charge(t);
-    rn_turn_begin_wait(t->front, t->conn);
+        rn_turn_begin_wait(t->front, t->conn);
+    }
     if (!entry)
         rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
                      rn_excerpt(t->argv[0]).text);
@@ -128,29 +129,43 @@ static void refuse(struct rn_talk *t, const char *error)
     rn_conn_close(t->conn);
 }
 
-static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+/* Reads and answers one command: how many bytes that took. 0: it is not complete, or
+ * nothing is answered any more. */
+static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
     struct rn_resp_command *command = &t->desk->command;
     const char *error;
-    size_t done = 0;
 
-    while (done < len && !t->state->held && !t->ended && !rn_conn_is_full(t->conn)) {
-        switch (rn_resp_parse(data + done, len - done, command, &error)) {
-        case RN_PARSE_MORE:
-            return done;
-        case RN_PARSE_BAD:
-            refuse(t, error);
-            return done; /* the rest is unread: net lets the peer finish, and hear why */
-        case RN_PARSE_DONE:
-            break;
-        }
-        done += command->bytes;
-        if (command->argc == 0)
-            continue;
+    switch (rn_resp_parse(data, len, command, &error)) {
+    case RN_PARSE_MORE:
+        return 0;
+    case RN_PARSE_BAD:
+        refuse(t, error);
+        return 0; /* the rest is unread: net lets the peer finish, and hear why */
+    case RN_PARSE_DONE:
+        break;
+    }
+    if (command->argc > 0) {
+        t->data = data;
         t->argc = command->argc;
         t->argv = command->argv;
         answer(t);
         ++*count;
+    }
+    return command->bytes;
+}
+
+static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+{
+    size_t done = 0, bytes;
+
+    while (done < len && !t->state->held && !t->ended && !rn_conn_is_full(t->conn)) {
+        bytes = rn_resp_join_again(t, data + done, len - done);
+        if (bytes != 0)
+            ++*count;
+        else if ((bytes = answer_next(t, data + done, len - done, count)) == 0)
+            break;
+        done += bytes;
     }
     return done;
 }

@@ -20,6 +20,7 @@ struct rn_talk {
     struct rn_conn *conn;
     struct rn_resp_state *state;
     struct rn_buf *out;
+    const char *data; /* the command as it came */
     uint32_t argc;
     struct rn_slice *argv; /* the name first */
     bool ended;            /* nothing more is answered */
@@ -54,6 +55,9 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
 /* resp_batch.c: charges and answers what has joined. */
 void rn_resp_charge(struct rn_talk *t);
+/* Has one more join if it is the last one said again with another key: how many bytes
+ * that took. 0: it is to be parsed. */
+size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len);
 void rn_resp_cl_throttle(struct rn_talk *t);
 void rn_resp_gcra(struct rn_talk *t);
 void rn_resp_throttle(struct rn_talk *t);

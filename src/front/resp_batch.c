@@ -10,37 +10,58 @@
 #include "front/resp.h"
 
 #include "base/clock.h"
+#include "wire/resp_pen.h"
 
 enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
 
 /* --- replies ------------------------------------------------------------------------------- */
 
-static int64_t seconds_up(int64_t ns)
+/* Of a time that is not negative. */
+static uint64_t seconds_up(int64_t ns)
 {
-    return ns / RN_SECOND_NS + (ns % RN_SECOND_NS > 0);
+    return ((uint64_t)ns + RN_SECOND_NS - 1) / RN_SECOND_NS;
 }
 
-static int64_t clamp(uint64_t n)
+static uint64_t clamp(uint64_t n)
 {
-    return n <= INT64_MAX ? (int64_t)n : INT64_MAX;
+    return n <= INT64_MAX ? n : INT64_MAX;
+}
+
+/* Where both begin: a bit, the limit, what remains. NULL: there is no memory. */
+static inline char *begin_reply(struct rn_buf *out, bool bit, const struct ration_verdict *v)
+{
+    char *to = rn_buf_reserve(out, 6 * RN_RESP_PEN_MAX);
+
+    if (!to)
+        return NULL;
+    to = bit ? RN_PEN_LITERAL(to, "*5\r\n:1\r\n") : RN_PEN_LITERAL(to, "*5\r\n:0\r\n");
+    to = rn_resp_pen_head(to, ':', clamp(v->limit));
+    return rn_resp_pen_head(to, ':', clamp(v->remaining));
+}
+
+static inline char *write_seconds(char *to, bool any, int64_t ns)
+{
+    return any ? rn_resp_pen_head(to, ':', seconds_up(ns)) : RN_PEN_LITERAL(to, ":-1\r\n");
 }
 
 static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
 {
-    bool wait = !v->allowed && v->retry_after_ns != RATION_NEVER;
-    int64_t numbers[] = {!v->allowed, clamp(v->limit), clamp(v->remaining),
-                         wait ? seconds_up(v->retry_after_ns) : -1, seconds_up(v->reset_after_ns)};
+    char *to = begin_reply(out, !v->allowed, v);
 
-    rn_resp_put_integers(out, numbers, sizeof numbers / sizeof *numbers);
+    if (!to)
+        return;
+    to = write_seconds(to, !v->allowed && v->retry_after_ns != RATION_NEVER, v->retry_after_ns);
+    rn_pen_done(out, write_seconds(to, true, v->reset_after_ns));
 }
 
 static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
 {
-    bool never = v->retry_after_ns == RATION_NEVER;
-    int64_t numbers[] = {v->allowed, clamp(v->limit), clamp(v->remaining),
-                         seconds_up(v->reset_after_ns), never ? -1 : seconds_up(v->retry_after_ns)};
+    char *to = begin_reply(out, v->allowed, v);
 
-    rn_resp_put_integers(out, numbers, sizeof numbers / sizeof *numbers);
+    if (!to)
+        return;
+    to = write_seconds(to, true, v->reset_after_ns);
+    rn_pen_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
 }
 
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
@@ -93,7 +114,8 @@ static struct rn_recalled *recall_older(struct rn_desk *desk, struct rn_slice te
     for (uint8_t i = 0; i < RN_RECALLED; i++) {
         struct rn_recalled *r = &desk->recalled[i];
 
-        if (r->len == text.len && r->extra == extra && memcmp(r->text, text.data, text.len) == 0) {
+        if (r->len == text.len && r->extra == extra &&
+            rn_slice_repeats(r->text, text.data, text.len)) {
             desk->recalled_last = i;
             return r;
         }
@@ -106,7 +128,7 @@ static inline struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text
     struct rn_recalled *r = &t->desk->recalled[t->desk->recalled_last];
 
     if (r->len == text.len && r->extra == extra && text.len != 0 &&
-        memcmp(r->text, text.data, text.len) == 0)
+        rn_slice_repeats(r->text, text.data, text.len))
         return r;
     return recall_older(t->desk, text, extra);
 }
@@ -118,6 +140,8 @@ static struct rn_recalled *forget_one(struct rn_talk *t)
     struct rn_desk *desk = t->desk;
 
     rn_resp_charge(t);
+    desk->joined.limit = NULL;
+    desk->refrain.before_len = 0;
     desk->recalled_last = (uint8_t)((desk->recalled_last + 1) % RN_RECALLED);
     desk->recalled[desk->recalled_last].len = 0;
     return &desk->recalled[desk->recalled_last];
@@ -178,8 +202,7 @@ static const struct ration_limit *find_bucket(struct rn_talk *t, uint8_t extra)
 
 /* --- joining ------------------------------------------------------------------------------- */
 
-static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t cost,
-                 enum shape shape)
+static void add(struct rn_talk *t, const struct rn_joined *what, struct rn_slice key)
 {
     struct rn_desk *desk = t->desk;
 
@@ -187,11 +210,37 @@ static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t c
         rn_resp_charge(t);
     struct ration_charge *c = &desk->charges[desk->charge_count];
 
-    desk->shapes[desk->charge_count++] = (uint8_t)shape;
-    c->ad_hoc = limit; /* the rest is for the answer */
-    c->key = t->argv[1].data;
-    c->key_len = t->argv[1].len;
-    c->cost = cost;
+    desk->shapes[desk->charge_count++] = what->shape;
+    c->ad_hoc = what->limit; /* the rest is for the answer */
+    c->key = key.data;
+    c->key_len = key.len;
+    c->cost = what->cost;
+}
+
+/* Pipelines mostly say the same thing of many keys: that is recalled once it has been
+ * said twice. */
+static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t cost,
+                 enum shape shape)
+{
+    struct rn_desk *desk = t->desk;
+    struct rn_joined *last = &desk->joined;
+    bool again = last->limit == limit && last->cost == cost && last->shape == shape;
+
+    *last = (struct rn_joined){limit, cost, (uint8_t)shape};
+    desk->refrain.before_len = 0;
+    if (again)
+        rn_resp_keep_refrain(&desk->refrain, t->data, &desk->command);
+    add(t, last, t->argv[1]);
+}
+
+size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len)
+{
+    struct rn_slice key;
+    size_t bytes = rn_resp_pass_refrain(&t->desk->refrain, data, len, &key);
+
+    if (bytes != 0)
+        add(t, &t->desk->joined, key);
+    return bytes;
 }
 
 static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)
@@ -264,6 +313,7 @@ void rn_resp_take(struct rn_talk *t)
 
     if (t->argc > 4) {
         rn_resp_charge(t);
+        rn_turn_begin_wait(t->front, t->conn);
         rn_resp_take_alone(t);
     } else if ((limit = find_limit(t)) &&
                (t->argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {

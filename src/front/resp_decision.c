@@ -3,44 +3,69 @@
  * A decision as a map with the names that the JSON has. wire/told.c reads it.
  */
 #include "front/resp.h"
+#include "wire/resp_pen.h"
 #include "wire/told.h"
+
+/* Ten values and their names, of up to 12 bytes; and that of a rule. */
+#define PART_MAX (10 * (RN_RESP_PEN_MAX + 20) + RATION_NAME_SIZE)
+
+static char *write_rule(char *to, int version, const char *rule)
+{
+    to = RN_RESP_PEN_NAME(to, 4, "rule");
+    return rule[0] ? rn_resp_pen_bulk(to, rn_slice_of(rule)) : rn_resp_pen_null(to, version);
+}
+
+static char *write_amount(char *to, int version, uint64_t amount)
+{
+    if (amount > INT64_MAX)
+        return rn_resp_pen_null(to, version); /* unlimited */
+    return rn_resp_pen_head(to, ':', amount);
+}
+
+static char *write_time(char *to, int version, int64_t ns)
+{
+    return ns == RATION_NEVER ? rn_resp_pen_null(to, version)
+                              : rn_resp_pen_seconds(to, version, ns);
+}
+
+/* What a decision and each of its limits have. */
+static char *write_numbers(char *to, int version, const char *rule, const struct ration_verdict *v,
+                           bool has_numbers)
+{
+    to = write_rule(to, version, rule);
+    to = RN_RESP_PEN_NAME(to, 5, "limit");
+    to = write_amount(to, version, has_numbers ? v->limit : UINT64_MAX);
+    to = RN_RESP_PEN_NAME(to, 9, "remaining");
+    to = write_amount(to, version, has_numbers ? v->remaining : UINT64_MAX);
+    to = RN_RESP_PEN_NAME(to, 11, "reset_after");
+    return write_time(to, version, v->reset_after_ns);
+}
+
+static void put_limit(struct rn_buf *out, const struct rn_telling *how,
+                      const struct ration_outcome_limit *l)
+{
+    int version = how->version;
+    char *to;
+
+    rn_resp_put_map(out, version, 4u + l->shadow + (how->full ? 3 : 0));
+    if (!(to = rn_buf_reserve(out, PART_MAX)))
+        return;
+    to = write_numbers(to, version, l->rule, &l->verdict, true);
+    if (l->shadow)
+        to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 6, "shadow"), version, true);
+    if (how->full) {
+        to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 7, "allowed"), version, l->verdict.allowed);
+        to = write_amount(RN_RESP_PEN_NAME(to, 6, "amount"), version, l->amount);
+        to = write_time(RN_RESP_PEN_NAME(to, 6, "period"), version, l->period_ns);
+    }
+    rn_pen_done(out, to);
+}
+
+/* --- what only some have -------------------------------------------------------------------- */
 
 static void put_name(struct rn_buf *out, const char *name)
 {
     rn_resp_put_bulk(out, rn_slice_of(name));
-}
-
-static void put_rule(struct rn_buf *out, int version, const char *rule)
-{
-    put_name(out, "rule");
-    if (rule[0])
-        put_name(out, rule);
-    else
-        rn_resp_put_null(out, version);
-}
-
-static void put_amount(struct rn_buf *out, int version, const char *name, uint64_t amount)
-{
-    put_name(out, name);
-    if (amount > INT64_MAX)
-        rn_resp_put_null(out, version); /* unlimited */
-    else
-        rn_resp_put_integer(out, (int64_t)amount);
-}
-
-static void put_time(struct rn_buf *out, int version, const char *name, int64_t ns)
-{
-    put_name(out, name);
-    if (ns == RATION_NEVER)
-        rn_resp_put_null(out, version);
-    else
-        rn_resp_put_seconds(out, version, ns);
-}
-
-static void put_mark(struct rn_buf *out, int version, const char *name)
-{
-    put_name(out, name);
-    rn_resp_put_bool(out, version, true);
 }
 
 static void put_text(struct rn_buf *out, const char *name, const char *text)
@@ -49,37 +74,23 @@ static void put_text(struct rn_buf *out, const char *name, const char *text)
     rn_resp_put_bulk(out, rn_slice_of(text));
 }
 
-static void put_limit(struct rn_buf *out, const struct rn_telling *how,
-                      const struct ration_outcome_limit *l)
+static void put_mark(struct rn_buf *out, int version, const char *name)
 {
-    int version = how->version;
+    char *to;
 
-    rn_resp_put_map(out, version, 4u + l->shadow + (how->full ? 3 : 0));
-    put_rule(out, version, l->rule);
-    put_amount(out, version, "limit", l->verdict.limit);
-    put_amount(out, version, "remaining", l->verdict.remaining);
-    put_time(out, version, "reset_after", l->verdict.reset_after_ns);
-    if (l->shadow)
-        put_mark(out, version, "shadow");
-    if (!how->full)
-        return;
-    put_name(out, "allowed");
-    rn_resp_put_bool(out, version, l->verdict.allowed);
-    put_amount(out, version, "amount", l->amount);
-    put_time(out, version, "period", l->period_ns);
+    put_name(out, name);
+    if ((to = rn_buf_reserve(out, RN_RESP_PEN_MAX)))
+        rn_pen_done(out, rn_resp_pen_bool(to, version, true));
 }
 
-static void put_limits(struct rn_buf *out, const struct rn_telling *how,
-                       const struct ration_outcome *o)
+static void put_time(struct rn_buf *out, int version, const char *name, int64_t ns)
 {
-    put_name(out, "limits");
-    rn_resp_put_array(out, o->listed);
-    for (uint32_t i = 0; i < o->listed; i++)
-        put_limit(out, how, &o->limits[i]);
-}
+    char *to;
 
-/* --- what FULL adds ------------------------------------------------------------------------------
- */
+    put_name(out, name);
+    if ((to = rn_buf_reserve(out, RN_RESP_PEN_MAX)))
+        rn_pen_done(out, write_time(to, version, ns));
+}
 
 static int64_t shortest_lease_ns(const struct ration_outcome *o)
 {
@@ -91,7 +102,7 @@ static int64_t shortest_lease_ns(const struct ration_outcome *o)
     return shortest_ns;
 }
 
-/* What a gateway needs to answer a client as this server would. */
+/* FULL: what a gateway needs to answer a client as this server would. */
 static void put_full(struct rn_buf *out, int version, const struct rn_decided *decided)
 {
     const struct ration_outcome *o = &decided->outcome;
@@ -109,31 +120,40 @@ static void put_full(struct rn_buf *out, int version, const struct rn_decided *d
         put_text(out, "turn", decided->turn);
 }
 
-/* --- all
- * ------------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------ */
+
+/* What all decisions have. */
+static void put_decision(struct rn_buf *out, const struct rn_telling *how,
+                         const struct ration_outcome *o)
+{
+    const struct ration_verdict *v = &o->decision.verdict;
+    int version = how->version;
+    char *to = rn_buf_reserve(out, PART_MAX);
+
+    if (!to)
+        return;
+    to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 7, "allowed"), version, o->decision.allowed);
+    to = write_numbers(to, version, o->rule, v, o->kind == RATION_BY_LIMITS);
+    to = write_time(RN_RESP_PEN_NAME(to, 11, "retry_after"), version, v->retry_after_ns);
+    to = write_time(RN_RESP_PEN_NAME(to, 5, "delay"), version, o->delay_ns);
+    to = RN_RESP_PEN_NAME(to, 6, "limits");
+    rn_pen_done(out, rn_resp_pen_head(to, '*', o->listed));
+    for (uint32_t i = 0; i < o->listed; i++)
+        put_limit(out, how, &o->limits[i]);
+}
 
 void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
                           const struct rn_decided *decided, int64_t held_ns)
 {
     int version = how->version;
     const struct ration_outcome *o = &decided->outcome;
-    const struct ration_verdict *v = &o->decision.verdict;
     bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
     bool banned = o->kind == RATION_BY_BAN, turn = decided->turn[0] != '\0';
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0) +
                         (how->full ? 5u + lease + turn : 0));
-    put_name(out, "allowed");
-    rn_resp_put_bool(out, version, o->decision.allowed);
-    put_rule(out, version, o->rule);
-    put_amount(out, version, "limit", o->kind == RATION_BY_LIMITS ? v->limit : UINT64_MAX);
-    put_amount(out, version, "remaining", o->kind == RATION_BY_LIMITS ? v->remaining : UINT64_MAX);
-    put_time(out, version, "reset_after", v->reset_after_ns);
-    put_time(out, version, "retry_after", v->retry_after_ns);
-    put_time(out, version, "delay", o->delay_ns);
-    put_limits(out, how, o);
+    put_decision(out, how, o);
     if (o->soft)
         put_mark(out, version, "soft");
     if (o->shadow_refused)

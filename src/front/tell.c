@@ -35,10 +35,9 @@ static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
 static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn_buf *out,
                          const struct rn_decided *d, int64_t held_ns, const struct rn_telling *how)
 {
-    struct rn_answer_extra extra = {.wall_ns =
-                                        ration_wall(front->limiter, ration_now(front->limiter)),
-                                    .held_ns = held_ns,
-                                    .ad_hoc = d->by_limit};
+    int64_t now_ns = held_ns > 0 ? RATION_NOW : d->at_ns;
+    struct rn_answer_extra extra = {
+        .wall_ns = ration_wall(front->limiter, now_ns), .held_ns = held_ns, .ad_hoc = d->by_limit};
     bool allowed = d->outcome.decision.allowed;
     struct rn_buf *body = &desk->scratch;
 

@@ -90,22 +90,46 @@ static char *write_rule(struct rn_buf *out, char *to, const char *rule,
     return rn_buf_reserve(out, NUMBERS_MAX);
 }
 
-static void put_limit(struct rn_buf *out, const struct ration_outcome_limit *limit,
-                      const struct rn_answer_extra *extra, char before, bool is_last)
+/* Whether this limit's rule and numbers are those of the decision. */
+static bool is_told(const struct ration_outcome *outcome, uint32_t i)
 {
-    char *to = rn_buf_reserve(out, NUMBERS_MAX);
+    const struct ration_outcome_limit *limit = &outcome->limits[i];
+    const struct ration_verdict *ours = &limit->verdict, *decided = &outcome->decision.verdict;
+
+    return outcome->decision.decided_by == (int)i && outcome->kind == RATION_BY_LIMITS &&
+           ours->limit == decided->limit && ours->remaining == decided->remaining &&
+           ours->reset_after_ns == decided->reset_after_ns &&
+           strcmp(limit->rule, outcome->rule) == 0;
+}
+
+static char *write_limit(struct rn_buf *out, char *to, const struct ration_outcome_limit *limit,
+                         const struct rn_answer_extra *extra)
+{
+    to = RN_PEN_LITERAL(to, "\"rule\":");
+    if (!(to = write_rule(out, to, limit->rule, extra)))
+        return NULL;
+    return write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
+}
+
+/* `told` bytes at `told_at` of the output are what the decision says of its own limit: of
+ * most there is only that one, which is copied rather than written again. */
+static void put_limit(struct rn_buf *out, const struct ration_outcome *outcome, uint32_t i,
+                      const struct rn_answer_extra *extra, size_t told_at, size_t told)
+{
+    char *to = rn_buf_reserve(out, told + NUMBERS_MAX);
 
     if (!to)
         return;
-    *to++ = before;
-    to = RN_PEN_LITERAL(to, "{\"rule\":");
-    if (!(to = write_rule(out, to, limit->rule, extra)))
+    *to++ = i == 0 ? '[' : ',';
+    *to++ = '{';
+    if (is_told(outcome, i))
+        to = rn_pen_bytes(to, out->data + told_at, told);
+    else if (!(to = write_limit(out, to, &outcome->limits[i], extra)))
         return;
-    to = write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
-    if (limit->shadow)
+    if (outcome->limits[i].shadow)
         to = RN_PEN_LITERAL(to, ",\"shadow\":true");
     *to++ = '}';
-    if (is_last)
+    if (i + 1 == outcome->listed)
         *to++ = ']';
     rn_pen_done(out, to);
 }
@@ -114,8 +138,8 @@ static void put_decision(struct rn_buf *out, const struct ration_outcome *outcom
                          const struct rn_answer_extra *extra, char before)
 {
     const struct ration_decision *d = &outcome->decision;
-    uint32_t count = outcome->listed;
     char *to = rn_buf_reserve(out, NUMBERS_MAX);
+    size_t told_at, told;
 
     if (!to)
         return;
@@ -124,19 +148,21 @@ static void put_decision(struct rn_buf *out, const struct ration_outcome *outcom
         to = RN_PEN_LITERAL(to, "\"allowed\":true,\"rule\":");
     else
         to = RN_PEN_LITERAL(to, "\"allowed\":false,\"rule\":");
+    told_at = (size_t)(to - out->data) - strlen("\"rule\":");
     if (!(to = write_rule(out, to, outcome->rule, extra)))
         return;
     to = write_verdict(to, &d->verdict, rn_answer_is_counted(outcome));
+    told = (size_t)(to - out->data) - told_at;
     to = RN_PEN_LITERAL(to, ",\"retry_after\":");
     to = write_wait(to, d->verdict.retry_after_ns);
     to = RN_PEN_LITERAL(to, ",\"delay\":");
     to = write_wait(to, outcome->delay_ns);
     to = RN_PEN_LITERAL(to, ",\"limits\":");
-    if (count == 0)
+    if (outcome->listed == 0)
         to = RN_PEN_LITERAL(to, "[]");
     rn_pen_done(out, to);
-    for (uint32_t i = 0; i < count; i++)
-        put_limit(out, &outcome->limits[i], extra, i == 0 ? '[' : ',', i + 1 == count);
+    for (uint32_t i = 0; i < outcome->listed; i++)
+        put_limit(out, outcome, i, extra, told_at, told);
 }
 
 /* What only some decisions have. */

@@ -14,15 +14,22 @@
 
 /* --- names of policies ------------------------------------------------------------------ */
 
-static uint8_t copy_name(char *out, const char *rule)
+static void set_name(struct rn_policy_names *names, uint32_t i, const char *rule)
 {
+    char *out = names->items[i].text;
+    bool plain = true;
     uint8_t len = 0;
 
     if (rule[0] == '\0')
         rule = UNNAMED;
-    for (; rule[len] != '\0'; len++)
-        out[len] = rule[len] >= ' ' && rule[len] <= '~' ? rule[len] : '?';
-    return len;
+    for (; rule[len] != '\0'; len++) {
+        char c = rule[len];
+
+        plain &= c != '"' && c != '\\';
+        out[len] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    names->items[i].len = len;
+    names->items[i].plain = plain;
 }
 
 /* Whether another one of the first `count` has the name of the i-th. */
@@ -41,7 +48,7 @@ static bool is_taken(const struct rn_policy_names *names, uint32_t i, uint32_t c
 void rn_policy_names_init(struct rn_policy_names *names, const struct ration_outcome *outcome)
 {
     for (uint32_t i = 0; i < outcome->listed; i++)
-        names->items[i].len = copy_name(names->items[i].text, outcome->limits[i].rule);
+        set_name(names, i, outcome->limits[i].rule);
     for (uint32_t i = 1; i < outcome->listed; i++) {
         char *text = names->items[i].text;
         uint8_t len = names->items[i].len;
@@ -66,13 +73,18 @@ static char *write_integer(char *to, uint64_t n)
 
 static char *write_name(char *to, const struct rn_policy_names *names, uint32_t i)
 {
-    *to++ = '"';
-    for (uint8_t at = 0; at < names->items[i].len; at++) {
-        char c = names->items[i].text[at];
+    const char *text = names->items[i].text;
+    uint8_t len = names->items[i].len;
 
-        if (c == '"' || c == '\\')
-            *to++ = '\\';
-        *to++ = c;
+    *to++ = '"';
+    if (names->items[i].plain) {
+        to = rn_pen_bytes(to, text, len);
+    } else {
+        for (uint8_t at = 0; at < len; at++) {
+            if (text[at] == '"' || text[at] == '\\')
+                *to++ = '\\';
+            *to++ = text[at];
+        }
     }
     *to++ = '"';
     return to;
@@ -114,27 +126,28 @@ static char *write_state(char *to, const struct ration_outcome_limit *limit)
 
 /* One field with an item for each limit that clients are told about; no field if
  * there is none. */
-static void put_field(struct rn_buf *out, struct rn_slice begin,
-                      const struct ration_outcome *outcome, const struct rn_policy_names *names,
-                      char *(*write)(char *to, const struct ration_outcome_limit *limit))
+static inline void put_field(struct rn_buf *out, struct rn_slice begin,
+                             const struct ration_outcome *outcome,
+                             const struct rn_policy_names *names,
+                             char *(*write)(char *to, const struct ration_outcome_limit *limit))
 {
-    struct rn_slice before = begin;
     char *to = NULL;
 
     for (uint32_t i = 0; i < outcome->listed; i++) {
         const struct ration_outcome_limit *limit = &outcome->limits[i];
+        bool is_first = !to;
 
         if (limit->shadow || !rn_answer_has_numbers(&limit->verdict))
             continue;
         if (!(to = rn_buf_reserve(out, begin.len + ITEM_MAX)))
             return;
-        to = rn_pen_bytes(to, before.data, before.len);
+        to = is_first ? rn_pen_bytes(to, begin.data, begin.len) : RN_PEN_LITERAL(to, ", ");
         to = write_name(to, names, i);
-        rn_pen_done(out, write(to, limit));
-        before = RN_SLICE(", ");
+        to = write(to, limit);
+        rn_pen_done(out, to);
     }
     if (to)
-        rn_buf_put_literal(out, "\r\n");
+        rn_pen_done(out, RN_PEN_LITERAL(to, "\r\n"));
 }
 
 static void put_ietf(struct rn_buf *out, const struct ration_outcome *outcome)

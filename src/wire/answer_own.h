@@ -4,13 +4,15 @@
 #define RN_WIRE_ANSWER_OWN_H
 
 #include "wire/answer.h"
+#include "wire/pen.h"
 
 /* Rule names as header fields have them: printable ASCII, each only once. A rule
  * with several limits is "api", "api-2", ... */
 struct rn_policy_names {
     struct {
         uint8_t len;
-        char text[RATION_NAME_SIZE + 8];
+        bool plain; /* nothing in it needs a backslash in a string */
+        char text[RATION_NAME_SIZE + RN_PEN_U64_MAX];
     } items[RATION_OUTCOME_LIMITS]; /* as in outcome->limits */
 };
 

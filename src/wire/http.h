@@ -98,16 +98,13 @@ struct rn_slice rn_http_find(const struct rn_http_request *request, const char *
 bool rn_http_query_next(struct rn_slice *rest, char **out, struct rn_slice *name,
                         struct rn_slice *value, bool *bad);
 
-/* "Too Many Requests". */
-const char *rn_http_reason(unsigned status);
-
 /* HTTP/1.1 200 OK and Content-Length to follow: begins an answer. The caller puts
  * headers (name: value\r\n), then calls rn_http_put_body. A body of a HEAD request
  * is left out. Not for 1xx and 204, which must not have a length. */
 void rn_http_put_status(struct rn_buf *out, unsigned status);
 /* Control bytes in the value, CR and LF above all, become spaces. */
 void rn_http_put_header(struct rn_buf *out, const char *name, struct rn_slice value);
-/* The content type may be NULL. */
+/* The content type is one of ours, or NULL. */
 void rn_http_put_body(struct rn_buf *out, enum rn_http_connection connection, bool head,
                       const char *content_type, struct rn_slice body);
 /* What parser->expects asks for. */

@@ -52,41 +52,48 @@ static enum rn_parse lack(struct rn_http_parser *parser, size_t len, struct rn_h
     return rn_http_refuse(error, 431, "the head is longer than 16384 bytes");
 }
 
-static enum rn_parse read_line(struct rn_http_parser *parser, struct rn_slice line,
-                               struct rn_http_request *request, struct rn_http_error *error)
+/* What stands at parser->seen, if it is no CR LF: a tab, which is fine, or the end of
+ * what there is, or what nobody may send. */
+static enum rn_parse heed_control(struct rn_http_parser *parser, const char *data, size_t len,
+                                  size_t end, struct rn_http_error *error)
 {
-    return parser->line == 0 ? rn_http_request_line(parser, line, request, error)
-                             : rn_http_header_line(parser, line, request, error);
+    size_t at = parser->seen;
+
+    if (at == end || (data[at] == '\r' && at + 1 == end))
+        return lack(parser, len, error);
+    if (data[at] == '\t')
+        return RN_PARSE_DONE;
+    if (data[at] != '\r')
+        return refuse_control(data[at], error);
+    return rn_http_refuse(error, 400, "CR without LF in the head");
 }
 
 enum rn_parse rn_http_head_read(struct rn_http_parser *parser, const char *data, size_t len,
                                 struct rn_http_request *request, struct rn_http_error *error)
 {
     size_t end = len < RN_HTTP_HEAD_MAX ? len : RN_HTTP_HEAD_MAX;
-    size_t at = parser->seen;
+    size_t at = parser->seen, begin = parser->line;
+    enum rn_parse answer;
 
     for (;;) {
-        at = find_control(data, at, end);
-        parser->seen = at;
-        if (at == end || (data[at] == '\r' && at + 1 == end))
-            return lack(parser, len, error);
-        if (data[at] == '\t') {
+        at = parser->seen = find_control(data, at, end);
+        if (end - at < 2 || memcmp(data + at, "\r\n", 2) != 0) {
+            answer = heed_control(parser, data, len, end, error);
+            if (answer != RN_PARSE_DONE)
+                return answer;
             at++;
             continue;
         }
-        if (data[at] != '\r')
-            return refuse_control(data[at], error);
-        if (data[at + 1] != '\n')
-            return rn_http_refuse(error, 400, "CR without LF in the head");
-        if (at == parser->line && at != 0) {
+        if (at == begin && at != 0) {
             parser->seen = parser->head_bytes = at + 2;
             return RN_PARSE_DONE;
         }
-        struct rn_slice line = {data + parser->line, at - parser->line};
+        struct rn_slice line = {data + begin, at - begin};
 
-        if (read_line(parser, line, request, error) == RN_PARSE_BAD)
-            return RN_PARSE_BAD;
-        at += 2;
-        parser->line = at;
+        answer = begin == 0 ? rn_http_request_line(parser, line, request, error)
+                            : rn_http_header_line(parser, line, request, error);
+        if (answer != RN_PARSE_DONE)
+            return answer;
+        begin = parser->line = at += 2;
     }
 }

@@ -80,10 +80,10 @@ static inline bool rn_http_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Without white space at either end. */
+/* Without white space at either end. There is none behind it, but a CR or a comma. */
 static inline struct rn_slice rn_http_trim(const char *p, const char *end)
 {
-    while (p < end && (*p == ' ' || *p == '\t'))
+    while (*p == ' ' || *p == '\t')
         p++;
     while (p < end && (end[-1] == ' ' || end[-1] == '\t'))
         end--;

@@ -5,8 +5,10 @@
  */
 #include "wire/http.h"
 
-/* By status: the line without HTTP/1.1 and CR LF. */
-#define LINE(status, reason) [status] = RN_SLICE_INIT(#status " " reason)
+#include "wire/pen.h"
+
+/* By status. */
+#define LINE(status, reason) [status] = RN_SLICE_INIT("HTTP/1.1 " #status " " reason "\r\n")
 static const struct rn_slice lines[600] = {
     LINE(100, "Continue"),
     LINE(200, "OK"),
@@ -55,21 +57,12 @@ static const struct rn_slice lines[600] = {
 
 #define STATUSES (sizeof lines / sizeof lines[0])
 
-const char *rn_http_reason(unsigned status)
-{
-    return status < STATUSES && lines[status].data ? lines[status].data + 4 : "Unknown";
-}
-
 void rn_http_put_status(struct rn_buf *out, unsigned status)
 {
-    rn_buf_put_literal(out, "HTTP/1.1 ");
-    if (status < STATUSES && lines[status].data) {
+    if (status < STATUSES && lines[status].data)
         rn_buf_put_slice(out, lines[status]);
-    } else {
-        rn_buf_put_u64(out, status);
-        rn_buf_put_literal(out, " Unknown");
-    }
-    rn_buf_put_literal(out, "\r\n");
+    else
+        rn_buf_putf(out, "HTTP/1.1 %u Unknown\r\n", status);
 }
 
 void rn_http_put_header(struct rn_buf *out, const char *name, struct rn_slice value)
@@ -93,20 +86,42 @@ void rn_http_put_header(struct rn_buf *out, const char *name, struct rn_slice va
     out->len = (size_t)(at - out->data);
 }
 
+/* The lines of rn_http_put_body, without the type, with room to spare. */
+#define LINES_MAX 128
+
+static char *write_connection(char *to, enum rn_http_connection connection)
+{
+    switch (connection) {
+    case RN_HTTP_CLOSE:
+        return RN_PEN_LITERAL(to, "Connection: close\r\n");
+    case RN_HTTP_KEEP_SAY:
+        return RN_PEN_LITERAL(to, "Connection: keep-alive\r\n");
+    case RN_HTTP_KEEP:
+        break;
+    }
+    return to;
+}
+
 void rn_http_put_body(struct rn_buf *out, enum rn_http_connection connection, bool head,
                       const char *content_type, struct rn_slice body)
 {
-    if (content_type)
-        rn_http_put_header(out, "Content-Type", rn_slice_of(content_type));
-    if (connection == RN_HTTP_CLOSE)
-        rn_buf_put_literal(out, "Connection: close\r\n");
-    else if (connection == RN_HTTP_KEEP_SAY)
-        rn_buf_put_literal(out, "Connection: keep-alive\r\n");
-    rn_buf_put_literal(out, "Content-Length: ");
-    rn_buf_put_u64(out, body.len);
-    rn_buf_put_literal(out, "\r\n\r\n");
-    if (!head)
-        rn_buf_put_slice(out, body);
+    size_t type_len = content_type ? strlen(content_type) : 0;
+    char *to = rn_buf_reserve(out, LINES_MAX + type_len + body.len);
+
+    if (!to)
+        return;
+    if (content_type) {
+        to = RN_PEN_LITERAL(to, "Content-Type: ");
+        to = rn_pen_bytes(to, content_type, type_len);
+        to = RN_PEN_LITERAL(to, "\r\n");
+    }
+    to = write_connection(to, connection);
+    to = RN_PEN_LITERAL(to, "Content-Length: ");
+    to = rn_pen_u64(to, body.len);
+    to = RN_PEN_LITERAL(to, "\r\n\r\n");
+    if (!head && body.len > 0)
+        to = rn_pen_bytes(to, body.data, body.len);
+    rn_pen_done(out, to);
 }
 
 void rn_http_put_continue(struct rn_buf *out)

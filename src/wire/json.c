@@ -251,25 +251,25 @@ static inline char *read_value(struct rn_json *json, char *p, struct rn_json_tok
     }
 }
 
-struct rn_json_token rn_json_next(struct rn_json *json)
+enum rn_json_kind rn_json_read(struct rn_json *json, struct rn_json_token *token)
 {
-    struct rn_json_token token = {.kind = RN_JSON_BAD};
-
+    *token = (struct rn_json_token){.kind = RN_JSON_BAD};
     if (json->error.code != 0)
-        return token;
+        return RN_JSON_BAD;
     char *p = pass_space(json, json->at);
 
-    token.at = (size_t)(p - json->text);
-    p = json->depth == 0 ? begin_text(json, p, &token) : begin_member(json, p, &token);
-    if (p && token.kind != RN_JSON_END) {
-        token.at = (size_t)(p - json->text);
+    token->at = (size_t)(p - json->text);
+    p = json->depth == 0 ? begin_text(json, p, token) : begin_member(json, p, token);
+    if (p && token->kind != RN_JSON_END) {
+        token->at = (size_t)(p - json->text);
         json->begun = true;
-        p = read_value(json, p, &token);
+        p = read_value(json, p, token);
     }
-    if (!p)
-        return (struct rn_json_token){.kind = RN_JSON_BAD};
-    json->at = p;
-    return token;
+    if (p)
+        json->at = p;
+    else
+        *token = (struct rn_json_token){.kind = RN_JSON_BAD};
+    return token->kind;
 }
 
 bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token)

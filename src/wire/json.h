@@ -51,7 +51,14 @@ struct rn_json {
 /* Strings are unescaped in place: the text must be writable and lives as long as
  * the tokens. */
 void rn_json_init(struct rn_json *json, char *text, size_t len);
-struct rn_json_token rn_json_next(struct rn_json *json);
+enum rn_json_kind rn_json_read(struct rn_json *json, struct rn_json_token *token);
+static inline struct rn_json_token rn_json_next(struct rn_json *json)
+{
+    struct rn_json_token token;
+
+    rn_json_read(json, &token);
+    return token;
+}
 /* Passes over the rest of the object or array that `token` began, up to and with
  * its END; nothing for others. False: BAD. */
 bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token);

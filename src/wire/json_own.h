@@ -3,6 +3,9 @@
 #ifndef RN_WIRE_JSON_OWN_H
 #define RN_WIRE_JSON_OWN_H
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <string.h>
 
 #include "wire/json.h"
@@ -24,9 +27,31 @@ static inline uint64_t rn_json_mark_special(uint64_t bytes)
            ones << 7;
 }
 
+#ifdef __SSE2__
+/* The same of sixteen, exactly, as bits. As signed numbers, bytes of UTF-8 are below the
+ * space, as control characters are. */
+static inline unsigned rn_json_mark_special16(const char *p)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m128i low = _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20));
+    __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
+    __m128i backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
+
+    return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(low, quotes), backslashes));
+}
+#endif
+
 /* The first byte that is not plain, or `end`. */
 static inline const char *rn_json_pass_plain(const char *p, const char *end)
 {
+#ifdef __SSE2__
+    for (; end - p >= 16; p += 16) {
+        unsigned marks = rn_json_mark_special16(p);
+
+        if (marks != 0)
+            return p + __builtin_ctz(marks);
+    }
+#endif
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     for (; end - p >= 8; p += 8) {
         uint64_t bytes, marks;

@@ -29,32 +29,79 @@ static inline char *rn_pen_bytes(char *to, const char *from, size_t len)
     return to + len;
 }
 
-extern const uint64_t rn_pen_powers[RN_PEN_U64_MAX]; /* of ten; the first is 0 */
-extern const char rn_pen_pairs[];                    /* "00", "01", ... "99" */
-
-/* 1233 / 4096 is a little more than log10(2): the digits of the least number of so
- * many bits, less one; the number itself may have one more. */
-static inline unsigned rn_pen_digits(uint64_t n)
+/* The digits of a number below 10^8, with zeros in front: bytes of 0 to 9 in the
+ * order of memory. Halves of four digits, then pairs, then single ones are split off in
+ * all places at once: x * 10486 >> 20 is x / 100 below 10^4, x * 103 >> 10 is x / 10
+ * below 100, and no product reaches its upper neighbour. */
+static inline uint64_t rn_pen_split(uint32_t n)
 {
-    unsigned bits = 64 - (unsigned)__builtin_clzll(n | 1), digits = bits * 1233 >> 12;
+    uint64_t halves = n / 10000 | (uint64_t)(n % 10000) << 32;
+    uint64_t hundreds = (halves * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
+    uint64_t pairs = hundreds | (halves - 100 * hundreds) << 16;
+    uint64_t tens = (pairs * 103 >> 10) & UINT64_C(0x000f000f000f000f);
 
-    return digits + (n >= rn_pen_powers[digits]);
+    return tens | (pairs - 10 * tens) << 8;
 }
 
+/* The same of four digits below 10^4. */
+static inline uint32_t rn_pen_split4(uint32_t n)
+{
+    uint32_t hundreds = n * 10486 >> 20, pairs = hundreds | (n - 100 * hundreds) << 16;
+    uint32_t tens = (pairs * 103 >> 10) & 0x000f000f;
+
+    return tens | (pairs - 10 * tens) << 8;
+}
+
+/* Eight digits, as rn_pen_split gives them. */
+static inline void rn_pen_store(char *to, uint64_t digits)
+{
+    digits |= UINT64_C(0x3030303030303030);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    digits = __builtin_bswap64(digits);
+#endif
+    memcpy(to, &digits, sizeof digits);
+}
+
+/* For rn_pen_u64: one of five to eight digits, and of more. */
+static inline char *rn_pen_eight(char *to, uint32_t n)
+{
+    uint64_t digits = rn_pen_split(n);
+    int zeros = __builtin_ctzll(digits) / 8;
+
+    rn_pen_store(to, digits >> 8 * zeros);
+    return to + 8 - zeros;
+}
+char *rn_pen_long(char *to, uint64_t n);
+
+static inline void rn_pen_store4(char *to, uint32_t digits)
+{
+    digits |= UINT32_C(0x30303030);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    digits = __builtin_bswap32(digits);
+#endif
+    memcpy(to, &digits, sizeof digits);
+}
+
+/* There must be room for RN_PEN_U64_MAX bytes, however small the number: some behind
+ * its digits are overwritten. */
 static inline char *rn_pen_u64(char *to, uint64_t n)
 {
-    char *end = to + rn_pen_digits(n), *p = end;
+    if (n < 10) {
+        *to = (char)('0' + n);
+        return to + 1;
+    }
+    if (n < 10000) {
+        uint32_t digits = rn_pen_split4((uint32_t)n);
+        int zeros = __builtin_ctz(digits) / 8;
 
-    for (; n >= 100; n /= 100)
-        memcpy(p -= 2, rn_pen_pairs + 2 * (n % 100), 2);
-    if (n >= 10)
-        memcpy(p - 2, rn_pen_pairs + 2 * n, 2);
-    else
-        p[-1] = (char)('0' + n);
-    return end;
+        rn_pen_store4(to, digits >> 8 * zeros);
+        return to + 4 - zeros;
+    }
+    return n < 100000000 ? rn_pen_eight(to, (uint32_t)n) : rn_pen_long(to, n);
 }
 
-/* At most three digits behind the point, rounded up. Below 0: 0. */
+/* At most three digits behind the point, rounded up. Below 0: 0. Room for
+ * RN_PEN_SECONDS_MAX bytes. */
 static inline char *rn_pen_seconds(char *to, int64_t ns)
 {
     uint64_t ms = ((uint64_t)ns + 999999) / 1000000;
@@ -67,10 +114,9 @@ static inline char *rn_pen_seconds(char *to, int64_t ns)
     to = rn_pen_u64(to, ms / 1000);
     if (part == 0)
         return to;
-    *to++ = '.';
-    for (; part != 0; part = part % 100 * 10)
-        *to++ = (char)('0' + part / 100);
-    return to;
+    *to = '.';
+    rn_pen_store4(to + 1, rn_pen_split4(part * 10));
+    return to + 4 - (part % 10 == 0) - (part % 100 == 0);
 }
 
 static inline void rn_pen_done(struct rn_buf *out, const char *to)

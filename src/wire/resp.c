@@ -260,26 +260,34 @@ static inline bool is_crlf(const char *p)
     return memcmp(p, "\r\n", 2) == 0;
 }
 
-/* An argument of 1 to 99 bytes that is all there: where the next begins, or 0. */
-static inline size_t pass_short_bulk(const char *data, size_t len, size_t at, struct rn_slice *bulk)
+/* The length of an argument of 1 to 99 bytes, with seven bytes to look at: where it
+ * begins, or NULL. */
+static inline char *pass_short_length(char *at, size_t *size)
 {
-    unsigned tens, ones;
-    size_t text = at + 4, size;
+    size_t first = (size_t)at[1] - '0', second;
 
-    if (at + 7 > len || data[at] != '$')
-        return 0;
-    tens = (unsigned)data[at + 1] - '0';
-    ones = (unsigned)data[at + 2] - '0';
-    size = tens;
-    if (ones < 10) {
-        size = tens * 10 + ones;
-        text++;
-    }
-    if (tens - 1 > 8 || text + size + 2 > len || !is_crlf(data + text - 2) ||
-        !is_crlf(data + text + size))
-        return 0;
-    *bulk = (struct rn_slice){data + text, size};
-    return text + size + 2;
+    if (at[0] != '$' || first - 1 > 8)
+        return NULL;
+    *size = first;
+    if (is_crlf(at + 2))
+        return at + 4;
+    second = (size_t)at[2] - '0';
+    *size = first * 10 + second;
+    return second <= 9 && is_crlf(at + 3) ? at + 5 : NULL;
+}
+
+/* Such an argument, if it is all there: where the next begins, or NULL. The shortest
+ * is seven bytes long. */
+static inline char *pass_short_bulk(char *at, const char *end, struct rn_slice *bulk)
+{
+    size_t size;
+
+    if (end - at < 7 || !(at = pass_short_length(at, &size)))
+        return NULL;
+    if ((size_t)(end - at) < size + 2 || !is_crlf(at + size))
+        return NULL;
+    *bulk = (struct rn_slice){at, size};
+    return at + size + 2;
 }
 
 /* Nearly every command has up to nine arguments of up to 99 bytes, which are all
@@ -288,18 +296,60 @@ static inline size_t pass_short_bulk(const char *data, size_t len, size_t at, st
 enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error)
 {
-    unsigned count, i;
-    size_t at = 4;
+    const char *end = data + len;
+    char *at = data + 4;
+    uint32_t count;
 
     if (len < 4 || data[0] != '*' || data[1] < '1' || data[1] > '9' || !is_crlf(data + 2))
         return parse_any(data, len, command, error);
-    count = (unsigned)(data[1] - '0');
-    for (i = 0; i < count; i++) {
-        at = pass_short_bulk(data, len, at, &command->argv[i]);
-        if (at == 0)
+    count = (uint32_t)(data[1] - '0');
+    for (uint32_t i = 0; i < count; i++) {
+        at = pass_short_bulk(at, end, &command->argv[i]);
+        if (!at)
             return parse_any(data, len, command, error);
     }
     command->argc = count;
-    command->bytes = at;
+    command->bytes = (size_t)(at - data);
     return RN_PARSE_DONE;
+}
+
+/* --- again ------------------------------------------------------------------------ */
+
+void rn_resp_keep_refrain(struct rn_resp_refrain *refrain, const char *data,
+                          const struct rn_resp_command *command)
+{
+    const struct rn_slice *argv = command->argv;
+
+    refrain->before_len = 0;
+    if (command->argc < 2 || data[0] != '*' || argv[0].data == data) /* inline, "*" unquoted */
+        return;
+    size_t before_len = (size_t)(argv[0].data + argv[0].len + 2 - data);
+    const char *behind = argv[1].data + argv[1].len;
+    size_t behind_len = (size_t)(data + command->bytes - behind);
+
+    if (before_len > sizeof refrain->before || behind_len > sizeof refrain->behind)
+        return;
+    memcpy(refrain->before, data, before_len);
+    memcpy(refrain->behind, behind, behind_len);
+    refrain->before_len = (uint8_t)before_len;
+    refrain->behind_len = (uint8_t)behind_len;
+}
+
+/* What is behind the argument begins with its CR LF: with the argument's shortest
+ * length and one byte there are seven to look at. */
+size_t rn_resp_pass_refrain(const struct rn_resp_refrain *refrain, char *data, size_t len,
+                            struct rn_slice *argument)
+{
+    size_t before_len = refrain->before_len, behind_len = refrain->behind_len, size;
+    char *at;
+
+    if (before_len == 0 || len < before_len + 5 + behind_len ||
+        !rn_slice_repeats(data, refrain->before, before_len) ||
+        !(at = pass_short_length(data + before_len, &size)))
+        return 0;
+    if ((size_t)(data + len - at) < size + behind_len ||
+        !rn_slice_repeats(at + size, refrain->behind, behind_len))
+        return 0;
+    *argument = (struct rn_slice){at, size};
+    return (size_t)(at - data) + size + behind_len;
 }

@@ -38,6 +38,22 @@ struct rn_resp_command {
 enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error);
 
+/* A command that is said over and over in the same words but for its first argument:
+ * what stands before and behind that. Zeroed is none. */
+struct rn_resp_refrain {
+    uint8_t before_len, behind_len; /* before_len 0: there is none */
+    char before[30], behind[64];
+};
+
+/* The refrain of a command that was read from `data`. None if that is inline, has no
+ * arguments or longer ones. */
+void rn_resp_keep_refrain(struct rn_resp_refrain *refrain, const char *data,
+                          const struct rn_resp_command *command);
+/* If `data` begins with that command around another argument, all of it, then
+ * rn_resp_parse would say DONE, and this is how long it is. 0: it is to be parsed. */
+size_t rn_resp_pass_refrain(const struct rn_resp_refrain *refrain, char *data, size_t len,
+                            struct rn_slice *argument);
+
 /* Replies. `version` is 2 or 3. */
 
 /* +text: without CR and LF. */
@@ -45,14 +61,8 @@ void rn_resp_put_simple(struct rn_buf *out, const char *text);
 /* -CODE text: CR, LF and NUL in the text become spaces. */
 void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice text);
 void rn_resp_put_integer(struct rn_buf *out, int64_t n);
-/* An array of them. */
-void rn_resp_put_integers(struct rn_buf *out, const int64_t *numbers, size_t count);
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text);
 void rn_resp_put_null(struct rn_buf *out, int version);
-void rn_resp_put_bool(struct rn_buf *out, int version, bool value); /* RESP2: 1 or 0 */
-/* Seconds as a decimal of at most three digits (1, 0.5, 12.025), rounded up to the
- * millisecond; RESP3 double, RESP2 bulk. */
-void rn_resp_put_seconds(struct rn_buf *out, int version, int64_t ns);
 void rn_resp_put_array(struct rn_buf *out, size_t count);
 /* Of `pairs` pairs: RESP2 an array of twice as many. */
 void rn_resp_put_map(struct rn_buf *out, int version, size_t pairs);

@@ -6,6 +6,8 @@ import contextlib
 import fcntl
 import itertools
 import os
+import random
+import re
 import signal
 import socket
 import subprocess
@@ -100,6 +102,72 @@ limits:
             assert left(b"all", "ip", "192.0.2.200") == 1000 - admitted
             assert sum(10 - left(b"each", "ip", f"192.0.2.{n}") for n in range(50)) == admitted
             assert left(b"path", "ip", "192.0.2.200", "path", "/narrow") == 0
+
+
+# --- pipelines ---------------------------------------------------------------------------
+
+def random_run(dice):
+    """One command said several times with other keys; rarely one that is wrong."""
+    numbers = dice.choice([("4", "5", "60"), ("9", "5", "60"), ("4", "5", "3600"), ("4", "x", "60")])
+    form = dice.choice([("CL.THROTTLE", *numbers), ("cl.throttle", *numbers, dice.choice("123")),
+                        ("THROTTLE", *numbers), ("GCRA", *numbers, "TOKENS", "2"),
+                        ("RATION.TAKE", "5 per minute"), ("RATION.TAKE", "5 per minute", "2"),
+                        ("RATION.TAKE", "5 per minute", "1", "ALGORITHM", "fixed-window"),
+                        ("PING",), ("CL.THROTTLE", "4")])
+    keys = ["a", "b", "key:000000000001", "k" * 98, "k" * 99, "k" * 100, "x\r\n$1\r\n", ""]
+    for _ in range(dice.randint(1, 9)):
+        yield command(form[0], dice.choice(keys), *form[1:])
+
+
+THE_END = b"$7\r\nthe end\r\n"
+
+
+def answers_of(daemon, pieces):
+    """The bytes that come back."""
+    with daemon.resp() as redis:
+        for piece in pieces:
+            redis.socket.sendall(piece)
+        redis.socket.sendall(command("ECHO", "the end"))
+        found = b""
+        while not found.endswith(THE_END):
+            found += redis.socket.recv(1 << 20) or pytest.fail(f"it ended: {found[-200:]}")
+        return found[:-len(THE_END)]
+
+
+def answer_alone(daemon, command_bytes):
+    """Said after something else, so that it repeats nothing; that has six lines of answer."""
+    other = command("THROTTLE", "somebody else", "1", "1", "1")
+    return answers_of(daemon, [other, command_bytes]).split(b"\r\n", 6)[6]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pipeline_is_answered_as_its_commands_are_one_by_one(tmp_path, seed):
+    dice = random.Random(seed)
+    clock = StillClock(tmp_path / "clock", START)
+    commands = [c for _ in range(150) for c in random_run(dice)]
+    whole, found = b"".join(commands), {}
+    cuts = sorted(dice.sample(range(len(whole)), 200))
+    ways = {"alone": lambda daemon: b"".join(answer_alone(daemon, c) for c in commands),
+            "at once": lambda daemon: answers_of(daemon, [whole]),
+            "in pieces": lambda daemon: answers_of(
+                daemon, [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)])])}
+    for name, ask in ways.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        with Daemon(folder, options=["--workers", "1", "--memory", "2M"], env=clock.env()) as daemon:
+            found[name] = ask(daemon)
+    assert found["at once"] == found["alone"]
+    assert found["in pieces"] == found["alone"]
+
+
+def test_limits_that_are_refused_leave_no_trace_in_a_pipeline(daemon):
+    """Sixteen of them are more than are remembered of those that came before."""
+    def charge(key):
+        return command("CL.THROTTLE", key, "99", "100", "86400")
+    refused = command("RATION.TAKE", "x", "20 concurrent")
+    answer = answers_of(daemon, [charge("a") * 3 + refused * 16 + charge("b") + charge("a")])
+    left = re.findall(rb":0\r\n:100\r\n:(\d+)\r\n", answer)
+    assert left == [b"99", b"98", b"97", b"99", b"96"]
 
 
 # --- kills --------------------------------------------------------------------------------

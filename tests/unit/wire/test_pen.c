@@ -31,6 +31,8 @@ static void numbers_are_written_at_every_power_of_two_and_ten(void **state)
     for (uint64_t power = 1; power < UINT64_MAX / 10; power *= 10)
         for (uint64_t near = 0; near < 3; near++)
             demand_u64(power * 10 + near - 1);
+    for (uint64_t n = 1; n < UINT64_C(10000000000000000); n += n / 1000 + 1)
+        demand_u64(n);
     demand_u64(UINT64_MAX);
 }
 

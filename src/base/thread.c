@@ -61,7 +61,8 @@ __attribute__((cold)) unsigned rn_thread_ask(void)
         number = take_number();
     rn_thread_own = number + 1;
     /* Without a destructor the number would never come back: do not keep it. */
-    if (number != RN_THREAD_SHARED && pthread_setspecific(key, (void *)(uintptr_t)rn_thread_own) != 0)
+    if (number != RN_THREAD_SHARED &&
+        pthread_setspecific(key, (void *)(uintptr_t)rn_thread_own) != 0)
         free_number((void *)(uintptr_t)rn_thread_own);
     return rn_thread_own - 1;
 }

@@ -162,6 +162,5 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
 
 void rn_ngx_ask_end(struct rn_ngx_visit *visit)
 {
-    if (visit->question == RN_NGX_ASKED)
-        rn_ngx_link_forget(visit->link, visit->number);
+    rn_ngx_link_forget(visit->link, visit->number);
 }

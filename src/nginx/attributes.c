@@ -67,6 +67,22 @@ static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size
 
 /* --- one by one ------------------------------------------------------------------------------ */
 
+/* A variable need not be copied. */
+static ngx_int_t read_given(ngx_http_request_t *r, struct rn_ngx_attribute *attribute,
+                            ngx_str_t *value)
+{
+    const ngx_http_variable_value_t *variable;
+
+    if (attribute->variable == NGX_ERROR)
+        return ngx_http_complex_value(r, &attribute->value, value);
+    variable = ngx_http_get_flushed_variable(r, (ngx_uint_t)attribute->variable);
+    if (variable && !variable->not_found)
+        *value = (ngx_str_t){variable->len, variable->data};
+    else
+        *value = (ngx_str_t){0};
+    return NGX_OK;
+}
+
 static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
 {
     struct rn_ngx_attribute *attributes = given->elts;
@@ -74,7 +90,7 @@ static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
     for (ngx_uint_t i = 0; i < given->nelts; i++) {
         ngx_str_t value;
 
-        if (ngx_http_complex_value(list->r, &attributes[i].value, &value) != NGX_OK)
+        if (read_given(list->r, &attributes[i], &value) != NGX_OK)
             return NGX_ERROR;
         add(list, rn_ngx_slice(attributes[i].name), rn_ngx_slice(value));
     }
@@ -166,7 +182,7 @@ static void add_headers(struct listing *list)
     }
 }
 
-static void add_own(struct listing *list)
+static void add_fixed(struct listing *list)
 {
     const struct rn_ngx_wanted *wanted = list->wanted;
     ngx_http_request_t *r = list->r;
@@ -181,8 +197,6 @@ static void add_own(struct listing *list)
         add(list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
     if (!wanted || wanted->scheme)
         add(list, RN_SLICE("scheme"), scheme_of(r));
-    if (!wanted || wanted->header_count != 0)
-        add_headers(list);
 }
 
 ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker, bool whole,
@@ -191,14 +205,19 @@ ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *wo
     const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
     struct listing list = {
         .r = r, .worker = worker, .wanted = whole || worker->banning ? NULL : worker->wanted};
-    size_t count = FIXED + (given ? given->nelts : 0);
-    size_t name_bytes = measure_headers(&list, &count);
+    bool headers = !list.wanted || list.wanted->header_count != 0;
+    size_t count = FIXED + (given ? given->nelts : 0), name_bytes = 0;
 
+    if (headers)
+        name_bytes = measure_headers(&list, &count);
     if (make_room(worker, count, name_bytes) != NGX_OK)
         return NGX_ERROR;
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
-    add_own(&list);
+    if (!list.wanted || list.wanted->any)
+        add_fixed(&list);
+    if (headers)
+        add_headers(&list);
     *request = (struct ration_request){.attributes = worker->attributes,
                                        .count = list.count,
                                        .shadow = rn_ngx_location_of(r)->mode == RN_NGX_SHADOW};

@@ -36,8 +36,6 @@ void rn_ngx_charge_tell(struct rn_ngx_visit *visit, unsigned status)
     struct rn_ngx_charge *charge = visit->charge;
     struct rn_buf *out = &visit->worker->command;
 
-    if (!charge)
-        return;
     visit->charge = NULL;
     rn_buf_clear(out);
     rn_resp_put_array(out, 3);

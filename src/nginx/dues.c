@@ -16,8 +16,6 @@ ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outco
 {
     size_t bytes = outcome->due_count * sizeof *outcome->dues;
 
-    if (outcome->due_count == 0)
-        return NGX_OK;
     visit->dues = ngx_palloc(visit->request->pool, sizeof *visit->dues + bytes);
     if (!visit->dues)
         return NGX_ERROR;
@@ -38,7 +36,7 @@ ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
     const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
     int code;
 
-    if (visit)
+    if (visit && visit->charge)
         rn_ngx_charge_tell(visit, status_of(r));
     if (!dues)
         return NGX_OK;

@@ -49,6 +49,7 @@ extern ngx_module_t ngx_http_ration_module;
 
 /* What the rules look at. */
 struct rn_ngx_wanted {
+    bool any; /* of these five: */
     bool ip, method, path, host, scheme;
     size_t header_count;
     ngx_str_t *headers; /* names of attributes, with the prefix */
@@ -99,6 +100,7 @@ enum rn_ngx_body { RN_NGX_BODY_AUTO, RN_NGX_BODY_JSON, RN_NGX_BODY_PROBLEM, RN_N
 
 struct rn_ngx_attribute {
     ngx_str_t name;
+    ngx_int_t variable; /* that it is, by its index; NGX_ERROR: as follows */
     ngx_http_complex_value_t value;
 };
 
@@ -167,7 +169,6 @@ struct rn_ngx_visit {
     struct rn_ngx_worker *worker;
     bool ruled; /* a decision was made, or failed */
     enum rn_ngx_verdict verdict;
-    ngx_str_t rule;     /* that decided; empty: none applied */
     bool counted;       /* `remaining` means something */
     uint64_t remaining; /* of the limit that decided */
     int64_t delay_ns;   /* 0: none */
@@ -183,6 +184,7 @@ struct rn_ngx_visit {
     struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
     struct rn_ngx_charge *charge; /* what rationd charges by outcome; NULL: nothing */
     struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
+    char rule[RATION_NAME_SIZE];  /* that decided; empty: none applied */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
@@ -205,7 +207,7 @@ ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
  * UNANSWERED. NGX_DECLINED: it is UNANSWERED at once. Or the status for a request that
  * has more headers than can be asked about. */
 ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit);
-/* At the end of the request. */
+/* At the end of a request whose question is ASKED. */
 void rn_ngx_ask_end(struct rn_ngx_visit *visit);
 
 /* Keeps the places that were told of, if any, until the request ends. NGX_ERROR: out of
@@ -213,12 +215,13 @@ void rn_ngx_ask_end(struct rn_ngx_visit *visit);
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
                             const struct rn_told *told);
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
+/* At the end of a request that has one. */
 void rn_ngx_lease_end(struct rn_ngx_visit *visit);
 
 /* Keeps what was told to be charged by outcome, if anything. NGX_ERROR: out of memory. */
 ngx_int_t rn_ngx_charge_note(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
                              const struct rn_told *told);
-/* Once, when the status is known. */
+/* When the status is known; of a request that has something to charge. */
 void rn_ngx_charge_tell(struct rn_ngx_visit *visit, unsigned status);
 
 /* Lets the request wait: NGX_AGAIN, or an error's status. */
@@ -231,16 +234,18 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
-/* At the end of the request: one that was still waiting gives back its charge. */
+/* At the end of a request that waits or has a timer: one that was still waiting gives
+ * back its charge. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);
 
-/* Keeps the places of the outcome until the request ends. NGX_ERROR: out of
- * memory, they are free again. */
+/* Keeps the places of the outcome, of which there are some, until the request ends.
+ * NGX_ERROR: out of memory, they are free again. */
 ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
+/* At the end of a request that has some. */
 void rn_ngx_places_end(struct rn_ngx_visit *visit);
 
-/* Keeps what the outcome leaves to be charged until the answer is known. NGX_ERROR:
- * out of memory. */
+/* Keeps what the outcome leaves to be charged, which is something, until the answer is
+ * known. NGX_ERROR: out of memory. */
 ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome);
 /* Handler of the log phase. */
 ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r);

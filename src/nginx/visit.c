@@ -9,10 +9,14 @@ static void end(void *data)
 {
     struct rn_ngx_visit *visit = data;
 
-    rn_ngx_ask_end(visit);
-    rn_ngx_delay_end(visit);
-    rn_ngx_places_end(visit);
-    rn_ngx_lease_end(visit);
+    if (visit->question == RN_NGX_ASKED)
+        rn_ngx_ask_end(visit);
+    if (visit->waiting || visit->timer.timer_set)
+        rn_ngx_delay_end(visit);
+    if (visit->stay)
+        rn_ngx_places_end(visit);
+    if (visit->lease)
+        rn_ngx_lease_end(visit);
 }
 
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)

@@ -69,13 +69,13 @@ static uint64_t left_after(const struct rn_check *k, size_t i)
 
 /* From nothing at `from` percent of the limit as written up to throttle_max_ns
  * where it is reached, in proportion. */
-static int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
-                           uint64_t left)
+static __attribute__((noinline)) int64_t
+throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit, uint64_t left)
 {
     uint64_t from = rule->throttle_from_percent;
     u128 written = limit->limit.cap - limit->soft_units, spent = limit->limit.cap - left;
 
-    if (from >= 100 || rule->throttle_max_ns <= 0 || spent * 100 <= written * from)
+    if (spent * 100 <= written * from)
         return 0;
     if (spent >= written)
         return rule->throttle_max_ns;
@@ -90,16 +90,18 @@ static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
     const struct rn_check *k = &g->check;
     const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
     uint64_t left = left_after(k, i);
-    int64_t delay_ns = throttle_ns(rule, g->limits[i], left);
+    int64_t delay_ns = g->charges[i].verdict.delay_ns, throttled_ns = 0;
 
-    if (k->items[i].shadow)
+    if (rn_unlikely(k->items[i].shadow))
         return;
+    if (rn_unlikely(rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0))
+        throttled_ns = throttle_ns(rule, g->limits[i], left);
     if (left < k->items[i].soft && k->charges[i].cost != 0) {
         out->soft = true;
         g->said[g->rule_of[i]] |= RN_SAID_SOFT;
     }
-    if (delay_ns < g->charges[i].verdict.delay_ns)
-        delay_ns = g->charges[i].verdict.delay_ns;
+    if (delay_ns < throttled_ns)
+        delay_ns = throttled_ns;
     if (delay_ns > 0)
         g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
     if (delay_ns > out->delay_ns) {

@@ -15,15 +15,16 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 
         if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
             continue;
-        rn_ruling_add(g, &(struct rn_applied){.rule = match->rule,
-                                              .limits = match->tier->limits,
-                                              .limit_count = match->tier->limit_count,
-                                              .key = match->key,
-                                              .key_names = match->key_names,
-                                              .key_count = match->rule->key_count,
-                                              .cost = match->cost,
-                                              .keep_percent = match->keep_percent,
-                                              .shadow = match->rule->shadow});
+        *rn_ruling_next(g) = (struct rn_applied){.rule = match->rule,
+                                                 .limits = match->tier->limits,
+                                                 .limit_count = match->tier->limit_count,
+                                                 .key = match->key,
+                                                 .key_names = match->key_names,
+                                                 .key_count = match->rule->key_count,
+                                                 .cost = match->cost,
+                                                 .keep_percent = match->keep_percent,
+                                                 .shadow = match->rule->shadow};
+        rn_ruling_add(g);
     }
 }
 
@@ -130,13 +131,15 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
     const struct rn_envoy_limit *e = match_descriptor(g->book->ruleset, d, parts, &part_count);
 
     if (e && e->rule) {
-        rn_ruling_add(g, &(struct rn_applied){.rule = e->rule,
-                                              .limits = e->limit ? e->rule->tiers[0].limits : NULL,
-                                              .limit_count = e->limit != NULL,
-                                              .key = parts,
-                                              .key_count = part_count,
-                                              .cost = d->hits,
-                                              .shadow = e->shadow_mode || e->rule->shadow});
+        *rn_ruling_next(g) =
+            (struct rn_applied){.rule = e->rule,
+                                .limits = e->limit ? e->rule->tiers[0].limits : NULL,
+                                .limit_count = e->limit != NULL,
+                                .key = parts,
+                                .key_count = part_count,
+                                .cost = d->hits,
+                                .shadow = e->shadow_mode || e->rule->shadow};
+        rn_ruling_add(g);
     }
     int code = rn_ruling_run(g, false, out);
 

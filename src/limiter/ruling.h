@@ -45,8 +45,8 @@ struct rn_ruling {
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
-    struct rn_applied rules[RN_MATCHES_MAX];
-    uint8_t said[RN_MATCHES_MAX]; /* RN_SAID_*, when the check has ended */
+    struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
+    uint8_t said[RN_MATCHES_MAX];                /* RN_SAID_*, when the check has ended */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -63,8 +63,13 @@ struct rn_ruling {
  * afterwards, before anything is added. */
 void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
                     int64_t now_ns);
-/* That there are too many limits is for rn_ruling_run to say. */
-void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied);
+/* Adds the rule that the caller has put there. That there are too many limits is for
+ * rn_ruling_run to say. */
+static inline struct rn_applied *rn_ruling_next(struct rn_ruling *g)
+{
+    return &g->rules[g->rule_count];
+}
+void rn_ruling_add(struct rn_ruling *g);
 /* Charges (or only looks), fills `out`, counts. An error leaves `out` alone. */
 int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out);
 

@@ -36,7 +36,8 @@ static void look(struct rn_ruling *g, const struct ration_request *request,
 
     if (applied.cost == 0)
         applied.cost = request->cost ? request->cost : 1;
-    rn_ruling_add(g, &applied);
+    *rn_ruling_next(g) = applied;
+    rn_ruling_add(g);
     seen->error = rn_ruling_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->outcome = outcome;

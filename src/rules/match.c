@@ -87,7 +87,9 @@ static uint32_t first_failing(const struct scene *s, const struct rn_condition *
 /* The first attribute of a key part that has a value; an empty one is none. */
 static uint16_t present_one(const struct rn_key_part *part, const struct rn_values *values)
 {
-    for (uint8_t i = 0; i < part->count; i++)
+    if (values->value[part->attributes[0]].len > 0)
+        return part->attributes[0];
+    for (uint8_t i = 1; i < part->count; i++)
         if (values->value[part->attributes[i]].len > 0)
             return part->attributes[i];
     return RN_NO_ATTRIBUTE;
@@ -233,7 +235,7 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
 /* --- all rules ------------------------------------------------------------------- */
 
 struct found {
-    uint32_t rule;
+    const struct rn_rule *rule;
     const struct rn_tier *tier;
 };
 
@@ -262,7 +264,8 @@ static void insert(struct search *s, struct found new)
         s->too_many = true;
         return;
     }
-    memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
+    if (at != s->count)
+        memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
     s->found[at] = new;
     s->count++;
 }
@@ -315,9 +318,9 @@ static void visit(struct search *s, uint32_t number)
     const struct rn_index_node *node = &index->nodes[number];
 
     for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
-        struct found new = {.rule = index->rules[node->first_rule + i]};
+        struct found new = {&s->scene.ruleset->rules[index->rules[node->first_rule + i]], NULL};
 
-        judge(&s->scene, &s->scene.ruleset->rules[new.rule], &new.tier);
+        judge(&s->scene, new.rule, &new.tier);
         if (new.tier)
             insert(s, new);
     }
@@ -372,7 +375,7 @@ void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_requ
     for (uint32_t i = 0; i < s.count; i++) {
         struct rn_match *m = &matches->items[i];
 
-        fill(ruleset, &ruleset->rules[s.found[i].rule], s.found[i].tier, values, &last, m);
+        fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
         if (m->cost == 0)
             m->cost = request->cost == 0 ? 1 : request->cost;
     }

@@ -61,8 +61,8 @@ int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share)
 static char *reserve(uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), used = round_up(bytes, page);
-    char *room = mmap(NULL, used + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
+    char *room =
+        mmap(NULL, used + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     uint64_t before = (HUGE_PAGE - (uintptr_t)room % HUGE_PAGE) % HUGE_PAGE;
 
     if (room == MAP_FAILED)

@@ -138,7 +138,7 @@ static bool entered_all(struct rn_check *k)
     return false;
 }
 
-static bool after_take(struct rn_check *k)
+RN_HOT static bool after_take(struct rn_check *k)
 {
     size_t i = k->order[k->entered];
 
@@ -191,7 +191,7 @@ static bool take_all(struct rn_check *k)
     return true;
 }
 
-static bool take_next(struct rn_check *k)
+RN_HOT static bool take_next(struct rn_check *k)
 {
     if (k->entered == k->enforced)
         return entered_all(k);
@@ -288,7 +288,7 @@ static bool force(struct rn_check *k)
     return true;
 }
 
-bool rn_check_look(struct rn_check *k)
+RN_HOT bool rn_check_look(struct rn_check *k)
 {
     if (rn_unlikely(k->forced))
         return force(k);
@@ -307,7 +307,7 @@ bool rn_check_look(struct rn_check *k)
 
 static void resume(void *arg, struct rn_charge *batch, size_t n);
 
-static enum rn_progress run(struct rn_check *k)
+RN_HOT static enum rn_progress run(struct rn_check *k)
 {
     do {
         if (rn_store_apply(k->store, k->batch, k->batch_n, resume, k) == RN_PENDING)
@@ -336,8 +336,8 @@ static void clear_item(struct rn_check_item *item)
     item->family = NULL;
 }
 
-void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges, size_t n,
-                   int64_t now_ns)
+RN_HOT void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges,
+                          size_t n, int64_t now_ns)
 {
     k->r = r;
     k->store = r->store;
@@ -356,8 +356,8 @@ void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *c
     }
 }
 
-struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
-                                   uint64_t key, uint64_t cost)
+RN_HOT struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
+                                          uint64_t key, uint64_t cost)
 {
     struct rn_check_item *item = &k->items[k->n];
 
@@ -422,7 +422,7 @@ static bool begin(struct rn_check *k)
     return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_watch(k) : rn_check_look(k);
 }
 
-enum rn_progress rn_check_start(struct rn_check *k)
+RN_HOT enum rn_progress rn_check_start(struct rn_check *k)
 {
     k->error = prepare(k);
     return k->error == 0 && begin(k) ? run(k) : RN_DONE;

@@ -151,7 +151,7 @@ static void count_failure(const struct rn_check *k, struct rn_stripe *s)
     rn_stats_add(s, &s->total.errors);
 }
 
-void rn_decide_end(struct rn_check *k, bool allowed)
+RN_HOT void rn_decide_end(struct rn_check *k, bool allowed)
 {
     if (k->error == 0)
         decide(k, allowed);

@@ -69,8 +69,8 @@ static uint64_t left_after(const struct rn_check *k, size_t i)
 
 /* From nothing at `from` percent of the limit as written up to throttle_max_ns
  * where it is reached, in proportion. */
-static __attribute__((noinline)) int64_t
-throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit, uint64_t left)
+static RN_ASIDE int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
+                                    uint64_t left)
 {
     uint64_t from = rule->throttle_from_percent;
     u128 written = limit->limit.cap - limit->soft_units, spent = limit->limit.cap - left;
@@ -112,11 +112,11 @@ static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 
 /* --- lists ---------------------------------------------------------------------------- */
 
-static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
 {
     const struct rn_limit *limit = &g->limits[i]->limit;
 
-    rn_slice_copy(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
+    memcpy(to->rule, g->rules[g->rule_of[i]].rule->title, sizeof to->rule);
     to->verdict = g->charges[i].verdict;
     to->algorithm = limit->algorithm;
     to->amount = limit->amount;
@@ -194,31 +194,20 @@ static enum ration_header_family headers_of(enum rn_header_family headers)
     return RATION_HEADERS_NONE;
 }
 
-static void set_response(struct ration_outcome *out, const struct rn_rule *rule)
+void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
+    memcpy(out->rule, rule->title, sizeof out->rule);
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers_of(rule->response.headers);
 }
 
-void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
-{
-    rn_slice_copy(out->rule, sizeof out->rule, rule->name);
-    set_response(out, rule);
-}
-
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
-static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
+static const struct rn_rule *speaker(const struct rn_ruling *g)
 {
     int decider = g->check.decision.decided_by;
-    const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 
-    if (decider < 0) {
-        rn_outcome_name(out, rule);
-        return;
-    }
-    memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
-    set_response(out, rule);
+    return g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */
@@ -254,7 +243,7 @@ static void forgive(struct ration_outcome *out)
     out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
 }
 
-void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
+RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
 {
     if (g->rule_count == 0) {
         rn_outcome_init(out, RATION_BY_NO_RULE);
@@ -266,7 +255,7 @@ void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
     unsigned said = tell_limits(out, g);
 
     list_decider(out, g);
-    set_rule(out, g);
+    rn_outcome_name(out, speaker(g));
     if (out->decision.allowed) {
         out->at_ns = g->check.now_ns;
         out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;

@@ -29,9 +29,9 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 }
 
 /* Whether the client is banned; `out` says so. */
-static bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
-                        const struct ration_request *request, bool look_only,
-                        struct ration_outcome *out)
+static inline bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
+                               const struct ration_request *request, bool look_only,
+                               struct ration_outcome *out)
 {
     const struct rn_roster *roster = rn_book_roster(g->book);
     int64_t left_ns;
@@ -157,8 +157,8 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
     }
 }
 
-int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct rn_terms *terms, struct ration_outcome *out)
+RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                            struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
@@ -182,8 +182,8 @@ int rn_ruling_decide(struct ration *r, const struct ration_request *request, int
     return code;
 }
 
-int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                  struct ration_outcome *out)
+RN_HOT int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                         struct ration_outcome *out)
 {
     return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){0}, out);
 }

@@ -13,8 +13,8 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
-                    int64_t now_ns)
+RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
+                           int64_t now_ns)
 {
     g->r = r;
     g->book = book;
@@ -43,7 +43,7 @@ static uint64_t hash_parts(const struct rn_applied *a, const struct rn_compiled 
     return rn_compiled_hash_parts(l, parts, count);
 }
 
-uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
+RN_HOT uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
 {
     if (rn_likely(a->key_count == 1 && (!a->key_names || !a->key_names[0].data)))
         return rn_siphash(&l->seed, a->key[0].data, a->key[0].len); /* as of one part */
@@ -51,8 +51,7 @@ uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
 }
 
 /* What the request must leave: its share of the limit as written, and all above. */
-static __attribute__((noinline)) uint64_t keep_units(const struct rn_applied *a,
-                                                     const struct rn_rule_limit *limit)
+static RN_ASIDE uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
 {
     u128 written = limit->limit.cap - limit->soft_units;
 
@@ -70,7 +69,7 @@ static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
     return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
 }
 
-static __attribute__((noinline)) void add_places(struct rn_ruling *g, struct rn_check_item *item)
+static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_check_item *item)
 {
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
     g->lease_count++;
@@ -130,7 +129,7 @@ static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct
     return rn_likely(a->limit_count != 0) ? &g->book->limits[a->limits[0]->id] : NULL;
 }
 
-void rn_ruling_add(struct rn_ruling *g)
+RN_HOT void rn_ruling_add(struct rn_ruling *g)
 {
     struct rn_applied *a = rn_ruling_next(g);
     const struct rn_roster *roster = rn_book_roster(g->book);
@@ -173,8 +172,7 @@ static size_t join_key(const struct rn_applied *a, char *out, size_t size)
     return len;
 }
 
-static __attribute__((noinline)) void note_refusal(struct rn_ruling *g, struct rn_stripe *s,
-                                                   uint32_t rule)
+static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule)
 {
     char key[RATION_NAME_SIZE];
 
@@ -195,8 +193,7 @@ static __attribute__((noinline)) void note_refusal(struct rn_ruling *g, struct r
 }
 
 /* What is worth a second look among the admissions. */
-static __attribute__((noinline)) void count_remarks(const struct rn_stripe *s,
-                                                    struct rn_counts *row, unsigned said)
+static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *row, unsigned said)
 {
     if (said & (RN_SAID_REFUSED | RN_SAID_SHADOWED))
         rn_stats_add(s, &row->shadowed);
@@ -210,7 +207,7 @@ static __attribute__((noinline)) void count_remarks(const struct rn_stripe *s,
 
 /* A thread has the same number, and shares it with the same others, in both
  * stripes: `s` answers for `rows`. */
-static void count(struct rn_ruling *g, const struct ration_outcome *out)
+RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
     unsigned all = out->shadow_refused ? RN_SAID_SHADOWED : 0;
@@ -246,7 +243,7 @@ static void count_failure(const struct rn_ruling *g)
 
 /* --- deciding --------------------------------------------------------------------- */
 
-int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
+RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
 {
     g->check.look_only = look_only;
     if (g->error == 0) {

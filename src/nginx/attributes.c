@@ -19,6 +19,7 @@ struct listing {
     ngx_http_request_t *r;
     struct rn_ngx_worker *worker;
     const struct rn_ngx_wanted *wanted; /* NULL: everything */
+    bool headers;                       /* some are wanted */
     size_t count;
 };
 
@@ -33,7 +34,7 @@ static void add(struct listing *list, struct rn_slice name, struct rn_slice valu
 /* --- room --------------------------------------------------------------------------------- */
 
 /* How many headers there are, and the bytes of all names that are to be made. */
-static size_t measure_headers(const struct listing *list, size_t *count)
+static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count)
 {
     size_t bytes = 0;
 
@@ -47,14 +48,8 @@ static size_t measure_headers(const struct listing *list, size_t *count)
     return bytes;
 }
 
-/* No header is left out for want of room: which ones a client sends is up to it. */
-static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size_t name_bytes)
+static RN_ASIDE ngx_int_t make_more_room(struct rn_ngx_worker *worker, size_t attributes)
 {
-    rn_buf_clear(&worker->names);
-    if (!rn_buf_reserve(&worker->names, name_bytes + 1))
-        return NGX_ERROR;
-    if (attributes <= worker->attribute_room)
-        return NGX_OK;
     struct ration_attribute *more =
         realloc(worker->attributes, 2 * attributes * sizeof *worker->attributes);
 
@@ -63,6 +58,21 @@ static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size
     worker->attributes = more;
     worker->attribute_room = 2 * attributes;
     return NGX_OK;
+}
+
+/* No header is left out for want of room: which ones a client sends is up to it. */
+static ngx_int_t make_room(const struct listing *list, size_t count)
+{
+    struct rn_ngx_worker *worker = list->worker;
+
+    if (list->headers) {
+        size_t name_bytes = measure_headers(list, &count);
+
+        rn_buf_clear(&worker->names);
+        if (!rn_buf_reserve(&worker->names, name_bytes + 1))
+            return NGX_ERROR;
+    }
+    return rn_likely(count <= worker->attribute_room) ? NGX_OK : make_more_room(worker, count);
 }
 
 /* --- one by one ------------------------------------------------------------------------------ */
@@ -168,7 +178,7 @@ static void add_if_wanted(struct listing *list, const ngx_table_elt_t *header)
     }
 }
 
-static void add_headers(struct listing *list)
+static RN_ASIDE void add_headers(struct listing *list)
 {
     for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
         ngx_table_elt_t *headers = part->elts;
@@ -182,7 +192,7 @@ static void add_headers(struct listing *list)
     }
 }
 
-static void add_fixed(struct listing *list)
+static RN_ASIDE void add_fixed(struct listing *list)
 {
     const struct rn_ngx_wanted *wanted = list->wanted;
     ngx_http_request_t *r = list->r;
@@ -199,27 +209,25 @@ static void add_fixed(struct listing *list)
         add(list, RN_SLICE("scheme"), scheme_of(r));
 }
 
-ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker, bool whole,
-                                 struct ration_request *request)
+RN_HOT ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+                                        bool whole, struct ration_request *request)
 {
-    const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
+    const struct rn_ngx_location *location = rn_ngx_location_of(r);
+    const ngx_array_t *given = location->attributes;
     struct listing list = {
         .r = r, .worker = worker, .wanted = whole || worker->banning ? NULL : worker->wanted};
-    bool headers = !list.wanted || list.wanted->header_count != 0;
-    size_t count = FIXED + (given ? given->nelts : 0), name_bytes = 0;
 
-    if (headers)
-        name_bytes = measure_headers(&list, &count);
-    if (make_room(worker, count, name_bytes) != NGX_OK)
+    list.headers = !list.wanted || list.wanted->header_count != 0;
+    if (make_room(&list, FIXED + (given ? given->nelts : 0)) != NGX_OK)
         return NGX_ERROR;
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
     if (!list.wanted || list.wanted->any)
         add_fixed(&list);
-    if (headers)
+    if (list.headers)
         add_headers(&list);
     *request = (struct ration_request){.attributes = worker->attributes,
                                        .count = list.count,
-                                       .shadow = rn_ngx_location_of(r)->mode == RN_NGX_SHADOW};
+                                       .shadow = location->mode == RN_NGX_SHADOW};
     return NGX_OK;
 }

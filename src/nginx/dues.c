@@ -30,7 +30,7 @@ static unsigned status_of(const ngx_http_request_t *r)
     return (unsigned)(r->err_status != 0 ? r->err_status : r->headers_out.status);
 }
 
-ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
+RN_HOT ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
     const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;

@@ -101,7 +101,7 @@ static bool has_headers(const struct ration_outcome *outcome)
 }
 
 /* A failure is not a refusal: the client did nothing wrong. */
-static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+RN_HOT static ngx_int_t rule_on(struct rn_ngx_visit *visit)
 {
     struct ration_outcome *outcome = &visit->worker->outcome;
     int64_t now_ns = ration_now(visit->worker->limiter);
@@ -143,7 +143,7 @@ static ngx_int_t begin(ngx_http_request_t *r, struct rn_ngx_worker *worker)
     return code;
 }
 
-ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
+RN_HOT ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
 {
     struct rn_ngx_worker *worker = rn_ngx_main_of(r)->worker;
     struct rn_ngx_visit *visit;

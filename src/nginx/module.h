@@ -36,6 +36,7 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
+#include "base/hints.h"
 
 struct rn_ruleset;
 struct rn_ngx_link;

@@ -5,7 +5,7 @@
  */
 #include "nginx/module.h"
 
-static void end(void *data)
+RN_HOT static void end(void *data)
 {
     struct rn_ngx_visit *visit = data;
 
@@ -19,7 +19,7 @@ static void end(void *data)
         rn_ngx_lease_end(visit);
 }
 
-struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)
+RN_HOT struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = ngx_http_get_module_ctx(r->main, ngx_http_ration_module);
 
@@ -34,7 +34,7 @@ struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r)
     return NULL;
 }
 
-struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker)
+RN_HOT struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker)
 {
     ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(r->pool, sizeof(struct rn_ngx_visit));
     struct rn_ngx_visit *visit;

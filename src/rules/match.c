@@ -7,6 +7,7 @@
  */
 #include "rules/match.h"
 
+#include "base/hints.h"
 #include "rules/index.h"
 #include "rules/pattern.h"
 
@@ -72,8 +73,8 @@ static bool holds(const struct scene *s, const struct rn_condition *c)
 }
 
 /* The number of the first of `conditions` that does not hold, or their count. */
-static uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
-                              uint32_t count)
+static inline uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
+                                     uint32_t count)
 {
     uint32_t i = 0;
 
@@ -95,7 +96,8 @@ static uint16_t present_one(const struct rn_key_part *part, const struct rn_valu
     return RN_NO_ATTRIBUTE;
 }
 
-static const struct rn_tier *tier_of(const struct rn_rule *rule, const struct rn_values *values)
+static inline const struct rn_tier *tier_of(const struct rn_rule *rule,
+                                            const struct rn_values *values)
 {
     struct rn_slice value;
 
@@ -117,8 +119,8 @@ static bool is_unlimited(const struct rn_tier *tier)
 }
 
 /* *tier is set if the rule applies. */
-static struct rn_reason judge(const struct scene *s, const struct rn_rule *rule,
-                              const struct rn_tier **tier)
+static inline __attribute__((always_inline)) struct rn_reason
+judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
     uint32_t at = first_failing(s, rule->conditions, rule->condition_count);
     const struct rn_tier *chosen;
@@ -151,7 +153,7 @@ static bool read_cost(struct rn_slice text, uint64_t *cost)
     return value > 0;
 }
 
-static uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
+static inline uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
 {
     uint64_t value;
 
@@ -160,7 +162,7 @@ static uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *valu
     return cost->max != 0 && value > cost->max ? cost->max : value;
 }
 
-static uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
+static inline uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
 {
     uint32_t level = priority->default_level;
 
@@ -186,8 +188,8 @@ static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, 
     return (struct rn_slice){out, rn_cidr_write(&network, out)};
 }
 
-static void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
-                     struct cut *last, struct rn_match *match)
+static inline void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
+                            struct cut *last, struct rn_match *match)
 {
     for (uint32_t i = 0; i < match->rule->key_count; i++) {
         const struct rn_key_part *part = &match->rule->key[i];
@@ -209,9 +211,9 @@ static void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *v
     }
 }
 
-static void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                 const struct rn_tier *tier, const struct rn_values *values, struct cut *last,
-                 struct rn_match *match)
+static inline void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                        const struct rn_tier *tier, const struct rn_values *values,
+                        struct cut *last, struct rn_match *match)
 {
     match->rule = rule;
     match->tier = tier;
@@ -312,7 +314,7 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *prob
 }
 
 /* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
-static void visit(struct search *s, uint32_t number)
+RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
@@ -350,8 +352,8 @@ static const struct rn_list_entry *find_entry(const struct scene *s)
     return allow;
 }
 
-void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
-                      struct rn_matches *matches)
+RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                             struct rn_matches *matches)
 {
     const struct rn_values *values = &matches->values;
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};

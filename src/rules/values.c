@@ -3,6 +3,7 @@
  * The values of a request's attributes, by number: those that it gives, then
  * those that are derived from them. Rules see nothing else of a request.
  */
+#include "base/hints.h"
 #include "rules/forwarded.h"
 #include "rules/index.h"
 #include "rules/match.h"
@@ -156,8 +157,8 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
         canonicalise(value, &values->address[number], values->scratch[number]);
 }
 
-void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
-                       struct rn_values *values)
+RN_HOT void rn_ruleset_values(const struct rn_ruleset *ruleset,
+                              const struct ration_request *request, struct rn_values *values)
 {
     const struct rn_match_index *index = ruleset->index;
     struct origin origin = {.request = request};

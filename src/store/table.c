@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/hints.h"
 #include "core/gcra.h"
 #include "store/blocks.h"
 #include "store/slots.h"
@@ -223,7 +224,7 @@ static void back_off(unsigned attempt)
     }
 }
 
-__attribute__((noinline)) static void apply_one(struct rn_table *table, struct rn_charge *c)
+RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
 {
     uint64_t tag = rn_key_tag(c->key);
 
@@ -277,8 +278,8 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
     return true;
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+RN_HOT static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                                     rn_store_done *done, void *arg)
 {
     struct rn_table *table = (struct rn_table *)(void *)store;
 
@@ -315,7 +316,7 @@ uint64_t *rn_table_generation(struct rn_table *table)
     return &table->header->generation;
 }
 
-void rn_table_prefetch(const struct rn_table *table, uint64_t key)
+RN_HOT void rn_table_prefetch(const struct rn_table *table, uint64_t key)
 {
     uint64_t tag = rn_key_tag(key);
 

@@ -65,7 +65,10 @@ void rn_check_ask(struct rn_check *k, size_t item, const struct rn_compiled *l, 
 static void note_answer(struct rn_check *k, size_t item, const struct rn_charge *charge)
 {
     k->charges[item].error = charge->error;
-    k->items[item].answer = charge->error == 0 ? charge->answer : (struct rn_answer){0};
+    if (rn_likely(charge->error == 0))
+        k->items[item].answer = charge->answer;
+    else
+        k->items[item].answer = (struct rn_answer){0};
 }
 
 static bool after_undo(struct rn_check *k)
@@ -236,14 +239,17 @@ static bool after_look(struct rn_check *k)
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
-        if (k->batch[i].error != 0 && !item->shadow)
+        if (rn_unlikely(k->batch[i].error != 0) && !item->shadow)
             return rn_check_fail(k, i, k->batch[i].error);
         note_answer(k, i, &k->batch[i]);
+        if (rn_likely(!(k->needs & RN_NEEDS_LOOK)))
+            continue;
         rn_decide_hold_back(item, k->batch[i].ask.cost);
         item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
     }
     k->variant_item = k->variant_at = 0;
-    return rn_check_look_at_guards(k);
+    return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_look_at_guards(k)
+                                                     : rn_check_looked(k);
 }
 
 bool rn_check_looked(struct rn_check *k)

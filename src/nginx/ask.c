@@ -49,8 +49,7 @@ static bool can_be_said(const struct ration_request *request, const struct rn_bu
 
 static void conclude(struct rn_ngx_visit *visit, enum rn_ngx_question question)
 {
-    if (visit->timer.timer_set)
-        ngx_del_timer(&visit->timer);
+    rn_ngx_visit_stop(visit);
     visit->question = question;
     rn_ngx_resume(visit);
 }
@@ -110,9 +109,7 @@ static void miss(ngx_event_t *event)
 
 static void set_deadline(struct rn_ngx_visit *visit, ngx_msec_t timeout_ms)
 {
-    visit->timer.handler = miss;
-    visit->timer.data = visit;
-    visit->timer.log = visit->request->connection->log;
+    rn_ngx_visit_time(visit, miss);
     ngx_add_timer(&visit->timer, timeout_ms);
 }
 

@@ -168,30 +168,37 @@ struct rn_ngx_dues;
 struct rn_ngx_visit {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
-    bool ruled; /* a decision was made, or failed */
+    bool ruled;   /* a decision was made, or failed */
+    bool counted; /* `remaining` means something */
+    bool waiting; /* in a queue, until until_ns of the table's time */
+    bool timed;   /* `timer` has been set up */
     enum rn_ngx_verdict verdict;
-    bool counted;       /* `remaining` means something */
-    uint64_t remaining; /* of the limit that decided */
-    int64_t delay_ns;   /* 0: none */
-    ngx_str_t headers;  /* lines with CRLF */
-    bool waiting;       /* in a queue, until until_ns of the table's time */
-    int64_t until_ns;
-    ngx_event_t timer;              /* while waiting, for a turn or an answer */
+    enum rn_ngx_question question;
+    ngx_str_t headers;              /* lines with CRLF */
+    int64_t delay_ns;               /* 0: none */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
-    enum rn_ngx_question question;
-    struct rn_ngx_link *link;     /* that was asked, */
-    uint64_t number;              /* and as which of its commands */
-    struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
-    struct rn_ngx_charge *charge; /* what rationd charges by outcome; NULL: nothing */
-    struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
-    char rule[RATION_NAME_SIZE];  /* that decided; empty: none applied */
+    struct rn_ngx_link *link;       /* that was asked */
+    struct rn_ngx_lease *lease;     /* places of rationd's; NULL: none */
+    struct rn_ngx_charge *charge;   /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_dues *dues;       /* what is charged by outcome; NULL: nothing */
+
+    char rule[RATION_NAME_SIZE]; /* that decided; empty: none applied */
+    /* Unset, unless what is above says otherwise. */
+    uint64_t remaining; /* of the limit that decided */
+    int64_t until_ns;
+    uint64_t number;   /* of the command that asks the link */
+    ngx_event_t timer; /* while waiting, for a turn or an answer */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
 /* NULL: out of memory. */
 struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+/* Sets up the timer, which does not run. */
+void rn_ngx_visit_time(struct rn_ngx_visit *visit, ngx_event_handler_pt handler);
+/* Stops it, if it runs. */
+void rn_ngx_visit_stop(struct rn_ngx_visit *visit);
 
 /* In the pool. NULL: out of memory. */
 struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
@@ -235,8 +242,7 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
-/* At the end of a request that waits or has a timer: one that was still waiting gives
- * back its charge. */
+/* At the end of a request that is still waiting: it gives back its charge. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);
 
 /* Keeps the places of the outcome, of which there are some, until the request ends.

@@ -5,13 +5,29 @@
  */
 #include "nginx/module.h"
 
+void rn_ngx_visit_time(struct rn_ngx_visit *visit, ngx_event_handler_pt handler)
+{
+    ngx_memzero(&visit->timer, sizeof visit->timer);
+    visit->timer.handler = handler;
+    visit->timer.data = visit;
+    visit->timer.log = visit->request->connection->log;
+    visit->timed = true;
+}
+
+void rn_ngx_visit_stop(struct rn_ngx_visit *visit)
+{
+    if (visit->timed && visit->timer.timer_set)
+        ngx_del_timer(&visit->timer);
+}
+
 RN_HOT static void end(void *data)
 {
     struct rn_ngx_visit *visit = data;
 
     if (visit->question == RN_NGX_ASKED)
         rn_ngx_ask_end(visit);
-    if (visit->waiting || visit->timer.timer_set)
+    rn_ngx_visit_stop(visit);
+    if (visit->waiting)
         rn_ngx_delay_end(visit);
     if (visit->stay)
         rn_ngx_places_end(visit);
@@ -42,7 +58,10 @@ RN_HOT struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ng
     if (!cleanup)
         return NULL;
     visit = cleanup->data;
-    *visit = (struct rn_ngx_visit){.request = r, .worker = worker};
+    memset(visit, 0, offsetof(struct rn_ngx_visit, rule));
+    visit->rule[0] = '\0';
+    visit->request = r;
+    visit->worker = worker;
     cleanup->handler = end;
     ngx_http_set_ctx(r, visit, ngx_http_ration_module);
     return visit;

@@ -73,8 +73,8 @@ static bool holds(const struct scene *s, const struct rn_condition *c)
 }
 
 /* The number of the first of `conditions` that does not hold, or their count. */
-static inline uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
-                                     uint32_t count)
+static uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
+                              uint32_t count)
 {
     uint32_t i = 0;
 
@@ -122,10 +122,11 @@ static bool is_unlimited(const struct rn_tier *tier)
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
-    uint32_t at = first_failing(s, rule->conditions, rule->condition_count);
+    uint32_t count = rule->condition_count;
+    uint32_t at = count != 0 ? first_failing(s, rule->conditions, count) : 0;
     const struct rn_tier *chosen;
 
-    if (at < rule->condition_count)
+    if (at < count)
         return (struct rn_reason){RN_WHY_CONDITION, at};
     for (at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)

@@ -250,7 +250,7 @@ RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
     }
 }
 
-/* The common case without its detours: a bucket that has a word, charged or
+/* The common case without its detours: a bucket that has a word, looked at, charged or
  * refused at the first attempt. False: nothing has been done. */
 static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
 {
@@ -258,14 +258,17 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
     uint64_t tag = rn_key_tag(c->key);
     int64_t now = c->ask.now_ns;
 
-    if (limit->form != RN_FORM_GCRA || c->ask.op != RN_TAKE)
+    if (limit->form != RN_FORM_GCRA || (c->ask.op != RN_TAKE && c->ask.op != RN_PEEK))
         return false;
     struct rn_found found = rn_slot_find(table, tag);
     int64_t debt = rn_gcra_debt(found.value.state, now);
 
     if (!found.slot || rn_tag_form(found.value.tag) != RN_FORM_GCRA || debt > limit->full_ns)
         return false;
-    if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0) {
+    if (c->ask.op == RN_PEEK) {
+        rn_gcra_look(limit, debt, c->ask.cost, &c->answer);
+        c->answer.mark = (int64_t)found.value.state;
+    } else if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0) {
         struct rn_slot_value value = {tag_for(c, tag, RN_FORM_GCRA), (uint64_t)(now + debt)};
 
         c->answer.mark = now + debt;

@@ -325,27 +325,11 @@ static void put_memory(struct rn_buf *out, struct rn_front *front)
     put_gauge(out, "ration_block_used_bytes", "What of it is in use.", memory->block_bytes_used);
 }
 
-static int count_override(void *arg, const struct ration_override *o)
-{
-    (void)o;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
-static int count_ban(void *arg, const struct ration_ban *ban)
-{
-    (void)ban;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
 static void put_clients(struct rn_buf *out, struct rn_front *front)
 {
-    uint64_t overrides = 0, bans = 0;
+    uint64_t overrides, bans;
 
-    if (ration_override_each(front->limiter, NULL, 0, count_override, &overrides) != 0 ||
-        ration_ban_each(front->limiter, count_ban, &bans) != 0)
-        out->failed = true;
+    ration_clients_count(front->limiter, &overrides, &bans);
     put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
     put_gauge(out, "ration_bans", "Bans in force.", bans);
 }

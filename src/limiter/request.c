@@ -15,15 +15,7 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 
         if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
             continue;
-        *rn_ruling_next(g) = (struct rn_applied){.rule = match->rule,
-                                                 .limits = match->tier->limits,
-                                                 .limit_count = match->tier->limit_count,
-                                                 .key = match->key,
-                                                 .key_names = match->key_names,
-                                                 .key_count = match->rule->key_count,
-                                                 .cost = match->cost,
-                                                 .keep_percent = match->keep_percent,
-                                                 .shadow = match->rule->shadow};
+        *rn_ruling_next(g) = rn_applied_of(match);
         rn_ruling_add(g);
     }
 }

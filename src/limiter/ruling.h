@@ -27,6 +27,19 @@ struct rn_applied {
     bool shadow;
 };
 
+static inline struct rn_applied rn_applied_of(const struct rn_match *match)
+{
+    return (struct rn_applied){.rule = match->rule,
+                               .limits = match->tier->limits,
+                               .limit_count = match->tier->limit_count,
+                               .key = match->key,
+                               .key_names = match->key_names,
+                               .key_count = match->rule->key_count,
+                               .cost = match->cost,
+                               .keep_percent = match->keep_percent,
+                               .shadow = match->rule->shadow};
+}
+
 /* What a rule has said about a request. */
 enum rn_said {
     RN_SAID_REFUSED = 1,

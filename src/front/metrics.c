@@ -63,6 +63,9 @@ static const struct remark {
      "Admissions above the limit as written, within its soft part."},
     {offsetof(struct ration_totals, near), "ration_near_limit_total",
      "ration_rule_near_limit_total", "Admissions that left less than a fifth of the limit."},
+    {offsetof(struct ration_totals, charged), "ration_charged_outcomes_total",
+     "ration_rule_charged_outcomes_total",
+     "Requests that were charged when their outcome was known."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };

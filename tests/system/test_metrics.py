@@ -33,6 +33,11 @@ limits:
     key: user
     limit: 1 per minute
     mode: shadow
+  - name: login
+    when: { path: /login }
+    key: user
+    limit: 5 per minute
+    charge_on: status 401
 """
 
 SAMPLE = re.compile(r'^([a-zA-Z_:]\w*)(?:\{(.*)\})? (\S+)$')
@@ -149,6 +154,22 @@ def test_what_is_remarkable_is_counted_once_more(daemon):
     assert m("ration_held_replies_total") == ("held" in held) == 1
 
 
+def test_outcomes_that_are_charged_are_counted_however_they_are_told(daemon):
+    for status in (200, 401, 401):
+        charge = check(daemon, "/login").json["charge"]
+        daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
+        daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
+    with daemon.resp() as redis:
+        reply = redis("RATION.CHECK", "path", "/login", "user", "ada")
+        assert redis("RATION.CHARGE", reply[reply.index(b"charge") + 1], 401) == 1
+    check(daemon, "/api")
+    m = page(daemon)
+    assert m("ration_rule_decisions_total", rule="login", decision="allowed") == 4
+    assert m("ration_rule_charged_outcomes_total", rule="login") == 3
+    assert m("ration_rule_charged_outcomes_total", rule="api") == 0
+    assert m("ration_charged_outcomes_total") == 3
+
+
 def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
     check(daemon, "/api")
     daemon.file.write_text(RULES.replace("name: soft", "name: other"))
@@ -157,8 +178,8 @@ def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
     m = page(daemon)
     assert m("ration_rule_decisions_total", rule="api", decision="allowed") == 2
     rules = {dict(labels)["rule"] for _, labels in m.samples if "rule" in dict(labels)}
-    assert rules == {"api", "other", "queue", "trial"}
-    assert m("ration_rules_version") >= 2 and m("ration_rules") == 4
+    assert rules == {"api", "other", "queue", "trial", "login"}
+    assert m("ration_rules_version") >= 2 and m("ration_rules") == 5
 
 
 def test_requests_are_counted_by_protocol(daemon):

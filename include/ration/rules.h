@@ -159,31 +159,30 @@ struct ration_place {
     int64_t lease_ns;
 };
 
+/* What is always set comes first, lists and long texts behind it. */
 struct ration_outcome {
     struct ration_decision decision; /* decided_by is an index into `limits`, or -1 */
     enum ration_outcome_kind kind;
-    bool soft;                   /* admitted, above the limit as written */
-    bool shadow_refused;         /* admitted, although a rule in shadow mode would have refused */
-    int64_t delay_ns;            /* wait this long before going ahead: queues and throttling */
-    bool hold;                   /* the rule asks the server to do the waiting */
-    char rule[RATION_NAME_SIZE]; /* that decided; empty if none applied. Names are cut to fit. */
-
-    uint16_t status; /* how that rule wants a refusal answered */
-    enum ration_header_family headers;
-    char message[RATION_MESSAGE_SIZE]; /* empty: no particular one. Cut to fit. */
+    bool soft;           /* admitted, above the limit as written */
+    bool shadow_refused; /* admitted, although a rule in shadow mode would have refused */
+    bool hold;           /* the rule asks the server to do the waiting */
+    int64_t delay_ns;    /* wait this long before going ahead: queues and throttling */
+    uint16_t status;     /* how the rule that decided wants a refusal answered, */
+    enum ration_header_family headers; /* and any answer */
 
     uint32_t limit_count; /* how many limits applied, */
-    uint32_t listed;      /* and how many of them follow: the decisive one always does */
-    struct ration_outcome_limit limits[RATION_OUTCOME_LIMITS];
-
-    uint64_t lease; /* not 0: places of concurrency limits are held under it */
+    uint32_t listed;      /* and how many of them are in `limits`: the decisive one always is */
+    uint64_t lease;       /* not 0: places of concurrency limits are held under it */
     uint32_t place_count;
-    struct ration_place places[RATION_LEASES_MAX];
+    uint32_t receipt_count; /* what was charged, apart from places, */
+    int64_t at_ns;          /* and when */
+    uint32_t due_count;     /* not 0: limits that are charged by the outcome of the request */
 
-    int64_t at_ns;          /* when it was charged, */
-    uint32_t receipt_count; /* and what, apart from places */
+    char rule[RATION_NAME_SIZE]; /* that decided; empty if none applied. Names are cut to fit. */
+    char message[RATION_MESSAGE_SIZE]; /* its own; empty: no particular one. Cut to fit. */
+    struct ration_outcome_limit limits[RATION_OUTCOME_LIMITS];
+    struct ration_place places[RATION_LEASES_MAX];
     struct ration_receipt receipts[RATION_CHARGES_MAX];
-    uint32_t due_count; /* not 0: limits that are charged by the outcome of the request */
     struct ration_receipt dues[RATION_CHARGES_MAX];
 };
 

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/hints.h"
+
 static inline uint64_t rotate(uint64_t x, unsigned bits)
 {
     return x << bits | x >> (64 - bits);
@@ -89,7 +91,7 @@ static inline void start(struct rn_siphash *s, const struct rn_hash_key *key)
     s->len = 0;
 }
 
-uint64_t rn_siphash(const struct rn_hash_key *key, const void *data, size_t len)
+RN_HOT uint64_t rn_siphash(const struct rn_hash_key *key, const void *data, size_t len)
 {
     const unsigned char *p = data;
     struct rn_siphash s;

@@ -14,7 +14,7 @@
 
 /* Bit RN_THREAD_SHARED stays set: that number is never anyone's own. */
 static _Atomic uint64_t taken = UINT64_C(1) << RN_THREAD_SHARED;
-static _Thread_local unsigned own; /* number + 1; 0: not asked yet */
+_Thread_local unsigned rn_thread_own;
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -28,7 +28,7 @@ static void free_number(void *value)
 {
     unsigned number = (unsigned)((uintptr_t)value - 1);
 
-    own = RN_THREAD_SHARED + 1;
+    rn_thread_own = RN_THREAD_SHARED + 1;
     /* Release: the next owner sees what this thread wrote to its stripe. */
     atomic_fetch_and_explicit(&taken, ~(UINT64_C(1) << number), memory_order_release);
 }
@@ -52,23 +52,17 @@ static unsigned take_number(void)
     return RN_THREAD_SHARED;
 }
 
-static __attribute__((noinline, cold)) unsigned ask_number(void)
+__attribute__((cold)) unsigned rn_thread_ask(void)
 {
     unsigned number = RN_THREAD_SHARED;
 
     pthread_once(&key_once, make_key);
     if (key_error == 0)
         number = take_number();
-    own = number + 1;
+    rn_thread_own = number + 1;
     /* Without a destructor the number would never come back: do not keep it. */
-    if (number != RN_THREAD_SHARED && pthread_setspecific(key, (void *)(uintptr_t)own) != 0)
-        free_number((void *)(uintptr_t)own);
-    return own - 1;
-}
-
-unsigned rn_thread_index(void)
-{
-    if (__builtin_expect(own != 0, 1))
-        return own - 1;
-    return ask_number();
+    if (number != RN_THREAD_SHARED &&
+        pthread_setspecific(key, (void *)(uintptr_t)rn_thread_own) != 0)
+        free_number((void *)(uintptr_t)rn_thread_own);
+    return rn_thread_own - 1;
 }

@@ -42,16 +42,10 @@ enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uin
         *answer = (struct rn_answer){.allowed = true,
                                      .remaining = rn_gcra_units(limit, limit->full_ns - debt),
                                      .reset_after_ns = debt};
+    } else if (ask->op == RN_TAKE) {
+        rn_gcra_take(limit, &debt, ask->cost, answer);
     } else {
-        int64_t after = debt;
-
-        rn_gcra_take(limit, &after, ask->cost, answer);
-        if (ask->op == RN_TAKE) {
-            debt = after;
-        } else {
-            answer->remaining = rn_gcra_units(limit, limit->full_ns - debt);
-            answer->reset_after_ns = debt;
-        }
+        rn_gcra_look(limit, debt, ask->cost, answer);
     }
     if (debt != before)
         *state = (uint64_t)(now + debt);

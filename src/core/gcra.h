@@ -55,4 +55,16 @@ static inline bool rn_gcra_take(const struct rn_limit *limit, int64_t *debt, uin
     return fits;
 }
 
+/* What a take would answer, but for the units left and the time to full, which are
+ * those of now. */
+static inline void rn_gcra_look(const struct rn_limit *limit, int64_t debt, uint64_t cost,
+                                struct rn_answer *answer)
+{
+    int64_t after = debt;
+
+    rn_gcra_take(limit, &after, cost, answer);
+    answer->remaining = rn_gcra_units(limit, limit->full_ns - debt);
+    answer->reset_after_ns = debt;
+}
+
 #endif

@@ -65,7 +65,10 @@ void rn_check_ask(struct rn_check *k, size_t item, const struct rn_compiled *l, 
 static void note_answer(struct rn_check *k, size_t item, const struct rn_charge *charge)
 {
     k->charges[item].error = charge->error;
-    k->items[item].answer = charge->error == 0 ? charge->answer : (struct rn_answer){0};
+    if (rn_likely(charge->error == 0))
+        k->items[item].answer = charge->answer;
+    else
+        k->items[item].answer = (struct rn_answer){0};
 }
 
 static bool after_undo(struct rn_check *k)
@@ -129,7 +132,16 @@ bool rn_check_take_shadows(struct rn_check *k)
 
 static bool take_next(struct rn_check *k);
 
-static bool after_take(struct rn_check *k)
+/* All that enforce have taken. */
+static bool entered_all(struct rn_check *k)
+{
+    if (rn_unlikely(k->needs & (RN_NEEDS_VARIANTS | RN_NEEDS_SHADOW)))
+        return rn_check_guard(k);
+    rn_decide_end(k, true);
+    return false;
+}
+
+RN_HOT static bool after_take(struct rn_check *k)
 {
     size_t i = k->order[k->entered];
 
@@ -139,7 +151,8 @@ static bool after_take(struct rn_check *k)
     if (!k->batch[0].answer.allowed)
         return rn_check_undo(k);
     k->items[i].taken = k->charges[i].cost;
-    if (rn_decide_hold_back(&k->items[i], k->charges[i].cost))
+    if (rn_unlikely(k->needs & RN_NEEDS_LOOK) &&
+        rn_decide_hold_back(&k->items[i], k->charges[i].cost))
         return rn_check_undo(k);
     k->entered++;
     return take_next(k);
@@ -166,7 +179,7 @@ static bool after_take_all(struct rn_check *k)
     if (failed < k->batch_n)
         return rn_check_fail(k, k->item_of[failed], k->batch[failed].error);
     k->entered = k->enforced;
-    return fits ? rn_check_guard(k) : rn_check_undo(k);
+    return fits ? entered_all(k) : rn_check_undo(k);
 }
 
 /* To ask a store that is far away one by one would take too long, and LOOK has just found
@@ -181,11 +194,11 @@ static bool take_all(struct rn_check *k)
     return true;
 }
 
-static bool take_next(struct rn_check *k)
+RN_HOT static bool take_next(struct rn_check *k)
 {
     if (k->entered == k->enforced)
-        return rn_check_guard(k);
-    if (k->r->policy)
+        return entered_all(k);
+    if (rn_unlikely(k->r->policy != NULL))
         return take_all(k);
     size_t i = k->order[k->entered];
 
@@ -226,14 +239,17 @@ static bool after_look(struct rn_check *k)
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
-        if (k->batch[i].error != 0 && !item->shadow)
+        if (rn_unlikely(k->batch[i].error != 0) && !item->shadow)
             return rn_check_fail(k, i, k->batch[i].error);
         note_answer(k, i, &k->batch[i]);
+        if (rn_likely(!(k->needs & RN_NEEDS_LOOK)))
+            continue;
         rn_decide_hold_back(item, k->batch[i].ask.cost);
         item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
     }
     k->variant_item = k->variant_at = 0;
-    return rn_check_look_at_guards(k);
+    return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_look_at_guards(k)
+                                                     : rn_check_looked(k);
 }
 
 bool rn_check_looked(struct rn_check *k)
@@ -254,11 +270,8 @@ bool rn_check_looked(struct rn_check *k)
 
 static bool must_look(const struct rn_check *k)
 {
-    bool must = k->look_only || (k->n > 1 && k->enforced != 0);
-
-    for (size_t i = 0; i < k->n && !must; i++)
-        must = may_hold_back(&k->items[i]) || k->items[i].ask_guards || k->items[i].by_outcome;
-    return must && k->n != 0;
+    return (k->needs & RN_NEEDS_LOOK) || (k->n > 1 && k->enforced != 0) ||
+           (k->look_only && k->n != 0);
 }
 
 /* One that fails does not keep the others from being charged. */
@@ -281,13 +294,10 @@ static bool force(struct rn_check *k)
     return true;
 }
 
-bool rn_check_look(struct rn_check *k)
+RN_HOT bool rn_check_look(struct rn_check *k)
 {
     if (rn_unlikely(k->forced))
         return force(k);
-    for (size_t i = 0; i < k->n; i++)
-        if (!k->items[i].shadow && !k->items[i].by_outcome)
-            k->order[k->enforced++] = (uint8_t)i;
     if (!must_look(k))
         return take_next(k);
     k->batch_n = 0;
@@ -303,7 +313,7 @@ bool rn_check_look(struct rn_check *k)
 
 static void resume(void *arg, struct rn_charge *batch, size_t n);
 
-static enum rn_progress run(struct rn_check *k)
+RN_HOT static enum rn_progress run(struct rn_check *k)
 {
     do {
         if (rn_store_apply(k->store, k->batch, k->batch_n, resume, k) == RN_PENDING)
@@ -332,8 +342,8 @@ static void clear_item(struct rn_check_item *item)
     item->family = NULL;
 }
 
-void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges, size_t n,
-                   int64_t now_ns)
+RN_HOT void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges,
+                          size_t n, int64_t now_ns)
 {
     k->r = r;
     k->store = r->store;
@@ -345,14 +355,15 @@ void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *c
     k->look_only = k->uncounted = k->forced = false;
     k->error = 0;
     k->enforced = k->entered = k->batch_n = k->inherit_item = k->guards_taken = 0;
+    k->needs = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
         clear_item(&k->items[i]);
     }
 }
 
-struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
-                                   uint64_t key, uint64_t cost)
+RN_HOT struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
+                                          uint64_t key, uint64_t cost)
 {
     struct rn_check_item *item = &k->items[k->n];
 
@@ -365,31 +376,62 @@ struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled 
     return item;
 }
 
-/* Compiles, hashes and fetches what rn_check_add has not, before the clock is
- * read. */
+/* What rn_check_add does, for a charge of the caller's own. */
+static int complete(struct rn_check *k, struct rn_check_item *item, struct ration_charge *c)
+{
+    item->limit = rn_limiter_find(k->r, c, &item->own);
+    if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
+        return c->error = RATION_EINVAL;
+    item->key = rn_compiled_key(item->limit, c);
+    item->shadow = item->limit->shadow;
+    rn_table_prefetch(k->r->table, item->key);
+    return 0;
+}
+
+static unsigned needs_of(const struct rn_check_item *item)
+{
+    unsigned needs = item->shadow ? RN_NEEDS_SHADOW : 0;
+
+    if (item->by_outcome || may_hold_back(item))
+        needs |= RN_NEEDS_LOOK;
+    if (item->soft != 0)
+        needs |= RN_NEEDS_SOFT;
+    if (item->limit->shape_count + item->limit->guard_count != 0)
+        needs |= RN_NEEDS_VARIANTS;
+    if (item->family && item->family->until_ns != INT64_MIN)
+        needs |= RN_NEEDS_INHERIT;
+    return needs;
+}
+
+/* All that can be done before the clock is read. */
 static int prepare(struct rn_check *k)
 {
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
-        if (item->limit)
-            continue;
-        item->limit = rn_limiter_find(k->r, &k->charges[i], &item->own);
-        if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
-            return k->charges[i].error = RATION_EINVAL;
-        item->key = rn_compiled_key(item->limit, &k->charges[i]);
-        item->shadow = item->limit->shadow;
-        rn_table_prefetch(k->r->table, item->key);
+        if (!item->limit && complete(k, item, &k->charges[i]) != 0)
+            return k->charges[i].error;
+        if (!item->shadow && !item->by_outcome)
+            k->order[k->enforced++] = (uint8_t)i;
+        k->needs |= needs_of(item);
     }
     k->now_ns = rn_limiter_now(k->r, k->now_ns);
     k->wall_offset_ns = rn_table_wall_offset(k->r->table, k->now_ns);
     return 0;
 }
 
-enum rn_progress rn_check_start(struct rn_check *k)
+/* The first step for which there is a reason. */
+static bool begin(struct rn_check *k)
+{
+    if (rn_unlikely(k->needs & RN_NEEDS_INHERIT))
+        return rn_check_inherit(k);
+    return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_watch(k) : rn_check_look(k);
+}
+
+RN_HOT enum rn_progress rn_check_start(struct rn_check *k)
 {
     k->error = prepare(k);
-    return k->error == 0 && rn_check_inherit(k) ? run(k) : RN_DONE;
+    return k->error == 0 && begin(k) ? run(k) : RN_DONE;
 }
 
 int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,

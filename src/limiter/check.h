@@ -29,6 +29,15 @@
 #include "limiter/compile.h"
 #include "store/store.h"
 
+/* What limits need besides being asked and charged. */
+enum rn_check_needs {
+    RN_NEEDS_INHERIT = 1,  /* INHERIT */
+    RN_NEEDS_VARIANTS = 2, /* WATCH, GUARD, FOLLOW */
+    RN_NEEDS_LOOK = 4,     /* LOOK can tell what TAKE alone would not */
+    RN_NEEDS_SHADOW = 8,   /* SHADOW */
+    RN_NEEDS_SOFT = 16,    /* part of the capacity is not told about */
+};
+
 struct rn_check;
 typedef void rn_check_done(void *arg, struct rn_check *check);
 
@@ -74,6 +83,7 @@ struct rn_check {
     struct ration_decision decision;
 
     /* Private. */
+    unsigned needs; /* RN_NEEDS_* of all limits */
     int64_t wall_offset_ns;
     bool (*next)(struct rn_check *check); /* reads the answers, asks again: true */
     size_t enforced, entered;             /* how many enforce, how many of them took */
@@ -116,7 +126,7 @@ bool rn_check_inherit(struct rn_check *check);
 bool rn_check_watch(struct rn_check *check);
 /* The second half of LOOK. */
 bool rn_check_look_at_guards(struct rn_check *check);
-/* GUARD, then SHADOW. */
+/* GUARD, then SHADOW; for whom all that enforce have taken. */
 bool rn_check_guard(struct rn_check *check);
 /* The end. */
 bool rn_check_follow(struct rn_check *check);

@@ -22,42 +22,6 @@ static bool outranks(const struct ration_verdict *a, const struct ration_verdict
     return allowed ? nearer(a, b) : a->retry_after_ns > b->retry_after_ns;
 }
 
-/* Shadow limits never decide; nor, in a refusal, those that would admit. */
-static int find_decider(const struct rn_check *k, bool allowed)
-{
-    int best = -1;
-
-    for (size_t i = 0; i < k->n; i++) {
-        const struct ration_verdict *verdict = &k->charges[i].verdict;
-
-        if (k->items[i].shadow || verdict->allowed != allowed)
-            continue;
-        if (best < 0 || outranks(verdict, &k->charges[best].verdict, allowed))
-            best = (int)i;
-    }
-    return best;
-}
-
-static void decide(struct rn_check *k, bool allowed)
-{
-    struct ration_decision *d = &k->decision;
-
-    d->allowed = allowed;
-    d->decided_by = find_decider(k, allowed);
-    if (d->decided_by >= 0)
-        d->verdict = k->charges[d->decided_by].verdict;
-    else /* nothing stood in the way: as of no limit */
-        d->verdict =
-            (struct ration_verdict){.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
-    d->verdict.delay_ns = 0;
-    for (size_t i = 0; i < k->n && allowed; i++) {
-        int64_t delay_ns = k->charges[i].verdict.delay_ns;
-
-        if (!k->items[i].shadow && delay_ns > d->verdict.delay_ns)
-            d->verdict.delay_ns = delay_ns;
-    }
-}
-
 bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost)
 {
     struct rn_answer *answer = &item->answer;
@@ -102,19 +66,46 @@ static void hide_reserve(const struct rn_check_item *item, struct ration_verdict
     verdict->remaining = left < item->guard_left ? left : item->guard_left;
 }
 
-static void fill_charges(struct rn_check *k)
+static void fill_charge(struct rn_check *k, size_t i)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_check_item *item = &k->items[i];
-        struct ration_charge *c = &k->charges[i];
+    const struct rn_check_item *item = &k->items[i];
+    struct ration_charge *c = &k->charges[i];
 
-        c->hash = item->key;
-        c->at_ns = k->now_ns;
-        c->mark = item->answer.mark;
-        c->taken = item->taken;
-        rn_verdict_set(&c->verdict, item->limit, &item->answer);
+    c->hash = item->key;
+    c->at_ns = k->now_ns;
+    c->mark = item->answer.mark;
+    c->taken = item->taken;
+    rn_verdict_set(&c->verdict, item->limit, &item->answer);
+    if (rn_unlikely(k->needs != 0))
         hide_reserve(item, &c->verdict);
+}
+
+/* Shadow limits never decide; nor, in a refusal, those that would admit. */
+static void decide(struct rn_check *k, bool allowed)
+{
+    struct ration_decision *d = &k->decision;
+    int64_t delay_ns = 0;
+
+    d->allowed = allowed;
+    d->decided_by = -1;
+    for (size_t i = 0; i < k->n; i++) {
+        const struct ration_verdict *verdict = &k->charges[i].verdict;
+
+        fill_charge(k, i);
+        if (k->items[i].shadow)
+            continue;
+        if (allowed && verdict->delay_ns > delay_ns)
+            delay_ns = verdict->delay_ns;
+        if (verdict->allowed == allowed &&
+            (d->decided_by < 0 || outranks(verdict, &k->charges[d->decided_by].verdict, allowed)))
+            d->decided_by = (int)i;
     }
+    if (rn_likely(d->decided_by >= 0))
+        d->verdict = k->charges[d->decided_by].verdict;
+    else /* nothing stood in the way: as of no limit */
+        d->verdict =
+            (struct ration_verdict){.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
+    d->verdict.delay_ns = delay_ns;
 }
 
 static void count_admission(struct rn_check *k, struct rn_stripe *s)
@@ -160,16 +151,14 @@ static void count_failure(const struct rn_check *k, struct rn_stripe *s)
     rn_stats_add(s, &s->total.errors);
 }
 
-void rn_decide_end(struct rn_check *k, bool allowed)
+RN_HOT void rn_decide_end(struct rn_check *k, bool allowed)
 {
-    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
-
-    if (k->error == 0) {
-        fill_charges(k);
+    if (k->error == 0)
         decide(k, allowed);
-    }
     if (k->uncounted)
         return;
+    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
+
     if (k->error != 0)
         count_failure(k, s);
     else if (allowed)

@@ -153,7 +153,8 @@ static void add_one(struct rn_descriptors *d, size_t at)
     } else {
         return;
     }
-    rn_ruling_add(g, &applied);
+    *rn_ruling_next(g) = applied;
+    rn_ruling_add(g);
     if (g->check.n == before)
         return;
     item->charge = (uint8_t)before;

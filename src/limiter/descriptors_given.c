@@ -49,6 +49,14 @@ static void compile(struct rn_given *g, const struct ration_descriptor_ask *ask)
     rn_limit_init(&g->limit.limit, &g->limit.spec);
 }
 
+/* For a limit that no rule has. */
+static void make_rule(struct rn_rule *rule, struct rn_slice domain)
+{
+    *rule = (struct rn_rule){
+        .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};
+    rn_rule_entitle(rule);
+}
+
 void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct rn_descriptor *d,
                    struct rn_slice domain)
 {
@@ -62,8 +70,7 @@ void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct 
                                          .limit = &g->limit.limit,
                                          .charge_flags = rn_book_charge_flags(rule)};
     else
-        g->rule = (struct rn_rule){
-            .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};
+        make_rule(&g->rule, domain);
     g->limit.rule = rule ? rule : &g->rule;
     rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
     if (!rule || !d->match->limit)

@@ -121,6 +121,7 @@ static bool set_floors(struct rn_check *k)
         for (uint32_t m = 0; m < f->member_count; m++)
             if (f->members[m].limit->salt == k->items[i].limit->salt)
                 k->items[i].floor = share_for(k, &f->members[m]);
+        k->needs |= RN_NEEDS_LOOK;
     } while (++i < k->n && !k->items[i].family);
     k->inherit_item++;
     return next_rule(k);

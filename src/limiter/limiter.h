@@ -8,6 +8,7 @@
 
 #include <ration/ration.h>
 
+#include "base/hints.h"
 #include "limiter/clients.h"
 #include "limiter/compile.h"
 #include "limiter/pin.h"
@@ -15,9 +16,6 @@
 #include "limiter/stats.h"
 #include "limiter/top.h"
 #include "store/table.h"
-
-#define rn_likely(x) __builtin_expect(!!(x), 1)
-#define rn_unlikely(x) __builtin_expect(!!(x), 0)
 
 struct ration {
     struct rn_table *table;

@@ -16,12 +16,9 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
+/* All but the decision. */
+static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
-    out->decision = (struct ration_decision){
-        .allowed = true,
-        .decided_by = -1,
-        .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
     out->kind = kind;
     out->soft = out->shadow_refused = out->hold = false;
     out->delay_ns = 0;
@@ -32,6 +29,15 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->lease = 0;
     out->at_ns = 0;
     out->place_count = out->receipt_count = out->due_count = 0;
+}
+
+void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
+{
+    clear(out, kind);
+    out->decision = (struct ration_decision){
+        .allowed = true,
+        .decided_by = -1,
+        .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
 }
 
 /* --- what rules say -------------------------------------------------------------------- */
@@ -46,22 +52,6 @@ static unsigned said_by(const struct rn_ruling *g, size_t i)
     if (!verdict->allowed)
         return shadow ? RN_SAID_SHADOWED : RN_SAID_REFUSED;
     return !shadow && verdict->remaining < (verdict->limit + 4) / 5 ? RN_SAID_NEAR : 0;
-}
-
-/* Returns what any of them has said. */
-static unsigned hear_rules(struct rn_ruling *g)
-{
-    unsigned all = 0;
-
-    for (uint32_t i = 0; i < g->rule_count; i++)
-        g->said[i] = 0;
-    for (size_t i = 0; i < g->check.n; i++) {
-        unsigned said = said_by(g, i);
-
-        g->said[g->rule_of[i]] |= (uint8_t)said;
-        all |= said;
-    }
-    return all;
 }
 
 /* --- soft limits, throttling --------------------------------------------------------- */
@@ -79,13 +69,13 @@ static uint64_t left_after(const struct rn_check *k, size_t i)
 
 /* From nothing at `from` percent of the limit as written up to throttle_max_ns
  * where it is reached, in proportion. */
-static int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
-                           uint64_t left)
+static RN_ASIDE int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
+                                    uint64_t left)
 {
     uint64_t from = rule->throttle_from_percent;
     u128 written = limit->limit.cap - limit->soft_units, spent = limit->limit.cap - left;
 
-    if (from >= 100 || rule->throttle_max_ns <= 0 || spent * 100 <= written * from)
+    if (spent * 100 <= written * from)
         return 0;
     if (spent >= written)
         return rule->throttle_max_ns;
@@ -94,40 +84,39 @@ static int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limi
                      (written * (100 - from)));
 }
 
-static void add_delays(struct ration_outcome *out, struct rn_ruling *g)
+/* Of an admission: whether it is soft, and how long it is to wait. */
+static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 {
     const struct rn_check *k = &g->check;
+    const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
+    uint64_t left = left_after(k, i);
+    int64_t delay_ns = g->charges[i].verdict.delay_ns, throttled_ns = 0;
 
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
-        uint64_t left = left_after(k, i);
-        int64_t delay_ns = throttle_ns(rule, g->limits[i], left);
-
-        if (k->items[i].shadow)
-            continue;
-        if (left < k->items[i].soft && k->charges[i].cost != 0) {
-            out->soft = true;
-            g->said[g->rule_of[i]] |= RN_SAID_SOFT;
-        }
-        if (delay_ns < g->charges[i].verdict.delay_ns)
-            delay_ns = g->charges[i].verdict.delay_ns;
-        if (delay_ns > 0)
-            g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
-        if (delay_ns > out->delay_ns) {
-            out->delay_ns = delay_ns;
-            out->hold = rule->hold;
-        }
+    if (rn_unlikely(k->items[i].shadow))
+        return;
+    if (rn_unlikely(rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0))
+        throttled_ns = throttle_ns(rule, g->limits[i], left);
+    if (left < k->items[i].soft && k->charges[i].cost != 0) {
+        out->soft = true;
+        g->said[g->rule_of[i]] |= RN_SAID_SOFT;
     }
-    out->decision.verdict.delay_ns = out->delay_ns;
+    if (delay_ns < throttled_ns)
+        delay_ns = throttled_ns;
+    if (delay_ns > 0)
+        g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
+    if (delay_ns > out->delay_ns) {
+        out->delay_ns = delay_ns;
+        out->hold = rule->hold;
+    }
 }
 
 /* --- lists ---------------------------------------------------------------------------- */
 
-static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
 {
     const struct rn_limit *limit = &g->limits[i]->limit;
 
-    rn_slice_copy(to->rule, sizeof to->rule, g->rules[g->rule_of[i]].rule->name);
+    memcpy(to->rule, g->rules[g->rule_of[i]].rule->title, sizeof to->rule);
     to->verdict = g->charges[i].verdict;
     to->algorithm = limit->algorithm;
     to->amount = limit->amount;
@@ -135,17 +124,13 @@ static void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g
     to->shadow = g->check.items[i].shadow || g->lenient;
 }
 
-/* The first ones, in the order of the rules; the decisive one takes the place of
- * the last if need be. */
-static void list_limits(struct ration_outcome *out, const struct rn_ruling *g)
+/* The first ones have been listed, in the order of the rules; the decisive one takes
+ * the place of the last if need be. */
+static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
 {
     int decider = g->check.decision.decided_by;
 
-    out->limit_count = (uint32_t)g->check.n;
-    out->listed = g->check.n < RATION_OUTCOME_LIMITS ? (uint32_t)g->check.n : RATION_OUTCOME_LIMITS;
-    for (uint32_t i = 0; i < out->listed; i++)
-        set_limit(&out->limits[i], g, i);
-    if (decider >= (int)RATION_OUTCOME_LIMITS) {
+    if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) {
         set_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
         decider = RATION_OUTCOME_LIMITS - 1;
     }
@@ -182,19 +167,16 @@ static void list_due(struct ration_outcome *out, const struct rn_ruling *g, size
         out->dues[out->due_count++] = receipt_of(g, i, c->cost);
 }
 
-static void list_receipts(struct ration_outcome *out, const struct rn_ruling *g)
+static void list_receipt(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
 {
-    out->at_ns = g->check.now_ns;
-    for (size_t i = 0; i < g->check.n; i++) {
-        uint64_t taken = g->charges[i].taken;
+    uint64_t taken = g->charges[i].taken;
 
-        if (rn_unlikely(g->check.items[i].by_outcome))
-            list_due(out, g, i);
-        else if (taken != 0 && rn_unlikely(g->check.items[i].lease != 0))
-            list_place(out, g, i);
-        else if (taken != 0)
-            out->receipts[out->receipt_count++] = receipt_of(g, i, taken);
-    }
+    if (rn_unlikely(g->check.items[i].by_outcome))
+        list_due(out, g, i);
+    else if (taken != 0 && rn_unlikely(g->check.items[i].lease != 0))
+        list_place(out, g, i);
+    else if (taken != 0)
+        out->receipts[out->receipt_count++] = receipt_of(g, i, taken);
 }
 
 static enum ration_header_family headers_of(enum rn_header_family headers)
@@ -212,59 +194,75 @@ static enum ration_header_family headers_of(enum rn_header_family headers)
     return RATION_HEADERS_NONE;
 }
 
-static void set_response(struct ration_outcome *out, const struct rn_rule *rule)
+void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
+    memcpy(out->rule, rule->title, sizeof out->rule);
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers_of(rule->response.headers);
 }
 
-void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
-{
-    rn_slice_copy(out->rule, sizeof out->rule, rule->name);
-    set_response(out, rule);
-}
-
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
-static void set_rule(struct ration_outcome *out, const struct rn_ruling *g)
+static const struct rn_rule *speaker(const struct rn_ruling *g)
 {
     int decider = g->check.decision.decided_by;
-    const struct rn_rule *rule = g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 
-    if (decider < 0) {
-        rn_outcome_name(out, rule);
-        return;
-    }
-    memcpy(out->rule, out->limits[out->decision.decided_by].rule, sizeof out->rule);
-    set_response(out, rule);
+    return g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */
 
-void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
+/* Returns what any of the rules has said. */
+static unsigned tell_limits(struct ration_outcome *out, struct rn_ruling *g)
 {
-    const struct ration_decision *d = &g->check.decision;
+    bool allowed = g->check.decision.allowed;
+    unsigned all = 0;
 
-    rn_outcome_init(out, g->rule_count == 0 ? RATION_BY_NO_RULE : RATION_BY_LIMITS);
-    if (g->rule_count == 0)
-        return;
-    unsigned said = hear_rules(g);
+    for (uint32_t i = 0; i < g->rule_count; i++)
+        g->said[i] = 0;
+    for (size_t i = 0; i < g->check.n; i++) {
+        unsigned said = said_by(g, i);
 
-    out->decision = *d;
-    list_limits(out, g);
-    set_rule(out, g);
-    if (d->allowed) {
-        list_receipts(out, g);
-        out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
+        g->said[g->rule_of[i]] |= (uint8_t)said;
+        all |= said;
+        if (i < RATION_OUTCOME_LIMITS)
+            set_limit(&out->limits[out->listed++], g, i);
+        if (allowed)
+            list_receipt(out, g, i);
+        if (allowed && !g->lenient)
+            add_delay(out, g, i);
     }
-    if (d->allowed && !g->lenient)
-        add_delays(out, g);
-    if (!g->lenient)
-        return;
-    /* The whole service in shadow mode: counted as if it were enforced. */
-    out->shadow_refused |= !d->allowed;
+    return all;
+}
+
+/* The whole service in shadow mode: counted as if it were enforced. */
+static void forgive(struct ration_outcome *out)
+{
+    out->shadow_refused |= !out->decision.allowed;
     out->decision.allowed = out->decision.verdict.allowed = true;
     out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
+}
+
+RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
+{
+    if (g->rule_count == 0) {
+        rn_outcome_init(out, RATION_BY_NO_RULE);
+        return;
+    }
+    clear(out, RATION_BY_LIMITS);
+    out->decision = g->check.decision;
+    out->limit_count = (uint32_t)g->check.n;
+    unsigned said = tell_limits(out, g);
+
+    list_decider(out, g);
+    rn_outcome_name(out, speaker(g));
+    if (out->decision.allowed) {
+        out->at_ns = g->check.now_ns;
+        out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
+        out->decision.verdict.delay_ns = out->delay_ns;
+    }
+    if (rn_unlikely(g->lenient))
+        forgive(out);
 }
 
 int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t now_ns)

@@ -4,7 +4,7 @@
  */
 #include "limiter/limiter.h"
 
-int64_t ration_now(const struct ration *r)
+RN_HOT int64_t ration_now(const struct ration *r)
 {
     return rn_table_now(r->table);
 }

@@ -15,22 +15,15 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 
         if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
             continue;
-        rn_ruling_add(g, &(struct rn_applied){.rule = match->rule,
-                                              .limits = match->tier->limits,
-                                              .limit_count = match->tier->limit_count,
-                                              .key = match->key,
-                                              .key_names = match->key_names,
-                                              .key_count = match->rule->key_count,
-                                              .cost = match->cost,
-                                              .keep_percent = match->keep_percent,
-                                              .shadow = match->rule->shadow});
+        *rn_ruling_next(g) = rn_applied_of(match);
+        rn_ruling_add(g);
     }
 }
 
 /* Whether the client is banned; `out` says so. */
-static bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
-                        const struct ration_request *request, bool look_only,
-                        struct ration_outcome *out)
+static inline bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
+                               const struct ration_request *request, bool look_only,
+                               struct ration_outcome *out)
 {
     const struct rn_roster *roster = rn_book_roster(g->book);
     int64_t left_ns;
@@ -130,13 +123,15 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
     const struct rn_envoy_limit *e = match_descriptor(g->book->ruleset, d, parts, &part_count);
 
     if (e && e->rule) {
-        rn_ruling_add(g, &(struct rn_applied){.rule = e->rule,
-                                              .limits = e->limit ? e->rule->tiers[0].limits : NULL,
-                                              .limit_count = e->limit != NULL,
-                                              .key = parts,
-                                              .key_count = part_count,
-                                              .cost = d->hits,
-                                              .shadow = e->shadow_mode || e->rule->shadow});
+        *rn_ruling_next(g) =
+            (struct rn_applied){.rule = e->rule,
+                                .limits = e->limit ? e->rule->tiers[0].limits : NULL,
+                                .limit_count = e->limit != NULL,
+                                .key = parts,
+                                .key_count = part_count,
+                                .cost = d->hits,
+                                .shadow = e->shadow_mode || e->rule->shadow};
+        rn_ruling_add(g);
     }
     int code = rn_ruling_run(g, false, out);
 
@@ -154,8 +149,8 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
     }
 }
 
-int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct rn_terms *terms, struct ration_outcome *out)
+RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                            struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
@@ -179,8 +174,8 @@ int rn_ruling_decide(struct ration *r, const struct ration_request *request, int
     return code;
 }
 
-int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                  struct ration_outcome *out)
+RN_HOT int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                         struct ration_outcome *out)
 {
     return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){0}, out);
 }

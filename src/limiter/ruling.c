@@ -13,8 +13,8 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
-                    int64_t now_ns)
+RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
+                           int64_t now_ns)
 {
     g->r = r;
     g->book = book;
@@ -30,7 +30,7 @@ void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book 
 
 /* Under a key of `api_key or ip`, whoever sends an address for its API key must
  * not be taken for the client that has it: the attribute is part of the key. */
-uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
+static uint64_t hash_parts(const struct rn_applied *a, const struct rn_compiled *l)
 {
     struct ration_part parts[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count = 0;
@@ -43,13 +43,18 @@ uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
     return rn_compiled_hash_parts(l, parts, count);
 }
 
+RN_HOT uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
+{
+    if (rn_likely(a->key_count == 1 && (!a->key_names || !a->key_names[0].data)))
+        return rn_siphash(&l->seed, a->key[0].data, a->key[0].len); /* as of one part */
+    return hash_parts(a, l);
+}
+
 /* What the request must leave: its share of the limit as written, and all above. */
-static uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
+static RN_ASIDE uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
 {
     u128 written = limit->limit.cap - limit->soft_units;
 
-    if (a->keep_percent == 0)
-        return 0;
     return (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
 }
 
@@ -64,7 +69,7 @@ static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
     return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
 }
 
-static void add_places(struct rn_ruling *g, struct rn_check_item *item)
+static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_check_item *item)
 {
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
     g->lease_count++;
@@ -79,7 +84,8 @@ static void add_places(struct rn_ruling *g, struct rn_check_item *item)
 static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
                       const struct rn_rule_limit *limit, uint64_t hash)
 {
-    const struct rn_compiled *l = a->instead ? a->instead : &g->book->limits[limit->id];
+    const struct rn_compiled *l =
+        rn_unlikely(a->instead != NULL) ? a->instead : &g->book->limits[limit->id];
     size_t at = g->check.n;
     struct rn_check_item *item = rn_check_add(&g->check, l, hash ^ l->salt, a->cost);
 
@@ -87,11 +93,12 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
     g->limits[at] = limit;
     item->shadow = a->shadow;
     item->by_outcome = a->rule->by_outcome;
-    item->keep = keep_units(a, limit);
+    if (rn_unlikely(a->keep_percent != 0))
+        item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
     item->max_wait_ns = max_wait(g, a->rule, l);
     item->shift_ns = rn_ruling_shift_ns(a->rule, hash);
-    if (l->limit.algorithm == RATION_CONCURRENCY)
+    if (rn_unlikely(l->limit.algorithm == RATION_CONCURRENCY))
         add_places(g, item);
     if (limit == a->limits[0] && a->rule->index != RN_AD_HOC)
         item->family = &g->book->families[a->rule->index];
@@ -119,28 +126,23 @@ static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct
         return &of->base;
     if (rn_unlikely(a->instead != NULL))
         return a->instead;
-    return a->limit_count != 0 ? &g->book->limits[a->limits[0]->id] : NULL;
+    return rn_likely(a->limit_count != 0) ? &g->book->limits[a->limits[0]->id] : NULL;
 }
 
-void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied)
+RN_HOT void rn_ruling_add(struct rn_ruling *g)
 {
+    struct rn_applied *a = rn_ruling_next(g);
     const struct rn_roster *roster = rn_book_roster(g->book);
-    const struct rn_override_rule *of =
-        rn_unlikely(roster != NULL) && applied->rule->index != RN_AD_HOC
-            ? rn_override_rule(roster, applied->rule)
-            : NULL;
-    const struct rn_compiled *seed = seed_of(g, applied, of);
-    uint64_t hash = seed ? rn_ruling_hash(applied, seed) : 0;
-    struct rn_applied *a = &g->rules[g->rule_count];
+    const struct rn_override_rule *of = rn_unlikely(roster != NULL) && a->rule->index != RN_AD_HOC
+                                            ? rn_override_rule(roster, a->rule)
+                                            : NULL;
+    const struct rn_compiled *seed = seed_of(g, a, of);
+    uint64_t hash = seed ? rn_ruling_hash(a, seed) : 0;
 
-    if (g->rule_count == RN_MATCHES_MAX) {
-        g->error = RATION_EINVAL;
-        return;
-    }
-    *a = *applied;
     if (rn_unlikely(of != NULL))
         replace_limits(g, roster, hash, a);
-    if (g->check.n + a->limit_count > RATION_CHARGES_MAX) {
+    if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
+                    g->check.n + a->limit_count > RATION_CHARGES_MAX)) {
         g->error = RATION_EINVAL;
         return;
     }
@@ -170,7 +172,7 @@ static size_t join_key(const struct rn_applied *a, char *out, size_t size)
     return len;
 }
 
-static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule)
+static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule)
 {
     char key[RATION_NAME_SIZE];
 
@@ -191,8 +193,7 @@ static void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule
 }
 
 /* What is worth a second look among the admissions. */
-static __attribute__((noinline)) void count_remarks(const struct rn_stripe *s,
-                                                    struct rn_counts *row, unsigned said)
+static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *row, unsigned said)
 {
     if (said & (RN_SAID_REFUSED | RN_SAID_SHADOWED))
         rn_stats_add(s, &row->shadowed);
@@ -206,7 +207,7 @@ static __attribute__((noinline)) void count_remarks(const struct rn_stripe *s,
 
 /* A thread has the same number, and shares it with the same others, in both
  * stripes: `s` answers for `rows`. */
-static void count(struct rn_ruling *g, const struct ration_outcome *out)
+RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
     unsigned all = out->shadow_refused ? RN_SAID_SHADOWED : 0;
@@ -242,7 +243,7 @@ static void count_failure(const struct rn_ruling *g)
 
 /* --- deciding --------------------------------------------------------------------- */
 
-int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
+RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
 {
     g->check.look_only = look_only;
     if (g->error == 0) {

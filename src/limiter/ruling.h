@@ -27,6 +27,19 @@ struct rn_applied {
     bool shadow;
 };
 
+static inline struct rn_applied rn_applied_of(const struct rn_match *match)
+{
+    return (struct rn_applied){.rule = match->rule,
+                               .limits = match->tier->limits,
+                               .limit_count = match->tier->limit_count,
+                               .key = match->key,
+                               .key_names = match->key_names,
+                               .key_count = match->rule->key_count,
+                               .cost = match->cost,
+                               .keep_percent = match->keep_percent,
+                               .shadow = match->rule->shadow};
+}
+
 /* What a rule has said about a request. */
 enum rn_said {
     RN_SAID_REFUSED = 1,
@@ -45,8 +58,8 @@ struct rn_ruling {
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
-    struct rn_applied rules[RN_MATCHES_MAX];
-    uint8_t said[RN_MATCHES_MAX]; /* RN_SAID_*, when the check has ended */
+    struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
+    uint8_t said[RN_MATCHES_MAX];                /* RN_SAID_*, when the check has ended */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -63,8 +76,13 @@ struct rn_ruling {
  * afterwards, before anything is added. */
 void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
                     int64_t now_ns);
-/* That there are too many limits is for rn_ruling_run to say. */
-void rn_ruling_add(struct rn_ruling *g, const struct rn_applied *applied);
+/* Adds the rule that the caller has put there. That there are too many limits is for
+ * rn_ruling_run to say. */
+static inline struct rn_applied *rn_ruling_next(struct rn_ruling *g)
+{
+    return &g->rules[g->rule_count];
+}
+void rn_ruling_add(struct rn_ruling *g);
 /* Charges (or only looks), fills `out`, counts. An error leaves `out` alone. */
 int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out);
 

@@ -327,7 +327,8 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
     int code;
 
     rn_ruling_init(&g, r, book, adjustment->now_ns);
-    rn_ruling_add(&g, a);
+    *rn_ruling_next(&g) = *a;
+    rn_ruling_add(&g);
     if (g.error != 0)
         return g.error;
     rn_check_start(&g.check);

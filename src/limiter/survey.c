@@ -23,20 +23,12 @@ static void find_entry(const struct rn_ruleset *ruleset, const struct ration_req
 static void look(struct rn_ruling *g, const struct ration_request *request,
                  struct rn_surveyed *seen, struct ration_outcome *outcome)
 {
-    const struct rn_match *match = seen->match;
-    struct rn_applied applied = {.rule = match->rule,
-                                 .limits = match->tier->limits,
-                                 .limit_count = match->tier->limit_count,
-                                 .key = match->key,
-                                 .key_names = match->key_names,
-                                 .key_count = match->rule->key_count,
-                                 .cost = match->cost,
-                                 .keep_percent = match->keep_percent,
-                                 .shadow = match->rule->shadow};
+    struct rn_applied *applied = rn_ruling_next(g);
 
-    if (applied.cost == 0)
-        applied.cost = request->cost ? request->cost : 1;
-    rn_ruling_add(g, &applied);
+    *applied = rn_applied_of(seen->match);
+    if (applied->cost == 0)
+        applied->cost = request->cost ? request->cost : 1;
+    rn_ruling_add(g);
     seen->error = rn_ruling_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->outcome = outcome;

@@ -22,7 +22,10 @@ static bool after_watch(struct rn_check *k)
     for (size_t i = 0; i < k->batch_n; i++) {
         if (k->batch[i].error != 0)
             return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-        k->items[k->item_of[i]].ask_guards = k->batch[i].answer.reset_after_ns > 0;
+        if (k->batch[i].answer.reset_after_ns <= 0)
+            continue;
+        k->items[k->item_of[i]].ask_guards = true;
+        k->needs |= RN_NEEDS_LOOK;
     }
     return rn_check_look(k);
 }

@@ -49,8 +49,7 @@ static bool can_be_said(const struct ration_request *request, const struct rn_bu
 
 static void conclude(struct rn_ngx_visit *visit, enum rn_ngx_question question)
 {
-    if (visit->timer.timer_set)
-        ngx_del_timer(&visit->timer);
+    rn_ngx_visit_stop(visit);
     visit->question = question;
     rn_ngx_resume(visit);
 }
@@ -145,9 +144,7 @@ static void miss(ngx_event_t *event)
 
 static void set_deadline(struct rn_ngx_visit *visit, ngx_msec_t timeout_ms)
 {
-    visit->timer.handler = miss;
-    visit->timer.data = visit;
-    visit->timer.log = visit->request->connection->log;
+    rn_ngx_visit_time(visit, miss);
     ngx_add_timer(&visit->timer, timeout_ms);
 }
 
@@ -197,6 +194,5 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
 
 void rn_ngx_ask_end(struct rn_ngx_visit *visit)
 {
-    if (visit->question == RN_NGX_ASKED)
-        rn_ngx_link_forget(visit->link, visit->number, hear_gone);
+    rn_ngx_link_forget(visit->link, visit->number, hear_gone);
 }

@@ -19,6 +19,7 @@ struct listing {
     ngx_http_request_t *r;
     struct rn_ngx_worker *worker;
     const struct rn_ngx_wanted *wanted; /* NULL: everything */
+    bool headers;                       /* some are wanted */
     size_t count;
 };
 
@@ -33,7 +34,7 @@ static void add(struct listing *list, struct rn_slice name, struct rn_slice valu
 /* --- room --------------------------------------------------------------------------------- */
 
 /* How many headers there are, and the bytes of all names that are to be made. */
-static size_t measure_headers(const struct listing *list, size_t *count)
+static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count)
 {
     size_t bytes = 0;
 
@@ -47,14 +48,8 @@ static size_t measure_headers(const struct listing *list, size_t *count)
     return bytes;
 }
 
-/* No header is left out for want of room: which ones a client sends is up to it. */
-static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size_t name_bytes)
+static RN_ASIDE ngx_int_t make_more_room(struct rn_ngx_worker *worker, size_t attributes)
 {
-    rn_buf_clear(&worker->names);
-    if (!rn_buf_reserve(&worker->names, name_bytes + 1))
-        return NGX_ERROR;
-    if (attributes <= worker->attribute_room)
-        return NGX_OK;
     struct ration_attribute *more =
         realloc(worker->attributes, 2 * attributes * sizeof *worker->attributes);
 
@@ -65,7 +60,38 @@ static ngx_int_t make_room(struct rn_ngx_worker *worker, size_t attributes, size
     return NGX_OK;
 }
 
+/* No header is left out for want of room: which ones a client sends is up to it. */
+static ngx_int_t make_room(const struct listing *list, size_t count)
+{
+    struct rn_ngx_worker *worker = list->worker;
+
+    if (list->headers) {
+        size_t name_bytes = measure_headers(list, &count);
+
+        rn_buf_clear(&worker->names);
+        if (!rn_buf_reserve(&worker->names, name_bytes + 1))
+            return NGX_ERROR;
+    }
+    return rn_likely(count <= worker->attribute_room) ? NGX_OK : make_more_room(worker, count);
+}
+
 /* --- one by one ------------------------------------------------------------------------------ */
+
+/* A variable need not be copied. */
+static ngx_int_t read_given(ngx_http_request_t *r, struct rn_ngx_attribute *attribute,
+                            ngx_str_t *value)
+{
+    const ngx_http_variable_value_t *variable;
+
+    if (attribute->variable == NGX_ERROR)
+        return ngx_http_complex_value(r, &attribute->value, value);
+    variable = ngx_http_get_flushed_variable(r, (ngx_uint_t)attribute->variable);
+    if (variable && !variable->not_found)
+        *value = (ngx_str_t){variable->len, variable->data};
+    else
+        *value = (ngx_str_t){0};
+    return NGX_OK;
+}
 
 static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
 {
@@ -74,7 +100,7 @@ static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
     for (ngx_uint_t i = 0; i < given->nelts; i++) {
         ngx_str_t value;
 
-        if (ngx_http_complex_value(list->r, &attributes[i].value, &value) != NGX_OK)
+        if (read_given(list->r, &attributes[i], &value) != NGX_OK)
             return NGX_ERROR;
         add(list, rn_ngx_slice(attributes[i].name), rn_ngx_slice(value));
     }
@@ -152,7 +178,7 @@ static void add_if_wanted(struct listing *list, const ngx_table_elt_t *header)
     }
 }
 
-static void add_headers(struct listing *list)
+static RN_ASIDE void add_headers(struct listing *list)
 {
     for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
         ngx_table_elt_t *headers = part->elts;
@@ -166,7 +192,7 @@ static void add_headers(struct listing *list)
     }
 }
 
-static void add_own(struct listing *list)
+static RN_ASIDE void add_fixed(struct listing *list)
 {
     const struct rn_ngx_wanted *wanted = list->wanted;
     ngx_http_request_t *r = list->r;
@@ -181,26 +207,27 @@ static void add_own(struct listing *list)
         add(list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
     if (!wanted || wanted->scheme)
         add(list, RN_SLICE("scheme"), scheme_of(r));
-    if (!wanted || wanted->header_count != 0)
-        add_headers(list);
 }
 
-ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker, bool whole,
-                                 struct ration_request *request)
+RN_HOT ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
+                                        bool whole, struct ration_request *request)
 {
-    const ngx_array_t *given = rn_ngx_location_of(r)->attributes;
+    const struct rn_ngx_location *location = rn_ngx_location_of(r);
+    const ngx_array_t *given = location->attributes;
     struct listing list = {
         .r = r, .worker = worker, .wanted = whole || worker->banning ? NULL : worker->wanted};
-    size_t count = FIXED + (given ? given->nelts : 0);
-    size_t name_bytes = measure_headers(&list, &count);
 
-    if (make_room(worker, count, name_bytes) != NGX_OK)
+    list.headers = !list.wanted || list.wanted->header_count != 0;
+    if (make_room(&list, FIXED + (given ? given->nelts : 0)) != NGX_OK)
         return NGX_ERROR;
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
-    add_own(&list);
+    if (!list.wanted || list.wanted->any)
+        add_fixed(&list);
+    if (list.headers)
+        add_headers(&list);
     *request = (struct ration_request){.attributes = worker->attributes,
                                        .count = list.count,
-                                       .shadow = rn_ngx_location_of(r)->mode == RN_NGX_SHADOW};
+                                       .shadow = location->mode == RN_NGX_SHADOW};
     return NGX_OK;
 }

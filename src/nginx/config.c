@@ -132,6 +132,25 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child)
 }
 
 /* nginx sets a field only once and says "is duplicate" otherwise. */
+static bool is_of_name(u_char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Of a text that is one variable and nothing else its index, else NGX_ERROR. What begins
+ * with a digit is part of a match, not a variable. */
+static ngx_int_t find_variable(ngx_conf_t *cf, ngx_str_t text)
+{
+    ngx_str_t name = {text.len - 1, text.data + 1};
+
+    if (text.len < 2 || text.data[0] != '$' || (name.data[0] >= '0' && name.data[0] <= '9'))
+        return NGX_ERROR;
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_of_name(name.data[i]))
+            return NGX_ERROR;
+    return ngx_http_get_variable_index(cf, &name);
+}
+
 static char *read_attribute(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
     struct rn_ngx_location *location = conf;
@@ -152,6 +171,7 @@ static char *read_attribute(ngx_conf_t *cf, ngx_command_t *command, void *conf)
     compile.cf = cf;
     compile.value = &words[2];
     compile.complex_value = &attribute->value;
+    attribute->variable = find_variable(cf, words[2]);
     return ngx_http_compile_complex_value(&compile) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 

@@ -28,9 +28,7 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns)
     *visit->outcome = visit->worker->outcome;
     visit->waiting = true;
     visit->until_ns = now_ns + visit->delay_ns;
-    visit->timer.handler = wake;
-    visit->timer.data = visit;
-    visit->timer.log = visit->request->connection->log;
+    rn_ngx_visit_time(visit, wake);
     return wait_more(visit, now_ns);
 }
 
@@ -51,10 +49,6 @@ void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn)
 
 void rn_ngx_delay_end(struct rn_ngx_visit *visit)
 {
-    if (visit->timer.timer_set)
-        ngx_del_timer(&visit->timer);
-    if (!visit->waiting)
-        return;
     visit->waiting = false;
     /* What cannot be returned is burnt. */
     (void)ration_outcome_give_back(visit->worker->limiter, visit->outcome, RATION_NOW);

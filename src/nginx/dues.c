@@ -16,8 +16,6 @@ ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outco
 {
     size_t bytes = outcome->due_count * sizeof *outcome->dues;
 
-    if (outcome->due_count == 0)
-        return NGX_OK;
     visit->dues = ngx_palloc(visit->request->pool, sizeof *visit->dues + bytes);
     if (!visit->dues)
         return NGX_ERROR;
@@ -33,25 +31,23 @@ static unsigned status_of(const ngx_http_request_t *r)
 }
 
 /* Once: the ticket says which limits of rationd's it is about. */
-static void tell_rationd(struct rn_ngx_visit *visit, unsigned status)
+static RN_ASIDE void tell_rationd(struct rn_ngx_visit *visit, unsigned status)
 {
     char digits[sizeof "000"];
 
-    if (!visit->charge)
-        return;
     (void)snprintf(digits, sizeof digits, "%03u", status % 1000);
     rn_ngx_ticket_send(visit->charge->link, RN_SLICE("RATION.CHARGE"),
                        rn_ngx_slice(visit->charge->text), rn_slice_of(digits));
     visit->charge = NULL;
 }
 
-ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
+RN_HOT ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
     const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
     int code;
 
-    if (visit)
+    if (visit && visit->charge)
         tell_rationd(visit, status_of(r));
     if (!dues)
         return NGX_OK;

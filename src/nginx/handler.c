@@ -25,29 +25,25 @@ static enum rn_ngx_verdict verdict_of(const struct ration_outcome *outcome)
     return outcome->shadow_refused ? RN_NGX_SHADOWED : RN_NGX_ALLOWED;
 }
 
-static ngx_int_t note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+static void note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
 {
     visit->verdict = verdict_of(outcome);
     visit->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
     visit->remaining = outcome->decision.verdict.remaining;
     visit->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
-    if (outcome->rule[0] == '\0')
-        return NGX_OK;
-    visit->rule = rn_ngx_copy(visit->request->pool, outcome->rule, strlen(outcome->rule));
-    return visit->rule.data ? NGX_OK : NGX_ERROR;
+    memcpy(visit->rule, outcome->rule, sizeof visit->rule);
 }
 
 /* A deny list has no rule. */
 static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_visit *visit,
                         int64_t retry_after_ns)
 {
-    static ngx_str_t list = ngx_string("a list or a ban");
-    const ngx_str_t *by = visit->rule.len != 0 ? &visit->rule : &list;
+    const char *by = visit->rule[0] != '\0' ? visit->rule : "a list or a ban";
 
     if (retry_after_ns == RATION_NEVER) {
-        ngx_log_error(level, log, 0, "ration: refused by \"%V\"", by);
+        ngx_log_error(level, log, 0, "ration: refused by \"%s\"", by);
     } else {
-        ngx_log_error(level, log, 0, "ration: refused by \"%V\", retry after %M ms", by,
+        ngx_log_error(level, log, 0, "ration: refused by \"%s\", retry after %M ms", by,
                       rn_ngx_milliseconds(retry_after_ns));
     }
 }
@@ -63,11 +59,11 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
         log_refusal(level, log, visit, outcome->decision.verdict.retry_after_ns);
         break;
     case RN_NGX_SHADOWED:
-        ngx_log_error(level, log, 0, "ration: \"%V\" would refuse, in shadow mode", &visit->rule);
+        ngx_log_error(level, log, 0, "ration: \"%s\" would refuse, in shadow mode", visit->rule);
         break;
     case RN_NGX_DELAYED:
         level += level < NGX_LOG_DEBUG;
-        ngx_log_error(level, log, 0, "ration: delayed by \"%V\" for %M ms", &visit->rule,
+        ngx_log_error(level, log, 0, "ration: delayed by \"%s\" for %M ms", visit->rule,
                       rn_ngx_milliseconds(visit->delay_ns));
         break;
     case RN_NGX_ALLOWED:
@@ -98,8 +94,14 @@ static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
     return code;
 }
 
+/* Whether there may be something to tell in headers. */
+static bool has_headers(const struct ration_outcome *outcome)
+{
+    return outcome->headers != RATION_HEADERS_NONE || !outcome->decision.allowed;
+}
+
 /* A failure is not a refusal: the client did nothing wrong. */
-static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+RN_HOT static ngx_int_t rule_on(struct rn_ngx_visit *visit)
 {
     struct ration_outcome *outcome = &visit->worker->outcome;
     int64_t now_ns = ration_now(visit->worker->limiter);
@@ -108,9 +110,10 @@ static ngx_int_t rule_on(struct rn_ngx_visit *visit)
     if (decide(visit, now_ns) != 0)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     apply_location(rn_ngx_location_of(visit->request), outcome);
-    if (rn_ngx_places_hold(visit, outcome) != NGX_OK || note(visit, outcome) != NGX_OK ||
-        rn_ngx_dues_note(visit, outcome) != NGX_OK ||
-        rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
+    note(visit, outcome);
+    if ((outcome->place_count != 0 && rn_ngx_places_hold(visit, outcome) != NGX_OK) ||
+        (outcome->due_count != 0 && rn_ngx_dues_note(visit, outcome) != NGX_OK) ||
+        (has_headers(outcome) && rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK))
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (visit->verdict != RN_NGX_ALLOWED)
         log_verdict(visit, outcome);
@@ -140,7 +143,7 @@ static ngx_int_t begin(ngx_http_request_t *r, struct rn_ngx_worker *worker)
     return code;
 }
 
-ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
+RN_HOT ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
 {
     struct rn_ngx_worker *worker = rn_ngx_main_of(r)->worker;
     struct rn_ngx_visit *visit;

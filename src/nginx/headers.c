@@ -55,7 +55,7 @@ static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
     return NGX_OK;
 }
 
-static ngx_int_t filter(ngx_http_request_t *r)
+RN_HOT static ngx_int_t filter(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
 

@@ -68,8 +68,6 @@ void rn_ngx_lease_end(struct rn_ngx_visit *visit)
 {
     struct rn_ngx_lease *lease = visit->lease;
 
-    if (!lease)
-        return;
     visit->lease = NULL;
     if (lease->timer.timer_set)
         ngx_del_timer(&lease->timer);

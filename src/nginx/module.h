@@ -39,6 +39,7 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
+#include "base/hints.h"
 
 struct rn_ruleset;
 struct rn_ngx_link;
@@ -53,6 +54,7 @@ extern ngx_module_t ngx_http_ration_module;
 
 /* What the rules look at. */
 struct rn_ngx_wanted {
+    bool any; /* of these five: */
     bool ip, method, path, host, scheme;
     size_t header_count;
     ngx_str_t *headers; /* names of attributes, with the prefix */
@@ -108,6 +110,7 @@ enum rn_ngx_body { RN_NGX_BODY_AUTO, RN_NGX_BODY_JSON, RN_NGX_BODY_PROBLEM, RN_N
 
 struct rn_ngx_attribute {
     ngx_str_t name;
+    ngx_int_t variable; /* that it is, by its index; NGX_ERROR: as follows */
     ngx_http_complex_value_t value;
 };
 
@@ -186,31 +189,38 @@ struct rn_ngx_dues;
 struct rn_ngx_visit {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
-    bool ruled; /* a decision was made, or failed */
+    bool ruled;   /* a decision was made, or failed */
+    bool counted; /* `remaining` means something */
+    bool waiting; /* in a queue, until until_ns of the table's time */
+    bool timed;   /* `timer` has been set up */
     enum rn_ngx_verdict verdict;
-    ngx_str_t rule;     /* that decided; empty: none applied */
-    bool counted;       /* `remaining` means something */
-    uint64_t remaining; /* of the limit that decided */
-    int64_t delay_ns;   /* 0: none */
-    ngx_str_t headers;  /* lines with CRLF */
-    bool waiting;       /* in a queue, until until_ns of the table's time */
-    int64_t until_ns;
-    ngx_event_t timer;              /* while waiting, for a turn or an answer */
+    enum rn_ngx_question question;
+    ngx_str_t headers;              /* lines with CRLF */
+    int64_t delay_ns;               /* 0: none */
     struct ration_outcome *outcome; /* while waiting: to give it back */
     struct rn_ngx_stay *stay;       /* places; NULL: none */
-    enum rn_ngx_question question;
-    struct rn_ngx_link *link;     /* that was asked, */
-    uint64_t number;              /* and as which of its commands */
-    struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
-    struct rn_ngx_ticket *charge; /* what rationd charges by outcome; NULL: nothing */
-    struct rn_ngx_ticket *turn;   /* in a queue of rationd's; NULL: none that could be left */
-    struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
+    struct rn_ngx_link *link;       /* that was asked */
+    struct rn_ngx_lease *lease;     /* places of rationd's; NULL: none */
+    struct rn_ngx_ticket *charge;   /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *turn;     /* in a queue of rationd's; NULL: none that could be left */
+    struct rn_ngx_dues *dues;       /* what is charged by outcome; NULL: nothing */
+
+    char rule[RATION_NAME_SIZE]; /* that decided; empty: none applied */
+    /* Unset, unless what is above says otherwise. */
+    uint64_t remaining; /* of the limit that decided */
+    int64_t until_ns;
+    uint64_t number;   /* of the command that asks the link */
+    ngx_event_t timer; /* while waiting, for a turn or an answer */
 };
 
 /* The visit that a request belongs to, NULL before its decision. */
 struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
 /* NULL: out of memory. */
 struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+/* Sets up the timer, which does not run. */
+void rn_ngx_visit_time(struct rn_ngx_visit *visit, ngx_event_handler_pt handler);
+/* Stops it, if it runs. */
+void rn_ngx_visit_stop(struct rn_ngx_visit *visit);
 
 /* In the pool. NULL: out of memory. */
 struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
@@ -227,7 +237,7 @@ ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
  * UNANSWERED. NGX_DECLINED: it is UNANSWERED at once. Or the status for a request that
  * has more headers than can be asked about. */
 ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit);
-/* At the end of the request. */
+/* At the end of a request whose question is ASKED. */
 void rn_ngx_ask_end(struct rn_ngx_visit *visit);
 
 /* Keeps the places that were told of, if any, until the request ends. NGX_ERROR: out of
@@ -235,6 +245,7 @@ void rn_ngx_ask_end(struct rn_ngx_visit *visit);
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
                             const struct rn_told *told);
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
+/* At the end of a request that has one. */
 void rn_ngx_lease_end(struct rn_ngx_visit *visit);
 
 struct rn_ngx_ticket {
@@ -266,17 +277,18 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
 /* Nobody waits any more for a turn that rationd has given. */
 void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn);
-/* At the end of the request: one that was still waiting gives back its charge, here or
- * to rationd. */
+/* At the end of a request that is still waiting: it gives back its charge, here or to
+ * rationd. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);
 
-/* Keeps the places of the outcome until the request ends. NGX_ERROR: out of
- * memory, they are free again. */
+/* Keeps the places of the outcome, of which there are some, until the request ends.
+ * NGX_ERROR: out of memory, they are free again. */
 ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
+/* At the end of a request that has some. */
 void rn_ngx_places_end(struct rn_ngx_visit *visit);
 
-/* Keeps what the outcome leaves to be charged until the answer is known. NGX_ERROR:
- * out of memory. */
+/* Keeps what the outcome leaves to be charged, which is something, until the answer is
+ * known. NGX_ERROR: out of memory. */
 ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome);
 /* Handler of the log phase. */
 ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r);

@@ -58,8 +58,6 @@ ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *
 {
     struct rn_ngx_stay *stay;
 
-    if (outcome->place_count == 0)
-        return NGX_OK;
     stay = ngx_pcalloc(visit->request->pool, sizeof *stay);
     if (!stay) {
         (void)ration_outcome_give_back(visit->worker->limiter, outcome, RATION_NOW);
@@ -84,8 +82,6 @@ void rn_ngx_places_end(struct rn_ngx_visit *visit)
 {
     struct rn_ngx_stay *stay = visit->stay;
 
-    if (!stay)
-        return;
     visit->stay = NULL;
     if (stay->timer.timer_set)
         ngx_del_timer(&stay->timer);

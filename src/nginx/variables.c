@@ -51,7 +51,7 @@ static ngx_int_t get_rule(ngx_http_request_t *r, ngx_http_variable_value_t *v, u
     const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
 
     (void)data;
-    return visit && visit->rule.len != 0 ? give(r, v, rn_ngx_slice(visit->rule)) : give_nothing(v);
+    return visit && visit->rule[0] != '\0' ? give(r, v, rn_slice_of(visit->rule)) : give_nothing(v);
 }
 
 static ngx_int_t get_remaining(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)

@@ -41,6 +41,7 @@ static ngx_int_t add_attribute(struct rn_ngx_wanted *wanted, const struct rn_att
     wanted->path |= rn_slice_is(attribute->name, "path") || attribute->source == RN_SOURCE_PATH;
     wanted->host |= rn_slice_is(attribute->name, "host");
     wanted->scheme |= rn_slice_is(attribute->name, "scheme");
+    wanted->any = wanted->ip || wanted->method || wanted->path || wanted->host || wanted->scheme;
     return header.len != 0 ? add_header(wanted, header, pool) : NGX_OK;
 }
 

@@ -270,8 +270,10 @@ static void settle_rules(struct rn_builder *builder)
 
     if (rules == NULL)
         return;
-    for (uint32_t i = 0; i < builder->rules.count; i++)
+    for (uint32_t i = 0; i < builder->rules.count; i++) {
         rules[i] = *((struct rn_rule **)builder->rules.items)[i];
+        rn_rule_entitle(&rules[i]);
+    }
     for (uint32_t i = 0; i < builder->references.count; i++)
         *references[i].place = &rules[references[i].rule];
     ruleset->rules = rules;

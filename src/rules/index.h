@@ -64,6 +64,9 @@ struct rn_index_name {
     uint16_t attribute; /* that it feeds, first of the chain in `next` */
 };
 
+/* Numbers of names that are more than copied; the others follow. */
+enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAMES_FIXED };
+
 struct rn_match_index {
     const struct rn_index_node *nodes;
     const struct rn_probe *probes;
@@ -77,9 +80,8 @@ struct rn_match_index {
     const struct rn_index_name *names;
     const uint16_t *name_slots; /* number in `names` plus 1; 0: free */
     uint64_t name_mask;
-    uint64_t name_lengths; /* a bit for each length that a name has, modulo 64 */
-    const uint16_t *next;  /* by attribute: another of the same name, RN_NO_ATTRIBUTE */
-    uint16_t ip_name, path_name, host_name; /* numbers of these in `names` */
+    uint64_t name_lengths;   /* a bit for each length that a name has, modulo 64 */
+    const uint16_t *next;    /* by attribute: another of the same name, RN_NO_ATTRIBUTE */
     const uint16_t *derived; /* attributes that need more than being copied, ascending */
     uint32_t derived_count;
 };

@@ -101,9 +101,9 @@ bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset
 
     if (!next || !derived || !allocate(&names, ruleset))
         return false;
-    index->ip_name = add_name(&names, RN_SLICE("ip"));
-    index->path_name = add_name(&names, RN_SLICE("path"));
-    index->host_name = add_name(&names, RN_SLICE("host"));
+    add_name(&names, RN_SLICE("ip")); /* as they are numbered: RN_NAME_IP, */
+    add_name(&names, RN_SLICE("path"));
+    add_name(&names, RN_SLICE("host"));
     for (uint16_t i = 0; i < ruleset->attribute_count; i++)
         if (!feed(&names, next, ruleset, i))
             return false;

@@ -7,6 +7,7 @@
  */
 #include "rules/match.h"
 
+#include "base/hints.h"
 #include "rules/index.h"
 #include "rules/pattern.h"
 
@@ -87,13 +88,16 @@ static uint32_t first_failing(const struct scene *s, const struct rn_condition *
 /* The first attribute of a key part that has a value; an empty one is none. */
 static uint16_t present_one(const struct rn_key_part *part, const struct rn_values *values)
 {
-    for (uint8_t i = 0; i < part->count; i++)
+    if (values->value[part->attributes[0]].len > 0)
+        return part->attributes[0];
+    for (uint8_t i = 1; i < part->count; i++)
         if (values->value[part->attributes[i]].len > 0)
             return part->attributes[i];
     return RN_NO_ATTRIBUTE;
 }
 
-static const struct rn_tier *tier_of(const struct rn_rule *rule, const struct rn_values *values)
+static inline const struct rn_tier *tier_of(const struct rn_rule *rule,
+                                            const struct rn_values *values)
 {
     struct rn_slice value;
 
@@ -115,13 +119,14 @@ static bool is_unlimited(const struct rn_tier *tier)
 }
 
 /* *tier is set if the rule applies. */
-static struct rn_reason judge(const struct scene *s, const struct rn_rule *rule,
-                              const struct rn_tier **tier)
+static inline __attribute__((always_inline)) struct rn_reason
+judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
-    uint32_t at = first_failing(s, rule->conditions, rule->condition_count);
+    uint32_t count = rule->condition_count;
+    uint32_t at = count != 0 ? first_failing(s, rule->conditions, count) : 0;
     const struct rn_tier *chosen;
 
-    if (at < rule->condition_count)
+    if (at < count)
         return (struct rn_reason){RN_WHY_CONDITION, at};
     for (at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
@@ -149,7 +154,7 @@ static bool read_cost(struct rn_slice text, uint64_t *cost)
     return value > 0;
 }
 
-static uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
+static inline uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
 {
     uint64_t value;
 
@@ -158,7 +163,7 @@ static uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *valu
     return cost->max != 0 && value > cost->max ? cost->max : value;
 }
 
-static uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
+static inline uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
 {
     uint32_t level = priority->default_level;
 
@@ -184,8 +189,8 @@ static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, 
     return (struct rn_slice){out, rn_cidr_write(&network, out)};
 }
 
-static void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
-                     struct cut *last, struct rn_match *match)
+static inline void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
+                            struct cut *last, struct rn_match *match)
 {
     for (uint32_t i = 0; i < match->rule->key_count; i++) {
         const struct rn_key_part *part = &match->rule->key[i];
@@ -207,9 +212,9 @@ static void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *v
     }
 }
 
-static void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                 const struct rn_tier *tier, const struct rn_values *values, struct cut *last,
-                 struct rn_match *match)
+static inline void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                        const struct rn_tier *tier, const struct rn_values *values,
+                        struct cut *last, struct rn_match *match)
 {
     match->rule = rule;
     match->tier = tier;
@@ -233,7 +238,7 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
 /* --- all rules ------------------------------------------------------------------- */
 
 struct found {
-    uint32_t rule;
+    const struct rn_rule *rule;
     const struct rn_tier *tier;
 };
 
@@ -262,7 +267,8 @@ static void insert(struct search *s, struct found new)
         s->too_many = true;
         return;
     }
-    memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
+    if (at != s->count)
+        memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
     s->found[at] = new;
     s->count++;
 }
@@ -309,15 +315,15 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *prob
 }
 
 /* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
-static void visit(struct search *s, uint32_t number)
+RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
 
     for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
-        struct found new = {.rule = index->rules[node->first_rule + i]};
+        struct found new = {&s->scene.ruleset->rules[index->rules[node->first_rule + i]], NULL};
 
-        judge(&s->scene, &s->scene.ruleset->rules[new.rule], &new.tier);
+        judge(&s->scene, new.rule, &new.tier);
         if (new.tier)
             insert(s, new);
     }
@@ -347,8 +353,8 @@ static const struct rn_list_entry *find_entry(const struct scene *s)
     return allow;
 }
 
-void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
-                      struct rn_matches *matches)
+RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                             struct rn_matches *matches)
 {
     const struct rn_values *values = &matches->values;
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
@@ -372,7 +378,7 @@ void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_requ
     for (uint32_t i = 0; i < s.count; i++) {
         struct rn_match *m = &matches->items[i];
 
-        fill(ruleset, &ruleset->rules[s.found[i].rule], s.found[i].tier, values, &last, m);
+        fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
         if (m->cost == 0)
             m->cost = request->cost == 0 ? 1 : request->cost;
     }

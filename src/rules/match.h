@@ -19,10 +19,10 @@
 struct rn_match {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
+    uint64_t cost;
+    uint8_t keep_percent;                        /* what its priority must leave */
     struct rn_slice key[RN_KEY_PARTS_MAX];       /* rule->key_count values, */
     struct rn_slice key_names[RN_KEY_PARTS_MAX]; /* and where there was a choice, of what */
-    uint64_t cost;
-    uint8_t keep_percent;           /* what its priority must leave */
     char cut[RN_KEY_PARTS_MAX][48]; /* addresses cut to a prefix; `key` may point here */
 };
 

@@ -11,7 +11,7 @@
 #ifndef RN_RULES_RULESET_H
 #define RN_RULES_RULESET_H
 
-#include <ration/limit.h>
+#include <ration/ration.h>
 
 #include "base/arena.h"
 #include "base/ip.h"
@@ -122,6 +122,7 @@ struct rn_response {
 
 struct rn_rule {
     struct rn_slice name;
+    char title[RATION_NAME_SIZE]; /* the name as it is told: cut to fit, then zeros */
     struct rn_slice file;
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
@@ -153,6 +154,12 @@ struct rn_rule {
     enum rn_consistency consistency;
     struct rn_response response;
 };
+
+/* Sets the title; the rest of it is zero. */
+static inline void rn_rule_entitle(struct rn_rule *rule)
+{
+    rn_slice_copy(rule->title, sizeof rule->title, rule->name);
+}
 
 /* allow: and deny: entries, checked before any limit; deny first. */
 struct rn_list_entry {

@@ -3,6 +3,7 @@
  * The values of a request's attributes, by number: those that it gives, then
  * those that are derived from them. Rules see nothing else of a request.
  */
+#include "base/hints.h"
 #include "rules/forwarded.h"
 #include "rules/index.h"
 #include "rules/match.h"
@@ -45,10 +46,26 @@ static struct rn_slice spell_host(struct rn_slice host, char scratch[256])
     return (struct rn_slice){scratch, len};
 }
 
-static struct origin take_given(const struct rn_match_index *index,
-                                const struct ration_request *request, struct rn_values *values)
+/* Notes the first of each name; returns the value as rules see it. */
+static struct rn_slice note_origin(struct origin *origin, uint16_t name, struct rn_slice value,
+                                   struct rn_values *values)
 {
-    struct origin origin = {.request = request};
+    if (name == RN_NAME_PATH) {
+        value = rn_path_only(value);
+        if (!origin->path.data)
+            origin->path = value;
+    } else if (name == RN_NAME_IP && !origin->peer.data) {
+        origin->peer = value;
+    } else if (name == RN_NAME_HOST && value.len > 0 && !origin->host.data) {
+        origin->host = value = spell_host(value, values->host);
+    }
+    return value;
+}
+
+static void take_given(const struct rn_match_index *index, struct origin *origin,
+                       struct rn_values *values)
+{
+    const struct ration_request *request = origin->request;
 
     for (size_t i = 0; i < request->count; i++) {
         const struct ration_attribute *given = &request->attributes[i];
@@ -57,18 +74,10 @@ static struct origin take_given(const struct rn_match_index *index,
 
         if (name == UINT16_MAX || !value.data)
             continue;
-        if (name == index->path_name) {
-            value = rn_path_only(value);
-            if (!origin.path.data)
-                origin.path = value;
-        } else if (name == index->ip_name && !origin.peer.data) {
-            origin.peer = value;
-        } else if (name == index->host_name && value.len > 0 && !origin.host.data) {
-            origin.host = value = spell_host(value, values->host);
-        }
+        if (name < RN_NAMES_FIXED)
+            value = note_origin(origin, name, value, values);
         put(index, name, value, values);
     }
-    return origin;
 }
 
 /* IPv4 without a port has one spelling, which is used as it stands. */
@@ -148,14 +157,14 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
         canonicalise(value, &values->address[number], values->scratch[number]);
 }
 
-void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
-                       struct rn_values *values)
+RN_HOT void rn_ruleset_values(const struct rn_ruleset *ruleset,
+                              const struct ration_request *request, struct rn_values *values)
 {
     const struct rn_match_index *index = ruleset->index;
-    struct origin origin;
+    struct origin origin = {.request = request};
 
     memset(values->value, 0, ruleset->attribute_count * sizeof *values->value);
-    origin = take_given(index, request, values);
+    take_given(index, &origin, values);
     for (uint32_t i = 0; i < index->derived_count; i++)
         derive(ruleset, index->derived[i], &origin, values);
 }

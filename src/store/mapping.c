@@ -9,6 +9,10 @@
 #include "store/blocks.h"
 
 #define SLABS_MAX (RN_NIL / RN_SLAB_WORDS) /* offsets of blocks have 32 bits */
+#define HUGE_PAGE (UINT64_C(2) << 20)      /* the size that matters; others do no harm */
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1; the C library may be older */
+#endif
 #define CONTEXTS_BYTES (RN_THREADS * sizeof(struct rn_context))
 
 uint64_t rn_header_check(const struct rn_header *header)
@@ -53,14 +57,44 @@ int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share)
     return 0;
 }
 
+/* Where a huge page can begin: `bytes` of room that nothing uses, or NULL. */
+static char *reserve(uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), used = round_up(bytes, page);
+    char *room =
+        mmap(NULL, used + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t before = (HUGE_PAGE - (uintptr_t)room % HUGE_PAGE) % HUGE_PAGE;
+
+    if (room == MAP_FAILED)
+        return NULL;
+    if (before != 0)
+        munmap(room, before);
+    munmap(room + before + used, HUGE_PAGE - before);
+    return room + before;
+}
+
+/* Advice: one TLB miss in place of many, where it is heeded. A file in memory has huge
+ * pages if told at once to have them, whatever its file system was mounted with; other
+ * files have none. Whoever comes later finds them there. */
+static void ask_for_huge_pages(void *mapping, uint64_t bytes, bool file)
+{
+    madvise(mapping, bytes, MADV_HUGEPAGE);
+    if (file)
+        madvise(mapping, bytes, MADV_COLLAPSE);
+}
+
 void *rn_mapping_new(uint64_t bytes, int fd)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    char *at = reserve(bytes);
+    void *mapping = mmap(at, bytes, PROT_READ | PROT_WRITE, at ? flags | MAP_FIXED : flags, fd, 0);
 
-    if (mapping == MAP_FAILED)
+    if (mapping == MAP_FAILED) {
+        if (at)
+            munmap(at, bytes);
         return NULL;
-    madvise(mapping, bytes, MADV_HUGEPAGE); /* an advice: fewer TLB misses where it is heeded */
+    }
+    ask_for_huge_pages(mapping, bytes, fd >= 0);
     return mapping;
 }
 

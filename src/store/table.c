@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/hints.h"
 #include "core/gcra.h"
 #include "store/blocks.h"
 #include "store/slots.h"
@@ -223,7 +224,7 @@ static void back_off(unsigned attempt)
     }
 }
 
-__attribute__((noinline)) static void apply_one(struct rn_table *table, struct rn_charge *c)
+RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
 {
     uint64_t tag = rn_key_tag(c->key);
 
@@ -249,7 +250,7 @@ __attribute__((noinline)) static void apply_one(struct rn_table *table, struct r
     }
 }
 
-/* The common case without its detours: a bucket that has a word, charged or
+/* The common case without its detours: a bucket that has a word, looked at, charged or
  * refused at the first attempt. False: nothing has been done. */
 static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
 {
@@ -257,14 +258,17 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
     uint64_t tag = rn_key_tag(c->key);
     int64_t now = c->ask.now_ns;
 
-    if (limit->form != RN_FORM_GCRA || c->ask.op != RN_TAKE)
+    if (limit->form != RN_FORM_GCRA || (c->ask.op != RN_TAKE && c->ask.op != RN_PEEK))
         return false;
     struct rn_found found = rn_slot_find(table, tag);
     int64_t debt = rn_gcra_debt(found.value.state, now);
 
     if (!found.slot || rn_tag_form(found.value.tag) != RN_FORM_GCRA || debt > limit->full_ns)
         return false;
-    if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0) {
+    if (c->ask.op == RN_PEEK) {
+        rn_gcra_look(limit, debt, c->ask.cost, &c->answer);
+        c->answer.mark = (int64_t)found.value.state;
+    } else if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0) {
         struct rn_slot_value value = {tag_for(c, tag, RN_FORM_GCRA), (uint64_t)(now + debt)};
 
         c->answer.mark = now + debt;
@@ -277,8 +281,8 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
     return true;
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+RN_HOT static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                                     rn_store_done *done, void *arg)
 {
     struct rn_table *table = (struct rn_table *)(void *)store;
 
@@ -315,7 +319,7 @@ uint64_t *rn_table_generation(struct rn_table *table)
     return &table->header->generation;
 }
 
-void rn_table_prefetch(const struct rn_table *table, uint64_t key)
+RN_HOT void rn_table_prefetch(const struct rn_table *table, uint64_t key)
 {
     uint64_t tag = rn_key_tag(key);
 

@@ -207,12 +207,13 @@ static void a_store_that_answers_later_inherits_too(void **state)
     const struct rn_rule *rule = &pin.book->ruleset->rules[0];
 
     rn_ruling_init(&g, r, pin.book, T0);
-    rn_ruling_add(&g, &(struct rn_applied){.rule = rule,
-                                           .limits = rule->tiers[0].limits,
-                                           .limit_count = 1,
-                                           .key = &ann,
-                                           .key_count = 1,
-                                           .cost = 1});
+    *rn_ruling_next(&g) = (struct rn_applied){.rule = rule,
+                                              .limits = rule->tiers[0].limits,
+                                              .limit_count = 1,
+                                              .key = &ann,
+                                              .key_count = 1,
+                                              .cost = 1};
+    rn_ruling_add(&g);
     g.check.store = &d.store;
     g.check.done = note_done;
     g.check.arg = &done;

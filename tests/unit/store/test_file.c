@@ -29,6 +29,32 @@ static void the_size_is_64_mib_unless_told(void **state)
     assert_int_equal(st.st_size, 64 * MIB);
 }
 
+static unsigned long mapped_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+static void a_table_begins_where_a_huge_page_can_and_leaves_no_room_taken(void **state)
+{
+    unsigned long before = mapped_pages();
+
+    (void)state;
+    make_file(5 * MIB, 0);
+    for (unsigned i = 0; i < 40; i++) {
+        struct rn_table *table = open_ok(0, 0);
+
+        assert_int_equal((uintptr_t)table->header % (2 * MIB), 0);
+        rn_table_close(table);
+    }
+    assert_in_range(mapped_pages(), 0, before + 10 * MIB / 4096);
+}
+
 static void counters_are_where_they_were_after_reopening(void **state)
 {
     struct rn_table *table = open_ok(16 * MIB, 50);
@@ -397,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FILE_TEST(a_new_file_has_its_size_and_belongs_to_the_group_too),
         FILE_TEST(the_size_is_64_mib_unless_told),
+        FILE_TEST(a_table_begins_where_a_huge_page_can_and_leaves_no_room_taken),
         FILE_TEST(counters_are_where_they_were_after_reopening),
         FILE_TEST(the_time_line_goes_on_where_it_was),
         FILE_TEST(the_secret_survives_reopening_and_rebuilding),

@@ -329,13 +329,36 @@ size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params
 
 /* --- what is answered ------------------------------------------------------------------ */
 
-static int64_t to_ns(long long us)
+static double take_double(const char *bytes)
+{
+    uint64_t word = 0;
+    double number;
+
+    for (unsigned i = 0; i < 8; i++)
+        word |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
+    memcpy(&number, &word, sizeof number);
+    return number;
+}
+
+void rn_code_numbers(const char answer[RN_CODE_ANSWER], int64_t out[RN_CODE_NUMBERS])
+{
+    for (size_t i = 0; i < RN_CODE_NUMBERS; i++) {
+        double number = take_double(answer + 8 * i);
+
+        out[i] = number > -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
+    }
+}
+
+static int64_t to_ns(int64_t us)
 {
     return us >= INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
 }
 
-void rn_code_read(struct rn_charge *charge, const long long n[RN_CODE_NUMBERS])
+void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER])
 {
+    int64_t n[RN_CODE_NUMBERS];
+
+    rn_code_numbers(answer, n);
     bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
 
     charge->error = sound ? 0 : RATION_ESTORE;

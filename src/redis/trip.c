@@ -2,6 +2,7 @@
 #include "redis/trip.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "net/log.h"
@@ -26,12 +27,10 @@ static void end_unrun(struct rn_trip *trip)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-/* The last argument of a script with leases, in us; "": there is none. */
+/* The last argument of a script with leases, in us. */
 static size_t print_doubt(const struct rn_trip *trip, char out[24])
 {
-    int64_t doubt_ns = rn_script_leases(trip->script) ? rn_shard_doubt_ns(trip->shard) : 0;
-
-    return doubt_ns > 0 ? (size_t)snprintf(out, 24, "%lld", (long long)rn_code_us(doubt_ns)) : 0;
+    return (size_t)snprintf(out, 24, "%" PRId64, rn_code_us(rn_shard_doubt_ns(trip->shard)));
 }
 
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words)
@@ -52,10 +51,10 @@ bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *wor
         argv[2 + i] = words[i].data;
         lens[2 + i] = words[i].len;
     }
-    argv[2 + count] = doubt;
-    lens[2 + count] = print_doubt(trip, doubt);
-    if (lens[2 + count] > 0)
-        count++;
+    if (rn_script_leases(trip->script)) {
+        argv[2 + count] = doubt;
+        lens[2 + count++] = print_doubt(trip, doubt);
+    }
     if (trip->guest && !rn_shard_send(trip->shard, 1, asking, NULL, NULL, NULL))
         return false;
     return rn_shard_send(trip->shard, (int)(2 + count), argv, lens, on_reply, trip);
@@ -209,6 +208,21 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
         break;
     }
     send_once_more(trip, reply);
+}
+
+const char *rn_trip_answers(const redisReply *reply, uint64_t nonce, size_t count)
+{
+    char expected[24];
+
+    snprintf(expected, sizeof expected, "%" PRIu64, nonce);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        strcmp(reply->element[0]->str, expected) != 0 ||
+        reply->element[1]->type != REDIS_REPLY_INTEGER ||
+        reply->element[2]->type != REDIS_REPLY_STRING ||
+        reply->element[2]->len != RN_CODE_ANSWER * count)
+        return NULL;
+    return reply->element[2]->str;
 }
 
 static void on_reply(void *arg, const redisReply *reply)

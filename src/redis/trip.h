@@ -66,8 +66,13 @@ void rn_trips_retry(struct rn_trips *trips);
 bool rn_trip_begin(struct rn_trip *trip);
 
 /* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. Scripts with
- * leases are told besides if their server may have lost states: scripts/leases.lua. */
+ * leases are told besides whether their server may have lost states: scripts/leases.lua. */
 #define RN_TRIP_WORDS 320
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
+
+/* Of a script that decides charges: RN_CODE_ANSWER bytes for each of them, borrowed from the
+ * reply, of which the second element is the time of the store in us. NULL: it is that to
+ * another call, or none. */
+const char *rn_trip_answers(const redisReply *reply, uint64_t nonce, size_t count);
 
 #endif

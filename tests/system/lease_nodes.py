@@ -45,9 +45,10 @@ class Wire:
         """The six numbers of one charge at one instant, of a store that may have lost keys
         of which there are leases for `doubt` us."""
         self.clock[8:16] = struct.pack("=q", now_us * 1000)
-        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", argument, *([b"%d" % doubt] if doubt else []))
-        assert reply[1] == now_us and reply[2] >= 0, reply
-        return reply[2:]
+        reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", b"\0", argument, b"%d" % doubt)
+        numbers = [int(number) for number in struct.unpack("<6d", reply[2])]
+        assert reply[1] == now_us and numbers[0] >= 0, reply
+        return numbers
 
 
 class Call:

@@ -5,6 +5,7 @@ that are not theirs, and none at all. The server is an impostor that says what a
 import re
 import signal
 import socket
+import struct
 import threading
 
 import pytest
@@ -85,8 +86,11 @@ class Impostor:
         return seen
 
 
-def admission(nonce):
-    return b"*8\r\n$%d\r\n%s\r\n:1800000000000000\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n" % (len(nonce), nonce)
+ADMITTED = struct.pack("<6d", 1, 5, 0, 0, 0, 0)
+
+
+def admission(nonce, numbers=ADMITTED):
+    return b"*3\r\n$%d\r\n%s\r\n:1800000000000000\r\n$%d\r\n%s\r\n" % (len(nonce), nonce, len(numbers), numbers)
 
 
 @pytest.mark.parametrize("error", REFUSING, ids=NAMES)
@@ -131,12 +135,15 @@ def left_by(node, impostor):
 
 
 @pytest.mark.parametrize("answer", [
-    b"*8\r\n$3\r\n999\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
+    admission(b"999"),
+    admission(b"1", ADMITTED[:-1]),
+    admission(b"1", ADMITTED + ADMITTED),
     b"*3\r\n$1\r\n1\r\n:1\r\n:1\r\n",
+    b"*2\r\n$1\r\n1\r\n:1\r\n",
     b":1\r\n",
     b"not a reply\r\n",
     b"$-1\r\n",
-], ids=["another call's", "too short", "a number", "no reply", "nothing"])
+], ids=["another call's", "a byte too few", "one too many", "no text", "too short", "a number", "no reply", "nothing"])
 def test_a_reply_that_is_not_ours_admits_nothing(answer):
     with Impostor(lambda number, nonce: answer) as impostor:
         result = left_by(Node(impostor.url, count=10**6, depth=1, pace=20), impostor)

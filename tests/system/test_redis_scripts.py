@@ -13,7 +13,7 @@ import redis
 
 from daemon import PATIENCE, free_port
 from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
-                          Script)
+                          Script, by_number, read_answers)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -513,8 +513,8 @@ def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
     with bed.client.pipeline(transaction=False) as a, other.client.pipeline(transaction=False) as b:
         for pipe in (a, b):
             for _ in range(80):
-                pipe.evalsha(script.sha, 1, script.key, "n", script.argument(TAKE))
-        admitted = sum(reply[2] for pipe in (a, b) for reply in pipe.execute())
+                pipe.evalsha(script.sha, 1, script.key, "n", *by_number([script.argument(TAKE)]))
+        admitted = sum(read_answers(reply)[0][0] for pipe in (a, b) for reply in pipe.execute())
     assert admitted == 100
 
 

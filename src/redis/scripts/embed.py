@@ -11,15 +11,15 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = ["bucket", "window", "counter", "log", "places"]
 PARTS = {
-    **{name: [name, "strict", "batch"] for name in STRICT},
-    "lease_bucket": ["leases", "lease_bucket", "batch"],
-    "lease_window": ["leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
-    "lease_counter": ["leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
+    **{name: ["values", name, "strict", "batch"] for name in ("bucket", "window", "counter")},
+    **{name: [name, "strict", "batch"] for name in ("log", "places")},
+    "lease_bucket": ["values", "leases", "lease_bucket", "batch"],
+    "lease_window": ["values", "leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
+    "lease_counter": ["values", "leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
     "lease_subs": ["leases", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
     "lease_log": ["leases", "log", "lease_list", "lease_log", "batch"],
-    "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
+    "report": ["values", "bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
 }
 NAMES = list(PARTS)  # in the order of enum rn_script

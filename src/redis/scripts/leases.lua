@@ -17,7 +17,7 @@
 --
 -- A store that was started again, or has taken over from another one, may have lost keys
 -- while leases of them go on. For the time of a lease nodes then tell how much of it is
--- left, in us, in one argument more; a key that is missing meanwhile starts with nothing
+-- left, in us, in the last argument, which is 0 otherwise; a key that is missing meanwhile starts with nothing
 -- left, as if somebody held all of it. Limits that would be whole again only after SOON
 -- start afresh all the same: who comes in that second, known or not, would be refused
 -- for too long.
@@ -26,7 +26,7 @@ local LEASE = 7
 local LONGEST = 1000000 -- us that a lease may last
 local HOLDERS = 256     -- of one key; others are strict
 local SOON = 60000000   -- us
-local DOUBT = math.min(tonumber(ARGV[#KEYS + 2] or 0), LONGEST)
+local DOUBT = math.min(tonumber(ARGV[#ARGV]), LONGEST)
 local SOMEBODY = string.rep('\0', 8)
 
 local function read_leases(value, from)
@@ -82,8 +82,8 @@ local function expire(leases, now, gone)
     return live, cut
 end
 
-local function read_lease(ask, arg)
-    ask.id, ask.call, ask.back, ask.least = struct.unpack('<c8ddd', arg, #arg - 31)
+local function read_lease(ask)
+    ask.id, ask.call, ask.back, ask.least = struct.unpack('<c8ddd', ask.arg, #ask.arg - 31)
 end
 
 -- Takes the caller's lease out: units of it that are out no more, units given back,

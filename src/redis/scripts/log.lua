@@ -12,6 +12,14 @@
 --
 -- Entries that the clock has gone back behind are brought into the present.
 
+local function read_limit(arg)
+    return struct.unpack('<ddd', arg, 33)
+end
+
+local function drop(key)
+    return redis.call('DEL', key)
+end
+
 local function entry(key, index)
     local value = redis.call('LINDEX', key, index)
     if value then
@@ -105,8 +113,7 @@ local function take_out(key, mark, cost)
     return back
 end
 
-local function apply(key, now, ask, arg)
-    local amount, grain, span = struct.unpack('<ddd', arg, 33)
+local function apply(key, now, ask, amount, grain, span)
     local number = math.floor(now / grain)
     drop_old(key, number, span)
     local write = bring_back(key, number)

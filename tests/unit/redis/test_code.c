@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Charges as scripts read them: numbers worked out by hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -253,6 +254,15 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
     assert_int_equal(len, strlen(name));
 }
 
+/* As the scripts answer. */
+static void read_answer(struct rn_charge *charge, const double numbers[RN_CODE_NUMBERS])
+{
+    char answer[RN_CODE_ANSWER];
+
+    memcpy(answer, numbers, sizeof answer); /* on machines that store the low byte first */
+    rn_code_read(charge, answer);
+}
+
 static void answers_are_read_and_nonsense_is_an_error(void **state)
 {
     struct rn_limit l = limit_of(
@@ -260,19 +270,32 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     struct rn_charge charge = {.limit = &l, .error = RATION_ESTORE};
 
     (void)state;
-    rn_code_read(&charge, (long long[]){0, 2, 1500, 3000, 0, 9});
+    read_answer(&charge, (double[]){0, 2, 1500, 3000, 0, 9});
     assert_int_equal(charge.error, 0);
     assert_false(charge.answer.allowed);
     assert_int_equal(charge.answer.remaining, 2);
     assert_int_equal(charge.answer.retry_after_ns, 1500000);
     assert_int_equal(charge.answer.reset_after_ns, 3000000);
     assert_int_equal(charge.answer.mark, 9);
-    rn_code_read(&charge, (long long[]){0, 0, -1, 0, 0, 0});
+    read_answer(&charge, (double[]){0, 0, -1, 0, 0, 0});
     assert_int_equal(charge.answer.retry_after_ns, RN_NEVER);
-    rn_code_read(&charge, (long long[]){-1, 0, 0, 0, 0, 0});
+    read_answer(&charge, (double[]){-1, 0, 0, 0, 0, 0});
     assert_int_equal(charge.error, RATION_ESTORE);
-    rn_code_read(&charge, (long long[]){1, -5, 0, 0, 0, 0});
+    read_answer(&charge, (double[]){1, -5, 0, 0, 0, 0});
     assert_int_equal(charge.error, RATION_ESTORE);
+    for (size_t i = 0; i < 5; i++) {
+        double numbers[RN_CODE_NUMBERS] = {0};
+
+        numbers[i] = NAN;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, RATION_ESTORE);
+        numbers[i] = 1e300;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, RATION_ESTORE);
+        numbers[i] = 0;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, 0);
+    }
 }
 
 int main(void)

@@ -340,10 +340,10 @@ static double take_double(const char *bytes)
     return number;
 }
 
-void rn_code_numbers(const char answer[RN_CODE_ANSWER], int64_t out[RN_CODE_NUMBERS])
+void rn_code_numbers(const char *bytes, size_t count, int64_t *out)
 {
-    for (size_t i = 0; i < RN_CODE_NUMBERS; i++) {
-        double number = take_double(answer + 8 * i);
+    for (size_t i = 0; i < count; i++) {
+        double number = take_double(bytes + RN_CODE_NUMBER * i);
 
         out[i] = number > -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
     }
@@ -358,7 +358,7 @@ void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER])
 {
     int64_t n[RN_CODE_NUMBERS];
 
-    rn_code_numbers(answer, n);
+    rn_code_numbers(answer, RN_CODE_NUMBERS, n);
     bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
 
     charge->error = sound ? 0 : RATION_ESTORE;

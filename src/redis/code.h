@@ -13,7 +13,8 @@
 
 #define RN_CODE_BYTES 128 /* of an argument, at most */
 #define RN_CODE_NUMBERS 6 /* of an answer */
-#define RN_CODE_ANSWER (8 * RN_CODE_NUMBERS)
+#define RN_CODE_NUMBER 8  /* bytes */
+#define RN_CODE_ANSWER (RN_CODE_NUMBER * RN_CODE_NUMBERS)
 
 /* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
  * of 1024, so that in a cluster there are batches for each. */
@@ -67,9 +68,8 @@ size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS]);
 size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
                            char out[RN_CODE_BYTES]);
 
-/* What one charge is answered, as batch.lua writes it. Numbers that are none, or beyond
- * 64 bits, are INT64_MIN. */
-void rn_code_numbers(const char answer[RN_CODE_ANSWER], int64_t out[RN_CODE_NUMBERS]);
+/* Whole numbers as batch.lua writes them. What is none, or beyond 64 bits, is INT64_MIN. */
+void rn_code_numbers(const char *bytes, size_t count, int64_t *out);
 /* Fills answer and error. Numbers that tell of no answer, such as where there
  * was no memory or the key holds something else, are RATION_ESTORE. */
 void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER]);

@@ -198,16 +198,17 @@ static void on_ended(struct rn_trip *trip, const redisReply *reply)
     struct rn_lanes *lanes = call->lanes;
     struct rn_shard *shard = trip->shard;
     bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
-    const char *answers = is_answer ? rn_trip_answers(reply, call->nonce, call->count) : NULL;
+    struct rn_trip_answers answers;
+    bool whole = is_answer && rn_trip_read(reply, call->nonce, call->count, &answers);
     struct rn_seats seats = end_call(call);
 
-    if (is_answer && !answers) {
+    if (is_answer && !whole) {
         rn_count(&lanes->counts->mismatches, 1);
         rn_link_distrust(&shard->link, "the reply to another call");
     }
-    if (answers) {
-        rn_shard_has_answered(shard, reply->element[1]->integer, call->sent_ns, rn_clock_boot_ns());
-        read_answers(lanes, &seats, answers);
+    if (whole) {
+        rn_shard_has_answered(shard, answers.store_us, call->sent_ns, rn_clock_boot_ns());
+        read_answers(lanes, &seats, answers.bytes);
     }
     fail_all(lanes, &seats);
     make_ready(lanes, call->lane);

@@ -83,13 +83,9 @@ static void serve(struct rn_stock *held, bool strict)
 /* --- replies ------------------------------------------------------------------------------ */
 
 /* Granted, left, and so on: leases.lua. */
-static bool read_numbers(const redisReply *reply, uint64_t call, int64_t n[RN_CODE_NUMBERS])
+static bool read_numbers(const struct rn_trip_answers *answers, int64_t n[RN_CODE_NUMBERS])
 {
-    const char *answer = reply ? rn_trip_answers(reply, call, 1) : NULL;
-
-    if (!answer)
-        return false;
-    rn_code_numbers(answer, n);
+    rn_code_numbers(answers->bytes, RN_CODE_NUMBERS, n);
     for (size_t i = 0; i < RN_CODE_NUMBERS; i++)
         if (n[i] < 0)
             return false;
@@ -118,16 +114,21 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
     }
 }
 
-static struct rn_grant grant_of(const struct rn_stock *held, int64_t now_us,
-                                const int64_t n[RN_CODE_NUMBERS])
+static bool read_grant(const struct rn_stock *held, const redisReply *reply, struct rn_grant *out)
 {
-    return (struct rn_grant){.granted = (uint64_t)n[0],
+    struct rn_trip_answers answers;
+    int64_t n[RN_CODE_NUMBERS];
+
+    if (!reply || !rn_trip_read(reply, held->call, 1, &answers) || !read_numbers(&answers, n))
+        return false;
+    *out = (struct rn_grant){.granted = (uint64_t)n[0],
                              .left = (uint64_t)n[1],
                              .retry_after_ns = to_ns(n[2]),
                              .reset_after_ns = to_ns(n[3]),
                              .lease_ns = to_ns(n[4]),
                              .kept = n[5] == 1,
-                             .mark = mark_of(held, now_us, n[3])};
+                             .mark = mark_of(held, answers.store_us, n[3])};
+    return true;
 }
 
 static void drop(struct rn_stock *held)
@@ -157,7 +158,7 @@ static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_stock *held = arg;
     struct rn_leased *leased = held->leased;
-    int64_t numbers[RN_CODE_NUMBERS];
+    struct rn_grant grant;
 
     leased->in_flight--;
     if (leased->ending) {
@@ -165,9 +166,7 @@ static void on_reply(void *arg, const redisReply *reply)
             free(leased);
         return;
     }
-    if (read_numbers(reply, held->call, numbers)) {
-        struct rn_grant grant = grant_of(held, reply->element[1]->integer, numbers);
-
+    if (read_grant(held, reply, &grant)) {
         take_in(held, &grant);
         return;
     }

@@ -210,19 +210,19 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
     send_once_more(trip, reply);
 }
 
-const char *rn_trip_answers(const redisReply *reply, uint64_t nonce, size_t count)
+bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
+                  struct rn_trip_answers *out)
 {
     char expected[24];
+    size_t len = (size_t)snprintf(expected, sizeof expected, "%" PRIu64, nonce);
 
-    snprintf(expected, sizeof expected, "%" PRIu64, nonce);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[0]->type != REDIS_REPLY_STRING ||
-        strcmp(reply->element[0]->str, expected) != 0 ||
-        reply->element[1]->type != REDIS_REPLY_INTEGER ||
-        reply->element[2]->type != REDIS_REPLY_STRING ||
-        reply->element[2]->len != RN_CODE_ANSWER * count)
-        return NULL;
-    return reply->element[2]->str;
+    if (reply->type != REDIS_REPLY_STRING ||
+        reply->len != len + RN_CODE_NUMBER + RN_CODE_ANSWER * count ||
+        memcmp(reply->str, expected, len) != 0)
+        return false;
+    rn_code_numbers(reply->str + len, 1, &out->store_us);
+    out->bytes = reply->str + len + RN_CODE_NUMBER;
+    return true;
 }
 
 static void on_reply(void *arg, const redisReply *reply)

@@ -70,9 +70,12 @@ bool rn_trip_begin(struct rn_trip *trip);
 #define RN_TRIP_WORDS 320
 bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
 
-/* Of a script that decides charges: RN_CODE_ANSWER bytes for each of them, borrowed from the
- * reply, of which the second element is the time of the store in us. NULL: it is that to
- * another call, or none. */
-const char *rn_trip_answers(const redisReply *reply, uint64_t nonce, size_t count);
+/* Of a script that decides charges. False: the reply is that to another call, or none. */
+struct rn_trip_answers {
+    int64_t store_us;  /* its time */
+    const char *bytes; /* RN_CODE_ANSWER for each charge; borrowed from the reply */
+};
+bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
+                  struct rn_trip_answers *out);
 
 #endif

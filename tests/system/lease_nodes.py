@@ -46,9 +46,9 @@ class Wire:
         of which there are leases for `doubt` us."""
         self.clock[8:16] = struct.pack("=q", now_us * 1000)
         reply = self.send(b"EVALSHA", self.sha, b"1", key, b"0", b"\0", argument, b"%d" % doubt)
-        numbers = [int(number) for number in struct.unpack("<6d", reply[2])]
-        assert reply[1] == now_us and numbers[0] >= 0, reply
-        return numbers
+        nonce, at, *numbers = struct.unpack("<c7d", reply)
+        assert nonce == b"0" and at == now_us and numbers[0] >= 0, reply
+        return list(map(int, numbers))
 
 
 class Call:

@@ -121,11 +121,13 @@ def by_number(arguments):
     return [bytes(each.index(argument) for argument in arguments), *each]
 
 
-def read_answers(reply):
-    """Six whole numbers for each charge."""
-    rows = list(struct.iter_unpack("<6d", reply[2]))
-    assert all(number.is_integer() for row in rows for number in row)
-    return [[int(number) for number in row] for row in rows]
+def read_reply(reply, nonce):
+    """The time of the store, and six whole numbers for each charge."""
+    assert reply.startswith(nonce.encode())
+    numbers = [number for number, in struct.iter_unpack("<d", reply[len(nonce):])]
+    assert all(number.is_integer() for number in numbers)
+    now_us, *rest = map(int, numbers)
+    return now_us, [rest[i:i + 6] for i in range(0, len(rest), 6)]
 
 
 class Answer:
@@ -153,10 +155,9 @@ class Script:
         keys = keys or [self.key] * len(arguments)
         reply = self.client.evalsha(self.sha, len(keys), *keys, str(self.nonce), *by_number(arguments),
                                     *self.last)
-        assert reply[0] == str(self.nonce).encode()
-        answers = read_answers(reply)
+        now_us, answers = read_reply(reply, str(self.nonce))
         assert len(answers) == len(arguments)
-        return [Answer(numbers, reply[1]) for numbers in answers]
+        return [Answer(numbers, now_us) for numbers in answers]
 
     def ask(self, op, cost=1, **more):
         return self.call(self.argument(op, cost, **more))[0]

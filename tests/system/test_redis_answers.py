@@ -86,11 +86,9 @@ class Impostor:
         return seen
 
 
-ADMITTED = struct.pack("<6d", 1, 5, 0, 0, 0, 0)
-
-
-def admission(nonce, numbers=ADMITTED):
-    return b"*3\r\n$%d\r\n%s\r\n:1800000000000000\r\n$%d\r\n%s\r\n" % (len(nonce), nonce, len(numbers), numbers)
+def admission(nonce, numbers=(1800000000000000, 1, 5, 0, 0, 0, 0), rest=b""):
+    reply = nonce + struct.pack("<%dd" % len(numbers), *numbers) + rest
+    return b"$%d\r\n%s\r\n" % (len(reply), reply)
 
 
 @pytest.mark.parametrize("error", REFUSING, ids=NAMES)
@@ -136,14 +134,14 @@ def left_by(node, impostor):
 
 @pytest.mark.parametrize("answer", [
     admission(b"999"),
-    admission(b"1", ADMITTED[:-1]),
-    admission(b"1", ADMITTED + ADMITTED),
-    b"*3\r\n$1\r\n1\r\n:1\r\n:1\r\n",
+    admission(b"2"),
+    admission(b"1", [1, 1, 5, 0, 0, 0]),
+    admission(b"1", rest=b"0"),
     b"*2\r\n$1\r\n1\r\n:1\r\n",
     b":1\r\n",
     b"not a reply\r\n",
     b"$-1\r\n",
-], ids=["another call's", "a byte too few", "one too many", "no text", "too short", "a number", "no reply", "nothing"])
+], ids=["another call's", "the next call's", "too short", "too long", "a list", "a number", "no reply", "nothing"])
 def test_a_reply_that_is_not_ours_admits_nothing(answer):
     with Impostor(lambda number, nonce: answer) as impostor:
         result = left_by(Node(impostor.url, count=10**6, depth=1, pace=20), impostor)

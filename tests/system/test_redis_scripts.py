@@ -13,7 +13,7 @@ import redis
 
 from daemon import PATIENCE, free_port
 from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
-                          Script, by_number, read_answers)
+                          Script, by_number, read_reply)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -514,7 +514,7 @@ def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
         for pipe in (a, b):
             for _ in range(80):
                 pipe.evalsha(script.sha, 1, script.key, "n", *by_number([script.argument(TAKE)]))
-        admitted = sum(read_answers(reply)[0][0] for pipe in (a, b) for reply in pipe.execute())
+        admitted = sum(read_reply(reply, "n")[1][0][0] for pipe in (a, b) for reply in pipe.execute())
     assert admitted == 100
 
 

@@ -7,7 +7,7 @@
 --   forget(key, now, limit) -> 1 if something was spent, which is no more
 --
 -- KEYS      one for each charge; the same key may occur several times
--- ARGV[1]   the nonce of the call, returned as it is: a reply to another call shows
+-- ARGV[1]   the nonce of the call, at the beginning of the reply: one to another call shows
 -- ARGV[2]   a byte for each charge: which argument is its own, that in ARGV[3] being 0.
 --           Those of one limit mostly ask for the same, which is then sent and read once
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
@@ -15,7 +15,7 @@
 --           how long ago the take was, in us, and its mark; from byte 33 on the limit
 -- the last  only for scripts with leases: see leases.lua
 --
--- Reply: nonce, time of the store in us, and a string with six doubles for each charge.
+-- Reply: one string, the nonce and doubles: time of the store in us, six for each charge.
 -- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
@@ -65,4 +65,4 @@ while #answers < #KEYS do
         answers[#answers + 1] = struct.pack('<dddddd', -1, 0, 0, 0, 0, 0)
     end
 end
-return {ARGV[1], now, table.concat(answers)}
+return ARGV[1] .. struct.pack('<d', now) .. table.concat(answers)

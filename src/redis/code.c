@@ -148,9 +148,24 @@ char rn_code_kind(enum rn_script script)
     return kinds[script];
 }
 
+/* Of all with three hexadecimal digits, the one nearest to the middle of its 64th of the
+ * slots: see redis/slot.h. */
+static const char tags[RN_CODE_TAGS][4] = {
+    "464", "65b", "4b0", "6af", "574", "74b", "5c0", "ef6", "96a", "f12", "9be", "fe6", "094",
+    "56b", "8ce", "5bf", "5a3", "7be", "557", "76a", "ffc", "6ce", "447", "67a", "8af", "fd8",
+    "85b", "28a", "ddc", "4ae", "94b", "39a", "712", "52d", "7e6", "b37", "602", "43d", "6d6",
+    "fa0", "532", "d49", "781", "eb0", "f4b", "931", "4f6", "8e8", "7d8", "4ec", "621", "f77",
+    "6e8", "5dc", "731", "be0", "fbe", "da3", "f6a", "912", "5e5", "8d6", "511", "802",
+};
+
+struct rn_slice rn_code_tag_name(unsigned tag)
+{
+    return rn_slice_of(tags[tag]);
+}
+
 static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE_NAME])
 {
-    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64, tag, kind, key);
+    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%s}:%c:%016" PRIx64, tags[tag], kind, key);
 }
 
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])

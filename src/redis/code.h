@@ -16,14 +16,18 @@
 #define RN_CODE_NUMBER 8  /* bytes */
 #define RN_CODE_ANSWER (RN_CODE_NUMBER * RN_CODE_NUMBERS)
 
-/* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
- * of 1024, so that in a cluster there are batches for each. */
+/* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. In a cluster a
+ * call has keys of one TAG: few of them make large batches, many spread keys evenly among
+ * masters. There is one in each 64th of the slots, so that masters with the same number of
+ * slots have the same share of the keys, or one more or less. */
 #define RN_CODE_NAME 40
-#define RN_CODE_TAGS 1024
+#define RN_CODE_TAGS 64
 static inline unsigned rn_code_tag(uint64_t key)
 {
-    return (unsigned)(key >> 54);
+    return (unsigned)(key >> 58);
 }
+/* As it is in names. */
+struct rn_slice rn_code_tag_name(unsigned tag);
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
 /* KIND of the states of a script that decides charges. */
 char rn_code_kind(enum rn_script script);

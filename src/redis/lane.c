@@ -352,12 +352,8 @@ bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index)
 static void init_lanes(struct rn_lanes *lanes)
 {
     for (unsigned i = 0; i < RN_SCRIPTS_STRICT * lanes->tags; i++) {
-        char tag[8];
-        int len = snprintf(tag, sizeof tag, "%03x", i % lanes->tags);
-
         lanes->lanes[i].script = (uint8_t)(i / lanes->tags);
-        lanes->lanes[i].slot =
-            lanes->tags > 1 ? rn_slot_of((struct rn_slice){tag, (size_t)len}) : 0;
+        lanes->lanes[i].slot = lanes->tags > 1 ? rn_slot_of(rn_code_tag_name(i % lanes->tags)) : 0;
     }
     for (unsigned i = 0; i < RN_LANE_SEATS; i++)
         free_seat(lanes, &lanes->seats[i]);

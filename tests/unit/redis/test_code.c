@@ -12,6 +12,7 @@
 #include <ration/error.h>
 
 #include "redis/code.h"
+#include "redis/slot.h"
 
 #define SECOND INT64_C(1000000000)
 #define DAY (86400 * SECOND)
@@ -138,22 +139,22 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
     } rows[] = {
         {{.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_BUCKET,
-         "ration:{3ff}:B:ffc0000000000012"},
+         "ration:{802}:B:ffc0000000000012"},
         {{.algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_WINDOW,
-         "ration:{3ff}:W:ffc0000000000012"},
+         "ration:{802}:W:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_COUNTER,
-         "ration:{3ff}:C:ffc0000000000012"},
+         "ration:{802}:C:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND, .sub_windows = 4},
          RN_SCRIPT_LEASE_SUBS,
-         "ration:{3ff}:L:ffc0000000000012"},
+         "ration:{802}:L:ffc0000000000012"},
         {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 3},
          RN_SCRIPT_BUCKET,
-         "ration:{3ff}:b:ffc0000000000012"},
+         "ration:{802}:b:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_LOG,
-         "ration:{3ff}:L:ffc0000000000012"},
+         "ration:{802}:L:ffc0000000000012"},
     };
 
     (void)state;
@@ -250,8 +251,27 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
 
     (void)state;
     size_t len = rn_code_name(&charge, name);
-    assert_string_equal(name, "ration:{3ff}:l:ffc0000000000012");
+    assert_string_equal(name, "ration:{802}:l:ffc0000000000012");
     assert_int_equal(len, strlen(name));
+}
+
+static void each_part_of_the_slots_has_a_tag_near_its_middle(void **state)
+{
+    const uint16_t part = RN_SLOTS / RN_CODE_TAGS;
+
+    (void)state;
+    for (unsigned i = 0; i < RN_CODE_TAGS; i++) {
+        struct rn_limit l = limit_of((struct ration_limit){
+            .algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
+        struct rn_charge charge = {.limit = &l, .key = (uint64_t)i << 58 | 7};
+        char name[RN_CODE_NAME];
+        size_t len = rn_code_name(&charge, name);
+        uint16_t slot = rn_slot_of((struct rn_slice){name, len});
+
+        assert_int_equal(slot / part, i);
+        assert_in_range(slot % part, part / 4, 3 * part / 4);
+        assert_int_equal(slot, rn_slot_of(rn_code_tag_name(i)));
+    }
 }
 
 /* As the scripts answer. */
@@ -309,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
+        cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),
         cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),
     };
 

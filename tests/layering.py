@@ -40,7 +40,7 @@ THIRD_PARTY = {
     "rls.pb-c.h": {"wire"}, # made from src/wire/rls.proto
     "llhttp": {"wire"},
     "uv.h": {"net"},
-    "openssl/": {"net"},
+    "openssl/": {"cli", "net"},
     "jansson.h": {"tests"},
     "ngx_": {"nginx"},
 }

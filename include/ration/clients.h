@@ -51,7 +51,7 @@ struct ration_override {
     const char *note;   /* for people */
     size_t note_len;
 
-    /* Told by ration_override_each, not read by others. */
+    /* Told by who lists or finds it, not read by others. */
     uint64_t sequence; /* of the change that set it */
     bool active;       /* false: there is no such rule, or it has another key, now */
 };
@@ -69,10 +69,28 @@ RATION_API int ration_override_set(struct ration *r, const struct ration_overrid
 /* `rule` and `attributes` are read. RATION_EGONE: there is none. */
 RATION_API int ration_override_delete(struct ration *r, const struct ration_override *o,
                                       struct ration_error *error);
+/* `rule` and `attributes` are read; sequence and active are set. RATION_EGONE: there
+ * is none. */
+RATION_API int ration_override_find(struct ration *r, struct ration_override *o,
+                                    struct ration_error *error);
 /* Calls `see` for all, or those of one rule (NULL: all), in the order in which
  * they were set, until it returns non-zero. It may call anything. expires_ns is
  * from now. 0 or RATION_ENOMEM. */
 RATION_API int ration_override_each(struct ration *r, const char *rule, size_t rule_len,
+                                    int (*see)(void *arg, const struct ration_override *o),
+                                    void *arg);
+
+/* Some of them. Who goes on behind the last one that was seen meets each that stays
+ * as it is once, whatever is set and deleted meanwhile; one that is set again comes
+ * again, at the end. */
+struct ration_listing {
+    const char *rule; /* of overrides; NULL: of all rules */
+    size_t rule_len;
+    uint64_t after; /* only those of a larger sequence */
+    size_t limit;   /* so many at most; 0: all */
+};
+/* As ration_override_each. */
+RATION_API int ration_override_list(struct ration *r, const struct ration_listing *listing,
                                     int (*see)(void *arg, const struct ration_override *o),
                                     void *arg);
 
@@ -97,10 +115,17 @@ RATION_API int ration_ban_set(struct ration *r, const struct ration_ban *ban,
                               struct ration_error *error);
 RATION_API int ration_ban_delete(struct ration *r, const struct ration_ban *ban,
                                  struct ration_error *error);
+RATION_API int ration_ban_find(struct ration *r, struct ration_ban *ban,
+                               struct ration_error *error);
 RATION_API int ration_ban_each(struct ration *r,
+                               int (*see)(void *arg, const struct ration_ban *ban), void *arg);
+RATION_API int ration_ban_list(struct ration *r, const struct ration_listing *listing,
                                int (*see)(void *arg, const struct ration_ban *ban), void *arg);
 
 /* --- both ------------------------------------------------------------------------- */
+
+/* How many there are of each that have not expired. */
+RATION_API void ration_clients_count(struct ration *r, uint64_t *overrides, uint64_t *bans);
 
 /* Takes over what others have changed, and forgets what has expired (which
  * counts no more in any case). To be called several times a second, by one

@@ -178,6 +178,7 @@ struct ration_totals {
      * written; and with less than a fifth of it left. */
     uint64_t delayed, soft, near;
     double block_rate; /* refused / (allowed + refused); 0 before the first */
+    uint64_t charged;  /* outcomes of requests that were charged when they were known */
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

@@ -64,7 +64,8 @@ RATION_API int ration_rules_validate(const char *name, const char *text, size_t 
 RATION_API uint64_t ration_rules_version(const struct ration *r);
 
 /* The current rules as one file of the native format (rules of Envoy files have
- * no such form and are left out); empty if there are none. *text is terminated,
+ * no such form and are left out, and so are the secrets among the settings of
+ * `server:`); empty if there are none. *text is terminated,
  * to be freed by ration_text_free, and *len (may be NULL) its length. 0 or
  * RATION_ENOMEM. */
 RATION_API int ration_rules_text(struct ration *r, char **text, size_t *len);

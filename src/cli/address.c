@@ -49,11 +49,11 @@ static bool copy_host(const char *text, size_t len, char host[RN_ADDRESS_TEXT])
     return true;
 }
 
-static bool look_up(const char *text, const char *host, const char *port,
-                    struct rn_address *address, char problem[RN_ADDRESS_PROBLEM])
+static bool look_up(const char *text, const char *port, struct rn_address *address,
+                    char problem[RN_ADDRESS_PROBLEM])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
-    int code = getaddrinfo(host[0] == '\0' ? HERE : host, port, &hints, &found);
+    int code = getaddrinfo(address->host, port, &hints, &found);
 
     if (code != 0)
         return complain(text, gai_strerror(code), problem);
@@ -71,27 +71,55 @@ static bool look_up(const char *text, const char *host, const char *port,
     return true;
 }
 
-bool rn_address_parse(const char *text, struct rn_address *address,
+/* Takes https:// and the like off, and a / at the end, as URLs have. */
+static void take_scheme(const char *text, struct rn_address *address)
+{
+    static const struct {
+        const char *name;
+        enum rn_address_speech speech;
+        bool tls;
+    } schemes[] = {{"http://", RN_ADDRESS_HTTP, false},
+                   {"https://", RN_ADDRESS_HTTP, true},
+                   {"redis://", RN_ADDRESS_RESP, false},
+                   {"rediss://", RN_ADDRESS_RESP, true}};
+    size_t len;
+
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (strncmp(text, schemes[i].name, strlen(schemes[i].name)) != 0)
+            continue;
+        text += strlen(schemes[i].name);
+        address->speech = schemes[i].speech;
+        address->tls = schemes[i].tls;
+    }
+    len = strlen(text) -
+          (address->speech != RN_ADDRESS_ANY && text[0] != '\0' && text[strlen(text) - 1] == '/');
+    snprintf(address->text, sizeof address->text, "%s%.*s", text[0] == ':' ? HERE : "", (int)len,
+             text);
+}
+
+bool rn_address_parse(const char *given, struct rn_address *address,
                       char problem[RN_ADDRESS_PROBLEM])
 {
-    const char *colon = strrchr(text, ':');
-    char host[RN_ADDRESS_TEXT];
+    const char *text = address->text, *colon;
 
     *address = (struct rn_address){.len = 0};
-    if (strlen(text) >= RN_ADDRESS_TEXT - sizeof HERE)
-        return complain(text, "it is too long", problem);
-    snprintf(address->text, sizeof address->text, "%s%s", text[0] == ':' ? HERE : "", text);
+    if (strlen(given) >= RN_ADDRESS_TEXT - sizeof HERE)
+        return complain(given, "it is too long", problem);
+    take_scheme(given, address);
+    colon = strrchr(text, ':');
+    if (strncmp(text, "unix:", 5) == 0 && address->tls)
+        return complain(given, "unix sockets do not speak TLS", problem);
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text, address, problem);
     if (colon == NULL)
-        return complain(text, "it has no port", problem);
+        return complain(given, "it has no port", problem);
     if (colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
         strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535 ||
         strtoul(colon + 1, NULL, 10) == 0)
-        return complain(text, "a port is a number from 1 to 65535", problem);
-    if (!copy_host(text, (size_t)(colon - text), host))
-        return complain(text, "an IPv6 address stands in brackets", problem);
-    return look_up(text, host, colon + 1, address, problem);
+        return complain(given, "a port is a number from 1 to 65535", problem);
+    if (!copy_host(text, (size_t)(colon - text), address->host))
+        return complain(given, "an IPv6 address stands in brackets", problem);
+    return look_up(given, colon + 1, address, problem);
 }
 
 bool rn_address_is_local(const struct rn_address *address)

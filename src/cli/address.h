@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a daemon listens: `host:port`, `:port` (this machine), `[::1]:port`,
- * `unix:PATH`.
+ * `unix:PATH`. Before it may stand what is spoken there: `https://host:port`.
  */
 #ifndef RN_CLI_ADDRESS_H
 #define RN_CLI_ADDRESS_H
@@ -12,8 +12,14 @@
 
 #define RN_ADDRESS_TEXT 160
 
+enum rn_address_speech { RN_ADDRESS_ANY, RN_ADDRESS_HTTP, RN_ADDRESS_RESP };
+
 struct rn_address {
-    char text[RN_ADDRESS_TEXT]; /* as given; 127.0.0.1:port for :port */
+    char text[RN_ADDRESS_TEXT]; /* as given, without http:// and the like; 127.0.0.1:port for
+                                   :port */
+    char host[RN_ADDRESS_TEXT]; /* of it, without brackets; empty: a unix socket */
+    enum rn_address_speech speech;
+    bool tls; /* https or rediss */
     struct sockaddr_storage socket;
     socklen_t len;
 };

@@ -3,41 +3,27 @@
  * `ration ban`: requests that have certain attributes are refused, whatever the
  * rules say.
  */
-#include "cli/columns.h"
-#include "cli/daemon.h"
+#include "cli/pages.h"
 #include "cli/received.h"
 
-static void put_list(const struct rn_output *out, const struct rn_value *first)
+static void put_entry(struct rn_columns *columns, const struct rn_value *v)
 {
-    static const char *const titles[] = {"who", "ends in", "reason"};
-    struct rn_columns columns;
     char text[RN_TIME_TEXT];
 
-    if (first == NULL) {
-        rn_output_put(out, RN_PLAIN, "no bans\n");
-        return;
-    }
-    rn_columns_init(&columns, titles, 3);
-    for (const struct rn_value *v = first; v != NULL; v = v->next) {
-        rn_received_pairs(&columns, rn_value_get(v, "attributes"));
-        rn_columns_put(&columns, "%s", rn_output_time(rn_value_seconds(v, "expires_after"), text));
-        rn_columns_text(&columns, rn_value_text(v, "reason"));
-    }
-    rn_columns_write(&columns, out, 0);
-    rn_columns_done(&columns);
+    rn_received_pairs(columns, rn_value_get(v, "attributes"));
+    rn_columns_put(columns, "%s", rn_output_time(rn_value_seconds(v, "expires_after"), text));
+    rn_columns_text(columns, rn_value_text(v, "reason"));
 }
 
 static int list(struct rn_daemon *d)
 {
-    struct rn_output out = rn_output_to(stdout, d->options);
+    static const char *const titles[] = {"who", "ends in", "reason"};
 
-    if (!rn_daemon_do(d, &(struct rn_question){.method = "GET", .target = "/v1/bans"}))
-        return RN_EXIT_ERROR;
-    if (d->options->json)
-        rn_daemon_print(d);
-    else
-        put_list(&out, rn_value_list(d->answer, "bans"));
-    return RN_EXIT_OK;
+    return rn_pages_print(d, &(struct rn_pages){.path = "/v1/bans",
+                                                .name = "bans",
+                                                .titles = titles,
+                                                .title_count = 3,
+                                                .put = put_entry});
 }
 
 static int add(struct rn_daemon *d)

@@ -35,17 +35,15 @@ static bool find_target(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
     const char *text = o->http != NULL ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
-    char problem[RN_ADDRESS_PROBLEM];
 
     if (o->http != NULL && o->resp != NULL) {
         rn_complain("give either --resp or --http, not both");
         return false;
     }
-    if (!rn_address_parse(text, &b->address, problem)) {
-        rn_complain("%s: %s", o->http != NULL ? "--http" : "--resp", problem);
+    if (!rn_reach_init(&b->reach, o, o->http != NULL ? "--http" : "--resp", text,
+                       o->http != NULL ? RN_ADDRESS_HTTP : RN_ADDRESS_RESP))
         return false;
-    }
-    if (o->remote || rn_address_is_local(&b->address))
+    if (o->remote || rn_address_is_local(&b->reach.address))
         return true;
     rn_complain("%s is not on this machine; --remote allows that, if its owner does", text);
     return false;
@@ -54,13 +52,14 @@ static bool find_target(struct rn_bench *b)
 static bool make_plan(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
-    const char *host = b->address.socket.ss_family == AF_UNIX ? "localhost" : b->address.text;
+    const struct rn_address *address = &b->reach.address;
+    const char *host = address->socket.ss_family == AF_UNIX ? "localhost" : address->text;
 
     if (o->duration_ns != 0 && o->requests != 0) {
         rn_complain("give either --duration or --requests, not both");
         return false;
     }
-    b->plan = (struct rn_drive_plan){.address = &b->address,
+    b->plan = (struct rn_drive_plan){.reach = &b->reach,
                                      .speech = &b->speech,
                                      .pipeline = (uint32_t)or_else(o->pipeline, 16),
                                      .keys = or_else(o->keys, 10000),
@@ -230,6 +229,7 @@ int rn_command_bench(const struct rn_options *options)
         free(b.drives[i]);
     }
     rn_speech_done(&b.speech);
+    rn_reach_done(&b.reach);
     if (b.plan.done_fd >= 0)
         close(b.plan.done_fd);
     return status;

@@ -8,12 +8,13 @@
 #define RN_CLI_BENCH_H
 
 #include "cli/drive.h"
+#include "cli/reach.h"
 
 #define RN_BENCH_THREADS 64
 
 struct rn_bench {
     const struct rn_options *options;
-    struct rn_address address;
+    struct rn_reach reach;
     struct rn_speech speech;
     struct rn_drive_plan plan;
     uint32_t connections, drive_count;

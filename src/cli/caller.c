@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "rules/report.h"
@@ -34,14 +33,12 @@ static bool fail(struct rn_caller *c, const char *format, ...)
 
 static void hang_up(struct rn_caller *c)
 {
-    if (c->fd >= 0)
-        close(c->fd);
-    c->fd = -1;
+    rn_line_close(&c->line);
 }
 
 void rn_caller_init(struct rn_caller *c)
 {
-    *c = (struct rn_caller){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .fd = -1};
+    *c = (struct rn_caller){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .line = {.fd = -1}};
 }
 
 void rn_caller_done(struct rn_caller *c)
@@ -56,7 +53,8 @@ void rn_caller_done(struct rn_caller *c)
 /* Until the socket is ready for `events`. */
 static bool wait_for(struct rn_caller *c, short events)
 {
-    struct pollfd fds[2] = {{.fd = c->fd, .events = events}, {.fd = c->wake_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = c->line.fd, .events = events},
+                            {.fd = c->wake_fd, .events = POLLIN}};
 
     for (;;) {
         int64_t left_ns = c->deadline_ns - rn_clock_read_ns(CLOCK_MONOTONIC);
@@ -92,28 +90,47 @@ static bool connect_to(struct rn_caller *c)
     int error = 0;
     socklen_t len = sizeof error;
 
-    c->fd = socket(c->address.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0)
+    c->line.fd = socket(c->address.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (c->line.fd < 0)
         return fail_to_reach(c, errno);
-    if (connect(c->fd, (const struct sockaddr *)&c->address.socket, c->address.len) == 0)
+    if (connect(c->line.fd, (const struct sockaddr *)&c->address.socket, c->address.len) == 0)
         return true;
     if (errno != EINPROGRESS)
         return fail_to_reach(c, errno);
     if (!wait_for(c, POLLOUT))
         return false;
-    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    getsockopt(c->line.fd, SOL_SOCKET, SO_ERROR, &error, &len);
     return error == 0 || fail_to_reach(c, error);
 }
 
 static bool fail_to_talk(struct rn_caller *c)
 {
+    if (errno == EPROTO && c->line.tunnel != NULL)
+        return fail(c, "no TLS with %s: %s", c->address.text, rn_tunnel_problem(c->line.tunnel));
     return fail(c, "the connection to %s broke: %s", c->address.text, strerror(errno));
+}
+
+/* The handshake, if the address is one of TLS. */
+static bool secure(struct rn_caller *c)
+{
+    if (!c->address.tls)
+        return true;
+    c->line.tunnel = rn_tunnel_new(c->trust, c->line.fd, c->address.host);
+    if (c->line.tunnel == NULL)
+        return fail(c, "out of memory");
+    while (rn_tunnel_begin(c->line.tunnel) != 0) {
+        if (errno != EAGAIN)
+            return fail_to_talk(c);
+        if (!wait_for(c, rn_line_wants(&c->line, 0)))
+            return false;
+    }
+    return true;
 }
 
 static bool send_all(struct rn_caller *c)
 {
     for (size_t sent = 0; sent < c->out.len;) {
-        ssize_t n = send(c->fd, c->out.data + sent, c->out.len - sent, MSG_NOSIGNAL);
+        ssize_t n = rn_line_send(&c->line, c->out.data + sent, c->out.len - sent);
 
         if (n >= 0)
             sent += (size_t)n;
@@ -121,7 +138,7 @@ static bool send_all(struct rn_caller *c)
             return true; /* an answer may have come before: see what can be read */
         else if (errno != EAGAIN && errno != EINTR)
             return fail_to_talk(c);
-        else if (!wait_for(c, POLLOUT))
+        else if (!wait_for(c, rn_line_wants(&c->line, POLLOUT)))
             return false;
     }
     return true;
@@ -135,14 +152,14 @@ static bool receive(struct rn_caller *c, bool *ended)
 
     if (room == NULL)
         return fail(c, "out of memory");
-    while ((n = recv(c->fd, room, PIECE, 0)) < 0) {
+    while ((n = rn_line_receive(&c->line, room, PIECE)) < 0) {
         if (errno == ECONNRESET) {
             n = 0;
             break;
         }
         if (errno != EAGAIN && errno != EINTR)
             return fail_to_talk(c);
-        if (!wait_for(c, POLLIN))
+        if (!wait_for(c, rn_line_wants(&c->line, POLLIN)))
             return false;
     }
     c->in.len += (size_t)n;
@@ -151,6 +168,19 @@ static bool receive(struct rn_caller *c, bool *ended)
 }
 
 /* --- requests ---------------------------------------------------------------------- */
+
+void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i], lower = (char)(c | 0x20);
+
+        if ((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+            c == '_' || c == '~')
+            rn_buf_put_char(out, c);
+        else
+            rn_buf_putf(out, "%%%02X", (unsigned)(unsigned char)c);
+    }
+}
 
 static void write_request(struct rn_caller *c, const struct rn_caller_request *r)
 {
@@ -185,6 +215,9 @@ static bool fail_to_understand(struct rn_caller *c)
 {
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
+    if (rn_line_is_alert(begin.data, begin.len))
+        return fail(c, "what answers at %s speaks TLS; write https://%s", c->address.text,
+                    c->address.text);
     return fail(c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",
                 c->address.text, rn_excerpt(begin).text);
 }
@@ -290,7 +323,7 @@ static bool ask_once(struct rn_caller *c, struct rn_caller_answer *answer)
     struct head head = {.status = 0};
 
     rn_buf_clear(&c->in);
-    if (c->fd < 0 && !connect_to(c))
+    if (c->line.fd < 0 && (!connect_to(c) || !secure(c)))
         return false;
     return send_all(c) && receive_head(c, &head) && receive_body(c, &head, answer);
 }
@@ -298,7 +331,7 @@ static bool ask_once(struct rn_caller *c, struct rn_caller_answer *answer)
 bool rn_caller_ask(struct rn_caller *c, const struct rn_caller_request *request,
                    struct rn_caller_answer *answer)
 {
-    bool kept = c->fd >= 0;
+    bool kept = c->line.fd >= 0;
 
     c->unreachable = false;
     c->deadline_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + c->timeout_ns;

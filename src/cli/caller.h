@@ -11,19 +11,21 @@
 
 #include "base/buf.h"
 #include "cli/address.h"
+#include "cli/tunnel.h"
 
 #define RN_CALLER_BODY_MAX (64 << 20)
 
 struct rn_caller {
     struct rn_address address;
-    const char *token;  /* NULL: none. Borrowed */
-    int64_t timeout_ns; /* for a request as a whole, connecting included */
-    int wake_fd;        /* -1, or what ends a request early when it becomes readable */
+    const struct rn_trust *trust; /* if the address is one of TLS. Borrowed */
+    const char *token;            /* NULL: none. Borrowed */
+    int64_t timeout_ns;           /* for a request as a whole, connecting included */
+    int wake_fd;                  /* -1, or what ends a request early when it becomes readable */
 
     bool unreachable;  /* the last request failed since nobody listens there */
-    char problem[400]; /* of the last request that failed: a sentence, no line end */
+    char problem[640]; /* of the last request that failed: a sentence, no line end */
 
-    int fd; /* private from here on. -1: not connected */
+    struct rn_line line; /* private from here on */
     struct rn_buf out, in;
     int64_t deadline_ns;
 };
@@ -47,5 +49,8 @@ void rn_caller_init(struct rn_caller *caller);
 void rn_caller_done(struct rn_caller *caller);
 bool rn_caller_ask(struct rn_caller *caller, const struct rn_caller_request *request,
                    struct rn_caller_answer *answer);
+
+/* A name or value of a query: everything but letters, digits and - . _ ~ as %41. */
+void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text);
 
 #endif

@@ -12,6 +12,7 @@ void rn_columns_init(struct rn_columns *c, const char *const *titles, size_t cou
     *c = (struct rn_columns){.count = count};
     for (size_t i = 0; i < count; i++)
         rn_columns_put(c, "%s", titles[i]);
+    c->titles = c->text.len;
 }
 
 void rn_columns_done(struct rn_columns *c)
@@ -57,7 +58,7 @@ static int width_of(const char *cell)
     return width;
 }
 
-static void measure(const struct rn_columns *c, int widths[RN_COLUMNS_MAX])
+static void measure(struct rn_columns *c)
 {
     const char *at = c->text.data, *end = at + c->text.len;
     bool used[RN_COLUMNS_MAX] = {false};
@@ -66,17 +67,17 @@ static void measure(const struct rn_columns *c, int widths[RN_COLUMNS_MAX])
         size_t column = cell % c->count;
         int width = width_of(at) - (cell < c->count && *at == '>');
 
-        if (width > widths[column])
-            widths[column] = width;
+        if (width > c->widths[column])
+            c->widths[column] = width;
         used[column] |= cell >= c->count && *at != '\0';
     }
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count && !c->begun; i++)
         if (!used[i])
-            widths[i] = -1;
+            c->widths[i] = -1;
 }
 
 static void put_row(const struct rn_columns *c, const struct rn_output *out, const char *row,
-                    const int widths[RN_COLUMNS_MAX], int indent, bool titles)
+                    int indent, bool titles)
 {
     const char *right = c->text.data; /* the titles know who stands to the right */
     enum rn_style style = titles ? RN_DIM : RN_PLAIN;
@@ -84,9 +85,9 @@ static void put_row(const struct rn_columns *c, const struct rn_output *out, con
 
     for (size_t i = 0; i < c->count; i++) {
         const char *cell = row + (titles && *row == '>');
-        int space = widths[i] - width_of(cell);
+        int space = c->widths[i] - width_of(cell);
 
-        if (widths[i] >= 0) {
+        if (c->widths[i] >= 0) {
             owed += *right == '>' ? space : 0;
             if (*cell != '\0') {
                 rn_output_put(out, style, "%*s%s", owed, "", cell);
@@ -100,17 +101,32 @@ static void put_row(const struct rn_columns *c, const struct rn_output *out, con
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-void rn_columns_write(const struct rn_columns *c, const struct rn_output *out, int indent)
+static void put_rows(const struct rn_columns *c, const struct rn_output *out, const char *at,
+                     int indent)
 {
-    int widths[RN_COLUMNS_MAX] = {0};
-    const char *at = c->text.data;
-
-    if (c->text.failed)
-        return;
-    measure(c, widths);
     while (at < c->text.data + c->text.len) {
-        put_row(c, out, at, widths, indent, at == c->text.data);
+        put_row(c, out, at, indent, at == c->text.data);
         for (size_t i = 0; i < c->count; i++)
             at += strlen(at) + 1;
     }
+}
+
+void rn_columns_write(struct rn_columns *c, const struct rn_output *out, int indent)
+{
+    if (c->text.failed)
+        return;
+    measure(c);
+    put_rows(c, out, c->text.data + (c->begun ? c->titles : 0), indent);
+}
+
+void rn_columns_flush(struct rn_columns *c, const struct rn_output *out)
+{
+    size_t first = c->begun ? c->titles : 0;
+
+    if (c->text.failed)
+        return;
+    c->begun = true;
+    measure(c);
+    put_rows(c, out, c->text.data + first, 0);
+    c->text.len = c->titles;
 }

@@ -12,7 +12,10 @@
 
 struct rn_columns {
     size_t count;
-    struct rn_buf text; /* private: all cells, each with a NUL behind it, row by row */
+    struct rn_buf text; /* private: all cells, each with a NUL behind it, row by row, */
+    size_t titles;      /* bytes of the first row, */
+    int widths[RN_COLUMNS_MAX];
+    bool begun; /* and whether rows were flushed */
 };
 
 /* The titles are the first row. One that begins with `>` is of a column whose
@@ -28,6 +31,9 @@ void rn_columns_put(struct rn_columns *columns, const char *format, ...)
 
 /* Each row on a line, `indent` spaces before it. Columns without anything but a
  * title are left out. */
-void rn_columns_write(const struct rn_columns *columns, const struct rn_output *out, int indent);
+void rn_columns_write(struct rn_columns *columns, const struct rn_output *out, int indent);
+/* The rows so far, of a table that is too long to be kept: no column is left out, and
+ * those to come stand below these as far as they are not wider. */
+void rn_columns_flush(struct rn_columns *columns, const struct rn_output *out);
 
 #endif

@@ -19,19 +19,11 @@ bool rn_daemon_is_meant(const struct rn_options *o)
 
 /* --- where, and with which token --------------------------------------------------- */
 
-static const char *environment(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
 static bool find_address(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
     bool http = d->port == RN_PORT_HTTP;
     const char *text = http ? o->http : o->admin, *source = http ? "--http" : "--admin";
-    char problem[RN_ADDRESS_PROBLEM];
 
     if (o->server != NULL && o->server[0] != '\0') {
         text = o->server;
@@ -39,14 +31,15 @@ static bool find_address(struct rn_daemon *d)
     }
     if (text == NULL) {
         source = http ? "RATION_HTTP" : "RATION_ADMIN";
-        text = environment(source);
+        text = rn_reach_environment(source);
     }
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    if (rn_address_parse(text, &d->caller.address, problem))
-        return true;
-    rn_complain("%s: %s", source, problem);
-    return false;
+    if (!rn_reach_init(&d->reach, o, source, text, RN_ADDRESS_HTTP))
+        return false;
+    d->caller.address = d->reach.address;
+    d->caller.trust = d->reach.trust;
+    return true;
 }
 
 /* What may stand in a header: no space, nothing that a terminal would act on. */
@@ -82,7 +75,7 @@ static bool read_token_file(struct rn_daemon *d)
 static bool find_token(struct rn_daemon *d)
 {
     const char *from = d->options->token_file != NULL ? "--token-file" : "RATION_TOKEN";
-    const char *text = environment("RATION_TOKEN");
+    const char *text = rn_reach_environment("RATION_TOKEN");
 
     if (d->options->token_file != NULL) {
         if (!read_token_file(d))
@@ -156,6 +149,7 @@ void rn_daemon_done(struct rn_daemon *d)
     forget_answer(d);
     rn_buf_done(&d->body);
     rn_caller_done(&d->caller);
+    rn_reach_done(&d->reach);
 }
 
 int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,

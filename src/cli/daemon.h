@@ -8,6 +8,7 @@
 
 #include "cli/caller.h"
 #include "cli/options.h"
+#include "cli/reach.h"
 #include "cli/value.h"
 
 enum rn_daemon_port { RN_PORT_HTTP, RN_PORT_ADMIN };
@@ -15,6 +16,7 @@ enum rn_daemon_port { RN_PORT_HTTP, RN_PORT_ADMIN };
 struct rn_daemon {
     const struct rn_options *options;
     enum rn_daemon_port port;
+    struct rn_reach reach;
     struct rn_caller caller;
     char token[256];
     struct rn_buf body; /* of the next request: for the command to fill */

@@ -2,8 +2,6 @@
 #include "cli/drive.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +16,7 @@
 #define GRACE_NS (2 * RN_SECOND_NS) /* for answers that are under way at the end */
 
 struct rn_drive_conn {
-    int fd; /* -1: given up */
+    struct rn_line line; /* fd -1: given up */
     uint32_t number;
     uint64_t sent; /* ever: its place in the schedule */
     /* Times of requests under way, the oldest first: a ring of plan->pipeline. */
@@ -46,22 +44,11 @@ static void add(uint64_t *counter, uint64_t n)
 
 static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
 {
-    const struct rn_address *address = d->plan->address;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    int one = 1;
 
-    c->fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)&address->socket, address->len) != 0) {
-        snprintf(d->problem, sizeof d->problem, "cannot connect to %s: %s", address->text,
-                 strerror(errno));
-        if (c->fd >= 0)
-            close(c->fd);
-        c->fd = -1;
+    if (!rn_reach_connect(d->plan->reach, &c->line, d->problem))
         return false;
-    }
-    if (address->socket.ss_family != AF_UNIX)
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->fd, &event);
+    epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->line.fd, &event);
     c->wants_out = false;
     c->first = c->under_way = 0;
     c->in_len = c->out_len = c->out_at = 0;
@@ -70,15 +57,27 @@ static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
     return true;
 }
 
+/* Why a connection has ended before all was answered, unless something is known already. */
+static void keep_end(struct rn_drive *d, const struct rn_drive_conn *c)
+{
+    const char *address = d->plan->reach->address.text;
+    const char *why = c->line.tunnel != NULL ? rn_tunnel_problem(c->line.tunnel) : "";
+
+    if (c->under_way == 0 || d->problem[0] != '\0')
+        return;
+    if (why[0] != '\0')
+        snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
+    else
+        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
+                 address);
+}
+
 static void disconnect(struct rn_drive *d, struct rn_drive_conn *c)
 {
-    close(c->fd);
-    c->fd = -1;
+    keep_end(d, c);
+    rn_line_close(&c->line);
     d->live--;
     d->ended++;
-    if (c->under_way > 0 && d->problem[0] == '\0')
-        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
-                 d->plan->address->text);
     d->unanswered += c->under_way;
     c->under_way = 0;
 }
@@ -94,7 +93,7 @@ bool rn_drive_init(struct rn_drive *d)
         return false;
     }
     for (uint32_t i = 0; i < d->connection_count; i++)
-        d->conns[i].fd = -1;
+        d->conns[i].line.fd = -1;
     for (uint32_t i = 0; i < d->connection_count; i++) {
         struct rn_drive_conn *c = &d->conns[i];
 
@@ -117,8 +116,7 @@ void rn_drive_done(struct rn_drive *d)
     for (uint32_t i = 0; d->conns != NULL && i < d->connection_count; i++) {
         struct rn_drive_conn *c = &d->conns[i];
 
-        if (c->fd >= 0)
-            close(c->fd);
+        rn_line_close(&c->line);
         free(c->times);
         free(c->out);
         free(c->in);
@@ -161,15 +159,14 @@ static void watch_out(struct rn_drive *d, struct rn_drive_conn *c, bool wanted)
     if (c->wants_out == wanted)
         return;
     c->wants_out = wanted;
-    epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->fd, &event);
+    epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->line.fd, &event);
 }
 
 /* False: the connection has ended. */
 static bool flush(struct rn_drive *d, struct rn_drive_conn *c)
 {
     while (c->out_at < c->out_len) {
-        ssize_t n =
-            send(c->fd, c->out + c->out_at, c->out_len - c->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = rn_line_send(&c->line, c->out + c->out_at, c->out_len - c->out_at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -242,6 +239,21 @@ static void count_answer(struct rn_drive *d, struct rn_drive_conn *c, enum rn_he
         1);
 }
 
+/* What answers is not a daemon, or not in plain. */
+static void keep_stranger(struct rn_drive *d, const struct rn_drive_conn *c)
+{
+    const char *address = d->plan->reach->address.text;
+    bool http = d->plan->speech->http;
+
+    d->broken = true;
+    if (rn_line_is_alert(c->in, c->in_len))
+        snprintf(d->problem, sizeof d->problem, "what answers at %s speaks TLS; write %s://%s",
+                 address, http ? "https" : "rediss", address);
+    else
+        snprintf(d->problem, sizeof d->problem, "what answers at %s does not speak %s", address,
+                 http ? "HTTP/1.1" : "RESP");
+}
+
 /* All that is complete. False: not understood. */
 static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
 {
@@ -257,9 +269,7 @@ static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
         if (heard == RN_HEARD_MORE)
             break;
         if (heard == RN_HEARD_FOREIGN || c->under_way == 0) {
-            d->broken = true;
-            snprintf(d->problem, sizeof d->problem, "what answers at %s does not speak %s",
-                     d->plan->address->text, d->plan->speech->http ? "HTTP/1.1" : "RESP");
+            keep_stranger(d, c);
             return false;
         }
         count_answer(d, c, heard, now);
@@ -271,20 +281,30 @@ static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
     return c->in_len < IN_BYTES;
 }
 
+/* What has arrived: of TLS, more may be there than a poll knows of. */
+static bool take_in(struct rn_drive *d, struct rn_drive_conn *c)
+{
+    ssize_t n;
+
+    do {
+        n = rn_line_receive(&c->line, c->in + c->in_len, IN_BYTES - c->in_len);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        c->in_len += n > 0 ? (size_t)n : 0;
+        if (!hear(d, c, now_ns()))
+            return false;
+    } while (n > 0 && c->line.tunnel != NULL && rn_tunnel_has_more(c->line.tunnel));
+    return true;
+}
+
 /* False: the connection has ended, or should. */
 static bool serve(struct rn_drive *d, struct rn_drive_conn *c, uint32_t events)
 {
     if ((events & EPOLLOUT) != 0 && !flush(d, c))
         return false;
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-        ssize_t n = recv(c->fd, c->in + c->in_len, IN_BYTES - c->in_len, MSG_DONTWAIT);
-
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            return false;
-        c->in_len += n > 0 ? (size_t)n : 0;
-    }
-    int64_t now = now_ns();
-    return hear(d, c, now) && pump(d, c, now);
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !take_in(d, c))
+        return false;
+    return pump(d, c, now_ns());
 }
 
 /* --- the thread -------------------------------------------------------------------- */
@@ -325,7 +345,7 @@ static void send_due(struct rn_drive *d, int64_t now)
     for (; due_ns(d, d->due) <= now && due_ns(d, d->due) < d->plan->end_ns; d->due++) {
         struct rn_drive_conn *c = &d->conns[d->due % d->connection_count];
 
-        if (c->fd >= 0 && !pump(d, c, now))
+        if (c->line.fd >= 0 && !pump(d, c, now))
             renew(d, c);
     }
 }
@@ -352,7 +372,7 @@ static void turn(struct rn_drive *d)
     for (int i = 0; i < count; i++) {
         struct rn_drive_conn *c = events[i].data.ptr;
 
-        if (c->fd >= 0 && !serve(d, c, events[i].events))
+        if (c->line.fd >= 0 && !serve(d, c, events[i].events))
             renew(d, c);
     }
 }

@@ -10,13 +10,13 @@
 #ifndef RN_CLI_DRIVE_H
 #define RN_CLI_DRIVE_H
 
-#include "cli/address.h"
 #include "cli/latency.h"
+#include "cli/reach.h"
 #include "cli/speech.h"
 
 /* The same for all threads. */
 struct rn_drive_plan {
-    const struct rn_address *address;
+    const struct rn_reach *reach;
     const struct rn_speech *speech;
     uint32_t pipeline;
     uint64_t keys;
@@ -35,11 +35,12 @@ struct rn_drive {
     /* Atomic while it runs: */
     uint64_t answered, allowed, refused, errors;
     /* When it has ended: */
-    uint64_t unsent;     /* were due */
-    uint64_t unanswered; /* were sent, and no answer came, or the connection ended */
-    int64_t last_ns;     /* when the last answer came */
-    char problem[256];   /* what a server objected first, or why nothing works; empty: nothing */
-    bool broken;         /* nothing works */
+    uint64_t unsent;                /* were due */
+    uint64_t unanswered;            /* were sent, and no answer came, or the connection ended */
+    int64_t last_ns;                /* when the last answer came */
+    char problem[RN_REACH_PROBLEM]; /* what a server objected first, or why nothing works; empty:
+                                       nothing */
+    bool broken;                    /* nothing works */
     struct rn_latency latency;
 
     int epoll_fd; /* private from here on */

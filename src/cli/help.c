@@ -26,8 +26,8 @@
 
 #define HELP_SERVER                                                                                \
     "  --server[=ADDR]   ask the daemon, as without any FILE\n"                                    \
-    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has it\n"          \
-    "  --timeout TIME    for its answer (5s)\n"
+    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has "              \
+    "it\n" RN_HELP_TLS "  --timeout TIME    for its answer (5s)\n"
 
 const char rn_help_check[] =
     "usage: ration check [OPTION...] FILE... ATTRIBUTE=VALUE...\n"

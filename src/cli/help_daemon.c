@@ -8,9 +8,9 @@
 
 #define HELP_ADMIN                                                                                 \
     "  --admin ADDR      where the daemon's admin port is (127.0.0.1:9090, or RATION_ADMIN):\n"    \
-    "                    host:port, :port or unix:PATH\n"                                          \
-    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has it\n"          \
-    "  --timeout TIME    for its answer (5s)\n"                                                    \
+    "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
+    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has "              \
+    "it\n" RN_HELP_TLS "  --timeout TIME    for its answer (5s)\n"                                 \
     "  --json            what the daemon answered, for programs\n"                                 \
     "  --color WHEN      auto, always or never\n"
 
@@ -83,8 +83,9 @@ const char rn_help_bench[] =
     "usage: ration bench [OPTION...] [ATTRIBUTE=VALUE...]\n\n"
     "Sends a daemon as many requests as it answers, or as --rate says, and tells how many that\n"
     "were and how long they took.\n\n"
-    "  --resp ADDR       its RESP port (127.0.0.1:6380): host:port, :port or unix:PATH\n"
-    "  --http ADDR       its HTTP port instead\n"
+    "  --resp ADDR       its RESP port (127.0.0.1:6380): host:port, :port, unix:PATH, or by TLS\n"
+    "                    rediss://host:port\n"
+    "  --http ADDR       its HTTP port instead; by TLS https://host:port\n" RN_HELP_TLS
     "  --command NAME    throttle (CL.THROTTLE or /v1/throttle), take (RATION.TAKE or\n"
     "                    /v1/throttle), check (by rules), ping\n"
     "  --limit LIMIT     of throttle and take (\"100 per minute\")\n"

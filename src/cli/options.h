@@ -26,7 +26,7 @@ enum rn_option_bit {
     RN_OPTION_SERVER,
     RN_OPTION_HTTP,
     RN_OPTION_ADMIN,
-    RN_OPTION_TIMEOUT, /* and --token-file */
+    RN_OPTION_TIMEOUT, /* and --token-file; with --cacert, --cert and --key as BENCH has them */
     RN_OPTION_RULE,
     RN_OPTION_COUNT,
     RN_OPTION_INTERVAL, /* and --once */
@@ -64,7 +64,8 @@ struct rn_options {
 
     const char *server; /* "" if given without an address */
     const char *http, *admin, *resp, *token_file;
-    int64_t timeout_ns; /* 5 s */
+    const char *cacert, *cert, *key; /* for TLS */
+    int64_t timeout_ns;              /* 5 s */
 
     const char *rule, *limit, *note, *reason;
     const char *add, *remaining; /* a number each, as text: 0 counts, too */

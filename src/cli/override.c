@@ -2,48 +2,31 @@
 /*
  * `ration override`: limits of their own for single keys of a rule.
  */
-#include "cli/columns.h"
-#include "cli/daemon.h"
+#include "cli/pages.h"
 #include "cli/received.h"
 
 /* --- list -------------------------------------------------------------------------- */
 
-static void put_list(const struct rn_output *out, const struct rn_value *first, const char *rule)
+static void put_entry(struct rn_columns *columns, const struct rn_value *v)
 {
-    static const char *const titles[] = {"rule", "whose", "limit", "ends in", "note"};
-    struct rn_columns columns;
     char text[RN_TIME_TEXT];
-    size_t count = 0;
 
-    rn_columns_init(&columns, titles, 5);
-    for (const struct rn_value *v = first; v != NULL; v = v->next) {
-        if (rule != NULL && !rn_slice_is(rn_value_text(v, "rule"), rule))
-            continue;
-        rn_columns_text(&columns, rn_value_text(v, "rule"));
-        rn_received_pairs(&columns, rn_value_get(v, "attributes"));
-        rn_columns_text(&columns, rn_value_text(v, "limit"));
-        rn_columns_put(&columns, "%s", rn_output_time(rn_value_seconds(v, "expires_after"), text));
-        rn_columns_text(&columns, rn_value_text(v, "note"));
-        count++;
-    }
-    if (count == 0)
-        rn_output_put(out, RN_PLAIN, "no overrides\n");
-    else
-        rn_columns_write(&columns, out, 0);
-    rn_columns_done(&columns);
+    rn_columns_text(columns, rn_value_text(v, "rule"));
+    rn_received_pairs(columns, rn_value_get(v, "attributes"));
+    rn_columns_text(columns, rn_value_text(v, "limit"));
+    rn_columns_put(columns, "%s", rn_output_time(rn_value_seconds(v, "expires_after"), text));
+    rn_columns_text(columns, rn_value_text(v, "note"));
 }
 
 static int list(struct rn_daemon *d)
 {
-    struct rn_output out = rn_output_to(stdout, d->options);
+    static const char *const titles[] = {"rule", "whose", "limit", "ends in", "note"};
 
-    if (!rn_daemon_do(d, &(struct rn_question){.method = "GET", .target = "/v1/overrides"}))
-        return RN_EXIT_ERROR;
-    if (d->options->json)
-        rn_daemon_print(d);
-    else
-        put_list(&out, rn_value_list(d->answer, "overrides"), d->options->rule);
-    return RN_EXIT_OK;
+    return rn_pages_print(d, &(struct rn_pages){.path = "/v1/overrides",
+                                                .name = "overrides",
+                                                .titles = titles,
+                                                .title_count = 5,
+                                                .put = put_entry});
 }
 
 /* --- set, delete ------------------------------------------------------------------- */

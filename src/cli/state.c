@@ -5,20 +5,6 @@
 #include "cli/daemon.h"
 #include "cli/received.h"
 
-/* In a query everything but letters, digits and - . _ ~ is written as %41. */
-static void put_escaped(struct rn_buf *out, struct rn_slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i], lower = (char)(c | 0x20);
-
-        if ((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-            c == '_' || c == '~')
-            rn_buf_put_char(out, c);
-        else
-            rn_buf_putf(out, "%%%02X", (unsigned)(unsigned char)c);
-    }
-}
-
 static void put_target(struct rn_buf *out, const struct rn_options *o)
 {
     char sign = '?';
@@ -26,16 +12,16 @@ static void put_target(struct rn_buf *out, const struct rn_options *o)
     rn_buf_put_literal(out, "/v1/state");
     if (o->rule != NULL) {
         rn_buf_put_literal(out, "?rule=");
-        put_escaped(out, rn_slice_of(o->rule));
+        rn_caller_put_escaped(out, rn_slice_of(o->rule));
         sign = '&';
     }
     for (size_t i = 0; i < o->attribute_count; i++, sign = '&') {
         const struct ration_attribute *a = &o->attributes[i];
 
         rn_buf_put_char(out, sign);
-        put_escaped(out, (struct rn_slice){a->name, a->name_len});
+        rn_caller_put_escaped(out, (struct rn_slice){a->name, a->name_len});
         rn_buf_put_char(out, '=');
-        put_escaped(out, (struct rn_slice){a->value, a->value_len});
+        rn_caller_put_escaped(out, (struct rn_slice){a->value, a->value_len});
     }
     rn_buf_put_char(out, '\0');
 }

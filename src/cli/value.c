@@ -108,3 +108,35 @@ int64_t rn_value_seconds(const struct rn_value *object, const char *name)
         return ns;
     return v->kind == RN_JSON_NULL ? RATION_NEVER : 0;
 }
+
+static void write_members(struct rn_buf *out, const struct rn_value *parent, char open, char close)
+{
+    rn_buf_put_char(out, open);
+    for (const struct rn_value *v = parent->first; v != NULL; v = v->next) {
+        if (v != parent->first)
+            rn_buf_put_char(out, ',');
+        if (parent->kind == RN_JSON_OBJECT) {
+            rn_json_put_string(out, v->name);
+            rn_buf_put_char(out, ':');
+        }
+        rn_value_write(out, v);
+    }
+    rn_buf_put_char(out, close);
+}
+
+void rn_value_write(struct rn_buf *out, const struct rn_value *value)
+{
+    switch (value->kind) {
+    case RN_JSON_OBJECT:
+        write_members(out, value, '{', '}');
+        break;
+    case RN_JSON_ARRAY:
+        write_members(out, value, '[', ']');
+        break;
+    case RN_JSON_STRING:
+        rn_json_put_string(out, value->text);
+        break;
+    default:
+        rn_buf_put_slice(out, value->text);
+    }
+}

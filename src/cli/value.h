@@ -8,6 +8,7 @@
 #define RN_CLI_VALUE_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "wire/json.h"
 
 struct rn_value {
@@ -35,5 +36,8 @@ bool rn_value_is_true(const struct rn_value *object, const char *name);
 bool rn_value_u64(const struct rn_value *object, const char *name, uint64_t *n);
 /* RATION_NEVER for null; 0 if it is missing. */
 int64_t rn_value_seconds(const struct rn_value *object, const char *name);
+
+/* As JSON again. */
+void rn_value_write(struct rn_buf *out, const struct rn_value *value);
 
 #endif

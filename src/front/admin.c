@@ -142,31 +142,6 @@ bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule)
     return search.found;
 }
 
-/* --- log lines ------------------------------------------------------------------------------- */
-
-struct rn_slice rn_admin_by(const struct rn_exchange *x)
-{
-    return rn_slice_of(rn_conn_peer(x->conn)->text);
-}
-
-struct rn_slice rn_admin_client(struct rn_exchange *x)
-{
-    const struct rn_query *query = &x->desk->query;
-    struct rn_buf *text = &x->desk->scratch;
-
-    rn_buf_clear(text);
-    for (uint32_t i = 0; i < query->attribute_count; i++) {
-        const struct ration_attribute *a = &query->attributes[i];
-
-        if (i != 0)
-            rn_buf_put_char(text, ' ');
-        rn_buf_put(text, a->name, a->name_len);
-        rn_buf_put_char(text, '=');
-        rn_buf_put(text, a->value, a->value_len);
-    }
-    return rn_buf_slice(text);
-}
-
 /* --- the port -------------------------------------------------------------------------------- */
 
 static const struct rn_route routes[] = {

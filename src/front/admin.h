@@ -36,14 +36,16 @@ void rn_admin_refuse_rule(struct rn_exchange *x, struct rn_slice rule);
 /* Whether there is a rule of this name; else it has answered. */
 bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule);
 
+/* --- log lines (admin_log.c) -------------------------------------------------------------- */
+
 /* A change is one line in the log: who made it, to whom, what.
  *
  *     rn_admin_log(x, "state.reset", RN_LOG_TEXT("rule", rule)); */
 struct rn_slice rn_admin_by(const struct rn_exchange *x);
 #define rn_admin_log(x, event, ...)                                                                \
     rn_log(RN_LOG_INFO, event, RN_LOG_TEXT("by", rn_admin_by(x)), __VA_ARGS__)
-/* The attributes of desk->query for a log line: ip=192.0.2.7 user=ada. Lies in
- * desk->scratch: log first, then answer. */
+/* The attributes of desk->query for a log line, as much of them as front->log_keys
+ * lets: ip=192.0.2.7 api_key=sk_l... Lies in desk->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_exchange *x);
 
 /* --- the routes --------------------------------------------------------------------------- */
@@ -79,11 +81,17 @@ void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule);
 void rn_admin_reset(struct rn_exchange *x);
 void rn_admin_adjust(struct rn_exchange *x);
 
-/* admin_clients.c */
+/* admin_lists.c */
+struct ration_override;
+struct ration_ban;
+void rn_admin_put_override_members(struct rn_members *m, const struct ration_override *o);
+void rn_admin_put_ban_members(struct rn_members *m, const struct ration_ban *ban);
 void rn_admin_get_overrides(struct rn_exchange *x);
+void rn_admin_get_bans(struct rn_exchange *x);
+
+/* admin_clients.c */
 void rn_admin_put_override(struct rn_exchange *x);
 void rn_admin_delete_override(struct rn_exchange *x);
-void rn_admin_get_bans(struct rn_exchange *x);
 void rn_admin_put_ban(struct rn_exchange *x);
 void rn_admin_delete_ban(struct rn_exchange *x);
 

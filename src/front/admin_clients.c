@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overrides and bans. Each has an id, the number of the change that set it.
+ * Setting and deleting overrides and bans. Each has an id, the number of the change
+ * that set it.
  */
 #include <ration/clients.h>
 
@@ -38,113 +39,8 @@ static void tell_fleet(const struct rn_exchange *x)
         fleet->changed(fleet->arg);
 }
 
-/* --- what is listed ----------------------------------------------------------------------------
- */
-
-static void put_attributes(struct rn_members *m, const struct ration_attribute *attributes,
-                           size_t count)
-{
-    rn_members_open(m, "attributes", '{');
-    for (size_t i = 0; i < count; i++) {
-        const struct ration_attribute *a = &attributes[i];
-
-        rn_members_text_named(m, (struct rn_slice){a->name, a->name_len},
-                              (struct rn_slice){a->value, a->value_len});
-    }
-    rn_members_close(m, '}');
-}
-
-static void put_expiry(struct rn_members *m, int64_t expires_ns)
-{
-    rn_members_seconds(m, "expires_after", expires_ns == 0 ? RATION_NEVER : expires_ns);
-}
-
-static void put_override(struct rn_members *m, const struct ration_override *o)
-{
-    rn_members_u64(m, "id", o->sequence);
-    rn_members_text(m, "rule", (struct rn_slice){o->rule, o->rule_len});
-    put_attributes(m, o->attributes, o->count);
-    rn_members_text(m, "limit", (struct rn_slice){o->limit, o->limit_len});
-    put_expiry(m, o->expires_ns);
-    rn_members_text(m, "note", (struct rn_slice){o->note, o->note_len});
-    rn_members_bool(m, "active", o->active);
-}
-
-static void put_ban(struct rn_members *m, const struct ration_ban *ban)
-{
-    rn_members_u64(m, "id", ban->sequence);
-    put_attributes(m, ban->attributes, ban->count);
-    put_expiry(m, ban->expires_ns);
-    rn_members_text(m, "reason", (struct rn_slice){ban->reason, ban->reason_len});
-}
-
-static int list_override(void *arg, const struct ration_override *o)
-{
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
-    put_override(m, o);
-    rn_members_close(m, '}');
-    return 0;
-}
-
-static int list_ban(void *arg, const struct ration_ban *ban)
-{
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
-    put_ban(m, ban);
-    rn_members_close(m, '}');
-    return 0;
-}
-
-void rn_admin_get_overrides(struct rn_exchange *x)
-{
-    struct rn_change change;
-    struct rn_members m;
-
-    if (!rn_admin_read_query(x, &change, RN_CHANGE_RULE))
-        return;
-    m = rn_admin_begin(x);
-    rn_members_open(&m, "overrides", '[');
-    if (ration_override_each(x->front->limiter, change.rule.data, change.rule.len, list_override,
-                             &m) != 0)
-        m.out->failed = true;
-    rn_members_close(&m, ']');
-    rn_admin_end(x, &m, 200);
-}
-
-void rn_admin_get_bans(struct rn_exchange *x)
-{
-    struct rn_members m = rn_admin_begin(x);
-
-    rn_members_open(&m, "bans", '[');
-    if (ration_ban_each(x->front->limiter, list_ban, &m) != 0)
-        m.out->failed = true;
-    rn_members_close(&m, ']');
-    rn_admin_end(x, &m, 200);
-}
-
 /* --- what was set ------------------------------------------------------------------------------
  */
-
-/* The one that was set last is the last of the list. */
-static int see_override(void *arg, const struct ration_override *o)
-{
-    struct ration_override *set = arg;
-
-    set->sequence = o->sequence;
-    set->active = o->active;
-    return 0;
-}
-
-static int see_ban(void *arg, const struct ration_ban *ban)
-{
-    struct ration_ban *set = arg;
-
-    set->sequence = ban->sequence;
-    return 0;
-}
 
 static struct ration_override override_of(const struct rn_exchange *x,
                                           const struct rn_change *change)
@@ -207,14 +103,14 @@ void rn_admin_put_override(struct rn_exchange *x)
         fail(x, code, &error);
         return;
     }
-    rn_admin_log(x, "override.set", RN_LOG_TEXT("rule", change.rule),
-                 RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_TEXT("limit", change.limit),
+    ration_override_find(x->front->limiter, &o, NULL);
+    rn_admin_log(x, "override.set", RN_LOG_NUMBER("id", o.sequence),
+                 RN_LOG_TEXT("rule", change.rule), RN_LOG_TEXT("client", rn_admin_client(x)),
+                 RN_LOG_TEXT("limit", change.limit),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000));
     tell_fleet(x);
     m = rn_admin_begin(x);
-    if (ration_override_each(x->front->limiter, o.rule, o.rule_len, see_override, &o) != 0)
-        m.out->failed = true;
-    put_override(&m, &o);
+    rn_admin_put_override_members(&m, &o);
     rn_admin_end(x, &m, 200);
 }
 
@@ -235,14 +131,14 @@ void rn_admin_put_ban(struct rn_exchange *x)
         fail(x, code, &error);
         return;
     }
-    rn_admin_log(x, "ban.set", RN_LOG_TEXT("client", rn_admin_client(x)),
+    ration_ban_find(x->front->limiter, &ban, NULL);
+    rn_admin_log(x, "ban.set", RN_LOG_NUMBER("id", ban.sequence),
+                 RN_LOG_TEXT("client", rn_admin_client(x)),
                  RN_LOG_NUMBER("seconds", change.for_ns / 1000000000),
                  RN_LOG_TEXT("reason", change.reason.data ? change.reason : RN_SLICE("")));
     tell_fleet(x);
     m = rn_admin_begin(x);
-    if (ration_ban_each(x->front->limiter, see_ban, &ban) != 0)
-        m.out->failed = true;
-    put_ban(&m, &ban);
+    rn_admin_put_ban_members(&m, &ban);
     rn_admin_end(x, &m, 200);
 }
 
@@ -281,14 +177,18 @@ static bool read_id(struct rn_exchange *x, uint64_t *id)
     return false;
 }
 
-static void tell_deleted(struct rn_exchange *x, const char *event, struct rn_slice rule)
+static void tell_override_deleted(struct rn_exchange *x, const struct ration_override *o)
 {
-    struct rn_slice client = rn_admin_client(x);
+    rn_admin_log(x, "override.delete", RN_LOG_NUMBER("id", o->sequence),
+                 RN_LOG_TEXT("rule", ((struct rn_slice){o->rule, o->rule_len})),
+                 RN_LOG_TEXT("client", rn_admin_client(x)));
+    tell_fleet(x);
+}
 
-    if (rule.data)
-        rn_admin_log(x, event, RN_LOG_TEXT("rule", rule), RN_LOG_TEXT("client", client));
-    else
-        rn_admin_log(x, event, RN_LOG_TEXT("client", client));
+static void tell_ban_deleted(struct rn_exchange *x, const struct ration_ban *ban)
+{
+    rn_admin_log(x, "ban.delete", RN_LOG_NUMBER("id", ban->sequence),
+                 RN_LOG_TEXT("client", rn_admin_client(x)));
     tell_fleet(x);
 }
 
@@ -311,7 +211,7 @@ static int remove_override(void *arg, const struct ration_override *o)
     removal->code = ration_override_delete(removal->x->front->limiter, o, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, o->attributes, o->count);
-        tell_deleted(removal->x, "override.delete", (struct rn_slice){o->rule, o->rule_len});
+        tell_override_deleted(removal->x, o);
     }
     return 1;
 }
@@ -325,30 +225,40 @@ static int remove_ban(void *arg, const struct ration_ban *ban)
     removal->code = ration_ban_delete(removal->x->front->limiter, ban, &removal->error);
     if (removal->code == 0) {
         take_attributes(removal->x, ban->attributes, ban->count);
-        tell_deleted(removal->x, "ban.delete", (struct rn_slice){0});
+        tell_ban_deleted(removal->x, ban);
     }
     return 1;
+}
+
+/* The first that is not before it: itself, if it is there. */
+static struct ration_listing only(uint64_t id)
+{
+    return (struct ration_listing){.after = id - 1, .limit = 1};
 }
 
 static void delete_override_by_id(struct rn_exchange *x)
 {
     struct removal removal = {.x = x, .code = RATION_EGONE};
+    struct ration_listing listing;
     int code;
 
     if (!read_id(x, &removal.id))
         return;
-    code = ration_override_each(x->front->limiter, NULL, 0, remove_override, &removal);
+    listing = only(removal.id);
+    code = ration_override_list(x->front->limiter, &listing, remove_override, &removal);
     answer_deleted(x, code != 0 ? code : removal.code, &removal.error);
 }
 
 static void delete_ban_by_id(struct rn_exchange *x)
 {
     struct removal removal = {.x = x, .code = RATION_EGONE};
+    struct ration_listing listing;
     int code;
 
     if (!read_id(x, &removal.id))
         return;
-    code = ration_ban_each(x->front->limiter, remove_ban, &removal);
+    listing = only(removal.id);
+    code = ration_ban_list(x->front->limiter, &listing, remove_ban, &removal);
     answer_deleted(x, code != 0 ? code : removal.code, &removal.error);
 }
 
@@ -368,9 +278,10 @@ void rn_admin_delete_override(struct rn_exchange *x)
     if (!names_rule(x, &change))
         return;
     o = override_of(x, &change);
+    ration_override_find(x->front->limiter, &o, NULL); /* its id, for the log */
     code = ration_override_delete(x->front->limiter, &o, &error);
     if (code == 0)
-        tell_deleted(x, "override.delete", change.rule);
+        tell_override_deleted(x, &o);
     answer_deleted(x, code, &error);
 }
 
@@ -388,8 +299,9 @@ void rn_admin_delete_ban(struct rn_exchange *x)
     if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES) || !has_attributes(x))
         return;
     ban = ban_of(x, &change);
+    ration_ban_find(x->front->limiter, &ban, NULL); /* its id, for the log */
     code = ration_ban_delete(x->front->limiter, &ban, &error);
     if (code == 0)
-        tell_deleted(x, "ban.delete", (struct rn_slice){0});
+        tell_ban_deleted(x, &ban);
     answer_deleted(x, code, &error);
 }

@@ -147,6 +147,7 @@ static int put_rule(void *arg, const struct ration_rule_info *info)
     rn_members_u64(m, "delayed", totals->delayed);
     rn_members_u64(m, "soft", totals->soft);
     rn_members_u64(m, "near", totals->near);
+    rn_members_u64(m, "charged", totals->charged);
     rn_members_u64(m, "errors", totals->errors);
     rn_members_close(m, '}');
     return 0;

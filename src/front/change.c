@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/change.h"
 
+#include <inttypes.h>
+
 #include <ration/clients.h>
 
 #include "base/error.h"
@@ -8,6 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define TOP_MAX 1000
+#define PAGE_MAX 10000
 
 struct place {
     struct rn_change *change;
@@ -122,7 +125,7 @@ static const struct member *find(struct rn_slice name, unsigned allowed)
 /* What was probably meant, or NULL. */
 static const char *suggest(struct rn_slice name, unsigned allowed)
 {
-    const char *names[COUNT(members) + 1];
+    const char *names[COUNT(members) + 3];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(members); i++)
@@ -130,6 +133,10 @@ static const char *suggest(struct rn_slice name, unsigned allowed)
             names[count++] = members[i].name;
     if (allowed & RN_CHANGE_COUNT)
         names[count++] = "count";
+    if (allowed & RN_CHANGE_PAGE) {
+        names[count++] = "limit";
+        names[count++] = "after";
+    }
     return rn_suggest(name, names, count);
 }
 
@@ -170,14 +177,27 @@ int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_j
 
 /* --- query strings ----------------------------------------------------------------------- */
 
-static int read_count(struct rn_change *change, struct rn_slice value, struct ration_error *error)
+static int read_number(struct rn_slice name, struct rn_slice value, uint64_t max, uint64_t *number,
+                       struct ration_error *error)
 {
-    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = value};
+    struct rn_json_token token = {.kind = RN_JSON_NUMBER, .text = value};
 
-    if (rn_json_u64(&number, &change->count) && change->count >= 1 && change->count <= TOP_MAX)
+    if (rn_json_u64(&token, number) && *number >= 1 && *number <= max)
         return 0;
-    return rn_error_set(error, RATION_EINVAL, 0, "count is to be a number from 1 to %d, found %s",
-                        TOP_MAX, rn_excerpt(value).text);
+    return rn_error_set(error, RATION_EINVAL, 0,
+                        "%.*s is to be a number from 1 to %" PRIu64 ", found %s", (int)name.len,
+                        name.data, max, rn_excerpt(value).text);
+}
+
+static int read_after(struct rn_slice value, uint64_t *after, struct ration_error *error)
+{
+    struct rn_json_token token = {.kind = RN_JSON_NUMBER, .text = value};
+
+    if (rn_json_u64(&token, after))
+        return 0;
+    return rn_error_set(error, RATION_EINVAL, 0,
+                        "after is to be an id, such as the number behind \"next\", found %s",
+                        rn_excerpt(value).text);
 }
 
 static int refuse_parameter(struct rn_slice name, unsigned allowed, struct ration_error *error)
@@ -198,7 +218,11 @@ int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct
         return 0;
     }
     if ((allowed & RN_CHANGE_COUNT) && rn_slice_is(name, "count"))
-        return read_count(change, value, error);
+        return read_number(name, value, TOP_MAX, &change->count, error);
+    if ((allowed & RN_CHANGE_PAGE) && rn_slice_is(name, "limit"))
+        return read_number(name, value, PAGE_MAX, &change->page, error);
+    if ((allowed & RN_CHANGE_PAGE) && rn_slice_is(name, "after"))
+        return read_after(value, &change->after, error);
     if (!(allowed & RN_CHANGE_ATTRIBUTES) || name.len == 0)
         return refuse_parameter(name, allowed, error);
     if (rn_query_add(query, (char *)name.data, name.len, value) != 0)

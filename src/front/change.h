@@ -20,7 +20,8 @@ enum rn_change_member {
     RN_CHANGE_NOTE = 128,
     RN_CHANGE_REASON = 256,
     RN_CHANGE_SHADOW = 512,
-    RN_CHANGE_COUNT = 1024, /* in query strings only */
+    RN_CHANGE_COUNT = 1024, /* in query strings only, */
+    RN_CHANGE_PAGE = 2048,  /* as are limit and after */
 };
 
 /* Slices point into what was read. */
@@ -34,6 +35,8 @@ struct rn_change {
     struct rn_slice note, reason;
     bool shadow;
     uint64_t count;
+    uint64_t page;  /* entries of it; 0: not given */
+    uint64_t after; /* the id before it */
 };
 
 /* Reads the members of the object that the last token began; attributes and cost
@@ -41,8 +44,8 @@ struct rn_change {
 int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_json *json,
                    unsigned members);
 
-/* One parameter of a query string: rule and count if they may be given; what else
- * there is are attributes of the client, if those may be. `name` is put into
+/* One parameter of a query string: rule, count, limit and after if they may be given;
+ * what else there is are attributes of the client, if those may be. `name` is put into
  * lower case where it stands. 0, or RATION_EINVAL with `error`. */
 int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct rn_slice name,
                         struct rn_slice value, unsigned members, struct ration_error *error);

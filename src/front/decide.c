@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "limiter/ticket.h"
 
 /* --- a limit that came along ------------------------------------------------------------ */
 
@@ -145,11 +146,21 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
     return ration_decide(r, &request, RATION_NOW, &d->outcome);
 }
 
+/* Whoever wants all details waits itself. Places go with no held reply. */
+static bool waits_elsewhere(const struct rn_query *query, enum rn_verb verb,
+                            const struct rn_decided *d)
+{
+    return query->full && d->outcome.delay_ns > 0 &&
+           (verb == RN_ACQUIRE || rn_decide_hold_ns(query, d) == 0);
+}
+
 static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                            struct rn_decided *d)
 {
     int code = ask_rules(r, query, verb, d);
 
+    if (code == 0 && waits_elsewhere(query, verb, d))
+        rn_ticket_write_turn(r, &d->outcome, d->turn);
     if (code != 0 || d->outcome.due_count == 0)
         return code;
     return ration_outcome_ticket(r, &d->outcome, RN_DUE_FOR_NS, d->due);
@@ -162,7 +173,7 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
 {
     int code;
 
-    d->ticket[0] = d->due[0] = '\0';
+    d->ticket[0] = d->due[0] = d->turn[0] = '\0';
     d->by_limit = query->by_limit;
     error->text[0] = '\0';
     if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */

@@ -22,6 +22,7 @@ struct rn_decided {
     struct ration_charge charge;
     char ticket[RATION_TICKET_SIZE]; /* of a RESERVE or ACQUIRE; "": nothing is held */
     char due[RATION_TICKET_SIZE];    /* what is charged by outcome; "": nothing */
+    char turn[RATION_TICKET_SIZE];   /* to leave before the delay is over; "": none, or held here */
 };
 
 /* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code

@@ -103,11 +103,15 @@ struct rn_front_store {
     void (*put_metrics)(void *arg, struct rn_buf *out);
 };
 
+/* How much of a client's key log lines tell: keys may be secrets. */
+enum rn_log_keys { RN_KEYS_MASKED, RN_KEYS_FULL, RN_KEYS_NONE };
+
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
     int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
     struct rn_slice token; /* data NULL: none is set */
+    enum rn_log_keys log_keys;
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
     int64_t started_ns;      /* Unix time */

@@ -63,6 +63,9 @@ static const struct remark {
      "Admissions above the limit as written, within its soft part."},
     {offsetof(struct ration_totals, near), "ration_near_limit_total",
      "ration_rule_near_limit_total", "Admissions that left less than a fifth of the limit."},
+    {offsetof(struct ration_totals, charged), "ration_charged_outcomes_total",
+     "ration_rule_charged_outcomes_total",
+     "Requests that were charged when their outcome was known."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };
@@ -325,27 +328,11 @@ static void put_memory(struct rn_buf *out, struct rn_front *front)
     put_gauge(out, "ration_block_used_bytes", "What of it is in use.", memory->block_bytes_used);
 }
 
-static int count_override(void *arg, const struct ration_override *o)
-{
-    (void)o;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
-static int count_ban(void *arg, const struct ration_ban *ban)
-{
-    (void)ban;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
 static void put_clients(struct rn_buf *out, struct rn_front *front)
 {
-    uint64_t overrides = 0, bans = 0;
+    uint64_t overrides, bans;
 
-    if (ration_override_each(front->limiter, NULL, 0, count_override, &overrides) != 0 ||
-        ration_ban_each(front->limiter, count_ban, &bans) != 0)
-        out->failed = true;
+    ration_clients_count(front->limiter, &overrides, &bans);
     put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
     put_gauge(out, "ration_bans", "Bans in force.", bans);
 }

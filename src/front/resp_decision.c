@@ -92,8 +92,10 @@ static int64_t shortest_lease_ns(const struct ration_outcome *o)
 }
 
 /* What a gateway needs to answer a client as this server would. */
-static void put_full(struct rn_buf *out, int version, const struct ration_outcome *o, bool lease)
+static void put_full(struct rn_buf *out, int version, const struct rn_decided *decided)
 {
+    const struct ration_outcome *o = &decided->outcome;
+
     put_text(out, "by", rn_told_kinds[o->kind]);
     put_name(out, "decided_by");
     rn_resp_put_integer(out, o->decision.decided_by);
@@ -101,8 +103,10 @@ static void put_full(struct rn_buf *out, int version, const struct ration_outcom
     rn_resp_put_integer(out, o->status);
     put_text(out, "headers", rn_told_families[o->headers]);
     put_text(out, "message", o->message);
-    if (lease)
+    if (decided->ticket[0])
         put_time(out, version, "lease_for", shortest_lease_ns(o));
+    if (decided->turn[0])
+        put_text(out, "turn", decided->turn);
 }
 
 /* --- all
@@ -116,11 +120,11 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
     const struct ration_outcome *o = &decided->outcome;
     const struct ration_verdict *v = &o->decision.verdict;
     bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
-    bool banned = o->kind == RATION_BY_BAN;
+    bool banned = o->kind == RATION_BY_BAN, turn = decided->turn[0] != '\0';
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0) +
-                        (how->full ? 5u + lease : 0));
+                        (how->full ? 5u + lease + turn : 0));
     put_name(out, "allowed");
     rn_resp_put_bool(out, version, o->decision.allowed);
     put_rule(out, version, o->rule);
@@ -143,5 +147,5 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
     if (held_ns > 0)
         put_time(out, version, "held", held_ns);
     if (how->full)
-        put_full(out, version, o, lease);
+        put_full(out, version, decided);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting, deleting and listing bans.
+ * Setting, deleting, finding and listing bans.
  */
 #include "base/error.h"
 #include "limiter/limiter.h"
@@ -54,6 +54,16 @@ int ration_ban_set(struct ration *r, const struct ration_ban *ban, struct ration
     return rn_ban_set_at(r, ban, RATION_NOW, error);
 }
 
+static const struct rn_entry *find(struct ration *r, const struct rn_client *client,
+                                   struct ration_error *error)
+{
+    const struct rn_entry *found = rn_clients_find(&r->clients, client, true);
+
+    if (!found)
+        rn_error_set(error, RATION_EGONE, 0, "there is no ban of such a client");
+    return found;
+}
+
 int ration_ban_delete(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
 {
     struct rn_client client;
@@ -64,12 +74,29 @@ int ration_ban_delete(struct ration *r, const struct ration_ban *ban, struct rat
         code = rn_clients_begin(r, RATION_NOW, error);
     if (code != 0)
         return code;
-    if (rn_clients_find(&r->clients, &client, true))
-        code = rn_clients_change(r, RN_BAN_DELETE, &client, error);
-    else
-        code = rn_error_set(error, RATION_EGONE, 0, "there is no ban of such a client");
+    code = find(r, &client, error) ? rn_clients_change(r, RN_BAN_DELETE, &client, error)
+                                   : RATION_EGONE;
     rn_clients_end(r, code == 0);
     return code;
+}
+
+int ration_ban_find(struct ration *r, struct ration_ban *ban, struct ration_error *error)
+{
+    const struct rn_entry *found;
+    struct rn_client client;
+    struct rn_ban_texts texts;
+    int code = read_client(ban, &client, &texts, error);
+
+    if (code != 0)
+        return code;
+    rn_clients_lock(r, RATION_NOW);
+    found = find(r, &client, error);
+    if (found) {
+        ban->sequence = found->sequence;
+        ban->active = found->active;
+    }
+    pthread_mutex_unlock(&r->clients.lock);
+    return found ? 0 : RATION_EGONE;
 }
 
 static int tell(const struct rn_clients_row *row, const struct rn_client *client,
@@ -92,12 +119,12 @@ static int tell(const struct rn_clients_row *row, const struct rn_client *client
                                          .active = row->active});
 }
 
-int ration_ban_each(struct ration *r, int (*see)(void *arg, const struct ration_ban *ban),
-                    void *arg)
+int ration_ban_list(struct ration *r, const struct ration_listing *listing,
+                    int (*see)(void *arg, const struct ration_ban *ban), void *arg)
 {
     struct rn_clients_list list;
     struct rn_client client;
-    int code = rn_clients_list(r, true, RATION_NOW, &list);
+    int code = rn_clients_list(r, true, listing, &list);
 
     for (size_t i = 0; i < list.count && code == 0; i++) {
         const struct rn_clients_row *row = &list.rows[i];
@@ -108,4 +135,10 @@ int ration_ban_each(struct ration *r, int (*see)(void *arg, const struct ration_
     }
     rn_clients_list_done(&list);
     return code;
+}
+
+int ration_ban_each(struct ration *r, int (*see)(void *arg, const struct ration_ban *ban),
+                    void *arg)
+{
+    return ration_ban_list(r, &(struct ration_listing){0}, see, arg);
 }

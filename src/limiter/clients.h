@@ -148,7 +148,7 @@ static inline bool rn_client_change_deletes(uint32_t kind)
  * Should that fail, it stays as it is. */
 void rn_clients_compact(struct rn_clients *c);
 
-/* A copy of all overrides or bans, by sequence. */
+/* A copy of overrides or bans, by sequence. */
 struct rn_clients_row {
     uint64_t sequence;
     int64_t expires_ns; /* from now; 0: never */
@@ -160,7 +160,9 @@ struct rn_clients_list {
     size_t count;
     struct rn_buf payloads;
 };
-int rn_clients_list(struct ration *r, bool ban, int64_t now_ns, struct rn_clients_list *list);
+/* What was deleted or has expired is left out. */
+int rn_clients_list(struct ration *r, bool ban, const struct ration_listing *listing,
+                    struct rn_clients_list *list);
 void rn_clients_list_done(struct rn_clients_list *list);
 
 /* Has the journal read from its beginning with the next change or refresh. */

@@ -9,27 +9,45 @@
 
 #define DEAD_MIN 64 /* records that are not worth a new file */
 
-static int compare_sequences(const void *left, const void *right)
+/* An entry, and its place in the order: that lies here, since entries lie all over the
+ * memory. */
+struct pick {
+    uint64_t sequence;
+    const struct rn_entry *entry;
+};
+
+static int compare_picks(const void *left, const void *right)
 {
-    const struct rn_entry *a = *(const struct rn_entry *const *)left;
-    const struct rn_entry *b = *(const struct rn_entry *const *)right;
+    const struct pick *a = left, *b = right;
 
     return (a->sequence > b->sequence) - (a->sequence < b->sequence);
 }
 
-static size_t gather(const struct rn_roll *roll, int64_t now_ns, const struct rn_entry **out)
+static bool is_of_rule(const struct rn_entry *e, struct rn_slice rule)
 {
+    struct rn_client client;
+
+    return rn_client_read((struct rn_slice){e->payload, e->len}, &client) &&
+           rn_slice_equal(client.rule, rule);
+}
+
+/* Those that have not expired and are asked for; the listing's limit is not looked at. */
+static size_t gather(const struct rn_roll *roll, int64_t now_ns,
+                     const struct ration_listing *listing, struct pick *out)
+{
+    struct rn_slice rule = {listing->rule, listing->rule_len};
     uint64_t at = 0;
     size_t count = 0;
 
     for (const struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
-        if (e->expires_ns > now_ns)
-            out[count++] = e;
+        if (e->expires_ns > now_ns && e->sequence > listing->after &&
+            (!rule.data || is_of_rule(e, rule)))
+            out[count++] = (struct pick){e->sequence, e};
     return count;
 }
 
 struct walk {
-    const struct rn_entry **entries;
+    struct pick *picks;
     size_t at, count;
 };
 
@@ -39,7 +57,7 @@ static bool next_record(void *arg, struct rn_record *record)
 
     if (w->at == w->count)
         return false;
-    const struct rn_entry *e = w->entries[w->at++];
+    const struct rn_entry *e = w->picks[w->at++].entry;
 
     *record = (struct rn_record){rn_entry_change(e), e->sequence, {e->payload, e->len}};
     return true;
@@ -48,56 +66,96 @@ static bool next_record(void *arg, struct rn_record *record)
 void rn_clients_compact(struct rn_clients *c)
 {
     uint64_t live = (uint64_t)c->overrides.live + c->bans.live + c->gone.live;
+    const struct ration_listing all = {0};
     struct walk w = {.count = 0};
 
     if (c->journal.records <= 2 * live + DEAD_MIN)
         return;
-    w.entries = calloc(live + 1, sizeof(struct rn_entry *));
-    if (!w.entries)
+    w.picks = malloc((live + 1) * sizeof *w.picks);
+    if (!w.picks)
         return;
-    w.count = gather(&c->overrides, c->now_ns, w.entries);
-    w.count += gather(&c->bans, c->now_ns, w.entries + w.count);
-    w.count += gather(&c->gone, c->now_ns, w.entries + w.count);
-    qsort(w.entries, w.count, sizeof(struct rn_entry *), compare_sequences);
+    w.count = gather(&c->overrides, c->now_ns, &all, w.picks);
+    w.count += gather(&c->bans, c->now_ns, &all, w.picks + w.count);
+    w.count += gather(&c->gone, c->now_ns, &all, w.picks + w.count);
+    qsort(w.picks, w.count, sizeof *w.picks, compare_picks);
     rn_journal_rewrite(&c->journal, next_record, &w, NULL);
-    free(w.entries);
+    free(w.picks);
 }
 
 /* --- lists -------------------------------------------------------------------------------------
  */
 
-static int copy_rows(struct rn_clients *c, bool ban, struct rn_clients_list *list)
+/* Moves the `wanted` first of them to the front, in whatever order: a page costs a walk
+ * through all, but does not sort them. */
+static void choose_first(struct pick *picks, size_t count, size_t wanted)
 {
-    struct rn_roll *roll = rn_clients_roll(c, ban);
-    const struct rn_entry **entries = calloc((size_t)roll->live + 1, sizeof(struct rn_entry *));
+    size_t low = 0, high = count; /* the border is between them */
 
-    list->rows = calloc((size_t)roll->live + 1, sizeof *list->rows);
-    if (!entries || !list->rows)
-        return free(entries), RATION_ENOMEM;
-    list->count = gather(roll, c->now_ns, entries);
-    qsort(entries, list->count, sizeof(struct rn_entry *), compare_sequences);
-    for (size_t i = 0; i < list->count; i++) {
-        const struct rn_entry *e = entries[i];
+    while (low < wanted && wanted < high) {
+        uint64_t pivot = picks[low + (high - low - 1) / 2].sequence;
+        size_t i = low, j = high - 1;
 
-        list->rows[i] = (struct rn_clients_row){
-            .sequence = e->sequence,
-            .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
-            .active = e->active,
-            .at = list->payloads.len,
-            .len = e->len};
-        rn_buf_put(&list->payloads, e->payload, e->len);
+        for (;;) {
+            while (picks[i].sequence < pivot)
+                i++;
+            while (picks[j].sequence > pivot)
+                j--;
+            if (i >= j)
+                break;
+            struct pick swapped = picks[i];
+
+            picks[i++] = picks[j];
+            picks[j--] = swapped;
+        }
+        if (wanted <= j)
+            high = j + 1;
+        else
+            low = j + 1;
     }
-    free(entries);
-    return list->payloads.failed ? RATION_ENOMEM : 0;
 }
 
-int rn_clients_list(struct ration *r, bool ban, int64_t now_ns, struct rn_clients_list *list)
+static void copy_row(const struct rn_clients *c, const struct rn_entry *e,
+                     struct rn_clients_list *list)
+{
+    list->rows[list->count++] = (struct rn_clients_row){
+        .sequence = e->sequence,
+        .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
+        .active = e->active,
+        .at = list->payloads.len,
+        .len = e->len};
+    rn_buf_put(&list->payloads, e->payload, e->len);
+}
+
+static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing *listing,
+                     struct rn_clients_list *list)
+{
+    struct rn_roll *roll = rn_clients_roll(c, ban);
+    struct pick *picks = malloc(((size_t)roll->live + 1) * sizeof *picks);
+    size_t count;
+
+    if (!picks)
+        return RATION_ENOMEM;
+    count = gather(roll, c->now_ns, listing, picks);
+    if (listing->limit != 0 && listing->limit < count) {
+        choose_first(picks, count, listing->limit);
+        count = listing->limit;
+    }
+    qsort(picks, count, sizeof *picks, compare_picks);
+    list->rows = malloc((count + 1) * sizeof *list->rows);
+    for (size_t i = 0; i < count && list->rows; i++)
+        copy_row(c, picks[i].entry, list);
+    free(picks);
+    return !list->rows || list->payloads.failed ? RATION_ENOMEM : 0;
+}
+
+int rn_clients_list(struct ration *r, bool ban, const struct ration_listing *listing,
+                    struct rn_clients_list *list)
 {
     int code;
 
     *list = (struct rn_clients_list){.count = 0};
-    rn_clients_lock(r, now_ns);
-    code = copy_rows(&r->clients, ban, list);
+    rn_clients_lock(r, RATION_NOW);
+    code = copy_rows(&r->clients, ban, listing, list);
     pthread_mutex_unlock(&r->clients.lock);
     return code;
 }
@@ -106,4 +164,26 @@ void rn_clients_list_done(struct rn_clients_list *list)
 {
     free(list->rows);
     rn_buf_done(&list->payloads);
+}
+
+/* --- numbers ------------------------------------------------------------------------------ */
+
+/* Expired ones stay until the next refresh: then all are looked at. */
+static uint64_t count_live(const struct rn_clients *c, const struct rn_roll *roll)
+{
+    uint64_t at = 0, expired = 0;
+
+    if (c->now_ns < c->next_expiry_ns)
+        return roll->live;
+    for (const struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+        expired += e->expires_ns <= c->now_ns;
+    return roll->live - expired;
+}
+
+void ration_clients_count(struct ration *r, uint64_t *overrides, uint64_t *bans)
+{
+    rn_clients_lock(r, RATION_NOW);
+    *overrides = count_live(&r->clients, &r->clients.overrides);
+    *bans = count_live(&r->clients, &r->clients.bans);
+    pthread_mutex_unlock(&r->clients.lock);
 }

@@ -45,12 +45,26 @@ static int gather(struct rn_check *k, const struct rn_book *book, const struct r
 
 static int charge(struct rn_check *k, const struct rn_due *due)
 {
-    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns) : 0;
+    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns, 0) : 0;
 
     if (code != 0)
         return code;
     rn_check_start(k); /* the table answers at once */
     return k->error;
+}
+
+/* Once for each rule, however many of its limits were charged; they lie together. */
+static void count_charged(const struct rn_check *k, const struct rn_book *book)
+{
+    struct rn_stripe *s = rn_stats_stripe(&k->r->stats), *rows = rn_stats_stripe(&book->stats);
+
+    rn_stats_add(s, &s->total.charged);
+    for (size_t i = 0; i < k->n; i++) {
+        uint32_t rule = k->items[i].limit->index;
+
+        if (i == 0 || rule != k->items[i - 1].limit->index)
+            rn_stats_add(s, &rn_stats_row(rows, rule)->charged);
+    }
 }
 
 int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
@@ -64,8 +78,11 @@ int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, i
     check.uncounted = check.forced = true;
     int code = gather(&check, pin.book, due, status);
 
-    if (code == 0 && check.n != 0)
+    if (code == 0 && check.n != 0) {
         code = charge(&check, due);
+        if (code == 0)
+            count_charged(&check, pin.book);
+    }
     if (code == 0 && count)
         *count = (uint32_t)check.n;
     rn_pin_drop(&pin);

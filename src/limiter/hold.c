@@ -58,10 +58,11 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
     return 0;
 }
 
-int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns)
+int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns, unsigned flags)
 {
     struct rn_limit limit;
-    struct rn_charge charge = {.ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
+    struct rn_charge charge = {.flags = flags & RN_CHARGE_KEEP,
+                               .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
 
     hold_limit(&limit, timeout_ns);
     if (apply(r, id, &limit, &charge) != 0)

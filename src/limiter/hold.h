@@ -24,8 +24,9 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
                    uint64_t *hold);
 /* The other way round, for what is done at most once and costs nothing until then:
  * 0: this id has not been used within timeout_ns, and now is. RATION_EALREADY: it
- * has. At capacity it may be forgotten that it was. */
-int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns);
+ * has. At capacity it may be forgotten that it was, unless `flags` has RN_CHARGE_KEEP:
+ * then the store's error says that it cannot be noted. */
+int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns, unsigned flags);
 /* 0: it was there to be settled, and now is not. RATION_EGONE: it was not. */
 int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting, deleting and listing overrides.
+ * Setting, deleting, finding and listing overrides.
  *
  * Never mints. Let s be the share of a limit that is spent. An override whose
  * shape the rule does not have starts with the largest s among the rule's own
@@ -232,33 +232,62 @@ int ration_override_set(struct ration *r, const struct ration_override *o,
     return rn_override_set_at(r, o, RATION_NOW, error);
 }
 
-/* --- deleting and listing ----------------------------------------------------------------------
+/* --- deleting, finding and listing
+ * ----------------------------------------------------------------------
  */
 
-/* Spelt as the rule does, or, if it is not there any more, as it is kept. */
+/* Spelt as the rule does, or, if that is not there any more, as it is kept: `client` may
+ * point into `key` then. NULL: there is none. */
+static const struct rn_entry *find(struct ration *r, struct rn_client *client,
+                                   struct rn_override_key *key, struct ration_error *error)
+{
+    const struct rn_entry *found = rn_clients_find(&r->clients, client, false);
+
+    if (!found && rn_override_resolve(rn_clients_book(r), &r->secret, client, key, NULL) == 0) {
+        for (uint32_t i = 0; i < client->count; i++)
+            client->attributes[i] = key->attributes[i];
+        found = rn_clients_find(&r->clients, client, false);
+    }
+    if (!found)
+        rn_error_set(error, RATION_EGONE, 0, "there is no override of rule %s for such a client",
+                     rn_quote_word(client->rule.data, client->rule.len, 0).text);
+    return found;
+}
+
 int ration_override_delete(struct ration *r, const struct ration_override *o,
                            struct ration_error *error)
 {
-    struct rn_client client;
     struct rn_override_key key;
+    struct rn_client client;
     int code = read_rule(o, &client, error);
 
     if (code == 0)
         code = rn_clients_begin(r, RATION_NOW, error);
     if (code != 0)
         return code;
-    if (!rn_clients_find(&r->clients, &client, false) &&
-        rn_override_resolve(rn_clients_book(r), &r->secret, &client, &key, NULL) == 0)
-        for (uint32_t i = 0; i < client.count; i++)
-            client.attributes[i] = key.attributes[i];
-    if (rn_clients_find(&r->clients, &client, false))
-        code = rn_clients_change(r, RN_OVERRIDE_DELETE, &client, error);
-    else
-        code = rn_error_set(error, RATION_EGONE, 0,
-                            "there is no override of rule %s for such a client",
-                            rn_quote_word(o->rule, o->rule_len, 0).text);
+    code = find(r, &client, &key, error) ? rn_clients_change(r, RN_OVERRIDE_DELETE, &client, error)
+                                         : RATION_EGONE;
     rn_clients_end(r, code == 0);
     return code;
+}
+
+int ration_override_find(struct ration *r, struct ration_override *o, struct ration_error *error)
+{
+    const struct rn_entry *found;
+    struct rn_override_key key;
+    struct rn_client client;
+    int code = read_rule(o, &client, error);
+
+    if (code != 0)
+        return code;
+    rn_clients_lock(r, RATION_NOW);
+    found = find(r, &client, &key, error);
+    if (found) {
+        o->sequence = found->sequence;
+        o->active = found->active;
+    }
+    pthread_mutex_unlock(&r->clients.lock);
+    return found ? 0 : RATION_EGONE;
 }
 
 static int tell(const struct rn_clients_row *row, const struct rn_client *client,
@@ -285,23 +314,27 @@ static int tell(const struct rn_clients_row *row, const struct rn_client *client
                                               .active = row->active});
 }
 
-int ration_override_each(struct ration *r, const char *rule, size_t rule_len,
+int ration_override_list(struct ration *r, const struct ration_listing *listing,
                          int (*see)(void *arg, const struct ration_override *o), void *arg)
 {
-    struct rn_slice wanted = {rule, rule_len};
     struct rn_clients_list list;
     struct rn_client client;
-    int code = rn_clients_list(r, false, RATION_NOW, &list);
+    int code = rn_clients_list(r, false, listing, &list);
 
     for (size_t i = 0; i < list.count && code == 0; i++) {
         const struct rn_clients_row *row = &list.rows[i];
 
-        if (!rn_client_read((struct rn_slice){list.payloads.data + row->at, row->len}, &client) ||
-            (rule && !rn_slice_equal(wanted, client.rule)))
-            continue;
-        if (tell(row, &client, see, arg) != 0)
+        if (rn_client_read((struct rn_slice){list.payloads.data + row->at, row->len}, &client) &&
+            tell(row, &client, see, arg) != 0)
             break;
     }
     rn_clients_list_done(&list);
     return code;
+}
+
+int ration_override_each(struct ration *r, const char *rule, size_t rule_len,
+                         int (*see)(void *arg, const struct ration_override *o), void *arg)
+{
+    return ration_override_list(r, &(struct ration_listing){.rule = rule, .rule_len = rule_len},
+                                see, arg);
 }

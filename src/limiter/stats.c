@@ -40,6 +40,7 @@ void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts)
     sum->delayed += __atomic_load_n(&counts->delayed, __ATOMIC_RELAXED);
     sum->soft += __atomic_load_n(&counts->soft, __ATOMIC_RELAXED);
     sum->near += __atomic_load_n(&counts->near, __ATOMIC_RELAXED);
+    sum->charged += __atomic_load_n(&counts->charged, __ATOMIC_RELAXED);
 }
 
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum)
@@ -59,7 +60,8 @@ void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
                                      .errors = sum->errors,
                                      .delayed = sum->delayed,
                                      .soft = sum->soft,
-                                     .near = sum->near};
+                                     .near = sum->near,
+                                     .charged = sum->charged};
     totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 

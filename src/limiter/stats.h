@@ -23,7 +23,7 @@ struct rn_book;
 struct rn_counts {
     uint64_t allowed, refused, shadowed, errors;
     uint64_t delayed, soft, near; /* of those allowed; under rules only */
-    uint64_t unused;
+    uint64_t charged;             /* outcomes, when they were known; under rules only */
 };
 
 /* All fields but `shared` are accessed atomically, since anyone may read. */

@@ -7,7 +7,7 @@
  *   RESERVATION  at, timeout, reserved, number of receipts and whether the limit
  *                is given, receipts, the limit if it is, lease and its places
  *   LEASE        places
- *   DUE          at, timeout, number of receipts, receipts
+ *   DUE, TURN    at, timeout, number of receipts, receipts
  *   receipt      hash, salt, mark, capacity, taken
  *   places       how many; for each hash, amount, length of the lease
  */
@@ -232,10 +232,10 @@ size_t rn_ticket_write_body(const struct rn_ticket *t, unsigned char out[RN_TICK
     put_fixed(&w, t->id);
     if (t->kind == RN_TICKET_RESERVATION)
         put_reservation(&w, t);
-    else if (t->kind == RN_TICKET_DUE)
-        put_due(&w, t);
-    else
+    else if (t->kind == RN_TICKET_LEASE)
         put_places(&w, t);
+    else
+        put_due(&w, t);
     return (size_t)(w.at - out);
 }
 
@@ -253,7 +253,7 @@ bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticke
         get_reservation(&r, t);
     else if (t->kind == RN_TICKET_LEASE)
         get_places(&r, t);
-    else if (t->kind == RN_TICKET_DUE)
+    else if (t->kind == RN_TICKET_DUE || t->kind == RN_TICKET_TURN)
         get_due(&r, t);
     else
         return false;

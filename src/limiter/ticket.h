@@ -23,13 +23,14 @@ enum rn_ticket_kind {
     RN_TICKET_RESERVATION = 1,
     RN_TICKET_LEASE = 2,
     RN_TICKET_DUE = 3,
+    RN_TICKET_TURN = 4,
 };
 
 struct rn_ticket {
     enum rn_ticket_kind kind;
     uint64_t id; /* of the hold or the lease */
 
-    /* RESERVATION, DUE */
+    /* All but LEASE */
     int64_t at_ns;      /* when it was decided, */
     int64_t timeout_ns; /* and for how long it can be settled */
     uint32_t receipt_count;
@@ -49,6 +50,16 @@ void rn_ticket_write(const struct rn_ticket *ticket, const struct rn_hash_key *k
                      char out[RATION_TICKET_SIZE]);
 /* False: this is no ticket, or not one that was signed with this key. */
 bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct rn_ticket *ticket);
+
+/* What a request that is to wait was charged, for whoever makes it wait and may see it
+ * leave: ration_ticket_refund gives that back, once, as long as it waits and a moment
+ * beyond. Until then nothing is kept but the ticket. Empty if nothing could be given
+ * back: it does not wait, or was charged nothing. */
+void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
+                          char ticket[RATION_TICKET_SIZE]);
+/* 0; RATION_EALREADY; RATION_EGONE: its time is over; or the store's error, and what
+ * was charged stays charged. */
+int rn_ticket_leave(struct ration *r, const struct rn_ticket *turn, int64_t now_ns);
 
 /* The body alone, for the tests of the reader. Returns its length. */
 size_t rn_ticket_write_body(const struct rn_ticket *ticket, unsigned char out[RN_TICKET_BODY_MAX]);

@@ -130,8 +130,7 @@ static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, in
 
 static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
 {
-    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t) &&
-           t->kind == RN_TICKET_RESERVATION;
+    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t);
 }
 
 int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all, uint64_t cost,
@@ -139,7 +138,7 @@ int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool 
 {
     struct rn_ticket t;
 
-    if (!parse(r, ticket, len, &t))
+    if (!parse(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
         return RATION_EINVAL;
     if (!all && cost > t.reserved)
         return RATION_ECOST;
@@ -150,5 +149,9 @@ int ration_ticket_refund(struct ration *r, const char *ticket, size_t len, int64
 {
     struct rn_ticket t;
 
-    return parse(r, ticket, len, &t) ? settle(r, &t, 0, now_ns) : RATION_EINVAL;
+    if (!parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    if (t.kind == RN_TICKET_TURN)
+        return rn_ticket_leave(r, &t, now_ns);
+    return t.kind == RN_TICKET_RESERVATION ? settle(r, &t, 0, now_ns) : RATION_EINVAL;
 }

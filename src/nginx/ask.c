@@ -67,33 +67,68 @@ static void note_objection(struct rn_ngx_link *link, struct rn_slice reply)
     link->told_objection = true;
 }
 
-/* Nobody waits any more for what was decided: it stays charged, its places come free. */
-static void drop_late(struct rn_ngx_link *link, const struct rn_told *told)
+static bool is_objection(struct rn_slice reply)
 {
-    if (told->lease.data)
-        rn_ngx_lease_release(link, told->lease);
+    return reply.data && reply.data[0] == '-';
+}
+
+/* Whether there is a decision, and which. */
+static bool read_decision(struct rn_ngx_link *link, struct rn_slice reply, struct rn_told *told)
+{
+    if (is_objection(reply))
+        note_objection(link, reply);
+    return reply.data && !is_objection(reply) && rn_told_read(reply, told);
+}
+
+/* Whether there was no reply, or one that can be. */
+static bool makes_sense(struct rn_slice reply, bool decided)
+{
+    return decided || is_objection(reply) || !reply.data;
 }
 
 static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     struct rn_ngx_visit *visit = arg;
     struct rn_told told = {.outcome = &link->worker->outcome};
-    bool objection = reply.data && reply.data[0] == '-';
-    bool decided = reply.data && !objection && rn_told_read(reply, &told);
+    bool decided = read_decision(link, reply, &told);
 
-    if (objection)
-        note_objection(link, reply);
-    if (!visit) {
-        if (decided)
-            drop_late(link, &told);
-    } else if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK &&
-               rn_ngx_charge_note(visit, link, &told) == NGX_OK) {
+    if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK &&
+        rn_ngx_ticket_keep(visit, link, told.charge, &visit->charge) == NGX_OK &&
+        rn_ngx_ticket_keep(visit, link, told.turn, &visit->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
         conclude(visit, RN_NGX_ANSWERED);
     } else {
         conclude(visit, RN_NGX_UNANSWERED);
     }
-    return decided || objection || !reply.data;
+    return makes_sense(reply, decided);
+}
+
+/* Nobody waits for what was decided: its places come free. Who has left a queue gives
+ * back its turn, too. */
+static bool hear_for_nobody(struct rn_ngx_link *link, struct rn_slice reply, bool left)
+{
+    struct rn_told told = {.outcome = &link->worker->outcome};
+    bool decided = read_decision(link, reply, &told);
+
+    if (decided && told.lease.data)
+        rn_ngx_lease_release(link, told.lease);
+    if (decided && told.turn.data && left)
+        rn_ngx_delay_leave(link, told.turn);
+    return makes_sense(reply, decided);
+}
+
+/* The rules of this nginx have decided: on doubt, both have charged. */
+static bool hear_late(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    (void)arg;
+    return hear_for_nobody(link, reply, false);
+}
+
+/* The client has gone away. */
+static bool hear_gone(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    (void)arg;
+    return hear_for_nobody(link, reply, true);
 }
 
 static void miss(ngx_event_t *event)
@@ -101,7 +136,7 @@ static void miss(ngx_event_t *event)
     struct rn_ngx_visit *visit = event->data;
     struct rn_ngx_link *link = visit->link;
 
-    rn_ngx_link_forget(link, visit->number);
+    rn_ngx_link_forget(link, visit->number, hear_late);
     conclude(visit, RN_NGX_UNANSWERED);
     rn_ngx_link_missed(link);
 }
@@ -126,7 +161,7 @@ static ngx_int_t send_command(struct rn_ngx_visit *visit, struct rn_ngx_link *li
         return NGX_DECLINED;
     code = rn_ngx_pause(visit);
     if (code != NGX_AGAIN) {
-        rn_ngx_link_forget(link, number);
+        rn_ngx_link_forget(link, number, hear_gone);
         return code;
     }
     visit->link = link;
@@ -163,5 +198,5 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
 void rn_ngx_ask_end(struct rn_ngx_visit *visit)
 {
     if (visit->question == RN_NGX_ASKED)
-        rn_ngx_link_forget(visit->link, visit->number);
+        rn_ngx_link_forget(visit->link, visit->number, hear_gone);
 }

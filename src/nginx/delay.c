@@ -44,6 +44,11 @@ ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit)
     return NGX_DECLINED;
 }
 
+void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn)
+{
+    rn_ngx_ticket_send(link, RN_SLICE("RATION.REFUND"), turn, (struct rn_slice){NULL, 0});
+}
+
 void rn_ngx_delay_end(struct rn_ngx_visit *visit)
 {
     if (visit->timer.timer_set)
@@ -53,4 +58,6 @@ void rn_ngx_delay_end(struct rn_ngx_visit *visit)
     visit->waiting = false;
     /* What cannot be returned is burnt. */
     (void)ration_outcome_give_back(visit->worker->limiter, visit->outcome, RATION_NOW);
+    if (visit->turn)
+        rn_ngx_delay_leave(visit->turn->link, rn_ngx_slice(visit->turn->text));
 }

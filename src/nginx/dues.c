@@ -32,6 +32,19 @@ static unsigned status_of(const ngx_http_request_t *r)
     return (unsigned)(r->err_status != 0 ? r->err_status : r->headers_out.status);
 }
 
+/* Once: the ticket says which limits of rationd's it is about. */
+static void tell_rationd(struct rn_ngx_visit *visit, unsigned status)
+{
+    char digits[sizeof "000"];
+
+    if (!visit->charge)
+        return;
+    (void)snprintf(digits, sizeof digits, "%03u", status % 1000);
+    rn_ngx_ticket_send(visit->charge->link, RN_SLICE("RATION.CHARGE"),
+                       rn_ngx_slice(visit->charge->text), rn_slice_of(digits));
+    visit->charge = NULL;
+}
+
 ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
 {
     struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
@@ -39,7 +52,7 @@ ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
     int code;
 
     if (visit)
-        rn_ngx_charge_tell(visit, status_of(r));
+        tell_rationd(visit, status_of(r));
     if (!dues)
         return NGX_OK;
     code = rn_due_charge(visit->worker->limiter,

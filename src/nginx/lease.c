@@ -6,7 +6,6 @@
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
-#include "wire/resp.h"
 #include "wire/told.h"
 
 #define RENEW_MIN_MS 100
@@ -18,26 +17,11 @@ struct rn_ngx_lease {
     ngx_str_t ticket;
 };
 
-static struct rn_slice write_command(struct rn_ngx_link *link, struct rn_slice name,
-                                     struct rn_slice ticket)
+static const struct rn_slice nothing = {NULL, 0};
+
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease)
 {
-    struct rn_buf *out = &link->worker->command;
-
-    rn_buf_clear(out);
-    rn_resp_put_array(out, 2);
-    rn_resp_put_bulk(out, name);
-    rn_resp_put_bulk(out, ticket);
-    if (out->failed)
-        rn_buf_done(out);
-    return rn_buf_slice(out);
-}
-
-void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket)
-{
-    struct rn_slice command = write_command(link, RN_SLICE("RATION.RELEASE"), ticket);
-
-    if (command.len != 0) /* else it comes free when its time has come */
-        rn_ngx_link_send_sometime(link, command);
+    rn_ngx_ticket_send(link, RN_SLICE("RATION.RELEASE"), lease, nothing);
 }
 
 /* If it has ended (rationd was restarted without its state, say), there is nothing that
@@ -45,8 +29,8 @@ void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket)
 static void renew(ngx_event_t *event)
 {
     struct rn_ngx_lease *lease = event->data;
-    struct rn_slice command =
-        write_command(lease->link, RN_SLICE("RATION.RENEW"), rn_ngx_slice(lease->ticket));
+    struct rn_slice command = rn_ngx_ticket_command(lease->link, RN_SLICE("RATION.RENEW"),
+                                                    rn_ngx_slice(lease->ticket), nothing);
 
     if (command.len != 0)
         (void)rn_ngx_link_send(lease->link, command, NULL, NULL);

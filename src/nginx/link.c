@@ -2,44 +2,18 @@
 #include "nginx/link.h"
 
 #include "nginx/module.h"
+#include "nginx/tls.h"
 #include "wire/reply.h"
 
 #define WAIT_MIN_MS 50
 #define WAIT_MAX_MS 5000
-#define GREETING_MS 1000 /* for a connection and its PONG */
+#define GREETING_MS 1000 /* for a connection, its TLS and its PONG */
 #define MISSES_MAX 5
 #define READ_BYTES 16384
 #define OUT_MAX_BYTES ((size_t)1 << 20)
 #define LATER_MAX 1024 /* commands */
 
 #define PING RN_SLICE("*1\r\n$4\r\nPING\r\n")
-
-/* --- what the log is told ------------------------------------------------------------ */
-
-/* One line for each change, however many connections there are to it. */
-static void tell_up(struct rn_ngx_server *server, ngx_log_t *log)
-{
-    server->up++;
-    if (!server->told || !server->told_up) {
-        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
-    }
-    server->told = server->told_up = true;
-}
-
-static void tell_down(struct rn_ngx_server *server, ngx_log_t *log, const char *why,
-                      ngx_err_t error)
-{
-    if (server->up > 0)
-        return;
-    if (!server->told || server->told_up) {
-        ngx_log_error(NGX_LOG_WARN, log, error,
-                      "ration: rationd at \"%V\" %s; until it answers again rules decide by "
-                      "on_store_failure",
-                      &server->name, why);
-    }
-    server->told = true;
-    server->told_up = false;
-}
 
 /* --- the end of a connection ------------------------------------------------------------ */
 
@@ -62,8 +36,9 @@ static void close_connection(struct rn_ngx_link *link)
         ngx_delete_posted_event(&link->flush);
     }
     if (link->peer.connection)
-        ngx_close_connection(link->peer.connection);
+        rn_ngx_tls_close(link->peer.connection);
     link->peer.connection = NULL;
+    link->open = false;
     link->server->up -= link->state == RN_NGX_UP;
     link->state = RN_NGX_WAITING;
     link->hopeful = false;
@@ -77,16 +52,21 @@ static bool hear_first(struct rn_ngx_link *link, struct rn_slice reply)
 }
 
 /* Whoever waits is told so when nothing can be asked any more. */
-static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+static void lose(struct rn_ngx_link *link, struct rn_ngx_loss loss)
 {
     close_connection(link);
     rn_buf_clear(&link->in);
     rn_buf_clear(&link->out);
     link->sent = 0;
-    tell_down(link->server, link->log, why, error);
+    rn_ngx_server_lost(link->server, link->log, &loss);
     wait_for_next(link);
     while (link->first != link->next)
         (void)hear_first(link, (struct rn_slice){NULL, 0});
+}
+
+static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+{
+    lose(link, (struct rn_ngx_loss){.why = why, .error = error});
 }
 
 void rn_ngx_link_missed(struct rn_ngx_link *link)
@@ -126,7 +106,7 @@ static void on_flush(ngx_event_t *event)
 {
     struct rn_ngx_link *link = event->data;
 
-    if (link->peer.connection && link->peer.connection->write->ready)
+    if (link->open && link->peer.connection->write->ready)
         send_out(link);
 }
 
@@ -167,10 +147,14 @@ uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_
     return rn_ngx_link_can_ask(link) ? push(link, command, hear, arg) : 0;
 }
 
-void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number)
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_hear *instead)
 {
-    if (number - link->first < rn_ngx_link_owed(link))
-        link->owed[number % RN_NGX_OWED].arg = NULL;
+    uint64_t at = number % RN_NGX_OWED;
+
+    if (number - link->first >= rn_ngx_link_owed(link))
+        return;
+    link->owed[at].hear = instead;
+    link->owed[at].arg = NULL;
 }
 
 /* --- commands whose replies nobody waits for ----------------------------------------------- */
@@ -205,18 +189,31 @@ static void send_later(struct rn_ngx_link *link)
 
 /* --- in -------------------------------------------------------------------------------------- */
 
+/* What an error says may be the password again: it is not repeated. */
+static bool let_in(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    (void)arg;
+    if (!reply.data || rn_slice_is(reply, "+OK\r\n"))
+        return true;
+    if (reply.data[0] == '-')
+        link->denial = "refuses the password of password_file=";
+    return false;
+}
+
 static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
     if (!reply.data)
         return true;
+    if (rn_slice_starts_with(reply, RN_SLICE("-NOAUTH")))
+        link->denial = "wants a password, which password_file= would name";
     if (!rn_slice_is(reply, "+PONG\r\n"))
         return false;
     ngx_del_timer(&link->again);
     link->state = RN_NGX_UP;
     link->misses = 0;
     link->told_objection = false;
-    tell_up(link->server, link->log);
+    rn_ngx_server_found(link->server, link->log);
     send_later(link);
     return true;
 }
@@ -234,13 +231,26 @@ static bool hear_all(struct rn_ngx_link *link)
             break;
         if (answer == RN_PARSE_BAD || link->first == link->next ||
             !hear_first(link, (struct rn_slice){link->in.data + done, end - done})) {
-            drop(link, "says what is no answer", 0);
+            lose(link,
+                 (struct rn_ngx_loss){.why = link->denial ? link->denial : "says what is no answer",
+                                      .lasting = link->denial != NULL});
             return false;
         }
         done = end;
     }
     rn_buf_drop(&link->in, done);
     return true;
+}
+
+/* A server that wants a certificate of ours says so only behind the handshake. */
+static void end_of_read(struct rn_ngx_link *link, const char *why, ngx_err_t error)
+{
+    if (link->server->tls && link->state == RN_NGX_GREETING)
+        lose(link, (struct rn_ngx_loss){.why = "ends the connection behind the handshake; it may "
+                                               "want another certificate (ssl_certificate=)",
+                                        .lasting = true});
+    else
+        drop(link, why, error);
 }
 
 static void on_read(ngx_event_t *event)
@@ -255,11 +265,11 @@ static void on_read(ngx_event_t *event)
         if (n == NGX_AGAIN)
             break;
         if (n == 0) {
-            drop(link, "has closed the connection", 0);
+            end_of_read(link, "has closed the connection", 0);
             return;
         }
         if (n < 0) {
-            drop(link, "cannot be reached", room ? ngx_socket_errno : NGX_ENOMEM);
+            end_of_read(link, "cannot be reached", room ? ngx_socket_errno : NGX_ENOMEM);
             return;
         }
         link->in.len += (size_t)n;
@@ -272,16 +282,70 @@ static void on_read(ngx_event_t *event)
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
-static void greet(struct rn_ngx_link *link, ngx_connection_t *connection)
+/* From here on commands go out. */
+static void open_up(struct rn_ngx_link *link, ngx_connection_t *connection)
 {
-    connection->data = link;
     connection->read->handler = on_read;
     connection->write->handler = on_write;
-    ngx_add_timer(&link->again, GREETING_MS);
-    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK)
-        drop(link, "cannot be asked without delay", 0);
-    else if (push(link, PING, greeted, NULL) == 0)
+    link->open = true;
+}
+
+/* What the server has said since the handshake may have been taken from the socket with
+ * it: no event would tell. */
+static void on_secured(ngx_connection_t *connection)
+{
+    struct rn_ngx_link *link = connection->data;
+    char why[RN_NGX_TLS_FAULT_SIZE];
+
+    if (rn_ngx_tls_failed(link->server->tls, connection, why)) {
+        lose(link, (struct rn_ngx_loss){.why = why, .lasting = true});
+        return;
+    }
+    open_up(link, connection);
+    on_read(connection->read);
+    if (link->open)
+        send_out(link);
+}
+
+static void on_connected(ngx_event_t *event)
+{
+    ngx_connection_t *connection = event->data;
+    struct rn_ngx_link *link = connection->data;
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = ngx_socket_errno;
+    if (error != 0)
+        drop(link, "cannot be reached", error);
+    else
+        rn_ngx_tls_begin(link->server->tls, connection, on_secured);
+}
+
+/* What is said first lies in wait until the server is known to be the right one. */
+static void greet(struct rn_ngx_link *link)
+{
+    struct rn_slice password = rn_ngx_slice(link->server->password);
+
+    if ((password.len != 0 && push(link, password, let_in, NULL) == 0) ||
+        push(link, PING, greeted, NULL) == 0)
         drop(link, "cannot be asked", NGX_ENOMEM);
+}
+
+static void begin(struct rn_ngx_link *link, ngx_connection_t *connection, bool connected)
+{
+    connection->data = link;
+    ngx_add_timer(&link->again, GREETING_MS);
+    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK) {
+        drop(link, "cannot be asked without delay", 0);
+        return;
+    }
+    connection->read->handler = connection->write->handler = on_connected;
+    if (!link->server->tls)
+        open_up(link, connection);
+    greet(link);
+    if (link->server->tls && connected && link->peer.connection)
+        on_connected(connection->write);
 }
 
 static void attempt(struct rn_ngx_link *link)
@@ -296,12 +360,13 @@ static void attempt(struct rn_ngx_link *link)
                                          .log = &link->quiet,
                                          .log_error = NGX_ERROR_ERR};
     link->state = RN_NGX_GREETING;
+    link->denial = NULL;
     code = ngx_event_connect_peer(&link->peer);
     if (code != NGX_OK && code != NGX_AGAIN) {
         drop(link, "cannot be reached", ngx_socket_errno);
         return;
     }
-    greet(link, link->peer.connection);
+    begin(link, link->peer.connection, code == NGX_OK);
 }
 
 static void on_again(ngx_event_t *event)
@@ -332,7 +397,7 @@ void rn_ngx_link_close(struct rn_ngx_link *link)
 {
     ngx_connection_t *connection = link->peer.connection;
 
-    if (connection && connection->write->ready && link->out.len > link->sent)
+    if (link->open && connection->write->ready && link->out.len > link->sent)
         (void)connection->send(connection, (u_char *)link->out.data + link->sent,
                                link->out.len - link->sent);
     close_connection(link);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of a worker to a rationd: made when the worker starts, greeted with
- * PING, and made again when it is lost, after a random while, one attempt at a time.
+ * A connection of a worker to a rationd: made when the worker starts, greeted with the
+ * password and PING, and made again when it is lost, after a random while, one attempt at a time.
  * Commands are pipelined; all of one round of nginx's loop go out together, and replies
  * come in order. Nothing here ever blocks.
  *
  *   WAITING    for the next attempt: nothing can be asked, so a dead rationd costs nothing
- *   GREETING   connecting, or waiting for PONG: only the first attempt can be asked
+ *   GREETING   connecting, agreeing on TLS, or waiting for PONG: only the first attempt can
+ *              be asked
  *   UP         until it ends, says what is no reply, or misses several deadlines on end
  *
  * At most once: what was sent on a lost connection is never sent again. Whoever gives up
- * waiting for a reply leaves its place in the order, and hears it all the same, as nobody.
+ * waiting for a reply leaves its place in the order to somebody who hears it all the same.
  */
 #ifndef RN_NGINX_LINK_H
 #define RN_NGINX_LINK_H
@@ -28,7 +29,7 @@
 struct rn_ngx_link;
 
 /* One reply, whole, borrowed; data NULL: there will be none, and whether the command was
- * run is not known. `arg` is NULL if whoever asked has given up. False: this is no reply
+ * run is not known. False: this is no reply
  * to what was asked, and nothing that follows can be believed. */
 typedef bool rn_ngx_hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply);
 
@@ -41,7 +42,9 @@ struct rn_ngx_link {
     ngx_log_t quiet; /* for nginx's own lines about each attempt */
     ngx_peer_connection_t peer;
     enum rn_ngx_link_state state;
+    bool open;           /* commands may go out: the server is the right one */
     bool hopeful;        /* the first attempt: there is no reason to expect the worst */
+    const char *denial;  /* why the server will not have us; NULL: it has not said so */
     bool told_objection; /* that this connection answers with errors */
     ngx_uint_t attempts;
     ngx_event_t again;  /* the next attempt, or the end of this one's patience */
@@ -79,8 +82,8 @@ uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_
 /* A command whose reply nobody waits for: sent now, or once it is up again. Only for what
  * is harmless if it comes late; with very many waiting it is dropped. */
 void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command);
-/* Whoever asked has gone or given up. */
-void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number);
+/* Whoever asked has gone or given up: `instead` hears the reply, without an argument. */
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_hear *instead);
 
 /* A deadline was missed; several on end are the end of the connection. */
 void rn_ngx_link_missed(struct rn_ngx_link *link);

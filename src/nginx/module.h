@@ -7,11 +7,14 @@
  *   rules.c       the rules file, read while nginx reads its own
  *   zone.c        the table of counters, opened by each worker
  *   attributes.c  the request as rules see it
- *   server.c      where rationd is, and who asks it
- *   link.c        the connection to it
+ *   directive.c   where rationd is, and how it is asked
+ *   password.c    what is shown to it
+ *   server.c      its connections
+ *   link.c        one of them
+ *   tls.c         what makes it private
  *   ask.c         one question, its answer or its deadline
  *   lease.c       places that rationd has given
- *   charge.c      what it charges by the status of the answer
+ *   ticket.c      what it is told later: how a request ended, or that nobody waits for it
  *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
  *   visit.c       what is remembered of it until the request ends
@@ -39,6 +42,7 @@
 
 struct rn_ruleset;
 struct rn_ngx_link;
+struct rn_ngx_tls;
 struct rn_told;
 
 extern ngx_module_t ngx_http_ration_module;
@@ -70,9 +74,14 @@ struct rn_ngx_worker {
     size_t attribute_room;
 };
 
+#define RN_NGX_HOW 5 /* parameters that tell servers of one address apart */
+
 /* A rationd that some location asks. */
 struct rn_ngx_server {
-    ngx_str_t name; /* as written */
+    ngx_str_t name;            /* as written, */
+    ngx_str_t how[RN_NGX_HOW]; /* and so are these */
+    ngx_str_t password;        /* the command that shows it; empty: none is */
+    struct rn_ngx_tls *tls;    /* NULL: without */
     ngx_addr_t *addresses;
     ngx_uint_t address_count;
     ngx_uint_t connections;    /* of each worker */
@@ -123,8 +132,20 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
 /* ration_rules FILE...: reads them, and tells all that is wrong with them. */
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
 
-/* ration_server ADDRESS [timeout=TIME] | off. */
+/* ration_server ADDRESS [PARAMETER...] | off. */
 char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
+/* *greeting is a command in the pool of the configuration. NGX_ERROR after saying what is
+ * wrong with the file. */
+ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *greeting);
+struct rn_ngx_loss {
+    const char *why;
+    ngx_err_t error;
+    bool lasting; /* waiting alone will hardly mend it */
+};
+/* One of its connections has come up, or was lost and is counted in `up` no more. */
+void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log);
+void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
+                        const struct rn_ngx_loss *loss);
 /* The connection of this worker that owes the fewest replies; NULL: none can be asked. */
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
 /* In a worker: connects to all, or ends the connections. */
@@ -157,7 +178,7 @@ enum rn_ngx_question {
 
 struct rn_ngx_stay;
 struct rn_ngx_lease;
-struct rn_ngx_charge;
+struct rn_ngx_ticket;
 struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
@@ -181,7 +202,8 @@ struct rn_ngx_visit {
     struct rn_ngx_link *link;     /* that was asked, */
     uint64_t number;              /* and as which of its commands */
     struct rn_ngx_lease *lease;   /* places of rationd's; NULL: none */
-    struct rn_ngx_charge *charge; /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *charge; /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *turn;   /* in a queue of rationd's; NULL: none that could be left */
     struct rn_ngx_dues *dues;     /* what is charged by outcome; NULL: nothing */
 };
 
@@ -212,14 +234,25 @@ void rn_ngx_ask_end(struct rn_ngx_visit *visit);
  * memory, they are free again. */
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
                             const struct rn_told *told);
-void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice ticket);
+void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
 void rn_ngx_lease_end(struct rn_ngx_visit *visit);
 
-/* Keeps what was told to be charged by outcome, if anything. NGX_ERROR: out of memory. */
-ngx_int_t rn_ngx_charge_note(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
-                             const struct rn_told *told);
-/* Once, when the status is known. */
-void rn_ngx_charge_tell(struct rn_ngx_visit *visit, unsigned status);
+struct rn_ngx_ticket {
+    struct rn_ngx_link *link; /* by which it came */
+    ngx_str_t text;
+};
+
+/* Keeps a copy, in the request's pool, in *to; without data there is none. NGX_ERROR:
+ * out of memory. */
+ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+                             struct rn_slice text, struct rn_ngx_ticket **to);
+/* A command about it, with another word if `more` is not empty, in the worker's scratch.
+ * Empty: out of memory. */
+struct rn_slice rn_ngx_ticket_command(struct rn_ngx_link *link, struct rn_slice name,
+                                      struct rn_slice ticket, struct rn_slice more);
+/* Sends one, now or when rationd is back. Nobody waits for the reply. */
+void rn_ngx_ticket_send(struct rn_ngx_link *link, struct rn_slice name, struct rn_slice ticket,
+                        struct rn_slice more);
 
 /* Lets the request wait: NGX_AGAIN, or an error's status. */
 ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit);
@@ -231,7 +264,10 @@ ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
-/* At the end of the request: one that was still waiting gives back its charge. */
+/* Nobody waits any more for a turn that rationd has given. */
+void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn);
+/* At the end of the request: one that was still waiting gives back its charge, here or
+ * to rationd. */
 void rn_ngx_delay_end(struct rn_ngx_visit *visit);
 
 /* Keeps the places of the outcome until the request ends. NGX_ERROR: out of

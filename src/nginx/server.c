@@ -1,126 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration_server`: where rationd is, and how long its answer is waited for. Locations
- * that name the same one share it. One connection of each worker is enough for a
- * rationd that answers at once; one that asks Redis answers those of a connection one
- * after the other, and wants several.
+ * The rationds that locations ask, as a worker knows them: their connections, and what the
+ * log is told of them, one line for each change, however many connections there are. One is
+ * enough for a rationd that answers at once; one that asks Redis answers those of a
+ * connection one after the other, and wants several.
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
 
-#define DEFAULT_PORT 6380
-#define DEFAULT_TIMEOUT_MS 20
-#define TIMEOUT_MAX_MS 60000
-#define CONNECTIONS_MAX 64
-
-/* --- the directive ------------------------------------------------------------------- */
-
-static char *refuse_parameter(ngx_conf_t *cf, ngx_str_t *word)
+void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log)
 {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\"; there are timeout=TIME, from 1ms to 60s, and "
-                       "connections=NUMBER, from 1 to 64",
-                       word);
-    return NGX_CONF_ERROR;
-}
-
-/* What follows the name; data NULL: it is another parameter. */
-static ngx_str_t value_of(ngx_str_t word, struct rn_slice name)
-{
-    if (!rn_slice_starts_with(rn_ngx_slice(word), name))
-        return (ngx_str_t){0, NULL};
-    return (ngx_str_t){word.len - name.len, word.data + name.len};
-}
-
-static char *read_parameter(ngx_conf_t *cf, ngx_str_t *word, struct rn_ngx_location *location)
-{
-    ngx_str_t timeout = value_of(*word, RN_SLICE("timeout="));
-    ngx_str_t connections = value_of(*word, RN_SLICE("connections="));
-    ngx_int_t n;
-
-    if (timeout.len != 0) {
-        n = ngx_parse_time(&timeout, 0);
-        if (n == NGX_ERROR || n < 1 || n > TIMEOUT_MAX_MS)
-            return refuse_parameter(cf, word);
-        location->timeout_ms = (ngx_msec_t)n;
-        return NGX_CONF_OK;
+    server->up++;
+    if (!server->told || !server->told_up) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
     }
-    n = connections.len != 0 ? ngx_atoi(connections.data, connections.len) : NGX_ERROR;
-    if (n == NGX_ERROR || n < 1 || n > CONNECTIONS_MAX)
-        return refuse_parameter(cf, word);
-    if (location->server->connections < (ngx_uint_t)n) /* whoever wants most of them */
-        location->server->connections = (ngx_uint_t)n;
-    return NGX_CONF_OK;
+    server->told = server->told_up = true;
 }
 
-static char *read_parameters(ngx_conf_t *cf, struct rn_ngx_location *location)
+void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
+                        const struct rn_ngx_loss *loss)
 {
-    ngx_str_t *words = cf->args->elts;
-    char *answer = NGX_CONF_OK;
+    ngx_uint_t level = loss->lasting ? NGX_LOG_ERR : NGX_LOG_WARN;
 
-    location->timeout_ms = DEFAULT_TIMEOUT_MS;
-    for (ngx_uint_t i = 2; i < cf->args->nelts && answer == NGX_CONF_OK; i++)
-        answer = read_parameter(cf, &words[i], location);
-    return answer;
-}
-
-/* NULL: not named before. */
-static struct rn_ngx_server *find(const ngx_array_t *servers, ngx_str_t name)
-{
-    struct rn_ngx_server **all = servers->elts;
-
-    for (ngx_uint_t i = 0; i < servers->nelts; i++)
-        if (rn_slice_equal(rn_ngx_slice(all[i]->name), rn_ngx_slice(name)))
-            return all[i];
-    return NULL;
-}
-
-static struct rn_ngx_server *add(ngx_conf_t *cf, struct rn_ngx_main *main, ngx_str_t name)
-{
-    struct rn_ngx_server **place = ngx_array_push(&main->servers);
-    struct rn_ngx_server *server = ngx_pcalloc(cf->pool, sizeof *server);
-    ngx_url_t url;
-
-    if (!place || !server)
-        return NULL;
-    *place = server;
-    ngx_memzero(&url, sizeof url);
-    url.url = name;
-    url.default_port = DEFAULT_PORT;
-    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s in \"%V\"; write off, unix:PATH or host:port, such as "
-                           "127.0.0.1:6380",
-                           url.err ? url.err : "no address", &name);
-        return NULL;
+    if (server->up > 0)
+        return;
+    if (!server->told || server->told_up) {
+        ngx_log_error(level, log, loss->error,
+                      "ration: rationd at \"%V\" %s; until it answers again rules decide by "
+                      "on_store_failure",
+                      &server->name, loss->why);
     }
-    server->name = name;
-    server->addresses = url.addrs;
-    server->address_count = url.naddrs;
-    server->connections = 1;
-    return server;
+    server->told = true;
+    server->told_up = false;
 }
-
-char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
-{
-    struct rn_ngx_location *location = conf;
-    struct rn_ngx_main *main = ngx_http_conf_get_module_main_conf(cf, ngx_http_ration_module);
-    ngx_str_t *words = cf->args->elts;
-
-    (void)command;
-    if (location->server != NGX_CONF_UNSET_PTR)
-        return "is duplicate";
-    if (rn_slice_is(rn_ngx_slice(words[1]), "off")) {
-        location->server = NULL;
-        return cf->args->nelts == 2 ? NGX_CONF_OK : "is off and has a parameter";
-    }
-    location->server = find(&main->servers, words[1]);
-    if (!location->server)
-        location->server = add(cf, main, words[1]);
-    return location->server ? read_parameters(cf, location) : NGX_CONF_ERROR;
-}
-
-/* --- workers ------------------------------------------------------------------------------ */
 
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server)
 {

@@ -332,6 +332,7 @@ static bool open_server(struct daemon *d)
     if (token && *token)
         d->front.token = rn_slice_of(token);
     d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.log_keys = d->options.log_keys;
     d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
     d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata};
     d->front.daemon = (struct rn_front_daemon){.arg = d,

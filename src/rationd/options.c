@@ -29,6 +29,7 @@ const char rn_options_help[] =
     "  --connections N    open at once, in all               (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
+    "  --log-keys HOW     clients' keys in the log: full, masked or none (masked)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
     "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
     "  --redis URL        share limits with other nodes      (none)\n"
@@ -68,6 +69,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_CONNECTIONS] = {"connections", NULL, "0"},
     [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
+    [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked"},
     [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
@@ -248,6 +250,19 @@ static bool read_flag(const char *text, bool *flag)
     return *flag || strcmp(text, "false") == 0;
 }
 
+static bool read_log_keys(const char *text, enum rn_log_keys *keys)
+{
+    static const char *const words[] = {"masked", "full", "none"}; /* enum rn_log_keys */
+
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *keys = (enum rn_log_keys)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* systemd's StateDirectory= is where state belongs unless told otherwise. */
 static void find_state(struct rn_daemon_options *o)
 {
@@ -380,6 +395,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
     if (!read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
+    if (!read_log_keys(o->values[RN_SET_LOG_KEYS], &o->log_keys))
+        return refuse_value(o, ruleset, RN_SET_LOG_KEYS, "write full, masked or none");
     return read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 

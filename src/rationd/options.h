@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "front/front.h"
 #include "net/tls.h"
 #include "redis/url.h"
 #include "rules/ruleset.h"
@@ -28,6 +29,7 @@ enum rn_daemon_setting {
     RN_SET_CONNECTIONS,
     RN_SET_PER_ADDRESS,
     RN_SET_ADMIN_TOKEN,
+    RN_SET_LOG_KEYS,
     RN_SET_GRPC,
     RN_SET_GRPC_MAX_AGE,
     RN_SET_RLS_HEADERS,
@@ -58,6 +60,7 @@ struct rn_daemon_options {
     uint32_t connections, per_address;
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata;
+    enum rn_log_keys log_keys;
     bool shares;               /* with other nodes, by Redis: */
     struct rn_url redis;       /* where it is, */
     int64_t redis_deadline_ns; /* how long a decision waits for it, */

@@ -172,12 +172,24 @@ static void print_lists(struct rn_printer *p, bool deny)
     }
 }
 
+/* Who may see the rules need not know them; a URL of Redis may have a password. */
+static bool is_secret(const struct rn_setting *setting)
+{
+    return rn_slice_is(setting->name, "admin_token") ||
+           rn_slice_is(setting->name, "redis_key_secret") || rn_slice_is(setting->name, "redis");
+}
+
 static void print_settings(struct rn_printer *p)
 {
+    bool open = false;
+
     for (uint32_t i = 0; i < p->ruleset->setting_count; i++) {
         const struct rn_setting *setting = &p->ruleset->settings[i];
 
-        rn_print(p, i == 0 ? "server:\n  " : "  ");
+        if (is_secret(setting))
+            continue;
+        rn_print(p, open ? "  " : "server:\n  ");
+        open = true;
         rn_print_quoted(p, setting->name);
         rn_print(p, ": ");
         rn_print_quoted(p, setting->value);

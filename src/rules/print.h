@@ -2,7 +2,8 @@
 /*
  * A ruleset written back as a file in the native format: canonical, so equal
  * rulesets print alike, and complete, so what is printed loads as the same
- * ruleset. Rules of Envoy files have no native form and are left out.
+ * ruleset. Rules of Envoy files have no native form and are left out, and so are
+ * secrets of the daemon.
  */
 #ifndef RN_RULES_PRINT_H
 #define RN_RULES_PRINT_H

@@ -295,16 +295,24 @@ static bool read_shadow(struct reader *r)
     return next_bool(r, &r->outcome->shadow_refused);
 }
 
+static bool next_ticket(struct reader *r, struct rn_slice *ticket)
+{
+    return next_text(r, ticket) && ticket->len > 0 && ticket->len < RATION_TICKET_SIZE;
+}
+
 static bool read_lease(struct reader *r)
 {
-    return next_text(r, &r->told->lease) && r->told->lease.len > 0 &&
-           r->told->lease.len < RATION_TICKET_SIZE;
+    return next_ticket(r, &r->told->lease);
 }
 
 static bool read_charge(struct reader *r)
 {
-    return next_text(r, &r->told->charge) && r->told->charge.len > 0 &&
-           r->told->charge.len < RATION_TICKET_SIZE;
+    return next_ticket(r, &r->told->charge);
+}
+
+static bool read_turn(struct reader *r)
+{
+    return next_ticket(r, &r->told->turn);
 }
 
 static bool read_lease_for(struct reader *r)
@@ -387,6 +395,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
         {"lease", read_lease, true},
         {"lease_for", read_lease_for, true},
         {"charge", read_charge, true},
+        {"turn", read_turn, true},
         {"by", read_by, false},
         {"decided_by", read_decided_by, false},
         {"status", read_status, false},
@@ -401,7 +410,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
     o->lease = 0;
     o->place_count = o->receipt_count = o->due_count = 0;
     o->at_ns = 0;
-    told->lease = told->charge = (struct rn_slice){NULL, 0};
+    told->lease = told->charge = told->turn = (struct rn_slice){NULL, 0};
     told->lease_ns = 0;
     if (!next(&r, &array) || array.kind != RN_REPLY_ARRAY ||
         !read_members(&r, array.number, members, COUNT(members)))

@@ -22,6 +22,7 @@ struct rn_told {
     struct rn_slice lease;          /* of places, in the reply; data NULL: there are none */
     int64_t lease_ns;               /* and how long it lasts */
     struct rn_slice charge;         /* by outcome, in the reply; data NULL: nothing is */
+    struct rn_slice turn;           /* of one that waits, in the reply; data NULL: none */
 };
 
 /* A whole reply. False: it is no decision, or something is missing or cannot be;

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of the gateway ask for."""
 
+import contextlib
+
 import pytest
 
+from asking import LOG, OURS, PATIENT, Fake, Rationd, answers
 from gateway import GIF, THREE, Gateway, Upstream
 
 
@@ -26,3 +29,54 @@ def upstream():
     made = Upstream()
     yield made
     made.close()
+
+
+@pytest.fixture
+def asking(gateway, tmp_path):
+    """Makes gateways that ask."""
+    def make(asked, rules=OURS % "", server=GIF, parameters=PATIENT, http="", **settings):
+        directive = f"ration_server {asked} {parameters};" if asked else ""
+        access = f"{LOG} access_log {tmp_path}/source.log source;"
+        return gateway(rules, server, http=f"{directive} {access} {http}", **settings)
+
+    return make
+
+
+@pytest.fixture
+def rationd(tmp_path):
+    made = []
+
+    def make(*args, **more):
+        made.append(Rationd(tmp_path, *args, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.process is not None:
+            with contextlib.suppress(OSError):
+                each.thaw()
+            each.stop()
+
+
+@pytest.fixture
+def fake(tmp_path):
+    made = []
+
+    def make(answer, **more):
+        made.append(Fake(tmp_path / "fake.sock", answer, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(params=["in nginx", "by rationd"])
+def decided(request, gateway, asking, rationd):
+    """Makes gateways whose rules are kept by either."""
+    def make(rules, server=GIF, **settings):
+        if request.param == "in nginx":
+            return gateway(rules, server, **settings)
+        return answers(asking(rationd(rules).address, "limits: []\n", server, **settings))
+
+    return make

@@ -6,6 +6,7 @@ import http.client
 import http.server
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -51,7 +52,7 @@ def sanitizer(folder):
 
 class Upstream:
     """What is to be protected: notes when each request arrived, and with which
-    headers; /hold answers when told to, /status/401 with that status."""
+    headers; /hold answers when told to, /status/401 and /hold/401 with that status."""
 
     def __init__(self):
         self.arrivals, self.release = [], threading.Event()
@@ -64,9 +65,9 @@ class Upstream:
                 upstream.arrivals.append((arrived, self.path, dict(self.headers), len(body)))
                 if self.path.startswith("/hold"):
                     upstream.release.wait(PATIENCE)
-                word = self.path.removeprefix("/status/")[:3]
+                status = re.match(r"/(?:status|hold)/(\d{3})", self.path)
                 with contextlib.suppress(OSError):
-                    self.send_response(int(word) if word.isdigit() else 200)
+                    self.send_response(int(status[1]) if status else 200)
                     self.send_header("content-length", "2")
                     self.end_headers()
                     self.wfile.write(b"ok")
@@ -100,6 +101,7 @@ def proxied(upstream, more=""):
 
 
 THREE = "limits:\n  - {name: api, key: ip, limit: 3 per 7 days}\n"
+PLACES = "limits:\n  - {name: places, key: ip, limit: 2 concurrent, lease: %s, when: {path: /hold}}\n"
 GIF = "ration on; location / { empty_gif; }"
 
 CONF = """load_module {module};
@@ -233,21 +235,56 @@ class Gateway:
         wait_until(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")
 
 
-def expect_turns(g, upstream):
-    """Eight at once in a queue, each of which waits as long as it is told, and never less."""
-    sent = {}
+def begin(g, path):
+    """Asks and does not wait for the answer."""
+    s = socket.create_connection(("127.0.0.1", g.port), 30)
+    s.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    return s
 
-    def ask(i):
-        sent[f"/{i}"] = time.monotonic()
-        assert g.ask(f"/{i}")[0] == 200
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(upstream.arrivals) == 8
-    assert max(float(a[2]["x-delay"]) for a in upstream.arrivals) > 0
-    for arrived, path, headers, _ in upstream.arrivals:
-        # Told in whole milliseconds, rounded up.
-        assert arrived - sent[path] >= float(headers["x-delay"]) - 0.001
+def wrk(g, path="/"):
+    """For a second: answers, and of these those that were refused."""
+    out = subprocess.run(["wrk", "-t2", "-c32", "-d1s", f"http://127.0.0.1:{g.port}{path}"],
+                         capture_output=True, text=True, timeout=120, check=True).stdout
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+    return int(re.search(r"(\d+) requests in", out).group(1)), int(refused.group(1)) if refused else 0
+
+
+def wrk_beyond_limit(g):
+    """The same, for as long as it takes until there are refusals."""
+    answers = refused = 0
+    while refused == 0:
+        more = wrk(g)
+        answers, refused = answers + more[0], refused + more[1]
+    return answers, refused
+
+
+class Crowd:
+    """Clients that ask until told to stop or their block ends, a connection for each
+    request."""
+
+    def __init__(self, g, size=4, path="/", method="GET"):
+        self.g, self.path, self.method, self.stop = g, path, method, threading.Event()
+        self.answers, self.lost = [], []
+        self.threads = [threading.Thread(target=self.run) for _ in range(size)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        while not self.stop.is_set():
+            try:
+                self.answers.append(self.g.ask(self.path, self.method)[0])
+            except OSError as error:
+                self.lost.append(error)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()

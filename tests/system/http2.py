@@ -8,6 +8,7 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+CANCEL = b"\0\0\0\x08"
 
 CALL = {":method": "POST", ":scheme": "http", ":authority": "test",
         ":path": "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
@@ -26,6 +27,12 @@ def block(headers):
         assert len(name) < 127 and len(value) < 127
         out += b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
     return out
+
+
+def get(stream, path):
+    """A request without a body."""
+    head = {":method": "GET", ":scheme": "http", ":authority": "test", ":path": path}
+    return frame(HEADERS, END_HEADERS | END_STREAM, stream, block(head))
 
 
 def message(payload, compressed=0):

@@ -4,17 +4,15 @@
 RATION_BUILD names the build directory.
 """
 
-import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RATION = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "ration"
+from daemon import ROOT
+from operator_client import RATION, Answer
 
 RULES = """\
 limits:
@@ -49,15 +47,6 @@ descriptors:
   - key: client
     value: mon*
 """
-
-
-class Answer:
-    def __init__(self, done):
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    @property
-    def json(self):
-        return json.loads(self.out)
 
 
 @pytest.fixture

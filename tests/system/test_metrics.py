@@ -33,6 +33,11 @@ limits:
     key: user
     limit: 1 per minute
     mode: shadow
+  - name: login
+    when: { path: /login }
+    key: user
+    limit: 5 per minute
+    charge_on: status 401
 """
 
 SAMPLE = re.compile(r'^([a-zA-Z_:]\w*)(?:\{(.*)\})? (\S+)$')
@@ -103,6 +108,35 @@ def test_decisions_are_counted_in_all_and_by_rule(daemon):
     assert m("ration_rule_decisions_total", rule="soft", decision="allowed") == 0
 
 
+def test_what_unlimited_admits_is_counted_by_its_rule(tmp_path):
+    rules = """
+limits:
+  - {name: open, when: {path: /open}, key: user, limit: unlimited}
+  - name: tiers
+    when: {path: /tiers}
+    key: user
+    limit: {by: tier, free: 1 per hour, gold: unlimited, default: free}
+  - {name: given, when: {path: /given}, key: user, limit: 1 per hour}
+"""
+    with Daemon(tmp_path, rules) as d, d.resp() as redis:
+        d.admin("PUT", "/v1/overrides", {"rule": "given", "attributes": {"user": "ada"}, "limit": "unlimited"})
+        gold = {"attributes": {"path": "/tiers", "user": "ada", "tier": "gold"}}
+        for _ in range(3): # over HTTP alone and in a batch, over RESP, held in reserve
+            assert check(d, "/open").status == check(d, "/given").status == 200
+            assert d.http("POST", "/v1/check", {"checks": [gold, gold]}).json["results"][1]["allowed"]
+            assert redis("RATION.CHECK", "path", "/open", "user", "ada")[1] == 1
+            assert d.http("POST", "/v1/reserve", {**gold, "cost": 5}).status == 200
+        assert check(d, "/open", peek=True).status == 200 # which is not counted
+        m = page(d)
+        for rule, count in ("open", 6), ("tiers", 9), ("given", 3):
+            assert m("ration_rule_decisions_total", rule=rule, decision="allowed") == count
+            assert m("ration_rule_near_limit_total", rule=rule) == 0
+        assert m("ration_decisions_total", decision="allowed") == 18
+        told = {r["name"]: r["allowed"] for r in d.admin("GET", "/v1/rules").json["rules"]}
+        assert told == {"open": 6, "tiers": 9, "given": 3}
+        assert d.admin("GET", "/v1/status").json["decisions"]["allowed"] == 18 # as ration top tells it
+
+
 def test_what_is_remarkable_is_counted_once_more(daemon):
     for _ in range(6):
         assert check(daemon, "/soft").status == 200
@@ -120,6 +154,22 @@ def test_what_is_remarkable_is_counted_once_more(daemon):
     assert m("ration_held_replies_total") == ("held" in held) == 1
 
 
+def test_outcomes_that_are_charged_are_counted_however_they_are_told(daemon):
+    for status in (200, 401, 401):
+        charge = check(daemon, "/login").json["charge"]
+        daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
+        daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
+    with daemon.resp() as redis:
+        reply = redis("RATION.CHECK", "path", "/login", "user", "ada")
+        assert redis("RATION.CHARGE", reply[reply.index(b"charge") + 1], 401) == 1
+    check(daemon, "/api")
+    m = page(daemon)
+    assert m("ration_rule_decisions_total", rule="login", decision="allowed") == 4
+    assert m("ration_rule_charged_outcomes_total", rule="login") == 3
+    assert m("ration_rule_charged_outcomes_total", rule="api") == 0
+    assert m("ration_charged_outcomes_total") == 3
+
+
 def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
     check(daemon, "/api")
     daemon.file.write_text(RULES.replace("name: soft", "name: other"))
@@ -128,8 +178,8 @@ def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
     m = page(daemon)
     assert m("ration_rule_decisions_total", rule="api", decision="allowed") == 2
     rules = {dict(labels)["rule"] for _, labels in m.samples if "rule" in dict(labels)}
-    assert rules == {"api", "other", "queue", "trial"}
-    assert m("ration_rules_version") >= 2 and m("ration_rules") == 4
+    assert rules == {"api", "other", "queue", "trial", "login"}
+    assert m("ration_rules_version") >= 2 and m("ration_rules") == 5
 
 
 def test_requests_are_counted_by_protocol(daemon):

@@ -5,41 +5,16 @@ workers. A soak (RATION_SOAK=1) does each a hundred times."""
 import os
 import shutil
 import signal
-import threading
 
 import pytest
 
-from gateway import MODULE, is_alive, wait_until
+from gateway import MODULE, Crowd, is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
 
 SOAK = bool(os.environ.get("RATION_SOAK"))
 MANY = "limits:\n  - {name: api, key: ip, limit: 1000000 per 7 days, algorithm: fixed-window%s}\n"
-
-
-class Crowd:
-    """Clients that ask until told to stop, a connection for each request."""
-
-    def __init__(self, g, size=4, path="/"):
-        self.g, self.path, self.stop = g, path, threading.Event()
-        self.answers, self.lost = [], []
-        self.threads = [threading.Thread(target=self.run) for _ in range(size)]
-        for thread in self.threads:
-            thread.start()
-
-    def run(self):
-        while not self.stop.is_set():
-            try:
-                self.answers.append(self.g.ask(self.path)[0])
-            except OSError as error:
-                self.lost.append(error)
-
-    def end(self):
-        self.stop.set()
-        for thread in self.threads:
-            thread.join()
-        return self
 
 
 def upgrade(g):

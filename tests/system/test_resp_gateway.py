@@ -82,6 +82,26 @@ def test_lease_tells_delays_and_holds_no_reply(redis):
     assert float(told[b"delay"]) > 600_000 and b"held" not in told and b"lease" not in told
 
 
+@pytest.mark.parametrize("options", [("LEASE", "FULL"), ("WAIT", "return", "FULL")])
+def test_a_turn_that_is_waited_for_elsewhere_can_be_left_once(redis, options):
+    assert b"turn" not in check(redis, "/line", *options)  # it need not wait
+    first, last = check(redis, "/line", *options), check(redis, "/line", *options)
+    assert redis("RATION.REFUND", last[b"turn"]) == 1
+    assert redis("RATION.REFUND", last[b"turn"]) == 0
+    assert redis("RATION.REFUND", first[b"turn"]) == 1
+    again = check(redis, "/line", *options)
+    assert again[b"remaining"] == first[b"remaining"]
+    with pytest.raises(RespError, match="none of this daemon's"):
+        redis("RATION.COMMIT", again[b"turn"])
+
+
+def test_only_who_waits_itself_is_told_of_a_turn(redis):
+    check(redis, "/line", "LEASE")
+    assert b"turn" not in check(redis, "/line", "LEASE")
+    assert b"turn" not in check(redis, "/line", "WAIT", "return")
+    assert b"turn" not in check(redis, "/line", "WAIT", "return", "FULL", "PEEK")
+
+
 @pytest.mark.parametrize("options", [("PEEK",), ("WAIT", "hold"), ("WAIT", "50")])
 def test_lease_goes_with_nothing_that_looks_or_holds(redis, options):
     with pytest.raises(RespError, match="LEASE goes with neither PEEK nor a WAIT that holds"):

@@ -41,12 +41,12 @@ class Authority:
                 "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "30",
                 "-subj", f"/CN={name}", cwd=self.folder)
 
-    def sign(self, name):
+    def sign(self, name, names="DNS:localhost,IP:127.0.0.1", days=30):
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                 "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}",
-                "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", cwd=self.folder)
+                "-addext", f"subjectAltName={names}", cwd=self.folder)
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{self.name}.pem", "-CAkey",
-                f"{self.name}.key", "-CAcreateserial", "-days", "30", "-copy_extensions", "copy",
+                f"{self.name}.key", "-CAcreateserial", "-days", days, "-copy_extensions", "copy",
                 "-out", f"{name}.pem", cwd=self.folder)
         return self.folder / f"{name}.pem", self.folder / f"{name}.key"
 

@@ -14,6 +14,10 @@
 
 #include "limiter/roster.h"
 
+static const char by_user[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
+static const char by_user_window[] =
+    "limits:\n  - { name: a, key: user, limit: 10 per hour, algorithm: fixed-window }\n";
+
 static inline struct ration_override override_of(const char *rule, struct words *w,
                                                  const char *words, const char *limit)
 {

@@ -2,8 +2,6 @@
 /* Bans: who is refused, by what, until when, and that it costs nobody anything. */
 #include "clients_fixture.h"
 
-static const char rules[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
-
 static bool is_banned(struct ration *r, const char *words)
 {
     struct ration_outcome out = look(r, words, T0);
@@ -14,7 +12,7 @@ static bool is_banned(struct ration *r, const char *words)
 
 static void a_banned_client_is_refused_and_told_why(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
     struct ration_error error;
     struct ration_outcome out;
     struct ration_totals totals;
@@ -44,7 +42,7 @@ static void a_banned_client_is_refused_and_told_why(void **state)
 
 static void a_ban_for_ever_lasts(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
 
     (void)state;
     ban(r, "user=ann");
@@ -60,7 +58,7 @@ static void a_ban_for_ever_lasts(void **state)
 
 static void all_attributes_must_be_equal(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
 
     (void)state;
     ban(r, "user=ann country=it path=/x");
@@ -78,7 +76,7 @@ static void all_attributes_must_be_equal(void **state)
 
 static void networks_are_banned(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
 
     (void)state;
     ban(r, "ip=10.0.0.0/8");
@@ -156,7 +154,7 @@ static void without_rules_bans_hold_too(void **state)
     assert_true(is_banned(r, "ip=192.0.2.1"));
     assert_int_equal(look(r, "ip=198.51.100.1", T0).kind, RATION_BY_NO_RULE);
     assert_int_equal(ration_rules_version(r), 0);
-    rules_at(r, rules, T0);
+    rules_at(r, by_user, T0);
     assert_int_equal(ration_rules_version(r), 1);
     assert_true(is_banned(r, "ip=192.0.2.1"));
     assert_int_equal(left_of(r, "a", "user=ann", T0), 10);
@@ -185,7 +183,7 @@ static void descriptors_are_banned_by_their_entries(void **state)
 
 static void of_several_bans_the_longest_speaks(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
     struct ration_error error;
 
     (void)state;
@@ -216,7 +214,7 @@ static void mistakes_are_explained(void **state)
          "a reason with a byte 0xff at 0, which is no plain text; write UTF-8 without control "
          "characters"},
     };
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
 
     (void)state;
     for (size_t i = 0; i < COUNT(mistakes); i++) {
@@ -232,7 +230,7 @@ static void mistakes_are_explained(void **state)
 
 static void kinds_have_a_most_and_are_given_back(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
     struct ration_error error;
     char words[32];
 
@@ -257,7 +255,7 @@ static void kinds_have_a_most_and_are_given_back(void **state)
 
 static void a_hundred_thousand_are_one_look_up(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
     char words[32];
 
     (void)state;
@@ -268,7 +266,7 @@ static void a_hundred_thousand_are_one_look_up(void **state)
     assert_true(is_banned(r, "ip=10.1.0.255"));
     assert_false(is_banned(r, "ip=10.2.0.0"));
     assert_int_equal(r->shelf.book->roster->kind_count, 1);
-    rules_at(r, rules, T0);
+    rules_at(r, by_user, T0);
     assert_true(is_banned(r, "ip=10.0.3.4"));
     ration_close(r);
 }
@@ -287,7 +285,7 @@ static int see_ban(void *arg, const struct ration_ban *b)
 
 static void they_are_listed_as_they_are_compared(void **state)
 {
-    struct ration *r = open_rules(rules);
+    struct ration *r = open_rules(by_user);
     struct listing l = {.len = 0};
 
     (void)state;
@@ -297,6 +295,38 @@ static void they_are_listed_as_they_are_compared(void **state)
     assert_int_equal(ration_ban_each(r, see_ban, &l), 0);
     assert_string_equal(l.text, "1 ip=10.0.0.0/8 a;1 ip=2001:db8:: c;");
     assert_int_equal(l.count, 2);
+    ration_close(r);
+}
+
+static int see_sequence(void *arg, const struct ration_ban *ban)
+{
+    *(uint64_t *)arg = ban->sequence;
+    return 0;
+}
+
+static void they_are_found_and_listed_page_by_page(void **state)
+{
+    struct ration *r = open_rules(by_user);
+    struct ration_attribute ip = {"ip", 2, "192.0.2.0/24", 12};
+    struct ration_ban found = {.attributes = &ip, .count = 1};
+    struct ration_listing listing = {.limit = 1};
+    uint64_t seen[4] = {0};
+
+    (void)state;
+    ban(r, "user=ann");
+    ban(r, "ip=192.0.2.0/24");
+    ban(r, "user=bob");
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(ration_ban_list(r, &listing, see_sequence, &seen[i]), 0);
+        listing.after = seen[i] ? seen[i] : listing.after;
+    }
+    assert_true(0 < seen[0] && seen[0] < seen[1] && seen[1] < seen[2]);
+    assert_int_equal(seen[3], 0);
+    assert_int_equal(ration_ban_find(r, &found, NULL), 0);
+    assert_int_equal(found.sequence, seen[1]);
+    assert_true(found.active);
+    ip.value = "192.0.3.0/24";
+    assert_int_equal(ration_ban_find(r, &found, NULL), RATION_EGONE);
     ration_close(r);
 }
 
@@ -317,6 +347,7 @@ int main(void)
         cmocka_unit_test(kinds_have_a_most_and_are_given_back),
         cmocka_unit_test(a_hundred_thousand_are_one_look_up),
         cmocka_unit_test(they_are_listed_as_they_are_compared),
+        cmocka_unit_test(they_are_found_and_listed_page_by_page),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

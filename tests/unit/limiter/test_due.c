@@ -77,6 +77,37 @@ static void an_outcome_is_told_once_and_says_how_many_were_charged(void **state)
     ration_close(r);
 }
 
+static void charged_outcomes_are_counted_once_for_each_rule(void **state)
+{
+    struct ration *r = open_rules(
+        "limits:\n"
+        "  - { name: a, key: user, limit: [9 per hour, 20 per day], charge_on: status 401 }\n"
+        "  - { name: b, key: user, limit: 9 per day, charge_on: status 4xx }\n"
+        "  - { name: c, key: user, limit: 9 per minute }\n");
+    static const unsigned statuses[] = {200, 401, 404, 401};
+    static const char *const rules[] = {"a", "b", "c"};
+    uint64_t charged[] = {2, 3, 0};
+    struct ration_totals totals;
+    char ticket[RATION_TICKET_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(statuses); i++)
+        assert_true(try(r, "user=ann", statuses[i], T0));
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    assert_int_equal(ration_outcome_ticket(r, &out, TICKET_FOR, ticket), 0);
+    for (int twice = 0; twice < 2; twice++)
+        (void)ration_ticket_charge(r, ticket, strlen(ticket), 404, T0, NULL);
+    charged[1]++; /* the second time it was over */
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        assert_int_equal(ration_rule_totals(r, rules[i], 1, &totals), 0);
+        assert_int_equal(totals.charged, charged[i]);
+    }
+    ration_totals(r, &totals);
+    assert_int_equal(totals.charged, 4);
+    ration_close(r);
+}
+
 static void what_arrived_together_is_charged_up_to_full_and_not_beyond(void **state)
 {
     struct ration *r = open_rules("limits:\n"
@@ -406,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_statuses_of_the_rule_are_charged),
         cmocka_unit_test(an_outcome_is_told_once_and_says_how_many_were_charged),
+        cmocka_unit_test(charged_outcomes_are_counted_once_for_each_rule),
         cmocka_unit_test(what_arrived_together_is_charged_up_to_full_and_not_beyond),
         cmocka_unit_test(a_refusal_leaves_nothing_due),
         cmocka_unit_test(the_service_in_shadow_mode_charges_and_refuses_nobody),

@@ -4,10 +4,6 @@
 
 #define HOUR (60 * MINUTE)
 
-static const char by_user[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
-static const char by_user_window[] =
-    "limits:\n  - { name: a, key: user, limit: 10 per hour, algorithm: fixed-window }\n";
-
 static uint64_t left_of_ann(struct ration *r, int64_t now_ns)
 {
     return left_of(r, "a", "user=ann", now_ns);
@@ -142,152 +138,6 @@ static void places_are_held_and_released(void **state)
     assert_int_equal(ration_outcome_release(r, &two, T0), 0);
     assert_int_equal(admitted(r, "user=ann", 2, T0), 1);
     assert_int_equal(ration_outcome_release(r, &one, T0), 0);
-    ration_close(r);
-}
-
-/* --- keys ---------------------------------------------------------------------------------------
- */
-
-static const char many_keys[] =
-    "limits:\n"
-    "  - { name: pair, key: [user, ip], limit: 10 per hour }\n"
-    "  - { name: either, key: api_key or ip, limit: 10 per hour }\n"
-    "  - { name: all, key: none, limit: 10 per hour }\n"
-    "  - { name: net, key: { ip: { ipv6: 56 } }, limit: 10 per hour }\n";
-
-static void keys_of_several_parts_and_alternatives(void **state)
-{
-    struct ration *r = open_rules(many_keys);
-
-    (void)state;
-    set_limit(r, "pair", "ip=192.0.2.1 user=ann", "2 per hour"); /* in any order */
-    assert_int_equal(left_of(r, "pair", "user=ann ip=192.0.2.1", T0), 2);
-    assert_int_equal(left_of(r, "pair", "user=ann ip=192.0.2.2", T0), 10);
-    set_limit(r, "either", "ip=192.0.2.1", "3 per hour");
-    assert_int_equal(left_of(r, "either", "ip=192.0.2.1", T0), 3);
-    /* Who sends an address for its API key is not that client. */
-    assert_int_equal(left_of(r, "either", "api_key=192.0.2.1", T0), 10);
-    set_limit(r, "all", "", "4 per hour");
-    assert_int_equal(left_of(r, "all", "user=bob", T0), 4);
-    delete_limit(r, "pair", "user=ann ip=192.0.2.1");
-    assert_int_equal(left_of(r, "pair", "user=ann ip=192.0.2.1", T0), 10);
-    ration_close(r);
-}
-
-static void addresses_are_cut_as_the_rule_cuts_them(void **state)
-{
-    struct ration *r = open_rules(many_keys);
-
-    (void)state;
-    set_limit(r, "either", "ip=2001:DB8::1", "3 per hour");
-    assert_int_equal(left_of(r, "either", "ip=2001:db8::2", T0), 3);
-    assert_int_equal(left_of(r, "either", "ip=2001:db8:0:1::2", T0), 10);
-    set_limit(r, "either", "ip=2001:db8::/64", "4 per hour");
-    assert_int_equal(left_of(r, "either", "ip=2001:db8::2", T0), 4);
-    set_limit(r, "net", "ip=::ffff:192.0.2.1", "5 per hour");
-    assert_int_equal(left_of(r, "net", "ip=192.0.2.1", T0), 5);
-    assert_string_equal(overrides(r), "either ip=2001:db8::/64 4 per hour\n"
-                                      "net ip=192.0.2.1 5 per hour\n");
-    delete_limit(r, "either", "ip=2001:db8::7");
-    assert_int_equal(left_of(r, "either", "ip=2001:db8::2", T0), 10);
-    ration_close(r);
-}
-
-static void envoy_rules_have_overrides_too(void **state)
-{
-    struct ration *r = open_rules("domain: shop\n"
-                                  "descriptors:\n"
-                                  "  - key: user\n"
-                                  "    rate_limit: { unit: hour, requests_per_unit: 10 }\n");
-    struct ration_descriptor_entry entry = {"user", 4, "ann", 3};
-    struct ration_descriptor d = {"shop", 4, &entry, 1, 1};
-    struct ration_outcome out;
-    unsigned count = 0;
-
-    (void)state;
-    set_limit(r, "shop.user", "user=ann", "3 per hour");
-    for (unsigned i = 0; i < 9; i++) {
-        assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
-        count += out.decision.allowed;
-    }
-    assert_int_equal(count, 3);
-    ration_close(r);
-}
-
-static void mistakes_are_explained(void **state)
-{
-    static const struct {
-        const char *rule, *words, *limit;
-        int code;
-        const char *says;
-    } mistakes[] = {
-        {"pear", "user=ann ip=192.0.2.1", "1 per hour", RATION_EINVAL,
-         "there is no rule \"pear\"; load it first, or name another"},
-        {"", "user=ann", "1 per hour", RATION_EINVAL,
-         "an override names its rule, by at most 1024 bytes; give the name"},
-        {"pair", "user=ann", "1 per hour", RATION_EINVAL,
-         "rule \"pair\": its key needs \"ip\"; give one attribute for each part of its key"},
-        {"either", "ip=192.0.2.1 api_key=x", "1 per hour", RATION_EINVAL,
-         "rule \"either\": its key has no room for \"ip\"; give one attribute for each part of its "
-         "key"},
-        {"all", "user=ann", "1 per hour", RATION_EINVAL,
-         "rule \"all\": its key has no room for \"user\"; give one attribute for each part of its "
-         "key"},
-        {"either", "ip=10.0.0.0/8", "1 per hour", RATION_EINVAL,
-         "\"10.0.0.0/8\" where rule \"either\" counts by /32; write an address or such a network"},
-        {"either", "ip=2001:db8::/32", "1 per hour", RATION_EINVAL,
-         "\"2001:db8::/32\" where rule \"either\" counts by /64; write an address or such a "
-         "network"},
-        {"either", "ip=10.0.0.300", "1 per hour", RATION_EPARSE, NULL},
-        {"either", "ip=", "1 per hour", RATION_EINVAL,
-         "attribute \"ip\" has a value of 0 bytes; give it 1 to 1024"},
-        {"either", "ip=192.0.2.1 ip=192.0.2.1", "1 per hour", RATION_EINVAL,
-         "attribute \"ip\" is given twice; give it once"},
-        {"either", "ip=192.0.2.1", "1 per fortnight", RATION_EPARSE, NULL},
-        {"either", "ip=192.0.2.1", "10 per calendar day Mars/Olympus", RATION_EINVAL, NULL},
-        {"either", "ip=192.0.2.1", "", RATION_EINVAL,
-         "an override has a limit, of at most 255 bytes; write for example 1000 per minute"},
-    };
-    struct ration *r = open_rules(many_keys);
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(mistakes); i++) {
-        struct ration_error error;
-        int code = try_set(r, mistakes[i].rule, mistakes[i].words, mistakes[i].limit, 0, &error);
-
-        if (code != mistakes[i].code || error.text[0] == '\0' ||
-            (mistakes[i].says && strcmp(error.text, mistakes[i].says) != 0))
-            fail_msg("%zu: %d %s", i, code, error.text);
-    }
-    assert_string_equal(overrides(r), "");
-    ration_close(r);
-}
-
-static void notes_and_expiries_have_bounds(void **state)
-{
-    struct ration *r = open_rules(by_user);
-    struct words w;
-    struct ration_override o = override_of("a", &w, "user=ann", "1 per hour");
-    struct ration_error error;
-    char note[201];
-
-    (void)state;
-    memset(note, 'x', sizeof note);
-    o.note = note;
-    o.note_len = sizeof note;
-    assert_int_equal(ration_override_set(r, &o, &error), RATION_EINVAL);
-    assert_string_equal(error.text, "a note of 201 bytes; write at most 200");
-    o.note_len = 200;
-    assert_int_equal(ration_override_set(r, &o, &error), 0);
-    o.note = "a\nb";
-    o.note_len = 3;
-    assert_int_equal(ration_override_set(r, &o, &error), RATION_EINVAL);
-    o.note = NULL;
-    o.expires_ns = -1;
-    assert_int_equal(ration_override_set(r, &o, &error), RATION_EINVAL);
-    o.expires_ns = RATION_EXPIRY_MAX_NS + 1;
-    assert_int_equal(ration_override_set(r, &o, &error), RATION_EINVAL);
-    assert_non_null(strstr(error.text, "at most ten years"));
     ration_close(r);
 }
 
@@ -454,123 +304,6 @@ static void an_address_does_not_become_a_network(void **state)
     ration_close(r);
 }
 
-/* --- lists
- * ------------------------------------------------------------------------------------------- */
-
-static int delete_seen(void *arg, const struct ration_override *o)
-{
-    assert_int_equal(ration_override_delete(arg, o, NULL), 0);
-    return o->rule[0] == 'b';
-}
-
-static void lists_are_in_order_and_may_be_changed_meanwhile(void **state)
-{
-    struct ration *r = open_rules("limits:\n"
-                                  "  - { name: a, key: user, limit: 10 per hour }\n"
-                                  "  - { name: b, key: user, limit: 10 per hour }\n");
-    unsigned count = 0;
-
-    (void)state;
-    set_limit(r, "a", "user=z", "1 per hour");
-    set_limit(r, "b", "user=y", "2 per hour");
-    set_limit(r, "a", "user=x", "3 per hour");
-    set_limit(r, "a", "user=z", "4 per hour");
-    assert_string_equal(overrides(r), "b user=y 2 per hour\n"
-                                      "a user=x 3 per hour\n"
-                                      "a user=z 4 per hour\n");
-    assert_int_equal(ration_override_each(r, "a", 1, count_override, &count), 0);
-    assert_int_equal(count, 2);
-    assert_int_equal(ration_override_each(r, NULL, 0, delete_seen, r), 0);
-    assert_int_equal(count_overrides(r), 2); /* it stopped at b */
-    ration_close(r);
-}
-
-/* --- thousands
- * ----------------------------------------------------------------------------------------- */
-
-/* How many slots a look-up of the hash touches. */
-static unsigned steps_of(const struct rn_roll *roll, uint64_t hash)
-{
-    const struct rn_roll_table *t = roll->table;
-    unsigned steps = 1;
-
-    for (uint64_t i = hash; t->slots[i & t->mask].item && t->slots[i & t->mask].hash != hash; i++)
-        steps++;
-    return steps;
-}
-
-static void a_hundred_thousand_are_found_in_a_step_or_two(void **state)
-{
-    const unsigned many = 100000;
-    struct ration *r = open_rules(by_user);
-    uint64_t hash = 88172645463325252u, sum = 0;
-    char words[32], limit[32];
-
-    (void)state;
-    for (unsigned i = 0; i < many; i++) {
-        snprintf(words, sizeof words, "user=%u", i);
-        snprintf(limit, sizeof limit, "%u per hour", 20 + i % 100);
-        set_limit(r, "a", words, limit);
-    }
-    for (unsigned i = 0; i < many; i += 997) {
-        snprintf(words, sizeof words, "user=%u", i);
-        assert_int_equal(look(r, words, T0).decision.verdict.limit, 20 + i % 100);
-    }
-    assert_int_equal(look(r, "user=ann", T0).decision.verdict.limit, 10);
-    assert_int_equal(count_overrides(r), many);
-    const struct rn_roster *roster = r->shelf.book->roster;
-
-    assert_int_equal(roster->plans.live, 100); /* limits are shared */
-    for (unsigned i = 0; i < 10000; i++) {
-        hash ^= hash << 13, hash ^= hash >> 7, hash ^= hash << 17;
-        unsigned steps = steps_of(&roster->overrides, hash);
-
-        assert_true(steps < 200);
-        sum += steps;
-    }
-    assert_true(sum < 4 * 10000);
-    rules_at(r, by_user_window, T0);
-    assert_int_equal(look(r, "user=99999", T0).decision.verdict.limit, 20 + 99999 % 100);
-    ration_close(r);
-}
-
-static void there_is_a_most(void **state)
-{
-    struct ration *r = open_rules(by_user);
-    struct ration_error error;
-    uint32_t live;
-
-    (void)state;
-    set_limit(r, "a", "user=ann", "3 per hour");
-    live = r->clients.overrides.live;
-    r->clients.overrides.live = RATION_OVERRIDES_MAX;
-    assert_int_equal(try_set(r, "a", "user=bob", "3 per hour", 0, &error), RATION_EFULL);
-    assert_string_equal(error.text, "250000 overrides are set, which is the most; delete some");
-    assert_int_equal(try_set(r, "a", "user=ann", "4 per hour", 0, &error), 0); /* replaces */
-    r->clients.overrides.live = live;
-    ration_close(r);
-}
-
-/* What is replaced is freed while the book stays: its roster is renewed. */
-static void ten_thousand_changes_leave_nothing_behind(void **state)
-{
-    struct ration *r = open_rules(by_user);
-    char limit[32];
-
-    (void)state;
-    for (unsigned i = 1; i <= 10000; i++) {
-        snprintf(limit, sizeof limit, "%u per hour", i);
-        set_limit(r, "a", "user=ann", limit);
-        assert_int_equal(look(r, "user=ann", T0).decision.verdict.limit, i);
-    }
-    const struct rn_roster *roster = r->shelf.book->roster;
-
-    assert_true(roster->limbo_count <= 1100);
-    assert_true(roster->plans.live <= 1100);
-    assert_int_equal(ration_rules_version(r), 1);
-    ration_close(r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,11 +313,6 @@ int main(void)
         cmocka_unit_test(the_algorithm_is_the_rules_unless_the_text_implies_another),
         cmocka_unit_test(what_else_the_rule_says_holds),
         cmocka_unit_test(places_are_held_and_released),
-        cmocka_unit_test(keys_of_several_parts_and_alternatives),
-        cmocka_unit_test(addresses_are_cut_as_the_rule_cuts_them),
-        cmocka_unit_test(envoy_rules_have_overrides_too),
-        cmocka_unit_test(mistakes_are_explained),
-        cmocka_unit_test(notes_and_expiries_have_bounds),
         cmocka_unit_test(the_same_shape_shares_its_state),
         cmocka_unit_test(another_shape_starts_with_the_share_rounded_up),
         cmocka_unit_test(what_a_reload_has_retired_is_carried_over),
@@ -593,10 +321,6 @@ int main(void)
         cmocka_unit_test(an_expired_one_counts_no_more),
         cmocka_unit_test(they_survive_reloads_and_wait_for_their_rule),
         cmocka_unit_test(an_address_does_not_become_a_network),
-        cmocka_unit_test(lists_are_in_order_and_may_be_changed_meanwhile),
-        cmocka_unit_test(a_hundred_thousand_are_found_in_a_step_or_two),
-        cmocka_unit_test(there_is_a_most),
-        cmocka_unit_test(ten_thousand_changes_leave_nothing_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,6 @@
 
 #define HOUR (60 * MINUTE)
 
-static const char by_user[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
 static const char tiers[] = "limits:\n"
                             "  - name: a\n"
                             "    key: user\n"

@@ -5,6 +5,13 @@
 
 #include "rules_fixture.h"
 
+static const char tokens[] = "limits:\n"
+                             "  - { name: minute, key: user, limit: 1000 per minute }\n"
+                             "  - name: day\n"
+                             "    key: user\n"
+                             "    algorithm: fixed-window\n"
+                             "    limit: 5000 per day\n";
+
 struct slip {
     char text[RATION_TICKET_SIZE];
     struct ration_outcome out;

@@ -155,6 +155,14 @@ static void a_charge_by_outcome_comes_with_its_ticket(void **state)
     assert_false(read_one("charge", ""));
 }
 
+static void a_turn_that_can_be_left_comes_with_its_ticket(void **state)
+{
+    (void)state;
+    assert_true(read_one("turn", "ticket"));
+    assert_true(rn_slice_is(told.turn, "ticket") && !told.lease.data && !told.charge.data);
+    assert_false(read_one("turn", ""));
+}
+
 static void what_a_later_rationd_tells_is_skipped(void **state)
 {
     (void)state;
@@ -234,6 +242,7 @@ int main(void)
         cmocka_unit_test(nulls_are_no_limit_and_never),
         cmocka_unit_test(places_come_with_a_lease_and_its_length),
         cmocka_unit_test(a_charge_by_outcome_comes_with_its_ticket),
+        cmocka_unit_test(a_turn_that_can_be_left_comes_with_its_ticket),
         cmocka_unit_test(what_a_later_rationd_tells_is_skipped),
         cmocka_unit_test(nothing_that_is_needed_may_be_missing),
         cmocka_unit_test(what_cannot_be_is_no_decision),

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who made a change, and to whom, as the log tells it. A log is read by more people
+ * than may ask the admin port, and API keys are secrets: of a key it has as little as
+ * will do to recognise it.
+ */
+#include "base/utf8.h"
+#include "front/admin.h"
+
+#define SHOWN_BYTES 4   /* at most, of a value */
+#define MASKED_BYTES 12 /* of a shorter value nothing is shown */
+
+struct rn_slice rn_admin_by(const struct rn_exchange *x)
+{
+    return rn_slice_of(rn_conn_peer(x->conn)->text);
+}
+
+/* What is asked and from where is no secret; but the query of a path may be. */
+static size_t plain_bytes(struct rn_slice name, struct rn_slice value)
+{
+    const char *query = value.len != 0 ? memchr(value.data, '?', value.len) : NULL;
+
+    if (rn_slice_is(name, "path"))
+        return query ? (size_t)(query - value.data) : value.len;
+    if (rn_slice_is(name, "ip") || rn_slice_is(name, "method") || rn_slice_is(name, "host"))
+        return value.len;
+    return 0;
+}
+
+/* Whole characters. */
+static size_t shown_bytes(struct rn_slice value)
+{
+    size_t len = value.len < MASKED_BYTES ? 0 : SHOWN_BYTES;
+
+    while (len != 0 && !rn_utf8_is_start(value.data[len]))
+        len--;
+    return len;
+}
+
+static void put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice name,
+                      struct rn_slice value)
+{
+    size_t shown = keys == RN_KEYS_FULL ? value.len : 0;
+
+    if (keys == RN_KEYS_MASKED) {
+        shown = plain_bytes(name, value);
+        shown = shown != 0 ? shown : shown_bytes(value);
+    }
+    rn_buf_put(out, value.data, shown);
+    if (shown < value.len)
+        rn_buf_put_literal(out, "...");
+}
+
+struct rn_slice rn_admin_client(struct rn_exchange *x)
+{
+    const struct rn_query *query = &x->desk->query;
+    struct rn_buf *text = &x->desk->scratch;
+
+    rn_buf_clear(text);
+    for (uint32_t i = 0; i < query->attribute_count; i++) {
+        const struct ration_attribute *a = &query->attributes[i];
+        struct rn_slice name = {a->name, a->name_len};
+
+        if (i != 0)
+            rn_buf_put_char(text, ' ');
+        rn_buf_put_slice(text, name);
+        rn_buf_put_char(text, '=');
+        put_value(text, x->front->log_keys, name, (struct rn_slice){a->value, a->value_len});
+    }
+    return rn_buf_slice(text);
+}

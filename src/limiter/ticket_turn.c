@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns that are waited for elsewhere, known by a ticket: who leaves before gives back
+ * what can be, as somebody who waited here would.
+ */
+#include <string.h>
+
+#include "limiter/hold.h"
+#include "limiter/limiter.h"
+#include "limiter/receipt.h"
+#include "limiter/ticket.h"
+
+/* The word of somebody who has left takes a while to come, and who waits began to
+ * when he was told. */
+#define GRACE_NS INT64_C(5000000000)
+
+static int64_t lasts_ns(int64_t delay_ns)
+{
+    return delay_ns < RN_HOLD_MAX_NS - GRACE_NS ? delay_ns + GRACE_NS : RN_HOLD_MAX_NS;
+}
+
+void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
+                          char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_ticket t;
+
+    ticket[0] = '\0';
+    if (out->delay_ns <= 0 || out->receipt_count == 0)
+        return;
+    t.kind = RN_TICKET_TURN;
+    t.id = rn_limiter_new_id(r);
+    t.at_ns = out->at_ns;
+    t.timeout_ns = lasts_ns(out->delay_ns);
+    t.receipt_count = out->receipt_count;
+    memcpy(t.receipts, out->receipts, out->receipt_count * sizeof *out->receipts);
+    rn_ticket_write(&t, &r->ticket_seed, ticket);
+}
+
+/* A note that it was given back must not be lost, or a second word would mint: where
+ * there is no room for it, it is burnt. */
+int rn_ticket_leave(struct ration *r, const struct rn_ticket *turn, int64_t now_ns)
+{
+    int code;
+
+    now_ns = rn_limiter_now(r, now_ns);
+    if (now_ns - turn->at_ns >= turn->timeout_ns)
+        return RATION_EGONE;
+    code = rn_hold_use(r, turn->id, turn->timeout_ns, now_ns, RN_CHARGE_KEEP);
+    if (code != 0)
+        return code;
+    return rn_receipt_give_back(r, turn->receipts, turn->receipt_count, turn->at_ns, 0, now_ns);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ration_server`: where rationd is, how it is reached, and how long its answer is waited
+ * for. Locations that name the same one in the same way share it.
+ */
+#include "nginx/module.h"
+#include "nginx/tls.h"
+
+#define TLS_SCHEME "tls://"
+#define DEFAULT_PORT 6380
+#define DEFAULT_TIMEOUT_MS 20
+#define TIMEOUT_MAX_MS 60000
+#define CONNECTIONS_MAX 64
+
+enum parameter {
+    TIMEOUT,
+    CONNECTIONS,
+    PASSWORD_FILE, /* from here on: whom is asked, and as whom */
+    TRUSTED,
+    NAME,
+    CERTIFICATE,
+    KEY,
+    PARAMETERS,
+};
+
+static const struct rn_slice prefixes[PARAMETERS] = {
+    [TIMEOUT] = RN_SLICE_INIT("timeout="),
+    [CONNECTIONS] = RN_SLICE_INIT("connections="),
+    [PASSWORD_FILE] = RN_SLICE_INIT("password_file="),
+    [TRUSTED] = RN_SLICE_INIT("ssl_trusted_certificate="),
+    [NAME] = RN_SLICE_INIT("ssl_name="),
+    [CERTIFICATE] = RN_SLICE_INIT("ssl_certificate="),
+    [KEY] = RN_SLICE_INIT("ssl_certificate_key="),
+};
+
+/* As written; of a parameter what follows its name. */
+struct given {
+    ngx_str_t address;
+    ngx_str_t values[PARAMETERS]; /* empty: not given */
+};
+
+_Static_assert(PARAMETERS - PASSWORD_FILE == RN_NGX_HOW, "all that tell servers apart");
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+static char *refuse_parameter(ngx_conf_t *cf, ngx_str_t *word)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\"; there are timeout=TIME, from 1ms to 60s, "
+                       "connections=NUMBER, from 1 to 64, password_file=FILE and, for tls://, "
+                       "ssl_trusted_certificate=FILE, ssl_name=NAME, ssl_certificate=FILE and "
+                       "ssl_certificate_key=FILE, each once",
+                       word);
+    return NGX_CONF_ERROR;
+}
+
+static char *read_word(ngx_conf_t *cf, ngx_str_t *word, struct given *given)
+{
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        size_t len = prefixes[i].len;
+
+        if (!rn_slice_starts_with(rn_ngx_slice(*word), prefixes[i]))
+            continue;
+        if (given->values[i].len != 0 || word->len == len)
+            break;
+        given->values[i] = (ngx_str_t){word->len - len, word->data + len};
+        return NGX_CONF_OK;
+    }
+    return refuse_parameter(cf, word);
+}
+
+/* The word that a value belongs to. */
+static char *refuse_value(ngx_conf_t *cf, const struct given *given, enum parameter parameter)
+{
+    size_t len = prefixes[parameter].len;
+    ngx_str_t word = {given->values[parameter].len + len, given->values[parameter].data - len};
+
+    return refuse_parameter(cf, &word);
+}
+
+static char *read_timeout(ngx_conf_t *cf, struct given *given, struct rn_ngx_location *location)
+{
+    ngx_int_t ms = given->values[TIMEOUT].len != 0 ? ngx_parse_time(&given->values[TIMEOUT], 0)
+                                                   : DEFAULT_TIMEOUT_MS;
+
+    if (ms == NGX_ERROR || ms < 1 || ms > TIMEOUT_MAX_MS)
+        return refuse_value(cf, given, TIMEOUT);
+    location->timeout_ms = (ngx_msec_t)ms;
+    return NGX_CONF_OK;
+}
+
+static char *read_connections(ngx_conf_t *cf, const struct given *given,
+                              struct rn_ngx_server *server)
+{
+    ngx_str_t text = given->values[CONNECTIONS];
+    ngx_int_t n = text.len != 0 ? ngx_atoi(text.data, text.len) : 1;
+
+    if (n == NGX_ERROR || n < 1 || n > CONNECTIONS_MAX)
+        return refuse_value(cf, given, CONNECTIONS);
+    if (server->connections < (ngx_uint_t)n) /* whoever wants most of them */
+        server->connections = (ngx_uint_t)n;
+    return NGX_CONF_OK;
+}
+
+/* --- the server ------------------------------------------------------------------------------ */
+
+static bool is_same(const ngx_str_t *a, const ngx_str_t *b)
+{
+    return rn_slice_equal(rn_ngx_slice(*a), rn_ngx_slice(*b));
+}
+
+/* NULL: not named before. */
+static struct rn_ngx_server *find(const ngx_array_t *servers, const struct given *given)
+{
+    struct rn_ngx_server **all = servers->elts;
+
+    for (ngx_uint_t i = 0; i < servers->nelts; i++) {
+        bool same = is_same(&all[i]->name, &given->address);
+
+        for (size_t j = PASSWORD_FILE; j < PARAMETERS; j++)
+            same = same && is_same(&all[i]->how[j - PASSWORD_FILE], &given->values[j]);
+        if (same)
+            return all[i];
+    }
+    return NULL;
+}
+
+static ngx_int_t resolve(ngx_conf_t *cf, struct rn_ngx_server *server, ngx_url_t *url)
+{
+    url->default_port = DEFAULT_PORT;
+    if (ngx_parse_url(cf->pool, url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s in \"%V\"; write off, unix:PATH or host:port, such as "
+                           "127.0.0.1:6380, or tls://host:port",
+                           url->err ? url->err : "no address", &server->name);
+        return NGX_ERROR;
+    }
+    server->addresses = url->addrs;
+    server->address_count = url->naddrs;
+    return NGX_OK;
+}
+
+/* nginx keeps the brackets of [::1]; certificates have none. */
+static ngx_str_t name_of(const ngx_url_t *url)
+{
+    ngx_str_t host = url->host;
+
+    if (host.len > 2 && host.data[0] == '[')
+        return (ngx_str_t){host.len - 2, host.data + 1};
+    return host;
+}
+
+/* Certificates are for names, of which a socket of this machine has none. */
+static ngx_int_t secure(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given,
+                        const ngx_url_t *url)
+{
+    struct rn_ngx_tls_given with = {.trusted = given->values[TRUSTED],
+                                    .name = given->values[NAME].len != 0 ? given->values[NAME]
+                                                                         : name_of(url),
+                                    .certificate = given->values[CERTIFICATE],
+                                    .key = given->values[KEY]};
+
+    if (url->family == AF_UNIX) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\": sockets of this machine do without TLS; write unix:PATH",
+                           &server->name);
+        return NGX_ERROR;
+    }
+    server->tls = rn_ngx_tls_new(cf, &with);
+    return server->tls ? NGX_OK : NGX_ERROR;
+}
+
+/* What speaks of certificates says nothing without TLS, and would seem to protect. */
+static ngx_int_t check_plain(ngx_conf_t *cf, const struct given *given)
+{
+    for (size_t i = TRUSTED; i < PARAMETERS; i++) {
+        if (given->values[i].len == 0)
+            continue;
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%*s\" goes with an address by TLS; write " TLS_SCHEME "%V",
+                           prefixes[i].len - 1, prefixes[i].data, &given->address);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+static ngx_int_t fill(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given)
+{
+    ngx_str_t file = given->values[PASSWORD_FILE];
+    bool tls = rn_slice_starts_with(rn_ngx_slice(given->address), RN_SLICE(TLS_SCHEME));
+    size_t skip = tls ? sizeof TLS_SCHEME - 1 : 0;
+    ngx_url_t url;
+
+    ngx_memzero(&url, sizeof url);
+    url.url = (ngx_str_t){given->address.len - skip, given->address.data + skip};
+    server->name = given->address;
+    ngx_memcpy(server->how, &given->values[PASSWORD_FILE], sizeof server->how);
+    server->connections = 1;
+    if (resolve(cf, server, &url) != NGX_OK ||
+        (tls ? secure(cf, server, given, &url) : check_plain(cf, given)) != NGX_OK)
+        return NGX_ERROR;
+    return file.len != 0 ? rn_ngx_password_read(cf, file, &server->password) : NGX_OK;
+}
+
+static struct rn_ngx_server *add(ngx_conf_t *cf, struct rn_ngx_main *main,
+                                 const struct given *given)
+{
+    struct rn_ngx_server **place = ngx_array_push(&main->servers);
+    struct rn_ngx_server *server = ngx_pcalloc(cf->pool, sizeof *server);
+
+    if (!place || !server)
+        return NULL;
+    *place = server;
+    return fill(cf, server, given) == NGX_OK ? server : NULL;
+}
+
+char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
+{
+    struct rn_ngx_location *location = conf;
+    struct rn_ngx_main *main = ngx_http_conf_get_module_main_conf(cf, ngx_http_ration_module);
+    ngx_str_t *words = cf->args->elts;
+    struct given given = {.address = words[1]};
+
+    (void)command;
+    if (location->server != NGX_CONF_UNSET_PTR)
+        return "is duplicate";
+    if (rn_slice_is(rn_ngx_slice(words[1]), "off")) {
+        location->server = NULL;
+        return cf->args->nelts == 2 ? NGX_CONF_OK : "is off and has a parameter";
+    }
+    for (ngx_uint_t i = 2; i < cf->args->nelts; i++)
+        if (read_word(cf, &words[i], &given) != NGX_CONF_OK)
+            return NGX_CONF_ERROR;
+    if (read_timeout(cf, &given, location) != NGX_CONF_OK)
+        return NGX_CONF_ERROR;
+    location->server = find(&main->servers, &given);
+    if (!location->server)
+        location->server = add(cf, main, &given);
+    return location->server ? read_connections(cf, &given, location->server) : NGX_CONF_ERROR;
+}

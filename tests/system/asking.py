@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a gateway asks, for tests: a rationd, or a server that only seems to be one."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import threading
+
+from daemon import Daemon
+from gateway import wait_until
+
+# Far apart, so that it is plain who has decided.
+THEIRS = "limits:\n  - {name: api, key: ip, limit: 5 per 7 days}\n"
+OURS = "limits:\n  - {name: own, key: ip, limit: 2 per 7 days%s}\n"
+UP = '" answers\n'  # as the log tells it
+PATIENT = "timeout=10s"  # for tests in which rationd is well, however busy the machine
+LOG = ("log_format source '$status $request_uri verdict=$ration_verdict rule=$ration_rule "
+       "source=$ration_source delay=$ration_delay';")
+
+
+class Rationd(Daemon):
+    """One on a unix socket, which can be stopped and started again."""
+
+    def __init__(self, folder, rules=THEIRS, resp=None, state="none", options=(), **more):
+        home = folder / "rationd"
+        home.mkdir(exist_ok=True)
+        super().__init__(home, rules, ["--resp", resp or f"unix:{home}/resp.sock", "--state", state,
+                                       "--http", "none", "--workers", "1", *options], **more)
+
+    @property
+    def address(self):
+        return self.addresses["resp"]
+
+    def waiting(self):
+        """Bytes that the kernel holds for it over TCP: those it has not read, and those that
+        clients could not send yet."""
+        port = f":{int(self.address.rpartition(':')[2]):04X}"
+        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        queues = [(row, [int(part, 16) for part in row[4].split(":")]) for row in rows]
+        return (sum(unread for row, (_, unread) in queues if row[1].endswith(port)),
+                sum(unsent for row, (unsent, _) in queues if row[2].endswith(port)))
+
+    def freeze(self):
+        """Until no thread of it runs any more."""
+        threads = pathlib.Path(f"/proc/{self.process.pid}/task")
+        os.kill(self.process.pid, signal.SIGSTOP)
+        wait_until(lambda: all(") T " in (thread / "stat").read_text() for thread in threads.iterdir()),
+                   "all threads stand still")
+
+    def thaw(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self):
+        with contextlib.suppress(OSError):
+            self.thaw()
+        super().kill()
+
+
+class Fake:
+    """A server that says what a test wants: `answer` gets the commands of one read as
+    bytes and returns bytes, or None to end the connection. PING is answered unless
+    `answer` is to see it."""
+
+    def __init__(self, path, answer, pings=True):
+        self.answer, self.pings, self.seen, self.connections = answer, pings, [], 0
+        self.open = self.most_at_once = 0
+        self.path = str(path)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(16)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return "unix:" + self.path
+
+    def accept(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            self.open += 1
+            self.most_at_once = max(self.most_at_once, self.open)
+            self.connections += 1
+            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def serve(self, s):
+        with s:
+            with contextlib.suppress(OSError):
+                self.talk(s)
+            self.open -= 1
+
+    def talk(self, s):
+        while data := s.recv(65536):
+            self.seen.append(data)
+            if self.pings and data.startswith(b"*1\r\n$4\r\nPING\r\n"):
+                s.sendall(b"+PONG\r\n")
+                data = data[14:]
+            reply = self.answer(data) if data or not self.pings else b""
+            if reply is None:
+                return
+            s.sendall(reply)
+
+    def close(self):
+        self.listener.close()
+
+
+def answers(g):
+    """Until rationd can be asked."""
+    g.wait_for_log(UP, "error", int(g.settings["workers"]))
+    return g

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin port of rationd: who may ask.
+
+Called as a program, this file asks a daemon from another machine's address: see the tests of
+callers from elsewhere.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from daemon import PATIENCE, Daemon
+from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
+
+@pytest.mark.parametrize("headers", [
+    {"X-Forwarded-For": "192.0.2.7"}, {"Forwarded": "for=192.0.2.7"},
+    {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"},
+    {"Host": "evil.example:9090"}, {"Origin": "null"},
+])
+
+
+def test_a_local_connection_of_somebody_else_needs_the_token(tmp_path, headers):
+    with Daemon(tmp_path, RULES, env={"RATION_ADMIN_TOKEN": "s3cret"}) as d:
+        answer = d.admin("GET", "/v1/rules", headers=headers)
+        assert refused(answer, 401, "unauthorized", "Authorization: Bearer")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        assert d.admin("GET", "/healthz", headers=headers).status == 200
+        headers["Authorization"] = "Bearer s3cret"
+        assert d.admin("GET", "/v1/rules", headers=headers).status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost:9090", "[::1]:9090", "127.0.0.1", "ration:9090"])
+def test_a_local_caller_needs_no_token(daemon, host):
+    assert daemon.admin("GET", "/v1/rules", headers={"Host": host}).status == 200
+    origin = {"Host": host, "Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}
+    assert daemon.admin("GET", "/v1/rules", headers=origin).status == 200
+
+
+def test_a_unix_socket_is_local(tmp_path):
+    with Daemon(tmp_path, RULES, options=["--admin", f"unix:{tmp_path}/admin"]) as d:
+        assert d.admin("GET", "/v1/rules").status == 200
+        assert d.admin("PUT", "/v1/shadow", {"shadow": True}).status == 200
+        assert log_line(d, "shadow.set")["by"] == "unix"
+
+
+def ask_from_elsewhere(folder, token):
+    """In a network of its own: a daemon on an address that is not loopback, asked from there."""
+    for command in ("link set lo up", "addr add 192.0.2.1/32 dev lo"):
+        subprocess.run(["ip", *command.split()], check=True)
+    asked = [("GET", "/healthz", None), ("GET", "/readyz", None), ("GET", "/metrics", None),
+             ("GET", "/v1/rules", None), ("PUT", "/v1/shadow", None),
+             ("GET", "/v1/rules", "Bearer wrong!"), ("GET", "/v1/rules", "Basic s3cret"),
+             ("GET", "/v1/rules", "Bearer s3cre"), ("GET", "/v1/rules", "Bearer s3crets"),
+             ("GET", "/v1/rules", "Bearer "), ("GET", "/v1/rules", "Bearer s3cret"),
+             ("GET", "/metrics", "bearer  s3cret")]
+    env = {"RATION_ADMIN_TOKEN": token} if token else None
+    with Daemon(folder, RULES, options=["--admin", "192.0.2.1:0"], env=env) as d:
+        answers = [d.admin(method, path, headers={"Authorization": a} if a else None)
+                   for method, path, a in asked]
+        return [[*ask, answer.status, answer.text[:400]] for ask, answer in zip(asked, answers)]
+
+
+def run_elsewhere(folder, token):
+    unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no network namespaces here")
+    done = subprocess.run([*unshare, sys.executable, __file__, str(folder), token],
+                          capture_output=True, text=True, timeout=4 * PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_caller_from_elsewhere_needs_the_token(tmp_path):
+    for method, path, given, status, text in run_elsewhere(tmp_path, "s3cret"):
+        free = path in ("/healthz", "/readyz")
+        known = given in ("Bearer s3cret", "bearer  s3cret")
+        assert status == (200 if free or known else 401), (method, path, given, status)
+        if status == 401:
+            assert "another machine" in text and "s3cret" not in text
+            assert ("not the admin token" in text) == (given is not None)
+
+
+def test_without_a_token_nobody_from_elsewhere_is_let_in(tmp_path):
+    for _, path, given, status, text in run_elsewhere(tmp_path, ""):
+        assert status == (200 if path in ("/healthz", "/readyz") else 401), (path, given)
+        if status == 401:
+            assert "set admin_token" in text and "RATION_ADMIN_TOKEN" in text
+
+
+if __name__ == "__main__":
+    print(json.dumps(ask_from_elsewhere(pathlib.Path(sys.argv[1]), sys.argv[2])))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin port of rationd: reading rules, trying them, putting others in their place."""
+
+import pytest
+import yaml
+
+from operator_port import daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
+
+
+def test_rules_are_told_with_their_totals(daemon):
+    before = {r["name"]: r for r in daemon.admin("GET", "/v1/rules").json["rules"]}
+    spend(daemon, 7, login("192.0.2.1"))
+    answer = daemon.admin("GET", "/v1/rules")
+    rules = {r["name"]: r for r in answer.json["rules"]}
+    assert answer.headers["ETag"] == '"1"' and answer.json["version"] == 1
+    assert answer.json["files"] == [str(daemon.file)]
+    assert list(rules) == ["login", "api", "seats"]
+    assert rules["login"]["limits"] == ["5 per minute"]
+    assert rules["login"]["algorithm"] == "sliding-log" and rules["login"]["key"] == "ip"
+    assert rules["login"]["allowed"] - before["login"]["allowed"] == 5
+    assert rules["login"]["refused"] - before["login"]["refused"] == 2
+    assert rules["api"]["limits"][:2] == ["free: 100 per minute", "pro: 10000 per minute burst 500"]
+    assert rules["api"]["key"] == "api_key, ip" and rules["api"]["mode"] == "enforce"
+
+
+def test_rules_as_yaml_are_rules_that_can_be_put(own):
+    answer = own.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"})
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert [r["name"] for r in yaml.safe_load(answer.text)["limits"]] == ["login", "api", "seats"]
+    assert own.admin("PUT", "/v1/rules", answer.body).json["version"] == 2
+    again = own.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"})
+    assert again.body == answer.body and again.headers["ETag"] == '"2"'
+
+
+def test_put_rules_are_in_force_until_a_reload(own):
+    text = "limits:\n  - { name: all, key: ip, limit: 2 per minute } # mine\n"
+    answer = own.admin("PUT", "/v1/rules", text)
+    assert answer.status == 200 and answer.json["version"] == 2 and answer.json["warnings"] == []
+    assert "restart" in answer.json["note"]
+    rules = own.admin("GET", "/v1/rules").json
+    assert (rules["source"], rules["text"]) == ("api", text)
+    assert [own.http("POST", "/v1/check", {"attributes": {"ip": "192.0.2.2"}}).status
+            for _ in range(3)] == [200, 200, 429]
+    assert log_line(own, "rules.put")["version"] == "2"
+    assert own.admin("POST", "/v1/rules/reload").json["version"] == 3
+    assert own.admin("GET", "/v1/rules").json["source"] == "file"
+    assert log_line(own, "rules.reload")["by"].startswith("127.0.0.1:")
+
+
+def test_put_rules_can_be_deleted_and_the_files_hold_again(own):
+    assert own.admin("PUT", "/v1/rules", "limits: []").status == 200
+    refused(own.admin("DELETE", "/v1/rules", headers={"If-Match": '"1"'}), 412, "changed")
+    assert own.admin("DELETE", "/v1/rules", headers={"If-Match": '"2"'}).json["version"] == 3
+    assert own.admin("GET", "/v1/rules").json["source"] == "file"
+    own.file.write_text("limits: [{}]")
+    refused(own.admin("DELETE", "/v1/rules"), 422, "bad_rules")
+
+
+def test_warnings_come_with_rules_that_are_put(own):
+    text = "limits: [{ name: a, when: { method: [GET, GET] }, key: ip, limit: 5 per minute }]"
+    answer = own.admin("PUT", "/v1/rules", text)
+    assert answer.status == 200
+    assert any("warning:" in line for line in answer.json["warnings"]), answer
+
+
+@pytest.mark.parametrize("method, path", [("PUT", "/v1/rules"), ("POST", "/v1/rules/validate")])
+def test_bad_rules_are_reported_and_change_nothing(daemon, method, path):
+    answer = daemon.admin(method, path, "limits:\n  - name: a\n    key: ip\n    lmit: 5 per minute\n")
+    assert refused(answer, 422, "bad_rules", "1 error")
+    assert 'rules:4:5: error: unknown key "lmit"; did you mean "limit"?' in answer.json["report"]
+    assert daemon.admin("GET", "/v1/rules").json["version"] == 1
+
+
+def test_validation_changes_nothing(daemon):
+    answer = daemon.admin("POST", "/v1/rules/validate", '{"limits": []}')
+    assert (answer.status, answer.json) == (200, {"valid": True, "warnings": []})
+    assert daemon.admin("GET", "/v1/rules").json["version"] == 1
+
+
+def test_rules_of_nothing_are_refused(daemon):
+    assert refused(daemon.admin("PUT", "/v1/rules"), 400, "bad_request", "empty")
+
+
+@pytest.mark.parametrize("tag, status", [('"1"', 200), ('"2"', 412), ('"7", "1"', 200), ("*", 200),
+                                         ("1", 412), ('W/"1"', 412)])
+def test_rules_are_put_only_in_the_place_of_those_that_were_meant(own, tag, status):
+    answer = own.admin("PUT", "/v1/rules", "limits: []", {"If-Match": tag})
+    assert answer.status == status, answer
+    assert own.admin("GET", "/v1/rules").json["version"] == (2 if status == 200 else 1)
+    if status == 412:
+        assert refused(answer, 412, "changed", '"1"', tag)
+
+
+def test_a_reload_of_bad_files_keeps_the_rules(own):
+    own.file.write_text("limits: [{ name: a }]")
+    answer = own.admin("POST", "/v1/rules/reload")
+    assert refused(answer, 422, "bad_rules") and "rules.yaml" in answer.json["report"]
+    assert own.admin("GET", "/v1/rules").json["version"] == 1
+    assert own.admin("GET", "/v1/status").json["rules"]["last_reload_failed"] is True
+    assert "ration_rules_last_reload_successful 0" in own.admin("GET", "/metrics").text

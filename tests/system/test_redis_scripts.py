@@ -500,10 +500,11 @@ def test_one_bad_key_spoils_only_its_own_charge(bed):
     script = bed.script("bucket", *limit.params)
     bad = bed.key()
     bed.client.rpush(bad, "not a bucket")
-    take = script.argument(TAKE)
-    answers = script.call(take, take, take, keys=[script.key, bad, script.key])
-    assert [a.allowed for a in answers] == [1, -1, 1]
-    assert answers[2].remaining == 3
+    take, two = script.argument(TAKE), script.argument(TAKE, 2)
+    answers = script.call(take, take, two, take, take, keys=[script.key, bad, script.key, bad, script.key])
+    assert [a.allowed for a in answers] == [1, -1, 1, -1, 1]
+    assert [answers[i].remaining for i in (0, 2, 4)] == [4, 2, 1]
+    assert bed.client.lrange(bad, 0, -1) == [b"not a bucket"]
 
 
 def test_scripts_that_run_twice_at_once_admit_the_limit(bed):

@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 
-from measure import (Stack, cpu_ns, figure, free_port, ration_bench, redis_benchmark, tell_missed,
-                     verdict, wait_for)
+from measure import (Stack, cpu_ns, figure, free_port, ration_bench, redis_benchmark, redis_cli,
+                     tell_missed, verdict, wait_for)
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 QUICK = "--quick" in sys.argv
@@ -37,12 +37,12 @@ limits:
 
 
 class Servers(Stack):
-    def node(self, mode, redis_port):
+    def node(self, mode, redis_url):
         """A rationd; with a `mode` it shares limits. Its pid and its RESP port."""
         rules = self.folder / f"{mode or 'local'}.yaml"
         rules.write_text(RULES % {"mode": mode or "strict"})
         port = free_port()
-        shares = ["--redis", f"redis://127.0.0.1:{redis_port}", "--redis-deadline", "100ms"]
+        shares = ["--redis", redis_url, "--redis-deadline", "100ms"]
         process = self.start(BUILD / "rationd", "--config", rules, "--state", "none", "--workers", 1,
                              "--http", "none", "--admin", "none", "--grpc", "none",
                              "--resp", f"127.0.0.1:{port}", *(shares if mode else []),
@@ -53,23 +53,34 @@ class Servers(Stack):
 
 
 class Redis:
-    """The server that all share, and what it counts."""
+    """The server or servers that all share, and what they count."""
 
-    def __init__(self, stack):
-        self.pid, self.port, _, self.sha = stack.redis()
+    def __init__(self, pids, ports, url, sha=None):
+        self.pids, self.ports, self.url, self.sha = pids, ports, url, sha
+        self.port = ports[0]
 
     def calls(self):
-        out = subprocess.run(["redis-cli", "-p", str(self.port), "INFO", "commandstats"],
-                             capture_output=True, text=True, check=True).stdout
-        return sum(int(line.split("calls=")[1].split(",")[0]) for line in out.splitlines()
+        lines = [line for port in self.ports
+                 for line in redis_cli(port, "INFO", "commandstats").splitlines()]
+        return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines
                    if line.startswith(("cmdstat_evalsha:", "cmdstat_eval:")))
 
     def measure(self, load):
         """Redis's processor time and trips per decision, and decisions a second."""
-        cpu, calls, began = cpu_ns([self.pid]), self.calls(), time.monotonic()
+        cpu, calls, began = cpu_ns(self.pids), self.calls(), time.monotonic()
         done = load()
         took = time.monotonic() - began
-        return ((cpu_ns([self.pid]) - cpu) / done, (self.calls() - calls) / done, done / took)
+        return ((cpu_ns(self.pids) - cpu) / done, (self.calls() - calls) / done, done / took)
+
+
+def one_redis(stack):
+    pid, port, _, sha = stack.redis()
+    return Redis([pid], [port], f"redis://127.0.0.1:{port}", sha)
+
+
+def redis_cluster(stack):
+    pids, ports = stack.redis_cluster()
+    return Redis(pids, ports, f"redis+cluster://127.0.0.1:{ports[0]}")
 
 
 def rounds(redis, contenders):
@@ -120,6 +131,18 @@ def bench_strict(redis, ports):
             "us", at_least=False)
 
 
+def bench_cluster(stack):
+    print("\nStrict, in a cluster of three masters: a call has keys of one slot. Many keys.")
+    cluster = redis_cluster(stack)
+    port = stack.node("strict", cluster.url)[1]
+    seen = rounds(cluster, {
+        f"strict, {n} connections": lambda n=n: benchmark(port, n, 1, *CHECK_MANY)
+        for n in (50, 200, 1000)
+    })
+    for name, row in seen.items():
+        tell(name, row)
+
+
 def bench_hot(redis, ports):
     print("\nA hot key, 50 connections, pipeline 16")
     seen = rounds(redis, {
@@ -145,7 +168,7 @@ def bench_ideal(stack, redis, ports):
     print("\nTwo nodes, one key, asked for twice its rate: of what one bucket would admit")
     seconds = 3 if QUICK else 10
     for mode in MODES:
-        other = stack.node(mode, redis.port)[1]
+        other = stack.node(mode, redis.url)[1]
         before = time.monotonic()
         count = admitted([ports[mode], other], "/tight", seconds)
         took = time.monotonic() - before
@@ -178,10 +201,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         stack = Servers(pathlib.Path(folder))
         try:
-            redis = Redis(stack)
-            ports = {mode: stack.node(mode, redis.port)[1] for mode in MODES}
-            ports["local"] = stack.node(None, redis.port)[1]
+            redis = one_redis(stack)
+            ports = {mode: stack.node(mode, redis.url)[1] for mode in MODES}
+            ports["local"] = stack.node(None, redis.url)[1]
             bench_strict(redis, ports)
+            bench_cluster(stack)
             bench_hot(redis, ports)
             bench_ideal(stack, redis, ports)
             bench_latency(ports)

@@ -82,9 +82,35 @@ class Stack:
         process = self.start("redis-server", "--port", port, "--unixsocket", unix, "--save", "",
                              "--appendonly", "no", "--bind", "127.0.0.1")
         wait_for(("127.0.0.1", port))
-        sha = subprocess.run(["redis-cli", "-p", str(port), "SCRIPT", "LOAD", GCRA],
-                             capture_output=True, text=True, check=True).stdout.strip()
+        sha = redis_cli(port, "SCRIPT", "LOAD", GCRA).strip()
         return process.pid, port, unix, sha
+
+    def redis_cluster(self):
+        """Three masters: their pids and ports."""
+        pids, ports, buses = [], [], []
+        for i in range(3):
+            ports.append(free_port())
+            buses.append(free_port())
+            folder = self.folder / f"master-{i}"
+            folder.mkdir()
+            pids.append(self.start("redis-server", "--port", ports[i], "--cluster-port", buses[i],
+                                   "--cluster-enabled", "yes", "--dir", folder, "--save", "",
+                                   "--appendonly", "no", "--bind", "127.0.0.1").pid)
+            wait_for(("127.0.0.1", ports[i]))
+        bounds = [0, 5461, 10923, 16384]
+        for i, port in enumerate(ports):
+            redis_cli(port, "CLUSTER", "ADDSLOTSRANGE", bounds[i], bounds[i + 1] - 1)
+            redis_cli(port, "CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+        for port, bus in zip(ports[1:], buses[1:]):
+            redis_cli(ports[0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
+        while not all("cluster_slots_ok:16384" in redis_cli(port, "CLUSTER", "INFO") for port in ports):
+            time.sleep(0.1)
+        return pids, ports
+
+
+def redis_cli(port, *words):
+    return subprocess.run(["redis-cli", "-p", str(port), *map(str, words)],
+                          capture_output=True, text=True, check=True).stdout
 
 
 # --- loads ----------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 #include "redis/call.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static_assert(1 + RN_CALL_KEYS + RN_CALL_ARGS <= RN_TRIP_WORDS, "words of a call");
+static_assert(RN_CALL_KEYS + RN_CALL_ARGS <= RN_TRIP_WORDS, "words of a call");
 
 struct call {
     struct rn_trip trip; /* first */
@@ -20,15 +19,12 @@ struct call {
 static bool send_call(struct rn_trip *trip)
 {
     const struct call *call = (const struct call *)trip;
-    struct rn_slice words[1 + RN_CALL_KEYS + RN_CALL_ARGS];
+    struct rn_slice words[RN_CALL_KEYS + RN_CALL_ARGS];
     const char *word = call->words;
-    char count[24];
 
-    words[0] =
-        (struct rn_slice){count, (size_t)snprintf(count, sizeof count, "%zu", call->key_count)};
     for (size_t i = 0; i < call->word_count; word += call->lens[i], i++)
-        words[1 + i] = (struct rn_slice){word, call->lens[i]};
-    return rn_trip_send(trip, 1 + call->word_count, words);
+        words[i] = (struct rn_slice){word, call->lens[i]};
+    return rn_trip_send(trip, call->key_count, words, call->word_count);
 }
 
 static void on_ended(struct rn_trip *trip, const redisReply *reply)

@@ -149,20 +149,30 @@ char rn_code_kind(enum rn_script script)
     return kinds[script];
 }
 
+/* Of all with three hexadecimal digits, the one nearest to the middle of its 64th of the
+ * slots: see redis/slot.h. */
+static const char tags[RN_CODE_TAGS][4] = {
+    "464", "65b", "4b0", "6af", "574", "74b", "5c0", "ef6", "96a", "f12", "9be", "fe6", "094",
+    "56b", "8ce", "5bf", "5a3", "7be", "557", "76a", "ffc", "6ce", "447", "67a", "8af", "fd8",
+    "85b", "28a", "ddc", "4ae", "94b", "39a", "712", "52d", "7e6", "b37", "602", "43d", "6d6",
+    "fa0", "532", "d49", "781", "eb0", "f4b", "931", "4f6", "8e8", "7d8", "4ec", "621", "f77",
+    "6e8", "5dc", "731", "be0", "fbe", "da3", "f6a", "912", "5e5", "8d6", "511", "802",
+};
+
+struct rn_slice rn_code_tag_name(unsigned tag)
+{
+    return rn_slice_of(tags[tag]);
+}
+
 static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE_NAME])
 {
-    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%03x}:%c:%016" PRIx64, tag, kind, key);
+    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%s}:%c:%016" PRIx64, tags[tag], kind, key);
 }
 
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
 {
     return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script_of(charge)),
                       charge->key, out);
-}
-
-unsigned rn_code_tag_of(struct rn_slice name)
-{
-    return (unsigned)strtoul(name.data + sizeof "ration:{" - 1, NULL, 16);
 }
 
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
@@ -172,8 +182,15 @@ size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
 
 size_t rn_code_history(unsigned tag, char out[RN_CODE_NAME])
 {
-    return (size_t)(tag < RN_CODE_TAGS ? snprintf(out, RN_CODE_NAME, "ration:{%03x}:history", tag)
-                                       : snprintf(out, RN_CODE_NAME, "ration:history"));
+    return (size_t)(tag < RN_CODE_TAGS
+                        ? snprintf(out, RN_CODE_NAME, "ration:{%s}:history", tags[tag])
+                        : snprintf(out, RN_CODE_NAME, "ration:history"));
+}
+
+size_t rn_code_history_of(struct rn_slice name, char out[RN_CODE_NAME])
+{
+    return (size_t)snprintf(out, RN_CODE_NAME, "%.*s:history", (int)sizeof "ration:{...}" - 1,
+                            name.data);
 }
 
 /* --- what is asked -------------------------------------------------------------------- */
@@ -342,13 +359,36 @@ size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params
 
 /* --- what is answered ------------------------------------------------------------------ */
 
-static int64_t to_ns(long long us)
+static double take_double(const char *bytes)
+{
+    uint64_t word = 0;
+    double number;
+
+    for (unsigned i = 0; i < 8; i++)
+        word |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
+    memcpy(&number, &word, sizeof number);
+    return number;
+}
+
+void rn_code_numbers(const char *bytes, size_t count, int64_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        double number = take_double(bytes + RN_CODE_NUMBER * i);
+
+        out[i] = number > -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
+    }
+}
+
+static int64_t to_ns(int64_t us)
 {
     return us >= INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
 }
 
-void rn_code_read(struct rn_charge *charge, const long long n[RN_CODE_NUMBERS])
+void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER])
 {
+    int64_t n[RN_CODE_NUMBERS];
+
+    rn_code_numbers(answer, RN_CODE_NUMBERS, n);
     bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
 
     charge->error = sound ? 0 : RATION_ESTORE;

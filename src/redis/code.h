@@ -13,24 +13,30 @@
 
 #define RN_CODE_BYTES 128 /* of an argument, at most */
 #define RN_CODE_NUMBERS 6 /* of an answer */
+#define RN_CODE_NUMBER 8  /* bytes */
+#define RN_CODE_ANSWER (RN_CODE_NUMBER * RN_CODE_NUMBERS)
 
-/* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. TAG is one
- * of 1024, so that in a cluster there are batches for each. */
+/* ration:{TAG}:KIND:KEY, all of them derived from a hash: no caller's text. In a cluster a
+ * call has keys of one TAG: few of them make large batches, many spread keys evenly among
+ * masters. There is one in each 64th of the slots, so that masters with the same number of
+ * slots have the same share of the keys, or one more or less. */
 #define RN_CODE_NAME 40
-#define RN_CODE_TAGS 1024
+#define RN_CODE_TAGS 64
 static inline unsigned rn_code_tag(uint64_t key)
 {
-    return (unsigned)(key >> 54);
+    return (unsigned)(key >> 58);
 }
+/* As it is in names. */
+struct rn_slice rn_code_tag_name(unsigned tag);
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
-/* The tag in such a name. */
-unsigned rn_code_tag_of(struct rn_slice name);
 /* KIND of the states of a script that decides charges. */
 char rn_code_kind(enum rn_script script);
 /* Of the number of a holder's last report to a tag: scripts/report.lua. */
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME]);
 /* Of the history of a tag: scripts/history.lua. RN_CODE_TAGS: of all. */
 size_t rn_code_history(unsigned tag, char out[RN_CODE_NAME]);
+/* Of the tag in the name of a state. */
+size_t rn_code_history_of(struct rn_slice name, char out[RN_CODE_NAME]);
 
 /* NULL, or a constant text that says why Redis cannot hold this limit, and what would
  * be right. */
@@ -71,8 +77,10 @@ size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS]);
 size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
                            char out[RN_CODE_BYTES]);
 
+/* Whole numbers as batch.lua writes them. What is none, or beyond 64 bits, is INT64_MIN. */
+void rn_code_numbers(const char *bytes, size_t count, int64_t *out);
 /* Fills answer and error. Numbers that tell of no answer, such as where there
  * was no memory or the key holds something else, are RATION_ESTORE. */
-void rn_code_read(struct rn_charge *charge, const long long numbers[RN_CODE_NUMBERS]);
+void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER]);
 
 #endif

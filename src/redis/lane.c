@@ -121,28 +121,51 @@ static void drop_unawaited(struct rn_lane_call *call)
     }
 }
 
+/* The arguments of a call, each of them once: charges of one limit mostly ask for the same. */
+struct arguments {
+    char bytes[RN_LANE_BATCH][RN_CODE_BYTES];
+    char which[RN_LANE_BATCH]; /* each charge's */
+};
+
+/* Adds the argument of the next charge, the i-th, to the `n` words. Returns how many there
+ * are then. */
+static size_t add_argument(struct arguments *arguments, struct rn_slice *words, size_t n, size_t i,
+                           const struct rn_charge *charge)
+{
+    char *bytes = arguments->bytes[n];
+    size_t len = rn_code_write(charge, bytes), at = n;
+
+    while (at > 0 && !rn_slice_equal(words[at - 1], (struct rn_slice){bytes, len}))
+        at--;
+    arguments->which[i] = (char)(at > 0 ? at - 1 : n);
+    if (at == 0)
+        words[n++] = (struct rn_slice){bytes, len};
+    return n;
+}
+
+/* As batch.lua reads them: the keys, the nonce, which argument is whose, the arguments. */
 static bool send_call(struct rn_trip *trip)
 {
     struct rn_lane_call *call = (struct rn_lane_call *)trip;
-    char names[RN_LANE_BATCH][RN_CODE_NAME], arguments[RN_LANE_BATCH][RN_CODE_BYTES];
-    char count[24], nonce[24];
-    struct rn_slice words[2 + 2 * RN_LANE_BATCH];
-    size_t i = 0;
+    struct arguments arguments;
+    char names[RN_LANE_BATCH][RN_CODE_NAME], nonce[24];
+    struct rn_slice words[2 + 2 * RN_LANE_BATCH], *rest;
+    size_t i = 0, n = 0;
 
     drop_unawaited(call);
     if (call->count == 0)
         return false;
     call->nonce = ++call->lanes->nonce;
     call->sent_ns = rn_clock_boot_ns();
-    words[0] = (struct rn_slice){count, (size_t)snprintf(count, sizeof count, "%zu", call->count)};
-    words[1 + call->count] =
+    rest = words + call->count;
+    rest[0] =
         (struct rn_slice){nonce, (size_t)snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce)};
+    rest[1] = (struct rn_slice){arguments.which, call->count};
     for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
-        words[1 + i] = (struct rn_slice){names[i], rn_code_name(rn_seat_charge(seat), names[i])};
-        words[2 + call->count + i] =
-            (struct rn_slice){arguments[i], rn_code_write(rn_seat_charge(seat), arguments[i])};
+        words[i] = (struct rn_slice){names[i], rn_code_name(rn_seat_charge(seat), names[i])};
+        n = add_argument(&arguments, rest + 2, n, i, rn_seat_charge(seat));
     }
-    return rn_trip_send(trip, 2 + 2 * call->count, words);
+    return rn_trip_send(trip, call->count, words, call->count + 2 + n);
 }
 
 /* The call is over. Returns what it held; the lane may send again. */
@@ -156,31 +179,13 @@ static struct rn_seats end_call(struct rn_lane_call *call)
     return call->seats;
 }
 
-static bool reads_whole(const struct rn_lane_call *call, const redisReply *reply)
-{
-    char nonce[24];
-
-    snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 + RN_CODE_NUMBERS * call->count ||
-        reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, nonce) != 0)
-        return false;
-    for (size_t i = 1; i < reply->elements; i++)
-        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
-            return false;
-    return true;
-}
-
-static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const redisReply *reply)
+static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const char *answers)
 {
     struct rn_seat *seat;
 
-    for (size_t at = 2; (seat = rn_seats_take(seats)); at += RN_CODE_NUMBERS) {
-        long long numbers[RN_CODE_NUMBERS];
-
-        for (size_t j = 0; j < RN_CODE_NUMBERS; j++)
-            numbers[j] = reply->element[at + j]->integer;
+    for (; (seat = rn_seats_take(seats)); answers += RN_CODE_ANSWER) {
         if (rn_seat_is_awaited(seat))
-            rn_code_read(rn_seat_charge(seat), numbers);
+            rn_code_read(rn_seat_charge(seat), answers);
         answer(lanes, seat, 0);
     }
 }
@@ -191,7 +196,8 @@ static void on_ended(struct rn_trip *trip, const redisReply *reply)
     struct rn_lanes *lanes = call->lanes;
     struct rn_shard *shard = trip->shard;
     bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
-    bool whole = is_answer && reads_whole(call, reply);
+    struct rn_trip_answers answers;
+    bool whole = is_answer && rn_trip_read(reply, call->nonce, call->count, &answers);
     struct rn_seats seats = end_call(call);
 
     if (is_answer && !whole) {
@@ -199,8 +205,8 @@ static void on_ended(struct rn_trip *trip, const redisReply *reply)
         rn_link_distrust(&shard->link, "the reply to another call");
     }
     if (whole) {
-        rn_shard_has_answered(shard, reply->element[1]->integer, call->sent_ns, rn_clock_boot_ns());
-        read_answers(lanes, &seats, reply);
+        rn_shard_has_answered(shard, answers.store_us, call->sent_ns, rn_clock_boot_ns());
+        read_answers(lanes, &seats, answers.bytes);
     }
     fail_all(lanes, &seats);
     make_ready(lanes, call->lane);
@@ -344,12 +350,8 @@ bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index)
 static void init_lanes(struct rn_lanes *lanes)
 {
     for (unsigned i = 0; i < RN_SCRIPTS_STRICT * lanes->tags; i++) {
-        char tag[8];
-        int len = snprintf(tag, sizeof tag, "%03x", i % lanes->tags);
-
         lanes->lanes[i].script = (uint8_t)(i / lanes->tags);
-        lanes->lanes[i].slot =
-            lanes->tags > 1 ? rn_slot_of((struct rn_slice){tag, (size_t)len}) : 0;
+        lanes->lanes[i].slot = lanes->tags > 1 ? rn_slot_of(rn_code_tag_name(i % lanes->tags)) : 0;
     }
     for (unsigned i = 0; i < RN_LANE_SEATS; i++)
         free_seat(lanes, &lanes->seats[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks each store since when it has what was written to it (scripts/history.lua), so that a
- * history begins before the first key needs it: in a cluster those of 1024 tags. And asks
+ * history begins before the first key needs it: in a cluster those of all tags. And asks
  * again when one may have been broken, lest it be found out by the first who comes to a tag
  * that is rarely used, long after.
  */

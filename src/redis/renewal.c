@@ -14,7 +14,6 @@
 #include "redis/leased_inner.h"
 
 #define US_NS 1000
-#define NUMBERS (2 + RN_CODE_NUMBERS) /* of a reply: nonce, time, the grant */
 
 /* --- who waits ------------------------------------------------------------------------- */
 
@@ -83,18 +82,19 @@ static void serve(struct rn_stock *held, bool strict)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-static bool reads_whole(const redisReply *reply, uint64_t call)
+/* Granted, left, and so on: leases.lua. */
+static bool read_numbers(const struct rn_trip_answers *answers, int64_t n[RN_CODE_NUMBERS])
 {
-    char nonce[24];
-
-    snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)call);
-    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != NUMBERS ||
-        reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, nonce) != 0)
-        return false;
-    for (size_t i = 1; i < NUMBERS; i++)
-        if (reply->element[i]->type != REDIS_REPLY_INTEGER || reply->element[i]->integer < 0)
+    rn_code_numbers(answers->bytes, RN_CODE_NUMBERS, n);
+    for (size_t i = 0; i < RN_CODE_NUMBERS; i++)
+        if (n[i] < 0)
             return false;
     return true;
+}
+
+static int64_t to_ns(int64_t us)
+{
+    return us < INT64_MAX / US_NS ? us * US_NS : INT64_MAX / US_NS * US_NS;
 }
 
 /* The receipt of what is spent, as the scripts without leases give it. What is spent from now
@@ -114,21 +114,22 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
     }
 }
 
-static struct rn_grant read_grant(const struct rn_stock *held, const redisReply *reply)
+static bool read_grant(const struct rn_stock *held, const redisReply *reply, struct rn_grant *out)
 {
-    long long n[NUMBERS];
+    struct rn_trip_answers answers;
+    int64_t n[RN_CODE_NUMBERS];
 
-    for (size_t i = 1; i < NUMBERS; i++)
-        n[i] = reply->element[i]->integer < INT64_MAX / US_NS ? reply->element[i]->integer
-                                                              : INT64_MAX / US_NS;
-    return (struct rn_grant){.granted = (uint64_t)n[2],
-                             .left = (uint64_t)n[3],
-                             .retry_after_ns = n[4] * US_NS,
-                             .reset_after_ns = n[5] * US_NS,
-                             .lease_ns = n[6] * US_NS,
-                             .kept = n[7] == 1,
-                             .ends_us = n[1] + n[6],
-                             .mark = mark_of(held, n[1], n[5])};
+    if (!reply || !rn_trip_read(reply, held->call, 1, &answers) || !read_numbers(&answers, n))
+        return false;
+    *out = (struct rn_grant){.granted = (uint64_t)n[0],
+                             .left = (uint64_t)n[1],
+                             .retry_after_ns = to_ns(n[2]),
+                             .reset_after_ns = to_ns(n[3]),
+                             .lease_ns = to_ns(n[4]),
+                             .kept = n[5] == 1,
+                             .ends_us = answers.store_us + n[4],
+                             .mark = mark_of(held, answers.store_us, n[3])};
+    return true;
 }
 
 static void drop(struct rn_stock *held)
@@ -140,15 +141,14 @@ static void drop(struct rn_stock *held)
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
 
-static void take_in(struct rn_stock *held, const redisReply *reply)
+static void take_in(struct rn_stock *held, const struct rn_grant *grant)
 {
     struct rn_leased_counts *counts = &held->leased->counts;
-    struct rn_grant grant = read_grant(held, reply);
-    bool crowded = grant.granted < held->holder.least && grant.retry_after_ns == 0;
+    bool crowded = grant->granted < held->holder.least && grant->retry_after_ns == 0;
 
-    rn_count(&counts->grants, grant.granted > 0);
-    rn_count(&counts->granted, grant.granted);
-    rn_count(&counts->burnt, rn_holder_take_in(&held->holder, &grant, rn_clock_boot_ns()));
+    rn_count(&counts->grants, grant->granted > 0);
+    rn_count(&counts->granted, grant->granted);
+    rn_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
     serve(held, crowded);
     if (!held->holder.in_flight && (crowded || held->holder.wanted + held->holder.least == 0) &&
         held->holder.units == 0)
@@ -159,11 +159,12 @@ static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_stock *held = arg;
     struct rn_leased *leased = held->leased;
+    struct rn_grant grant;
 
     if (!rn_leased_goes_on(leased))
         return;
-    if (reads_whole(reply, held->call)) {
-        take_in(held, reply);
+    if (read_grant(held, reply, &grant)) {
+        take_in(held, &grant);
         return;
     }
     rn_holder_lose(&held->holder);
@@ -184,13 +185,14 @@ static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
     const struct rn_slice name = {held->name, held->name_len};
     const struct rn_slice args[] = {
         {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)lease->call)},
+        {"\0", 1}, /* the first argument is the charge's */
         {argument, rn_code_write_lease(lease, held->params, held->params_len, argument)},
     };
     const struct rn_call_ask ask = {.script = held->script,
                                     .keys = &name,
                                     .key_count = 1,
                                     .args = args,
-                                    .arg_count = 2,
+                                    .arg_count = 3,
                                     .until_ns = deadline_of(leased),
                                     .reply = on_reply,
                                     .arg = held};

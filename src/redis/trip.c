@@ -2,6 +2,7 @@
 #include "redis/trip.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "net/log.h"
@@ -26,11 +27,11 @@ static void end_unrun(struct rn_trip *trip)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-/* A command that is being put together. Extra: script and its name, the history, its id and
- * the doubt. */
+/* A command that is being put together. Besides words: script and its name, the number of keys,
+ * the history, its id and the doubt. */
 struct command {
-    const char *argv[5 + RN_TRIP_WORDS];
-    size_t lens[5 + RN_TRIP_WORDS];
+    const char *argv[6 + RN_TRIP_WORDS];
+    size_t lens[6 + RN_TRIP_WORDS];
     int argc;
     char count[24], history[RN_CODE_NAME], id[RN_HISTORY_SHORT + 1], doubt[24];
 };
@@ -60,65 +61,57 @@ static void add_script(struct command *c, const struct rn_trip *trip)
     }
 }
 
+static void add_history(struct command *c, const struct rn_trip *trip, struct rn_slice key)
+{
+    bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
+
+    add(c, c->history,
+        cluster ? rn_code_history_of(key, c->history) : rn_code_history(RN_CODE_TAGS, c->history));
+}
+
 static void add_id(struct command *c, const struct rn_trip *trip)
 {
     rn_history_short(&trip->shard->link.history, c->id);
     add(c, c->id, RN_HISTORY_SHORT);
 }
 
-/* In us. None: there is no argument. */
 static void add_doubt(struct command *c, const struct rn_trip *trip)
 {
-    int64_t doubt_ns = rn_shard_doubt_ns(trip->shard);
+    int64_t us = rn_code_us(rn_shard_doubt_ns(trip->shard));
 
-    if (doubt_ns > 0)
-        add(c, c->doubt,
-            (size_t)snprintf(c->doubt, sizeof c->doubt, "%lld", (long long)rn_code_us(doubt_ns)));
+    add(c, c->doubt, (size_t)snprintf(c->doubt, sizeof c->doubt, "%" PRId64, us));
 }
 
-/* In a cluster, where all keys of a call have one tag, that of the first one's. */
-static size_t print_history(const struct rn_trip *trip, struct rn_slice key, char *out)
+static void put_together(struct command *c, const struct rn_trip *trip, size_t keys,
+                         const struct rn_slice *words, size_t count)
 {
-    bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
+    bool leases = rn_script_leases(trip->script);
+    bool with_history = leases && !trip->bare && !trip->guest;
 
-    return rn_code_history(cluster ? rn_code_tag_of(key) : RN_CODE_TAGS, out);
-}
-
-/* The number of keys, keys, a nonce, and an argument for each key; the history is one more of
- * them, behind the others. */
-static void add_charges(struct command *c, const struct rn_trip *trip, size_t count,
-                        const struct rn_slice *words)
-{
-    size_t keys = (count - 2) / 2;
-
-    if (trip->bare || trip->guest) {
-        add_words(c, words, count);
-    } else {
-        add(c, c->count, (size_t)snprintf(c->count, sizeof c->count, "%zu", keys + 1));
-        add_words(c, words + 1, keys);
-        add(c, c->history, print_history(trip, words[1], c->history));
-        add_words(c, words + 1 + keys, count - 1 - keys);
+    c->argc = 0;
+    add_script(c, trip);
+    add(c, c->count, (size_t)snprintf(c->count, sizeof c->count, "%zu", keys + with_history));
+    add_words(c, words, keys);
+    if (with_history)
+        add_history(c, trip, words[0]);
+    add_words(c, words + keys, count - keys);
+    if (with_history || trip->script == RN_SCRIPT_HISTORY)
         add_id(c, trip);
-    }
-    add_doubt(c, trip);
+    else if (leases)
+        add(c, "", 0);
+    if (leases)
+        add_doubt(c, trip);
 }
 
-bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words)
+bool rn_trip_send(struct rn_trip *trip, size_t keys, const struct rn_slice *words, size_t count)
 {
     const char *asking[] = {"ASKING"};
     struct command command;
 
     assert(count <= RN_TRIP_WORDS);
-    command.argc = 0;
     if (rn_link_room(&trip->shard->link) < 2)
         return false;
-    add_script(&command, trip);
-    if (rn_script_leases(trip->script))
-        add_charges(&command, trip, count, words);
-    else
-        add_words(&command, words, count);
-    if (trip->script == RN_SCRIPT_HISTORY)
-        add_id(&command, trip);
+    put_together(&command, trip, keys, words, count);
     if (trip->guest && !rn_shard_send(trip->shard, 1, asking, NULL, NULL, NULL))
         return false;
     return rn_shard_send(trip->shard, command.argc, command.argv, command.lens, on_reply, trip);
@@ -283,6 +276,21 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
         break;
     }
     send_once_more(trip, reply);
+}
+
+bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
+                  struct rn_trip_answers *out)
+{
+    char expected[24];
+    size_t len = (size_t)snprintf(expected, sizeof expected, "%" PRIu64, nonce);
+
+    if (reply->type != REDIS_REPLY_STRING ||
+        reply->len != len + RN_CODE_NUMBER + RN_CODE_ANSWER * count ||
+        memcmp(reply->str, expected, len) != 0)
+        return false;
+    rn_code_numbers(reply->str + len, 1, &out->store_us);
+    out->bytes = reply->str + len + RN_CODE_NUMBER;
+    return true;
 }
 
 static void on_reply(void *arg, const redisReply *reply)

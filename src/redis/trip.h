@@ -22,8 +22,7 @@
 struct rn_trip;
 
 struct rn_trip_ops {
-    /* Writes the words that follow the script: the number of keys, keys, arguments; sends all
-     * by rn_trip_send. False: not sent. */
+    /* Writes keys and arguments, and sends them by rn_trip_send. False: not sent. */
     bool (*send)(struct rn_trip *trip);
     /* The last call. NULL: lost, it may have been run. An error: it was not run, or failed. */
     void (*ended)(struct rn_trip *trip, const redisReply *reply);
@@ -66,10 +65,18 @@ void rn_trips_retry(struct rn_trips *trips);
  * slot cannot be asked; nothing was sent, and nothing follows. */
 bool rn_trip_begin(struct rn_trip *trip);
 
-/* From `send`: the words after the script, to the number of RN_TRIP_WORDS at most. Scripts with
+/* From `send`: so many keys, then arguments, RN_TRIP_WORDS in all at most. Scripts with
  * leases get the history of their keys besides, and are told if their server may have lost
  * states: scripts/leases.lua. */
 #define RN_TRIP_WORDS 320
-bool rn_trip_send(struct rn_trip *trip, size_t count, const struct rn_slice *words);
+bool rn_trip_send(struct rn_trip *trip, size_t keys, const struct rn_slice *words, size_t count);
+
+/* Of a script that decides charges. False: the reply is that to another call, or none. */
+struct rn_trip_answers {
+    int64_t store_us;  /* its time */
+    const char *bytes; /* RN_CODE_ANSWER for each charge; borrowed from the reply */
+};
+bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
+                  struct rn_trip_answers *out);
 
 #endif

@@ -47,15 +47,12 @@ class Wire:
         """The six numbers of one charge at one instant, of a store that may have lost keys
         of which there are leases for `doubt` us. `history`: its key, and an id."""
         self.clock[8:16] = struct.pack("=q", now_us * 1000)
-        keys, arguments = [key], [b"0", argument]
-        if history:
-            keys.append(history[0])
-            arguments.append(history[1])
-        if doubt:
-            arguments.append(b"%d" % doubt)
-        reply = self.send(b"EVALSHA", self.sha, b"%d" % len(keys), *keys, *arguments)
-        assert reply[1] == now_us and reply[2] >= 0, reply
-        return reply[2:]
+        key_of_history, id = history or (None, b"")
+        keys = [key, key_of_history] if history else [key]
+        reply = self.send(b"EVALSHA", self.sha, b"%d" % len(keys), *keys, b"0", b"\0", argument, id, b"%d" % doubt)
+        nonce, at, *numbers = struct.unpack("<c7d", reply)
+        assert nonce == b"0" and at == now_us and numbers[0] >= 0, reply
+        return list(map(int, numbers))
 
 
 class Call:

@@ -161,4 +161,4 @@ def test_keys_of_a_cluster_that_was_never_used_start_full(tmp_path):
              deadline_ms=PATIENT).result()
         histories = sum(len(m.client().keys("ration:{*}:history")) for m in cluster.masters())
     assert len(admissions(log)) == 10 * keys
-    assert histories == 1024
+    assert histories == 64

@@ -5,6 +5,7 @@ that are not theirs, and none at all. The server is an impostor that says what a
 import re
 import signal
 import socket
+import struct
 import threading
 
 import pytest
@@ -85,8 +86,9 @@ class Impostor:
         return seen
 
 
-def admission(nonce):
-    return b"*8\r\n$%d\r\n%s\r\n:1800000000000000\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n" % (len(nonce), nonce)
+def admission(nonce, numbers=(1800000000000000, 1, 5, 0, 0, 0, 0), rest=b""):
+    reply = nonce + struct.pack("<%dd" % len(numbers), *numbers) + rest
+    return b"$%d\r\n%s\r\n" % (len(reply), reply)
 
 
 @pytest.mark.parametrize("error", REFUSING, ids=NAMES)
@@ -131,12 +133,15 @@ def left_by(node, impostor):
 
 
 @pytest.mark.parametrize("answer", [
-    b"*8\r\n$3\r\n999\r\n:1\r\n:1\r\n:5\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
-    b"*3\r\n$1\r\n1\r\n:1\r\n:1\r\n",
+    admission(b"999"),
+    admission(b"2"),
+    admission(b"1", [1, 1, 5, 0, 0, 0]),
+    admission(b"1", rest=b"0"),
+    b"*2\r\n$1\r\n1\r\n:1\r\n",
     b":1\r\n",
     b"not a reply\r\n",
     b"$-1\r\n",
-], ids=["another call's", "too short", "a number", "no reply", "nothing"])
+], ids=["another call's", "the next call's", "too short", "too long", "a list", "a number", "no reply", "nothing"])
 def test_a_reply_that_is_not_ours_admits_nothing(answer):
     with Impostor(lambda number, nonce: answer) as impostor:
         result = left_by(Node(impostor.url, count=10**6, depth=1, pace=20), impostor)

@@ -119,7 +119,7 @@ def test_forgotten_scripts_are_sent_again_to_each_master(cluster):
 
 
 def test_slots_move_under_load_and_all_is_counted_once(cluster):
-    slot = cluster.members[0].ask("KEYSLOT", "{3ff}")
+    slot = cluster.members[0].ask("KEYSLOT", "{802}")
     source = cluster.owner(slot)
     target = next(m for m in cluster.masters() if m is not source)
     nodes = [Node(cluster.url(), PLENTY, key="+16", count=ENDLESS, depth=16, pace=3, deadline=PATIENT).up()

@@ -13,7 +13,7 @@ import redis
 
 from daemon import PATIENCE, free_port
 from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
-                          Script)
+                          Script, by_number, read_reply)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -500,10 +500,11 @@ def test_one_bad_key_spoils_only_its_own_charge(bed):
     script = bed.script("bucket", *limit.params)
     bad = bed.key()
     bed.client.rpush(bad, "not a bucket")
-    take = script.argument(TAKE)
-    answers = script.call(take, take, take, keys=[script.key, bad, script.key])
-    assert [a.allowed for a in answers] == [1, -1, 1]
-    assert answers[2].remaining == 3
+    take, two = script.argument(TAKE), script.argument(TAKE, 2)
+    answers = script.call(take, take, two, take, take, keys=[script.key, bad, script.key, bad, script.key])
+    assert [a.allowed for a in answers] == [1, -1, 1, -1, 1]
+    assert [answers[i].remaining for i in (0, 2, 4)] == [4, 2, 1]
+    assert bed.client.lrange(bad, 0, -1) == [b"not a bucket"]
 
 
 def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
@@ -513,8 +514,8 @@ def test_scripts_that_run_twice_at_once_admit_the_limit(bed):
     with bed.client.pipeline(transaction=False) as a, other.client.pipeline(transaction=False) as b:
         for pipe in (a, b):
             for _ in range(80):
-                pipe.evalsha(script.sha, 1, script.key, "n", script.argument(TAKE))
-        admitted = sum(reply[2] for pipe in (a, b) for reply in pipe.execute())
+                pipe.evalsha(script.sha, 1, script.key, "n", *by_number([script.argument(TAKE)]))
+        admitted = sum(read_reply(reply, "n")[1][0][0] for pipe in (a, b) for reply in pipe.execute())
     assert admitted == 100
 
 

@@ -1,57 +1,68 @@
 -- The second half of every script: reads the clock, applies each charge to its key
 -- in order, and answers. The first half (bucket.lua, window.lua, ...) is the
--- arithmetic of one algorithm as a function
+-- arithmetic of one algorithm as functions
 --
---   apply(key, now, ask, arg) -> allowed, remaining, retry_us, reset_us, delay_us, mark
---
--- and forget(key, now, arg), which resets and returns 1 if something was spent.
+--   read_limit(arg) -> the limit: seven numbers at most
+--   apply(key, now, ask, limit) -> allowed, remaining, retry_us, reset_us, delay_us, mark
+--   forget(key, now, limit) -> 1 if something was spent, which is no more
 --
 -- KEYS      one for each charge; the same key may occur several times
--- ARGV[1]   the nonce of the call, returned as it is: a reply to another call shows
--- ARGV[i+1] the charge on KEYS[i]: doubles, least significant byte first.
---           operation, cost; to give back: how long ago the take was, in us, and
---           its mark; what follows from byte 33 on is the algorithm's
--- ARGV[n+2] of n charges, only for scripts with leases: see leases.lua
+-- ARGV[1]   the nonce of the call, at the beginning of the reply: one to another call shows
+-- ARGV[2]   a byte for each charge: which argument is its own, that in ARGV[3] being 0.
+--           Those of one limit mostly ask for the same, which is then sent and read once
+-- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
+--           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset), cost; to give back:
+--           how long ago the take was, in us, and its mark; from byte 33 on the limit
+-- the last  two are only for scripts with leases: see leases.lua
 --
--- Reply: nonce, time of the store in us, and six whole numbers for each charge.
+-- Reply: one string, the nonce and doubles: time of the store in us, six for each charge.
 -- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
 -- doubles are exact; rules that would pass it are refused when they are loaded.
+--
+-- What is kept low here is what Redis takes most time for: calls of its commands, functions
+-- that see locals of others (each call makes them all anew), tables that grow.
 
-local PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = 0, 1, 2, 3, 4, 5, 6
+local function read_ask(arg)
+    local op, cost, age, mark = struct.unpack('<dddd', arg)
+    return {
+        op = op, cost = cost, age = age, mark = mark, arg = arg,
+        charges = op == 1 or op == 2,
+        forces = op == 2,
+        gives_back = op == 3,
+        renews = op == 4,
+        releases = op == 3 or op == 5,
+    }
+end
 
-local ask = {} -- one for all charges: tables take time
-
-local function charge(key, now, arg)
-    ask.op, ask.cost, ask.age, ask.mark = struct.unpack('<dddd', arg)
-    ask.charges = ask.op == TAKE or ask.op == FORCE
-    ask.forces = ask.op == FORCE
-    ask.gives_back = ask.op == GIVE_BACK
-    ask.renews = ask.op == RENEW
-    ask.releases = ask.op == RELEASE or ask.op == GIVE_BACK
-    if ask.op ~= RESET then
-        return apply(key, now, ask, arg)
-    end
-    local spent = forget(key, now, arg)
-    ask.op, ask.cost = PEEK, 0
-    local _, remaining = apply(key, now, ask, arg)
+local function reset(key, now, _, ...)
+    local spent = forget(key, now, ...)
+    local _, remaining = apply(key, now, {op = 0, cost = 0}, ...)
     return spent, remaining, 0, 0, 0, 0
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local reply, n = {ARGV[1], now}, 2
-for i = 1, #KEYS do
-    -- What is wrong with one key is no reason to leave the others in doubt.
-    local ok, allowed, remaining, retry, reset, delay, mark = pcall(charge, KEYS[i], now, ARGV[i + 1])
-    if ok then
-        reply[n + 1], reply[n + 2], reply[n + 3] = allowed, remaining, retry
-        reply[n + 4], reply[n + 5], reply[n + 6] = reset, delay, mark
-    else
-        reply[n + 1], reply[n + 2], reply[n + 3] = -1, 0, 0
-        reply[n + 4], reply[n + 5], reply[n + 6] = 0, 0, 0
+-- From the first that is not answered on.
+local function charge_rest(answers, now)
+    local keys, args, which, byte, pack = KEYS, ARGV, ARGV[2], string.byte, struct.pack
+    local ask, was, a, b, c, d, e, f, g
+    for i = #answers + 1, #keys do
+        local arg = args[3 + byte(which, i)]
+        if arg ~= was then
+            ask, was = read_ask(arg), arg
+            a, b, c, d, e, f, g = read_limit(arg)
+        end
+        local act = ask.op == 6 and reset or apply
+        answers[i] = pack('<dddddd', act(keys[i], now, ask, a, b, c, d, e, f, g))
     end
-    n = n + 6
 end
-return reply
+
+local time, answers = redis.call('TIME'), {}
+local now = time[1] * 1000000 + time[2]
+while #answers < #KEYS do
+    -- What is wrong with one key is no reason to leave the others in doubt.
+    if not pcall(charge_rest, answers, now) then
+        answers[#answers + 1] = struct.pack('<dddddd', -1, 0, 0, 0, 0, 0)
+    end
+end
+return ARGV[1] .. struct.pack('<d', now) .. table.concat(answers)

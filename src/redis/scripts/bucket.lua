@@ -15,9 +15,15 @@
 -- A clock that stands before the tick in the value pays nothing until it is there
 -- again, but the bucket is never full later than a full time from now, or than its
 -- debt takes.
+--
+-- What a lacks to a multiple of b is -a % b: no call, as of math.ceil, which takes time.
+
+local function read_limit(arg)
+    return struct.unpack('<ddddd', arg, 33)
+end
 
 local function load_bucket(key, tick, paid, full)
-    local value = redis.call('GET', key)
+    local value = values[key]
     if not value then
         return 0, tick, false
     end
@@ -26,8 +32,8 @@ local function load_bucket(key, tick, paid, full)
         debt = math.ceil(debt / was_full * full) + 2
     end
     if tick >= last then
-        local ticks = tick - last
-        return ticks >= math.ceil(debt / paid) and 0 or debt - ticks * paid, tick, false
+        debt = debt - (tick - last) * paid
+        return debt > 0 and debt or 0, tick, false
     end
     local most = tick + math.max(math.floor((full - debt) / paid), 0)
     return debt, math.min(last, most), last > most
@@ -49,13 +55,11 @@ end
 
 -- When so many parts of the debt will have been paid off.
 local function when(parts, last, paid, tick_us)
-    return (last + math.ceil(parts / paid)) * tick_us
+    return (last + (parts + -parts % paid) / paid) * tick_us
 end
 
-local function apply(key, now, ask, arg)
-    local tick_us, paid, unit, full, queue = struct.unpack('<ddddd', arg, 33)
-    local tick = math.floor(now / tick_us)
-    local debt, last, write = load_bucket(key, tick, paid, full)
+local function apply(key, now, ask, tick_us, paid, unit, full, queue)
+    local debt, last, write = load_bucket(key, (now - now % tick_us) / tick_us, paid, full)
     local allowed, retry, delay = 1, 0, 0
 
     if ask.gives_back then
@@ -64,30 +68,30 @@ local function apply(key, now, ask, arg)
         debt = debt - back
         write = write or back > 0
     else
-        local possible = ask.cost <= full / unit
-        local cost = possible and ask.cost * unit or full
+        local cost = ask.cost * unit
         local over = debt + cost - full
-        if not possible then
-            allowed, retry = 0, -1
+        if cost > full then
+            allowed, retry, cost = 0, -1, full
         elseif over > 0 and cost > 0 then
             allowed, retry = 0, when(over, last, paid, tick_us) - now
         elseif queue == 1 and debt > 0 then
             delay = when(debt, last, paid, tick_us) - now
         end
         if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
-            debt = math.max(math.min(debt + cost, full), debt)
+            debt = over > 0 and math.max(debt, full) or debt + cost
             write = true
         end
     end
-    local reset = debt > 0 and when(debt, last, paid, tick_us) - now or 0
+    local tail = debt > 0 and when(debt, last, paid, tick_us) or now
     if write and debt > 0 then
-        redis.call('SET', key, struct.pack('<ddd', debt, last, full), 'PX', math.ceil(reset / 1000) + 1000)
+        put(key, struct.pack('<ddd', debt, last, full), tail)
     elseif write then
-        redis.call('DEL', key)
+        drop(key)
     end
     if ask.forces then
         allowed, retry, delay = 1, 0, 0
     end
+    local left = full > debt and full - debt or 0
     local mark = queue == 1 and when(debt, last, paid, tick_us) or now
-    return allowed, math.max(math.floor((full - debt) / unit), 0), retry, reset, delay, mark
+    return allowed, (left - left % unit) / unit, retry, tail - now, delay, mark
 end

@@ -14,9 +14,13 @@
 -- When the clock went back, all that counted is brought into the present window, where
 -- none of it has faded: nobody waits for longer than two windows.
 
+local function read_limit(arg)
+    return struct.unpack('<dd', arg, 33)
+end
+
 local function roll(key, now, period)
-    local number = math.floor(now / period)
-    local value = redis.call('GET', key)
+    local number = (now - now % period) / period
+    local value = values[key]
     if not value then
         return number, 0, 0, false
     end
@@ -29,9 +33,14 @@ local function roll(key, now, period)
     return number, was == number - 1 and cur or 0, 0, false
 end
 
-local function save_counter(key, now, period, number, prev, cur)
-    redis.call('SET', key, struct.pack('<ddd', number, prev, cur), 'PX',
-        math.ceil(((number + 2) * period - now) / 1000) + 1000)
+local function save_counter(key, period, number, prev, cur)
+    put(key, struct.pack('<ddd', number, prev, cur), (number + 2) * period)
+end
+
+-- What fits, `rest` being W - e.
+local function count_left(amount, period, prev, cur, rest)
+    local parts = amount * period - prev * rest - cur * period
+    return parts > 0 and (parts - parts % period) / period or 0
 end
 
 -- The smallest e with prev * (W - e) <= room * W.
@@ -49,14 +58,10 @@ local function wait(number, prev, cur, now, amount, period, cost)
     return start + period + fades_at(period, cur, amount - cost) - now
 end
 
-local function apply(key, now, ask, arg)
-    local amount, period = struct.unpack('<dd', arg, 33)
+local function apply(key, now, ask, amount, period)
     local number, prev, cur, write = roll(key, now, period)
-    local rest = math.min((number + 1) * period - now, period) -- W - e
-    local function left()
-        return math.max(math.floor((amount * period - prev * rest - cur * period) / period), 0)
-    end
-    local allowed, retry, free = 1, 0, left()
+    local rest = (number + 1) * period - now
+    local allowed, retry, left = 1, 0, count_left(amount, period, prev, cur, rest)
 
     if ask.gives_back then
         local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / period)
@@ -71,19 +76,19 @@ local function apply(key, now, ask, arg)
             prev = prev - back
         end
     else
-        if ask.cost > free then
+        if ask.cost > left then
             allowed, retry = 0, wait(number, prev, cur, now, amount, period, ask.cost)
         end
         if ask.charges and ask.cost > 0 and (allowed == 1 or ask.forces) then
-            cur, write = cur + math.min(ask.cost, free), true
+            cur, write = cur + math.min(ask.cost, left), true
         end
     end
     local idle = cur > 0 and (number + 2) * period or prev > 0 and (number + 1) * period or now
     if write then
-        save_counter(key, now, period, number, prev, cur)
+        save_counter(key, period, number, prev, cur)
     end
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, left(), retry, idle - now, 0, number
+    return allowed, count_left(amount, period, prev, cur, rest), retry, idle - now, 0, number
 end

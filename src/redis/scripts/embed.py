@@ -11,15 +11,16 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = ["bucket", "window", "counter", "log", "places"]
+LEASES = ["history", "leases"]  # before whoever looks at KEYS
 PARTS = {
-    **{name: [name, "strict", "batch"] for name in STRICT},
-    "lease_bucket": ["history", "leases", "lease_bucket", "batch"],
-    "lease_window": ["history", "leases", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
-    "lease_counter": ["history", "leases", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
-    "lease_subs": ["history", "leases", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
-    "lease_log": ["history", "leases", "log", "lease_list", "lease_log", "batch"],
-    "report": ["bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
+    **{name: ["values", name, "strict", "batch"] for name in ("bucket", "window", "counter")},
+    **{name: [name, "strict", "batch"] for name in ("log", "places")},
+    "lease_bucket": [*LEASES, "values", "lease_bucket", "batch"],
+    "lease_window": [*LEASES, "values", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
+    "lease_counter": [*LEASES, "values", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
+    "lease_subs": [*LEASES, "log", "lease_subs", "lease_list", "lease_charged", "batch"],
+    "lease_log": [*LEASES, "log", "lease_list", "lease_log", "batch"],
+    "report": ["values", "bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
     "history": ["history", "history_age"],
 }

@@ -33,11 +33,14 @@ local function empty(bucket, now, lasts)
     return bucket
 end
 
-local function load_bucket(key, now, arg)
-    local tick_us, paid, unit, full = struct.unpack('<dddd', arg, 33)
+local function read_limit(arg)
+    return struct.unpack('<dddd', arg, 33)
+end
+
+local function load_bucket(key, now, tick_us, paid, unit, full)
     local tick = math.floor(now / tick_us)
     local bucket = {tick_us = tick_us, paid = paid, unit = unit, full = full, last = tick, debt = 0, out = 0, leases = {}}
-    local value = redis.call('GET', key)
+    local value = values[key]
     if not value then
         return empty(bucket, now, DOUBT)
     end
@@ -78,12 +81,12 @@ end
 
 local function save(key, bucket, now)
     if bucket.debt == 0 then
-        redis.call('DEL', key)
+        drop(key)
         return
     end
     local lasts = until_paid(bucket, bucket.debt, now) + last_end(bucket.leases, now) - now
     local head = struct.pack('<ddd', bucket.debt, bucket.last, bucket.full)
-    redis.call('SET', key, write_leases(head, bucket.leases), 'PX', math.ceil(lasts / 1000) + 1000)
+    put(key, write_leases(head, bucket.leases), now + lasts)
 end
 
 local function left(bucket)
@@ -120,20 +123,20 @@ local function refund(bucket, now, ask)
     return math.min(bucket.debt - bucket.out, cost - ticks * bucket.paid)
 end
 
-local function forget(key, now, arg)
-    local bucket = load_bucket(key, now, arg)
+local function forget(key, now, ...)
+    local bucket = load_bucket(key, now, ...)
     local spent = bucket.debt > bucket.out
     bucket.debt = bucket.out
     save(key, bucket, now)
     return spent and 1 or 0
 end
 
-local function apply(key, now, ask, arg)
-    local bucket = load_bucket(key, now, arg)
+local function apply(key, now, ask, ...)
+    local bucket = load_bucket(key, now, ...)
     local allowed, retry, charged = 1, 0, 0
 
     if ask.op == LEASE then
-        read_lease(ask, arg)
+        read_lease(ask)
         return lease(key, bucket, now, ask)
     elseif ask.gives_back then
         charged = -refund(bucket, now, ask)

@@ -7,65 +7,65 @@
 
 local decide = apply
 
-local function look(key, now, arg, cost)
-    return decide(key, now, {op = 0, cost = cost}, arg)
+local function look(key, now, cost, ...)
+    return decide(key, now, {op = 0, cost = cost}, ...)
 end
 
 -- All that is left, unless it would be so for too long.
-local function spend_all(key, now, arg)
-    local _, left = look(key, now, arg, 0)
-    local _, _, _, reset, _, mark = decide(key, now, {op = 2, charges = true, forces = true, cost = left}, arg)
+local function spend_all(key, now, ...)
+    local _, left = look(key, now, 0, ...)
+    local _, _, _, reset, _, mark = decide(key, now, {op = 2, charges = true, forces = true, cost = left}, ...)
     if reset > SOON then
-        decide(key, now, {op = 3, gives_back = true, cost = left, age = 0, mark = mark}, arg)
+        decide(key, now, {op = 3, gives_back = true, cost = left, age = 0, mark = mark}, ...)
     end
 end
 
-local function lease(key, now, ask, arg)
+local function lease(key, now, ask, ...)
     local leases = load_leases(key, now)
     if was_lost(leases, ask, now) then
-        spend_all(key, now, arg)
+        spend_all(key, now, ...)
     end
     local ended, back, kept = settle(leases, ask)
-    local _, left, _, reset, _, mark = look(key, now, arg, 0)
+    local _, left, _, reset, _, mark = look(key, now, 0, ...)
     if not ended then
         save_leases(key, leases)
         return 0, left, 0, reset, 0, 0
     end
     if back > 0 then
-        decide(key, now, {op = 3, gives_back = true, cost = back, age = 0, mark = mark}, arg)
+        decide(key, now, {op = 3, gives_back = true, cost = back, age = 0, mark = mark}, ...)
     end
     local waits
-    _, left, waits = look(key, now, arg, ask.least)
+    _, left, waits = look(key, now, ask.least, ...)
     local granted = grant(leases, ask, left)
     if granted > 0 then
-        _, left, _, reset, _, mark = decide(key, now, {op = 1, charges = true, cost = granted}, arg)
+        _, left, _, reset, _, mark = decide(key, now, {op = 1, charges = true, cost = granted}, ...)
     end
-    local lasts = math.min(ask.age, LONGEST, math.max(ends(mark, arg) - now, 0))
+    local lasts = math.min(ask.age, LONGEST, math.max(ends(mark, ...) - now, 0))
     add_lease(leases, ask, granted, now + lasts)
     save_leases(key, leases)
     return granted, left, granted >= ask.least and 0 or math.max(waits, 0), reset, lasts, kept
 end
 
-local function forget(key, now, arg)
+local function forget(key, now, ...)
     local leases = load_leases(key, now)
-    local spent, out = redis.call('DEL', key), units_out(leases)
+    local spent, out = drop(key), units_out(leases)
     if out > 0 then
-        decide(key, now, {op = 2, charges = true, forces = true, cost = out}, arg)
+        decide(key, now, {op = 2, charges = true, forces = true, cost = out}, ...)
         save_leases(key, leases)
     end
     return spent
 end
 
-local function apply(key, now, ask, arg)
+local function apply(key, now, ask, ...)
     if DOUBT > 0 and redis.call('EXISTS', key) == 0 then
-        spend_all(key, now, arg)
+        spend_all(key, now, ...)
     end
     if ask.op == LEASE then
-        read_lease(ask, arg)
-        return lease(key, now, ask, arg)
+        read_lease(ask)
+        return lease(key, now, ask, ...)
     end
     local leases = load_leases(key, now)
-    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, arg)
+    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, ...)
     if #leases > 0 then
         save_leases(key, leases)
     end

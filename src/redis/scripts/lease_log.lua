@@ -10,42 +10,34 @@
 
 local decide = apply
 
-local function log_spent(key, at, units, arg)
+local function log_spent(key, at, units, ...)
     if units > 0 then
-        decide(key, at, {op = 2, charges = true, forces = true, cost = units}, arg)
+        decide(key, at, {op = 2, charges = true, forces = true, cost = units}, ...)
     end
 end
 
--- The limit, less what is out.
-local function less(arg, out)
-    local amount = struct.unpack('<d', arg, 33)
-    return string.sub(arg, 1, 32) .. struct.pack('<d', amount - out) .. string.sub(arg, 41)
-end
-
 -- As if somebody held so many units for so many us.
-local function hold(leases, now, units, lasts, arg)
-    local _, _, period = struct.unpack('<ddd', arg, 33)
+local function hold(leases, now, units, lasts, period)
     if units > 0 and lasts > 0 and lasts + period <= SOON then
         table.insert(leases, {id = SOMEBODY, units = units, ends = now + lasts, call = 0})
     end
     return leases
 end
 
-local function load_log(key, now, arg)
+local function load_log(key, now, amount, grain, period)
     if DOUBT > 0 and redis.call('EXISTS', key) == 0 then
-        return hold({}, now, struct.unpack('<d', arg, 33), DOUBT, arg)
+        return hold({}, now, amount, DOUBT, period)
     end
     return load_leases(key, now, function(lease)
-        log_spent(key, lease.ends, lease.units, arg)
+        log_spent(key, lease.ends, lease.units, amount, grain, period)
     end)
 end
 
 -- Us until what is out counts no more, were all of it spent.
-local function save_log(key, leases, now, arg)
+local function save_log(key, leases, now, period)
     if #leases == 0 then
         return 0
     end
-    local _, _, period = struct.unpack('<ddd', arg, 33)
     local lasts = last_end(leases, now) - now + period
     save_leases(key, leases)
     redis.call('PEXPIRE', key, math.ceil(lasts / 1000) + 1000)
@@ -54,47 +46,47 @@ end
 
 -- What is out may be back when its lease ends, but not before a period has passed if it
 -- was spent: then to ask again is worth it.
-local function wait_for_leases(retry, leases, now, cost, arg)
-    local amount = struct.unpack('<d', arg, 33)
+local function wait_for_leases(retry, leases, now, cost, amount)
     return retry == -1 and cost <= amount and last_end(leases, now) - now or retry
 end
 
-local function lease(key, now, ask, arg)
-    local leases = load_log(key, now, arg)
+local function lease(key, now, ask, amount, grain, period)
+    local leases = load_log(key, now, amount, grain, period)
     if was_lost(leases, ask, now) then
-        local _, left = decide(key, now, {op = 0, cost = 0}, less(arg, units_out(leases)))
-        hold(leases, now, left, LONGEST, arg)
+        local _, left = decide(key, now, {op = 0, cost = 0}, amount - units_out(leases), grain, period)
+        hold(leases, now, left, LONGEST, period)
     end
     local ended, back, kept = settle(leases, ask)
     if ended then
-        log_spent(key, now, ended - back, arg)
+        log_spent(key, now, ended - back, amount, grain, period)
     end
     local out = units_out(leases) + (ended and ask.mark or 0)
-    local _, left, waits, reset = decide(key, now, {op = 0, cost = ask.least}, less(arg, out))
+    local _, left, waits, reset = decide(key, now, {op = 0, cost = ask.least}, amount - out, grain, period)
     if not ended then
-        return 0, left, 0, math.max(reset, save_log(key, leases, now, arg)), 0, 0
+        return 0, left, 0, math.max(reset, save_log(key, leases, now, period)), 0, 0
     end
     local granted, lasts = grant(leases, ask, left), math.min(ask.age, LONGEST)
     add_lease(leases, ask, granted, now + lasts)
-    reset = math.max(reset, save_log(key, leases, now, arg))
-    waits = granted < ask.least and wait_for_leases(waits, leases, now, ask.least, arg) or 0
+    reset = math.max(reset, save_log(key, leases, now, period))
+    waits = granted < ask.least and wait_for_leases(waits, leases, now, ask.least, amount) or 0
     return granted, left - granted, math.max(waits, 0), reset, lasts, kept
 end
 
-local function forget(key, now, arg)
-    local leases = load_log(key, now, arg)
-    local spent = redis.call('DEL', key)
-    save_log(key, leases, now, arg)
+local function forget(key, now, amount, grain, period)
+    local leases = load_log(key, now, amount, grain, period)
+    local spent = drop(key)
+    save_log(key, leases, now, period)
     return spent
 end
 
-local function apply(key, now, ask, arg)
+local function apply(key, now, ask, amount, grain, period)
     if ask.op == LEASE then
-        read_lease(ask, arg)
-        return lease(key, now, ask, arg)
+        read_lease(ask)
+        return lease(key, now, ask, amount, grain, period)
     end
-    local leases = load_log(key, now, arg)
-    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, less(arg, units_out(leases)))
-    reset = math.max(reset, save_log(key, leases, now, arg))
-    return allowed, remaining, wait_for_leases(retry, leases, now, ask.cost, arg), reset, delay, mark
+    local leases = load_log(key, now, amount, grain, period)
+    local left = amount - units_out(leases)
+    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, left, grain, period)
+    reset = math.max(reset, save_log(key, leases, now, period))
+    return allowed, remaining, wait_for_leases(retry, leases, now, ask.cost, amount), reset, delay, mark
 end

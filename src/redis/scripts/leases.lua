@@ -23,21 +23,19 @@
 -- again only after SOON start afresh all the same: who comes in that second, known or not,
 -- would be refused for too long.
 --
--- KEYS[n+1] of n charges, and ARGV[n+2]: the history's, and an id. While a slot is on its way
---           to another server there are neither.
--- ARGV[+1]  us of doubt, for whatever reason besides; may be missing
+-- The last of KEYS, and of ARGV the last but one: the history's, and an id. While a slot is on
+-- its way to another server there is no such key, and the id is empty. The last of ARGV: us
+-- of doubt for whatever reason besides, or 0.
 
 local LEASE = 7
 local LONGEST = 1000000 -- us that a lease may last
 local HOLDERS = 256     -- of one key; others are strict
 local SOON = 60000000   -- us
-local ID = 16           -- bytes; the arguments of charges are longer
 local SOMEBODY = string.rep('\0', 8)
 
--- Takes what is of the history out of KEYS, so that all that is left is charges.
-local function read_doubt()
-    local doubt, id = tonumber(ARGV[#KEYS + 2] or 0), ARGV[#KEYS + 1]
-    if #id == ID then
+-- Takes the history out of KEYS, so that all that is left is charges.
+local function read_doubt(id, doubt)
+    if id ~= '' then
         local time = redis.call('TIME')
         local age = age_of_history(table.remove(KEYS), id, time[1] * 1000000 + time[2])
         doubt = math.max(doubt, LONGEST - age)
@@ -45,7 +43,7 @@ local function read_doubt()
     return math.min(doubt, LONGEST)
 end
 
-local DOUBT = read_doubt()
+local DOUBT = read_doubt(ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]))
 
 local function read_leases(value, from)
     local leases = {}
@@ -100,8 +98,8 @@ local function expire(leases, now, gone)
     return live, cut
 end
 
-local function read_lease(ask, arg)
-    ask.id, ask.call, ask.back, ask.least, ask.ends = struct.unpack('<c8dddd', arg, #arg - 39)
+local function read_lease(ask)
+    ask.id, ask.call, ask.back, ask.least, ask.ends = struct.unpack('<c8dddd', ask.arg, #ask.arg - 39)
 end
 
 -- The caller has a lease that is not here: the key was lost, and has begun anew.

@@ -15,6 +15,14 @@
 --
 -- Entries that the clock has gone back behind are brought into the present.
 
+local function read_limit(arg)
+    return struct.unpack('<ddd', arg, 33)
+end
+
+local function drop(key)
+    return redis.call('DEL', key)
+end
+
 local function entry(key, index)
     local value = redis.call('LINDEX', key, index)
     if value then
@@ -26,15 +34,17 @@ local function pack(number, units, sum)
     return struct.pack('<ddd', number, units, sum)
 end
 
+-- The sum before the first that counts; nothing: none does.
 local function drop_old(key, number, span)
-    local first = entry(key, 0)
+    local first, units, sum = entry(key, 0)
     while first and first + span <= number do
         redis.call('LPOP', key)
-        first = entry(key, 0)
+        first, units, sum = entry(key, 0)
     end
+    return first and sum - units
 end
 
--- True if something lay ahead.
+-- The newest entry, and whether something lay ahead, which is part of it now.
 local function bring_back(key, number)
     local newest, units, sum = entry(key, -1)
     local total, moved = sum, 0
@@ -44,36 +54,28 @@ local function bring_back(key, number)
         newest, units, sum = entry(key, -1)
     end
     if moved == 0 then
-        return false
+        return newest, units, sum, false
     end
     if newest == number then
-        redis.call('LSET', key, -1, pack(number, units + moved, total))
+        moved = units + moved
+        redis.call('LSET', key, -1, pack(number, moved, total))
     else
         redis.call('RPUSH', key, pack(number, moved, total))
     end
-    return true
+    return number, moved, total, true
 end
 
-local function count(key)
-    local _, units, first = entry(key, 0)
-    local _, _, last = entry(key, -1)
-    return units and last - first + units or 0
-end
-
-local function add(key, number, cost)
-    local newest, units, sum = entry(key, -1)
+local function add(key, number, cost, newest, units, sum)
     if newest == number then
         redis.call('LSET', key, -1, pack(number, units + cost, sum + cost))
     else
-        redis.call('RPUSH', key, pack(number, cost, (sum or 0) + cost))
+        redis.call('RPUSH', key, pack(number, cost, sum + cost))
     end
 end
 
--- Until the oldest `excess` units have left: the first entry whose sum reaches them,
--- found by halving.
-local function wait(key, excess, grain, span, now)
-    local _, units, sum = entry(key, 0)
-    local goal = sum - units + excess
+-- Until the entries up to this sum have left: the first one that reaches it, found by
+-- halving.
+local function wait(key, goal, grain, span, now)
     local low, high = 0, redis.call('LLEN', key) - 1
     while low < high do
         local middle = math.floor((low + high) / 2)
@@ -108,12 +110,14 @@ local function take_out(key, mark, cost)
     return back
 end
 
-local function apply(key, now, ask, arg)
-    local amount, grain, span = struct.unpack('<ddd', arg, 33)
+local function apply(key, now, ask, amount, grain, span)
     local number = math.floor(now / grain)
-    drop_old(key, number, span)
-    local write = bring_back(key, number)
-    local spent = count(key)
+    local before = drop_old(key, number, span)
+    local newest, units, sum, write
+    if before then
+        newest, units, sum, write = bring_back(key, number)
+    end
+    local spent = before and sum - before or 0
     local left = math.max(amount - spent, 0)
     local allowed, retry = 1, 0
 
@@ -122,16 +126,15 @@ local function apply(key, now, ask, arg)
         local back = take_out(key, mark, ask.cost)
         allowed, spent = back > 0 and 1 or 0, spent - back
     else
-        local units = math.min(ask.cost, left)
+        local cost = math.min(ask.cost, left)
         if ask.cost > left then
-            allowed, retry = 0, ask.cost > amount and -1 or wait(key, spent + ask.cost - amount, grain, span, now)
+            allowed, retry = 0, ask.cost > amount and -1 or wait(key, sum + ask.cost - amount, grain, span, now)
         end
-        if ask.charges and units > 0 and (allowed == 1 or ask.forces) then
-            add(key, number, units)
-            spent, write = spent + units, true
+        if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
+            add(key, number, cost, newest, units, sum or 0)
+            newest, spent, write = number, spent + cost, true
         end
     end
-    local newest = entry(key, -1)
     local reset = newest and spent > 0 and (newest + span) * grain - now or 0
     if write then
         redis.call('PEXPIRE', key, math.ceil((((newest or number) + span) * grain - now) / 1000) + 1000)

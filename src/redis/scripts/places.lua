@@ -5,6 +5,14 @@
 --        id of the lease, 8 bytes
 -- value  a sorted set: when each place is free again, by id and number of the place
 
+local function read_limit(arg)
+    return struct.unpack('<dddc8', arg, 33)
+end
+
+local function drop(key)
+    return redis.call('DEL', key)
+end
+
 local function member(id, n)
     return id .. struct.pack('<I4', n)
 end
@@ -48,8 +56,7 @@ local function end_at(key, rank)
     return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] or 0)
 end
 
-local function apply(key, now, ask, arg)
-    local amount, lease, longest, id = struct.unpack('<dddc8', arg, 33)
+local function apply(key, now, ask, amount, lease, longest, id)
     local finish = string.format('%.0f', now + lease)
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
     local write = bring_back(key, now, longest)

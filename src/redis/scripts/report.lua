@@ -19,7 +19,7 @@ local kinds = {b = report_bucket, w = report_window, c = report_counter}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local number = tonumber(ARGV[1])
-local again = number <= tonumber(redis.call('GET', KEYS[1]) or 0)
+local again = number <= tonumber(values[KEYS[1]] or 0)
 local reply = {ARGV[1], now}
 for i = 2, #KEYS do
     local kind, units = string.match(ARGV[2 * i - 2], '^(%a)(%d+)$')

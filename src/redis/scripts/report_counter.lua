@@ -2,11 +2,11 @@
 -- the amount. Returns the number of that window, the previous and the current count.
 
 local function report_counter(key, now, units, arg)
-    local _, period = struct.unpack('<dd', arg, 33)
+    local _, period = read_limit(arg)
     local number, prev, cur, write = roll(key, now, period)
     if units > 0 or write then
         cur = cur + units
-        save_counter(key, now, period, number, prev, cur)
+        save_counter(key, period, number, prev, cur)
     end
     return number, prev, cur
 end

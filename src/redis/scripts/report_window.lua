@@ -3,13 +3,14 @@
 -- count, which may be above the amount.
 
 local function report_window(key, now, units, arg)
-    local limit = read_window(arg)
-    local finish, count, write = load_window(key, now, limit)
+    local _, period, first, begin, middle, last, longest = read_limit(arg)
+    local finish, count, write = load_window(key, now, period, first, begin, middle, last, longest)
     if units > 0 then
-        finish, count, write = finish > 0 and finish or end_of(now, limit), count + units, true
+        finish = finish > 0 and finish or end_of(now, period, first, begin, middle, last)
+        count, write = count + units, true
     end
     if write then
-        save_window(key, now, finish, count)
+        save_window(key, finish, count)
     end
     return finish, count, 0
 end

@@ -13,48 +13,43 @@
 -- before, the later one goes on: to cut it short would be to begin it twice. From
 -- further ahead its count is brought into the present one.
 
-local function read_window(arg)
-    local limit = {}
-    limit.amount, limit.period, limit.first, limit.begin, limit.middle, limit.last, limit.longest =
-        struct.unpack('<ddddddd', arg, 33)
-    return limit
+local function read_limit(arg)
+    return struct.unpack('<ddddddd', arg, 33)
 end
 
-local function end_of(now, limit)
-    if limit.first == 1 then
-        return now + limit.period
-    elseif limit.last == 0 then
-        return (math.floor(now / limit.period) + 1) * limit.period
-    elseif now < limit.begin or now >= limit.last then
+local function end_of(now, period, first, begin, middle, last)
+    if first == 1 then
+        return now + period
+    elseif last == 0 then
+        return now - now % period + period
+    elseif now < begin or now >= last then
         error('the time of the store is not in the calendar given')
     end
-    return now < limit.middle and limit.middle or limit.last
+    return now < middle and middle or last
 end
 
 -- Its end, 0 if none is open, what is spent of it, and whether it was brought back.
-local function load_window(key, now, limit)
-    local value = redis.call('GET', key)
+local function load_window(key, now, period, first, begin, middle, last, longest)
+    local value = values[key]
     if not value then
         return 0, 0, false
     end
     local finish, count = struct.unpack('<dd', value)
     if finish <= now then
         return 0, 0, false
-    elseif finish - now > (limit.first == 1 and limit.longest or 2 * limit.longest) then
-        return end_of(now, limit), count, true
+    elseif finish - now > (first == 1 and longest or 2 * longest) then
+        return end_of(now, period, first, begin, middle, last), count, true
     end
     return finish, count, false
 end
 
-local function save_window(key, now, finish, count)
-    redis.call('SET', key, struct.pack('<dd', finish, count), 'PX', math.ceil((finish - now) / 1000) + 1000)
+local function save_window(key, finish, count)
+    put(key, struct.pack('<dd', finish, count), finish)
 end
 
-local function apply(key, now, ask, arg)
-    local limit = read_window(arg)
-    local amount = limit.amount
-    local finish, count, write = load_window(key, now, limit)
-    local left = math.max(amount - count, 0)
+local function apply(key, now, ask, amount, period, first, begin, middle, last, longest)
+    local finish, count, write = load_window(key, now, period, first, begin, middle, last, longest)
+    local left = amount > count and amount - count or 0
     local allowed, retry = 1, 0
     if ask.gives_back then
         allowed = finish == ask.mark and count > 0 and ask.cost > 0 and 1 or 0
@@ -67,16 +62,16 @@ local function apply(key, now, ask, arg)
         end
         if ask.charges and ask.cost > 0 and (allowed == 1 or ask.forces) then
             if finish == 0 then
-                finish = end_of(now, limit)
+                finish = end_of(now, period, first, begin, middle, last)
             end
-            count, write = count + math.min(ask.cost, left), true
+            count, write = count + (ask.cost < left and ask.cost or left), true
         end
     end
     if write then
-        save_window(key, now, finish, count)
+        save_window(key, finish, count)
     end
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, math.max(amount - count, 0), retry, count > 0 and finish - now or 0, 0, finish
+    return allowed, amount > count and amount - count or 0, retry, count > 0 and finish - now or 0, 0, finish
 end

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Charges as scripts read them: numbers worked out by hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <ration/error.h>
 
 #include "redis/code.h"
+#include "redis/slot.h"
 
 #define SECOND INT64_C(1000000000)
 #define DAY (86400 * SECOND)
@@ -137,22 +139,22 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
     } rows[] = {
         {{.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_BUCKET,
-         "ration:{3ff}:B:ffc0000000000012"},
+         "ration:{802}:B:ffc0000000000012"},
         {{.algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_WINDOW,
-         "ration:{3ff}:W:ffc0000000000012"},
+         "ration:{802}:W:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_COUNTER,
-         "ration:{3ff}:C:ffc0000000000012"},
+         "ration:{802}:C:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND, .sub_windows = 4},
          RN_SCRIPT_LEASE_SUBS,
-         "ration:{3ff}:L:ffc0000000000012"},
+         "ration:{802}:L:ffc0000000000012"},
         {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 3},
          RN_SCRIPT_BUCKET,
-         "ration:{3ff}:b:ffc0000000000012"},
+         "ration:{802}:b:ffc0000000000012"},
         {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND},
          RN_SCRIPT_LEASE_LOG,
-         "ration:{3ff}:L:ffc0000000000012"},
+         "ration:{802}:L:ffc0000000000012"},
     };
 
     (void)state;
@@ -246,17 +248,46 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
     struct rn_limit l = limit_of(
         (struct ration_limit){.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND});
     struct rn_charge charge = {.limit = &l, .key = UINT64_C(0xffc0000000000012)};
-    char name[RN_CODE_NAME];
+    char name[RN_CODE_NAME], history[RN_CODE_NAME];
 
     (void)state;
     size_t len = rn_code_name(&charge, name);
-    assert_string_equal(name, "ration:{3ff}:l:ffc0000000000012");
+    assert_string_equal(name, "ration:{802}:l:ffc0000000000012");
     assert_int_equal(len, strlen(name));
-    assert_int_equal(rn_code_tag_of(rn_slice_of(name)), 0x3ff);
-    rn_code_history(0x3ff, name);
-    assert_string_equal(name, "ration:{3ff}:history");
+    rn_code_history_of(rn_slice_of(name), history);
+    assert_string_equal(history, "ration:{802}:history");
+    rn_code_history(63, name);
+    assert_string_equal(name, history);
     rn_code_history(RN_CODE_TAGS, name);
     assert_string_equal(name, "ration:history");
+}
+
+static void each_part_of_the_slots_has_a_tag_near_its_middle(void **state)
+{
+    const uint16_t part = RN_SLOTS / RN_CODE_TAGS;
+
+    (void)state;
+    for (unsigned i = 0; i < RN_CODE_TAGS; i++) {
+        struct rn_limit l = limit_of((struct ration_limit){
+            .algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
+        struct rn_charge charge = {.limit = &l, .key = (uint64_t)i << 58 | 7};
+        char name[RN_CODE_NAME];
+        size_t len = rn_code_name(&charge, name);
+        uint16_t slot = rn_slot_of((struct rn_slice){name, len});
+
+        assert_int_equal(slot / part, i);
+        assert_in_range(slot % part, part / 4, 3 * part / 4);
+        assert_int_equal(slot, rn_slot_of(rn_code_tag_name(i)));
+    }
+}
+
+/* As the scripts answer. */
+static void read_answer(struct rn_charge *charge, const double numbers[RN_CODE_NUMBERS])
+{
+    char answer[RN_CODE_ANSWER];
+
+    memcpy(answer, numbers, sizeof answer); /* on machines that store the low byte first */
+    rn_code_read(charge, answer);
 }
 
 static void answers_are_read_and_nonsense_is_an_error(void **state)
@@ -266,19 +297,32 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     struct rn_charge charge = {.limit = &l, .error = RATION_ESTORE};
 
     (void)state;
-    rn_code_read(&charge, (long long[]){0, 2, 1500, 3000, 0, 9});
+    read_answer(&charge, (double[]){0, 2, 1500, 3000, 0, 9});
     assert_int_equal(charge.error, 0);
     assert_false(charge.answer.allowed);
     assert_int_equal(charge.answer.remaining, 2);
     assert_int_equal(charge.answer.retry_after_ns, 1500000);
     assert_int_equal(charge.answer.reset_after_ns, 3000000);
     assert_int_equal(charge.answer.mark, 9);
-    rn_code_read(&charge, (long long[]){0, 0, -1, 0, 0, 0});
+    read_answer(&charge, (double[]){0, 0, -1, 0, 0, 0});
     assert_int_equal(charge.answer.retry_after_ns, RN_NEVER);
-    rn_code_read(&charge, (long long[]){-1, 0, 0, 0, 0, 0});
+    read_answer(&charge, (double[]){-1, 0, 0, 0, 0, 0});
     assert_int_equal(charge.error, RATION_ESTORE);
-    rn_code_read(&charge, (long long[]){1, -5, 0, 0, 0, 0});
+    read_answer(&charge, (double[]){1, -5, 0, 0, 0, 0});
     assert_int_equal(charge.error, RATION_ESTORE);
+    for (size_t i = 0; i < 5; i++) {
+        double numbers[RN_CODE_NUMBERS] = {0};
+
+        numbers[i] = NAN;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, RATION_ESTORE);
+        numbers[i] = 1e300;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, RATION_ESTORE);
+        numbers[i] = 0;
+        read_answer(&charge, numbers);
+        assert_int_equal(charge.error, 0);
+    }
 }
 
 int main(void)
@@ -292,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
+        cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),
         cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),
     };
 

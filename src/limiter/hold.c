@@ -11,7 +11,6 @@
 #include "limiter/hold.h"
 
 #include "limiter/limiter.h"
-#include "limiter/pardon.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
 {
@@ -20,18 +19,12 @@ static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
                                                 .period_ns = timeout_ns});
 }
 
-static void name(struct ration *r, uint64_t id, const struct rn_limit *limit,
+static int apply(struct ration *r, uint64_t id, const struct rn_limit *limit,
                  struct rn_charge *charge)
 {
     charge->limit = limit;
     charge->key = rn_siphash(&r->hold_seed, &id, sizeof id);
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
-}
-
-static int apply(struct ration *r, uint64_t id, const struct rn_limit *limit,
-                 struct rn_charge *charge)
-{
-    name(r, id, limit, charge);
     rn_store_apply(r->store, charge, 1, NULL, NULL);
     return charge->error;
 }
@@ -77,41 +70,17 @@ int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_n
     return charge.answer.allowed ? 0 : RATION_EALREADY;
 }
 
-/* All in one batch: of a store that is far away, in one trip. */
-int rn_hold_settle(struct ration *r, uint64_t hold, struct rn_hold_share *shares, size_t n,
-                   int64_t now_ns)
+int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns)
 {
-    struct rn_limit limit, pardon;
-    struct rn_charge batch[1 + RATION_CHARGES_MAX];
+    struct rn_limit limit;
+    struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
 
+    hold_limit(&limit, RN_HOLD_MAX_NS);
     if (hold == 0)
         return RATION_EGONE;
-    hold_limit(&limit, RN_HOLD_MAX_NS);
-    batch[0] = (struct rn_charge){.ask = {.op = RN_RESET, .now_ns = now_ns}};
-    name(r, hold, &limit, &batch[0]);
-    for (size_t i = 0; i < n; i++)
-        rn_pardon_ask(r, shares[i].key, now_ns, &pardon, &batch[1 + i]);
-    rn_store_apply(r->store, batch, 1 + n, NULL, NULL);
-    for (size_t i = 0; i < n; i++)
-        shares[i].forgiven = rn_pardon_covers(&batch[1 + i], shares[i].at_ns);
-    if (batch[0].error != 0)
-        return batch[0].error;
-    return batch[0].answer.allowed ? 0 : RATION_EGONE;
-}
-
-/* The same of charges that the caller has: those that were forgiven have nothing to give. */
-static int settle(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,
-                  int64_t now_ns)
-{
-    struct rn_hold_share shares[RATION_CHARGES_MAX];
-
-    for (size_t i = 0; i < n; i++)
-        shares[i] = (struct rn_hold_share){.key = c[i].hash, .at_ns = c[i].at_ns};
-    int code = rn_hold_settle(r, hold, shares, n, now_ns);
-
-    for (size_t i = 0; i < n && code == 0; i++)
-        c[i].taken = shares[i].forgiven ? 0 : c[i].taken;
-    return code;
+    if (apply(r, hold, &limit, &charge) != 0)
+        return charge.error;
+    return charge.answer.allowed ? 0 : RATION_EGONE;
 }
 
 /* Gives back all but what was used, of every charge, whatever happens to one. */
@@ -164,7 +133,7 @@ int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size
         if (used[i] > c[i].taken && used[i] > c[i].cost)
             return RATION_ECOST;
     now_ns = rn_limiter_now(r, now_ns);
-    int code = n <= RATION_CHARGES_MAX ? settle(r, hold, c, n, now_ns) : RATION_EINVAL;
+    int code = rn_hold_settle(r, hold, now_ns);
 
     return code ? code : give_back_rest(r, c, n, used, now_ns);
 }
@@ -173,7 +142,7 @@ int ration_refund(struct ration *r, uint64_t hold, struct ration_charge *c, size
                   int64_t now_ns)
 {
     now_ns = rn_limiter_now(r, now_ns);
-    int code = n <= RATION_CHARGES_MAX ? settle(r, hold, c, n, now_ns) : RATION_EINVAL;
+    int code = rn_hold_settle(r, hold, now_ns);
 
     return code ? code : give_back_rest(r, c, n, NULL, now_ns);
 }

@@ -6,7 +6,6 @@
 #define RN_LIMITER_HOLD_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define RN_HOLD_MIN_NS INT64_C(1000000)
@@ -28,15 +27,7 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
  * has. At capacity it may be forgotten that it was, unless `flags` has RN_CHARGE_KEEP:
  * then the store's error says that it cannot be noted. */
 int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns, unsigned flags);
-/* What is charged under a reservation. */
-struct rn_hold_share {
-    uint64_t key;
-    int64_t at_ns;
-    bool forgiven; /* out: it was reset since, and is not to be given back */
-};
-/* 0: it was there to be settled, and now is not. RATION_EGONE: it was not. There are
- * RATION_CHARGES_MAX shares at most. */
-int rn_hold_settle(struct ration *r, uint64_t hold, struct rn_hold_share *shares, size_t n,
-                   int64_t now_ns);
+/* 0: it was there to be settled, and now is not. RATION_EGONE: it was not. */
+int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns);
 
 #endif

@@ -114,7 +114,7 @@ static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, i
     struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
     int code = rn_limiter_apply(r, l, key, &charge);
 
-    return code == 0 ? rn_pardon_note(r, key, now_ns) : code;
+    return code == 0 ? rn_pardon_note(r, &l->limit, key, now_ns) : code;
 }
 
 int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns)

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "limiter/pardon.h"
 
 /* What a live key of a one-word form takes in the table, everything counted. */
 #define SLOT_BYTES 23
@@ -220,8 +221,6 @@ static bool mark_in_guard(const struct ration *r, const struct rn_limit *guard, 
 static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
                                 const struct rn_refund *refund, int64_t now_ns)
 {
-    if (refund->mark == RN_POLICY_MARK)
-        return; /* guards were charged where the limit was: nowhere */
     for (uint32_t i = 0; i < l->guard_count; i++) {
         const struct rn_compiled *guard = l->guards[i];
         struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
@@ -245,6 +244,9 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                                        .at_ns = refund->at_ns,
                                        .mark = refund->mark}};
 
+    if (refund->mark == RN_POLICY_MARK || /* no store has it */
+        rn_pardon_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
+        return 0;
     give_back_to_guards(r, l, refund, now_ns);
     return rn_limiter_apply_shifted(r, l, refund->key, refund->shift_ns, &charge);
 }

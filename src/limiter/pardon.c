@@ -1,49 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The key of a pardon is that of the state, hashed, under a token bucket of one unit that is
- * taken by a reset and takes the longest reservation to refill: how much of that time is left
- * tells when the reset was, whatever clock the store has.
+ * taken by a reset: how much of the time that it takes to refill is left tells when the
+ * reset was, whatever clock the store has.
  */
 #include "limiter/pardon.h"
 
+#include "base/clock.h"
 #include "limiter/hold.h"
 #include "limiter/limiter.h"
 
-void rn_pardon_ask(struct ration *r, uint64_t key, int64_t now_ns, struct rn_limit *limit,
-                   struct rn_charge *charge)
+/* After which a charge is worth nothing, in whole seconds. */
+static int64_t memory_ns(const struct rn_limit *l)
+{
+    int64_t window_ns = l->period_ns > l->longest_ns ? l->period_ns : l->longest_ns;
+    int64_t most_ns = l->full_ns > window_ns ? l->full_ns : window_ns;
+
+    if (most_ns > RN_HOLD_MAX_NS / 2) /* weighted windows count for two of them */
+        return RN_HOLD_MAX_NS;
+    return (2 * most_ns / RN_SECOND_NS + 1) * RN_SECOND_NS;
+}
+
+static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_limit *limit,
+                            uint64_t key, int64_t now_ns)
 {
     const uint64_t words[] = {key, 1}; /* longer than the id of a reservation */
 
-    rn_limit_init(limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
-                                                .amount = 1,
-                                                .period_ns = RN_HOLD_MAX_NS});
-    *charge = (struct rn_charge){.limit = limit,
-                                 .key = rn_siphash(&r->hold_seed, words, sizeof words),
-                                 .ask = {.op = RN_PEEK,
-                                         .now_ns = now_ns,
-                                         .wall_offset_ns = rn_table_wall_offset(r->table, now_ns)}};
+    return (struct rn_charge){.limit = limit,
+                              .key = rn_siphash(&r->hold_seed, words, sizeof words),
+                              .ask = {.op = op,
+                                      .now_ns = now_ns,
+                                      .cost = op == RN_TAKE,
+                                      .wall_offset_ns = rn_table_wall_offset(r->table, now_ns)}};
+}
+
+static void init_limit(struct rn_limit *pardon, const struct rn_limit *of)
+{
+    rn_limit_init(pardon, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                                 .amount = 1,
+                                                 .period_ns = memory_ns(of)});
 }
 
 /* One that is there already is of an earlier reset. */
-int rn_pardon_note(struct ration *r, uint64_t key, int64_t now_ns)
+int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns)
 {
-    struct rn_limit limit;
-    struct rn_charge batch[2];
+    struct rn_limit pardon;
 
-    rn_pardon_ask(r, key, now_ns, &limit, &batch[0]);
-    batch[1] = batch[0];
-    batch[0].ask.op = RN_RESET;
-    batch[1].ask.op = RN_TAKE;
-    batch[1].ask.cost = 1;
+    if (limit->form == RN_FORM_PLACES) /* they are released, never given back */
+        return 0;
+    init_limit(&pardon, limit);
+    struct rn_charge batch[] = {ask(r, RN_RESET, &pardon, key, now_ns),
+                                ask(r, RN_TAKE, &pardon, key, now_ns)};
+
     rn_store_apply(r->store, batch, 2, NULL, NULL);
     return batch[0].error ? batch[0].error : batch[1].error;
 }
 
-bool rn_pardon_covers(const struct rn_charge *asked, int64_t at_ns)
+bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t at_ns,
+                      int64_t now_ns)
 {
-    int64_t left_ns = asked->answer.reset_after_ns;
+    struct rn_limit pardon;
 
-    if (asked->error != 0 || left_ns <= 0)
-        return false;
-    return asked->ask.now_ns - at_ns > RN_HOLD_MAX_NS - left_ns;
+    init_limit(&pardon, limit);
+    struct rn_charge peek = ask(r, RN_PEEK, &pardon, key, now_ns);
+
+    rn_store_apply(r->store, &peek, 1, NULL, NULL);
+    int64_t left_ns = peek.error == 0 ? peek.answer.reset_after_ns : 0;
+
+    return left_ns > 0 && now_ns - at_ns > pardon.full_ns - left_ns;
 }

@@ -112,7 +112,7 @@ static int forget(const struct target *t, const struct rn_compiled *l, uint64_t 
     other.key = hash ^ l->salt;
     int code = ask(&other, RN_RESET, 0, 0, &unread);
 
-    return code == 0 && !l->is_mark ? rn_pardon_note(t->r, other.key, t->now_ns) : code;
+    return code == 0 && !l->is_mark ? rn_pardon_note(t->r, &l->limit, other.key, t->now_ns) : code;
 }
 
 /* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */

@@ -57,9 +57,6 @@ bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct
  * back: it does not wait, or was charged nothing. */
 void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
                           char ticket[RATION_TICKET_SIZE]);
-/* 0; RATION_EALREADY; RATION_EGONE: its time is over; or the store's error, and what
- * was charged stays charged. */
-int rn_ticket_leave(struct ration *r, const struct rn_ticket *turn, int64_t now_ns);
 
 /* The body alone, for the tests of the reader. Returns its length. */
 size_t rn_ticket_write_body(const struct rn_ticket *ticket, unsigned char out[RN_TICKET_BODY_MAX]);

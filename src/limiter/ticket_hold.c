@@ -110,21 +110,18 @@ static int give_back_given(struct ration *r, const struct rn_ticket *t, uint64_t
     return ration_give_back(r, &c, now_ns);
 }
 
-/* Of all processes one gets past the hold. What was forgiven is as good as not taken. */
-static int settle_hold(struct ration *r, struct rn_ticket *t, int64_t now_ns)
+/* Of all processes one gets past the hold. A note that a turn was given back must not be lost,
+ * or a second word would mint: where there is no room for it, it is burnt. */
+static int settle_hold(struct ration *r, const struct rn_ticket *t, int64_t now_ns)
 {
-    struct rn_hold_share shares[RATION_CHARGES_MAX];
+    if (t->kind == RN_TICKET_TURN)
+        return rn_hold_use(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP);
+    int code = rn_hold_settle(r, t->id, now_ns);
 
-    for (uint32_t i = 0; i < t->receipt_count; i++)
-        shares[i] = (struct rn_hold_share){.key = t->receipts[i].hash, .at_ns = t->at_ns};
-    int code = rn_hold_settle(r, t->id, shares, t->receipt_count, now_ns);
-
-    for (uint32_t i = 0; i < t->receipt_count && code == 0; i++)
-        t->receipts[i].taken = shares[i].forgiven ? 0 : t->receipts[i].taken;
-    return code;
+    return code == RATION_EGONE ? RATION_EALREADY : code;
 }
 
-static int settle(struct ration *r, struct rn_ticket *t, uint64_t kept, int64_t now_ns)
+static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
 {
     int code;
 
@@ -133,7 +130,7 @@ static int settle(struct ration *r, struct rn_ticket *t, uint64_t kept, int64_t 
         return RATION_EGONE;
     code = settle_hold(r, t, now_ns);
     if (code != 0)
-        return code == RATION_EGONE ? RATION_EALREADY : code;
+        return code;
     for (uint32_t i = 0; i < t->place_count; i++)
         (void)rn_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
     return t->given
@@ -162,9 +159,7 @@ int ration_ticket_refund(struct ration *r, const char *ticket, size_t len, int64
 {
     struct rn_ticket t;
 
-    if (!parse(r, ticket, len, &t))
+    if (!parse(r, ticket, len, &t) || (t.kind != RN_TICKET_RESERVATION && t.kind != RN_TICKET_TURN))
         return RATION_EINVAL;
-    if (t.kind == RN_TICKET_TURN)
-        return rn_ticket_leave(r, &t, now_ns);
-    return t.kind == RN_TICKET_RESERVATION ? settle(r, &t, 0, now_ns) : RATION_EINVAL;
+    return settle(r, &t, 0, now_ns);
 }

@@ -7,7 +7,6 @@
 
 #include "limiter/hold.h"
 #include "limiter/limiter.h"
-#include "limiter/receipt.h"
 #include "limiter/ticket.h"
 
 /* The word of somebody who has left takes a while to come, and who waits began to
@@ -34,19 +33,4 @@ void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
     t.receipt_count = out->receipt_count;
     memcpy(t.receipts, out->receipts, out->receipt_count * sizeof *out->receipts);
     rn_ticket_write(&t, &r->ticket_seed, ticket);
-}
-
-/* A note that it was given back must not be lost, or a second word would mint: where
- * there is no room for it, it is burnt. */
-int rn_ticket_leave(struct ration *r, const struct rn_ticket *turn, int64_t now_ns)
-{
-    int code;
-
-    now_ns = rn_limiter_now(r, now_ns);
-    if (now_ns - turn->at_ns >= turn->timeout_ns)
-        return RATION_EGONE;
-    code = rn_hold_use(r, turn->id, turn->timeout_ns, now_ns, RN_CHARGE_KEEP);
-    if (code != 0)
-        return code;
-    return rn_receipt_give_back(r, turn->receipts, turn->receipt_count, turn->at_ns, 0, now_ns);
 }

@@ -73,12 +73,41 @@ static void of_several_resets_the_last_one_counts(void **state)
     ration_close(r);
 }
 
+static void what_is_given_back_without_a_reservation_is_judged_alike(void **state)
+{
+    struct ration *r = open_forgiving("fixed-window");
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    (void)state;
+    reset(r, "user=ann", T0 + SECOND);
+    assert_int_equal(admitted(r, "user=ann", 10, T0 + SECOND), 10);
+    assert_int_equal(ration_outcome_give_back(r, &out, T0 + SECOND), 0);
+    assert_int_equal(left_of(r, "api", "user=ann", T0 + SECOND), 0);
+    ration_close(r);
+}
+
+static void a_pardon_lasts_no_longer_than_what_it_forgave_could_have(void **state)
+{
+    struct ration *r = open_rules("limits: [{name: api, key: user, limit: 10 per minute}]");
+    struct ration_memory memory;
+
+    (void)state;
+    reset(r, "user=ann", T0);
+    ration_memory(r, T0 + 60 * SECOND, &memory);
+    assert_int_equal(memory.live, 1);
+    ration_memory(r, T0 + 122 * SECOND, &memory);
+    assert_int_equal(memory.live, 0);
+    ration_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_reset_is_not_given_back_as_well),
         cmocka_unit_test(what_was_charged_after_a_reset_is_given_back),
         cmocka_unit_test(of_several_resets_the_last_one_counts),
+        cmocka_unit_test(what_is_given_back_without_a_reservation_is_judged_alike),
+        cmocka_unit_test(a_pardon_lasts_no_longer_than_what_it_forgave_could_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,23 @@ static void a_while_after_its_time_it_is_too_late(void **state)
     ration_close(r);
 }
 
+static void what_was_reset_meanwhile_is_not_given_back_as_well(void **state)
+{
+    struct ration *r = open_rules(rules);
+    struct slip slip;
+    struct words w;
+
+    (void)state;
+    (void)decide(r, "user=ann", T0);
+    queue(r, "user=ann", T0, &slip);
+    split_words(&w, "user=ann");
+    assert_int_equal(ration_state_reset(r, &w.request, NULL, 0, T0 + 1, NULL), 0);
+    (void)decide(r, "user=ann", T0 + 1);
+    assert_int_equal(refund(r, &slip, T0 + 1), 0);
+    assert_int_equal(left_of(r, "day", "user=ann", T0 + 1), 49);
+    ration_close(r);
+}
+
 static void it_is_for_leaving_only(void **state)
 {
     struct ration *r = open_rules(rules), *other = open_rules(rules);
@@ -142,6 +159,7 @@ int main(void)
         cmocka_unit_test(the_tail_of_a_queue_is_given_back_once),
         cmocka_unit_test(from_the_middle_only_other_limits_are_given_back),
         cmocka_unit_test(a_while_after_its_time_it_is_too_late),
+        cmocka_unit_test(what_was_reset_meanwhile_is_not_given_back_as_well),
         cmocka_unit_test(it_is_for_leaving_only),
         cmocka_unit_test(nothing_is_minted_when_the_table_is_crowded),
     };

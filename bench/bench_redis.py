@@ -205,10 +205,10 @@ def main():
             ports = {mode: stack.node(mode, redis.url)[1] for mode in MODES}
             ports["local"] = stack.node(None, redis.url)[1]
             bench_strict(redis, ports)
-            bench_cluster(stack)
             bench_hot(redis, ports)
             bench_ideal(stack, redis, ports)
             bench_latency(ports)
+            bench_cluster(stack)
         finally:
             stack.stop()
     tell_missed()

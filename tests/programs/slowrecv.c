@@ -4,26 +4,28 @@
  * over SLOWRECV milliseconds later. So what a loop does about it, it does long after its
  * round began.
  */
-#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static void wait_ms(long ms)
-{
-    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+static long slow_ms;
 
-    while (nanosleep(&left, &left) != 0)
-        ;
+/* At once: nginx leaves its workers without an environment. */
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *text = getenv("SLOWRECV");
+
+    slow_ms = text ? strtol(text, NULL, 10) : 0;
 }
 
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *to, size_t len, int flags)
 {
-    const char *text = getenv("SLOWRECV");
     ssize_t n = syscall(SYS_recvfrom, fd, to, len, flags, NULL, NULL);
+    struct timespec left = {slow_ms / 1000, slow_ms % 1000 * 1000000};
 
-    if (n > 0 && text)
-        wait_ms(strtol(text, NULL, 10));
+    while (n > 0 && nanosleep(&left, &left) != 0)
+        ;
     return n;
 }

@@ -259,6 +259,20 @@ def wrk_beyond_limit(g):
     return answers, refused
 
 
+BY_WORKER = "log_format worker '$pid $ration_verdict'; access_log worker.log worker;"
+
+
+def assert_workers_admit(g, limit):
+    """As much as the limit together, and not one more, of a load beyond it that all of them
+    have a part in. `g` has BY_WORKER, and a socket for each (reuseport)."""
+    answers, refused = wrk_beyond_limit(g)
+    g.stop()
+    lines = g.log("worker").splitlines()
+    admitted = [line.split()[0] for line in lines if line.endswith(" allowed")]
+    assert len(admitted) == limit and len(set(admitted)) > 1
+    assert answers - refused <= limit and len(lines) >= answers
+
+
 class Crowd:
     """Clients that ask until told to stop or their block ends, a connection for each
     request."""

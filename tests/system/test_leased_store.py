@@ -343,7 +343,7 @@ limits:
 def test_a_node_whose_clock_is_behind_does_not_mint_by_refunds(server, tmp_path):
     """What one node has spent out of its lease is refunded when the bucket has long been full
     again, at a node whose clock says that it was just now."""
-    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s", "--redis", f"redis+unix://{server.path}"]
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "5s", "--redis", f"redis+unix://{server.path}"]
     behind = {"WALLSHIFT": "-30", "LD_PRELOAD": str(BUILD / "tests" / "libwallshift.so")}
     attributes = {"attributes": {"ip": "192.0.2.7"}}
     with contextlib.ExitStack() as stack:
@@ -370,7 +370,7 @@ def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_pa
 limits:
   - {name: hot, limit: 500000 per second, consistency: leased}
 """
-    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "1s",
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "5s",
                "--redis", f"redis+unix://{server.path}"]
     with Daemon(tmp_path, rules, options) as daemon:
         port = daemon.addresses["resp"].rpartition(":")[2]

@@ -359,7 +359,7 @@ def test_nobody_has_the_name_of_another_holder_not_even_who_takes_its_place(serv
         return len(names - {bytes(8)})  # which is that of nobody in particular
 
     def start():
-        return Node(server.path, tmp_path / "log", "1000000 per 24h").up()
+        return Node(server.path, tmp_path / "log", "1000000 per 24h", deadline_ms=PATIENT).up()
 
     nodes = [start(), start()]
     wait_for(lambda: seen() == 2)

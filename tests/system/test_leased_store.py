@@ -134,6 +134,21 @@ def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
     assert len(made) > 1500 and all(r["burnt"] > 0 for r in results)
 
 
+def test_of_a_lease_that_is_over_nothing_is_spent_not_even_without_redis(server, tmp_path):
+    log = tmp_path / "log"
+    node = Node(server.path, log, "1000000 per 24h", depth=8, pace=20).up()
+    wait_for(lambda: len(admissions(log)) > 200 and state_of(server.client())[1] == 1)
+    freeze(node)
+    server.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.2)  # no lease lasts longer than a second
+    woken = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    wake(node)
+    wait_for(lambda: sum(begun >= woken for begun, _ in takes(log)) > 50)
+    assert not [begun for begun, _ in admissions(log) if begun >= woken]
+    server.process.send_signal(signal.SIGCONT)
+    assert node.stop()["burnt"] > 0, "there was something to spend"
+
+
 def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
     log, source = tmp_path / "log", random.Random(2)
     with Proxy(tmp_path, server.path, lines=1) as proxy:

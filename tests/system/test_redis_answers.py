@@ -4,7 +4,6 @@ that are not theirs, and none at all. The server is an impostor that says what a
 
 import contextlib
 import re
-import signal
 import socket
 import struct
 import threading
@@ -32,7 +31,7 @@ NAMES = [error.split()[0].decode() for error in REFUSING]
 
 class Impostor:
     """Greets like a Redis and gives each call what `answers` makes of its number and nonce;
-    None closes the connection instead."""
+    None closes the connection instead, and after nothing it is silent for ever."""
 
     def __init__(self, answers):
         self.answers, self.calls, self.askings, self.connections = answers, 0, 0, 0
@@ -67,7 +66,8 @@ class Impostor:
             try:
                 while line := file.readline():
                     words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
-                    peer.sendall(self.reply(words))
+                    reply = self.reply(words)
+                    peer.sendall(reply or file.read()[:0])  # until the other end has gone
             except OSError:
                 return  # the node has gone, or was sent away
 
@@ -188,11 +188,38 @@ def test_a_store_with_another_history_is_told_how_long_a_missing_key_is_in_doubt
     assert doubts[0] == 0 and max(doubts) <= 1_000_000
 
 
+def test_a_connection_that_has_gone_silent_is_given_up_for_another():
+    def answers(number, nonce):
+        return admission(nonce) if impostor.connections > 1 else b""
+
+    with Impostor(answers) as impostor:
+        node = Node(impostor.url, count=10**6, depth=1, pace=20, deadline=SECONDS)
+        wait_for(lambda: impostor.calls > 10)
+        result = node.stop()
+    assert result["allowed"] > 0
+
+
+def test_a_redis_that_was_late_is_asked_again_when_it_answers_a_probe():
+    """The call that it was late with has failed: that is no reason to."""
+    go_on = threading.Event()
+
+    def answers(number, nonce):
+        go_on.wait(PATIENCE)
+        return admission(nonce) if number > 0 else b"-ERR something else\r\n"
+
+    with Impostor(answers) as impostor:
+        node = Node(impostor.url, count=10**6, depth=16, pace=1, deadline=5)
+        node.logs("redis.open")
+        go_on.set()
+        node.logs("redis.closed")
+        wait_for(lambda: impostor.calls > 1)
+        node.kill()
+
+
 def left_by(node, impostor):
     """Waits until the node has made another connection, and ends it."""
     wait_for(lambda: impostor.connections >= 2)
-    node.process.send_signal(signal.SIGTERM)
-    return node.result()
+    return node.stop()
 
 
 @pytest.mark.parametrize("answer", [

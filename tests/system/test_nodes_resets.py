@@ -41,3 +41,19 @@ def test_what_was_reset_is_not_refunded_as_well(tmp_path, algorithm, consistency
         lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]
         assert asked.ask("refund", lease=lease) == {"refunded": True}
         assert rest(asked) == 10, "what was charged after it is"
+
+
+def calls(asked):
+    return asked.server.client().info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+@pytest.mark.parametrize("consistency", ["strict", "leased"])
+def test_whether_it_was_forgiven_costs_a_refund_no_trip(tmp_path, consistency):
+    """One call ends the reservation, so that nobody else does, and one gives back."""
+    rules = RULES.format(algorithm="token-bucket", consistency=consistency)
+    with nodes(tmp_path, rules, 0) as asked:
+        lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]
+        before = calls(asked)
+        assert asked.ask("refund", lease=lease) == {"refunded": True}
+        assert calls(asked) - before == 2
+        assert rest(asked) == 10

@@ -33,17 +33,21 @@ local function reset(key, now, _, ...)
     return spent, remaining, 0, 0, 0, 0
 end
 
--- A reset is remembered, for `age` us: what was charged before it is not given back as well.
-local function pardon(key, now, ask, ...)
-    if not ask.gives_back then
-        redis.call('SET', ask.pardon, string.format('%.0f', now), 'PX', math.ceil(ask.age / 1000))
-        return reset(key, now, ask, ...)
+-- A reset is remembered, for `age` us: what was charged before it is not given back as well. Few
+-- calls are about that.
+local pardon
+if #KEYS > #ARGV[2] then
+    pardon = function(key, now, ask, ...)
+        if not ask.gives_back then
+            redis.call('SET', ask.pardon, string.format('%.0f', now), 'PX', math.ceil(ask.age / 1000))
+            return reset(key, now, ask, ...)
+        end
+        if now - ask.age <= tonumber(redis.call('GET', ask.pardon) or 0) then
+            local _, remaining, _, full = apply(key, now, {op = 0, cost = 0}, ...)
+            return 0, remaining, 0, full, 0, 0
+        end
+        return apply(key, now, ask, ...)
     end
-    if now - ask.age <= tonumber(redis.call('GET', ask.pardon) or 0) then
-        local _, remaining, _, full = apply(key, now, {op = 0, cost = 0}, ...)
-        return 0, remaining, 0, full, 0, 0
-    end
-    return apply(key, now, ask, ...)
 end
 
 local function read_ask(arg)

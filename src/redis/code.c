@@ -354,6 +354,17 @@ static int64_t age_of(const struct rn_charge *charge)
     return ask->op == RN_GIVE_BACK && ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0;
 }
 
+/* When a take that is given back was made, by the clock of the store; 0: its receipt does not
+ * tell. */
+static int64_t made_at(const struct rn_charge *charge)
+{
+    const struct rn_limit *l = charge->limit;
+    bool is_time = l->form == RN_FORM_LOG ||
+                   (rn_code_script(l) == RN_SCRIPT_BUCKET && l->algorithm == RATION_TOKEN_BUCKET);
+
+    return charge->ask.op == RN_GIVE_BACK && is_time ? charge->ask.mark : 0;
+}
+
 size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODE_BYTES])
 {
     const struct rn_limit *l = charge->limit;
@@ -366,8 +377,10 @@ size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_
     put(&pen, (double)rn_code_us(age_of(charge)));
     put(&pen, marked ? (double)ask->mark : 0);
     put_params(&pen, l, ask);
-    if (rn_code_pardons(charge))
+    if (rn_code_pardons(charge)) {
+        put(&pen, (double)made_at(charge));
         put(&pen, (double)pardon);
+    }
     return pen.len;
 }
 

@@ -7,6 +7,9 @@ import re
 
 import pytest
 
+from daemon import Daemon
+from redis_cluster import RedisCluster
+from sharer import wait_for
 from test_nodes_guards import alone, nodes
 
 RULES = """
@@ -71,3 +74,23 @@ def test_a_reset_is_remembered_by_the_call_that_makes_it(tmp_path):
         body = {"attributes": {"user": "ann"}}
         assert calls(asked.server, lambda: asked.daemons[0].admin("POST", "/v1/state/reset", body)) == 1
         assert rest(asked) == 10
+
+
+@pytest.mark.parametrize("consistency", ["strict", "leased"])
+def test_in_a_cluster_what_tells_of_resets_is_where_the_key_is(tmp_path, consistency):
+    (tmp_path / "cluster").mkdir()
+    rules = RULES.format(algorithm="token-bucket", consistency=consistency)
+    with RedisCluster(tmp_path / "cluster") as cluster, Daemon(
+            tmp_path, rules, ["--workers", "1", "--redis", cluster.url(), "--redis-deadline", "10s"]) as daemon:
+        wait_for(lambda: daemon.admin("GET", "/readyz").json["store"] == "up")
+        for user in map(str, range(12)):
+            def ask(what, user=user, **body):
+                return daemon.http("POST", f"/v1/{what}", {"attributes": {"user": user}, **body}).json
+
+            leases = [ask("reserve", cost=4, **{"for": 60})["lease"] for _ in range(2)]
+            assert daemon.http("POST", "/v1/refund", {"lease": leases[0]}).json == {"refunded": True}
+            assert ask("check", peek=True)["remaining"] == 6
+            assert daemon.admin("POST", "/v1/state/reset", {"attributes": {"user": user}}).json == {"reset": 1}
+            assert ask("check", cost=10)["allowed"]
+            assert daemon.http("POST", "/v1/refund", {"lease": leases[1]}).json == {"refunded": True}
+            assert ask("check", peek=True)["remaining"] == 0

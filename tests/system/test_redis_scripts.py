@@ -297,10 +297,10 @@ def test_what_is_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
     assert script.ask(TAKE, 3).allowed == 1
 
 
-def pardoning(script, *asks):
+def pardoning(script, *asks, made=0):
     """Charges of one call that go with what is remembered of resets: operation, cost, age, mark."""
     keys = [script.key] * len(asks) + [f"{script.key}:f"] * len(asks)
-    return script.call(*[script.argument(*ask, tail=struct.pack("<d", len(asks) + 1 + i))
+    return script.call(*[script.argument(*ask, tail=struct.pack("<dd", made, len(asks) + 1 + i))
                          for i, ask in enumerate(asks)], keys=keys)
 
 
@@ -320,6 +320,19 @@ def test_what_a_reset_has_forgiven_is_not_given_back_as_well(bed, name):
                                   (GIVE_BACK_UNFORGIVEN, 3, 0, taken.mark))
     assert (back.allowed, back.remaining, same.allowed) == (0, limit.cap - 3, 0)
     assert (whole.allowed, whole.remaining) == (1, limit.cap), "what was charged after it is"
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_refund_that_was_long_on_its_way_knows_when_its_take_was(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    forgiven = script.ask(TAKE, 2)
+    bed.clock.set(bed.clock.now_us + 5)
+    pardoning(script, (FORGIVE, 0, 60_000_000, 0))
+    bed.clock.set(bed.clock.now_us + 5)
+    script.ask(TAKE, 2)
+    [back] = pardoning(script, (GIVE_BACK_UNFORGIVEN, 2, 0, forgiven.mark), made=forgiven.now_us)
+    assert (back.allowed, back.remaining) == (0, limit.cap - 2)
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -14,8 +14,8 @@
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
 --           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset, 8 give back what is not
 --           forgiven, 9 forgive), cost; to give back: how long ago the take was, in us, and
---           its mark; from byte 33 on the limit. Of 8 and 9 the last: which of KEYS tells of
---           resets
+--           its mark; from byte 33 on the limit. Of 8 and 9 the last two: when the take was,
+--           by this clock, or 0; which of KEYS tells of resets
 -- the last  two are only for scripts with leases: see leases.lua
 --
 -- Reply: one string, the nonce and doubles: time of the store in us, six for each charge.
@@ -38,11 +38,13 @@ end
 local pardon
 if #KEYS > #ARGV[2] then
     pardon = function(key, now, ask, ...)
+        local made, at = struct.unpack('<dd', ask.arg, #ask.arg - 15)
         if not ask.gives_back then
-            redis.call('SET', ask.pardon, string.format('%.0f', now), 'PX', math.ceil(ask.age / 1000))
+            redis.call('SET', KEYS[at], string.format('%.0f', now), 'PX', math.ceil(ask.age / 1000))
             return reset(key, now, ask, ...)
         end
-        if now - ask.age <= tonumber(redis.call('GET', ask.pardon) or 0) then
+        made = math.min(made > 0 and made or now, now - ask.age)
+        if made <= tonumber(redis.call('GET', KEYS[at]) or 0) then
             local _, remaining, _, full = apply(key, now, {op = 0, cost = 0}, ...)
             return 0, remaining, 0, full, 0, 0
         end
@@ -55,7 +57,6 @@ local function read_ask(arg)
     return {
         op = op, cost = cost, age = age, mark = mark, arg = arg,
         act = op == 6 and reset or op >= 8 and pardon or apply,
-        pardon = op >= 8 and KEYS[struct.unpack('<d', arg, #arg - 7)],
         charges = op == 1 or op == 2,
         forces = op == 2,
         gives_back = op == 3 or op == 8,

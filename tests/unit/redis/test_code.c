@@ -247,10 +247,11 @@ static void what_pardons_names_the_key_that_tells_of_resets(void **state)
 {
     struct rn_limit l = limit_of((struct ration_limit){
         .algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = 30 * SECOND});
-    struct rn_charge charge = {.limit = &l,
-                               .flags = RN_CHARGE_PARDON,
-                               .key = UINT64_C(0xffc0000000000012),
-                               .ask = {.op = RN_GIVE_BACK, .now_ns = 5000, .at_ns = 1000}};
+    struct rn_charge charge = {
+        .limit = &l,
+        .flags = RN_CHARGE_PARDON,
+        .key = UINT64_C(0xffc0000000000012),
+        .ask = {.op = RN_GIVE_BACK, .now_ns = 5000, .at_ns = 1000, .mark = 77}};
     char bytes[RN_CODE_BYTES], name[RN_CODE_NAME];
 
     (void)state;
@@ -265,8 +266,36 @@ static void what_pardons_names_the_key_that_tells_of_resets(void **state)
     assert_string_equal(name, "ration:{802}:f:ffc0000000000012");
     charge.flags = 0;
     assert_false(rn_code_pardons(&charge));
-    assert_int_equal(rn_code_write(&charge, 9, bytes), len - 8);
+    assert_int_equal(rn_code_write(&charge, 9, bytes), len - 16);
     assert_true(number_at(bytes, 0) == 6);
+}
+
+static void a_refund_tells_when_its_take_was_if_the_mark_does(void **state)
+{
+    static const struct {
+        struct ration_limit spec;
+        double made;
+    } rows[] = {
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND}, 77},
+        {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND}, 77},
+        {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 5}, 0},
+        {{.algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = SECOND}, 0},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND}, 0},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND, .sub_windows = 4},
+         0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rn_limit l = limit_of(rows[i].spec);
+        struct rn_charge charge = {.limit = &l,
+                                   .flags = RN_CHARGE_PARDON,
+                                   .ask = {.op = RN_GIVE_BACK, .cost = 1, .mark = 77}};
+        char bytes[RN_CODE_BYTES];
+        size_t len = rn_code_write(&charge, 1, bytes);
+
+        assert_true(number_at(bytes, len / 8 - 2) == rows[i].made);
+    }
 }
 
 static void places_and_takes_need_no_pardon(void **state)
@@ -378,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
         cmocka_unit_test(what_pardons_names_the_key_that_tells_of_resets),
+        cmocka_unit_test(a_refund_tells_when_its_take_was_if_the_mark_does),
         cmocka_unit_test(places_and_takes_need_no_pardon),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
         cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),

@@ -69,8 +69,24 @@ void rn_replies_init(struct rn_replies *r, struct rn_conn *conn)
     r->end = &r->first;
 }
 
+static void reverse(struct rn_replies *r)
+{
+    struct rn_reply *done = NULL;
+
+    while (r->first) {
+        struct rn_reply *reply = r->first;
+
+        r->first = reply->next;
+        reply->next = done;
+        done = reply;
+    }
+    r->first = done;
+}
+
+/* The last first: in a queue, only what is last can be given back. */
 void rn_replies_drop(struct rn_replies *r)
 {
+    reverse(r);
     while (r->first) {
         rn_held_drop(r->first->held);
         remove_first(r);

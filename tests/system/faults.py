@@ -120,6 +120,15 @@ class Proxy:
     def url(self, line):
         return f"redis+unix://{self.paths[line]}"
 
+    @contextlib.contextmanager
+    def replies_held(self, line=0):
+        """Redis is asked and decides; nobody hears of it."""
+        self.set(line, "hold=1")
+        try:
+            yield
+        finally:
+            self.set(line, "")
+
     def set(self, line, faults):
         self.process.stdin.write(f"{line} {faults}\n")
         self.process.stdin.flush()

@@ -12,9 +12,8 @@ import pytest
 from crowd import command, in_threads, pair, wait_for
 from daemon import RespError
 from faults import Proxy
-from nodes import Nodes
-from redis_server import RedisServer
-from test_nodes_front import metric, silence
+from nodes import Nodes, metric
+from redis_server import RedisServer, silence
 
 PATIENT = ["--redis-deadline", "10s"]
 BOUND = 64  # replies of one connection that are under way (front/replies.h)
@@ -61,22 +60,6 @@ def check(path, user="ann", *options):
     return command("RATION.CHECK", "user", user, "path", path, *options)
 
 
-def states(server):
-    """How many keys have been charged in Redis, whether or not the node has heard of it."""
-    with server.client() as client:
-        return sum(1 for _ in client.scan_iter("ration:{*}:?:*", count=1000))
-
-
-@contextlib.contextmanager
-def replies_held(proxy):
-    """Redis is asked and decides; nobody hears of it."""
-    proxy.set(0, "hold=1")
-    try:
-        yield
-    finally:
-        proxy.set(0, "")
-
-
 def told(reply):
     """The name of the rule that decided, or the words of an echo or an error."""
     if isinstance(reply, list):
@@ -95,9 +78,9 @@ def read(client):
 
 def test_all_checks_of_a_pipeline_reach_redis_before_one_is_answered(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(b"".join(check(f"/{NAMES[i % 8]}", f"user{i}") for i in range(50)))
-            wait_for(lambda: states(server) == 50, "all of them are asked")
+            wait_for(lambda: server.states() == 50, "all of them are asked")
         for i in range(50):
             reply = client.read()
             assert pair(reply, "allowed") == 1 and told(reply) == NAMES[i % 8].encode()
@@ -105,23 +88,23 @@ def test_all_checks_of_a_pipeline_reach_redis_before_one_is_answered(server, pro
 
 def test_checks_that_come_one_by_one_are_asked_while_others_wait(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             for number, kind in enumerate(KINDS):
                 client.socket.sendall(check(f"/{kind}"))
-                wait_for(lambda: states(server) == number + 1, "it is asked")
+                wait_for(lambda: server.states() == number + 1, "it is asked")
         assert [read(client) for _ in KINDS] == [kind.encode() for kind in KINDS]
 
 
 def test_a_connection_has_a_bounded_number_under_way_and_gets_all_replies(server, proxy, node):
     asked = [*(NAMES[i * 7 % 8] for i in range(BOUND)), "sliding-log", *(NAMES * BOUND)]
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(b"".join(check(f"/{name}", f"u{i}") for i, name in enumerate(asked)))
-            wait_for(lambda: states(server) == BOUND, "as many as may be")
+            wait_for(lambda: server.states() == BOUND, "as many as may be")
             with node.resp() as other:
                 other.socket.sendall(check("/fixed-window"))
-                wait_for(lambda: states(server) > BOUND, "others are asked, too")
-            assert states(server) == BOUND + 1, "but no more of this one"
+                wait_for(lambda: server.states() > BOUND, "others are asked, too")
+            assert server.states() == BOUND + 1, "but no more of this one"
         assert [read(client) for _ in asked] == [name.encode() for name in asked]
 
 
@@ -129,11 +112,11 @@ def test_a_connection_has_a_bounded_number_under_way_and_gets_all_replies(server
 
 def test_replies_that_need_no_redis_wait_for_those_before_them(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(
                 check("/nowhere") + check("/rule1") + check("/nowhere") + check("/rule2", "ann", "COST", "much") +
                 check("/rule3") + command("ECHO", "one") + command("NONSENSE") + check("/rule4"))
-            wait_for(lambda: states(server) == 2, "the echo is alone")
+            wait_for(lambda: server.states() == 2, "the echo is alone")
             assert read(client) is None, "what is before all that waits has been told"
         assert [read(client) for _ in range(7)] == [
             b"rule1", None, "ERR", b"rule3", b"one", "ERR", b"rule4"]
@@ -156,7 +139,7 @@ def test_what_joins_is_charged_behind_the_checks_before_it(server, proxy, node):
     take = command("RATION.TAKE", "k", "100 per day")
     recall_everywhere(server, node, take)
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(take * 3 + check("/rule1") + check("/rule2") + take * 2 + check("/rule3"))
         replies = [client.read() for _ in range(8)]
         assert [told(reply) for reply in replies] == [None] * 3 + [b"rule1", b"rule2", None, None, b"rule3"]
@@ -166,9 +149,9 @@ def test_what_joins_is_charged_behind_the_checks_before_it(server, proxy, node):
 
 def test_a_protocol_error_is_told_behind_the_answers_before_it(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(check("/rule1") + check("/rule2") + b"*x\r\n")
-            wait_for(lambda: states(server) == 2)
+            wait_for(lambda: server.states() == 2)
         assert [read(client) for _ in range(3)] == [b"rule1", b"rule2", "ERR"]
         with pytest.raises(EOFError):
             client.read()
@@ -176,9 +159,9 @@ def test_a_protocol_error_is_told_behind_the_answers_before_it(server, proxy, no
 
 def test_quit_comes_last(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(check("/rule1") + check("/rule2") + command("QUIT") + check("/rule3"))
-            wait_for(lambda: states(server) == 2)
+            wait_for(lambda: server.states() == 2)
         assert [read(client) for _ in range(3)] == [b"rule1", b"rule2", b"OK"]
         with pytest.raises(EOFError):
             client.read()
@@ -218,9 +201,9 @@ def test_a_reset_is_seen_by_what_follows_it(proxy, node):
 
 def test_the_protocol_changes_behind_the_checks_before_it(server, proxy, node):
     with node.resp() as client:
-        with replies_held(proxy):
+        with proxy.replies_held():
             client.socket.sendall(check("/rule1") * 2 + command("HELLO", "3") + check("/rule2"))
-            wait_for(lambda: states(server) == 1)
+            wait_for(lambda: server.states() == 1)
         kinds = [type(client.read()) for _ in range(4)]
     assert kinds == [list, list, dict, dict]
 

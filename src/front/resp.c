@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/hints.h"
 #include "base/number.h"
 #include "rules/report.h"
 
@@ -153,7 +154,7 @@ static bool own(struct rn_talk *t)
 }
 
 /* Whether a command may begin that might have to wait. */
-static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
+RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
     struct rn_talker *talker = t->talker;
     const char *rest = t->data + t->desk->command.bytes;
@@ -167,7 +168,7 @@ static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
         if (own(t))
             talker->rest = rest;
     }
-    if (t->behind && !talker->rest)
+    if (t->talker->behind && !talker->rest)
         wait_for_others(t);
     return !t->ended;
 }
@@ -182,7 +183,7 @@ static void end_begun(struct rn_talk *t)
 
 static void refuse(struct rn_talk *t, const char *error)
 {
-    if (t->behind) {
+    if (t->talker->behind) {
         wait_for_others(t);
         return;
     }
@@ -195,12 +196,11 @@ static void refuse(struct rn_talk *t, const char *error)
 static bool answer_one(struct rn_talk *t)
 {
     const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
-    bool waits = t->talker->waits;
 
-    if (waits && !may_begin(t, entry))
+    if (t->talker->waits && !may_begin(t, entry))
         return false;
     answer(t, entry);
-    if (waits)
+    if (t->talker->waits)
         end_begun(t);
     return true;
 }
@@ -214,7 +214,7 @@ static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *c
 
     switch (rn_resp_parse(data, len, command, &error)) {
     case RN_PARSE_MORE:
-        if (t->behind && len >= RN_RESP_COMMAND_MAX)
+        if (t->talker->behind && len >= RN_RESP_COMMAND_MAX)
             wait_for_others(t); /* then net objects to it */
         return 0;
     case RN_PARSE_BAD:
@@ -252,7 +252,7 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
             break;
         done += bytes;
     }
-    if (t->behind && is_full(t))
+    if (t->talker->behind && is_full(t))
         wait_for_others(t);
     return done;
 }
@@ -265,13 +265,12 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
                         .desk = talker->desk,
                         .conn = talker->conn,
                         .state = rn_conn_state(talker->conn),
-                        .behind = talker->replies->open > 0,
                         .out = talker->out};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     uint64_t count = 0;
     size_t done;
 
-    if (t.behind)
+    if (talker->behind)
         t.desk->refrain.before_len = 0; /* what joins is alone */
     done = answer_all(&t, data, len, &count);
     rn_resp_charge(&t);
@@ -282,7 +281,7 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
     return done;
 }
 
-static size_t received(struct rn_conn *conn, char *data, size_t len)
+RN_ASIDE static size_t take_turns(struct rn_conn *conn, char *data, size_t len)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
     struct rn_replies *replies = &state->replies;
@@ -298,6 +297,14 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
         used += now;
     } while (replies->again && used < len);
     return used;
+}
+
+static size_t received(struct rn_conn *conn, char *data, size_t len)
+{
+    const struct rn_front *front = rn_conn_context(conn);
+
+    return front->patience_ns > 0 ? take_turns(conn, data, len)
+                                  : rn_turn_take(conn, NULL, talk, data, len);
 }
 
 static void opened(struct rn_conn *conn)

@@ -25,7 +25,6 @@ struct rn_talk {
     const char *data; /* the command as it came */
     uint32_t argc;
     struct rn_slice *argv; /* the name first */
-    bool behind;           /* others before it have not been answered yet */
     bool ended;            /* nothing more is answered */
 };
 

@@ -19,6 +19,7 @@ static void tell_held(struct rn_held *held)
     rn_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
     reply->of->held--;
     rn_replies_complete(reply);
+    rn_replies_flush(reply->of);
 }
 
 /* False: out of memory, answer at once. */

@@ -209,6 +209,7 @@ static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_t
     turn->talker = *talker;
     turn->talker.desk = &turn->desk;
     turn->talker.out = &turn->out;
+    turn->talker.behind = talker->replies && talker->replies->open > 0;
     turn->talker.waits = true;
     turn->data = data;
     turn->len = len;

@@ -43,6 +43,7 @@ struct rn_talker {
     struct rn_desk *desk;
     struct rn_buf *out;
     struct rn_replies *replies; /* of the connection; NULL: it answers one after the other */
+    bool behind;                /* others before it have not been answered yet */
     bool waits;                 /* it may have to wait */
     bool waited;                /* and has, with all that follows */
     bool holds;                 /* out: the connection is held for a reason of its own */

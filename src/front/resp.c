@@ -168,7 +168,7 @@ RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *en
         if (own(t))
             talker->rest = rest;
     }
-    if (t->talker->behind && !talker->rest)
+    if (talker->behind && !talker->rest)
         wait_for_others(t);
     return !t->ended;
 }

@@ -271,10 +271,12 @@ def send(client, data):
     return thread
 
 
-@pytest.mark.parametrize("consistency", ["strict", "leased", "async"])
-def test_many_connections_with_long_pipelines_get_every_reply_in_order(tmp_path, proxy, consistency):
+@pytest.mark.parametrize("consistency, faults", [
+    ("strict", "delay=0.01"), ("leased", "delay=0.01"), ("async", "delay=0.01"),
+    ("strict", "delay=0.01 cut=0.05 tear=0.02")], ids=["strict", "leased", "async", "cut"])
+def test_many_connections_with_long_pipelines_get_every_reply_in_order(tmp_path, proxy, consistency, faults):
     rules = RULES.replace("user, limit: 100000 per day", f"user, consistency: {consistency}, limit: 100000 per day")
-    proxy.set(0, "delay=0.01")
+    proxy.set(0, faults)
     with contextlib.ExitStack() as stack, Nodes(tmp_path, rules, [proxy.url(0)], PATIENT, workers=2) as nodes:
         clients = [stack.enter_context(nodes[0].resp()) for _ in range(40)]
         plays = [script(random.Random(number), 120) for number in range(len(clients))]

@@ -216,6 +216,18 @@ def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path):
     assert share > 0.75 and trips < 0.02, "far from the goals, however busy the machine is"
 
 
+def test_a_rush_on_a_cold_key_is_strict_for_one_call(server, tmp_path):
+    """Not until the tenth of a second is over in which it began."""
+    for key in range(1, 6):
+        node = Node(server.path, tmp_path / "log", "500000 per second", key=key, count=5000, depth=256,
+                    pace=0, deadline_ms=PATIENT)
+        got = node.up().result()
+        assert got["allowed"] == 5000
+        assert got["promoted"] == 1
+        assert got["passed_on"] < 2 * 64, "it may fall into two tenths of a second"
+        assert got["calls"] + got["lease_calls"] < 5000 / 64, "fewer than if all were strict"
+
+
 def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
     log, keys = tmp_path / "log", 8
     with RedisCluster(tmp_path) as cluster:

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "rationd/value.h"
 #include "rules/report.h"
 
 #define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
@@ -198,58 +198,6 @@ static bool refuse_value(const struct rn_daemon_options *o, const struct rn_rule
 /* --- values ------------------------------------------------------------------------------------
  */
 
-static bool read_number(const char *text, uint64_t *n, const char **rest)
-{
-    size_t pos = 0, len = strlen(text);
-
-    if (rn_number_parse(text, len, &pos, n, NULL) != 0)
-        return false;
-    *rest = text + pos;
-    return true;
-}
-
-/* 64M, 1G, 262144K, 1048576; KiB and the like are the same. */
-static bool read_size(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "kmgt";
-    const char *rest, *unit;
-    uint64_t n;
-
-    if (!read_number(text, &n, &rest))
-        return false;
-    rest += *rest == ' ';
-    unit = *rest ? strchr(units, *rest | 0x20) : NULL;
-    if (*rest && !unit)
-        return false;
-    if (unit) {
-        unsigned shift = 10 * (unsigned)(unit - units + 1);
-
-        if (n > UINT64_MAX >> shift)
-            return false;
-        n <<= shift;
-        rest++;
-    }
-    *bytes = n;
-    return *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
-}
-
-static bool read_count(const char *text, uint64_t max, uint32_t *count)
-{
-    const char *rest;
-    uint64_t n;
-
-    if (!read_number(text, &n, &rest) || *rest != '\0' || n > max)
-        return false;
-    *count = (uint32_t)n;
-    return true;
-}
-
-static bool read_flag(const char *text, bool *flag)
-{
-    *flag = strcmp(text, "true") == 0;
-    return *flag || strcmp(text, "false") == 0;
-}
-
 static bool read_log_keys(const char *text, enum rn_log_keys *keys)
 {
     static const char *const words[] = {"masked", "full", "none"}; /* enum rn_log_keys */
@@ -345,26 +293,20 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
 
 /* --- Redis ---------------------------------------------------------------------------------- */
 
-static bool read_duration(const char *text, int64_t *ns)
-{
-    size_t pos = 0, len = strlen(text);
-
-    return rn_duration_parse(text, len, &pos, ns, NULL) == 0 && pos == len;
-}
-
 static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
 {
     struct ration_error error;
 
-    if (!read_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
+    if (!rn_value_read_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
         o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
         o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
         return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 5ms");
     if (strcmp(o->values[RN_SET_REDIS_NODES], "auto") != 0 &&
-        (!read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) || o->redis_nodes == 0))
+        (!rn_value_read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) ||
+         o->redis_nodes == 0))
         return refuse_value(o, ruleset, RN_SET_REDIS_NODES,
                             "write a number of nodes, 1 to 10000, or auto");
-    if (!read_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
+    if (!rn_value_read_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
         return refuse_value(o, ruleset, RN_SET_REDIS_CHANGES, "write true or false");
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
@@ -379,21 +321,21 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
     uint32_t workers;
 
     find_state(o);
-    if (!read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
+    if (!rn_value_read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
         (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
         return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
-    if (!read_count(o->values[RN_SET_WORKERS], 256, &workers))
+    if (!rn_value_read_count(o->values[RN_SET_WORKERS], 256, &workers))
         return refuse_value(o, ruleset, RN_SET_WORKERS, "write a number from 1 to 256");
     o->workers = workers;
-    if (!read_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
+    if (!rn_value_read_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
         return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
-    if (!read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
+    if (!rn_value_read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
         return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
-    if (!read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
+    if (!rn_value_read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
-    if (!read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
+    if (!rn_value_read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
-    if (!read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
+    if (!rn_value_read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
     if (!read_log_keys(o->values[RN_SET_LOG_KEYS], &o->log_keys))
         return refuse_value(o, ruleset, RN_SET_LOG_KEYS, "write full, masked or none");

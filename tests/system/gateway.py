@@ -259,6 +259,23 @@ def wrk_beyond_limit(g):
     return answers, refused
 
 
+BY_WORKER = "log_format worker '$pid $ration_verdict'; access_log worker.log worker;"
+
+
+def assert_workers_admit(g, limit):
+    """As much as the limit together, and not one more, of a load beyond it that several of them
+    have a part in; of who left before it was told, nobody knows. `g` has BY_WORKER, and a
+    socket for each (reuseport)."""
+    answers, refused = wrk_beyond_limit(g)
+    g.stop()
+    lines = [line.split() for line in g.log("worker").splitlines()]
+    admitted = [worker for worker, verdict in lines if verdict == "allowed"]
+    untold = sum(verdict not in ("allowed", "refused") for _, verdict in lines)
+    assert limit - untold <= len(admitted) <= limit, (len(admitted), untold)
+    assert len(set(admitted)) > 1, "one worker alone"
+    assert answers - refused <= limit and len(lines) >= answers, (answers, refused, len(lines))
+
+
 class Crowd:
     """Clients that ask until told to stop or their block ends, a connection for each
     request."""

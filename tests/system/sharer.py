@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -46,12 +47,31 @@ class Node:
     def result(self):
         out, err = self.process.communicate(timeout=2 * PATIENCE)
         assert self.process.returncode == 0, err
-        self.log += err
+        self.log += err or ""
         return json.loads(out.splitlines()[-1])
 
     def kill(self):
         self.process.kill()
         self.process.communicate()
+
+    def stop(self):
+        """Early, and cleanly."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.result()
+
+
+class LeasedNode(Node):
+    """One that holds leases, or (mode "cold") none, of a limit that is leased, and writes what it
+    is granted to a log. `where`: the path of a server, or its URL."""
+
+    def __init__(self, where, log, limit, algorithm="token-bucket", key=7, count=10**9, depth=8, pace=2,
+                 deadline_ms=0, mode="leased", env=None):
+        url = where if "://" in where else f"redis+unix://{where}"
+        self.process = subprocess.Popen(
+            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline_ms)), mode, log],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
+        self.log = ""
+        Node.started.append(self)
 
 
 @pytest.fixture(autouse=True)

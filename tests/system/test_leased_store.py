@@ -5,8 +5,6 @@ clocks, and while nothing is wrong hardly less."""
 
 import bisect
 import contextlib
-import json
-import os
 import pathlib
 import random
 import signal
@@ -21,51 +19,11 @@ from daemon import BUILD, PATIENCE, Daemon
 from faults import Proxy
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
+from sharer import LeasedNode as Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
-SHARER = BUILD / "tests" / "sharer"
 SECOND = 10**9
-ENDLESS = 10**9
 PATIENT = 5000  # ms: a deadline that even a busy machine keeps
-
-
-class Node:
-    started = []
-
-    def __init__(self, where, log, limit, algorithm="token-bucket", key=7, count=ENDLESS, depth=8, pace=2,
-                 deadline_ms=0, mode="leased", env=None):
-        url = where if "://" in where else f"redis+unix://{where}"
-        self.process = subprocess.Popen(
-            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline_ms)), mode, log],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
-        Node.started.append(self)
-
-    def up(self):
-        assert self.process.stdout.readline() == "up\n"
-        return self
-
-    def kill(self):
-        self.process.kill()
-        self.process.communicate()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.result()
-
-    def result(self):
-        out = self.process.communicate(timeout=2 * PATIENCE)[0]
-        assert self.process.returncode == 0
-        return json.loads(out.splitlines()[-1])
-
-
-@pytest.fixture(autouse=True)
-def no_node_is_left():
-    yield
-    while Node.started:
-        node = Node.started.pop()
-        if node.process.poll() is None:
-            node.process.send_signal(signal.SIGCONT)
-            node.kill()
 
 
 @pytest.fixture
@@ -176,6 +134,21 @@ def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
     assert len(made) > 1500 and all(r["burnt"] > 0 for r in results)
 
 
+def test_of_a_lease_that_is_over_nothing_is_spent_not_even_without_redis(server, tmp_path):
+    log = tmp_path / "log"
+    node = Node(server.path, log, "1000000 per 24h", depth=8, pace=20).up()
+    wait_for(lambda: len(admissions(log)) > 200 and state_of(server.client())[1] == 1)
+    freeze(node)
+    server.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.2)  # no lease lasts longer than a second
+    woken = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    wake(node)
+    wait_for(lambda: sum(begun >= woken for begun, _ in takes(log)) > 50)
+    assert not [begun for begun, _ in admissions(log) if begun >= woken]
+    server.process.send_signal(signal.SIGCONT)
+    assert node.stop()["burnt"] > 0, "there was something to spend"
+
+
 def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
     log, source = tmp_path / "log", random.Random(2)
     with Proxy(tmp_path, server.path, lines=1) as proxy:
@@ -207,13 +180,6 @@ def test_windows_are_never_exceeded(server, tmp_path, algorithm):
     made = admissions(log)
     assert window_excess(made, 600, 1, offset_ns) <= 0
     assert len(made) > 600 and sum(r["here"] for r in results) > 0
-
-
-def wait_for(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 def log_excess(made, amount, period_s):
@@ -407,6 +373,26 @@ def test_a_clean_stop_gives_back_what_is_not_used(server, tmp_path):
     wait_for(lambda: state_of(server.client())[1] == 0)
     missing = state_of(server.client())[0]
     assert result["allowed"] - 1 < missing <= result["allowed"] + result["late"]
+
+
+def test_nobody_has_the_name_of_another_holder_not_even_who_takes_its_place(server, tmp_path):
+    """Or what one was granted would count as the other's."""
+    client, names = server.client(), set()
+
+    def seen():
+        for key in client.keys("ration:{*}:B:*"):
+            value = client.get(key) or b""
+            names.update(value[at:at + 8] for at in range(24, len(value), 32))
+        return len(names - {bytes(8)})  # which is that of nobody in particular
+
+    def start():
+        return Node(server.path, tmp_path / "log", "1000000 per 24h", deadline_ms=PATIENT).up()
+
+    nodes = [start(), start()]
+    wait_for(lambda: seen() == 2)
+    nodes[0].kill()
+    nodes[0] = start()
+    wait_for(lambda: seen() == 3)
 
 
 def test_the_documented_rights_of_a_user_are_enough(tmp_path):

@@ -2,18 +2,20 @@
 """What nodes make of the answers of a Redis: errors that mean that nothing was run, replies
 that are not theirs, and none at all. The server is an impostor that says what a test wants."""
 
+import contextlib
 import re
-import signal
 import socket
 import struct
 import threading
 
 import pytest
+from redis.crc import key_slot
 
-from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from crowd import check, read_http, wait_for
+from daemon import PATIENCE, Daemon
+from sharer import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
 
-GREETING = re.compile(rb"(?:INFO|SCRIPT)\r\n")
-CALL = re.compile(rb"EVAL(?:SHA)?\r\n.*?ration:\{[0-9a-f]{3}\}:w:[0-9a-f]{16}\r\n\$\d+\r\n(\d+)\r\n", re.S)
+KEY = re.compile(rb"ration:\{(\w+)\}:\w:[0-9a-f]{16}$")
 SECONDS = 20000  # a deadline that no test waits for
 REFUSING = [
     b"BUSY Redis is busy running a script.",
@@ -29,12 +31,14 @@ NAMES = [error.split()[0].decode() for error in REFUSING]
 
 class Impostor:
     """Greets like a Redis and gives each call what `answers` makes of its number and nonce;
-    None closes the connection instead."""
+    None closes the connection instead, and after nothing it is silent for ever."""
 
     def __init__(self, answers):
-        self.answers, self.calls, self.connections = answers, 0, 0
+        self.answers, self.calls, self.askings, self.connections = answers, 0, 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        self.port = self.owner = self.listener.getsockname()[1]  # owner: of all slots
+        self.slot, self.words = None, []  # of the last call
+        self.secret = b""
         self.url = f"redis://127.0.0.1:{self.port}"
         self.cluster = f"redis+cluster://127.0.0.1:{self.port}"
         self.thread = threading.Thread(target=self.accept, daemon=True)
@@ -58,37 +62,48 @@ class Impostor:
             threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
 
     def serve(self, peer):
-        seen = b""
-        with peer:
+        with peer, peer.makefile("rb") as file:
             try:
-                while data := peer.recv(65536):
-                    seen = self.speak(peer, seen + data)
+                while line := file.readline():
+                    words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                    reply = self.reply(words)
+                    peer.sendall(reply or file.read()[:0])  # until the other end has gone
             except OSError:
                 return  # the node has gone, or was sent away
 
-    def speak(self, peer, seen):
-        while greeting := GREETING.search(seen):
-            seen = seen[greeting.end():]
-            peer.sendall(b"$2\r\nok\r\n")
-        if b"SLOTS\r\n" in seen:  # all of them are its own
-            seen = b""
-            peer.sendall(b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n" % self.port)
-        if b"ASKING\r\n" in seen:  # the call that follows has come with it
-            seen = seen.replace(b"ASKING\r\n", b"")
-            peer.sendall(b"+OK\r\n")
-        while call := CALL.search(seen):
-            seen = seen[call.end():]
-            answer = self.answers(self.calls, call[1])
-            self.calls += 1
-            if answer is None:
-                raise OSError
-            peer.sendall(answer)
-        return seen
+    def reply(self, words):
+        if words[0] == b"INFO":
+            return bulk(b"role:master\r\nmaster_replid:%040x\r\n" % self.connections)
+        if words[0] == b"CLUSTER":
+            return b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n" % self.owner
+        if words[0] == b"GET":  # the secret that was set last
+            return bulk(self.secret)
+        if words[0] == b"SET":
+            self.secret = words[2]
+        if words[0] == b"ASKING":
+            self.askings += 1
+        if words[0] not in (b"EVAL", b"EVALSHA"):
+            return b"+OK\r\n"
+        return self.run(words, int(words[2]))
+
+    def run(self, words, keys):
+        key = KEY.match(words[3])
+        if not key:
+            return b"-ERR not for us\r\n"
+        self.slot, self.words = key_slot(key[1]), words
+        answer = self.answers(self.calls, words[3 + keys])
+        self.calls += 1
+        if answer is None:
+            raise OSError
+        return answer
+
+
+def bulk(text):
+    return b"$%d\r\n%s\r\n" % (len(text), text)
 
 
 def admission(nonce, numbers=(1800000000000000, 1, 5, 0, 0, 0, 0), rest=b""):
-    reply = nonce + struct.pack("<%dd" % len(numbers), *numbers) + rest
-    return b"$%d\r\n%s\r\n" % (len(reply), reply)
+    return bulk(nonce + struct.pack("<%dd" % len(numbers), *numbers) + rest)
 
 
 @pytest.mark.parametrize("error", REFUSING, ids=NAMES)
@@ -125,11 +140,86 @@ def test_what_may_have_been_run_is_never_sent_again():
     assert impostor.calls == result["calls"] and result["resent"] == 0
 
 
+STRICT = "limits: [{name: window, key: user, limit: 1000 per 7 days, algorithm: fixed-window}]\n"
+
+
+def test_those_who_come_while_a_call_is_under_way_go_together_in_the_next(tmp_path):
+    go_on = threading.Event()
+
+    def answers(number, nonce):
+        go_on.wait(PATIENCE)
+        return admission(nonce, (1800000000000000, *(1, 5, 0, 0, 0, 0) * int(impostor.words[2])))
+
+    def charges():
+        return int(re.search(r"^ration_store_charges_total (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
+
+    def ask_thrice():
+        """Each when the one before is waiting. How many calls were made; None: for want of a
+        reply within a second the connection was given up."""
+        calls, connections, before = impostor.calls, impostor.connections, charges()
+        go_on.clear()
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(node.socket()) for _ in range(3)]
+            for number, client in enumerate(clients):
+                client.sendall(check(user="ann"))
+                wait_for(lambda: charges() > before + number)
+            go_on.set()
+            assert all(read_http(stack.enter_context(client.makefile("rb")))[0] == 200 for client in clients)
+        return impostor.calls - calls if impostor.connections == connections else None
+
+    options = ["--workers", 1, "--redis-deadline", "10s"]
+    with Impostor(answers) as impostor, Daemon(tmp_path, STRICT, [*options, "--redis", impostor.url]) as node:
+        made = wait_for(ask_thrice)
+    assert made == 2
+
+
+def test_a_store_with_another_history_is_told_how_long_a_missing_key_is_in_doubt(tmp_path):
+    """Each connection has another history, and ends with its second call."""
+    doubts = []
+
+    def answers(number, nonce):
+        doubts.append(int(impostor.words[-1]))
+        return None if number % 2 else admission(nonce)
+
+    with Impostor(answers) as impostor:
+        node = LeasedNode(impostor.url, tmp_path / "log", "1000 per 24h", depth=1, pace=20, mode="cold")
+        wait_for(lambda: any(doubts))
+        node.kill()
+    assert doubts[0] == 0 and max(doubts) <= 1_000_000
+
+
+def test_a_connection_that_has_gone_silent_is_given_up_for_another():
+    def answers(number, nonce):
+        return admission(nonce) if impostor.connections > 1 else b""
+
+    with Impostor(answers) as impostor:
+        node = Node(impostor.url, count=10**6, depth=1, pace=20, deadline=SECONDS)
+        wait_for(lambda: impostor.calls > 10)
+        result = node.stop()
+    assert result["allowed"] > 0
+
+
+def test_a_redis_that_was_late_is_asked_again_when_it_answers_a_probe():
+    """The call that it was late with has failed: that is no reason to."""
+    go_on = threading.Event()
+
+    def answers(number, nonce):
+        go_on.wait(PATIENCE)
+        return admission(nonce) if number > 0 else b"-ERR something else\r\n"
+
+    with Impostor(answers) as impostor:
+        node = Node(impostor.url, count=10**6, depth=16, pace=1, deadline=5)
+        node.logs("redis.open")
+        go_on.set()
+        node.logs("redis.closed")
+        wait_for(lambda: impostor.calls > 1)
+        node.kill()
+
+
 def left_by(node, impostor):
     """Waits until the node has made another connection, and ends it."""
     wait_for(lambda: impostor.connections >= 2)
-    node.process.send_signal(signal.SIGTERM)
-    return node.result()
+    return node.stop()
 
 
 @pytest.mark.parametrize("answer", [
@@ -167,6 +257,19 @@ def test_a_cluster_that_sends_us_round_in_circles_is_followed_for_three_hops(wor
         result = Node(impostor.cluster, count=1, depth=1, deadline=SECONDS).result()
     assert result["failed"] == 1 and impostor.calls == 4
     assert result["moved"] + result["asked"] == 4
+
+
+@pytest.mark.parametrize("word, redirections", [(b"MOVED", 1), (b"ASK", 5)])
+def test_a_redirection_is_followed_and_remembered_only_if_the_slot_has_moved(word, redirections):
+    def answers(number, nonce):
+        former.owner = owner.port if word == b"MOVED" else former.port
+        return b"-%s %d 127.0.0.1:%d\r\n" % (word, former.slot, owner.port)
+
+    with Impostor(lambda number, nonce: admission(nonce)) as owner, Impostor(answers) as former:
+        result = Node(former.cluster, count=5, depth=1, deadline=SECONDS).result()
+    assert result["allowed"] == 5 and owner.calls == 5
+    assert former.calls == result["moved"] + result["asked"] == redirections
+    assert owner.askings == result["asked"]
 
 
 def test_a_node_of_a_cluster_that_was_not_called_one_is_told_of():

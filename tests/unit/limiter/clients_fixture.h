@@ -18,6 +18,21 @@ static const char by_user[] = "limits:\n  - { name: a, key: user, limit: 10 per 
 static const char by_user_window[] =
     "limits:\n  - { name: a, key: user, limit: 10 per hour, algorithm: fixed-window }\n";
 
+static const char shop[] = "domain: shop\n"
+                           "descriptors:\n"
+                           "  - key: user\n"
+                           "    rate_limit: { unit: hour, requests_per_unit: 10 }\n";
+
+static inline struct ration_outcome decide_in_shop(struct ration *r, const char *user)
+{
+    const struct ration_descriptor_entry entry = {"user", 4, user, strlen(user)};
+    const struct ration_descriptor d = {"shop", 4, &entry, 1, 1};
+    struct ration_outcome out;
+
+    assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
+    return out;
+}
+
 static inline struct ration_override override_of(const char *rule, struct words *w,
                                                  const char *words, const char *limit)
 {

@@ -163,21 +163,12 @@ static void without_rules_bans_hold_too(void **state)
 
 static void descriptors_are_banned_by_their_entries(void **state)
 {
-    struct ration *r = open_rules("domain: shop\n"
-                                  "descriptors:\n"
-                                  "  - key: user\n"
-                                  "    rate_limit: { unit: hour, requests_per_unit: 10 }\n");
-    struct ration_descriptor_entry entry = {"user", 4, "ann", 3};
-    struct ration_descriptor d = {"shop", 4, &entry, 1, 1};
-    struct ration_outcome out;
+    struct ration *r = open_rules(shop);
 
     (void)state;
     ban(r, "user=ann");
-    assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
-    assert_int_equal(out.kind, RATION_BY_BAN);
-    entry.value = "bob";
-    assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
-    assert_true(out.decision.allowed);
+    assert_int_equal(decide_in_shop(r, "ann").kind, RATION_BY_BAN);
+    assert_true(decide_in_shop(r, "bob").decision.allowed);
     ration_close(r);
 }
 

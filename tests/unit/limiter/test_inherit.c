@@ -3,6 +3,7 @@
  * the store fails, or answers later. */
 #include "rules_fixture.h"
 
+#include "deferring.h"
 #include "limiter/ruling.h"
 
 static const char before[] = "limits:\n  - { name: a, key: user, limit: 10 per day }\n";
@@ -163,28 +164,6 @@ static void an_error_in_any_step_charges_nothing_and_loses_nothing(void **state)
 
 /* --- the store answers later ----------------------------------------------------------------- */
 
-struct deferring {
-    struct rn_store store;
-    struct rn_charge *batch;
-    size_t n;
-    rn_store_done *done;
-    void *arg;
-};
-
-static enum rn_progress defer(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
-{
-    struct deferring *d = (struct deferring *)(void *)store;
-
-    d->batch = batch;
-    d->n = n;
-    d->done = done;
-    d->arg = arg;
-    return RN_PENDING;
-}
-
-static const struct rn_store_ops deferring_ops = {.apply = defer};
-
 static void note_done(void *arg, struct rn_check *check)
 {
     (void)check;
@@ -194,8 +173,8 @@ static void note_done(void *arg, struct rn_check *check)
 static void a_store_that_answers_later_inherits_too(void **state)
 {
     static struct rn_ruling g; /* large */
-    struct deferring d = {.store = {.ops = &deferring_ops}};
     struct ration *r = open_rules(before);
+    struct deferring d = {.store = {.ops = &deferring_ops}, .real = r->store};
     const struct rn_slice ann = RN_SLICE("ann");
     bool done = false;
     unsigned batches = 0;
@@ -219,8 +198,7 @@ static void a_store_that_answers_later_inherits_too(void **state)
     g.check.arg = &done;
     assert_int_equal(rn_check_start(&g.check), RN_PENDING);
     while (!done) {
-        assert_int_equal(rn_store_apply(r->store, d.batch, d.n, NULL, NULL), RN_DONE);
-        d.done(d.arg, d.batch, d.n);
+        pump(&d);
         batches++;
     }
     /* Look at the retired, claim, look again, force, forget; take. */

@@ -49,21 +49,13 @@ static void addresses_are_cut_as_the_rule_cuts_them(void **state)
 
 static void envoy_rules_have_overrides_too(void **state)
 {
-    struct ration *r = open_rules("domain: shop\n"
-                                  "descriptors:\n"
-                                  "  - key: user\n"
-                                  "    rate_limit: { unit: hour, requests_per_unit: 10 }\n");
-    struct ration_descriptor_entry entry = {"user", 4, "ann", 3};
-    struct ration_descriptor d = {"shop", 4, &entry, 1, 1};
-    struct ration_outcome out;
+    struct ration *r = open_rules(shop);
     unsigned count = 0;
 
     (void)state;
     set_limit(r, "shop.user", "user=ann", "3 per hour");
-    for (unsigned i = 0; i < 9; i++) {
-        assert_int_equal(ration_decide_descriptor(r, &d, T0, &out), 0);
-        count += out.decision.allowed;
-    }
+    for (unsigned i = 0; i < 9; i++)
+        count += decide_in_shop(r, "ann").decision.allowed;
     assert_int_equal(count, 3);
     ration_close(r);
 }

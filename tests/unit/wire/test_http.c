@@ -2,16 +2,12 @@
 /* Requests from tests/http: those in refused/ could be read in two ways, or not at
  * all. Beside each is what must be read from it, as text. Whatever is accepted,
  * llhttp must have read likewise. */
+#include "pieces.h"
+
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "http/oracle.h"
 
@@ -20,15 +16,7 @@
 static const struct rn_http_limits limits = {BODY_MAX};
 static struct rn_http_request request;
 static struct rn_buf scratch;
-static uint64_t dice = 88172645463325252u;
-
-static size_t roll(size_t below)
-{
-    dice ^= dice << 13;
-    dice ^= dice >> 7;
-    dice ^= dice << 17;
-    return (size_t)(dice % below);
-}
+static struct rn_http_parser reader; /* of read_all */
 
 /* --- a connection, and what it has read, as text ---------------------------- */
 
@@ -62,8 +50,7 @@ static void tell_request(struct rn_buf *told)
 
 /* One look. The copy has no byte to spare, so that the sanitizer sees a read behind
  * it, and is another one each time, so that nothing can hold on to it. */
-static enum rn_parse look(struct rn_http_parser *parser, const char *data, size_t len,
-                          size_t *wanted, struct rn_buf *told)
+static enum rn_parse look(const char *data, size_t len, size_t *bytes, struct rn_buf *told)
 {
     struct rn_http_error error = {0};
     char *copy = malloc(len > 0 ? len : 1);
@@ -71,65 +58,32 @@ static enum rn_parse look(struct rn_http_parser *parser, const char *data, size_
 
     memcpy(copy, data, len);
     memset(&request, 0xa5, sizeof request);
-    answer = rn_http_parse(parser, &limits, copy, len, &scratch, &request, &error);
+    answer = rn_http_parse(&reader, &limits, copy, len, &scratch, &request, &error);
     if (answer == RN_PARSE_DONE) {
-        assert_in_range(request.bytes, *wanted, len);
+        assert_in_range(request.bytes, *bytes, len);
         assert_true(oracle_agrees(copy, &request));
         tell_request(told);
+        *bytes = request.bytes;
     } else if (answer == RN_PARSE_BAD) {
         rn_buf_putf(told, "! %u %s\n", error.status, error.text);
     } else {
-        assert_true(parser->need > len);
-        *wanted = parser->need;
+        assert_true(reader.need > len);
+        *bytes = reader.need;
     }
     free(copy);
     return answer;
 }
 
-/* Everything that can be read of the input when it comes in pieces of up to `piece`
- * bytes. Never asks for more bytes than a request has. */
-static void read_all(const char *data, size_t len, size_t piece, struct rn_buf *told)
+/* Never asks for more bytes than a request has. */
+static void read_all(struct rn_slice input, size_t piece, struct rn_buf *told)
 {
-    struct rn_http_parser parser = {0};
-    size_t start = 0, there = 0, wanted = 0;
-
-    rn_buf_clear(told);
-    for (;;) {
-        enum rn_parse answer = look(&parser, data + start, there - start, &wanted, told);
-
-        if (answer == RN_PARSE_BAD)
-            break;
-        if (answer == RN_PARSE_DONE) {
-            start += request.bytes;
-            wanted = 0;
-            continue;
-        }
-        if (there == len) {
-            if (start < len)
-                rn_buf_put_literal(told, "...\n");
-            break;
-        }
-        there += 1 + roll(piece);
-        there = there < len ? there : len;
-    }
-    rn_buf_put_char(told, '\0');
+    reader = (struct rn_http_parser){0};
+    read_in_pieces(look, input, piece, told);
 }
 
-/* The same text, whatever the pieces. */
 static void expect_bytes(const char *data, size_t len, const char *expected)
 {
-    static const size_t pieces[] = {1, 2, 3, 7, 20, 100, 1000};
-    struct rn_buf told = {0};
-
-    read_all(data, len, len + 1, &told);
-    assert_string_equal(told.data, expected);
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        if (len > 3000 && pieces[i] < 100)
-            continue;
-        read_all(data, len, pieces[i], &told);
-        assert_string_equal(told.data, expected);
-    }
-    rn_buf_done(&told);
+    expect_in_pieces(read_all, (struct rn_slice){data, len}, 3000, expected);
 }
 
 #define HOST "Host: a\r\n"
@@ -243,7 +197,7 @@ static void a_target_may_have_8192_bytes(void **state)
 
     (void)state;
     rn_buf_putf(&input, "GET /%.*s HTTP/1.1\r\n" HOST "\r\n", RN_HTTP_TARGET_MAX - 1, text_of_x);
-    read_all(input.data, input.len, 50, &told);
+    read_all(rn_buf_slice(&input), 50, &told);
     assert_memory_equal(told.data, "GET /x", 6);
     rn_buf_clear(&input);
     rn_buf_putf(&input, "GET /%.*s HTTP/1.1\r\n" HOST "\r\n", RN_HTTP_TARGET_MAX, text_of_x);
@@ -266,7 +220,7 @@ static void there_may_be_100_headers(void **state)
         for (int i = 1; i < RN_HTTP_HEADERS_MAX + more; i++)
             rn_buf_putf(&input, "X-%d: %d\r\n", i, i);
         rn_buf_put_literal(&input, "\r\n");
-        read_all(input.data, input.len, 1000, &told);
+        read_all(rn_buf_slice(&input), 1000, &told);
         if (more)
             expect_bytes(input.data, input.len, "! 431 more than 100 headers\n");
         else
@@ -286,14 +240,14 @@ static void a_body_may_be_as_long_as_the_limit(void **state)
         rn_buf_clear(&input);
         rn_buf_putf(&input, "POST / HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n%.*s",
                     BODY_MAX + more, BODY_MAX + more, text_of_x);
-        read_all(input.data, input.len, 100, &told);
+        read_all(rn_buf_slice(&input), 100, &told);
         assert_memory_equal(told.data, more ? fault : "POST / H", 8);
         rn_buf_clear(&input);
         rn_buf_putf(&input,
                     "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
                     "3\r\nxxx\r\n%X\r\n%.*s\r\n0\r\n\r\n",
                     BODY_MAX - 3 + more, BODY_MAX - 3 + more, text_of_x);
-        read_all(input.data, input.len, 100, &told);
+        read_all(rn_buf_slice(&input), 100, &told);
         assert_memory_equal(told.data, more ? fault : "POST / H", 8);
         if (more)
             expect_bytes(input.data, input.len, fault);
@@ -331,7 +285,7 @@ static void chunks_of_a_byte_each_are_refused_sooner_or_later(void **state)
         rn_buf_put_literal(&input, "6\r\nxxxxxx\r\n");
     rn_buf_put_literal(&input, "0\r\n\r\n");
     assert_true(input.len < RN_HTTP_BYTES_MAX(BODY_MAX));
-    read_all(input.data, input.len, 100, &told);
+    read_all(rn_buf_slice(&input), 100, &told);
     assert_memory_equal(told.data, "POST /", 6);
     rn_buf_done(&input);
     rn_buf_done(&told);

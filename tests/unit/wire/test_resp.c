@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "pieces.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,15 +10,6 @@
 /* --- a connection, and what it has read, as text ---------------------------- */
 
 static struct rn_resp_command command;
-static uint64_t dice = 88172645463325252u;
-
-static size_t roll(size_t below)
-{
-    dice ^= dice << 13;
-    dice ^= dice >> 7;
-    dice ^= dice << 17;
-    return (size_t)(dice % below);
-}
 
 static void tell_command(struct rn_buf *told)
 {
@@ -37,7 +24,7 @@ static void tell_command(struct rn_buf *told)
 
 /* One look at what there is of a command. The copy has no byte to spare, so that
  * the sanitizer sees a read behind it. */
-static enum rn_parse look(const char *data, size_t len, size_t *wanted, struct rn_buf *told)
+static enum rn_parse look(const char *data, size_t len, size_t *bytes, struct rn_buf *told)
 {
     const char *error = NULL;
     char *copy = malloc(len > 0 ? len : 1);
@@ -46,61 +33,27 @@ static enum rn_parse look(const char *data, size_t len, size_t *wanted, struct r
     memcpy(copy, data, len);
     answer = rn_resp_parse(copy, len, &command, &error);
     if (answer == RN_PARSE_DONE) {
-        assert_true(command.bytes <= len && command.bytes >= *wanted);
+        assert_in_range(command.bytes, *bytes, len);
         tell_command(told);
     } else if (answer == RN_PARSE_BAD) {
         rn_buf_putf(told, "! %s\n", error);
     } else {
         assert_true(command.bytes > len);
-        *wanted = command.bytes;
     }
+    *bytes = command.bytes;
     free(copy);
     return answer;
 }
 
-/* Everything that can be read of the input when it comes in pieces of up to `piece`
- * bytes: commands, one in a line, and what ended it. Never asks for more bytes than
- * a command has. */
-static void read_all(const char *data, size_t len, size_t piece, struct rn_buf *told)
+/* Commands, one in a line. Never asks for more bytes than a command has. */
+static void read_all(struct rn_slice input, size_t piece, struct rn_buf *told)
 {
-    size_t start = 0, there = 0, wanted = 0;
-
-    rn_buf_clear(told);
-    for (;;) {
-        enum rn_parse answer = look(data + start, there - start, &wanted, told);
-
-        if (answer == RN_PARSE_BAD)
-            break;
-        if (answer == RN_PARSE_DONE) {
-            start += command.bytes;
-            wanted = 0;
-            continue;
-        }
-        if (there == len) {
-            if (start < len)
-                rn_buf_put_literal(told, "...\n");
-            break;
-        }
-        there += 1 + roll(piece);
-        there = there < len ? there : len;
-    }
-    rn_buf_put_char(told, '\0');
+    read_in_pieces(look, input, piece, told);
 }
 
 static void expect_bytes(const char *data, size_t len, const char *expected)
 {
-    struct rn_buf told = {0};
-    size_t pieces[] = {1, 2, 3, 7, 20, 1000};
-
-    read_all(data, len, len + 1, &told);
-    assert_string_equal(told.data, expected);
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        if (len > 20000 && pieces[i] < 100)
-            continue;
-        read_all(data, len, pieces[i], &told);
-        assert_string_equal(told.data, expected);
-    }
-    rn_buf_done(&told);
+    expect_in_pieces(read_all, (struct rn_slice){data, len}, 20000, expected);
 }
 
 #define expect(input, expected) expect_bytes("" input, sizeof(input) - 1, expected)

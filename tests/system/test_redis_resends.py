@@ -9,11 +9,13 @@ import struct
 import threading
 
 import pytest
+from redis.crc import key_slot
 
 import rls
 from crowd import wait_for
 from daemon import PATIENCE, Daemon
 from impostor import NAMES, REFUSING, TRYAGAIN, Impostor
+from redis_cluster import RedisCluster
 from sharer import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
 
 REDIRECTING = [b"MOVED %d 127.0.0.1:%d", b"ASK %d 127.0.0.1:%d"]
@@ -165,11 +167,12 @@ class Moving:
     is not, for so many calls that ask for it."""
 
     def __init__(self, calls):
-        self.left, self.calls = calls, []  # the keys of each
+        self.left, self.calls, self.tags = calls, [], []  # which keys each has; its tag
         self.impostor = Impostor(self.answers)
 
     def answers(self, number, nonce):
         self.calls.append([key.split(b":")[2] for key in self.impostor.keys()])
+        self.tags.append(self.impostor.slot)
         if b"f" in self.calls[-1] and self.left > 0:
             self.left -= 1
             return error_of(self.impostor, TRYAGAIN)
@@ -196,7 +199,7 @@ def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency
     moving = Moving(10**9)
     answer = moving.refund(tmp_path, consistency, "1s")
     assert answer.status == 503 and answer.json["error"] == "store"
-    assert sum(b"f" in call for call in moving.calls) > 2
+    assert sum(b"f" in call for call in moving.calls) > 3
 
 
 def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
@@ -219,12 +222,13 @@ def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
 
     def attempt():
         """A check is under way while a refund and another check come. What they were answered;
-        None: for want of a reply within a second the connection was given up."""
+        None: the reservation happens to be where the key is, or for want of a reply within a
+        second the connection was given up."""
         nonlocal connections
         connections, ann = moving.impostor.connections, {"user": "ann"}
         permits.release(2)
         lease = ask("reserve", attributes=ann, **{"for": 60}).result(PATIENCE).json["lease"]
-        moving.calls, moving.left = [], 10**9
+        moving.calls, moving.tags, moving.left = [], [], 10**9
         refund = counted(lambda: ask("refund", lease=lease))  # which ends the reservation first
         checks = [counted(lambda: ask("check", attributes=ann))]
         counted(permits.release)  # and gives back when it has
@@ -236,7 +240,8 @@ def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
         statuses.append(refund.result(PATIENCE).status)
         while permits.acquire(blocking=False):
             pass
-        return statuses if moving.impostor.connections == connections else None
+        apart = moving.tags[0] != moving.tags[1]
+        return statuses if apart and moving.impostor.connections == connections else None
 
     moving.impostor.answers = answers
     options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.impostor.cluster]
@@ -246,3 +251,27 @@ def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
     alone, together, after = moving.calls[:2], moving.calls[2], moving.calls[3:]
     assert alone == [[b"b"]] * 2 and together == [b"b", b"b", b"f"]
     assert after.count([b"b"]) == 2 and after.count([b"b", b"f"]) == len(after) - 2
+
+
+def test_in_a_real_cluster_a_refund_waits_for_its_slot_too(tmp_path):
+    (tmp_path / "cluster").mkdir()
+    ann = {"attributes": {"user": "ann"}}
+
+    def refusals():
+        return int(source.client().info("errorstats").get("errorstat_TRYAGAIN", "count=0").split("=")[1])
+
+    with RedisCluster(tmp_path / "cluster") as cluster, concurrent.futures.ThreadPoolExecutor(1) as crowd, Daemon(
+            tmp_path, API % "strict", ["--workers", 1, "--redis", cluster.url(), "--redis-deadline", "10s"]) as node:
+        wait_for(lambda: node.admin("GET", "/readyz").json["store"] == "up")
+        assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 9
+        source, key = next((m, key) for m in cluster.masters() for key in m.client().keys("ration:{*}:b:*"))
+        lease = node.http("POST", "/v1/reserve", {**ann, "cost": 8, "for": 60}).json["lease"]
+        slot, target = key_slot(key), next(m for m in cluster.masters() if m is not source)
+        target.ask("SETSLOT", slot, "IMPORTING", source.id)
+        source.ask("SETSLOT", slot, "MIGRATING", target.id)
+        refund = crowd.submit(node.http, "POST", "/v1/refund", {"lease": lease})
+        wait_for(lambda: refusals() > 1)
+        assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 0, "others go on"
+        cluster.move_slot(slot, source, target)
+        assert refund.result(PATIENCE).json == {"refunded": True}
+        assert node.http("POST", "/v1/check", {**ann, "peek": True}).json["remaining"] == 8

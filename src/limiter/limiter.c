@@ -192,7 +192,7 @@ int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint
 {
     charge->limit = &l->limit;
     charge->key = key;
-    charge->flags = l->charge_flags;
+    charge->flags |= l->charge_flags;
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
     rn_store_apply(r->store, charge, 1, NULL, NULL);
     return charge->error;
@@ -223,7 +223,8 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
 {
     for (uint32_t i = 0; i < l->guard_count; i++) {
         const struct rn_compiled *guard = l->guards[i];
-        struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
+        struct rn_charge charge = {.flags = RN_CHARGE_PARDON,
+                                   .ask = {.op = RN_GIVE_BACK,
                                            .now_ns = now_ns,
                                            .cost = refund->units,
                                            .at_ns = refund->at_ns}};
@@ -237,7 +238,8 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
 int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                          const struct rn_refund *refund, int64_t now_ns)
 {
-    struct rn_charge charge = {.ask = {.op = RN_GIVE_BACK,
+    struct rn_charge charge = {.flags = RN_CHARGE_PARDON,
+                               .ask = {.op = RN_GIVE_BACK,
                                        .now_ns = now_ns,
                                        .cost = refund->cost,
                                        .id = refund->id,

@@ -57,7 +57,7 @@ static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
 }
 
 /* One operation on one key, inline; charge->ask is set apart from the wall
- * offset. Returns charge->error. */
+ * offset, and flags that are not the limit's. Returns charge->error. */
 int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
                      struct rn_charge *charge);
 /* The same where windows end `shift_ns` later. */

@@ -2,23 +2,21 @@
 /*
  * The key of a pardon is that of the state, hashed, under a token bucket of one unit that is
  * taken by a reset: how much of the time that it takes to refill is left tells when the
- * reset was, whatever clock the store has.
+ * reset was, whatever clock the table has.
  */
 #include "limiter/pardon.h"
 
 #include "base/clock.h"
+#include "core/envelope.h"
 #include "limiter/hold.h"
 #include "limiter/limiter.h"
 
-/* After which a charge is worth nothing, in whole seconds. */
+/* In whole seconds. */
 static int64_t memory_ns(const struct rn_limit *l)
 {
-    int64_t window_ns = l->period_ns > l->longest_ns ? l->period_ns : l->longest_ns;
-    int64_t most_ns = l->full_ns > window_ns ? l->full_ns : window_ns;
+    int64_t ns = rn_envelope_memory_ns(l);
 
-    if (most_ns > RN_HOLD_MAX_NS / 2) /* weighted windows count for two of them */
-        return RN_HOLD_MAX_NS;
-    return (2 * most_ns / RN_SECOND_NS + 1) * RN_SECOND_NS;
+    return ns < RN_HOLD_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS : RN_HOLD_MAX_NS;
 }
 
 static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_limit *limit,
@@ -46,7 +44,7 @@ int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key,
 {
     struct rn_limit pardon;
 
-    if (limit->form == RN_FORM_PLACES) /* they are released, never given back */
+    if (r->policy || limit->form == RN_FORM_PLACES) /* those are released, never given back */
         return 0;
     init_limit(&pardon, limit);
     struct rn_charge batch[] = {ask(r, RN_RESET, &pardon, key, now_ns),
@@ -61,6 +59,8 @@ bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t k
 {
     struct rn_limit pardon;
 
+    if (r->policy)
+        return false;
     init_limit(&pardon, limit);
     struct rn_charge peek = ask(r, RN_PEEK, &pardon, key, now_ns);
 

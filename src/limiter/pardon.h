@@ -12,6 +12,9 @@
 
 struct ration;
 
+/* Both do nothing where limits are shared with other nodes: the store does the same to charges
+ * that are flagged RN_CHARGE_PARDON, in the same trip and at once with what they do. */
+
 /* The state of this key was forgotten at now_ns. 0, or the store's error. */
 int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns);
 

@@ -231,7 +231,7 @@ static void write_key(struct rn_async_key *key, const struct rn_charge *charge, 
 {
     if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
         return;
-    key->arg_len = (uint8_t)rn_code_write(charge, key->arg);
+    key->arg_len = (uint8_t)rn_code_write(charge, 0, key->arg);
     key->name_len = (uint8_t)rn_code_name(charge, key->name);
     key->written_ns = now_ns;
 }

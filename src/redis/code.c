@@ -7,6 +7,8 @@
 
 #include <ration/error.h>
 
+#include "core/envelope.h"
+
 __extension__ typedef unsigned __int128 wide;
 
 #define EXACT (UINT64_C(1) << 53)
@@ -175,6 +177,17 @@ size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
                       charge->key, out);
 }
 
+bool rn_code_pardons(const struct rn_charge *charge)
+{
+    return (charge->flags & RN_CHARGE_PARDON) && charge->limit->form != RN_FORM_PLACES &&
+           (charge->ask.op == RN_GIVE_BACK || charge->ask.op == RN_RESET);
+}
+
+size_t rn_code_pardon(const struct rn_charge *charge, char out[RN_CODE_NAME])
+{
+    return print_name(rn_code_tag(charge->key), 'f', charge->key, out);
+}
+
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
 {
     return print_name(tag, 'r', holder, out);
@@ -291,6 +304,8 @@ static const unsigned char operations[] = {
 };
 
 #define LEASE 7
+#define GIVE_BACK_UNFORGIVEN 8
+#define FORGIVE 9
 
 static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
@@ -322,19 +337,50 @@ size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS])
     return pen.len;
 }
 
-size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES])
+static unsigned operation_of(const struct rn_charge *charge)
+{
+    if (!rn_code_pardons(charge))
+        return operations[charge->ask.op];
+    return charge->ask.op == RN_RESET ? FORGIVE : GIVE_BACK_UNFORGIVEN;
+}
+
+/* How long ago a take that is given back was; how long a reset is remembered. */
+static int64_t age_of(const struct rn_charge *charge)
+{
+    const struct rn_ask *ask = &charge->ask;
+
+    if (ask->op == RN_RESET)
+        return rn_envelope_memory_ns(charge->limit);
+    return ask->op == RN_GIVE_BACK && ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0;
+}
+
+/* When a take that is given back was made, by the clock of the store; 0: its receipt does not
+ * tell. */
+static int64_t made_at(const struct rn_charge *charge)
+{
+    const struct rn_limit *l = charge->limit;
+    bool is_time = l->form == RN_FORM_LOG ||
+                   (rn_code_script(l) == RN_SCRIPT_BUCKET && l->algorithm == RATION_TOKEN_BUCKET);
+
+    return charge->ask.op == RN_GIVE_BACK && is_time ? charge->ask.mark : 0;
+}
+
+size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODE_BYTES])
 {
     const struct rn_limit *l = charge->limit;
     const struct rn_ask *ask = &charge->ask;
     struct pen pen = {.out = out};
-    bool undoes = ask->op == RN_GIVE_BACK;
-    int64_t age_ns = undoes && ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0;
+    bool marked = ask->op == RN_GIVE_BACK && l->form != RN_FORM_PLACES;
 
-    put(&pen, operations[ask->op]);
+    put(&pen, operation_of(charge));
     put(&pen, (double)ask->cost);
-    put(&pen, (double)rn_code_us(age_ns));
-    put(&pen, undoes && l->form != RN_FORM_PLACES ? (double)ask->mark : 0);
+    put(&pen, (double)rn_code_us(age_of(charge)));
+    put(&pen, marked ? (double)ask->mark : 0);
     put_params(&pen, l, ask);
+    if (rn_code_pardons(charge)) {
+        put(&pen, (double)made_at(charge));
+        put(&pen, (double)pardon);
+    }
     return pen.len;
 }
 

@@ -31,6 +31,10 @@ struct rn_slice rn_code_tag_name(unsigned tag);
 size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME]);
 /* KIND of the states of a script that decides charges. */
 char rn_code_kind(enum rn_script script);
+/* Whether the charge goes with what is remembered of resets of its key (scripts/batch.lua), and
+ * the name of that. */
+bool rn_code_pardons(const struct rn_charge *charge);
+size_t rn_code_pardon(const struct rn_charge *charge, char out[RN_CODE_NAME]);
 /* Of the number of a holder's last report to a tag: scripts/report.lua. */
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME]);
 /* Of the history of a tag: scripts/history.lua. RN_CODE_TAGS: of all. */
@@ -60,8 +64,9 @@ bool rn_code_leases(const struct rn_limit *limit);
 /* Of a charge: with leases, if it is flagged so and there are any. */
 enum rn_script rn_code_script_of(const struct rn_charge *charge);
 
-/* The charge's argument; returns its length. */
-size_t rn_code_write(const struct rn_charge *charge, char out[RN_CODE_BYTES]);
+/* The charge's argument; returns its length. `pardon`: which key of the call, from 1 on, tells
+ * of resets; for charges that go with one. */
+size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODE_BYTES]);
 
 /* A call for a lease: see leases.lua. */
 struct rn_code_lease {

@@ -121,51 +121,80 @@ static void drop_unawaited(struct rn_lane_call *call)
     }
 }
 
-/* The arguments of a call, each of them once: charges of one limit mostly ask for the same. */
-struct arguments {
-    char bytes[RN_LANE_BATCH][RN_CODE_BYTES];
+/* A call as batch.lua reads it: the keys of the charges and then those that tell of resets,
+ * the nonce, which argument is whose, and the arguments, each of them once: charges of one
+ * limit mostly ask for the same. */
+struct message {
+    char names[2 * RN_LANE_BATCH][RN_CODE_NAME];
+    char arguments[RN_LANE_BATCH][RN_CODE_BYTES];
     char which[RN_LANE_BATCH]; /* each charge's */
+    char nonce[24];
+    struct rn_slice words[2 + 3 * RN_LANE_BATCH];
+    size_t keys, count; /* of the words */
 };
 
-/* Adds the argument of the next charge, the i-th, to the `n` words. Returns how many there
- * are then. */
-static size_t add_argument(struct arguments *arguments, struct rn_slice *words, size_t n, size_t i,
-                           const struct rn_charge *charge)
+static void add_keys(struct message *m, const struct rn_seats *seats)
 {
-    char *bytes = arguments->bytes[n];
-    size_t len = rn_code_write(charge, bytes), at = n;
+    for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
+        char *name = m->names[m->keys];
+
+        m->words[m->keys++] = (struct rn_slice){name, rn_code_name(rn_seat_charge(seat), name)};
+    }
+    for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
+        char *name = m->names[m->keys];
+
+        if (rn_code_pardons(rn_seat_charge(seat)))
+            m->words[m->keys++] =
+                (struct rn_slice){name, rn_code_pardon(rn_seat_charge(seat), name)};
+    }
+    m->count = m->keys;
+}
+
+/* Adds the argument of the i-th charge to the `n` that there are. Returns how many there are
+ * then. */
+static size_t add_argument(struct message *m, size_t n, size_t i, const struct rn_charge *charge,
+                           size_t pardon)
+{
+    struct rn_slice *words = m->words + m->count;
+    char *bytes = m->arguments[n];
+    size_t len = rn_code_write(charge, pardon, bytes), at = n;
 
     while (at > 0 && !rn_slice_equal(words[at - 1], (struct rn_slice){bytes, len}))
         at--;
-    arguments->which[i] = (char)(at > 0 ? at - 1 : n);
+    m->which[i] = (char)(at > 0 ? at - 1 : n);
     if (at == 0)
         words[n++] = (struct rn_slice){bytes, len};
     return n;
 }
 
-/* As batch.lua reads them: the keys, the nonce, which argument is whose, the arguments. */
+static void add_arguments(struct message *m, const struct rn_lane_call *call)
+{
+    size_t i = 0, n = 0, pardon = call->count;
+    int len = snprintf(m->nonce, sizeof m->nonce, "%" PRIu64, call->nonce);
+
+    m->words[m->count++] = (struct rn_slice){m->nonce, (size_t)len};
+    m->words[m->count++] = (struct rn_slice){m->which, call->count};
+    for (const struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
+        pardon += rn_code_pardons(rn_seat_charge(seat));
+        n = add_argument(m, n, i, rn_seat_charge(seat), pardon);
+    }
+    m->count += n;
+}
+
 static bool send_call(struct rn_trip *trip)
 {
     struct rn_lane_call *call = (struct rn_lane_call *)trip;
-    struct arguments arguments;
-    char names[RN_LANE_BATCH][RN_CODE_NAME], nonce[24];
-    struct rn_slice words[2 + 2 * RN_LANE_BATCH], *rest;
-    size_t i = 0, n = 0;
+    struct message message;
 
     drop_unawaited(call);
     if (call->count == 0)
         return false;
     call->nonce = ++call->lanes->nonce;
     call->sent_ns = rn_clock_boot_ns();
-    rest = words + call->count;
-    rest[0] =
-        (struct rn_slice){nonce, (size_t)snprintf(nonce, sizeof nonce, "%" PRIu64, call->nonce)};
-    rest[1] = (struct rn_slice){arguments.which, call->count};
-    for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
-        words[i] = (struct rn_slice){names[i], rn_code_name(rn_seat_charge(seat), names[i])};
-        n = add_argument(&arguments, rest + 2, n, i, rn_seat_charge(seat));
-    }
-    return rn_trip_send(trip, call->count, words, call->count + 2 + n);
+    message.keys = 0;
+    add_keys(&message, &call->seats);
+    add_arguments(&message, call);
+    return rn_trip_send(trip, message.keys, message.words, message.count);
 }
 
 /* The call is over. Returns what it held; the lane may send again. */

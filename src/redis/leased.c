@@ -58,7 +58,7 @@ static void renew_if_low(struct rn_stock *held, int64_t now_ns)
 {
     if (!rn_holder_runs_low(&held->holder, now_ns))
         return;
-    if (rn_demand_rate(&held->holder.demand, now_ns) < RN_SIZING_COLD)
+    if (rn_demand_is_cold(&held->holder.demand, now_ns))
         rn_renewal_retire(held, now_ns);
     else
         rn_renewal_begin(held, 0, now_ns);
@@ -170,7 +170,7 @@ static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge
         struct rn_demand *demand =
             rn_stock_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_demand_rate(demand, now_ns) >= RN_SIZING_HOT && may_be_held(charge->limit))
+        if (rn_demand_is_hot(demand, charge->limit->cap, now_ns) && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
     }
     if (!held)

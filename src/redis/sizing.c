@@ -12,6 +12,11 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static uint64_t at_least(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* A quarter of the way, rounded away from where it was: so it arrives. */
 static uint64_t approach(uint64_t from, uint64_t to)
 {
@@ -25,7 +30,7 @@ static void roll(struct rn_demand *d, int64_t now_ns)
     for (int passed = 0; d->slot < slot && passed < 64; d->slot++, passed++) {
         d->latest = d->count * SLOTS_A_SECOND;
         d->rate = approach(d->rate, d->latest);
-        d->count = 0;
+        d->count = d->asks = 0;
         if (d->rate == 0 && d->latest == 0)
             break;
     }
@@ -36,12 +41,33 @@ void rn_demand_note(struct rn_demand *d, uint64_t units, int64_t now_ns)
 {
     roll(d, now_ns);
     d->count = at_most(d->count + at_most(units, UNITS_MAX), UNITS_MAX);
+    d->asks++;
 }
 
 uint64_t rn_demand_rate(struct rn_demand *d, int64_t now_ns)
 {
     roll(d, now_ns);
     return d->rate;
+}
+
+bool rn_demand_is_hot(struct rn_demand *d, uint64_t cap, int64_t now_ns)
+{
+    return rn_demand_rate(d, now_ns) >= RN_SIZING_HOT ||
+           (d->asks >= RN_SIZING_RUSH && cap / RN_SIZING_RUSH_PARTS >= RN_SIZING_RUSH);
+}
+
+bool rn_demand_is_cold(struct rn_demand *d, int64_t now_ns)
+{
+    return rn_demand_rate(d, now_ns) < RN_SIZING_COLD && d->asks < RN_SIZING_RUSH;
+}
+
+/* What to reckon with. The current slot will have at least what it has now: so each call of a
+ * sudden rush asks for several times as much as the one before. */
+static uint64_t peak(struct rn_demand *d, int64_t now_ns)
+{
+    uint64_t mean = rn_demand_rate(d, now_ns);
+
+    return at_least(mean, at_least(d->latest, d->count * SLOTS_A_SECOND));
 }
 
 /* As long as what is out is not too much of the limit. Where a lease ends with a window
@@ -86,11 +112,10 @@ int64_t rn_sizing_lease_ns(const struct rn_sizing *s, bool scarce)
 uint64_t rn_sizing_want(const struct rn_sizing *s, struct rn_demand *d, int64_t lease_ns,
                         uint64_t least, int64_t now_ns)
 {
-    uint64_t mean = rn_demand_rate(d, now_ns), rate = d->latest > mean ? d->latest : mean;
-    wide units = ((wide)rate * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
+    wide units = ((wide)peak(d, now_ns) * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
     uint64_t want = units < s->cap / 2 ? (uint64_t)units : s->cap / 2;
 
-    return want > least ? want : least;
+    return at_least(want, least);
 }
 
 int64_t rn_sizing_pause_ns(const struct rn_sizing *s)

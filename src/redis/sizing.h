@@ -19,18 +19,26 @@
 /* Units a second from which a key is worth a lease, and under which it is not any more. */
 #define RN_SIZING_HOT 20
 #define RN_SIZING_COLD 10
+/* Charges within a tenth of a second that make it worth one at once: as many as the store decides
+ * in one call. Those that come faster would wait for one call after another; unless they are a
+ * large part of the limit, which refuses them soon, and that takes no calls. */
+#define RN_SIZING_RUSH 64
+#define RN_SIZING_RUSH_PARTS 16
 
 /* What is asked of a key, refused or not: for who asks only for what he got would never
  * get more. Zeroed before first use. */
 struct rn_demand {
-    int64_t slot; /* of a tenth of a second: the current one */
-    uint64_t count;
-    uint64_t latest; /* units a second in the last slot */
-    uint64_t rate;   /* and over some of them */
+    int64_t slot;         /* of a tenth of a second: the current one */
+    uint64_t count, asks; /* in it: units; charges */
+    uint64_t latest;      /* units a second in the last slot */
+    uint64_t rate;        /* and over some of them */
 };
 void rn_demand_note(struct rn_demand *demand, uint64_t units, int64_t now_ns);
-/* Units a second, of late. */
+/* Units a second, of late: up to the last tenth of one. */
 uint64_t rn_demand_rate(struct rn_demand *demand, int64_t now_ns);
+/* Whether the key, under a limit of `cap` units, is worth a lease; whether it is not any more. */
+bool rn_demand_is_hot(struct rn_demand *demand, uint64_t cap, int64_t now_ns);
+bool rn_demand_is_cold(struct rn_demand *demand, int64_t now_ns);
 
 struct rn_sizing {
     uint64_t cap;

@@ -17,6 +17,10 @@ enum rn_charge_flags {
     /* And what holds if it does not answer; neither: this node's share of the limit. */
     RN_CHARGE_ELSE_ALLOW = 8,
     RN_CHARGE_ELSE_REFUSE = 16,
+
+    /* Of a reset: such a store remembers it for as long as a charge before it would have
+     * counted. Of a refund: what was charged before such a reset is not given back. */
+    RN_CHARGE_PARDON = 32,
 };
 
 /* One operation on the state of one key under one limit. `limit` is borrowed

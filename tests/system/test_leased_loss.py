@@ -119,7 +119,7 @@ def test_nor_does_who_starts_after_a_restart_that_went_back_in_time(tmp_path):
 
 def test_a_store_that_was_never_used_starts_full(server, tmp_path):
     log = tmp_path / "log"
-    Node(server.path, log, "1000 per second", count=300, depth=64, pace=0).result()
+    Node(server.path, log, "1000 per second", count=300, depth=64, pace=0, deadline_ms=PATIENT).result()
     assert len(admissions(log)) == 300
 
 

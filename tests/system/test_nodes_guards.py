@@ -33,8 +33,8 @@ OPTIONS = ["--workers", "1", "--memory", "2M"]
 class Nodes:
     """Asked in turn."""
 
-    def __init__(self, daemons, clocks):
-        self.daemons, self.clocks = daemons, clocks
+    def __init__(self, daemons, clocks, server=None):
+        self.daemons, self.clocks, self.server = daemons, clocks, server
 
     def ask(self, what, **body):
         self.daemons.reverse()
@@ -65,7 +65,7 @@ def nodes(folder, rules, ahead):
         daemons = [stack.enter_context(Daemon(folder / name, rules, sharing, env=clocks[0].env()))
                    for name in ("one", "other")]
         wait_for(lambda: all(daemon.admin("GET", "/readyz").json["store"] == "up" for daemon in daemons))
-        yield Nodes(daemons, clocks)
+        yield Nodes(daemons, clocks, server)
 
 
 @contextlib.contextmanager

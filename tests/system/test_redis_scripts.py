@@ -5,6 +5,7 @@ algorithm means, written down naively: lists that are never trimmed and fraction
 import math
 import os
 import random
+import struct
 import time
 from fractions import Fraction
 
@@ -12,8 +13,8 @@ import pytest
 import redis
 
 from daemon import PATIENCE, free_port
-from redis_server import (FORCE, GIVE_BACK, PEEK, RELEASE, RENEW, RESET, TAKE, Clock, RedisServer,
-                          Script, by_number, read_reply)
+from redis_server import (FORCE, FORGIVE, GIVE_BACK, GIVE_BACK_UNFORGIVEN, PEEK, RELEASE, RENEW, RESET,
+                          TAKE, Clock, RedisServer, Script, by_number, read_reply)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -294,6 +295,54 @@ def test_what_is_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
     assert back.allowed == 1 and back.remaining == 3
     assert script.ask(TAKE, 4).allowed == 0
     assert script.ask(TAKE, 3).allowed == 1
+
+
+def pardoning(script, *asks, made=0):
+    """Charges of one call that go with what is remembered of resets: operation, cost, age, mark."""
+    keys = [script.key] * len(asks) + [f"{script.key}:f"] * len(asks)
+    return script.call(*[script.argument(*ask, tail=struct.pack("<dd", made, len(asks) + 1 + i))
+                         for i, ask in enumerate(asks)], keys=keys)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_a_reset_has_forgiven_is_not_given_back_as_well(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    forgiven = script.ask(TAKE, 1)
+    bed.clock.set(bed.clock.now_us + 1)
+    assert pardoning(script, (FORGIVE, 0, 60_000_000, 0))[0].allowed == 1
+    assert 59_000 < bed.client.pttl(f"{script.key}:f") <= 60_000
+    assert script.ask(PEEK).remaining == limit.cap
+    bed.clock.set(bed.clock.now_us + 1)
+    taken = script.ask(TAKE, 3)
+    back, same, whole = pardoning(script, (GIVE_BACK_UNFORGIVEN, 1, 2, forgiven.mark),
+                                  (GIVE_BACK_UNFORGIVEN, 1, 1, forgiven.mark),
+                                  (GIVE_BACK_UNFORGIVEN, 3, 0, taken.mark))
+    assert (back.allowed, back.remaining, same.allowed) == (0, limit.cap - 3, 0)
+    assert (whole.allowed, whole.remaining) == (1, limit.cap), "what was charged after it is"
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_refund_that_was_long_on_its_way_knows_when_its_take_was(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    forgiven = script.ask(TAKE, 2)
+    bed.clock.set(bed.clock.now_us + 5)
+    pardoning(script, (FORGIVE, 0, 60_000_000, 0))
+    bed.clock.set(bed.clock.now_us + 5)
+    script.ask(TAKE, 2)
+    [back] = pardoning(script, (GIVE_BACK_UNFORGIVEN, 2, 0, forgiven.mark), made=forgiven.now_us)
+    assert (back.allowed, back.remaining) == (0, limit.cap - 2)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_was_never_forgiven_is_given_back(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    taken = script.ask(TAKE, 2)
+    [back] = pardoning(script, (GIVE_BACK_UNFORGIVEN, 2, 0, taken.mark))
+    assert (back.allowed, back.remaining) == (1, limit.cap)
+    assert not bed.client.exists(f"{script.key}:f")
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -14,12 +14,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 LEASES = ["history", "leases"]  # before whoever looks at KEYS
 PARTS = {
     **{name: ["values", name, "strict", "batch"] for name in ("bucket", "window", "counter")},
-    **{name: [name, "strict", "batch"] for name in ("log", "places")},
+    **{name: ["drop", name, "strict", "batch"] for name in ("log", "places")},
     "lease_bucket": [*LEASES, "values", "lease_bucket", "batch"],
     "lease_window": [*LEASES, "values", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
     "lease_counter": [*LEASES, "values", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],
-    "lease_subs": [*LEASES, "log", "lease_subs", "lease_list", "lease_charged", "batch"],
-    "lease_log": [*LEASES, "log", "lease_list", "lease_log", "batch"],
+    "lease_subs": [*LEASES, "drop", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
+    "lease_log": [*LEASES, "drop", "log", "lease_list", "lease_log", "batch"],
     "report": ["values", "bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
     **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch")},
     "history": ["history", "history_age"],

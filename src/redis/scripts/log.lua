@@ -19,10 +19,6 @@ local function read_limit(arg)
     return struct.unpack('<ddd', arg, 33)
 end
 
-local function drop(key)
-    return redis.call('DEL', key)
-end
-
 local function entry(key, index)
     local value = redis.call('LINDEX', key, index)
     if value then

@@ -9,10 +9,6 @@ local function read_limit(arg)
     return struct.unpack('<dddc8', arg, 33)
 end
 
-local function drop(key)
-    return redis.call('DEL', key)
-end
-
 local function member(id, n)
     return id .. struct.pack('<I4', n)
 end

@@ -39,7 +39,7 @@ static void expect_numbers(const struct rn_charge *charge, const double *expecte
 {
     char bytes[RN_CODE_BYTES];
 
-    assert_int_equal(rn_code_write(charge, bytes), 8 * (4 + n));
+    assert_int_equal(rn_code_write(charge, 0, bytes), 8 * (4 + n));
     for (size_t i = 0; i < n; i++)
         if (number_at(bytes, 4 + i) != expected[i])
             fail_msg("number %zu is %f, not %f", i, number_at(bytes, 4 + i), expected[i]);
@@ -218,7 +218,7 @@ static void a_calendar_is_told_with_room_for_a_clock_that_is_off(void **state)
             .ask = {.now_ns = rows[i].wall_hour * hour - SECOND, .wall_offset_ns = SECOND}};
         char bytes[RN_CODE_BYTES];
 
-        rn_code_write(&charge, bytes);
+        rn_code_write(&charge, 0, bytes);
         assert_true(number_at(bytes, 7) == rows[i].first * 3600e6);
         assert_true(number_at(bytes, 8) == rows[i].second * 3600e6);
         assert_true(number_at(bytes, 9) == rows[i].third * 3600e6);
@@ -235,12 +235,83 @@ static void a_refund_tells_its_age_rounded_up_and_its_mark(void **state)
     char bytes[RN_CODE_BYTES];
 
     (void)state;
-    rn_code_write(&charge, bytes);
+    rn_code_write(&charge, 0, bytes);
     assert_true(number_at(bytes, 0) == 3 && number_at(bytes, 1) == 2);
     assert_true(number_at(bytes, 2) == 5 && number_at(bytes, 3) == 77);
     charge.ask.at_ns = 9000; /* a clock that went back */
-    rn_code_write(&charge, bytes);
+    rn_code_write(&charge, 0, bytes);
     assert_true(number_at(bytes, 2) == 0);
+}
+
+static void what_pardons_names_the_key_that_tells_of_resets(void **state)
+{
+    struct rn_limit l = limit_of((struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = 30 * SECOND});
+    struct rn_charge charge = {
+        .limit = &l,
+        .flags = RN_CHARGE_PARDON,
+        .key = UINT64_C(0xffc0000000000012),
+        .ask = {.op = RN_GIVE_BACK, .now_ns = 5000, .at_ns = 1000, .mark = 77}};
+    char bytes[RN_CODE_BYTES], name[RN_CODE_NAME];
+
+    (void)state;
+    assert_true(rn_code_pardons(&charge));
+    size_t len = rn_code_write(&charge, 9, bytes);
+    assert_true(number_at(bytes, 0) == 8 && number_at(bytes, 2) == 4);
+    assert_true(number_at(bytes, len / 8 - 1) == 9);
+    charge.ask.op = RN_RESET; /* remembered for as long as a charge may count */
+    assert_int_equal(rn_code_write(&charge, 9, bytes), len);
+    assert_true(number_at(bytes, 0) == 9 && number_at(bytes, 2) == 60e6);
+    rn_code_pardon(&charge, name);
+    assert_string_equal(name, "ration:{802}:f:ffc0000000000012");
+    charge.flags = 0;
+    assert_false(rn_code_pardons(&charge));
+    assert_int_equal(rn_code_write(&charge, 9, bytes), len - 16);
+    assert_true(number_at(bytes, 0) == 6);
+}
+
+static void a_refund_tells_when_its_take_was_if_the_mark_does(void **state)
+{
+    static const struct {
+        struct ration_limit spec;
+        double made;
+    } rows[] = {
+        {{.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND}, 77},
+        {{.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND}, 77},
+        {{.algorithm = RATION_LEAKY_BUCKET, .amount = 5, .period_ns = SECOND, .queue = 5}, 0},
+        {{.algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = SECOND}, 0},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND}, 0},
+        {{.algorithm = RATION_SLIDING_WINDOW, .amount = 5, .period_ns = SECOND, .sub_windows = 4},
+         0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rn_limit l = limit_of(rows[i].spec);
+        struct rn_charge charge = {.limit = &l,
+                                   .flags = RN_CHARGE_PARDON,
+                                   .ask = {.op = RN_GIVE_BACK, .cost = 1, .mark = 77}};
+        char bytes[RN_CODE_BYTES];
+        size_t len = rn_code_write(&charge, 1, bytes);
+
+        assert_true(number_at(bytes, len / 8 - 2) == rows[i].made);
+    }
+}
+
+static void places_and_takes_need_no_pardon(void **state)
+{
+    struct rn_limit places =
+        limit_of((struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = 5});
+    struct rn_limit bucket = limit_of(
+        (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
+    struct rn_charge charge = {
+        .limit = &places, .flags = RN_CHARGE_PARDON, .ask = {.op = RN_GIVE_BACK}};
+
+    (void)state;
+    assert_false(rn_code_pardons(&charge));
+    charge.limit = &bucket;
+    charge.ask.op = RN_TAKE;
+    assert_false(rn_code_pardons(&charge));
 }
 
 static void names_hold_a_tag_a_kind_and_the_key(void **state)
@@ -335,6 +406,9 @@ int main(void)
         cmocka_unit_test(a_call_for_a_lease_ends_with_who_asks),
         cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
+        cmocka_unit_test(what_pardons_names_the_key_that_tells_of_resets),
+        cmocka_unit_test(a_refund_tells_when_its_take_was_if_the_mark_does),
+        cmocka_unit_test(places_and_takes_need_no_pardon),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
         cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),
         cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),

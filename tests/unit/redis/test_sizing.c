@@ -54,6 +54,49 @@ static void two_in_a_row_are_not_yet_a_demand(void **state)
     assert_true(rn_demand_rate(&demand, SECOND + 150 * MS) < RN_SIZING_HOT);
 }
 
+/* `n` at once. */
+static void rush(struct rn_demand *demand, int n, uint64_t units, int64_t now_ns)
+{
+    while (n-- > 0)
+        rn_demand_note(demand, units, now_ns);
+}
+
+static void a_rush_is_a_demand_at_once(void **state)
+{
+    struct rn_demand demand = {0};
+
+    (void)state;
+    rush(&demand, RN_SIZING_RUSH - 1, 1, SECOND);
+    assert_false(rn_demand_is_hot(&demand, 10000, SECOND));
+    assert_true(rn_demand_is_cold(&demand, SECOND));
+    rush(&demand, 1, 1, SECOND + 99 * MS);
+    assert_true(rn_demand_is_hot(&demand, 10000, SECOND + 99 * MS));
+    assert_false(rn_demand_is_cold(&demand, SECOND + 99 * MS));
+    /* And then it is known as the demand of the time before. */
+    assert_true(rn_demand_is_hot(&demand, 10000, SECOND + 100 * MS));
+    assert_true(rn_demand_is_cold(&demand, 4 * SECOND));
+}
+
+static void a_few_large_costs_are_no_rush(void **state)
+{
+    struct rn_demand demand = {0};
+
+    (void)state;
+    rush(&demand, 3, 100000, SECOND);
+    assert_false(rn_demand_is_hot(&demand, 1000000, SECOND));
+}
+
+static void a_rush_that_uses_up_much_of_the_limit_is_none(void **state)
+{
+    struct rn_demand demand = {0};
+
+    (void)state;
+    rush(&demand, 1000, 1, SECOND);
+    assert_false(rn_demand_is_hot(&demand, 1000, SECOND));
+    assert_true(rn_demand_is_hot(&demand, 1024, SECOND));
+    assert_true(rn_demand_is_hot(&demand, 1000, SECOND + 100 * MS));
+}
+
 static void what_is_not_asked_for_any_more_is_forgotten(void **state)
 {
     struct rn_demand demand = {0};
@@ -141,11 +184,33 @@ static void as_much_is_wanted_as_is_likely_to_be_spent(void **state)
     assert_int_equal(rn_sizing_want(&sizing, &demand, SECOND, 0, now), 2000);
 }
 
+/* Of 60 units in each millisecond: as much as has come, several times over, so that the calls
+ * of the first tenth of a second are few. */
+static void a_rush_is_met_by_more_with_each_call(void **state)
+{
+    struct rn_sizing sizing = sizing_of(500000, SECOND, 500000);
+    struct rn_demand demand = {0};
+    uint64_t held = 0;
+    int calls = 0;
+
+    (void)state;
+    for (int64_t now = SECOND; now < SECOND + 100 * MS; now += MS) {
+        rush(&demand, 60, 1, now);
+        for (; held < 60; calls++)
+            held += rn_sizing_want(&sizing, &demand, sizing.lease_ns, 60, now);
+        held -= 60;
+    }
+    assert_in_range(calls, 2, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_steady_demand_is_known_after_two_seconds),
         cmocka_unit_test(two_in_a_row_are_not_yet_a_demand),
+        cmocka_unit_test(a_rush_is_a_demand_at_once),
+        cmocka_unit_test(a_few_large_costs_are_no_rush),
+        cmocka_unit_test(a_rush_that_uses_up_much_of_the_limit_is_none),
         cmocka_unit_test(what_is_not_asked_for_any_more_is_forgotten),
         cmocka_unit_test(huge_costs_do_not_overflow),
         cmocka_unit_test(a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most),
@@ -153,6 +218,7 @@ int main(void)
         cmocka_unit_test(limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none),
         cmocka_unit_test(where_there_is_little_leases_are_short),
         cmocka_unit_test(as_much_is_wanted_as_is_likely_to_be_spent),
+        cmocka_unit_test(a_rush_is_met_by_more_with_each_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,7 +184,7 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_turn_take(conn, talk, data, len);
+    return rn_turn_take(conn, NULL, talk, data, len);
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "front/grpc.h"
+#include "front/replies.h"
 
 #define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)
 
@@ -37,6 +38,7 @@ void rn_front_done(struct rn_front *front)
         rn_desk_done(&front->loops[i].desk);
         rn_turns_done(&front->loops[i].turns);
         rn_grpc_spare_done(&front->loops[i]);
+        rn_replies_spare_done(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
     free(front->loops);

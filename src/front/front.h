@@ -82,6 +82,8 @@ struct rn_front_loop {
     struct rn_turns turns;
     struct rn_grpc_call *spare_calls; /* and how many there are: */
     uint32_t spare_count;
+    struct rn_reply *spare_replies; /* likewise */
+    uint32_t spare_reply_count;
 };
 
 /* What the admin port asks of the daemon, in the control thread. */

@@ -3,6 +3,15 @@
  * The RESP port: commands as they come, answered in order. A run of commands
  * that charge a limit of their own is hashed, fetched and charged together, and
  * all answers to what one read has brought go out in one write.
+ *
+ * A decision that has to wait for a shared store is overtaken: the rest of the
+ * conversation goes on in another turn, up to the first command that is no such
+ * decision. That one is alone: it begins when all before it have been answered.
+ *
+ *   CHECK a   waits ──────┐ turn 1
+ *   CHECK b   waits ──────┤ turn 2
+ *   RESET                 └ waits ───┐ turn 3
+ *   CHECK c                          └ waits ── turn 4
  */
 #include "front/resp.h"
 
@@ -10,6 +19,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/hints.h"
 #include "base/number.h"
 #include "rules/report.h"
 
@@ -101,10 +111,8 @@ static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_sl
     return entry;
 }
 
-static void answer(struct rn_talk *t)
+static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
-    const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
-
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
         rn_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
@@ -120,13 +128,81 @@ static void answer(struct rn_talk *t)
         entry->answer(t);
 }
 
+/* --- one among others ------------------------------------------------------------------------ */
+
+/* Nothing of the rest begins before all that was asked has been answered. */
+static void wait_for_others(struct rn_talk *t)
+{
+    t->state->replies.alone = t->state->replies.again = true;
+    t->ended = true;
+}
+
+/* Moves the command to the desk: when it is overtaken, the input goes away. False: out of
+ * memory. */
+static bool own(struct rn_talk *t)
+{
+    struct rn_resp_command *command = &t->desk->command;
+    struct rn_buf *copy = &t->desk->body;
+
+    rn_buf_clear(copy);
+    rn_buf_put(copy, t->data, command->bytes);
+    if (copy->failed || !rn_replies_have_room(&t->state->replies))
+        return false;
+    for (uint32_t i = 0; i < command->argc; i++)
+        command->argv[i].data = copy->data + (command->argv[i].data - t->data);
+    return true;
+}
+
+/* Whether a command may begin that might have to wait. */
+RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
+{
+    struct rn_talker *talker = t->talker;
+    const char *rest = t->data + t->desk->command.bytes;
+
+    if (entry && (entry->flags & RN_RESP_DECIDES)) {
+        rn_resp_charge(t);
+        if (talker->waited) { /* nobody is there to go on with the rest */
+            t->ended = true;
+            return false;
+        }
+        if (own(t))
+            talker->rest = rest;
+    }
+    if (talker->behind && !talker->rest)
+        wait_for_others(t);
+    return !t->ended;
+}
+
+static void end_begun(struct rn_talk *t)
+{
+    t->talker->rest = NULL;
+    t->ended |= t->talker->reply != NULL;
+}
+
 /* --- the conversation ------------------------------------------------------------------------ */
 
 static void refuse(struct rn_talk *t, const char *error)
 {
+    if (t->talker->behind) {
+        wait_for_others(t);
+        return;
+    }
     rn_resp_fail(t, "Protocol error: %s", error);
     t->ended = true;
     rn_conn_close(t->conn);
+}
+
+/* Answers the command at hand. False: it is not its time. */
+static bool answer_one(struct rn_talk *t)
+{
+    const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
+
+    if (t->talker->waits && !may_begin(t, entry))
+        return false;
+    answer(t, entry);
+    if (t->talker->waits)
+        end_begun(t);
+    return true;
 }
 
 /* Reads and answers one command: how many bytes that took. 0: it is not complete, or
@@ -138,6 +214,8 @@ static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *c
 
     switch (rn_resp_parse(data, len, command, &error)) {
     case RN_PARSE_MORE:
+        if (t->talker->behind && len >= RN_RESP_COMMAND_MAX)
+            wait_for_others(t); /* then net objects to it */
         return 0;
     case RN_PARSE_BAD:
         refuse(t, error);
@@ -149,17 +227,24 @@ static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *c
         t->data = data;
         t->argc = command->argc;
         t->argv = command->argv;
-        answer(t);
+        if (!answer_one(t))
+            return 0;
         ++*count;
     }
     return command->bytes;
+}
+
+/* What was unsent before is no more than that, either. */
+static bool is_full(const struct rn_talk *t)
+{
+    return t->out->len > RN_CONN_FULL_BYTES;
 }
 
 static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
     size_t done = 0, bytes;
 
-    while (done < len && !t->state->held && !t->ended && !rn_conn_is_full(t->conn)) {
+    while (done < len && t->state->replies.held == 0 && !t->ended && !is_full(t)) {
         bytes = rn_resp_join_again(t, data + done, len - done);
         if (bytes != 0)
             ++*count;
@@ -167,6 +252,8 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
             break;
         done += bytes;
     }
+    if (t->talker->behind && is_full(t))
+        wait_for_others(t);
     return done;
 }
 
@@ -174,36 +261,77 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
 {
     struct rn_front_counts *counts = talker->desk->counts;
     struct rn_talk t = {.front = rn_conn_context(talker->conn),
+                        .talker = talker,
                         .desk = talker->desk,
                         .conn = talker->conn,
                         .state = rn_conn_state(talker->conn),
                         .out = talker->out};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     uint64_t count = 0;
-    size_t done = answer_all(&t, data, len, &count);
+    size_t done;
 
+    if (talker->behind)
+        t.desk->refrain.before_len = 0; /* what joins is alone */
+    done = answer_all(&t, data, len, &count);
     rn_resp_charge(&t);
-    talker->holds = t.state->held != NULL;
+    talker->holds = t.state->replies.held > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
     rn_histogram_add_many(&counts->latency[RN_FRONT_RESP],
                           rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
     return done;
 }
 
+RN_ASIDE static size_t take_turns(struct rn_conn *conn, char *data, size_t len)
+{
+    struct rn_resp_state *state = rn_conn_state(conn);
+    struct rn_replies *replies = &state->replies;
+    size_t used = 0, now;
+
+    do {
+        if (replies->first && rn_replies_stop(replies))
+            break;
+        replies->alone = replies->again = false;
+        now = rn_turn_take(conn, replies, talk, data + used, len - used);
+        if (now == RN_CONN_LATER)
+            return now;
+        used += now;
+    } while (replies->again && used < len);
+    return used;
+}
+
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_turn_take(conn, talk, data, len);
+    const struct rn_front *front = rn_conn_context(conn);
+
+    return front->patience_ns > 0 ? take_turns(conn, data, len)
+                                  : rn_turn_take(conn, NULL, talk, data, len);
 }
 
 static void opened(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
+    rn_replies_init(&state->replies, conn);
     state->version = 2;
+}
+
+static void later(struct rn_conn *conn)
+{
+    struct rn_resp_state *state = rn_conn_state(conn);
+
+    rn_replies_flush(&state->replies);
+}
+
+static bool drains(struct rn_conn *conn)
+{
+    const struct rn_resp_state *state = rn_conn_state(conn);
+
+    return !state->replies.first;
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 {
+    later(conn); /* answers come in order */
     if (why == RN_CONN_TOO_LONG)
         rn_resp_put_error(rn_conn_out(conn), "ERR", RN_SLICE("Protocol error: too big a command"));
     else if (why == RN_CONN_TOO_SLOW)
@@ -215,8 +343,7 @@ static void closed(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_held_drop(state->held);
-    state->held = NULL;
+    rn_replies_drop(&state->replies);
 }
 
 /* Clients keep connections open for days without a word. */
@@ -228,5 +355,7 @@ const struct rn_protocol rn_resp_protocol = {
     .opened = opened,
     .received = received,
     .limited = limited,
+    .drains = drains,
+    .later = later,
     .closed = closed,
 };

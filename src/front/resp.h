@@ -7,15 +7,17 @@
 
 #include "front/front.h"
 #include "front/held.h"
+#include "front/replies.h"
 
 struct rn_resp_state {
-    struct rn_held *held;
+    struct rn_replies replies;
     uint8_t version; /* 2, or 3 after HELLO 3 */
     bool authenticated;
 };
 
 struct rn_talk {
     struct rn_front *front;
+    struct rn_talker *talker;
     struct rn_desk *desk;
     struct rn_conn *conn;
     struct rn_resp_state *state;
@@ -29,6 +31,7 @@ struct rn_talk {
 enum rn_resp_flags {
     RN_RESP_CHANGES = 1, /* needs AUTH unless the peer is local or there is no token */
     RN_RESP_JOINS = 2,   /* only adds to the batch, which is charged and answered later */
+    RN_RESP_DECIDES = 4, /* may be decided at the same time as others like it */
 };
 
 struct rn_resp_entry {

@@ -14,7 +14,32 @@ _Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 8 <= RN_RESP_ARGS_MAX,
 
 static void tell_held(struct rn_held *held)
 {
-    rn_resp_put_decision(rn_conn_out(held->conn), &held->telling, &held->decided, held->hold_ns);
+    struct rn_reply *reply = (struct rn_reply *)(void *)held->slot; /* its first member */
+
+    rn_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
+    reply->of->held--;
+    rn_replies_complete(reply);
+    rn_replies_flush(reply->of);
+}
+
+/* False: out of memory, answer at once. */
+static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_telling *how)
+{
+    struct rn_replies *replies = &t->state->replies;
+    struct rn_reply *reply = t->talker->reply;
+
+    if (!reply)
+        reply = rn_replies_add(replies, t->out);
+    if (!reply)
+        return false;
+    if (rn_held_begin(&reply->held, t->conn, &t->desk->decided, hold_ns, how, tell_held)) {
+        replies->held++;
+        rn_front_count(&t->desk->counts->held, 1);
+        return true;
+    }
+    if (!t->talker->reply)
+        rn_replies_complete(reply);
+    return false;
 }
 
 /* Decides on desk->query and answers, now or later. */
@@ -36,9 +61,7 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
         return;
     }
     hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->desk->query, d) : 0;
-    if (hold_ns > 0 && rn_held_begin(&t->state->held, t->conn, d, hold_ns, &how, tell_held))
-        rn_front_count(&t->desk->counts->held, 1);
-    else
+    if (hold_ns <= 0 || !hold(t, hold_ns, &how))
         rn_resp_put_decision(t->out, &how, d, 0);
 }
 

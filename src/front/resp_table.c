@@ -15,7 +15,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
      "key max_burst count period [quantity]", rn_resp_throttle},
     {"RATION.TAKE", 3, 8, RN_RESP_JOINS, "charge a limit that is given as text",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_take},
-    {"RATION.CHECK", 1, ANY, 0, "charge all rules that apply, or none",
+    {"RATION.CHECK", 1, ANY, RN_RESP_DECIDES, "charge all rules that apply, or none",
      "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [LEASE] [SHADOW] "
      "[FULL]",
      rn_resp_check},

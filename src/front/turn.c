@@ -5,6 +5,7 @@
 
 #include "base/fiber.h"
 #include "front/front.h"
+#include "front/replies.h"
 
 /* What a decision needs at most, with room for sanitizers. */
 #define STACK_BYTES ((size_t)1 << 20)
@@ -138,6 +139,10 @@ static void run_talk(void *arg)
 
 static void put_out(struct rn_turn *turn)
 {
+    if (turn->talker.replies) {
+        rn_replies_put(turn->talker.replies, &turn->out);
+        return;
+    }
     if (turn->out.len > 0)
         rn_buf_put(rn_conn_out(turn->conn), turn->out.data, turn->out.len);
     if (turn->out.failed)
@@ -145,19 +150,31 @@ static void put_out(struct rn_turn *turn)
     rn_buf_clear(&turn->out);
 }
 
+static void end_talk(struct rn_turn *turn)
+{
+    if (turn->talker.reply) {
+        rn_replies_end(turn->talker.reply, &turn->out);
+    } else {
+        put_out(turn);
+        rn_conn_received(turn->conn, turn->used);
+    }
+}
+
+/* Those in line come first: this one may have more to say than others. */
 static void talk_ended(void *arg)
 {
     struct rn_turn *turn = arg;
-    struct rn_conn *conn = turn->conn;
-    bool holds = turn->talker.holds;
+    struct rn_turns *turns = turn->turns;
+    struct rn_talker talker = turn->talker;
 
-    put_out(turn);
-    rn_conn_received(conn, turn->used);
+    end_talk(turn);
     leave_turn(turn);
-    if (!holds)
-        rn_conn_go_on(conn);
-    rn_conn_let_go(conn);
-    call_next(turn->turns);
+    call_next(turns);
+    if (talker.reply)
+        rn_replies_go_on(talker.replies);
+    else if (!talker.holds)
+        rn_conn_go_on(talker.conn);
+    rn_conn_let_go(talker.conn);
 }
 
 static void go_on(void *arg)
@@ -168,12 +185,32 @@ static void go_on(void *arg)
     rn_conn_let_go(conn);
 }
 
-static size_t talk_on(struct rn_turn *turn, struct rn_conn *conn, rn_turn_talk *talk, char *data,
-                      size_t len)
+/* It waits: how many bytes are nobody else's. */
+static size_t leave_rest(struct rn_turn *turn)
 {
-    turn->conn = conn;
+    struct rn_talker *talker = &turn->talker;
+
+    if (talker->rest)
+        talker->reply = rn_replies_add(talker->replies, &turn->out);
+    if (!talker->reply) {
+        talker->waited = true;
+        rn_conn_hold(talker->conn);
+        return RN_CONN_LATER;
+    }
+    talker->replies->again = true;
+    return (size_t)(talker->rest - turn->data);
+}
+
+static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_turn_talk *talk,
+                      char *data, size_t len)
+{
+    turn->conn = talker->conn;
     turn->talk = talk;
-    turn->talker = (struct rn_talker){.conn = conn, .desk = &turn->desk, .out = &turn->out};
+    turn->talker = *talker;
+    turn->talker.desk = &turn->desk;
+    turn->talker.out = &turn->out;
+    turn->talker.behind = talker->replies && talker->replies->open > 0;
+    turn->talker.waits = true;
     turn->data = data;
     turn->len = len;
     if (rn_fiber_run(turn->fiber, run_talk, talk_ended, turn)) {
@@ -181,23 +218,28 @@ static size_t talk_on(struct rn_turn *turn, struct rn_conn *conn, rn_turn_talk *
         leave_turn(turn);
         return turn->used;
     }
-    rn_conn_keep(conn);
-    rn_conn_hold(conn);
-    return RN_CONN_LATER;
+    rn_conn_keep(talker->conn);
+    return leave_rest(turn);
 }
 
-size_t rn_turn_take(struct rn_conn *conn, rn_turn_talk *talk, char *data, size_t len)
+size_t rn_turn_take(struct rn_conn *conn, struct rn_replies *replies, rn_turn_talk *talk,
+                    char *data, size_t len)
 {
     struct rn_front *front = rn_conn_context(conn);
     struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_talker talker = {.conn = conn, .desk = &loop->desk};
+    struct rn_talker talker = {.conn = conn, .replies = replies, .desk = &loop->desk};
     struct rn_turn *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
 
     if (turn)
-        return talk_on(turn, conn, talk, data, len);
+        return talk_on(turn, &talker, talk, data, len);
     if (front->patience_ns > 0 && wait_in_line(&loop->turns, (struct rn_turn_guest){go_on, conn})) {
         rn_conn_keep(conn);
         rn_conn_hold(conn);
+        return 0;
+    }
+    if (replies && replies->open > 0) { /* there is no memory to wait in */
+        replies->alone = true;
+        (void)rn_replies_stop(replies);
         return 0;
     }
     talker.out = rn_conn_out(conn);

@@ -17,6 +17,8 @@
 
 struct rn_desk;
 struct rn_front;
+struct rn_replies;
+struct rn_reply;
 struct rn_turn;
 
 /* Who waits for a turn. */
@@ -40,13 +42,25 @@ struct rn_talker {
     struct rn_conn *conn;
     struct rn_desk *desk;
     struct rn_buf *out;
-    bool holds; /* out: the connection is held for a reason of its own */
+    struct rn_replies *replies; /* of the connection; NULL: it answers one after the other */
+    bool behind;                /* others before it have not been answered yet */
+    bool waits;                 /* it may have to wait */
+    bool waited;                /* and has, with all that follows */
+    bool holds;                 /* out: the connection is held for a reason of its own */
+
+    /* While a command may be overtaken: what follows it. Should it have to wait, the rest of
+     * the conversation goes on from there, in another turn, and `reply` is set, which is where
+     * `out` goes. Nothing but that command is this one's business any more. NULL: all that
+     * follows waits. */
+    const char *rest;
+    struct rn_reply *reply;
 };
 typedef size_t rn_turn_talk(struct rn_talker *talker, char *data, size_t len);
 
 /* For `received` of a protocol: has `talk` called, which returns how many bytes are done
- * with. */
-size_t rn_turn_take(struct rn_conn *conn, rn_turn_talk *talk, char *data, size_t len);
+ * with. Where it left the rest to another turn, replies->again is set: call it again. */
+size_t rn_turn_take(struct rn_conn *conn, struct rn_replies *replies, rn_turn_talk *talk,
+                    char *data, size_t len);
 
 /* Has `work` called, now or when it is its turn, and then `ended`: on the loop's own stack,
  * with the connection still there. */

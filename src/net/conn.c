@@ -396,6 +396,8 @@ void rn_conn_hold(struct rn_conn *conn)
 
 void rn_conn_go_on(struct rn_conn *conn)
 {
+    if (conn->later)
+        return;
     conn->held = conn->stuffed = false;
     touch(conn);
     rn_feed_kept(conn);

@@ -104,7 +104,8 @@ bool rn_conn_is_full(const struct rn_conn *conn);
 /* Until rn_conn_go_on, `received` is not called. An end of the connection is
  * still noticed. */
 void rn_conn_hold(struct rn_conn *conn);
-/* Calls `received` if something waits; not from within `received`. */
+/* Calls `received` if something waits; not from within `received`. Nothing while that has
+ * yet to tell what it was asked last. */
 void rn_conn_go_on(struct rn_conn *conn);
 
 #define RN_CONN_LATER SIZE_MAX

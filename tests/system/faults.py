@@ -16,6 +16,7 @@ The proxy is a process of its own, so that a test's threads do not slow it down.
     tear=P    the same, when half of the piece has been passed on
     drop=P    a piece of replies is left out: the next reply looks like the answer
     mute=P    nothing is passed on any more, in either direction, for this connection
+    hold=1    replies are kept back until that is set to 0
     away=1    connections are refused, and those there are, cut at their next piece
 """
 
@@ -64,6 +65,8 @@ class Line:
     async def carry(self, reader, writer, muted, replies):
         """Until one of them ends, or is to be cut."""
         while data := await reader.read(PIECE):
+            while replies and self.faults.get("hold"):
+                await asyncio.sleep(0.002)
             if self.faults.get("delay") and self.source.random() < self.faults.get("late", 1):
                 await asyncio.sleep(self.source.random() * self.faults["delay"])
             if self.happens("mute"):
@@ -116,6 +119,15 @@ class Proxy:
 
     def url(self, line):
         return f"redis+unix://{self.paths[line]}"
+
+    @contextlib.contextmanager
+    def replies_held(self, line=0):
+        """Redis is asked and decides; nobody hears of it."""
+        self.set(line, "hold=1")
+        try:
+            yield
+        finally:
+            self.set(line, "")
 
     def set(self, line, faults):
         self.process.stdin.write(f"{line} {faults}\n")

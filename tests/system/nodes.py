@@ -3,6 +3,7 @@
 
 import contextlib
 import random
+import re
 import signal
 import threading
 import time
@@ -62,6 +63,10 @@ class Nodes:
 
     def logged(self, event):
         return sum(event in line for node in self.all for line in list(node.log))
+
+
+def metric(node, name):
+    return int(re.search(rf"^{name} (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
 
 
 class Told:

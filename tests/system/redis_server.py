@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import socket
 import struct
 import subprocess
@@ -95,8 +96,23 @@ class RedisServer:
             client.flushall()
             client.set("ration:history", "0")
 
+    def states(self):
+        """How many keys have been charged, whether or not a node has heard of it."""
+        with self.client() as client:
+            return sum(1 for _ in client.scan_iter("ration:{*}:?:*", count=1000))
+
     def client(self, **options):
         return redis.Redis(unix_socket_path=self.path, **options)
+
+
+@contextlib.contextmanager
+def silence(server):
+    """Redis is there and says nothing."""
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
 
 
 def by_number(arguments):

@@ -456,11 +456,11 @@ def test_held_replies_leave_one_by_one_and_never_earlier_than_promised(tmp_path)
         for n, (began, left, answer) in enumerate(answers):
             assert left - first >= n * 0.05 - 0.001, n
             assert left - began >= answer.get("held", 0) - 0.001, answer
-        assert sorted(answer["delay"] for _, _, answer in answers)[-1] > 0.5
+        assert max(answer["delay"] for _, _, answer in answers) > 0
 
 
 def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwhile(tmp_path):
-    with Daemon(tmp_path, QUEUE.format(rate=5, queue=10)) as daemon:
+    with Daemon(tmp_path, QUEUE.format(rate=1, queue=10)) as daemon:
         with daemon.socket() as s, s.makefile("rb") as file:
             s.sendall(check(user="ann") + check(user="ann") + HEALTH)
             assert b'"held"' not in read_http(file)[2]
@@ -468,7 +468,7 @@ def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwh
                 other.sendall(HEALTH)
                 assert read_http(answers)[0] == 200
             held = json.loads(read_http(file)[2])
-            assert 0 < held["held"] <= 0.2 and held["delay"] == held["held"]
+            assert 0 < held["held"] <= 1 and held["delay"] == held["held"]
             assert read_http(file)[2] == b"ok\n"
         with daemon.resp() as redis:
             redis("HELLO", "3")
@@ -476,7 +476,7 @@ def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwh
             redis.socket.sendall(command("RATION.CHECK", "user", "bob") * 2 + command("PING"))
             assert redis.read()[b"allowed"] is True
             assert redis.read()[b"held"] > 0
-            assert time.monotonic() - began > 0.15
+            assert time.monotonic() - began > 0.99
             assert redis.read() == b"PONG"
 
 
@@ -523,7 +523,7 @@ def test_five_hundred_held_replies_need_no_thread_each(tmp_path):
 
 
 def test_a_stop_waits_for_held_replies(tmp_path):
-    daemon = Daemon(tmp_path, QUEUE.format(rate=2, queue=10))
+    daemon = Daemon(tmp_path, QUEUE.format(rate=1, queue=10))
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(daemon.socket()) for _ in range(4)]
         for n, s in enumerate(crowd, 1): # in this order: the last one waits longest

@@ -427,10 +427,12 @@ def test_a_reload_with_bad_rules_keeps_the_old_ones(gateway):
 
 def test_another_size_waits_until_nobody_uses_the_zone(gateway):
     g = gateway()
-    assert g.statuses(2) == [200] * 2
-    g.write(zone=f"ration_zone 16m state={g.folder}/state;")
-    g.reload()
-    g.wait_for_log("ration_zone keeps its old size for now", "error")
+    with socket.create_connection(("127.0.0.1", g.port), 30) as s:
+        s.sendall(b"GET / HTTP/1.1\r\n") # the old worker waits for the rest
+        assert g.statuses(2) == [200] * 2
+        g.write(zone=f"ration_zone 16m state={g.folder}/state;")
+        g.reload()
+        g.wait_for_log("ration_zone keeps its old size for now", "error")
     assert g.statuses(2) == [200, 429]
     g.stop()
     g.start()

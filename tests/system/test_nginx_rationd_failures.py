@@ -18,6 +18,7 @@ import pytest
 import http2
 from asking import OURS, PATIENT, THEIRS, UP, answers
 from daemon import PATIENCE, Daemon
+from faults import Proxy
 from gateway import MODULE, PLACES, SANITIZED, Crowd, begin, proxied, wait_until, wrk_beyond_limit
 from redis_server import RedisServer
 
@@ -239,7 +240,7 @@ def connections(d):
 
 
 def test_a_slow_question_holds_up_only_its_own_connection(asking, fake):
-    """As with a rationd that asks Redis, which answers a connection one by one."""
+    """As with a rationd that has to be told of something first, over Redis."""
     gates = {}
 
     def answer(data):
@@ -295,6 +296,24 @@ def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(asking,
     log = g.log("source")
     assert log.count("verdict=allowed") == 500 and "source=zone" not in log
     assert re.search(r"/other verdict=allowed", log) and re.search(r" / verdict=allowed", log)
+
+
+def test_requests_wait_for_redis_at_the_same_time_over_one_connection(asking, tmp_path):
+    kinds = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"]  # apart in calls to Redis
+    rules = "limits:\n" + "".join(
+        f"  - {{name: {kind}, key: ip, limit: 5 per 7 days, algorithm: {kind}, when: {{path: /{kind}}}}}\n"
+        for kind in kinds)
+    with RedisServer(tmp_path) as server, Proxy(tmp_path, server.path, lines=1) as proxy, \
+            Daemon(tmp_path, rules, ["--resp", f"unix:{tmp_path}/resp", "--http", "none", "--workers", "1",
+                                     "--redis", proxy.url(0), "--redis-deadline", "10s"]) as node, \
+            contextlib.ExitStack() as stack:
+        g = answers(asking(node.addresses["resp"], "limits: []\n", parameters=PATIENT))
+        with proxy.replies_held():
+            waiting = [stack.enter_context(begin(g, f"/{kind}")) for kind in kinds]
+            wait_until(lambda: server.states() == len(kinds), "all of them are asked")
+            assert "verdict=" not in g.log("source")
+        assert all(request.recv(100).startswith(b"HTTP/1.1 200") for request in waiting)
+        assert connections(node) == 1
 
 
 def test_rationd_restarts_under_load_and_every_request_is_answered(asking, rationd, tmp_path):

@@ -135,7 +135,7 @@ def test_a_stream_that_is_reset_while_it_waits_makes_room(decided):
 
 
 def test_a_waiting_request_is_served_by_its_worker_after_a_reload(decided):
-    g = decided("limits:\n  - {name: line, key: ip, limit: 1 per second queue 5}\n")
+    g = decided("limits:\n  - {name: line, key: ip, limit: 1 per 3 seconds queue 5}\n")
     g.ask()
     with begin(g, "/") as s:
         g.wait_for_log("delayed by", "error")

@@ -5,8 +5,6 @@ waiting, whoever hangs up, reloads or stops meanwhile."""
 
 import contextlib
 import json
-import re
-import signal
 import threading
 import time
 
@@ -16,8 +14,8 @@ import pytest
 import rls
 from crowd import check, command, in_threads, pair, post, read_http, rss, wait_for
 from faults import StepClock
-from nodes import Nodes
-from redis_server import RedisServer
+from nodes import Nodes, metric
+from redis_server import RedisServer, silence
 
 PATIENT = ["--redis-deadline", "10s", "--grpc", "127.0.0.1:0"]
 RULES = """
@@ -51,22 +49,8 @@ def empty(server):
         client.flushall()
 
 
-def metric(node, name):
-    return int(re.search(rf"^{name} (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
-
-
 def start(tmp_path, server, rules=RULES, options=PATIENT, count=2):
     return Nodes(tmp_path, rules, [f"redis+unix://{server.path}"] * count, options, workers=2)
-
-
-@contextlib.contextmanager
-def silence(server):
-    """Redis is there and says nothing."""
-    server.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        server.process.send_signal(signal.SIGCONT)
 
 
 # --- one limit, whoever is asked, and how ----------------------------------------------------

@@ -27,6 +27,16 @@ static void answer_line(struct rn_timer *timer)
     rn_conn_let_go(slow->conn);
 }
 
+static void go_on_early(struct rn_timer *timer)
+{
+    struct slow *slow = (struct slow *)timer;
+    struct rn_wheel *wheel = rn_conn_wheel(slow->conn);
+
+    rn_conn_go_on(slow->conn);
+    slow->timer.fire = answer_line;
+    rn_timer_set(wheel, &slow->timer, rn_wheel_now(wheel) + LATER_NS);
+}
+
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
     struct echo_seen *seen = rn_conn_context(conn);
@@ -39,6 +49,8 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     seen->received++;
     *slow = (struct slow){
         .timer = {.fire = answer_line}, .conn = conn, .data = data, .len = len, .waiting = true};
+    if (strncmp(data, "go on", 5) == 0)
+        slow->timer.fire = go_on_early;
     rn_conn_keep(conn);
     rn_conn_hold(conn);
     rn_timer_set(wheel, &slow->timer, rn_wheel_now(wheel) + LATER_NS);
@@ -87,6 +99,25 @@ static void a_line_is_answered_from_where_it_was(void **state)
     close(other);
     stop_server(&r);
     assert_int_equal(r.seen.received, 4);
+}
+
+/* More comes while the line waits, and somebody who does not know says go on. */
+static void what_waits_stays_where_it_is_whoever_says_go_on(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_slow(&r, 0);
+    int fd = dial(&r, "tcp");
+    say(fd, "go on\n");
+    wait_for(r.seen.received == 1);
+    for (int i = 0; i < 8; i++)
+        say(fd, "and so forth\n");
+    expect(fd, "go on\n");
+    for (int i = 0; i < 8; i++)
+        expect(fd, "and so forth\n");
+    close(fd);
+    stop_server(&r);
 }
 
 static void many_take_turns(void **state)
@@ -158,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_answered_from_where_it_was),
+        cmocka_unit_test(what_waits_stays_where_it_is_whoever_says_go_on),
         cmocka_unit_test(many_take_turns),
         cmocka_unit_test(who_leaves_meanwhile_is_forgotten_afterwards),
         cmocka_unit_test(a_stop_waits_for_what_has_begun),

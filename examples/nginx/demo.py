@@ -27,10 +27,11 @@ The gateway listens on http://127.0.0.1:8000. In another terminal:
   time (for i in 1 2 3; do curl -s -H 'X-API-Key: pro-example' 127.0.0.1:8000/api/search & done; wait)
   for i in 1 2 3; do curl -s -o /dev/null -w '%{http_code}\\n' -H 'X-API-Key: pro-example' 127.0.0.1:8000/api/reports/1 & done; wait
 
-rationd shares the counters, so that the command line steers the gateway as well:
+rationd shares the counters, so that the command line steers the gateway as well; its workers
+hear of it within a second:
 
-  BUILD/ration ban add ip=127.0.0.1 --for 10s
-  curl -i 127.0.0.1:8000/
+  BUILD/ration ban add ip=127.0.0.1 --for 10s; sleep 1
+  curl -si 127.0.0.1:8000/
 
 Ctrl-C ends all of it. Logs are in FOLDER.
 """
@@ -63,7 +64,10 @@ def main():
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     build = pathlib.Path(sys.argv[1]).resolve()
-    site = http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Site)
+    try:
+        site = http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Site)
+    except OSError as error:
+        sys.exit(f"demo: port 3000, where the site is to be: {error.strerror}")
     threading.Thread(target=site.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory(prefix="ration-demo-") as name:
         folder = pathlib.Path(name)

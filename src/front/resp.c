@@ -245,10 +245,8 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
     size_t done = 0, bytes;
 
     while (done < len && t->state->replies.held == 0 && !t->ended && !is_full(t)) {
-        bytes = rn_resp_join_again(t, data + done, len - done);
-        if (bytes != 0)
-            ++*count;
-        else if ((bytes = answer_next(t, data + done, len - done, count)) == 0)
+        bytes = rn_resp_join_again(t, data + done, len - done, count);
+        if (bytes == 0 && (bytes = answer_next(t, data + done, len - done, count)) == 0)
             break;
         done += bytes;
     }

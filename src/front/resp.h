@@ -58,9 +58,9 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
 /* resp_batch.c: charges and answers what has joined. */
 void rn_resp_charge(struct rn_talk *t);
-/* Has one more join if it is the last one said again with another key: how many bytes
- * that took. 0: it is to be parsed. */
-size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len);
+/* Has those join that are the last one said again with another key, up to a full batch: how
+ * many bytes that took. 0: the next one is to be parsed. */
+size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count);
 void rn_resp_cl_throttle(struct rn_talk *t);
 void rn_resp_gcra(struct rn_talk *t);
 void rn_resp_throttle(struct rn_talk *t);

@@ -233,14 +233,21 @@ static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t c
     add(t, last, t->argv[1]);
 }
 
-size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len)
+size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
+    struct rn_desk *desk = t->desk;
     struct rn_slice key;
-    size_t bytes = rn_resp_pass_refrain(&t->desk->refrain, data, len, &key);
+    size_t done = 0, bytes;
 
-    if (bytes != 0)
-        add(t, &t->desk->joined, key);
-    return bytes;
+    if (desk->charge_count == RN_FRONT_BATCH)
+        rn_resp_charge(t);
+    while (desk->charge_count < RN_FRONT_BATCH &&
+           (bytes = rn_resp_pass_refrain(&desk->refrain, data + done, len - done, &key)) != 0) {
+        add(t, &desk->joined, key);
+        ++*count;
+        done += bytes;
+    }
+    return done;
 }
 
 static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)

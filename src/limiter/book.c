@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "limiter/plain.h"
 #include "limiter/roster.h"
 #include "store/store.h"
 
@@ -123,6 +124,16 @@ const struct rn_rule *rn_book_find(const struct rn_book *b, struct rn_slice name
     return found ? *found : NULL;
 }
 
+static void mark_plain(struct rn_book *b, const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->tier_count; i++) {
+        const struct rn_tier *tier = &rule->tiers[i];
+
+        for (uint32_t k = 0; k < tier->limit_count; k++)
+            b->limits[tier->limits[k]->id].plain = rn_plain_fits(b, rule, tier->limits[k]);
+    }
+}
+
 static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     for (uint32_t i = 0; i < b->ruleset->rule_count; i++) {
@@ -133,6 +144,7 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
             return false;
         if (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns))
             return false;
+        mark_plain(b, rule);
     }
     return true;
 }

@@ -28,6 +28,7 @@ struct rn_compiled {
     unsigned charge_flags; /* RN_CHARGE_* */
     bool shadow;
     bool lean;    /* one RN_TAKE is all there is to charging it */
+    bool plain;   /* the same of a limit of a rule, and to deciding: plain.h */
     bool is_mark; /* of another limit, and none itself: see `mark` */
     struct rn_limit limit;
 

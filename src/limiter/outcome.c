@@ -51,7 +51,7 @@ static unsigned said_by(const struct rn_ruling *g, size_t i)
         return 0;
     if (!verdict->allowed)
         return shadow ? RN_SAID_SHADOWED : RN_SAID_REFUSED;
-    return !shadow && verdict->remaining < (verdict->limit + 4) / 5 ? RN_SAID_NEAR : 0;
+    return !shadow && rn_ruling_is_near(verdict) ? RN_SAID_NEAR : 0;
 }
 
 /* --- soft limits, throttling --------------------------------------------------------- */
@@ -112,15 +112,20 @@ static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 
 /* --- lists ---------------------------------------------------------------------------- */
 
-static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+static inline void set_limit(struct ration_outcome_limit *to, const struct rn_rule *rule,
+                             const struct rn_limit *limit, const struct ration_verdict *verdict)
 {
-    const struct rn_limit *limit = &g->limits[i]->limit;
-
-    memcpy(to->rule, g->rules[g->rule_of[i]].rule->title, sizeof to->rule);
-    to->verdict = g->charges[i].verdict;
+    memcpy(to->rule, rule->title, sizeof to->rule);
+    to->verdict = *verdict;
     to->algorithm = limit->algorithm;
     to->amount = limit->amount;
     to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
+    to->shadow = false;
+}
+
+static inline void list_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+{
+    set_limit(to, g->rules[g->rule_of[i]].rule, &g->limits[i]->limit, &g->charges[i].verdict);
     to->shadow = g->check.items[i].shadow || g->lenient;
 }
 
@@ -131,7 +136,7 @@ static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
     int decider = g->check.decision.decided_by;
 
     if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) {
-        set_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
+        list_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
         decider = RATION_OUTCOME_LIMITS - 1;
     }
     out->decision.decided_by = decider;
@@ -194,7 +199,7 @@ static enum ration_header_family headers_of(enum rn_header_family headers)
     return RATION_HEADERS_NONE;
 }
 
-void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
+RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
     memcpy(out->rule, rule->title, sizeof out->rule);
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
@@ -226,7 +231,7 @@ static unsigned tell_limits(struct ration_outcome *out, struct rn_ruling *g)
         g->said[g->rule_of[i]] |= (uint8_t)said;
         all |= said;
         if (i < RATION_OUTCOME_LIMITS)
-            set_limit(&out->limits[out->listed++], g, i);
+            list_limit(&out->limits[out->listed++], g, i);
         if (allowed)
             list_receipt(out, g, i);
         if (allowed && !g->lenient)
@@ -263,6 +268,24 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
     }
     if (rn_unlikely(g->lenient))
         forgive(out);
+}
+
+RN_HOT void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
+                             const struct rn_compiled *l, const struct rn_charge *charge)
+{
+    clear(out, RATION_BY_LIMITS);
+    out->decision.allowed = true;
+    out->decision.decided_by = 0;
+    rn_verdict_set(&out->decision.verdict, l, &charge->answer);
+    out->limit_count = out->listed = out->receipt_count = 1;
+    set_limit(&out->limits[0], rule, &l->limit, &out->decision.verdict);
+    out->receipts[0] = (struct ration_receipt){.hash = charge->key,
+                                               .salt = l->salt,
+                                               .cap = l->limit.cap,
+                                               .taken = charge->ask.cost,
+                                               .mark = charge->answer.mark};
+    out->at_ns = charge->ask.now_ns;
+    rn_outcome_name(out, rule);
 }
 
 int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t now_ns)

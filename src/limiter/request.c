@@ -4,9 +4,18 @@
  */
 #include "limiter/alone.h"
 #include "limiter/limiter.h"
+#include "limiter/plain.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
 #include "rules/envoy.h"
+
+/* What is decided on. */
+struct scene {
+    struct ration *r;
+    const struct rn_book *book;
+    const struct ration_request *request;
+    int64_t now_ns; /* may be RATION_NOW */
+};
 
 static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 {
@@ -36,13 +45,11 @@ static inline bool rule_by_ban(struct rn_ruling *g, const struct rn_values *valu
     return true;
 }
 
-static int rule_on_request(struct rn_ruling *g, const struct ration_request *request,
-                           bool look_only, struct ration_outcome *out)
+static int rule_on_matches(struct rn_ruling *g, const struct rn_matches *matches,
+                           const struct ration_request *request, bool look_only,
+                           struct ration_outcome *out)
 {
-    struct rn_matches matches;
-
-    rn_ruleset_match(g->book->ruleset, request, &matches);
-    switch (matches.outcome) {
+    switch (matches->outcome) {
     case RN_MATCH_LIMITS:
     case RN_MATCH_TOO_MANY:
         break;
@@ -53,18 +60,18 @@ static int rule_on_request(struct rn_ruling *g, const struct ration_request *req
         rn_ruling_by_list(g, RATION_BY_DENY_LIST, look_only, out);
         return 0;
     }
-    if (rule_by_ban(g, &matches.values, request, look_only, out))
+    if (rule_by_ban(g, &matches->values, request, look_only, out))
         return 0;
-    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_alone_refuser(&matches) : NULL;
+    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_alone_refuser(matches) : NULL;
 
     if (refuser) {
         rn_ruling_by_rule(g, refuser, look_only, out);
         return 0;
     }
-    if (matches.outcome == RN_MATCH_TOO_MANY)
+    if (matches->outcome == RN_MATCH_TOO_MANY)
         g->error = RATION_EINVAL;
     else
-        add_matches(g, &matches);
+        add_matches(g, matches);
     return rn_ruling_run(g, look_only, out);
 }
 
@@ -140,6 +147,8 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
     return code;
 }
 
+/* --- requests ---------------------------------------------------------------------------- */
+
 static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
 {
     for (size_t i = 0; i < g->check.n; i++) {
@@ -149,26 +158,53 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
     }
 }
 
+/* Not inlined: what it needs of the stack would be in the way of the short way. */
+static RN_ASIDE int decide_at_length(const struct scene *s, const struct rn_matches *matches,
+                                     struct rn_terms *terms, struct ration_outcome *out)
+{
+    struct rn_ruling g;
+    int code;
+
+    rn_ruling_init(&g, s->r, s->book, s->now_ns);
+    g.max_wait_ns = s->request->max_wait_ns;
+    g.lease_ns = terms->lease_ns;
+    g.lenient |= s->request->shadow;
+    g.alone = terms->alone;
+    code = rule_on_matches(&g, matches, s->request, terms->look_only, out);
+    if (terms->reserving)
+        read_terms(&g, terms);
+    return code;
+}
+
+/* Whether nothing but the limits that apply has to be minded. */
+static bool is_ordinary(const struct scene *s, const struct rn_terms *terms)
+{
+    return !terms->look_only && !terms->alone && !terms->reserving && !s->request->shadow &&
+           !s->r->policy && !rn_book_roster(s->book) && !rn_ruling_is_lenient(s->r, s->book);
+}
+
+RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
+                                  struct ration_outcome *out)
+{
+    struct rn_matches matches;
+    const struct rn_compiled *plain;
+
+    rn_ruleset_match(s->book->ruleset, s->request, &matches);
+    plain = rn_likely(is_ordinary(s, terms)) ? rn_plain_find(s->book, &matches) : NULL;
+    if (rn_likely(plain != NULL) &&
+        rn_plain_admit(s->r, s->book, &matches.items[0], plain, s->now_ns, out))
+        return 0;
+    return decide_at_length(s, &matches, terms, out);
+}
+
 RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                             struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
-    struct rn_ruling g;
-    int code;
+    int code = pin.book ? rule_on_request(&(struct scene){r, pin.book, request, now_ns}, terms, out)
+                        : allow_all(s, terms->look_only, out);
 
-    if (pin.book) {
-        rn_ruling_init(&g, r, pin.book, now_ns);
-        g.max_wait_ns = request->max_wait_ns;
-        g.lease_ns = terms->lease_ns;
-        g.lenient |= request->shadow;
-        g.alone = terms->alone;
-        code = rule_on_request(&g, request, terms->look_only, out);
-        if (terms->reserving)
-            read_terms(&g, terms);
-    } else {
-        code = allow_all(s, terms->look_only, out);
-    }
     terms->decided = code == 0;
     rn_pin_drop(&pin);
     return code;

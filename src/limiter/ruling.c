@@ -18,7 +18,7 @@ RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct r
 {
     g->r = r;
     g->book = book;
-    g->lenient = book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+    g->lenient = rn_ruling_is_lenient(r, book);
     g->alone = false;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;

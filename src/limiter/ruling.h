@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "limiter/check.h"
+#include "limiter/limiter.h"
 #include "rules/envoy.h"
 #include "rules/match.h"
 
@@ -72,6 +73,12 @@ struct rn_ruling {
     struct rn_check check;
 };
 
+/* Whether the whole service is in shadow mode. */
+static inline bool rn_ruling_is_lenient(const struct ration *r, const struct rn_book *book)
+{
+    return book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+}
+
 /* `now_ns` may be RATION_NOW. The terms (lease_ns, max_wait_ns) are set
  * afterwards, before anything is added. */
 void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
@@ -104,6 +111,15 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
 /* From a check that has ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
+/* From one limit of the rule that was charged and has admitted. */
+void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
+                      const struct rn_compiled *l, const struct rn_charge *charge);
+
+/* Less than a fifth of the limit is left. */
+static inline bool rn_ruling_is_near(const struct ration_verdict *verdict)
+{
+    return verdict->remaining < (verdict->limit + 4) / 5;
+}
 
 /* The part of the state keys of a client that all limits of the rule have in
  * common: `l` is any of them. */

@@ -72,8 +72,9 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
     }
 }
 
-/* 0, or a code after saying which. */
-static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
+/* 0, or a code after saying which. The clock is read while the memory of the key is
+ * fetched: when that was, the outcome tells. */
+static int decide(struct rn_ngx_visit *visit)
 {
     struct rn_ngx_worker *worker = visit->worker;
     struct ration_request request;
@@ -83,8 +84,8 @@ static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
         return 0;
     if (rn_ngx_attributes_read(visit->request, worker, false, &request) == NGX_OK)
         code = visit->question == RN_NGX_UNANSWERED
-                   ? rn_alone_decide(worker->limiter, &request, now_ns, &worker->outcome)
-                   : ration_decide(worker->limiter, &request, now_ns, &worker->outcome);
+                   ? rn_alone_decide(worker->limiter, &request, RATION_NOW, &worker->outcome)
+                   : ration_decide(worker->limiter, &request, RATION_NOW, &worker->outcome);
     if (code != 0) {
         ngx_log_error(NGX_LOG_ERR, visit->request->connection->log, 0,
                       "ration: no decision could be made: %s",
@@ -94,32 +95,45 @@ static int decide(struct rn_ngx_visit *visit, int64_t now_ns)
     return code;
 }
 
-/* Whether there may be something to tell in headers. */
-static bool has_headers(const struct ration_outcome *outcome)
+/* The time of the decision, as near as anybody can tell: refusals have none, nor has what
+ * rationd decided. */
+static int64_t time_of(const struct rn_ngx_worker *worker)
 {
-    return outcome->headers != RATION_HEADERS_NONE || !outcome->decision.allowed;
+    int64_t at_ns = worker->outcome.at_ns;
+
+    return at_ns != 0 ? at_ns : ration_now(worker->limiter);
 }
 
-/* A failure is not a refusal: the client did nothing wrong. */
-RN_HOT static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+/* What follows from a decision besides going on: the client is told, waits, or is sent away. */
+static RN_ASIDE ngx_int_t carry_out(struct rn_ngx_visit *visit, struct ration_outcome *outcome)
 {
-    struct ration_outcome *outcome = &visit->worker->outcome;
-    int64_t now_ns = ration_now(visit->worker->limiter);
+    int64_t now_ns = time_of(visit->worker);
 
-    visit->ruled = true;
-    if (decide(visit, now_ns) != 0)
-        return NGX_HTTP_SERVICE_UNAVAILABLE;
-    apply_location(rn_ngx_location_of(visit->request), outcome);
-    note(visit, outcome);
-    if ((outcome->place_count != 0 && rn_ngx_places_hold(visit, outcome) != NGX_OK) ||
-        (outcome->due_count != 0 && rn_ngx_dues_note(visit, outcome) != NGX_OK) ||
-        (has_headers(outcome) && rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK))
+    if (rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (visit->verdict != RN_NGX_ALLOWED)
         log_verdict(visit, outcome);
     if (visit->verdict == RN_NGX_REFUSED)
         return rn_ngx_refuse(visit, outcome, now_ns);
     return visit->delay_ns > 0 ? rn_ngx_delay_begin(visit, now_ns) : NGX_DECLINED;
+}
+
+/* A failure is not a refusal: the client did nothing wrong. */
+RN_HOT static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+{
+    struct ration_outcome *outcome = &visit->worker->outcome;
+
+    visit->ruled = true;
+    if (decide(visit) != 0)
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    apply_location(rn_ngx_location_of(visit->request), outcome);
+    note(visit, outcome);
+    if ((outcome->place_count != 0 && rn_ngx_places_hold(visit, outcome) != NGX_OK) ||
+        (outcome->due_count != 0 && rn_ngx_dues_note(visit, outcome) != NGX_OK))
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (visit->verdict == RN_NGX_ALLOWED && outcome->headers == RATION_HEADERS_NONE)
+        return NGX_DECLINED;
+    return carry_out(visit, outcome);
 }
 
 /* A request that was not seen before. */

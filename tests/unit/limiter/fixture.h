@@ -90,4 +90,14 @@ static inline int64_t stopped_at(struct ration *r, int64_t now_ns)
     return now_ns;
 }
 
+static inline void assert_same(const struct ration_verdict *a, const struct ration_verdict *b)
+{
+    assert_int_equal(a->allowed, b->allowed);
+    assert_int_equal(a->limit, b->limit);
+    assert_int_equal(a->remaining, b->remaining);
+    assert_int_equal(a->retry_after_ns, b->retry_after_ns);
+    assert_int_equal(a->reset_after_ns, b->reset_after_ns);
+    assert_int_equal(a->delay_ns, b->delay_ns);
+}
+
 #endif

@@ -197,16 +197,6 @@ static inline uint32_t choose(struct client *c, unsigned habit, uint32_t last, u
     return below(c, 40) == 0 ? (uint32_t)below(c, n) : last;
 }
 
-static inline void assert_same(const struct ration_verdict *a, const struct ration_verdict *b)
-{
-    assert_int_equal(a->allowed, b->allowed);
-    assert_int_equal(a->limit, b->limit);
-    assert_int_equal(a->remaining, b->remaining);
-    assert_int_equal(a->retry_after_ns, b->retry_after_ns);
-    assert_int_equal(a->reset_after_ns, b->reset_after_ns);
-    assert_int_equal(a->delay_ns, b->delay_ns);
-}
-
 /* ---- rules */
 
 #define RULE(algorithm, tiers)                                                                     \

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limiter/plain.h"
+
+#include "limiter/limiter.h"
+#include "limiter/ruling.h"
+
+/* What check.c calls needs, and what outcome.c would have to say besides; of the rule alone,
+ * so that it is asked once. */
+bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
+                   const struct rn_rule_limit *limit)
+{
+    const struct rn_compiled *l = &book->limits[limit->id];
+    enum ration_algorithm algorithm = l->limit.algorithm;
+    bool counts = rn_compiled_counts(l) && algorithm != RATION_LEAKY_BUCKET;
+    bool alone =
+        l->shape_count + l->guard_count == 0 && book->families[rule->index].until_ns == INT64_MIN;
+    bool waits =
+        rule->max_wait_ns != 0 || (rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0);
+
+    return counts && alone && !waits && !rule->shadow && !rule->by_outcome &&
+           rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
+}
+
+static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct rn_compiled *l)
+{
+    struct rn_applied applied = rn_applied_of(match);
+
+    return rn_ruling_hash(&applied, l);
+}
+
+static uint64_t hash_key(const struct rn_match *match, const struct rn_compiled *l)
+{
+    if (rn_likely(match->rule->key_count == 1 && !match->key_names[0].data))
+        return rn_siphash(&l->seed, match->key[0].data, match->key[0].len);
+    return hash_parts(match, l);
+}
+
+static void count(const struct ration *r, const struct rn_book *book, const struct rn_rule *rule,
+                  bool near)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), rule->index);
+
+    rn_stats_add(s, &row->allowed);
+    rn_stats_add(s, &s->total.allowed);
+    if (rn_unlikely(near)) {
+        rn_stats_add(s, &row->near);
+        rn_stats_add(s, &s->total.near);
+    }
+}
+
+RN_HOT bool rn_plain_admit(struct ration *r, const struct rn_book *book,
+                           const struct rn_match *match, const struct rn_compiled *l,
+                           int64_t now_ns, struct ration_outcome *out)
+{
+    uint64_t hash = hash_key(match, l);
+    struct rn_charge charge; /* as much of it as a take reads */
+
+    charge.key = hash ^ l->salt;
+    rn_table_prefetch(r->table, charge.key);
+    charge.limit = &l->limit;
+    charge.flags = l->charge_flags;
+    charge.ask.op = RN_TAKE;
+    charge.ask.cost = match->cost;
+    charge.ask.now_ns = rn_limiter_now(r, now_ns);
+    charge.ask.wall_offset_ns =
+        rn_table_wall_offset(r->table, charge.ask.now_ns) - rn_ruling_shift_ns(match->rule, hash);
+    rn_store_apply(r->store, &charge, 1, NULL, NULL);
+    if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
+        return false;
+    rn_outcome_admit(out, match->rule, l, &charge);
+    count(r, book, match->rule, rn_ruling_is_near(&out->decision.verdict));
+    return true;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The short way to an admission: which limits it is for, and that it leads where the long
+ * way does. */
+#include "rules_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "limiter/plain.h"
+#include "limiter/ruling.h"
+
+/* --- whom it is for --------------------------------------------------------------------- */
+
+static bool goes_the_short_way(struct ration *r, const char *words)
+{
+    static struct rn_matches matches; /* large */
+    struct words w;
+
+    split_words(&w, words);
+    rn_ruleset_match(r->shelf.book->ruleset, &w.request, &matches);
+    return rn_plain_find(r->shelf.book, &matches) != NULL;
+}
+
+/* Of a rule that says so besides its name and key. */
+static void assert_way(const char *said, bool short_one)
+{
+    char text[256];
+
+    snprintf(text, sizeof text, "limits:\n  - {name: a, key: user, %s}\n", said);
+    struct ration *r = open_rules(text);
+
+    if (goes_the_short_way(r, "user=ann method=GET") != short_one)
+        fail_msg("%s", said);
+    ration_close(r);
+}
+
+static void one_limit_that_only_counts_is_plain(void **state)
+{
+    static const char *const plain[] = {
+        "limit: 5 per minute",
+        "limit: 5 per minute, algorithm: fixed-window",
+        "limit: 5 per minute, algorithm: sliding-window",
+        "limit: 5 per minute, algorithm: sliding-log",
+        "limit: 5 per calendar month, spread: 1 hour",
+        "limit: 5 per minute, when: {method: GET}, cost: {header: x-cost, default: 2}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        assert_way(plain[i], true);
+}
+
+static void whatever_minds_more_than_room_is_not(void **state)
+{
+    static const char *const others[] = {
+        "limit: unlimited",
+        "limit: 5 concurrent, lease: 1 minute",
+        "limit: 5 per minute queue 2",
+        "limit: 5 per minute, mode: shadow",
+        "limit: 100 per minute, soft: 10%",
+        "limit: 5 per minute, charge_on: status 401",
+        "limit: 5 per minute, priority: {by: rank, levels: {high: 0%, low: 50%}, default: low}",
+        "limit: 10 per minute, throttle: {from: 50%, max_delay: 2s}",
+        "limit: [5 per minute, 50 per hour]",
+        "limit: {by: tier, free: 5 per minute, pro: 50 per hour, default: free}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_way(others[i], false);
+}
+
+static void nor_are_two_rules_that_apply(void **state)
+{
+    struct ration *r = open_rules("limits:\n"
+                                  "  - {name: a, key: user, limit: 5 per minute}\n"
+                                  "  - {name: b, key: ip, limit: 5 per minute}\n");
+
+    (void)state;
+    assert_true(goes_the_short_way(r, "user=ann"));
+    assert_false(goes_the_short_way(r, "user=ann ip=192.0.2.1"));
+    assert_false(goes_the_short_way(r, "path=/"));
+    ration_close(r);
+}
+
+static void what_a_changed_rule_inherits_is_minded_first(void **state)
+{
+    struct ration *r = open_rules("limits:\n  - {name: a, key: user, limit: 5 per minute}\n");
+
+    (void)state;
+    assert_true(goes_the_short_way(r, "user=ann"));
+    rules_at(r, "limits:\n  - {name: a, key: user, limit: 5 per hour}\n", T0 + SECOND);
+    assert_false(goes_the_short_way(r, "user=ann"));
+    ration_close(r);
+}
+
+/* --- where it leads ---------------------------------------------------------------------- */
+
+static struct ration_outcome decide_at_length(struct ration *r, const char *words, uint64_t cost,
+                                              int64_t now_ns)
+{
+    struct rn_terms terms = {.reserving = true}; /* who wants to know more than the outcome */
+    struct ration_outcome out;
+    struct words w;
+
+    split_words(&w, words);
+    w.request.cost = cost;
+    assert_int_equal(rn_ruling_decide(r, &w.request, now_ns, &terms, &out), 0);
+    return out;
+}
+
+static struct ration_outcome decide_shortly(struct ration *r, const char *words, uint64_t cost,
+                                            int64_t now_ns)
+{
+    struct ration_outcome out;
+    struct words w;
+
+    split_words(&w, words);
+    w.request.cost = cost;
+    assert_int_equal(ration_decide(r, &w.request, now_ns, &out), 0);
+    return out;
+}
+
+static void assert_limits_equal(const struct ration_outcome *a, const struct ration_outcome *b)
+{
+    assert_int_equal(a->limit_count, b->limit_count);
+    assert_int_equal(a->listed, b->listed);
+    for (uint32_t i = 0; i < a->listed; i++) {
+        const struct ration_outcome_limit *l = &a->limits[i], *m = &b->limits[i];
+
+        assert_string_equal(l->rule, m->rule);
+        assert_same(&l->verdict, &m->verdict);
+        assert_int_equal(l->algorithm, m->algorithm);
+        assert_int_equal(l->amount, m->amount);
+        assert_int_equal(l->period_ns, m->period_ns);
+        assert_int_equal(l->shadow, m->shadow);
+    }
+}
+
+/* Of two clients: all but the hashes. */
+static void assert_outcomes_equal(const struct ration_outcome *a, const struct ration_outcome *b)
+{
+    assert_int_equal(a->decision.allowed, b->decision.allowed);
+    assert_int_equal(a->decision.decided_by, b->decision.decided_by);
+    assert_same(&a->decision.verdict, &b->decision.verdict);
+    assert_int_equal(a->kind, b->kind);
+    assert_true(a->soft == b->soft && a->shadow_refused == b->shadow_refused && a->hold == b->hold);
+    assert_int_equal(a->delay_ns, b->delay_ns);
+    assert_int_equal(a->status, b->status);
+    assert_int_equal(a->headers, b->headers);
+    assert_int_equal(a->lease, b->lease);
+    assert_int_equal(a->place_count, b->place_count);
+    assert_int_equal(a->due_count, b->due_count);
+    assert_int_equal(a->at_ns, b->at_ns);
+    assert_string_equal(a->rule, b->rule);
+    assert_string_equal(a->message, b->message);
+    assert_limits_equal(a, b);
+    assert_int_equal(a->receipt_count, b->receipt_count);
+    for (uint32_t i = 0; i < a->receipt_count; i++) {
+        assert_int_equal(a->receipts[i].salt, b->receipts[i].salt);
+        assert_int_equal(a->receipts[i].cap, b->receipts[i].cap);
+        assert_int_equal(a->receipts[i].taken, b->receipts[i].taken);
+        assert_int_equal(a->receipts[i].mark, b->receipts[i].mark);
+    }
+}
+
+/* What counters of the service and of the rule have grown by since `before`, which is
+ * brought up to date. */
+struct counted {
+    struct ration_totals all, rule;
+};
+
+static void assert_counted(struct ration *r, const char *rule, struct counted *before,
+                           const struct ration_outcome *out)
+{
+    const struct ration_verdict *v = &out->decision.verdict;
+    bool near = v->allowed && v->remaining * 5 < v->limit;
+    struct counted now;
+
+    ration_totals(r, &now.all);
+    assert_int_equal(ration_rule_totals(r, rule, strlen(rule), &now.rule), 0);
+    assert_int_equal(now.all.allowed - before->all.allowed, v->allowed);
+    assert_int_equal(now.all.refused - before->all.refused, !v->allowed);
+    assert_int_equal(now.all.near - before->all.near, near);
+    assert_int_equal(now.rule.allowed - before->rule.allowed, v->allowed);
+    assert_int_equal(now.rule.refused - before->rule.refused, !v->allowed);
+    assert_int_equal(now.rule.near - before->rule.near, near);
+    *before = now;
+}
+
+/* One client decides shortly, its twin at length: they stay alike. */
+static void walk(const char *limit, unsigned seed)
+{
+    char text[512];
+    struct counted counted = {0};
+    int64_t now_ns = T0;
+
+    snprintf(text, sizeof text,
+             "limits:\n  - {name: a, key: [team, user or ip], %s,\n"
+             "     response: {status: 503, message: Later., headers: x}}\n",
+             limit);
+    struct ration *r = open_rules(text);
+
+    srand(seed);
+    for (int i = 0; i < 2000; i++) {
+        const char *words = rand() % 2 ? "team=1 user=ann" : "team=1 ip=192.0.2.1";
+        const char *twins = words[7] == 'u' ? "team=2 user=ann" : "team=2 ip=192.0.2.1";
+        uint64_t cost = (uint64_t)rand() % 3;
+
+        now_ns += rand() % 4 == 0 ? rand() % (10 * SECOND) : rand() % 1000;
+        struct ration_outcome out = decide_shortly(r, words, cost, now_ns);
+
+        assert_counted(r, "a", &counted, &out);
+        struct ration_outcome twin = decide_at_length(r, twins, cost, now_ns);
+
+        assert_counted(r, "a", &counted, &twin);
+        assert_outcomes_equal(&out, &twin);
+        if (rand() % 8 == 0)
+            assert_int_equal(ration_outcome_give_back(r, &out, now_ns),
+                             ration_outcome_give_back(r, &twin, now_ns));
+    }
+    ration_close(r);
+}
+
+static void both_ways_lead_to_the_same_outcome(void **state)
+{
+    (void)state;
+    walk("limit: 20 per minute", 1);
+    walk("limit: 20 per minute burst 3", 2);
+    walk("limit: 20 per minute, algorithm: fixed-window", 3);
+    walk("limit: 20 per minute, algorithm: sliding-window", 4);
+    walk("limit: 20 per minute, algorithm: sliding-window, sub_windows: 6", 5);
+    walk("limit: 20 per minute, algorithm: sliding-log", 6);
+    walk("limit: 20 per calendar day", 7);
+    walk("limit: 20 per minute, on_full: refuse, cost: 2", 8);
+}
+
+static void a_refused_key_is_among_those_refused_most(void **state)
+{
+    struct ration *r = open_rules("limits:\n  - {name: a, key: user, limit: 1 per day}\n");
+    struct ration_top top[2];
+
+    (void)state;
+    assert_int_equal(admitted(r, "user=ann", 5, T0), 1);
+    assert_int_equal(ration_top(r, top, 2), 1);
+    assert_int_equal(top[0].refused, 4);
+    assert_string_equal(top[0].name, "ann");
+    ration_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_limit_that_only_counts_is_plain),
+        cmocka_unit_test(whatever_minds_more_than_room_is_not),
+        cmocka_unit_test(nor_are_two_rules_that_apply),
+        cmocka_unit_test(what_a_changed_rule_inherits_is_minded_first),
+        cmocka_unit_test(both_ways_lead_to_the_same_outcome),
+        cmocka_unit_test(a_refused_key_is_among_those_refused_most),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

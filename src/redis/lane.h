@@ -7,7 +7,7 @@
  *
  * While a slot moves from one server to another, calls of its lanes have one key each, or
  * with what tells of its resets two. Those may not be together until the slot has
- * arrived: such a call stands aside, and the lane goes on without it.
+ * arrived: such a call stands aside, and the lane goes on without it, even with the same key.
  *
  * Charges belong to jobs. A job that has ended leaves its charges behind: those that
  * wait are skipped, the answers to those in flight dropped.
@@ -22,7 +22,7 @@
 #define RN_LANE_BATCH 64
 #define RN_LANE_SEATS 8192 /* of all lanes together */
 #define RN_LANE_CALLS 1024
-#define RN_LANE_ASIDE 256 /* of them, at most */
+#define RN_LANE_ASIDE 256                           /* of them, at most */
 #define RN_LANE_NARROW_NS (INT64_C(1) * 1000000000) /* calls have one key after a split */
 
 struct rn_lane {

@@ -181,7 +181,8 @@ class Moving:
     def refund(self, folder, consistency, deadline):
         options = ["--workers", 1, "--redis-deadline", deadline, "--redis", self.impostor.cluster]
         with self.impostor, Daemon(folder, API % consistency, options) as node:
-            lease = node.http("POST", "/v1/reserve", {"attributes": {"user": "ann"}, "cost": 8, "for": 60}).json["lease"]
+            body = {"attributes": {"user": "ann"}, "cost": 8, "for": 60}
+            lease = node.http("POST", "/v1/reserve", body).json["lease"]
             self.calls.clear()
             return node.http("POST", "/v1/refund", {"lease": lease})
 

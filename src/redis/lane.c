@@ -17,6 +17,7 @@ struct rn_lane_call {
     struct rn_lane *lane;
     struct rn_seats seats;
     size_t count;
+    bool aside; /* its lane does not wait for it */
     uint64_t nonce;
     int64_t sent_ns;           /* on the boot-time clock */
     struct rn_lane_call *next; /* of the spare ones */
@@ -202,7 +203,7 @@ static struct rn_seats end_call(struct rn_lane_call *call)
 {
     struct rn_lanes *lanes = call->lanes;
 
-    call->lane->in_flight--;
+    *(call->aside ? &lanes->aside : &call->lane->in_flight) -= 1;
     call->next = lanes->spare_calls;
     lanes->spare_calls = call;
     return call->seats;
@@ -243,6 +244,15 @@ static void on_ended(struct rn_trip *trip, const redisReply *reply)
         rn_link_call_later(&shard->link);
 }
 
+/* While their slot is on the move. What tells of resets may not be where the key is: who does
+ * not need it need not wait for it. */
+static bool go_together(const struct rn_seat *a, const struct rn_seat *b)
+{
+    const struct rn_charge *one = rn_seat_charge(a), *other = rn_seat_charge(b);
+
+    return one->key == other->key && rn_code_pardons(one) == rn_code_pardons(other);
+}
+
 /* Keys of a slot that is on the move: one call for each from now on. */
 static bool split_call(struct rn_trip *trip)
 {
@@ -252,7 +262,7 @@ static bool split_call(struct rn_trip *trip)
 
     drop_unawaited(call);
     for (const struct rn_seat *seat = call->seats.first; seat && seat->next; seat = seat->next)
-        several |= rn_seat_charge(seat)->key != rn_seat_charge(seat->next)->key;
+        several |= !go_together(seat, seat->next);
     if (!several)
         return false;
     lane->narrow_until_ns = now_of(call->lanes) + RN_LANE_NARROW_NS;
@@ -262,8 +272,21 @@ static bool split_call(struct rn_trip *trip)
     return true;
 }
 
+static void step_aside(struct rn_trip *trip)
+{
+    struct rn_lane_call *call = (struct rn_lane_call *)trip;
+    struct rn_lanes *lanes = call->lanes;
+
+    if (call->aside || lanes->aside == RN_LANE_ASIDE)
+        return;
+    call->aside = true;
+    lanes->aside++;
+    call->lane->in_flight--;
+    make_ready(lanes, call->lane);
+}
+
 static const struct rn_trip_ops call_ops = {
-    .send = send_call, .ended = on_ended, .split = split_call};
+    .send = send_call, .ended = on_ended, .split = split_call, .step_aside = step_aside};
 
 /* --- sending ------------------------------------------------------------------------ */
 
@@ -279,8 +302,7 @@ static void fill_call(struct rn_lane_call *call, bool narrow)
             free_seat(call->lanes, seat);
             continue;
         }
-        if (narrow && call->count > 0 &&
-            rn_seat_charge(seat)->key != rn_seat_charge(call->seats.first)->key) {
+        if (narrow && call->count > 0 && !go_together(seat, call->seats.first)) {
             rn_seats_append(&others, seat);
             continue;
         }

@@ -5,7 +5,9 @@
  * is in flight. When it is answered they go as one call of up to 64. So no key is ever
  * in two calls at once, and a busy store gets few, large ones.
  *
- * While a slot moves from one server to another, calls of its lanes have one key each.
+ * While a slot moves from one server to another, calls of its lanes have one key each, or
+ * with what tells of its resets two. Those may not be together until the slot has
+ * arrived: such a call stands aside, and the lane goes on without it, even with the same key.
  *
  * Charges belong to jobs. A job that has ended leaves its charges behind: those that
  * wait are skipped, the answers to those in flight dropped.
@@ -20,6 +22,7 @@
 #define RN_LANE_BATCH 64
 #define RN_LANE_SEATS 8192 /* of all lanes together */
 #define RN_LANE_CALLS 1024
+#define RN_LANE_ASIDE 256                           /* of them, at most */
 #define RN_LANE_NARROW_NS (INT64_C(1) * 1000000000) /* calls have one key after a split */
 
 struct rn_lane {
@@ -49,6 +52,7 @@ struct rn_lanes {
     } ready[RN_SHARDS + 1]; /* by the shard that they wait for; the last: nobody's */
     struct rn_seat *seats, *spare_seats;
     struct rn_lane_call *calls, *spare_calls;
+    uint16_t aside; /* calls */
     uint64_t nonce;
 };
 

@@ -15,6 +15,11 @@ static int64_t now_of(const struct rn_trips *trips)
     return rn_wheel_now(rn_loop_wheel(trips->routes->loop));
 }
 
+static bool is_over(const struct rn_trip *trip)
+{
+    return now_of(trip->trips) >= trip->until_ns;
+}
+
 static void end_unrun(struct rn_trip *trip)
 {
     static char text[] = "ERR not run, and there was no time to send it again";
@@ -149,7 +154,7 @@ void rn_trips_retry(struct rn_trips *trips)
     trips->parked = NULL;
     for (; trip; trip = next) {
         next = trip->next;
-        if (now_of(trips) >= trip->until_ns)
+        if (is_over(trip))
             end_unrun(trip);
         else if (!try_send(trip))
             park(trip);
@@ -186,27 +191,45 @@ static void follow(struct rn_trip *trip, const redisReply *reply, struct rn_verd
     else if (split(trip))
         return;
     trip->guest = moved ? NULL : rn_routes_find(routes, verdict->address);
-    if (++trip->hops > RN_TRIP_HOPS || (!moved && !trip->guest))
+    if (++trip->hops > RN_TRIP_HOPS || (!moved && !trip->guest) || is_over(trip))
         trip->ops->ended(trip, reply);
     else
         send_or_park(trip);
 }
 
-static void send_once_more(struct rn_trip *trip, const redisReply *reply)
+static void send_later(struct rn_trip *trip, const redisReply *reply)
 {
-    if (trip->again || now_of(trip->trips) >= trip->until_ns) {
+    if (is_over(trip)) {
         trip->ops->ended(trip, reply);
         return;
     }
-    trip->again = true;
     trip->guest = NULL;
     rn_count(&trip->trips->counts->resent, 1);
     park(trip);
 }
 
+static void send_once_more(struct rn_trip *trip, const redisReply *reply)
+{
+    if (trip->again) {
+        trip->ops->ended(trip, reply);
+        return;
+    }
+    trip->again = true;
+    send_later(trip, reply);
+}
+
+/* The owner of the slot is asked anew each time: redirections count from there. */
+static void send_until_together(struct rn_trip *trip, const redisReply *reply)
+{
+    trip->hops = 0;
+    if (trip->ops->step_aside)
+        trip->ops->step_aside(trip);
+    send_later(trip, reply);
+}
+
 static void send_in_full(struct rn_trip *trip, const redisReply *reply)
 {
-    if (trip->in_full) {
+    if (trip->in_full || is_over(trip)) {
         trip->ops->ended(trip, reply);
         return;
     }
@@ -218,7 +241,7 @@ static void send_in_full(struct rn_trip *trip, const redisReply *reply)
 /* A key and its history do not go together now. */
 static bool send_bare(struct rn_trip *trip)
 {
-    if (!rn_script_leases(trip->script) || trip->bare)
+    if (!rn_script_leases(trip->script) || trip->bare || is_over(trip))
         return false;
     trip->bare = true;
     rn_count(&trip->trips->counts->resent, 1);
@@ -263,9 +286,9 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
             fail_as_node(trip, reply);
         return;
     case RN_TRY_AGAIN:
-        if (split(trip) || send_bare(trip))
-            return;
-        break;
+        if (!split(trip) && !send_bare(trip))
+            send_until_together(trip, reply);
+        return;
     case RN_NOT_HERE:
         rn_link_leave(&trip->shard->link, reply->str);
         break;

@@ -6,9 +6,12 @@
  *
  *   NOSCRIPT                   at once, with the script in full
  *   MOVED, ASK                 at once, there; three times at most
- *   TRYAGAIN, READONLY,        once, when the routes are known better or a little later,
- *   LOADING, MASTERDOWN,       within the time that was given
- *   BUSY, CLUSTERDOWN
+ *   READONLY, LOADING,         once, when the routes are known better or a little later
+ *   MASTERDOWN, BUSY,
+ *   CLUSTERDOWN
+ *   TRYAGAIN                   the same, but again and again: a slot that is on the move arrives
+ *
+ * all of it within the time that was given.
  */
 #ifndef RN_REDIS_TRIP_H
 #define RN_REDIS_TRIP_H
@@ -29,6 +32,9 @@ struct rn_trip_ops {
     /* Several keys do not go together now. True: the owner will send them one by one, and
      * this trip has ended. NULL: it cannot. */
     bool (*split)(struct rn_trip *trip);
+    /* It will be sent again and again for as long as there is time: others need not wait for
+     * it. NULL: none do. */
+    void (*step_aside)(struct rn_trip *trip);
 };
 
 /* Those of one store. */

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Redis has not run is sent again only for those who still wait for it. The servers are
+impostors that say what a test wants, when a node has lost its patience or before."""
+
+import concurrent.futures
+import contextlib
+import re
+import struct
+import threading
+
+import pytest
+from redis.crc import key_slot
+
+import rls
+from crowd import wait_for
+from daemon import PATIENCE, Daemon
+from impostor import NAMES, REFUSING, TRYAGAIN, Impostor
+from redis_cluster import RedisCluster
+from sharer import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
+
+REDIRECTING = [b"MOVED %d 127.0.0.1:%d", b"ASK %d 127.0.0.1:%d"]
+every_error = pytest.mark.parametrize("error", REFUSING + REDIRECTING, ids=[*NAMES, "MOVED", "ASK"])
+LEASE = 7  # an operation: scripts/leases.lua
+SHORT = 100  # ms: less than the second for which a node waits for a reply before it connects anew
+
+
+def error_of(impostor, text):
+    return b"-%s\r\n" % (text % (impostor.slot, impostor.port) if b"%d" in text else text)
+
+
+def is_for_a_lease(impostor):
+    """The last call: by the operation of its first argument."""
+    return struct.unpack("<d", impostor.words[5 + len(impostor.keys())][:8])[0] == LEASE
+
+
+KINDS = {"cold": lambda impostor: True, "leased": is_for_a_lease}
+
+
+class Late:
+    """A node of a cluster that gives the first call of a node of this mode an error when the take
+    that it is for has been given up."""
+
+    def __init__(self, folder, mode, error):
+        self.log, self.mode, self.error = folder / "log", mode, error
+        self.impostor, self.nonces = Impostor(self.answers), []  # of all such calls
+
+    def answers(self, number, nonce):
+        if KINDS[self.mode](self.impostor):
+            self.nonces.append(nonce)
+            if len(self.nonces) == 1:
+                return self.refuse(error_of(self.impostor, self.error))
+        return self.impostor.admit(nonce)
+
+    def refuse(self, error):
+        before = len(self.takes())
+        wait_for(lambda: False in self.takes()[before:])
+        return error
+
+    def takes(self):
+        """Whether they were admitted, one after the other: tests/programs/sharer.c."""
+        whole = self.log.stat().st_size // 16 * 16
+        return [ended > 0 for _, ended in struct.iter_unpack("=qq", self.log.read_bytes()[:whole])]
+
+    def node(self):
+        return LeasedNode(self.impostor.cluster, self.log, "1000 per 24h", depth=1, pace=1, deadline_ms=SHORT,
+                          mode=self.mode)
+
+    def play(self):
+        """Until a few calls have followed. What came of it."""
+        with self.impostor:
+            node = self.node()
+            wait_for(lambda: len(self.nonces) > 3)
+            return node.stop()
+
+    def has_repeated(self, result):
+        """The same call, or one that no take has led to."""
+        if self.mode == "leased":
+            return len(set(self.nonces)) < len(self.nonces)
+        return len(self.nonces) > result["calls"]
+
+
+class Away(Late):
+    """Gives it the error at once, and greets nobody until the take has been given up."""
+
+    def refuse(self, error):
+        self.impostor.welcome.clear()
+        threading.Thread(target=self.come_back, args=(len(self.takes()),)).start()
+        return error
+
+    def come_back(self, before):
+        try:
+            wait_for(lambda: False in self.takes()[before:])
+        finally:
+            self.impostor.welcome.set()
+
+
+@pytest.mark.parametrize("mode", KINDS)
+@every_error
+def test_a_call_that_nobody_waits_for_is_not_sent_again_and_makes_room(error, mode, tmp_path):
+    late = Late(tmp_path, mode, error)
+    result = late.play()
+    assert result["resent"] == 0 and not late.has_repeated(result)
+
+
+@pytest.mark.parametrize("mode", KINDS)
+def test_nor_when_a_server_is_found_again_too_late_for_those_who_waited(mode, tmp_path):
+    away = Away(tmp_path, mode, b"LOADING Redis is loading the dataset in memory")
+    result = away.play()
+    assert result["resent"] == 1, "it was to be sent"
+    assert not away.has_repeated(result)
+
+
+RULES = """
+domain: shop
+descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1000}}]
+"""
+
+
+def test_those_who_wait_no_more_are_left_out_when_the_others_are_sent_again(tmp_path):
+    go_on, sent, hasty = threading.Event(), [], []
+
+    def answers(number, nonce):
+        sent.append(impostor.keys())
+        if len(sent) == 1:
+            go_on.wait(PATIENCE)
+        elif len(sent) == 2 and len(sent[1]) == 2:
+            hasty[0].exception(PATIENCE)  # its time is up
+            return b"-NOSCRIPT No matching script.\r\n"
+        return impostor.admit(nonce)
+
+    def ask(user, seconds):
+        """Returns when it waits for the store."""
+        before = charges(node)
+        client = stack.enter_context(rls.Client(node.addresses["grpc"]))
+        asked = client.should.future(rls.request("shop", {"user": user}), timeout=seconds)
+        wait_for(lambda: charges(node) > before)
+        return asked
+
+    def attempt():
+        """One is under way, two wait to go together. Whether they did, on one connection."""
+        connections = impostor.connections
+        go_on.clear()
+        sent.clear()
+        ask("first", PATIENCE)
+        hasty[:] = [ask("hasty", 0.5)]
+        patient = ask("patient", PATIENCE)
+        go_on.set()
+        assert patient.result(PATIENCE).overall_code == rls.OK
+        return len(sent) > 2 and len(sent[1]) == 2 and impostor.connections == connections
+
+    options = ["--workers", 1, "--redis-deadline", "10s", "--grpc", "127.0.0.1:0"]
+    with Impostor(answers) as impostor, contextlib.ExitStack() as stack, \
+            Daemon(tmp_path, RULES, [*options, "--redis", impostor.url]) as node:
+        wait_for(attempt)
+    assert sent[2:] == [sent[1][1:]]
+
+
+def charges(node):
+    return int(re.search(r"^ration_store_charges_total (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
+
+
+API = "limits: [{name: api, key: user, algorithm: token-bucket, limit: 10 per hour, consistency: %s}]\n"
+
+
+class Moving:
+    """A node of a cluster whose slot is on the move: the states are here, and what tells of resets
+    is not, for so many calls that ask for it."""
+
+    def __init__(self, calls):
+        self.left, self.calls, self.tags = calls, [], []  # which keys each has; its tag
+        self.impostor = Impostor(self.answers)
+
+    def answers(self, number, nonce):
+        self.calls.append([key.split(b":")[2] for key in self.impostor.keys()])
+        self.tags.append(self.impostor.slot)
+        if b"f" in self.calls[-1] and self.left > 0:
+            self.left -= 1
+            return error_of(self.impostor, TRYAGAIN)
+        return self.impostor.admit(nonce)
+
+    def refund(self, folder, consistency, deadline):
+        options = ["--workers", 1, "--redis-deadline", deadline, "--redis", self.impostor.cluster]
+        with self.impostor, Daemon(folder, API % consistency, options) as node:
+            body = {"attributes": {"user": "ann"}, "cost": 8, "for": 60}
+            lease = node.http("POST", "/v1/reserve", body).json["lease"]
+            self.calls.clear()
+            return node.http("POST", "/v1/refund", {"lease": lease})
+
+
+@pytest.mark.parametrize("consistency", ["strict", "leased"])
+def test_a_refund_is_made_when_its_slot_has_arrived(tmp_path, consistency):
+    moving = Moving(5)
+    answer = moving.refund(tmp_path, consistency, "10s")
+    assert (answer.status, answer.json) == (200, {"refunded": True})
+    assert sum(b"f" in call for call in moving.calls) == 6, "no more often than it takes"
+
+
+@pytest.mark.parametrize("consistency", ["strict", "leased"])
+def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency):
+    moving = Moving(10**9)
+    answer = moving.refund(tmp_path, consistency, "1s")
+    assert answer.status == 503 and answer.json["error"] == "store"
+    assert sum(b"f" in call for call in moving.calls) > 3
+
+
+def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
+    """Though they were sent together."""
+    moving, permits, connections = Moving(0), threading.Semaphore(0), 0
+
+    def answers(number, nonce):
+        assert permits.acquire(timeout=PATIENCE)
+        return moving.answers(number, nonce)
+
+    def counted(act):
+        """Returns what it does when another charge waits for the store."""
+        before = charges(node)
+        done = act()
+        wait_for(lambda: charges(node) > before or moving.impostor.connections > connections)
+        return done
+
+    def ask(what, **body):
+        return crowd.submit(node.http, "POST", f"/v1/{what}", body)
+
+    def attempt():
+        """A check is under way while a refund and another check come. What they were answered;
+        None: the reservation happens to be where the key is, or for want of a reply within a
+        second the connection was given up."""
+        nonlocal connections
+        connections, ann = moving.impostor.connections, {"user": "ann"}
+        permits.release(2)
+        lease = ask("reserve", attributes=ann, **{"for": 60}).result(PATIENCE).json["lease"]
+        moving.calls, moving.tags, moving.left = [], [], 10**9
+        refund = counted(lambda: ask("refund", lease=lease))  # which ends the reservation first
+        checks = [counted(lambda: ask("check", attributes=ann))]
+        counted(permits.release)  # and gives back when it has
+        checks.append(counted(lambda: ask("check", attributes=ann)))
+        permits.release(10**4)
+        statuses = [check.result(PATIENCE).status for check in checks]
+        statuses.append(ask("check", attributes=ann).result(PATIENCE).status)
+        moving.left = 0
+        statuses.append(refund.result(PATIENCE).status)
+        while permits.acquire(blocking=False):
+            pass
+        apart = len(set(moving.tags[:2])) == 2
+        return statuses if apart and moving.impostor.connections == connections else None
+
+    moving.impostor.answers = answers
+    options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.impostor.cluster]
+    with moving.impostor, concurrent.futures.ThreadPoolExecutor(4) as crowd, \
+            Daemon(tmp_path, API % "strict", options) as node:
+        assert wait_for(attempt) == [200] * 4
+    alone, together, after = moving.calls[:2], moving.calls[2], moving.calls[3:]
+    assert alone == [[b"b"]] * 2 and together == [b"b", b"b", b"f"]
+    assert after.count([b"b"]) == 2 and after.count([b"b", b"f"]) == len(after) - 2
+
+
+def test_in_a_real_cluster_a_refund_waits_for_its_slot_too(tmp_path):
+    (tmp_path / "cluster").mkdir()
+    ann = {"attributes": {"user": "ann"}}
+
+    def refusals():
+        return int(source.client().info("errorstats").get("errorstat_TRYAGAIN", "count=0").split("=")[1])
+
+    with RedisCluster(tmp_path / "cluster") as cluster, concurrent.futures.ThreadPoolExecutor(1) as crowd, Daemon(
+            tmp_path, API % "strict", ["--workers", 1, "--redis", cluster.url(), "--redis-deadline", "10s"]) as node:
+        wait_for(lambda: node.admin("GET", "/readyz").json["store"] == "up")
+        assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 9
+        source, key = next((m, key) for m in cluster.masters() for key in m.client().keys("ration:{*}:b:*"))
+        lease = node.http("POST", "/v1/reserve", {**ann, "cost": 8, "for": 60}).json["lease"]
+        slot, target = key_slot(key), next(m for m in cluster.masters() if m is not source)
+        target.ask("SETSLOT", slot, "IMPORTING", source.id)
+        source.ask("SETSLOT", slot, "MIGRATING", target.id)
+        refund = crowd.submit(node.http, "POST", "/v1/refund", {"lease": lease})
+        wait_for(lambda: refusals() > 1)
+        assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 0, "others go on"
+        cluster.move_slot(slot, source, target)
+        assert refund.result(PATIENCE).json == {"refunded": True}
+        assert node.http("POST", "/v1/check", {**ann, "peek": True}).json["remaining"] == 8

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom nodes believe to be master: who Sentinel says it is, and says so itself. All of them are
+impostors, for real ones agree with each other as soon as they can."""
+
+import contextlib
+
+import pytest
+
+from impostor import Impostor, admission
+from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+
+ENDLESS = 10**9
+
+
+@pytest.fixture
+def servers():
+    """Two that admit everything, and a Sentinel that has named the first one."""
+    with contextlib.ExitStack() as stack:
+        first, second, sentinel = (
+            stack.enter_context(Impostor(lambda number, nonce: admission(nonce))) for _ in range(3))
+        sentinel.owner = first.port
+        yield first, second, sentinel
+
+
+def test_a_master_that_goes_on_answering_is_left_when_sentinel_names_another(servers):
+    former, latter, sentinel = servers
+    node = Node(sentinel.sentinel, count=ENDLESS, depth=1, pace=5)
+    wait_for(lambda: former.calls > 0)
+    sentinel.owner = latter.port
+    wait_for(lambda: latter.calls > 0)
+    before = former.calls
+    wait_for(lambda: latter.calls > 20)
+    assert node.stop()["shards"].keys() == {f"127.0.0.1:{latter.port}"}
+    assert former.calls <= before + 1  # one may have been on its way
+
+
+def test_a_server_that_says_it_is_no_master_is_none_until_it_says_so(servers):
+    named, _, sentinel = servers
+    named.role = b"slave"
+    node = Node(sentinel.sentinel, count=ENDLESS, depth=1, pace=5)
+    wait_for(lambda: named.connections > 2 or named.calls > 0)
+    assert named.calls == 0
+    named.role = b"master"
+    wait_for(lambda: named.calls > 0)
+    assert node.stop()["allowed"] > 0
+    assert 'reason="it is no master"' in node.log
+
+
+def test_another_server_is_asked_for_its_role_too(servers):
+    master, replica, sentinel = servers
+    replica.role = b"slave"
+    node = Node(sentinel.sentinel, count=ENDLESS, depth=1, pace=5)
+    wait_for(lambda: master.calls > 0)
+    sentinel.owner = replica.port
+    wait_for(lambda: replica.connections > 2 or replica.calls > 0)
+    assert replica.calls == 0
+    sentinel.owner, before = master.port, master.calls
+    wait_for(lambda: master.calls > before)
+    node.kill()

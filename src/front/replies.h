@@ -26,11 +26,12 @@ struct rn_replies {
     struct rn_conn *conn;
     struct rn_reply *first, **end;
     uint32_t count;
-    uint32_t open; /* how many are not complete */
-    uint32_t held; /* and of these, held */
-    bool alone;    /* the next command begins when all before it have been answered */
-    bool again;    /* there may be more to begin of what has arrived */
-    bool stopped;  /* rn_replies_stop has said so last */
+    uint32_t open;  /* how many are not complete */
+    uint32_t held;  /* and of these, held */
+    uint32_t turns; /* that the conversation has (turn.c) */
+    bool alone;     /* the next command begins when all before it have been answered */
+    bool again;     /* there may be more to begin of what has arrived */
+    bool stopped;   /* rn_replies_stop has said so last */
 };
 
 void rn_replies_init(struct rn_replies *replies, struct rn_conn *conn);

@@ -161,12 +161,10 @@ RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *en
 
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
         rn_resp_charge(t);
-        if (talker->waited) { /* nobody is there to go on with the rest */
-            t->ended = true;
-            return false;
+        if (rn_turn_may_part(talker)) {
+            t->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
+            talker->rest = !t->ended && own(t) ? rest : NULL;
         }
-        if (own(t))
-            talker->rest = rest;
     }
     if (talker->behind && !talker->rest)
         wait_for_others(t);

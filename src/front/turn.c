@@ -150,6 +150,31 @@ static void put_out(struct rn_turn *turn)
     rn_buf_clear(&turn->out);
 }
 
+static void begin_talk(struct rn_turn *turn)
+{
+    struct rn_replies *replies = turn->talker.replies;
+
+    if (!replies || replies->turns++ == 0)
+        turn->turns->speakers++;
+}
+
+static void leave_talk(struct rn_turn *turn)
+{
+    struct rn_replies *replies = turn->talker.replies;
+
+    if (!replies || --replies->turns == 0)
+        turn->turns->speakers--;
+    leave_turn(turn);
+}
+
+bool rn_turn_may_part(const struct rn_talker *talker)
+{
+    const struct rn_front *front = rn_conn_context(talker->conn);
+    uint32_t speakers = rn_front_loop(front, talker->conn)->turns.speakers;
+
+    return (talker->replies->turns + 1) * speakers <= RN_TURNS_FEW;
+}
+
 static void end_talk(struct rn_turn *turn)
 {
     if (turn->talker.reply) {
@@ -168,7 +193,7 @@ static void talk_ended(void *arg)
     struct rn_talker talker = turn->talker;
 
     end_talk(turn);
-    leave_turn(turn);
+    leave_talk(turn);
     call_next(turns);
     if (talker.reply)
         rn_replies_go_on(talker.replies);
@@ -213,9 +238,10 @@ static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_t
     turn->talker.waits = true;
     turn->data = data;
     turn->len = len;
+    begin_talk(turn);
     if (rn_fiber_run(turn->fiber, run_talk, talk_ended, turn)) {
         put_out(turn);
-        leave_turn(turn);
+        leave_talk(turn);
         return turn->used;
     }
     rn_conn_keep(talker->conn);

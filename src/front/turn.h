@@ -14,6 +14,10 @@
 #include "net/conn.h"
 
 #define RN_TURNS_OF_WORKER 256
+/* A few more than fill a call to the store (redis/lane.h). Each conversation takes several turns
+ * at a time only while all that do so have no more than that: with more, each goes through
+ * memory of its own and is answered by itself, and nothing is gained. */
+#define RN_TURNS_FEW 80
 
 struct rn_desk;
 struct rn_front;
@@ -30,6 +34,7 @@ struct rn_turn_guest {
 struct rn_turns {
     struct rn_turn *spare;
     uint32_t made, taken;
+    uint32_t speakers;          /* conversations that have some */
     struct rn_turn_guest *line; /* a ring of `room` places, a power of two */
     size_t first, waiting, room;
     bool calling; /* somebody of the line, now */
@@ -61,6 +66,9 @@ typedef size_t rn_turn_talk(struct rn_talker *talker, char *data, size_t len);
  * with. Where it left the rest to another turn, replies->again is set: call it again. */
 size_t rn_turn_take(struct rn_conn *conn, struct rn_replies *replies, rn_turn_talk *talk,
                     char *data, size_t len);
+
+/* Whether the conversation, with `replies`, may leave its rest to one more turn. */
+bool rn_turn_may_part(const struct rn_talker *talker);
 
 /* Has `work` called, now or when it is its turn, and then `ended`: on the loop's own stack,
  * with the connection still there. */

@@ -7,6 +7,7 @@
  * A decision that has to wait for a shared store is overtaken: the rest of the
  * conversation goes on in another turn, up to the first command that is no such
  * decision. That one is alone: it begins when all before it have been answered.
+ * Where many speak at a time that is no use (turn.h), and each waits where it is.
  *
  *   CHECK a   waits ──────┐ turn 1
  *   CHECK b   waits ──────┤ turn 2

@@ -72,7 +72,7 @@ static bool wait_for(struct rn_caller *c, short events)
     }
 }
 
-/* `cannot reach rationd at 127.0.0.1:9090: connection refused`. */
+/* `cannot reach rationd at 127.0.0.1:8082: connection refused`. */
 static bool fail_to_reach(struct rn_caller *c, int error)
 {
     char why[80];

@@ -10,7 +10,7 @@
 #include "rules/report.h"
 
 #define DEFAULT_HTTP "127.0.0.1:8080"
-#define DEFAULT_ADMIN "127.0.0.1:9090"
+#define DEFAULT_ADMIN "127.0.0.1:8082"
 
 bool rn_daemon_is_meant(const struct rn_options *o)
 {

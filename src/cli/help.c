@@ -50,7 +50,7 @@ const char rn_help_explain[] =
     "tells of its rules.\n\n" HELP_REQUEST "  --matching        only the rules that apply\n"
     "  --state FILE      with what has been counted in this file; without it nothing has\n"
     "  --cost N          what the request costs, where rules do not say (1)\n" HELP_TIME
-    "  --admin ADDR      where the daemon listens (127.0.0.1:9090, or RATION_ADMIN)\n" HELP_SERVER
+    "  --admin ADDR      where the daemon listens (127.0.0.1:8082, or RATION_ADMIN)\n" HELP_SERVER
         HELP_OUTPUT "\nExit status: 0 it would be allowed, 1 refused, 2 error.\n";
 
 const char rn_help_lint[] =

@@ -7,7 +7,7 @@
 #define HELP_ATTRIBUTES "  ATTRIBUTE=VALUE   as in a request: ip=192.0.2.7 user=ada path=/login\n"
 
 #define HELP_ADMIN                                                                                 \
-    "  --admin ADDR      where the daemon's admin port is (127.0.0.1:9090, or RATION_ADMIN):\n"    \
+    "  --admin ADDR      where the daemon's admin port is (127.0.0.1:8082, or RATION_ADMIN):\n"    \
     "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
     "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has "              \
     "it\n" RN_HELP_TLS "  --timeout TIME    for its answer (5s)\n"                                 \

@@ -58,7 +58,7 @@ static const struct spec {
     {"--matching", BIT(MATCHING), FLAG, AT(matching), NULL, NULL, 0, 0},
     {"--server", BIT(SERVER), OPTIONAL, AT(server), NULL, NULL, 0, 0},
     {"--http", BIT(HTTP) | BIT(BENCH), TEXT, AT(http), "127.0.0.1:8080", "an address", 0, 0},
-    {"--admin", BIT(ADMIN), TEXT, AT(admin), "127.0.0.1:9090", "an address", 0, 0},
+    {"--admin", BIT(ADMIN), TEXT, AT(admin), "127.0.0.1:8082", "an address", 0, 0},
     {"--resp", BIT(BENCH), TEXT, AT(resp), "127.0.0.1:6380", "an address", 0, 0},
     {"--token-file", BIT(TIMEOUT), TEXT, AT(token_file), "/etc/ration/token", "the name of a file",
      0, 0},

@@ -21,7 +21,7 @@ const char rn_options_help[] =
     "  --http ADDR        HTTP: /v1/check, /v1/auth, ...     (127.0.0.1:8080)\n"
     "  --resp ADDR        the Redis protocol                 (127.0.0.1:6380)\n"
     "  --grpc ADDR        Envoy's rate limit service         (127.0.0.1:8081)\n"
-    "  --admin ADDR       health, metrics, rules, clients    (127.0.0.1:9090)\n"
+    "  --admin ADDR       health, metrics, rules, clients    (127.0.0.1:8082)\n"
     "  --state FILE       keep counters in FILE, across restarts and kill -9;\n"
     "                     none: in memory ($STATE_DIRECTORY/ration.state, or none)\n"
     "  --memory SIZE      for counters, such as 256M         (64M)\n"
@@ -62,7 +62,7 @@ struct setting {
 static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_HTTP] = {"http", NULL, "127.0.0.1:8080"},
     [RN_SET_RESP] = {"resp", NULL, "127.0.0.1:6380"},
-    [RN_SET_ADMIN] = {"admin", NULL, "127.0.0.1:9090"},
+    [RN_SET_ADMIN] = {"admin", NULL, "127.0.0.1:8082"},
     [RN_SET_STATE] = {"state", NULL, NULL},
     [RN_SET_MEMORY] = {"memory", NULL, "0"},
     [RN_SET_WORKERS] = {"workers", NULL, "0"},

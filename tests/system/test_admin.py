@@ -107,7 +107,7 @@ def test_the_examples_of_the_page_are_true(tmp_path):
     assert len(examples) > 20
     with Daemon(tmp_path, rules) as d:
         for command, expected in examples:
-            command = command.replace("127.0.0.1:9090", d.addresses["admin"])
+            command = command.replace("127.0.0.1:8082", d.addresses["admin"])
             answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True,
                                     timeout=PATIENCE).stdout
             if not expected.startswith("{"):

@@ -19,7 +19,7 @@ from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtur
 @pytest.mark.parametrize("headers", [
     {"X-Forwarded-For": "192.0.2.7"}, {"Forwarded": "for=192.0.2.7"},
     {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"},
-    {"Host": "evil.example:9090"}, {"Origin": "null"},
+    {"Host": "evil.example:8082"}, {"Origin": "null"},
 ])
 
 
@@ -33,7 +33,7 @@ def test_a_local_connection_of_somebody_else_needs_the_token(tmp_path, headers):
         assert d.admin("GET", "/v1/rules", headers=headers).status == 200
 
 
-@pytest.mark.parametrize("host", ["localhost:9090", "[::1]:9090", "127.0.0.1", "ration:9090"])
+@pytest.mark.parametrize("host", ["localhost:8082", "[::1]:8082", "127.0.0.1", "ration:8082"])
 def test_a_local_caller_needs_no_token(daemon, host):
     assert daemon.admin("GET", "/v1/rules", headers={"Host": host}).status == 200
     origin = {"Host": host, "Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}

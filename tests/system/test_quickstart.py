@@ -56,7 +56,7 @@ def test_the_page_has_what_a_newcomer_needs():
 
 
 def test_every_command_prints_what_the_page_shows(daemon):
-    ports = {"127.0.0.1:8080": daemon.addresses["http"], "127.0.0.1:9090": daemon.addresses["admin"],
+    ports = {"127.0.0.1:8080": daemon.addresses["http"], "127.0.0.1:8082": daemon.addresses["admin"],
              "-p 6380": "-p " + daemon.addresses["resp"].rpartition(":")[2]}
     env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "NO_COLOR": "1",
            "RATION_HTTP": daemon.addresses["http"], "RATION_ADMIN": daemon.addresses["admin"]}

@@ -55,21 +55,37 @@ def test_the_page_has_what_a_newcomer_needs():
         assert any(word in command for command in commands), word
 
 
-def test_every_command_prints_what_the_page_shows(daemon):
+def run(daemon, command, terminal=False):
+    """Runs a command of a page against the daemon; ports are replaced by those it has."""
     ports = {"127.0.0.1:8080": daemon.addresses["http"], "127.0.0.1:8082": daemon.addresses["admin"],
              "-p 6380": "-p " + daemon.addresses["resp"].rpartition(":")[2]}
     env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "NO_COLOR": "1",
            "RATION_HTTP": daemon.addresses["http"], "RATION_ADMIN": daemon.addresses["admin"]}
+    for default, chosen in ports.items():
+        command = command.replace(default, chosen)
+    return subprocess.run(["script", "-qec", command, "/dev/null"] if terminal else
+                          ["sh", "-c", command], cwd=ROOT, env=env, text=True, capture_output=True,
+                          timeout=60, stdin=subprocess.DEVNULL)
+
+
+def test_the_readme_shows_a_refusal_at_once(tmp_path):
+    """A newcomer pastes README's first commands and must see the limit work."""
+    commands = [block for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(),
+                                              re.M | re.S) if "/v1/check" in block]
+    assert len(commands) == 1
+    with Daemon(tmp_path, (ROOT / "examples" / "ration.yaml").read_text()) as fresh:
+        done = run(fresh, commands[0])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:6] == ["200"] * 5 + ["429"]
+    assert re.search(r"1 +\S+ +login +192\.0\.2\.7", done.stdout), done.stdout
+
+
+def test_every_command_prints_what_the_page_shows(daemon):
     for command, shown in sessions():
-        real = command
-        for default, chosen in ports.items():
-            real = real.replace(default, chosen)
-        run = subprocess.run(["script", "-qec", real, "/dev/null"] if "redis-cli" in real else
-                             ["sh", "-c", real], cwd=ROOT, env=env, text=True, capture_output=True,
-                             timeout=60, stdin=subprocess.DEVNULL)
-        printed = run.stdout.splitlines()
+        done = run(daemon, command, terminal="redis-cli" in command)
+        printed = done.stdout.splitlines()
         assert matches(shown, printed), \
-            f"{command}\nprinted:\n{run.stdout}{run.stderr}\nthe page shows:\n" + "\n".join(shown)
+            f"{command}\nprinted:\n{done.stdout}{done.stderr}\nthe page shows:\n" + "\n".join(shown)
 
 
 def test_the_page_leads_to_pages_that_exist():

@@ -47,6 +47,19 @@ RATION_API size_t ration_report_errors(const struct ration_report *report);
 RATION_API size_t ration_report_warnings(const struct ration_report *report);
 RATION_API void ration_report_free(struct ration_report *report);
 
+/* The same for programs. Its texts live as long as the report. */
+struct ration_diagnostic {
+    bool is_error;         /* else a warning */
+    const char *file;      /* empty: of no file in particular */
+    uint32_t line, column; /* from 1; 0: the file as a whole */
+    const char *message;   /* what was found; what would be right */
+};
+/* Calls `see` for each, in the order of the files, until it returns non-zero. Of errors and
+ * of warnings the first 100 are kept. */
+RATION_API void ration_report_each(const struct ration_report *report,
+                                   int (*see)(void *arg, const struct ration_diagnostic *d),
+                                   void *arg);
+
 /* Reads files and directories, native or Envoy's, and puts their rules in the
  * place of the current ones. RATION_EPARSE if there is an error, RATION_ENOMEM:
  * the current rules stay. `report` may be NULL; else *report is set in any case

@@ -10,6 +10,20 @@
 #define SHOWN_BYTES 4   /* at most, of a value */
 #define MASKED_BYTES 12 /* of a shorter value nothing is shown */
 
+static int log_diagnostic(void *arg, const struct ration_diagnostic *d)
+{
+    (void)arg;
+    rn_log(d->is_error ? RN_LOG_ERROR : RN_LOG_WARN, d->is_error ? "rules.error" : "rules.warning",
+           RN_LOG_TEXT("file", rn_slice_of(d->file)), RN_LOG_NUMBER("line", d->line),
+           RN_LOG_NUMBER("column", d->column), RN_LOG_TEXT("message", rn_slice_of(d->message)));
+    return 0;
+}
+
+void rn_front_log_report(const struct ration_report *report)
+{
+    ration_report_each(report, log_diagnostic, NULL);
+}
+
 struct rn_slice rn_admin_by(const struct rn_exchange *x)
 {
     return rn_slice_of(rn_conn_peer(x->conn)->text);

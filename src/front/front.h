@@ -175,6 +175,9 @@ static inline void rn_front_want_metadata(const struct rn_front *front,
 int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
                        struct ration_report **report);
 
+/* A log line for each diagnostic of a report (may be NULL), with its place. */
+void rn_front_log_report(const struct ration_report *report);
+
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */
 const struct ration_memory *rn_front_memory(struct rn_front *front);

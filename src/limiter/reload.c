@@ -20,6 +20,9 @@ struct ration_report {
     size_t len, size;
     bool cut; /* out of memory */
     char *text;
+    struct ration_diagnostic *items; /* in the arena, as their texts are */
+    size_t item_count;
+    struct rn_arena arena;
 };
 
 /* Appends, with a NUL behind. */
@@ -43,6 +46,28 @@ static void append(void *context, const char *text, size_t len)
     report->text[report->len] = '\0';
 }
 
+/* Without memory the text above must do. */
+static void copy_items(struct ration_report *report, const struct rn_report *from)
+{
+    report->items = rn_arena_calloc(&report->arena, from->kept_count, sizeof *report->items);
+    for (uint32_t i = 0; report->items && i < from->kept_count; i++) {
+        const struct rn_diagnostic *d = &from->kept[i];
+        bool has_file = d->at.file < from->file_count;
+        struct rn_slice file =
+            rn_arena_dup(&report->arena, has_file ? from->files[d->at.file].name : RN_SLICE(""));
+        struct rn_slice message = rn_arena_dup(&report->arena, rn_slice_of(d->message));
+
+        if (!file.data || !message.data)
+            return;
+        report->items[report->item_count++] =
+            (struct ration_diagnostic){.is_error = d->severity == RN_ERROR,
+                                       .file = file.data,
+                                       .line = d->at.line,
+                                       .column = d->at.column,
+                                       .message = message.data};
+    }
+}
+
 /* Tells the caller, if it asked. */
 static void tell(struct rn_report *from, struct ration_report **out)
 {
@@ -54,6 +79,7 @@ static void tell(struct rn_report *from, struct ration_report **out)
         report->errors = from->count[RN_ERROR];
         report->warnings = from->count[RN_WARNING];
         rn_report_write(from, append, report);
+        copy_items(report, from);
     }
     *out = report;
 }
@@ -73,10 +99,20 @@ size_t ration_report_warnings(const struct ration_report *report)
     return report ? report->warnings : 0;
 }
 
+void ration_report_each(const struct ration_report *report,
+                        int (*see)(void *arg, const struct ration_diagnostic *d), void *arg)
+{
+    for (size_t i = 0; report && i < report->item_count; i++)
+        if (see(arg, &report->items[i]) != 0)
+            return;
+}
+
 void ration_report_free(struct ration_report *report)
 {
-    if (report)
+    if (report) {
         free(report->text);
+        rn_arena_done(&report->arena);
+    }
     free(report);
 }
 

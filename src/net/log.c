@@ -10,13 +10,14 @@
 #include "base/clock.h"
 #include "net/log_line.h"
 
-static _Atomic int least = RN_LOG_INFO;
+static _Atomic int least = RN_LOG_INFO, look = RN_LOG_LOGFMT;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rn_log_gate gate;
 
-void rn_log_level(enum rn_log_level level)
+void rn_log_setup(enum rn_log_level level, enum rn_log_format format)
 {
     atomic_store_explicit(&least, (int)level, memory_order_relaxed);
+    atomic_store_explicit(&look, (int)format, memory_order_relaxed);
 }
 
 static bool pass(const char *event, uint64_t *suppressed)
@@ -41,10 +42,13 @@ static void write_all(const char *data, size_t len)
 }
 
 /* Without memory for the line. Times without memory are those one wants to read about. */
-static void write_event(const char *event)
+static void write_event(const char *event, enum rn_log_format format)
 {
-    char line[128];
-    int len = snprintf(line, sizeof line, "%.60s notice=\"out of memory for this line\"\n", event);
+    static const char *const formats[] = {
+        [RN_LOG_LOGFMT] = "event=%.60s notice=\"out of memory for this line\"\n",
+        [RN_LOG_JSON] = "{\"event\":\"%.60s\",\"notice\":\"out of memory for this line\"}\n"};
+    char line[160];
+    int len = snprintf(line, sizeof line, formats[format], event);
 
     write_all(line, (size_t)len);
 }
@@ -52,6 +56,8 @@ static void write_event(const char *event)
 void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
                   size_t count)
 {
+    enum rn_log_format format =
+        (enum rn_log_format)atomic_load_explicit(&look, memory_order_relaxed);
     struct rn_log_head head = {.level = level, .event = event};
     struct rn_buf line = {0};
 
@@ -59,9 +65,9 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
         !pass(event, &head.suppressed))
         return;
     head.wall_ns = rn_clock_wall_ns();
-    rn_log_line_write(&line, &head, fields, count);
+    rn_log_line_write(&line, format, &head, fields, count);
     if (line.failed)
-        write_event(event);
+        write_event(event, format);
     else
         write_all(line.data, line.len);
     rn_buf_done(&line);

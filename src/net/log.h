@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines for people and machines: one event a line, `key=value` pairs, on
- * stderr.
+ * Log lines for people and machines: one event a line, on stderr, as logfmt or as JSON.
  *
- *   2026-11-15T12:00:00.123Z info rules.reload version=4 rules=12
+ *   time=2026-11-15T12:00:00.123Z level=info event=rules.reload version=4
+ *   {"time":"2026-11-15T12:00:00.123Z","level":"info","event":"rules.reload","version":4}
  *
  * Each event may write RN_LOG_BURST lines in a second; what is more is counted
  * and told by the next line of that event that is written (`suppressed=17`).
@@ -20,8 +20,10 @@
 
 enum rn_log_level { RN_LOG_ERROR, RN_LOG_WARN, RN_LOG_INFO, RN_LOG_DEBUG };
 
-/* The least important level that is written; INFO at first. */
-void rn_log_level(enum rn_log_level level);
+enum rn_log_format { RN_LOG_LOGFMT, RN_LOG_JSON };
+
+/* The least important level that is written, and how lines look; INFO and logfmt at first. */
+void rn_log_setup(enum rn_log_level level, enum rn_log_format format);
 
 /* One pair of a line. The value is quoted and escaped if it is not plain. */
 struct rn_log_field {

@@ -65,6 +65,38 @@ static void put_text(struct rn_buf *out, struct rn_slice text)
     rn_buf_put_char(out, '"');
 }
 
+/* The same in JSON, which has its own escapes and no place for what is not UTF-8: such
+ * bytes are shown as the text \xNN. */
+static size_t put_json_character(struct rn_buf *out, const char *text, size_t len)
+{
+    uint32_t point;
+    size_t size = rn_utf8_decode(text, len, &point);
+
+    if (size == 0) {
+        rn_buf_putf(out, "\\\\x%02x", (unsigned char)*text);
+        return 1;
+    }
+    if (*text == '"' || *text == '\\')
+        rn_buf_putf(out, "\\%c", *text);
+    else if (rn_utf8_is_plain(point))
+        rn_buf_put(out, text, size);
+    else /* all that are not plain are below 0x10000 */
+        rn_buf_putf(out, "\\u%04x", (unsigned)point);
+    return size;
+}
+
+static void put_json_text(struct rn_buf *out, struct rn_slice text)
+{
+    size_t end = text.len < RN_LOG_VALUE_MAX ? text.len : RN_LOG_VALUE_MAX;
+
+    rn_buf_put_char(out, '"');
+    for (size_t at = 0; at < end;)
+        at += put_json_character(out, text.data + at, text.len - at);
+    if (end < text.len)
+        rn_buf_put_literal(out, "...");
+    rn_buf_put_char(out, '"');
+}
+
 static void put_time(struct rn_buf *out, int64_t wall_ns)
 {
     int64_t ms = wall_ns / (RN_SECOND_NS / 1000), s = ms / 1000;
@@ -75,23 +107,37 @@ static void put_time(struct rn_buf *out, int64_t wall_ns)
                 second / 3600, second / 60 % 60, second % 60, (int)(ms % 1000));
 }
 
-void rn_log_line_write(struct rn_buf *out, const struct rn_log_head *head,
-                       const struct rn_log_field *fields, size_t count)
+static void put_field(struct rn_buf *out, enum rn_log_format format,
+                      const struct rn_log_field *field)
+{
+    rn_buf_putf(out, format == RN_LOG_JSON ? ",\"%s\":" : " %s=", field->name);
+    if (!field->text.data)
+        rn_buf_put_i64(out, field->number);
+    else if (format == RN_LOG_JSON)
+        put_json_text(out, field->text);
+    else
+        put_text(out, field->text);
+}
+
+void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
+                       const struct rn_log_head *head, const struct rn_log_field *fields,
+                       size_t count)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
+    struct rn_log_field level = RN_LOG_TEXT("level", rn_slice_of(levels[head->level]));
+    struct rn_log_field event = RN_LOG_TEXT("event", rn_slice_of(head->event));
 
+    rn_buf_put_slice(out, format == RN_LOG_JSON ? RN_SLICE("{\"time\":\"") : RN_SLICE("time="));
     put_time(out, head->wall_ns);
-    rn_buf_putf(out, " %s %s", levels[head->level], head->event);
-    for (size_t i = 0; i < count; i++) {
-        rn_buf_putf(out, " %s=", fields[i].name);
-        if (fields[i].text.data)
-            put_text(out, fields[i].text);
-        else
-            rn_buf_put_i64(out, fields[i].number);
-    }
+    if (format == RN_LOG_JSON)
+        rn_buf_put_char(out, '"');
+    put_field(out, format, &level);
+    put_field(out, format, &event);
+    for (size_t i = 0; i < count; i++)
+        put_field(out, format, &fields[i]);
     if (head->suppressed > 0)
-        rn_buf_putf(out, " suppressed=%llu", (unsigned long long)head->suppressed);
-    rn_buf_put_char(out, '\n');
+        put_field(out, format, &RN_LOG_NUMBER("suppressed", head->suppressed));
+    rn_buf_put_slice(out, format == RN_LOG_JSON ? RN_SLICE("}\n") : RN_SLICE("\n"));
 }
 
 static struct rn_log_rate *find_rate(struct rn_log_gate *gate, const char *event)

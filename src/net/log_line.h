@@ -33,7 +33,8 @@ struct rn_log_head {
     const char *event;
     uint64_t suppressed;
 };
-void rn_log_line_write(struct rn_buf *out, const struct rn_log_head *head,
-                       const struct rn_log_field *fields, size_t count);
+void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
+                       const struct rn_log_head *head, const struct rn_log_field *fields,
+                       size_t count);
 
 #endif

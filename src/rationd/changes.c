@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/changes.h"
 
-#include <stdio.h>
-
 #include "limiter/limiter.h"
 #include "net/log.h"
 #include "wire/metrics.h"
@@ -18,8 +16,7 @@ static int use_rules(void *arg, struct rn_slice text)
     int code = text.data ? rn_front_put_rules(front, text, RN_SLICE(BY), &report)
                          : front->daemon.reload(front->daemon.arg, BY, &report);
 
-    if (report)
-        fputs(ration_report_text(report), stderr);
+    rn_front_log_report(report);
     ration_report_free(report);
     return code;
 }

@@ -3,6 +3,7 @@
  * rationd: reads rules and settings, opens the limiter, listens, and reloads
  * when told to. The conversations are front/'s, the sockets net/'s.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct daemon {
     struct rn_timer ready_timer; /* until Redis is reached */
     int64_t ready_by_ns;
     bool hangup_due, reload_due;
+    uint32_t file_count; /* of rules, at the start */
 };
 
 /* --- rules --------------------------------------------------------------------------------- */
@@ -54,7 +56,7 @@ static struct rn_ruleset *load_rules(const struct rn_daemon_options *o, struct r
 }
 
 /* Rules and settings. NULL after saying what is wrong. */
-static struct rn_ruleset *read_all(struct rn_daemon_options *o)
+static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_count)
 {
     struct rn_report report;
     struct rn_ruleset *ruleset;
@@ -62,6 +64,7 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o)
 
     rn_report_init(&report);
     ruleset = load_rules(o, &report);
+    *file_count = o->config_count ? report.file_count : 0;
     good = ruleset && rn_options_resolve(o, ruleset) &&
            (!o->shares || rn_reload_fits(ruleset, rn_code_fault, &report));
     if (o->config_count)
@@ -101,15 +104,14 @@ static int reload(void *arg, const char *by, struct ration_report **report)
     return code;
 }
 
-/* As reload, and what is wrong goes to stderr. */
-static void reload_and_tell(void *arg, const char *by)
+/* As reload; the log also has what is wrong. */
+static void reload_and_log(void *arg, const char *by)
 {
     struct ration_report *report = NULL;
 
     rn_notify("RELOADING=1");
     reload(arg, by, &report);
-    if (report)
-        fputs(ration_report_text(report), stderr);
+    rn_front_log_report(report);
     ration_report_free(report);
     rn_notify("READY=1");
 }
@@ -122,9 +124,9 @@ static void reload_if_due(struct daemon *d)
         return;
     if (d->hangup_due) {
         rn_server_tls_reload(d->server);
-        reload_and_tell(d, "SIGHUP");
+        reload_and_log(d, "SIGHUP");
     } else if (d->reload_due) {
-        reload_and_tell(d, "files");
+        reload_and_log(d, "files");
     }
     d->hangup_due = d->reload_due = false;
 }
@@ -147,24 +149,47 @@ static void files_changed(void *arg)
 
 /* --- start ----------------------------------------------------------------------------------- */
 
-static void print_addresses(const struct daemon *d, FILE *out)
+static int count_rule(void *arg, const struct ration_rule_info *info)
 {
-    static const char *const names[] = {"http", "resp", "grpc", "admin"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *address = rn_server_address(d->server, names[i]);
-
-        fprintf(out, " %s=%s", names[i], address ? address : "none");
-    }
-    fputc('\n', out);
+    (void)info;
+    ++*(uint64_t *)arg;
+    return 0;
 }
 
+static const char *address_of(const struct daemon *d, const char *name)
+{
+    const char *address = rn_server_address(d->server, name);
+
+    return address ? address : "none";
+}
+
+/* One line that scripts wait for, whatever the level of the log; as JSON where all lines are. */
 static void say_ready(struct daemon *d)
 {
+    const char *http = address_of(d, "http"), *resp = address_of(d, "resp"),
+               *grpc = address_of(d, "grpc"), *admin = address_of(d, "admin");
+    uint64_t rules = 0;
+
     d->front.starting = false;
-    fprintf(stderr, "rationd: ready");
-    print_addresses(d, stderr);
-    fflush(stderr);
+    ration_rules_each(d->limiter, count_rule, &rules);
+    if (d->options.log_format == RN_LOG_JSON) {
+        rn_log_setup(RN_LOG_INFO, d->options.log_format);
+        rn_log(RN_LOG_INFO, "daemon.ready", RN_LOG_TEXT("http", rn_slice_of(http)),
+               RN_LOG_TEXT("resp", rn_slice_of(resp)), RN_LOG_TEXT("grpc", rn_slice_of(grpc)),
+               RN_LOG_TEXT("admin", rn_slice_of(admin)), RN_LOG_NUMBER("rules", rules),
+               RN_LOG_NUMBER("files", d->file_count));
+        rn_log_setup(d->options.log_level, d->options.log_format);
+    } else {
+        fprintf(stderr,
+                "rationd: ready http=%s resp=%s grpc=%s admin=%s rules=%" PRIu64 " files=%" PRIu32
+                "\n",
+                http, resp, grpc, admin, rules, d->file_count);
+        fflush(stderr);
+    }
+    if (rules == 0)
+        rn_log(RN_LOG_WARN, "rules.none",
+               RN_LOG_TEXT("meaning", RN_SLICE("every request is allowed")),
+               RN_LOG_TEXT("advice", RN_SLICE("name a file of rules with --config")));
     rn_notify("READY=1");
 }
 
@@ -389,7 +414,7 @@ static int serve(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-    struct rn_ruleset *ruleset = read_all(&d->options);
+    struct rn_ruleset *ruleset = read_all(&d->options, &d->file_count);
 
     if (!ruleset)
         return EXIT_USAGE;
@@ -398,6 +423,7 @@ static int start(struct daemon *d)
         printf("rationd: rules and settings are in order\n");
         return EXIT_SUCCESS;
     }
+    rn_log_setup(d->options.log_level, d->options.log_format);
     raise_descriptor_limit();
     if (!open_limiter(d, ruleset) || !open_server(d))
         return EXIT_USAGE;

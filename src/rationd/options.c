@@ -29,6 +29,8 @@ const char rn_options_help[] =
     "  --connections N    open at once, in all               (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
+    "  --log-format HOW   log lines as logfmt or json        (logfmt)\n"
+    "  --log-level LEVEL  error, warn, info or debug         (info)\n"
     "  --log-keys HOW     clients' keys in the log: full, masked or none (masked)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
     "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
@@ -70,6 +72,8 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
     [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked"},
+    [RN_SET_LOG_FORMAT] = {"log-format", NULL, "logfmt"},
+    [RN_SET_LOG_LEVEL] = {"log-level", NULL, "info"},
     [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
@@ -198,17 +202,36 @@ static bool refuse_value(const struct rn_daemon_options *o, const struct rn_rule
 /* --- values ------------------------------------------------------------------------------------
  */
 
-static bool read_log_keys(const char *text, enum rn_log_keys *keys)
+/* Which of the words, of which the last is NULL, the text is: the value of an enum whose
+ * enumerators stand in the same order. */
+static bool read_word(const char *text, const char *const *words, unsigned *value)
 {
-    static const char *const words[] = {"masked", "full", "none"}; /* enum rn_log_keys */
-
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+    for (unsigned i = 0; words[i]; i++) {
         if (strcmp(text, words[i]) == 0) {
-            *keys = (enum rn_log_keys)i;
+            *value = i;
             return true;
         }
     }
     return false;
+}
+
+static bool read_log(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    static const char *const keys[] = {"masked", "full", "none", NULL};
+    static const char *const formats[] = {"logfmt", "json", NULL};
+    static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+    unsigned value;
+
+    if (!read_word(o->values[RN_SET_LOG_KEYS], keys, &value))
+        return refuse_value(o, ruleset, RN_SET_LOG_KEYS, "write full, masked or none");
+    o->log_keys = (enum rn_log_keys)value;
+    if (!read_word(o->values[RN_SET_LOG_FORMAT], formats, &value))
+        return refuse_value(o, ruleset, RN_SET_LOG_FORMAT, "write logfmt or json");
+    o->log_format = (enum rn_log_format)value;
+    if (!read_word(o->values[RN_SET_LOG_LEVEL], levels, &value))
+        return refuse_value(o, ruleset, RN_SET_LOG_LEVEL, "write error, warn, info or debug");
+    o->log_level = (enum rn_log_level)value;
+    return true;
 }
 
 /* systemd's StateDirectory= is where state belongs unless told otherwise. */
@@ -337,9 +360,7 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
-    if (!read_log_keys(o->values[RN_SET_LOG_KEYS], &o->log_keys))
-        return refuse_value(o, ruleset, RN_SET_LOG_KEYS, "write full, masked or none");
-    return read_redis(o, ruleset) && read_tls(o, ruleset);
+    return read_log(o, ruleset) && read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 
 bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)

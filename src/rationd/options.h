@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "front/front.h"
+#include "net/log.h"
 #include "net/tls.h"
 #include "redis/url.h"
 #include "rules/ruleset.h"
@@ -30,6 +31,8 @@ enum rn_daemon_setting {
     RN_SET_PER_ADDRESS,
     RN_SET_ADMIN_TOKEN,
     RN_SET_LOG_KEYS,
+    RN_SET_LOG_FORMAT,
+    RN_SET_LOG_LEVEL,
     RN_SET_GRPC,
     RN_SET_GRPC_MAX_AGE,
     RN_SET_RLS_HEADERS,
@@ -61,6 +64,8 @@ struct rn_daemon_options {
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata;
     enum rn_log_keys log_keys;
+    enum rn_log_format log_format;
+    enum rn_log_level log_level;
     bool shares;               /* with other nodes, by Redis: */
     struct rn_url redis;       /* where it is, */
     int64_t redis_deadline_ns; /* how long a decision waits for it, */

@@ -298,7 +298,8 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
                                        "grpc_max_age",  "rls_headers",
                                        "rls_metadata",  "redis_deadline",
                                        "redis_nodes",   "redis_key_secret",
-                                       "redis_changes", "log_keys"};
+                                       "redis_changes", "log_keys",
+                                       "log_format",    "log_level"};
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;

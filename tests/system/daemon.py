@@ -203,7 +203,7 @@ class Daemon:
         for line in self.process.stderr:
             self.log.append(line)
             if line.startswith("rationd: ready"):
-                self.addresses = dict(re.findall(r"(\w+)=(\S+)", line))
+                self.addresses = dict(re.findall(r"(http|resp|grpc|admin)=(\S+)", line))
                 self.ready.set()
         self.ready.set()
 

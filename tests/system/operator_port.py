@@ -57,7 +57,7 @@ def until(found):
 
 def log_line(d, event):
     """The line of that event, once it is there: a dict of its pairs."""
-    line = until(lambda: next((l for l in d.log if f" {event} " in l), None))
+    line = until(lambda: next((l for l in d.log if f" event={event} " in l), None))
     return {name: re.sub(r"\\(.)", r"\1", quoted) or plain
             for name, quoted, plain in re.findall(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|(\S+))', line)}
 

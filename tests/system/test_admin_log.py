@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the log of rationd tells of changes over its admin port, and what it keeps to itself."""
 
+import json
+import signal
 import subprocess
 
 import pytest
@@ -64,10 +66,59 @@ def test_the_setting_may_stand_in_the_file(tmp_path):
         assert log_line(d, "ban.set")["client"] == "ip=..."
 
 
-def test_another_setting_is_refused():
-    done = subprocess.run([RATIOND, "--check", "--log-keys", "some"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (
-        2, 'rationd: --log-keys "some"; write full, masked or none\n')
+@pytest.mark.parametrize("option, right", [("--log-keys", "full, masked or none"),
+                                           ("--log-format", "logfmt or json"),
+                                           ("--log-level", "error, warn, info or debug")])
+def test_another_setting_is_refused(option, right):
+    done = subprocess.run([RATIOND, "--check", option, "some"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f'rationd: {option} "some"; write {right}\n')
+
+
+def start_with_json(tmp_path, *options):
+    """A daemon whose log is JSON, and a function that waits for a record of an event."""
+    (tmp_path / "rules.yaml").write_text(RULES)
+    process = subprocess.Popen(
+        [RATIOND, "--config", tmp_path / "rules.yaml", "--log-format", "json", "--http", "127.0.0.1:0",
+         "--resp", "none", "--grpc", "none", "--admin", "none", *options],
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+
+    def wait_for(event):
+        for line in process.stderr:
+            record = json.loads(line) # each line, whatever it is about
+            assert list(record)[:3] == ["time", "level", "event"]
+            if record["event"] == event:
+                return record
+        raise AssertionError(f"no {event}")
+    return process, wait_for
+
+
+def test_with_json_every_line_is_a_record_with_the_place_of_a_mistake(tmp_path):
+    process, wait_for = start_with_json(tmp_path, "--log-level", "error")
+    with process:
+        ready = wait_for("daemon.ready")
+        assert ready["http"].startswith("127.0.0.1:") and ready["resp"] == "none"
+        assert ready["rules"] == 3 and ready["files"] == 1
+        (tmp_path / "rules.yaml").write_text("limits:\n  - name: a\n    lmit: 5 per minute\n")
+        process.send_signal(signal.SIGHUP)
+        record = wait_for("rules.error")
+        assert record["file"].endswith("rules.yaml") and (record["line"], record["column"]) == (3, 5)
+        assert record["message"] == 'unknown key "lmit"; did you mean "limit"?'
+        assert record["level"] == "error"
+        process.terminate()
+        assert process.stderr.read() == "" # the end is no error
+
+
+def test_a_mistake_is_one_line_of_the_log_with_its_place(own):
+    own.file.write_text("limits:\n  - name: a\n    lmit: 5 per minute\n")
+    own.reload()
+    assert log_line(own, "rules.error")["message"] == 'unknown key "lmit"; did you mean "limit"?'
+    assert log_line(own, "rules.error")["line"] == "3"
+
+
+def test_without_rules_the_log_warns_that_nothing_is_limited(tmp_path):
+    with Daemon(tmp_path) as d:
+        assert log_line(d, "rules.none")["meaning"] == "every request is allowed"
+        assert " rules=0 files=0" in next(l for l in d.log if l.startswith("rationd: ready"))
 
 
 def test_secrets_of_the_daemon_are_not_told_with_its_rules(tmp_path):

@@ -333,6 +333,30 @@ static void totals_survive_by_name(void **state)
     ration_close(r);
 }
 
+static int see_first(void *arg, const struct ration_diagnostic *d)
+{
+    *(struct ration_diagnostic *)arg = *d;
+    return 1;
+}
+
+static void a_report_can_be_read_by_a_program(void **state)
+{
+    static const char bad[] = "limits:\n  - name: a\n    lmit: 5 per hour\n";
+    struct ration_diagnostic first = {0};
+    struct ration_report *report;
+
+    (void)state;
+    assert_int_equal(ration_rules_validate("bad.yaml", bad, strlen(bad), &report), RATION_EPARSE);
+    ration_report_each(report, see_first, &first);
+    assert_true(first.is_error);
+    assert_string_equal(first.file, "bad.yaml");
+    assert_int_equal(first.line, 3);
+    assert_int_equal(first.column, 5);
+    assert_string_equal(first.message, "unknown key \"lmit\"; did you mean \"limit\"?");
+    ration_report_free(report);
+    ration_report_each(NULL, see_first, &first);
+}
+
 static void bad_rules_leave_the_old_ones_in_place(void **state)
 {
     static const char bad[] = "limits:\n  - { name: a, key: user, lmit: 5 per hour }\n";
@@ -376,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unchanged_limits_keep_their_counters),
+        cmocka_unit_test(a_report_can_be_read_by_a_program),
         cmocka_unit_test(a_bucket_of_another_amount_keeps_its_share),
         cmocka_unit_test(a_window_of_another_amount_keeps_its_count),
         cmocka_unit_test(a_new_shape_starts_with_the_old_share_rounded_up),

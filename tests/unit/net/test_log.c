@@ -18,18 +18,26 @@
 
 #define NOON (INT64_C(1794744000) * RN_SECOND_NS + 123456789)
 
-static void assert_line(const struct rn_log_field *fields, size_t count, const char *expected)
+static void assert_line_in(enum rn_log_format format, const struct rn_log_field *fields,
+                           size_t count, const char *expected)
 {
     struct rn_log_head head = {.wall_ns = NOON, .level = RN_LOG_INFO, .event = "test.event"};
     struct rn_buf out = {0};
 
-    rn_log_line_write(&out, &head, fields, count);
+    rn_log_line_write(&out, format, &head, fields, count);
     rn_buf_put_char(&out, '\0');
     assert_string_equal(out.data, expected);
     rn_buf_done(&out);
 }
 
-#define HEAD "2026-11-15T12:00:00.123Z info test.event"
+static void assert_line(const struct rn_log_field *fields, size_t count, const char *expected)
+{
+    assert_line_in(RN_LOG_LOGFMT, fields, count, expected);
+}
+
+#define HEAD "time=2026-11-15T12:00:00.123Z level=info event=test.event"
+#define JSON_HEAD                                                                                  \
+    "{\"time\":\"2026-11-15T12:00:00.123Z\",\"level\":\"info\",\"event\":\"test.event\""
 
 static void a_line_has_time_level_event_and_pairs(void **state)
 {
@@ -71,6 +79,21 @@ static void what_is_not_plain_is_quoted_and_escaped(void **state)
     assert_value("\xe2\x80\xa8", "\"\\xe2\\x80\\xa8\"");
 }
 
+static void a_line_of_json_has_the_same_pairs(void **state)
+{
+    struct rn_log_field fields[] = {RN_LOG_NUMBER("delta", -12),
+                                    RN_LOG_TEXT("plain", RN_SLICE("caf\xc3\xa9 a=b")),
+                                    RN_LOG_TEXT("odd", RN_SLICE("\"\\\n\x1b\x7f\xff\xe2\x80\xae")),
+                                    RN_LOG_TEXT("none", RN_SLICE(""))};
+
+    (void)state;
+    assert_line_in(RN_LOG_JSON, fields, 4,
+                   JSON_HEAD
+                   ",\"delta\":-12,\"plain\":\"caf\xc3\xa9 a=b\","
+                   "\"odd\":\"\\\"\\\\\\u000a\\u001b\\u007f\\\\xff\\u202e\",\"none\":\"\"}\n");
+    assert_line_in(RN_LOG_JSON, NULL, 0, JSON_HEAD "}\n");
+}
+
 static void a_long_value_is_cut(void **state)
 {
     char text[2000], expected[RN_LOG_VALUE_MAX + 16] = "\"";
@@ -91,7 +114,7 @@ static void no_byte_gets_out_of_its_value(void **state)
         struct rn_log_field field = RN_LOG_TEXT("v", ((struct rn_slice){text, 3}));
         struct rn_log_head head = {.wall_ns = NOON, .event = "e"};
         struct rn_buf out = {0};
-        rn_log_line_write(&out, &head, &field, 1);
+        rn_log_line_write(&out, RN_LOG_LOGFMT, &head, &field, 1);
         for (size_t i = 0; i + 1 < out.len; i++)
             assert_true(out.data[i] >= ' ' && out.data[i] <= '~');
         assert_int_equal(out.data[out.len - 1], '\n');
@@ -156,10 +179,10 @@ static void log_levels(void)
 {
     rn_log(RN_LOG_INFO, "written.info", RN_LOG_NUMBER("n", 1));
     rn_log(RN_LOG_DEBUG, "not.written", RN_LOG_NUMBER("n", 2));
-    rn_log_level(RN_LOG_ERROR);
+    rn_log_setup(RN_LOG_ERROR, RN_LOG_JSON);
     rn_log(RN_LOG_WARN, "not.written", RN_LOG_NUMBER("n", 3));
     rn_log(RN_LOG_ERROR, "written.error", RN_LOG_NUMBER("n", 4), RN_LOG_NUMBER("m", 5));
-    rn_log_level(RN_LOG_INFO);
+    rn_log_setup(RN_LOG_INFO, RN_LOG_LOGFMT);
 }
 
 static void only_what_is_important_enough_is_written(void **state)
@@ -170,9 +193,10 @@ static void only_what_is_important_enough_is_written(void **state)
     catch_stderr(log_levels, out, sizeof out);
     assert_non_null(second = strchr(out, '\n'));
     *second++ = '\0';
-    assert_string_equal(out + strlen("2026-11-15T12:00:00.123Z"), " info written.info n=1");
-    assert_string_equal(second + strlen("2026-11-15T12:00:00.123Z"),
-                        " error written.error n=4 m=5\n");
+    assert_string_equal(out + strlen("time=2026-11-15T12:00:00.123Z"),
+                        " level=info event=written.info n=1");
+    assert_string_equal(second + strlen("{\"time\":\"2026-11-15T12:00:00.123Z\""),
+                        ",\"level\":\"error\",\"event\":\"written.error\",\"n\":4,\"m\":5}\n");
 }
 
 static void *log_many(void *arg)
@@ -201,8 +225,8 @@ static void lines_of_threads_do_not_mix(void **state)
     (void)state;
     catch_stderr(log_from_threads, out, sizeof out);
     for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"), lines++)
-        assert_memory_equal(line + strlen("2026-11-15T12:00:00.123Z"),
-                            " info many text=\"of a certain length\"", 36);
+        assert_memory_equal(line + strlen("time=2026-11-15T12:00:00.123Z"),
+                            " level=info event=many text=\"of a certain length\"", 48);
     assert_true(lines >= RN_LOG_BURST);
     assert_true(lines < 400);
 }
@@ -212,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_time_level_event_and_pairs),
         cmocka_unit_test(what_is_not_plain_is_quoted_and_escaped),
+        cmocka_unit_test(a_line_of_json_has_the_same_pairs),
         cmocka_unit_test(a_long_value_is_cut),
         cmocka_unit_test(no_byte_gets_out_of_its_value),
         cmocka_unit_test(ten_lines_a_second_then_a_count),

@@ -20,12 +20,13 @@
 #include "cli/screen.h"
 
 #define TEXT_SIZE 128 /* names of rules and keys are cut to this */
+#define ROWS_MAX 1000 /* the most that the daemon tells */
 
 struct row {
     char rule[TEXT_SIZE], key[TEXT_SIZE];
     size_t key_len; /* it may have NULs in it */
     uint64_t refused;
-    double per_second;
+    double per_second; /* negative: unknown, for it was not in the list before */
 };
 
 struct sample {
@@ -36,7 +37,7 @@ struct sample {
     int64_t uptime_ns;
     uint64_t rules_version;
     bool shadow;
-    struct row *rows;
+    struct row *rows; /* all that the daemon has, so that most that enter the table are known */
     size_t row_count;
 };
 
@@ -71,20 +72,19 @@ static bool ask_status(struct rn_daemon *d, struct sample *s)
 
 static bool ask_keys(struct rn_daemon *d, struct sample *s)
 {
-    char target[64];
     size_t len;
 
-    snprintf(target, sizeof target, "/v1/top?count=%" PRIu64, d->options->count);
-    if (!rn_daemon_try(d, &(struct rn_question){.method = "GET", .target = target}))
+    if (!rn_daemon_try(d, &(struct rn_question){.method = "GET", .target = "/v1/top?count=1000"}))
         return false;
     s->row_count = 0;
     for (const struct rn_value *v = rn_value_list(d->answer, "keys");
-         v != NULL && s->row_count < d->options->count; v = v->next) {
+         v != NULL && s->row_count < ROWS_MAX; v = v->next) {
         struct row *row = &s->rows[s->row_count++];
 
         copy(row->rule, &len, rn_value_text(v, "rule"));
         copy(row->key, &row->key_len, rn_value_text(v, "key"));
         row->refused = 0;
+        row->per_second = -1;
         rn_value_u64(v, "refused", &row->refused);
     }
     return true;
@@ -99,7 +99,7 @@ static const struct row *find_row(const struct sample *s, const struct row *like
     return NULL;
 }
 
-/* A daemon that was started anew counts from 0. */
+/* A daemon that has been restarted counts from 0. */
 static double per_second(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
@@ -114,8 +114,10 @@ static void compare(struct sample *now, const struct sample *before)
     for (size_t i = 0; i < now->row_count; i++) {
         const struct row *row = find_row(before, &now->rows[i]);
 
+        /* The daemon's list is bounded: a key that enters takes over the count of the one
+         * that leaves, so only the growth of a key that was there is its own. */
         now->rows[i].per_second =
-            per_second(now->rows[i].refused, row != NULL ? row->refused : 0, seconds);
+            row != NULL ? per_second(now->rows[i].refused, row->refused, seconds) : -1;
     }
 }
 
@@ -163,7 +165,7 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
                   s->allowed, s->refused);
 }
 
-static void put_rows(const struct rn_output *out, const struct sample *s)
+static void put_rows(const struct rn_output *out, const struct sample *s, uint64_t most)
 {
     static const char *const titles[] = {">refused", ">per second", "rule", "key"};
     struct rn_columns columns;
@@ -173,11 +175,14 @@ static void put_rows(const struct rn_output *out, const struct sample *s)
         return;
     }
     rn_columns_init(&columns, titles, 4);
-    for (size_t i = 0; i < s->row_count; i++) {
+    for (size_t i = 0; i < s->row_count && i < most; i++) {
         const struct row *row = &s->rows[i];
 
         rn_columns_put(&columns, "%" PRIu64, row->refused);
-        rn_columns_put(&columns, "%.1f", row->per_second);
+        if (row->per_second < 0)
+            rn_columns_put(&columns, "-");
+        else
+            rn_columns_put(&columns, "%.1f", row->per_second);
         rn_columns_text(&columns, rn_slice_of(row->rule));
         rn_columns_text(&columns, (struct rn_slice){row->key, row->key_len});
     }
@@ -185,7 +190,7 @@ static void put_rows(const struct rn_output *out, const struct sample *s)
     rn_columns_done(&columns);
 }
 
-static void put_json(const struct sample *s)
+static void put_json(const struct sample *s, uint64_t most)
 {
     struct rn_pretty json = RN_PRETTY_TO(stdout);
 
@@ -197,12 +202,15 @@ static void put_json(const struct sample *s)
     rn_pretty_number(&json, "block_rate", block_rate(s));
     rn_pretty_bool(&json, "shadow", s->shadow);
     rn_pretty_open(&json, "keys", '[');
-    for (size_t i = 0; i < s->row_count; i++) {
+    for (size_t i = 0; i < s->row_count && i < most; i++) {
         rn_pretty_open(&json, NULL, '{');
         rn_pretty_text(&json, "rule", rn_slice_of(s->rows[i].rule));
         rn_pretty_text(&json, "key", (struct rn_slice){s->rows[i].key, s->rows[i].key_len});
         rn_pretty_uint(&json, "refused", s->rows[i].refused);
-        rn_pretty_number(&json, "per_second", s->rows[i].per_second);
+        if (s->rows[i].per_second < 0)
+            rn_pretty_null(&json, "per_second");
+        else
+            rn_pretty_number(&json, "per_second", s->rows[i].per_second);
         rn_pretty_close(&json, '}');
     }
     rn_pretty_close(&json, ']');
@@ -224,10 +232,10 @@ static int show_once(struct rn_daemon *d, struct sample samples[2])
     if (!take_sample(d, samples))
         goto failed;
     if (d->options->json) {
-        put_json(&samples[0]);
+        put_json(&samples[0], d->options->count);
     } else {
         put_head(&out, d, &samples[0]);
-        put_rows(&out, &samples[0]);
+        put_rows(&out, &samples[0], d->options->count);
     }
     return RN_EXIT_OK;
 failed:
@@ -250,7 +258,7 @@ static void draw(struct rn_screen *screen, const struct rn_daemon *d, const stru
     put_head(&out, d, s);
     if (!fresh)
         rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->caller.problem);
-    put_rows(&out, s);
+    put_rows(&out, s, d->options->count);
     fclose(memory);
     rn_screen_show(screen, (struct rn_slice){text, len});
     free(text);
@@ -292,7 +300,7 @@ static int run(struct rn_daemon *d)
     int status = RN_EXIT_ERROR;
 
     for (int i = 0; i < 2; i++)
-        samples[i].rows = calloc(d->options->count, sizeof *samples[i].rows);
+        samples[i].rows = calloc(ROWS_MAX, sizeof *samples[i].rows);
     if (samples[0].rows == NULL || samples[1].rows == NULL)
         rn_complain("out of memory");
     else

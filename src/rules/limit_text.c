@@ -2,8 +2,10 @@
 /*
  * One limit as text, both ways, and the names of the algorithms.
  *
- *   limit  = "unlimited" | number "concurrent" | number "per" duration option*
- *          | number "per calendar" unit [zone]
+ *   limit  = "unlimited" | number "concurrent" | number per duration option*
+ *          | number per "calendar" unit [zone]
+ *   per    = [noun] ("per" | "/")      as in 5/min, 10 r/s, 100 requests per minute
+ *   noun   = "r" | "req" | "request" | "requests"
  *   option = "burst" number | "queue" number | "in steps of" duration
  *   unit   = "day" | "week" | "month" | "year"
  *
@@ -57,6 +59,28 @@ static bool accept_word(struct reader *r, const char *keyword)
         return false;
     r->pos += len;
     return true;
+}
+
+/* The same for a single sign. */
+static bool accept_sign(struct reader *r, char sign)
+{
+    skip_space(r);
+    if (r->pos == r->len || r->text[r->pos] != sign)
+        return false;
+    r->pos++;
+    return true;
+}
+
+static bool accept_per(struct reader *r)
+{
+    struct reader start = *r;
+
+    (void)(accept_word(r, "r") || accept_word(r, "req") || accept_word(r, "request") ||
+           accept_word(r, "requests"));
+    if (accept_word(r, "per") || accept_sign(r, '/'))
+        return true;
+    *r = start;
+    return false;
 }
 
 static struct rn_quote found(const struct reader *r)
@@ -312,7 +336,7 @@ static int read_limit(struct reader *r, struct ration_limit *limit)
         limit->algorithm = RATION_CONCURRENCY;
         return read_end(r);
     }
-    if (accept_word(r, "per"))
+    if (accept_per(r))
         return read_period(r, limit);
     const char *meant = guess_word(r, keywords);
     if (meant != NULL)

@@ -2,6 +2,7 @@
 """`ration top`, on a terminal and elsewhere."""
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import threading
 
 import pytest
 
+from daemon import Resp
 from operator_client import RATION, fresh, refuse, terminal  # noqa: F401 (fixtures)
 
 
@@ -45,6 +47,40 @@ def test_top_tells_what_happens_per_second(fresh):
         thread.join()
     assert answer["refused_per_second"] > 0 and 0 < answer["block_rate"] <= 1
     assert answer["keys"][0]["per_second"] > 0
+
+
+def refuse_many(daemon, ip, times):
+    """As refuse(), in one pipeline."""
+    words = ["RATION.CHECK", "method", "POST", "path", "/login", "ip", ip]
+    check = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words)
+    with Resp(daemon.addresses["resp"]) as resp:
+        resp.socket.sendall(check * times)
+        for _ in range(times):
+            resp.read()
+
+
+def test_the_rate_of_a_key_that_has_just_entered_is_unknown(fresh):
+    """The daemon's list has 128 keys. One that enters inherits the count of the one that leaves,
+    so the difference to nothing is not its own."""
+    for i in range(128):
+        refuse_many(fresh, f"198.51.100.{i}", 205)
+    stop, newcomers = threading.Event(), itertools.count()
+
+    def load():
+        while not stop.is_set():
+            refuse_many(fresh, f"192.0.2.{next(newcomers) % 250}", 6)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        keys = fresh.ration("top", "--json", "--interval", "300ms", "--count", "200").json["keys"]
+    finally:
+        stop.set()
+        thread.join()
+    rates = [key["per_second"] for key in keys if key["key"].startswith("192.0.2.")]
+    assert None in rates
+    # One refusal each before the next comes along: none can have had a hundred.
+    assert all(rate is None or rate < 100 for rate in rates), rates
 
 
 @pytest.mark.parametrize("how", ["q", "\x03", signal.SIGTERM, signal.SIGHUP])

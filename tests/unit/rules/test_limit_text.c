@@ -138,6 +138,25 @@ static void space_and_letter_case_do_not_matter(void **state)
     assert_means("  Unlimited ", (struct ration_limit){.algorithm = RATION_UNLIMITED});
 }
 
+static void rates_may_be_written_as_elsewhere(void **state)
+{
+    static const char *const texts[] = {"5/min",          "5/m",
+                                        "5 / minute",     "5 r/m",
+                                        "5r/min",         "5 req/min",
+                                        "5 requests/60s", "5 requests per minute",
+                                        "5 R/M",          "5 request per minute"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_means(texts[i], (struct ration_limit){.amount = 5, .period_ns = MINUTE});
+    assert_means("10 r/s burst 20",
+                 (struct ration_limit){.amount = 10, .period_ns = MINUTE / 60, .burst = 20});
+    assert_means("1000/calendar day", (struct ration_limit){.algorithm = RATION_FIXED_WINDOW,
+                                                            .amount = 1000,
+                                                            .period_ns = DAY,
+                                                            .calendar = RATION_CALENDAR_DAY});
+}
+
 static void an_unknown_period_is_answered_with_examples(void **state)
 {
     (void)state;
@@ -161,8 +180,10 @@ static void a_missing_word_is_named(void **state)
                  "expected \"per\" or \"concurrent\", found \"minute\"; " EXAMPLES);
     assert_fails(RATION_EPARSE, "100^",
                  "expected \"per\" or \"concurrent\", found nothing; " EXAMPLES);
-    assert_fails(RATION_EPARSE, "100^/s",
-                 "expected \"per\" or \"concurrent\", found \"/s\"; " EXAMPLES);
+    assert_fails(RATION_EPARSE, "100 ^r minute",
+                 "expected \"per\" or \"concurrent\", found \"r\"; " EXAMPLES);
+    assert_fails(RATION_EPARSE, "100 /^",
+                 "expected a length of time, found nothing; write " PERIODS);
     assert_fails(RATION_EPARSE, "^per minute",
                  "a number is missing before \"per\"; write for example 100 per minute");
     assert_fails(RATION_EPARSE, "^", "an empty limit; " EXAMPLES);
@@ -463,6 +484,7 @@ int main(void)
         cmocka_unit_test(a_calendar_makes_a_fixed_window),
         cmocka_unit_test(places_and_no_limit_have_words),
         cmocka_unit_test(space_and_letter_case_do_not_matter),
+        cmocka_unit_test(rates_may_be_written_as_elsewhere),
         cmocka_unit_test(an_unknown_period_is_answered_with_examples),
         cmocka_unit_test(a_missing_word_is_named),
         cmocka_unit_test(a_misspelled_word_is_guessed),

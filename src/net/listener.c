@@ -32,7 +32,11 @@ static int fail_io(struct ration_error *error, const char *what, const struct rn
     char text[RN_ADDRESS_TEXT];
 
     rn_address_write(address, text);
-    return rn_error_set(error, RATION_EIO, 0, "cannot %s %s: %s", what, text, strerror(code));
+    return rn_error_set(error, RATION_EIO, 0, "cannot %s %s: %s%s", what, text, strerror(code),
+                        code == EACCES && address->to.any.sa_family != AF_UNIX
+                            ? "; choose a port from 1024 on, grant CAP_NET_BIND_SERVICE, or let "
+                              "systemd pass the socket"
+                            : "");
 }
 
 static int fail_in_use(struct ration_error *error, const struct rn_address *address)

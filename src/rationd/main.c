@@ -306,8 +306,7 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     if (ration_open(&(struct ration_options){.state_path = d->options.state,
                                              .memory_bytes = d->options.memory_bytes},
                     &d->limiter, &error) != 0) {
-        fprintf(stderr, "rationd: %s: %s\n", d->options.state ? d->options.state : "memory",
-                error.text);
+        fprintf(stderr, "rationd: %s\n", error.text);
         rn_ruleset_free(ruleset);
         return false;
     }

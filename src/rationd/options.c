@@ -297,11 +297,15 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
 
     for (enum rn_daemon_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
         if (o->values[i] && !o->values[RN_SET_TLS_CERT])
-            return refuse_value(o, ruleset, i, "give the certificate with tls-cert, too");
+            return refuse_value(
+                o, ruleset, i,
+                "name the certificate with --tls-cert (tls_cert in the section server), too");
     if (!o->values[RN_SET_TLS_CERT])
         return true;
     if (!o->values[RN_SET_TLS_KEY])
-        return refuse_value(o, ruleset, RN_SET_TLS_CERT, "give its key with tls-key, too");
+        return refuse_value(
+            o, ruleset, RN_SET_TLS_CERT,
+            "name the file of its key with --tls-key (tls_key in the section server)");
     if (min && strcmp(min, "1.2") != 0 && strcmp(min, "1.3") != 0)
         return refuse_value(o, ruleset, RN_SET_TLS_MIN, "write 1.2 or 1.3");
     o->tls = (struct rn_tls_files){.cert = o->values[RN_SET_TLS_CERT],

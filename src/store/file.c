@@ -60,6 +60,23 @@ __attribute__((format(printf, 3, 4))) static enum attempt fail(struct opening *o
     return FAILED;
 }
 
+/* What to do about a file that cannot be opened or created. */
+static const char *advice_for(int code)
+{
+    switch (code) {
+    case EACCES:
+    case EPERM:
+        return "; this process must be able to read and write the file, and its folder to make it";
+    case ENOENT:
+    case ENOTDIR:
+        return "; make its folder first";
+    case EROFS:
+        return "; choose a file system that can be written";
+    default:
+        return "";
+    }
+}
+
 /* A new file beside the path, complete, mapped, and known to nobody yet.
  * Its name is left in `name`. */
 static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
@@ -75,7 +92,7 @@ static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
     }
     fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
     if (fd < 0) {
-        fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
+        fail(o, RATION_EIO, "cannot be created: %s%s", strerror(errno), advice_for(errno));
         return NULL;
     }
     error = posix_fallocate(fd, 0, (off_t)o->bytes);
@@ -291,7 +308,7 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
         return attempt;
     }
     if (fd < 0)
-        return fail(o, RATION_EIO, "cannot be opened: %s", strerror(errno));
+        return fail(o, RATION_EIO, "cannot be opened: %s%s", strerror(errno), advice_for(errno));
     bool alone = flock(fd, LOCK_EX | LOCK_NB) == 0;
 
     if (!alone && flock(fd, LOCK_SH | LOCK_NB) != 0)

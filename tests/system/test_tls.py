@@ -114,7 +114,7 @@ def eventually(condition):
 
 
 def events(daemon, event):
-    return [line for line in daemon.log if f" {event} " in line]
+    return [line for line in daemon.log if f" event={event} " in line]
 
 
 def curl(*words):
@@ -334,11 +334,11 @@ def test_mistakes_are_told_by_check(tmp_path, pair):
     cert, key = "cert.pem", "key.pem"
     both = ["--tls-cert", cert, "--tls-key", key]
     assert complaint("--tls-cert", cert, cwd=tmp_path) == (
-        'rationd: --tls-cert "cert.pem"; give its key with tls-key, too')
+        'rationd: --tls-cert "cert.pem"; name the file of its key with --tls-key (tls_key in the section server)')
     assert complaint("--tls-key", key, cwd=tmp_path) == (
-        'rationd: --tls-key "key.pem"; give the certificate with tls-cert, too')
+        'rationd: --tls-key "key.pem"; name the certificate with --tls-cert (tls_cert in the section server), too')
     assert complaint("--tls", "http", cwd=tmp_path) == (
-        'rationd: --tls "http"; give the certificate with tls-cert, too')
+        'rationd: --tls "http"; name the certificate with --tls-cert (tls_cert in the section server), too')
     assert complaint("--tls-cert", "none.pem", "--tls-key", key, cwd=tmp_path) == (
         'rationd: --tls-cert "none.pem"; cannot read none.pem: No such file or directory')
     assert complaint(*both, "--tls-min", "1.1", cwd=tmp_path) == (

@@ -10,13 +10,16 @@
 
 uint64_t rn_holder_expire(struct rn_holder *h, int64_t now_ns)
 {
-    uint64_t burnt = 0;
+    uint64_t over = now_ns >= h->deadline_ns ? h->units : 0;
 
-    if (now_ns >= h->deadline_ns) {
-        burnt = h->units;
-        h->units = h->known = 0;
+    h->units -= over;
+    if (h->in_flight) {
+        h->late += over;
+        return 0;
     }
-    return burnt;
+    if (over > 0)
+        h->known = 0;
+    return over;
 }
 
 bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
@@ -67,6 +70,11 @@ void rn_holder_answer(const struct rn_holder *h, bool allowed, int64_t now_ns,
 bool rn_holder_runs_low(const struct rn_holder *h, int64_t now_ns)
 {
     return !h->in_flight && now_ns >= h->pause_ns && (h->units <= h->half || now_ns >= h->renew_ns);
+}
+
+bool rn_holder_ends_soon(const struct rn_holder *h)
+{
+    return h->deadline_ns - h->sent_ns < RN_SIZING_SHORTEST_NS / 2;
 }
 
 static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_t now_ns)
@@ -129,12 +137,14 @@ static void judge(struct rn_holder *h, const struct rn_grant *g)
 
 uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_t now_ns)
 {
-    uint64_t burnt = rn_holder_expire(h, now_ns);
+    uint64_t burnt = 0;
     int64_t lease_ns = g->lease_ns - g->lease_ns / DRIFT_PARTS;
 
     h->in_flight = false;
+    h->units += h->late;
+    h->late = 0;
     if (!g->kept) {
-        burnt += h->units;
+        burnt = h->units;
         h->units = h->known = 0;
     }
     h->units += g->granted;
@@ -151,8 +161,12 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
     return burnt + rn_holder_expire(h, now_ns);
 }
 
-void rn_holder_lose(struct rn_holder *h)
+uint64_t rn_holder_lose(struct rn_holder *h)
 {
+    uint64_t burnt = h->late;
+
     h->in_flight = false;
+    h->late = 0;
     h->ends_us = 0;
+    return burnt;
 }

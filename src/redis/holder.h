@@ -19,6 +19,7 @@ struct rn_holder {
     struct rn_sizing sizing;
     struct rn_demand demand;
     uint64_t units, known; /* to spend; the store knows of: units <= known */
+    uint64_t late;         /* not to be spent until the call in flight says that they are kept */
     uint64_t half;         /* at this many, more are asked for */
     int64_t deadline_ns;   /* from here on, none may be spent */
     int64_t renew_ns;      /* from here on, more time is asked for */
@@ -48,7 +49,8 @@ struct rn_grant {
 };
 
 /* Drops what may not be spent any more; returns how much. Before anything else, each
- * time the clock was read. */
+ * time the clock was read. While a call is in flight nothing is dropped yet: it may have come
+ * in time, and its answer tells. */
 uint64_t rn_holder_expire(struct rn_holder *holder, int64_t now_ns);
 
 /* False: not enough. */
@@ -67,6 +69,9 @@ void rn_holder_answer(const struct rn_holder *holder, bool allowed, int64_t now_
 
 /* Worth a call although what there is will do for now. */
 bool rn_holder_runs_low(const struct rn_holder *holder, int64_t now_ns);
+/* The lease that was last granted is over so soon that it is not worth renewing: it ends with
+ * its window. */
+bool rn_holder_ends_soon(const struct rn_holder *holder);
 /* Begins a call: holder and number are the caller's to fill in. `least` units are of
  * use, `waiting` are waited for. */
 void rn_holder_ask(struct rn_holder *holder, uint64_t least, uint64_t waiting, int64_t now_ns,
@@ -77,7 +82,7 @@ void rn_holder_ask_out(struct rn_holder *holder, int64_t now_ns, struct rn_code_
 void rn_holder_unask(struct rn_holder *holder, const struct rn_code_lease *lease);
 /* It was answered; returns how many units came too late or were taken away. */
 uint64_t rn_holder_take_in(struct rn_holder *holder, const struct rn_grant *grant, int64_t now_ns);
-/* It was not, and never will be. */
-void rn_holder_lose(struct rn_holder *holder);
+/* It was not, and never will be; returns how many units are lost by that. */
+uint64_t rn_holder_lose(struct rn_holder *holder);
 
 #endif

@@ -9,7 +9,6 @@
 #include "net/server.h"
 #include "redis/leased_inner.h"
 
-#define SWEEP_NS (INT64_C(100) * 1000000)
 #define LARGE_PARTS 4 /* a cost above this part of the limit is strict */
 
 static struct rn_store *behind(const struct rn_leased *leased)
@@ -121,14 +120,6 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
     held->params_len = rn_code_params(charge, held->params);
 }
 
-static void set_sweep(struct rn_leased *leased)
-{
-    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
-
-    if (leased->table.count > 0 && !rn_timer_is_set(&leased->sweep))
-        rn_timer_set(wheel, &leased->sweep, rn_wheel_now(wheel) + SWEEP_NS);
-}
-
 static bool may_be_held(const struct rn_limit *l)
 {
     return rn_sizing_of(l).lease_ns > 0 && !rn_code_fault(l);
@@ -146,7 +137,7 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
     held->holder.demand = *demand;
     *demand = (struct rn_demand){0};
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
-    set_sweep(leased);
+    rn_renewal_watch(held, now_ns);
     return held;
 }
 
@@ -180,7 +171,7 @@ static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge
             return NULL; /* and what is held of it will be found idle */
         learn_limit(held, charge);
     }
-    rn_stock_touch(&leased->table, held, now_ns);
+    held->used_ns = now_ns;
     return held;
 }
 
@@ -283,20 +274,6 @@ static void on_patience(struct rn_timer *timer)
     rn_renewal_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
-static void on_sweep(struct rn_timer *timer)
-{
-    struct rn_leased *leased =
-        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, sweep));
-    int64_t now_ns = rn_clock_boot_ns();
-    struct rn_stock *held = leased->table.oldest, *next;
-
-    for (; held && held->used_ns <= now_ns - RN_LEASED_IDLE_NS; held = next) {
-        next = held->newer;
-        rn_renewal_retire(held, now_ns);
-    }
-    set_sweep(leased);
-}
-
 int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadline_ns,
                   struct rn_leased **out, struct ration_error *error)
 {
@@ -313,7 +290,6 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
     leased->remote = remote;
     leased->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REMOTE_DEADLINE_NS;
     leased->patience.fire = on_patience;
-    leased->sweep.fire = on_sweep;
     rn_stock_init(&leased->table, leased);
     rn_waiting_init(&leased->waiting);
     rn_past_begin(leased);
@@ -326,12 +302,14 @@ void rn_leased_free(struct rn_leased *leased)
     if (!leased)
         return;
     rn_renewal_give_up(leased, INT64_MAX);
-    for (struct rn_stock *held = leased->table.oldest, *next; held; held = next) {
-        next = held->newer;
-        rn_renewal_retire(held, rn_clock_boot_ns());
+    for (size_t i = 0; i < RN_STOCK_MAX; i++) {
+        for (struct rn_stock *held = leased->table.chains[i], *next; held; held = next) {
+            next = held->next;
+            rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
+            rn_renewal_retire(held, rn_clock_boot_ns());
+        }
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
-    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->sweep);
     rn_past_end(leased);
     leased->ending = true;
     if (leased->in_flight == 0)

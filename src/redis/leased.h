@@ -18,7 +18,7 @@
 
 #include "redis/remote.h"
 
-/* A key that is not asked for in this time is given back. */
+/* A key that is not asked for in this time is given back; sooner if its lease ends sooner. */
 #define RN_LEASED_IDLE_NS (INT64_C(250) * 1000000)
 
 /* Written by the loop's thread, read by any. */

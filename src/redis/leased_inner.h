@@ -28,7 +28,7 @@ struct rn_leased {
     uint64_t calls;   /* numbered, of all keys */
     size_t in_flight; /* calls whose reply will come here */
     bool ending;      /* freed when none is in flight */
-    struct rn_timer patience, sweep;
+    struct rn_timer patience;
     struct rn_past past;
     struct rn_stock_table table;
     struct rn_waiting waiting;
@@ -53,6 +53,9 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
 bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns);
 /* Gives back all, and then drops the key. */
 void rn_renewal_retire(struct rn_stock *held, int64_t now_ns);
+/* Sees to it, from now on, that a lease does not end while something is held of it: that of a
+ * key in use is renewed, that of an idle one given back. */
+void rn_renewal_watch(struct rn_stock *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
 bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge);

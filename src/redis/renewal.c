@@ -14,6 +14,8 @@
 #include "redis/leased_inner.h"
 
 #define US_NS 1000
+#define AGAIN_NS                                                                                   \
+    (INT64_C(100) * 1000000) /* until a key that could not be given back is looked at */
 
 /* --- who waits ------------------------------------------------------------------------- */
 
@@ -136,10 +138,13 @@ static void drop(struct rn_stock *held)
 {
     struct rn_leased *leased = held->leased;
 
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
     rn_stock_drop(&leased->table, held);
     rn_count(&leased->counts.demoted, 1);
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
+
+static void give_back(struct rn_stock *held, int64_t now_ns);
 
 static void take_in(struct rn_stock *held, const struct rn_grant *grant)
 {
@@ -150,9 +155,13 @@ static void take_in(struct rn_stock *held, const struct rn_grant *grant)
     rn_count(&counts->granted, grant->granted);
     rn_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
     serve(held, crowded);
-    if (!held->holder.in_flight && (crowded || held->holder.wanted + held->holder.least == 0) &&
-        held->holder.units == 0)
+    if (!held->holder.in_flight && (crowded || held->leaving) && held->holder.units == 0) {
         drop(held);
+        return;
+    }
+    rn_renewal_watch(held, rn_clock_boot_ns());
+    if (rn_holder_ends_soon(&held->holder))
+        give_back(held, rn_clock_boot_ns());
 }
 
 static void on_reply(void *arg, const redisReply *reply)
@@ -167,10 +176,11 @@ static void on_reply(void *arg, const redisReply *reply)
         take_in(held, &grant);
         return;
     }
-    rn_holder_lose(&held->holder);
+    rn_count(&leased->counts.burnt, rn_holder_lose(&held->holder));
     rn_count(&leased->counts.lost, 1);
     while (held->queue.first && !held->holder.in_flight)
         give_up(leased, held->queue.first);
+    rn_renewal_watch(held, rn_clock_boot_ns());
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */
@@ -212,21 +222,81 @@ bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
     uint64_t waiting = held->queue.units > least ? held->queue.units : least;
     struct rn_code_lease lease;
 
+    held->leaving = false;
     rn_holder_ask(&held->holder, least, waiting, now_ns, &lease);
     return send_call(held, &lease);
 }
 
-void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
+/* All that is held and nobody waits for. */
+static void give_back(struct rn_stock *held, int64_t now_ns)
 {
     struct rn_code_lease lease;
 
     if (held->holder.in_flight || held->queue.first)
         return;
     rn_leased_expire(held, now_ns);
-    if (held->holder.units == 0) {
-        drop(held);
+    if (held->holder.units == 0)
         return;
-    }
     rn_holder_ask_out(&held->holder, now_ns, &lease);
     send_call(held, &lease);
+}
+
+void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
+{
+    held->leaving = true;
+    give_back(held, now_ns);
+    if (!held->holder.in_flight && !held->queue.first && held->holder.units == 0)
+        drop(held);
+}
+
+/* --- before a lease ends -------------------------------------------------------------------- */
+
+/* When something must be done about a key that nobody asks for meanwhile. */
+static int64_t due_of(const struct rn_stock *held)
+{
+    const struct rn_holder *h = &held->holder;
+    int64_t idle_ns = held->used_ns + RN_LEASED_IDLE_NS;
+
+    return h->units > 0 && h->renew_ns < idle_ns ? h->renew_ns : idle_ns;
+}
+
+static void wake_in(struct rn_stock *held, int64_t ns)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(held->leased->loop);
+
+    rn_timer_set(wheel, &held->timer, rn_wheel_now(wheel) + ns);
+}
+
+/* Nobody has asked for it for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
+static bool is_idle(struct rn_stock *held, int64_t now_ns)
+{
+    struct rn_holder *h = &held->holder;
+
+    return held->used_ns <= h->sent_ns || held->used_ns <= now_ns - RN_LEASED_IDLE_NS ||
+           rn_demand_is_cold(&h->demand, now_ns);
+}
+
+static void on_due(struct rn_timer *timer)
+{
+    struct rn_stock *held = (struct rn_stock *)((char *)timer - offsetof(struct rn_stock, timer));
+    int64_t now_ns = rn_clock_boot_ns();
+
+    if (held->holder.in_flight)
+        return; /* its reply sets the timer again */
+    rn_leased_expire(held, now_ns);
+    if (now_ns < due_of(held)) {
+        rn_renewal_watch(held, now_ns);
+        return;
+    }
+    wake_in(held, AGAIN_NS);
+    if (is_idle(held, now_ns))
+        rn_renewal_retire(held, now_ns);
+    else
+        rn_renewal_begin(held, 0, now_ns);
+}
+
+void rn_renewal_watch(struct rn_stock *held, int64_t now_ns)
+{
+    held->timer.fire = on_due;
+    wake_in(held, due_of(held) - now_ns);
 }

@@ -26,29 +26,6 @@ struct rn_stock *rn_stock_find(struct rn_stock_table *t, uint64_t key)
     return held;
 }
 
-static void unlink_use(struct rn_stock_table *t, struct rn_stock *held)
-{
-    *(held->older ? &held->older->newer : &t->oldest) = held->newer;
-    *(held->newer ? &held->newer->older : &t->newest) = held->older;
-}
-
-static void link_newest(struct rn_stock_table *t, struct rn_stock *held)
-{
-    held->newer = NULL;
-    held->older = t->newest;
-    *(t->newest ? &t->newest->newer : &t->oldest) = held;
-    t->newest = held;
-}
-
-void rn_stock_touch(struct rn_stock_table *t, struct rn_stock *held, int64_t now_ns)
-{
-    held->used_ns = now_ns;
-    if (t->newest == held)
-        return;
-    unlink_use(t, held);
-    link_newest(t, held);
-}
-
 struct rn_stock *rn_stock_add(struct rn_stock_table *t, uint64_t key, int64_t now_ns)
 {
     struct rn_stock *held = t->spare, **chain = chain_of(t, key);
@@ -59,7 +36,6 @@ struct rn_stock *rn_stock_add(struct rn_stock_table *t, uint64_t key, int64_t no
     *held =
         (struct rn_stock){.leased = held->leased, .key = key, .next = *chain, .used_ns = now_ns};
     *chain = held;
-    link_newest(t, held);
     t->count++;
     return held;
 }
@@ -68,11 +44,10 @@ void rn_stock_drop(struct rn_stock_table *t, struct rn_stock *held)
 {
     struct rn_stock **link = chain_of(t, held->key);
 
-    assert(!held->holder.in_flight && !held->queue.first);
+    assert(!held->holder.in_flight && !held->queue.first && !rn_timer_is_set(&held->timer));
     while (*link != held)
         link = &(*link)->next;
     *link = held->next;
-    unlink_use(t, held);
     held->next = t->spare;
     t->spare = held;
     t->count--;

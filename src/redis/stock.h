@@ -6,6 +6,7 @@
 #ifndef RN_REDIS_STOCK_H
 #define RN_REDIS_STOCK_H
 
+#include "net/wheel.h"
 #include "redis/holder.h"
 #include "redis/waiting.h"
 
@@ -18,9 +19,10 @@ struct rn_stock {
     struct rn_leased *leased; /* whose it is */
     uint64_t key;
     struct rn_holder holder;
-    struct rn_stock *next;          /* in its chain, or among the unused */
-    struct rn_stock *older, *newer; /* by last use */
+    struct rn_stock *next; /* in its chain, or among the unused */
     int64_t used_ns;
+    bool leaving;          /* dropped when the call in flight has given back all */
+    struct rn_timer timer; /* set while no call is in flight: rn_renewal_watch */
     struct rn_queue queue; /* charges that wait for the call in flight */
     uint64_t call;         /* the number of the last one */
 
@@ -40,7 +42,7 @@ struct rn_watched {
 
 struct rn_stock_table {
     struct rn_stock *chains[RN_STOCK_MAX];
-    struct rn_stock *spare, *oldest, *newest;
+    struct rn_stock *spare;
     size_t count;
     struct rn_stock pool[RN_STOCK_MAX];
     struct rn_watched watched[RN_STOCK_WATCHED];
@@ -51,11 +53,9 @@ void rn_stock_init(struct rn_stock_table *table, struct rn_leased *leased);
 
 /* NULL: it is not held. */
 struct rn_stock *rn_stock_find(struct rn_stock_table *table, uint64_t key);
-/* It is the one used last. */
-void rn_stock_touch(struct rn_stock_table *table, struct rn_stock *held, int64_t now_ns);
 /* A key that is not held. NULL: too many are. */
 struct rn_stock *rn_stock_add(struct rn_stock_table *table, uint64_t key, int64_t now_ns);
-/* Nothing may be in flight, and nobody wait. */
+/* Nothing may be in flight, nobody wait, and no timer be set. */
 void rn_stock_drop(struct rn_stock_table *table, struct rn_stock *held);
 
 /* Notes what is asked of a key that is not held. */

@@ -119,6 +119,39 @@ static void what_the_store_does_not_know_of_is_dropped(void **state)
     assert_int_equal(h.units, 5);
 }
 
+static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void **state)
+{
+    struct rn_holder h = with_units(10), lost;
+    struct rn_code_lease lease;
+
+    (void)state;
+    rn_holder_ask(&h, 1, 15, BEGIN + 900 * MS, &lease);
+    assert_int_equal(rn_holder_expire(&h, BEGIN + SECOND), 0);
+    assert_false(rn_holder_spend(&h, 1)); /* before the reply nobody knows */
+    lost = h;
+    assert_int_equal(
+        rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
+                          BEGIN + 1100 * MS),
+        0);
+    assert_true(rn_holder_spend(&h, 15));
+    assert_int_equal(rn_holder_lose(&lost), 10);
+    assert_int_equal(rn_holder_expire(&lost, BEGIN + 1100 * MS), 0);
+    assert_false(rn_holder_spend(&lost, 1));
+}
+
+static void a_lease_that_ends_with_its_window_ends_soon(void **state)
+{
+    struct rn_holder h = with_units(10);
+    struct rn_code_lease lease;
+
+    (void)state;
+    assert_false(rn_holder_ends_soon(&h));
+    rn_holder_ask(&h, 1, 15, BEGIN, &lease);
+    rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = 4 * MS, .kept = true},
+                      BEGIN);
+    assert_true(rn_holder_ends_soon(&h));
+}
+
 static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
 {
     struct rn_holder h = with_units(10);
@@ -498,6 +531,8 @@ int main(void)
         cmocka_unit_test(a_grant_that_comes_too_late_is_burnt),
         cmocka_unit_test(a_call_tells_what_is_held_and_a_lost_one_changes_nothing),
         cmocka_unit_test(what_the_store_does_not_know_of_is_dropped),
+        cmocka_unit_test(what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late),
+        cmocka_unit_test(a_lease_that_ends_with_its_window_ends_soon),
         cmocka_unit_test(what_is_kept_lasts_as_long_as_what_is_new),
         cmocka_unit_test(only_what_was_spent_since_the_last_call_can_be_put_back),
         cmocka_unit_test(a_call_tells_when_the_lease_ends_unless_it_may_have_none),

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing of a leased limit is lost while all nodes and Redis are well: keys are driven to a
+part of their limit by two nodes and left alone, and a third node finds all of the rest."""
+
+import contextlib
+import time
+
+import pytest
+
+from crowd import wait_for
+from nodes import Nodes, metric
+from redis_server import RedisServer
+
+AMOUNT = 1500
+PARTS = (0.5, 0.8, 0.95, 0.99)
+# Long enough that nothing comes back while a test runs.
+ALGORITHMS = {
+    "bucket": f"{AMOUNT} per 7 days",
+    "steps": f"{AMOUNT} per 30 days in steps of 1d",
+    "window": f"{AMOUNT} per 7 days, algorithm: fixed-window",
+    "counter": f"{AMOUNT} per 7 days, algorithm: sliding-window",
+    "subs": f"{AMOUNT} per 7 days, algorithm: sliding-window, sub_windows: 7",
+    "log": f"{AMOUNT} per 7 days, algorithm: sliding-log",
+}
+RULES = "limits:\n" + "".join(
+    f"  - {{ name: {name}, when: {{ path: /{name} }}, key: user, limit: {limit}, consistency: leased,\n"
+    "      on_store_failure: refuse }\n" for name, limit in ALGORITHMS.items())
+PATIENT = ["--redis-deadline", "5s"]
+TRIES = 3  # a machine that stalls for longer than a lease is not well
+
+
+def take(resp, path, user, count):
+    """How many of so many requests are admitted, 16 at a time."""
+    admitted = 0
+    while count > 0:
+        n = min(16, count)
+        for _ in range(n):
+            resp.send("RATION.CHECK", "path", path, "user", user)
+        admitted += sum(resp.read()[1] for _ in range(n))
+        count -= n
+    return admitted
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("idle")
+    with RedisServer(folder) as server, Nodes(folder, RULES, [f"redis+unix://{server.path}"] * 3, PATIENT) as nodes:
+        yield nodes
+
+
+def total(nodes, name):
+    return sum(metric(node, name) for node in nodes.all)
+
+
+def drive(resps, keys, admitted):
+    """Each key to its part of the limit, by several nodes at a time."""
+    for key in keys:
+        path, _, part = key
+        while admitted[key] < part * AMOUNT:
+            rest = int(part * AMOUNT) - admitted[key] + 1
+            admitted[key] += sum(take(resp, path, key, min(rest // 2 + 1, 60)) for resp in resps)
+
+
+def exhaust(resp, keys, admitted):
+    """Asks one node for all the rest. Where little is left, it asks Redis for it every 125 ms
+    and refuses in between."""
+    last = time.monotonic()
+    while time.monotonic() < last + 1:
+        for key in keys:
+            got = take(resp, key[0], key, AMOUNT + 1 - admitted[key])
+            admitted[key] += got
+            last = time.monotonic() if got else last
+
+
+def drive_and_ask(nodes, number):
+    keys = [(f"/{name}", number, part) for name in ALGORITHMS for part in PARTS]
+    admitted = dict.fromkeys(keys, 0)
+    with contextlib.ExitStack() as stack:
+        resps = [stack.enter_context(node.resp()) for node in nodes.all]
+        drive(resps[:2], keys, admitted)
+        wait_for(lambda: total(nodes, "ration_leased_keys") == 0, "all that is held to be given back")
+        exhaust(resps[2], keys, admitted)
+    return admitted
+
+
+def test_all_that_is_left_of_keys_that_go_idle_is_there_for_others(nodes):
+    for number in range(TRIES):
+        before = total(nodes, "ration_leased_burnt_units_total")
+        admitted = drive_and_ask(nodes, number)
+        burnt = total(nodes, "ration_leased_burnt_units_total") - before
+        missing = {key: AMOUNT - n for key, n in admitted.items() if n != AMOUNT}
+        print(f"{burnt} of {AMOUNT * len(admitted)} burnt, missing: {missing}")
+        assert max(admitted.values()) <= AMOUNT
+        if burnt == 0 and not missing:
+            break
+    assert burnt == 0 and not missing
+    assert total(nodes, "ration_leased_decided_total") > 100 * len(ALGORITHMS)

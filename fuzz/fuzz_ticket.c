@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned char body[RN_TICKET_BODY_MAX];
     char text[RATION_TICKET_SIZE], twice[RATION_TICKET_SIZE];
 
-    if (rn_ticket_parse((struct rn_slice){(const char *)data, size}, &key, &ticket)) {
+    if (rn_ticket_parse((struct rn_slice){(const char *)data, size}, &key, 1, &ticket)) {
         rn_ticket_write(&ticket, &key, text);
         demand(strlen(text) == size && memcmp(text, data, size) == 0);
     }
@@ -30,9 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     demand(rn_ticket_write_body(&ticket, body) == size && memcmp(body, data, size) == 0);
     rn_ticket_write(&ticket, &key, text);
-    demand(rn_ticket_parse(rn_slice_of(text), &key, &again));
+    demand(rn_ticket_parse(rn_slice_of(text), &key, 1, &again));
     rn_ticket_write(&again, &key, twice);
     demand(strcmp(text, twice) == 0);
-    demand(!rn_ticket_parse(rn_slice_of(text), &other, &again));
+    demand(!rn_ticket_parse(rn_slice_of(text), &other, 1, &again));
     return 0;
 }

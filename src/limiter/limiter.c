@@ -108,8 +108,31 @@ static void set_secret(struct ration *r, const struct rn_hash_key *secret)
 {
     r->secret = *secret;
     r->hold_seed = (struct rn_hash_key){secret->k0 ^ HOLD_DOMAIN, ~secret->k1};
-    r->ticket_seed = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
-                                          rn_siphash(&r->hold_seed, "ticket", 6)};
+}
+
+/* Secret, as the table's is. */
+static void make_ticket_key(struct ration *r)
+{
+    r->ticket_key = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
+                                         rn_siphash(&r->hold_seed, "ticket", 6)};
+    rn_ticket_keys_init(&r->ticket_keys, &r->ticket_key);
+}
+
+/* Keys are in plain text in Redis. If the nodes have a secret, whoever reads them there still
+ * cannot sign. */
+static struct rn_hash_key bind_to_secret(const struct ration *r, const struct rn_hash_key *key)
+{
+    const struct rn_hash_key other = {~r->secret.k0, r->secret.k1};
+
+    return (struct rn_hash_key){rn_siphash(&r->secret, key, sizeof *key),
+                                rn_siphash(&other, key, sizeof *key)};
+}
+
+void rn_limiter_add_ticket_key(struct ration *r, const struct rn_hash_key *key, bool signs)
+{
+    struct rn_hash_key bound = bind_to_secret(r, key);
+
+    rn_ticket_keys_add(&r->ticket_keys, &bound, signs);
 }
 
 int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
@@ -121,6 +144,9 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limi
     r->store = &r->policy->store;
     r->shelf.waits = true;
     set_secret(r, secret);
+    struct rn_hash_key own = bind_to_secret(r, &r->ticket_key);
+
+    rn_ticket_keys_init(&r->ticket_keys, &own);
     return 0;
 }
 
@@ -139,6 +165,7 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
         return code;
     r->store = rn_table_store(r->table);
     set_secret(r, rn_table_secret(r->table));
+    make_ticket_key(r);
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
     if (compile_limits(r, o) != 0)

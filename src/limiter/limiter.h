@@ -14,6 +14,7 @@
 #include "limiter/pin.h"
 #include "limiter/policy.h"
 #include "limiter/stats.h"
+#include "limiter/ticket_keys.h"
 #include "limiter/top.h"
 #include "store/table.h"
 
@@ -27,19 +28,25 @@ struct ration {
     struct rn_shelf shelf;     /* the rules */
     struct rn_clients clients; /* overrides and bans */
     struct rn_top *top;
-    struct rn_hash_key secret;      /* the table's, or that of all nodes */
-    struct rn_hash_key hold_seed;   /* hashes the ids of reservations */
-    struct rn_hash_key ticket_seed; /* signs tickets */
-    struct rn_hash_key id_seed;     /* makes ids: random, of this process */
-    struct rn_arena variants;       /* how the limits are linked */
-    bool shadow;                    /* the whole service, by ration_shadow_set; atomically */
+    struct rn_hash_key secret;     /* the table's, or that of all nodes */
+    struct rn_hash_key hold_seed;  /* hashes the ids of reservations */
+    struct rn_hash_key ticket_key; /* this table's own, the first of these: */
+    struct rn_ticket_keys ticket_keys;
+    struct rn_hash_key id_seed; /* makes ids: random, of this process */
+    struct rn_arena variants;   /* how the limits are linked */
+    bool shadow;                /* the whole service, by ration_shadow_set; atomically */
 };
 
 /* From here on limits are shared with other nodes, through whatever store each thread
- * names to rn_policy_use, and keys are hashed under a secret that all nodes have.
+ * names to rn_policy_use, and keys are hashed under a secret that all nodes have. It may be
+ * one that everybody knows: nothing that must not be guessed derives from it alone.
  * `judge` knows which limits such a store can hold.
  * After opening, before any rules. 0 or RATION_ENOMEM. */
 int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge);
+
+/* Tickets that other nodes have signed with this key are honoured from now on; with `signs`, ours
+ * are signed with it, too. After rn_limiter_share, always in the same thread. */
+void rn_limiter_add_ticket_key(struct ration *r, const struct rn_hash_key *key, bool signs);
 
 /* The limit that a charge names; `own` is filled if it came with the call.
  * NULL: there is no such limit, or it is faulty. */

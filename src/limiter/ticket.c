@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/limit.h"
+#include "limiter/limiter.h"
 
 #define VERSION 1
 #define MAC_BYTES 8
@@ -328,7 +329,8 @@ void rn_ticket_write(const struct rn_ticket *t, const struct rn_hash_key *key,
     out[encode(bytes, len + MAC_BYTES, out)] = '\0';
 }
 
-bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct rn_ticket *t)
+bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *keys, size_t count,
+                     struct rn_ticket *t)
 {
     unsigned char bytes[BYTES_MAX];
     size_t len = decode(text, bytes);
@@ -336,7 +338,29 @@ bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct
     if (len < MAC_BYTES)
         return false;
     len -= MAC_BYTES;
-    struct reader mac = {.at = bytes + len, .end = bytes + len + MAC_BYTES};
+    struct reader reader = {.at = bytes + len, .end = bytes + len + MAC_BYTES};
+    uint64_t mac = get_fixed(&reader);
 
-    return rn_siphash(key, bytes, len) == get_fixed(&mac) && rn_ticket_parse_body(bytes, len, t);
+    for (size_t i = 0; i < count; i++)
+        if (rn_siphash(&keys[i], bytes, len) == mac)
+            return rn_ticket_parse_body(bytes, len, t);
+    return false;
+}
+
+/* --- the limiter's keys ---------------------------------------------------------------- */
+
+void rn_ticket_issue(const struct ration *r, const struct rn_ticket *t,
+                     char out[RATION_TICKET_SIZE])
+{
+    struct rn_hash_key key = rn_ticket_keys_signer(&r->ticket_keys);
+
+    rn_ticket_write(t, &key, out);
+}
+
+bool rn_ticket_check(const struct ration *r, const char *text, size_t len, struct rn_ticket *t)
+{
+    struct rn_hash_key keys[RN_TICKET_KEYS];
+    size_t count = rn_ticket_keys_list(&r->ticket_keys, keys);
+
+    return rn_ticket_parse((struct rn_slice){text, len}, keys, count, t);
 }

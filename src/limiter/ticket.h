@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a decision holds, as text that only the processes of one table can make.
+ * What a decision holds, as text that only the processes of one table, or the nodes of one
+ * fleet, can make.
  *
  *   body    version, kind, id, what was charged, places: see ticket.c
- *   mac     8 bytes, SipHash of the body under a key derived from the table's
+ *   mac     8 bytes, SipHash of the body under one of the limiter's keys: ticket_keys.h
  *
  * both in the alphabet of base64url without padding. There is one text for each
  * ticket: bits that do not count must be zero.
@@ -48,8 +49,15 @@ struct rn_ticket {
 
 void rn_ticket_write(const struct rn_ticket *ticket, const struct rn_hash_key *key,
                      char out[RATION_TICKET_SIZE]);
-/* False: this is no ticket, or not one that was signed with this key. */
-bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *key, struct rn_ticket *ticket);
+/* False: this is no ticket, or not one that was signed with one of these keys. */
+bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *keys, size_t count,
+                     struct rn_ticket *ticket);
+
+/* The same with the keys of the limiter. */
+void rn_ticket_issue(const struct ration *r, const struct rn_ticket *ticket,
+                     char out[RATION_TICKET_SIZE]);
+bool rn_ticket_check(const struct ration *r, const char *text, size_t len,
+                     struct rn_ticket *ticket);
 
 /* What a request that is to wait was charged, for whoever makes it wait and may see it
  * leave: ration_ticket_refund gives that back, once, as long as it waits and a moment

@@ -26,7 +26,7 @@ int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, in
     t.timeout_ns = timeout_ns;
     t.receipt_count = out->due_count;
     memcpy(t.receipts, out->dues, out->due_count * sizeof *out->dues);
-    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    rn_ticket_issue(r, &t, ticket);
     return 0;
 }
 
@@ -35,8 +35,7 @@ int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsig
 {
     struct rn_ticket t;
 
-    if (!rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, &t) ||
-        t.kind != RN_TICKET_DUE)
+    if (!rn_ticket_check(r, ticket, len, &t) || t.kind != RN_TICKET_DUE)
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t.at_ns >= t.timeout_ns)

@@ -60,7 +60,7 @@ int ration_decide_reserve(struct ration *r, const struct ration_request *request
         t.reserved = terms.reserved ? terms.reserved : cost_of(request);
         t.given = false;
         fill_ticket(&t, &made);
-        rn_ticket_write(&t, &r->ticket_seed, ticket);
+        rn_ticket_issue(r, &t, ticket);
     }
     *out = made;
     return 0;
@@ -90,7 +90,7 @@ int ration_reserve_ticket(struct ration *r, struct ration_charge *c, int64_t tim
     t.receipt_count = 1;
     t.receipts[0] = (struct ration_receipt){
         .hash = c->hash, .salt = l->salt, .cap = l->limit.cap, .taken = c->taken, .mark = c->mark};
-    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    rn_ticket_issue(r, &t, ticket);
     return 0;
 }
 
@@ -138,17 +138,12 @@ static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, in
                : rn_receipt_give_back(r, t->receipts, t->receipt_count, t->at_ns, kept, now_ns);
 }
 
-static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
-{
-    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t);
-}
-
 int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all, uint64_t cost,
                          int64_t now_ns)
 {
     struct rn_ticket t;
 
-    if (!parse(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
+    if (!rn_ticket_check(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
         return RATION_EINVAL;
     if (!all && cost > t.reserved)
         return RATION_ECOST;
@@ -159,7 +154,8 @@ int ration_ticket_refund(struct ration *r, const char *ticket, size_t len, int64
 {
     struct rn_ticket t;
 
-    if (!parse(r, ticket, len, &t) || (t.kind != RN_TICKET_RESERVATION && t.kind != RN_TICKET_TURN))
+    if (!rn_ticket_check(r, ticket, len, &t) ||
+        (t.kind != RN_TICKET_RESERVATION && t.kind != RN_TICKET_TURN))
         return RATION_EINVAL;
     return settle(r, &t, 0, now_ns);
 }

@@ -34,7 +34,7 @@ int ration_acquire_request(struct ration *r, const struct ration_request *reques
     t.id = out->lease;
     t.place_count = out->place_count;
     memcpy(t.places, out->places, out->place_count * sizeof *out->places);
-    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    rn_ticket_issue(r, &t, ticket);
     return 0;
 }
 
@@ -54,14 +54,13 @@ int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lea
     t.places[0] = (struct ration_place){.hash = c->hash,
                                         .amount = l->limit.amount,
                                         .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns};
-    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    rn_ticket_issue(r, &t, ticket);
     return 0;
 }
 
 static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
 {
-    return rn_ticket_parse((struct rn_slice){ticket, len}, &r->ticket_seed, t) &&
-           t->kind == RN_TICKET_LEASE;
+    return rn_ticket_check(r, ticket, len, t) && t->kind == RN_TICKET_LEASE;
 }
 
 int ration_ticket_renew(struct ration *r, const char *ticket, size_t len, int64_t lease_ns,

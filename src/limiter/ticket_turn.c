@@ -32,5 +32,5 @@ void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
     t.timeout_ns = lasts_ns(out->delay_ns);
     t.receipt_count = out->receipt_count;
     memcpy(t.receipts, out->receipts, out->receipt_count * sizeof *out->receipts);
-    rn_ticket_write(&t, &r->ticket_seed, ticket);
+    rn_ticket_issue(r, &t, ticket);
 }

@@ -143,7 +143,12 @@ void rn_changes_count_nodes(struct rn_changes *changes)
 
 bool rn_changes_are_known(const struct rn_changes *changes)
 {
-    return !changes->front->fleet.changed || atomic_load(&rn_fleet_counts(changes->fleet)->joined);
+    const struct rn_fleet_counts *counts = changes->fleet ? rn_fleet_counts(changes->fleet) : NULL;
+
+    if (!counts)
+        return true;
+    return changes->options->redis_changes ? atomic_load(&counts->joined)
+                                           : atomic_load(&counts->nodes) > 0;
 }
 
 int64_t rn_changes_patience_ns(const struct rn_changes *changes)

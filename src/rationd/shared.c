@@ -12,8 +12,9 @@
 
 #define COUNT_NS RN_SECOND_NS
 
-/* The secret of nodes that were given none: everybody may know it. Keys then have
- * names in Redis that who knows a client can guess; nothing else follows. */
+/* The secret of nodes that were given none: everybody knows it. Keys then have names in
+ * Redis that can be guessed from a client's name. Nothing secret may derive from it: tickets
+ * are signed with random keys (limiter/ticket_keys.h). */
 static const struct rn_hash_key published = {UINT64_C(0x7261746961746564),
                                              UINT64_C(0x6f6e206b65797331)};
 

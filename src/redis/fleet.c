@@ -156,8 +156,12 @@ static void on_polled(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
-    if (!rn_fleet_called(fleet, reply, "sii"))
+    if (!rn_fleet_called(fleet, reply, "siisi"))
         return;
+    if (!rn_fleet_tickets_take(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
+        note_failure(fleet, "the field tickets of ration:{fleet}:head holds no keys of tickets");
+        return;
+    }
     uint64_t nodes = (uint64_t)reply->element[2]->integer;
 
     if (fleet->apart || atomic_load(&fleet->counts.nodes) == 0)
@@ -171,15 +175,21 @@ static void on_polled(void *arg, const redisReply *reply)
 
 static void poll(struct rn_fleet *fleet)
 {
-    char ttl[24], id[17];
-    uint64_t random = 0;
+    char ttl[24], id[17], ticket_key[33];
+    struct {
+        uint64_t id;
+        struct rn_hash_key ticket_key;
+    } random;
 
-    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
-    snprintf(id, sizeof id, "%016" PRIx64, random);
-    int len = snprintf(ttl, sizeof ttl, "%" PRId64, fleet->leaving ? 0 : RN_FLEET_THERE_NS / 1000);
-    const struct rn_slice args[] = {rn_slice_of(fleet->node), {ttl, (size_t)len}, rn_slice_of(id)};
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        return; /* the next round will have some */
+    snprintf(id, sizeof id, "%016" PRIx64, random.id);
+    rn_fleet_ticket_print(&random.ticket_key, ticket_key);
+    snprintf(ttl, sizeof ttl, "%" PRId64, fleet->leaving ? 0 : RN_FLEET_THERE_NS / 1000);
+    const struct rn_slice args[] = {rn_slice_of(fleet->node), rn_slice_of(ttl), rn_slice_of(id),
+                                    rn_slice_of(fleet->tickets), rn_slice_of(ticket_key)};
 
-    rn_fleet_call(fleet, RN_SCRIPT_FLEET_POLL, "hnive", args, 3, on_polled);
+    rn_fleet_call(fleet, RN_SCRIPT_FLEET_POLL, "hnive", args, 5, on_polled);
 }
 
 static void on_timer(struct rn_timer *timer)
@@ -243,6 +253,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *
     fleet->options = *options;
     fleet->timer.fire = on_timer;
     fleet->again.fire = on_again;
+    rn_fleet_tickets_init(fleet);
     if (options->changes) {
         rn_share_begin(limiter);
         rn_fleet_rules_load(fleet);

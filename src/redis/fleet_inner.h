@@ -7,7 +7,8 @@
 #include "redis/fleet.h"
 #include "redis/fleet_item.h"
 
-#define RN_FLEET_LOT 64 /* changes that are offered at once */
+#define RN_FLEET_LOT 64        /* changes that are offered at once */
+#define RN_FLEET_TICKET_KEYS 5 /* that tickets are signed with, at most: KEPT in fleet_poll.lua */
 
 /* The rules, as one shared thing. */
 struct rn_fleet_rules {
@@ -41,6 +42,7 @@ struct rn_fleet {
     size_t found; /* by this walk */
     struct rn_share_batch batch;
     struct rn_fleet_rules rules;
+    char tickets[RN_FLEET_TICKET_KEYS * 33]; /* their keys as Redis has them, newest first */
     struct rn_fleet_counts counts;
 };
 
@@ -75,5 +77,12 @@ void rn_fleet_rules_load(struct rn_fleet *fleet);
 /* Others have these. */
 void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_value *value);
 struct rn_fleet_value rn_fleet_rules_value(const struct rn_fleet *fleet);
+
+/* fleet_tickets.c */
+void rn_fleet_tickets_init(struct rn_fleet *fleet);
+void rn_fleet_ticket_print(const struct rn_hash_key *key, char out[33]);
+/* Honours these; signs with the newest, or if that is `fresh` with the one before. False:
+ * these are no keys, and those that were known stay. */
+bool rn_fleet_tickets_take(struct rn_fleet *fleet, const char *text, bool fresh);
 
 #endif

@@ -24,7 +24,11 @@ class Fleet:
 
     def poll(self, node="n1", ttl=5 * 10**6, fresh="fresh"):
         """The id, the version, how many nodes."""
-        return self.call("fleet_poll", "hnive", node, ttl, fresh)
+        return self.call("fleet_poll", "hnive", node, ttl, fresh, "0" * 32, "1" * 32)[:3]
+
+    def tickets(self, known, another):
+        """The keys of tickets, and whether the newest is too new to sign with."""
+        return self.call("fleet_poll", "hnive", "n1", 5 * 10**6, "fresh", known, another)[3:]
 
     def offer(self, *items):
         """How many of (name, made, kind, expires, text) were taken."""
@@ -161,3 +165,28 @@ def test_whoever_fetches_what_is_new_ends_up_with_all_of_it(fleet):
                 have.update(found)
                 known[reader] = (have, version)
                 assert have == {n: t for n, (_, t) in truth.items()}
+
+
+def test_keys_of_tickets_are_made_once_and_turn_once_a_week(fleet):
+    a, b, c = ("%032x" % i for i in range(3))
+    assert fleet.tickets(a, b) == [a.encode(), 0]
+    assert fleet.tickets(b, c) == [a.encode(), 0], "the first node's holds for all"
+    fleet.clock.set(fleet.clock.now_us + 7 * DAY - 1)
+    assert fleet.tickets(a, b) == [a.encode(), 0]
+    fleet.clock.set(fleet.clock.now_us + 1)
+    assert fleet.tickets(a, b) == [f"{b} {a}".encode(), 1], "others may not have it yet"
+    fleet.clock.set(fleet.clock.now_us + 10 * 10**6)
+    assert fleet.tickets(f"{b} {a}", c) == [f"{b} {a}".encode(), 0]
+    fleet.client.flushall()
+    assert fleet.tickets(f"{b} {a}", c)[0] == f"{b} {a}".encode(), "who knows them brings them back"
+
+
+def test_five_keys_of_tickets_are_kept_and_a_clock_that_goes_back_turns_them_too(fleet):
+    keys = ["%032x" % i for i in range(9)]
+    fleet.tickets(keys[0], keys[1])
+    for key in keys[1:8]:
+        fleet.clock.set(fleet.clock.now_us + 7 * DAY)
+        newest = fleet.tickets(keys[0], key)[0].decode()
+    assert newest == " ".join(keys[7:2:-1])
+    fleet.clock.set(fleet.clock.now_us - 30 * DAY)
+    assert fleet.tickets(keys[0], keys[8])[0].decode() == " ".join(keys[8:3:-1])

@@ -2,9 +2,16 @@
 -- A node says that it is there, or that it goes, and learns how many there are and
 -- which version the shared changes have. Forgets a few that nobody needs any more.
 --
--- KEYS: head (a hash: id, version), nodes, items, values, ends
+-- Nodes also get the keys that tickets are signed with: up to five, newest first, 32 digits
+-- each, with a blank between. The first node brings its own; after a week another one is
+-- put before them. Should Redis have lost them, a node that knows them brings them back.
+--
+-- KEYS: head (a hash: id, version, tickets, and when they turned), nodes, items, values, ends
 -- ARGV: the node's name; for how many microseconds it counts as there, 0: it goes;
---       the id of the shared changes if there are none yet
+--       the id of the shared changes if there are none yet; the keys of tickets that the
+--       node knows, newest first; a new one if it is time
+-- Reply: id, version, number of nodes, keys of tickets, 1 if the newest of them is so new that
+--       other nodes may not have it yet: they sign with the one before
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -32,4 +39,19 @@ if not id then
   redis.call('HSET', KEYS[1], 'id', id)
 end
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
-return {id, version, redis.call('ZCARD', KEYS[2])}
+
+local WEEK, SETTLED, KEPT = 7 * 86400 * 1000000, 10 * 1000000, 5
+local tickets = redis.call('HGET', KEYS[1], 'tickets')
+local turned = tonumber(redis.call('HGET', KEYS[1], 'turned') or 0)
+local before = tickets
+if not tickets then
+  tickets = ARGV[4]
+elseif math.abs(now - turned) >= WEEK then
+  tickets = string.sub(ARGV[5] .. ' ' .. tickets, 1, KEPT * 33 - 1)
+end
+if tickets ~= before then
+  turned = now
+  redis.call('HSET', KEYS[1], 'tickets', tickets, 'turned', string.format('%.0f', now))
+end
+local fresh = #tickets > 32 and math.abs(now - turned) < SETTLED and 1 or 0
+return {id, version, redis.call('ZCARD', KEYS[2]), tickets, fresh}

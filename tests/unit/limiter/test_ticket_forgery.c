@@ -116,7 +116,7 @@ static void a_body_reads_back_as_it_was_written(void **state)
         t.places[i] = (struct ration_place){UINT64_MAX, RATION_PLACES_MAX, RATION_LEASE_MAX_NS};
     rn_ticket_write(&t, &key, text);
     assert_true(strlen(text) < sizeof text);
-    assert_true(rn_ticket_parse(rn_slice_of(text), &key, &read));
+    assert_true(rn_ticket_parse(rn_slice_of(text), &key, 1, &read));
     assert_memory_equal(read.receipts, t.receipts, sizeof t.receipts);
     assert_memory_equal(read.places, t.places, sizeof t.places);
     assert_true(read.at_ns == t.at_ns && read.timeout_ns == t.timeout_ns && read.id == t.id &&

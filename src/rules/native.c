@@ -87,8 +87,34 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
     return true;
 }
 
+/* Whether a request under this rule may have to wait. */
+static bool can_wait(const struct rn_rule *rule)
+{
+    if (rule->throttle_max_ns != 0)
+        return true;
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        for (uint32_t j = 0; j < rule->tiers[i].limit_count; j++)
+            if (rule->tiers[i].limits[j]->spec.algorithm == RATION_LEAKY_BUCKET)
+                return true;
+    return false;
+}
+
+/* A rule about waiting where nothing waits would do nothing, without a word. */
+static void check_waiting(struct rn_builder *builder, const struct rn_node *map,
+                          const struct rn_rule *rule)
+{
+    const struct rn_node *wait = rn_node_find(map, rule->hold ? "wait" : "max_wait");
+
+    if (wait != NULL && !can_wait(rule) && (rule->hold || rule->max_wait_ns != 0))
+        rn_report_error(builder->report, wait->at,
+                        "%s has no effect: nothing waits under this limit; write for example "
+                        "limit: 10 per second queue 50, or add throttle",
+                        rule->hold ? "wait: hold" : "max_wait");
+}
+
 static void read_rule(struct rn_builder *builder, const struct rn_node *map)
 {
+    uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *name = rn_node_find(map, "name"), *limit = rn_node_find(map, "limit");
     const struct rn_node *when, *key;
 
@@ -109,6 +135,8 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
     rn_native_behaviour(builder, map, rule);
     if (limit != NULL)
         rn_native_amounts(builder, map, limit, rule);
+    if (builder->report->count[RN_ERROR] == errors && !builder->failed)
+        check_waiting(builder, map, rule);
 }
 
 static void read_rules(struct rn_builder *builder, const struct rn_node *list)

@@ -25,7 +25,7 @@ SEMANTIC = set(
     name_twice priority_unknown_default spread_without tiers_by_address tiers_no_sets
     tiers_same_method tiers_unknown_default tiers_unknown_set too_many_attributes trusted_bad
     trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice
-    when_ip_wildcard when_network_bits when_path_brace when_path_stars
+    wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_stars
     """.split()
 )
 

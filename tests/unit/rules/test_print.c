@@ -228,12 +228,11 @@ static void add_behaviour(struct text *t)
     static const char *const lines[] = {
         "soft: 7%",
         "throttle: {from: 50%, max_delay: 1500ms}",
+        "throttle: {from: 60%, max_delay: 2s}\n    wait: hold\n    max_wait: 90s",
         "cost: {header: X-Cost, max: 9}",
         "cost: {attribute: tokens, default: 3}",
         "priority: {by: p, levels: {hi: 0%, 'l o': 99%}, default: 'l o'}",
         "mode: shadow",
-        "wait: hold",
-        "max_wait: 90s",
         "on_full: refuse",
         "on_full: evict",
         "on_store_failure: allow",
@@ -242,8 +241,8 @@ static void add_behaviour(struct text *t)
         "key: [api_key or ip, user]",
         "key: {ip: {ipv4: 24}}",
     };
-    static const int same_key[] = {-1, -1, 1, 1, -1, -1, -1, -1, 2, 2, -1, -1, -1, 3, 3};
-    bool used[4] = {false};
+    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, -1, -1, -1, 3, 3};
+    bool used[5] = {false};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (pick(4) != 0 || (same_key[i] > 0 && used[same_key[i]]))

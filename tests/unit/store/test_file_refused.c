@@ -114,7 +114,8 @@ static void a_folder_that_does_not_exist_is_refused(void **state)
 {
     (void)state;
     rmdir(folder);
-    expect_refusal(0, 0, RATION_EIO, "cannot be created: No such file or directory");
+    expect_refusal(0, 0, RATION_EIO,
+                   "cannot be created: No such file or directory; make its folder first");
     assert_int_equal(mkdir(folder, 0700), 0);
 }
 
@@ -162,6 +163,8 @@ static void in_child(int (*body)(void))
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+#define RIGHTS "; this process must be able to read and write the file, and its folder to make it"
+
 static int says(uint64_t bytes, int code, const char *text)
 {
     struct rn_table *table;
@@ -183,7 +186,7 @@ static bool become_nobody(void)
 
 static int open_in_locked_folder(void)
 {
-    return !become_nobody() || says(0, RATION_EIO, "cannot be created: Permission denied");
+    return !become_nobody() || says(0, RATION_EIO, "cannot be created: Permission denied" RIGHTS);
 }
 
 static void a_folder_without_write_permission_is_refused(void **state)
@@ -197,7 +200,7 @@ static void a_folder_without_write_permission_is_refused(void **state)
 
 static int open_unreadable(void)
 {
-    return !become_nobody() || says(0, RATION_EIO, "cannot be opened: Permission denied");
+    return !become_nobody() || says(0, RATION_EIO, "cannot be opened: Permission denied" RIGHTS);
 }
 
 static void a_file_without_permission_is_refused(void **state)

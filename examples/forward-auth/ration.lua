@@ -1,38 +1,57 @@
 -- Asks rationd about a request and answers in its place if it is refused.
 
-local RATIOND = "http://127.0.0.1:8080/v1/auth"
-local TIMEOUT_MS = 1000
+-- Requests about which rationd does not answer in time: "allow" them or "refuse" them.
+local WITHOUT_RATIOND = "allow"
 
--- Headers that belong to one connection, and those that only we may say.
-local OURS = {
-    ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["keep-alive"] = true,
-    ["proxy-connection"] = true, ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
-    ["upgrade"] = true,
-    ["x-forwarded-method"] = true, ["x-forwarded-uri"] = true, ["x-forwarded-for"] = true,
-    ["x-forwarded-host"] = true, ["x-forwarded-proto"] = true,
+-- The request headers that your rules use. rationd is sent these and no others.
+local HEADERS = { "x-api-key" }
+
+-- The section `listen ration` of haproxy.cfg, which keeps the deadline.
+local ASK = "http://127.0.0.1:8079/v1/auth"
+local LAST_RESORT_MS = 2000
+
+-- What rationd is told about one request, in bytes. HAProxy 2.6 breaks when its HTTP client is
+-- given more than its buffer holds, and crashes when it is given about 100 headers.
+local LONGEST = 8192
+assert(#HEADERS <= 16, "ration.lua: HEADERS must have at most 16 names")
+assert(WITHOUT_RATIOND == "allow" or WITHOUT_RATIOND == "refuse",
+       'ration.lua: WITHOUT_RATIOND must be "allow" or "refuse"')
+
+-- Headers of rationd's answer that belong to one connection, or to us.
+local NOT_FOR_CLIENTS = {
+    ["connection"] = true, ["content-length"] = true, ["keep-alive"] = true,
+    ["transfer-encoding"] = true, ["x-ration-answered"] = true,
 }
 
+-- Returns the headers of the question and their length.
 local function describe(txn)
-    local headers = {}
-    for name, values in pairs(txn.http:req_get_headers()) do
-        if not OURS[name] then
-            headers[name] = {}
-            for i, value in pairs(values) do
-                headers[name][i + 1] = value -- HAProxy counts from 0
-            end
+    local headers, length = {}, 0
+    local function add(name, value)
+        if value then
+            headers[name] = { value }
+            length = length + #name + #value
         end
     end
-    headers["x-forwarded-method"] = { txn.f:method() }
-    headers["x-forwarded-uri"] = { txn.f:pathq() }
-    headers["x-forwarded-for"] = { txn.f:src() }
-    headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
-    return headers
+    for _, name in ipairs(HEADERS) do
+        add(name, txn.sf:req_fhdr(name)) -- lines of one name as one list
+    end
+    add("x-forwarded-method", txn.f:method())
+    add("x-forwarded-uri", txn.f:pathq())
+    add("x-forwarded-host", txn.f:req_hdr("host"))
+    add("x-forwarded-proto", txn.f:ssl_fc() == 1 and "https" or "http")
+    add("x-forwarded-for", txn.f:src())
+    return headers, length
 end
 
-local function refuse(txn, answer)
+local function refuse(txn, status, error)
+    txn:done(txn:reply({ status = status, body = '{"error":"' .. error .. '"}\n',
+                         headers = { ["content-type"] = { "application/json" } } }))
+end
+
+local function pass_on(txn, answer)
     local reply = txn:reply({ status = answer.status, body = answer.body })
     for name, values in pairs(answer.headers) do
-        if not OURS[name] then
+        if not NOT_FOR_CLIENTS[name] then
             for _, value in pairs(values) do
                 reply:add_header(name, value)
             end
@@ -41,11 +60,17 @@ local function refuse(txn, answer)
     txn:done(reply)
 end
 
--- Without rationd the site stays open: only a refusal is one.
 core.register_action("ration", { "http-req" }, function(txn)
-    local answer = core.httpclient():get({
-        url = RATIOND, headers = describe(txn), timeout = TIMEOUT_MS })
-    if answer and answer.status >= 400 and answer.status < 500 then
-        refuse(txn, answer)
+    local headers, length = describe(txn)
+    if length > LONGEST then
+        return refuse(txn, 431, "too_long")
+    end
+    local answer = core.httpclient():get({ url = ASK, headers = headers, timeout = LAST_RESORT_MS })
+    if answer and answer.headers and answer.headers["x-ration-answered"] then
+        if answer.status ~= 200 then
+            pass_on(txn, answer) -- whatever it says, also 5xx
+        end
+    elseif WITHOUT_RATIOND == "refuse" then
+        refuse(txn, 503, "unavailable")
     end
 end)

@@ -67,9 +67,7 @@ static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
     add(query, ip, peer_address(x, address));
     add(query, method,
         first_of(request, "x-forwarded-method", "x-original-method", request->method));
-    add(query, path,
-        first_of(request, "x-forwarded-uri", "x-original-uri",
-                 first_of(request, "x-envoy-original-path", NULL, x->rest)));
+    add(query, path, first_of(request, "x-forwarded-uri", "x-original-uri", x->rest));
     add(query, host, first_of(request, "x-forwarded-host", NULL, request->host));
     add(query, scheme, rn_http_find(request, "x-forwarded-proto"));
     add_headers(x);
@@ -160,8 +158,10 @@ void rn_http_auth(struct rn_exchange *x)
     }
     describe_request(x, address);
     code = rn_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
+    if (x->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
+        how.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
     if (code != 0)
-        rn_http_fail(x, code, &error);
+        rn_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
     else
         rn_exchange_tell(x, decided, rn_decide_hold_ns(query, decided), &how);
 }

@@ -23,14 +23,15 @@ bool rn_http_wants_problem(const struct rn_http_request *request)
 }
 
 /* A decision that could not be made: the caller's mistake, or the store's. */
-void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *error)
+void rn_http_fail(struct rn_exchange *x, int code, unsigned status,
+                  const struct ration_error *error)
 {
     if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "%s", error->text);
         return;
     }
     rn_front_count(&x->desk->counts->failed[RN_FRONT_HTTP], 1);
-    rn_exchange_error(x, 503, "store", "no decision could be made: %s", error->text);
+    rn_exchange_error(x, status, "store", "no decision could be made: %s", error->text);
 }
 
 void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
@@ -42,7 +43,7 @@ void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
     int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
 
     if (code != 0) {
-        rn_http_fail(x, code, &error);
+        rn_http_fail(x, code, 503, &error);
         return;
     }
     how.problem = !decided->outcome.decision.allowed && rn_http_wants_problem(x->request);

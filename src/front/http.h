@@ -9,7 +9,9 @@
 
 /* Decides on desk->query and answers. */
 void rn_http_decide(struct rn_exchange *x, enum rn_verb verb);
-void rn_http_fail(struct rn_exchange *x, int code, const struct ration_error *error);
+/* Answers that there is no decision: with 400 if what was asked is wrong, else with `status`. */
+void rn_http_fail(struct rn_exchange *x, int code, unsigned status,
+                  const struct ration_error *error);
 bool rn_http_wants_problem(const struct rn_http_request *request);
 
 /* auth.c */

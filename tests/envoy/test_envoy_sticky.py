@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from test_forward_auth import Proxy
+from proxies import Proxy
 from test_sticky import (EXAMPLES, farm, test_a_key_that_moves_gets_one_burst_more_for_each_time,
                          test_a_node_that_is_gone_moves_its_keys_alone_and_has_them_back,
                          test_each_key_is_counted_by_one_node_and_exactly,

@@ -4,13 +4,14 @@ counted by one node, and a node that goes or comes moves only the keys that it m
 
 import contextlib
 import shutil
+import signal
 
 import pytest
 
 from crowd import in_threads, pair, wait_for
 from daemon import ROOT, Daemon, free_port
-from test_forward_auth import Nginx as AuthNginx
-from test_forward_auth import Proxy
+from proxies import Nginx as AuthNginx
+from proxies import Proxy
 
 EXAMPLES = ROOT / "examples/sticky"
 LIMIT = 5
@@ -181,3 +182,16 @@ def test_a_node_that_comes_takes_its_share_from_all_others(farm, kind):
         assert spent[place] == (1 if spent[2] else 2) and sum(spent) == 2
     assert len(KEYS) / 9 < moved < len(KEYS) * 5 / 9, "about a third"
     print(f"{moved} of {len(KEYS)} keys moved")
+
+
+def test_a_frozen_node_costs_a_request_its_second_and_then_its_keys_are_counted_elsewhere(farm, kind):
+    balancer = farm.balancer(kind)
+    ask_all(balancer)
+    moved = [key for key, place in farm.places().items() if place == 1]
+    farm.nodes[1].process.send_signal(signal.SIGSTOP)
+    try:
+        assert ask(balancer, moved[0]) in (504, 200) # 200: its health check was quicker
+        wait_for(lambda: ask(balancer, moved[1]) == 200, "another node answers for it")
+    finally:
+        farm.nodes[1].process.send_signal(signal.SIGCONT)
+    wait_for(lambda: (ask(balancer, moved[2]), farm.spent(moved[2])[1] > 1)[1], "it is asked again")

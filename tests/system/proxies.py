@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The proxies of examples/forward-auth/, run by the real programs, for tests.
+
+    with Site(Caddy, tmp_path, RULES) as site:
+        assert site.ask("POST", "/login", body="user=ada").status == 200
+        assert site.app.seen == [("POST", "/login")]
+"""
+
+import contextlib
+import http.client
+import http.server
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from daemon import PATIENCE, ROOT, Answer, Daemon, free_port
+
+EXAMPLES = ROOT / "examples/forward-auth"
+# Nothing grows back while a test runs.
+RULES = (EXAMPLES / "ration.yaml").read_text().replace("per minute", "per day")
+
+
+class Upstream(http.server.ThreadingHTTPServer):
+    """The application: says what it was asked, and counts. Does not answer /broken."""
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), UpstreamHandler)
+        self.seen, self.lock = [], threading.Lock()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def port(self):
+        return self.server_address[1]
+
+
+class UpstreamHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1 # one write for each answer
+
+    def do_GET(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.server.lock:
+            self.server.seen.append((self.command, self.path))
+        if self.path == "/broken":
+            self.close_connection = True
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body) + 3))
+        self.end_headers()
+        self.wfile.write(b"app" + body)
+
+    do_POST = do_PUT = do_GET
+
+    def handle(self):
+        with contextlib.suppress(ConnectionError): # proxies drop what they do not need
+            super().handle()
+
+    def log_message(self, *_):
+        pass
+
+
+def port_of(address):
+    return int(address.rpartition(":")[2])
+
+
+class Proxy:
+    """One of the examples, with its ports replaced, run by the real program."""
+
+    passes_body = True # of rationd's refusals
+    no_decision = 503  # what clients get when rationd says that it cannot decide
+    to_refuse = None   # (found, written): the edit that refuses where rationd does not answer
+    examples, listens = EXAMPLES, "8000"
+
+    def __init__(self, folder, ports, policy="allow"):
+        self.folder, self.policy = pathlib.Path(folder), policy
+        self.log = open(self.folder / "proxy.log", "w+")
+        for _ in range(3): # somebody else may take the port before us
+            self.port = free_port()
+            self.ports = {self.listens: str(self.port), **ports}
+            self.process = subprocess.Popen(
+                self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
+                stderr=self.log, env={"HOME": str(self.folder), "PATH": "/usr/sbin:/usr/bin"})
+            if self.is_listening():
+                return
+        self.close()
+        raise RuntimeError("the proxy did not start:\n" + (self.folder / "proxy.log").read_text())
+
+    def is_listening(self):
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return True
+            time.sleep(0.02)
+        return False
+
+    def copy(self, name, edit=lambda text: text):
+        """The example's file with the ports of this test."""
+        text = (self.examples / name).read_text()
+        for example, real in self.ports.items():
+            text = re.sub(rf"(?<![0-9.]){example}\b(?!s)", real, text)
+        if self.policy == "refuse":
+            text = text.replace(*self.to_refuse)
+        (self.folder / name).write_text(edit(text))
+        return str(self.folder / name)
+
+    def ask(self, method="GET", path="/", client="127.0.0.2", headers=None, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE,
+                                                source_address=(client, 0))
+        with contextlib.closing(connection):
+            connection.request(method, path, body, headers or {})
+            return Answer(connection.getresponse())
+
+    def send(self, request, client="127.0.0.2"):
+        """Bytes as they are, for what no client library would send: the status of the answer, or
+        None if the proxy closes without one."""
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE,
+                                      source_address=(client, 0)) as s:
+            with contextlib.suppress(ConnectionError): # it need not read all
+                s.sendall(request)
+                while (line := s.makefile("rb").readline()).startswith(b"HTTP/1.1 100"):
+                    s.makefile("rb").readline()
+                return int(line.split()[1]) if line else None
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+class Caddy(Proxy):
+    to_refuse = ("(without_rationd) {\n\treverse_proxy", "(without_rationd) {\n\trespond 503 #")
+
+    def command(self):
+        return ["caddy", "run", "--adapter", "caddyfile", "--config", self.copy("Caddyfile")]
+
+
+class Nginx(Proxy):
+    passes_body = False
+    to_refuse = ("return 204;", "return 403;")
+
+    def command(self):
+        def privately(text): # files under our folder, in the foreground
+            user = "user root;\n" if os.getuid() == 0 else ""
+            return (f"{user}daemon off;\npid {self.folder}/pid;\nerror_log stderr;\n" +
+                    text.replace("events {}", "events { worker_connections 4096; }")
+                    .replace("http {", "http {\naccess_log off;\n" + "".join(
+                        f"{name}_temp_path {self.folder}/{name};\n" for name in
+                        ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")), 1))
+        return ["nginx", "-p", str(self.folder), "-c", self.copy("nginx.conf", privately)]
+
+
+class Haproxy(Proxy):
+    to_refuse = ('WITHOUT_RATIOND = "allow"', 'WITHOUT_RATIOND = "refuse"')
+
+    def command(self):
+        self.ports["8079"] = str(free_port()) # its own way to rationd
+        self.copy("ration.lua")
+        return ["haproxy", "-db", "-f", self.copy("haproxy.cfg")]
+
+
+PROXIES = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy}
+
+
+class Site:
+    """An application behind a proxy that asks a rationd."""
+
+    def __init__(self, kind, folder, rules, options=(), policy="allow"):
+        port = str(free_port()) # where it comes back after its end
+        self.daemon = Daemon(folder, rules, ["--http", f"127.0.0.1:{port}", *options])
+        self.app = Upstream()
+        try:
+            self.proxy = kind(folder, {"8080": port, "3000": str(self.app.port)}, policy)
+        except BaseException:
+            self.daemon.kill()
+            raise
+        self.ask = self.proxy.ask
+
+    def __enter__(self):
+        return self
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """rationd neither answers nor closes."""
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+
+    def __exit__(self, *args):
+        self.proxy.close()
+        self.app.shutdown()
+        self.app.server_close()
+        self.daemon.__exit__(*args)
+
+
+@pytest.fixture(params=PROXIES)
+def kind(request):
+    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
+        pytest.skip(f"{request.param} is not installed")
+    return PROXIES[request.param]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the proxies of examples/forward-auth/ do when rationd is dead, frozen, or makes no
+decision; and that clients cannot bring that about."""
+
+import itertools
+import time
+
+import pytest
+
+from crowd import wait_for
+from daemon import RespError
+from proxies import RULES, Site, kind
+
+DEADLINE = 0.5 # seconds, as every example sets it
+BODY = "x" * 100_000
+
+
+@pytest.fixture(params=["allow", "refuse"])
+def site(request, kind, tmp_path):
+    with Site(kind, tmp_path, RULES, policy=request.param) as site:
+        yield site
+
+
+def attempt(site, **more):
+    """The status of a POST that is by the policy, and after how many seconds it came."""
+    began = time.monotonic()
+    answer = site.ask("POST", "/upload", body=BODY, **more)
+    if site.proxy.policy == "allow":
+        assert answer.status == 200 and answer.text == "app" + BODY
+    else:
+        assert answer.status == 503
+    return time.monotonic() - began
+
+
+def log_in(site):
+    return site.ask("POST", "/login", body="x").status
+
+
+def limits_are_back(site):
+    """From now on each login is counted: as rationd says, and not as the policy does."""
+    def is_asked():
+        return site.ask("POST", "/login", "127.0.0.99", body="x").status == 429
+    wait_for(is_asked, "rationd is asked again")
+    assert [log_in(site) for _ in range(7)] == [200] * 5 + [429] * 2
+
+
+def test_a_frozen_rationd_is_answered_for_by_policy_within_the_deadline(site):
+    assert site.ask().status == 200
+    with site.frozen():
+        seconds = [attempt(site) for _ in range(2)]
+        assert min(seconds) < 2 * DEADLINE, f"not once in time: {seconds}"
+    limits_are_back(site)
+
+
+def test_a_dead_rationd_is_answered_for_by_policy_within_the_deadline(site):
+    assert site.ask().status == 200
+    site.daemon.kill()
+    seconds = [attempt(site) for _ in range(2)]
+    assert min(seconds) < 2 * DEADLINE, f"not once in time: {seconds}"
+    site.daemon.start()
+    limits_are_back(site)
+
+
+def test_an_application_that_fails_is_not_mistaken_for_rationd(site):
+    """It closes the connection without an answer. The request must not be sent to it again."""
+    assert site.ask("POST", "/broken", body="x").status >= 500
+    assert site.app.seen == [("POST", "/broken")]
+
+
+@pytest.mark.parametrize("status", [503, 599, 418])
+def test_a_refusal_is_one_whatever_its_status(kind, tmp_path, status):
+    rules = RULES + f"  - {{name: closed, limit: 0 per day, response: {{status: {status}}}}}\n"
+    with Site(kind, tmp_path, rules) as site:
+        assert 400 <= log_in(site) <= 599
+        assert site.app.seen == []
+
+
+def no_room_for(resp, clients):
+    """Whether most of them are too many."""
+    for client in clients:
+        resp.send("RATION.CHECK", "header.x-client", client)
+    refused = 0
+    for _ in clients:
+        try:
+            resp.read()
+        except RespError:
+            refused += 1
+    return refused > len(clients) / 2
+
+
+def test_no_decision_is_a_refusal(kind, tmp_path):
+    """The table is full, and the rule says that no client may be forgotten for another one."""
+    rules = RULES + ("  - {name: all, key: header.x-client or ip, limit: 9 per day, on_full: refuse, "
+                     "algorithm: sliding-log}\n")
+    with Site(kind, tmp_path, rules, ["--memory", "1M"]) as site:
+        with site.daemon.resp() as resp:
+            clients = itertools.count()
+            while not no_room_for(resp, [next(clients) for _ in range(1000)]):
+                pass
+        statuses = [site.ask(client=f"127.0.0.{n}").status for n in range(2, 32)]
+        refusal = site.proxy.no_decision
+        assert refusal in statuses and set(statuses) <= {200, refusal}, statuses
+        assert len(site.app.seen) == statuses.count(200)
+
+
+# --- what clients send -------------------------------------------------------------------
+
+
+def login(headers=b"", uri=b"/login", connection=b"close", length=b"Content-Length: 1\r\n", body=b"x"):
+    return (b"POST " + uri + b" HTTP/1.1\r\nHost: a\r\nConnection: " + connection + b"\r\n" + length +
+            headers + b"\r\n" + body)
+
+
+def lines(count, value=b"x"):
+    return b"".join(b"X-Padding-%d: %s\r\n" % (n, value) for n in range(count))
+
+
+HOSTILE = {
+    "nothing odd": login(),
+    "a path for Envoy": login(b"X-Envoy-Original-Path: /x\r\n"),
+    "paths of all kinds": login(b"X-Forwarded-Uri: /x\r\nX-Original-URI: /x\r\nX-Rewrite-URL: /x\r\n"),
+    "methods of all kinds": login(b"X-Forwarded-Method: GET\r\nX-Original-Method: GET\r\n"
+                                  b"X-HTTP-Method-Override: GET\r\n"),
+    "names with underscores": login(b"X_Forwarded_Uri: /x\r\nX_Original_URI: /x\r\n"
+                                    b"X_Forwarded_For: 192.0.2.1\r\n"),
+    "headers that belong to the connection": login(
+        connection=b"close, X-Forwarded-Uri, X-Forwarded-Method, X-Forwarded-For, X-Original-URI, "
+                   b"X-Original-Method, X-Forwarded-Host, X-Ration-Answered"),
+    "an answer of rationd": login(b"X-Ration-Answered: yes\r\nX-Ration-Status: 200\r\n"),
+    "a web socket": login(b"Upgrade: websocket\r\nSec-WebSocket-Key: a\r\nSec-WebSocket-Version: 13\r\n",
+                          connection=b"Upgrade"),
+    "HTTP/2 without TLS": login(b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
+                                connection=b"Upgrade, HTTP2-Settings"),
+    "waiting to send": login(b"Expect: 100-continue\r\n"),
+    "an odd expectation": login(b"Expect: 200-ok\r\n"),
+    "chunks": login(length=b"Transfer-Encoding: chunked\r\n", body=b"1\r\nx\r\n0\r\n\r\n"),
+    "two hosts": login(b"Host: b\r\n"),
+    "bytes above ASCII": login(b"X-Y: \xff\xfe\x80\r\n"),
+    "a control character": login(b"X-Y: a\x01b\r\n"),
+    "an empty address": login(b"X-Forwarded-For: \r\n"),
+    "many addresses": login(b"X-Forwarded-For: 192.0.2.1\r\n" * 80),
+    **{f"{count} headers": login(lines(count)) for count in (*range(90, 105), 300, 2000)},
+    **{f"a URI of {size}": login(uri=b"/login?" + b"a" * size)
+       for size in (4000, 8000, 8300, 12_000, *range(14_000, 16_500, 250), 32_000, 300_000)},
+    **{f"a key of {size}": login(b"X-Api-Key: " + b"a" * size + b"\r\n")
+       for size in (4000, 8000, 8300, 12_000, *range(14_000, 16_500, 250), 32_000, 300_000)},
+    **{f"{count} headers of 4000": login(lines(count, b"a" * 4000)) for count in (2, 3, 4, 5, 8, 99)},
+}
+
+
+def test_no_request_makes_rationd_or_the_proxy_fail_open(kind, tmp_path):
+    with Site(kind, tmp_path, RULES.replace("100 per day burst 20", "1000 per day")) as site:
+        assert [site.proxy.send(login()) for _ in range(6)] == [200] * 5 + [429]
+        answers = {name: site.proxy.send(request) for name, request in HOSTILE.items()}
+        assert len(site.app.seen) == 5, {n: s for n, s in answers.items() if s == 200}
+        assert site.proxy.process.poll() is None, "the proxy crashed"
+        assert site.proxy.send(login(), "127.0.0.3") == 200
+        # Headers that rules do not use cost nobody an answer, up to what the proxies themselves take.
+        assert {answers[f"{count} headers"] for count in range(90, 93)} == {429}

@@ -113,7 +113,8 @@ static void put_servers(struct rn_shared *shared, struct rn_buf *out)
     struct rn_routes_shard *servers = remote ? calloc(RN_SHARDS, sizeof *servers) : NULL;
     size_t count = servers ? rn_remote_shards(remote, servers, RN_SHARDS) : 0;
 
-    rn_metrics_begin(out, up, RN_METRICS_GAUGE, "Whether a server of the store can be asked.");
+    rn_metrics_begin(out, up, RN_METRICS_GAUGE,
+                     "Whether a server of the store can be asked, and serves.");
     for (size_t i = 0; i < count; i++)
         rn_metrics_put(out, up,
                        &(struct rn_metrics_label){"server", rn_slice_of(servers[i].address)}, 1,
@@ -154,7 +155,7 @@ void rn_shared_put_metrics(void *arg, struct rn_buf *out)
     bool is_up = rn_shared_is_up(shared);
 
     rn_metrics_begin(out, up, RN_METRICS_GAUGE,
-                     "Whether all threads can ask the store that nodes share.");
+                     "Whether all threads can ask the store that nodes share, and it serves.");
     rn_metrics_put(out, up, NULL, 0, is_up);
     pthread_mutex_lock(&shared->lock);
     put_families(shared, out);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 #define RN_COUNTS_SIZES 7 /* calls of 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64 charges */
 
 struct rn_remote_counts {
@@ -26,10 +28,21 @@ struct rn_remote_counts {
     _Atomic uint64_t refreshes;    /* answers that told where the servers are */
     _Atomic uint64_t clock_steps;  /* of the clock of a store: redis/skew.h */
     _Atomic int64_t skew_us;       /* clock of the store less ours, at the last reply */
+    _Atomic int64_t refused_ns;    /* when a server last refused to run a call: rn_counts_refused */
     _Atomic bool up;               /* every charge is sent */
     _Atomic bool open;             /* some breaker is */
     _Atomic bool refused;          /* the nodes do not agree: rn_remote_agree */
 };
+
+/* Whether a server that last refused a call then, by the boot-time clock, does not serve. Nobody
+ * may have asked it since: after a while nothing is known of it. 0: it serves. */
+#define RN_COUNTS_REFUSED_NS (10 * RN_SECOND_NS)
+static inline bool rn_counts_refused(const _Atomic int64_t *refused_ns)
+{
+    int64_t at_ns = atomic_load_explicit(refused_ns, memory_order_relaxed);
+
+    return at_ns != 0 && rn_clock_boot_ns() - at_ns < RN_COUNTS_REFUSED_NS;
+}
 
 static inline void rn_count(_Atomic uint64_t *counter, uint64_t n)
 {

@@ -83,8 +83,14 @@ static void on_history(void *arg, const redisReply *reply)
 {
     struct rn_link *link = arg;
 
-    if (reply && reply->type == REDIS_REPLY_STRING && rn_history_learn(&link->history, reply->str))
-        link->events->changed(link->events->arg);
+    if (reply && reply->type == REDIS_REPLY_STRING) {
+        if (link->options.url->kind == RN_URL_SINGLE && strstr(reply->str, "role:slave")) {
+            rn_link_distrust(link, "it is no master");
+            return;
+        }
+        if (rn_history_learn(&link->history, reply->str))
+            link->events->changed(link->events->arg);
+    }
     on_greeted(arg, reply);
 }
 

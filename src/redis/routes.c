@@ -313,7 +313,7 @@ static void copy_shard(const struct rn_shard *shard, struct rn_routes_shard *out
 {
     const struct rn_shard_counts *c = &shard->counts;
 
-    *out = (struct rn_routes_shard){.up = c->up,
+    *out = (struct rn_routes_shard){.up = c->up && !rn_counts_refused(&c->refused_ns),
                                     .open = c->open,
                                     .slots = c->slots,
                                     .trips = c->trips,

@@ -6,6 +6,8 @@
 
 #include "net/log.h"
 #include "net/server.h"
+#include "redis/script.h"
+#include "redis/verdict.h"
 
 static void check_in(struct rn_secret *secret, int64_t ns)
 {
@@ -30,6 +32,23 @@ static void set_state(struct rn_secret *secret, enum rn_secret_state state)
     else if (before == RN_SECRET_REFUSED)
         rn_log(RN_LOG_INFO, "redis.agreed", RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_NAME)));
     secret->changed(secret->arg);
+}
+
+/* To whether the fingerprint could be left. */
+static void on_left(void *arg, const redisReply *reply)
+{
+    struct rn_secret *secret = arg;
+    struct rn_verdict verdict;
+
+    if (!reply)
+        return;
+    if (reply->type != REDIS_REPLY_ERROR) {
+        rn_shard_serves(secret->asked, RN_SCRIPTS);
+        return;
+    }
+    rn_verdict_parse(reply->str, &verdict);
+    if (verdict.kind == RN_FAILED)
+        rn_shard_refuses(secret->asked, RN_SCRIPTS, reply->str);
 }
 
 static void on_found(void *arg, const redisReply *reply)
@@ -60,8 +79,9 @@ void rn_secret_check(struct rn_secret *secret)
         return;
     struct rn_shard *shard =
         rn_routes_owner(secret->routes, rn_slot_of(rn_slice_of(RN_SECRET_NAME)));
+    secret->asked = shard;
     secret->asking = shard && rn_link_room(&shard->link) >= 2 &&
-                     rn_shard_send(shard, 4, leave, NULL, NULL, NULL) &&
+                     rn_shard_send(shard, 4, leave, NULL, on_left, secret) &&
                      rn_shard_send(shard, 2, look, NULL, on_found, secret);
     if (!secret->asking)
         check_in(secret, RN_SECRET_SOON_NS);

@@ -27,6 +27,7 @@ struct rn_secret {
     struct rn_routes *routes;
     enum rn_secret_state state;
     bool asking;
+    struct rn_shard *asked;
     char fingerprint[RN_SECRET_BYTES + 1];
     struct rn_timer timer;
     void (*changed)(void *arg); /* the state has */

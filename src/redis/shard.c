@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/shard.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
 #include "net/log.h"
 #include "net/server.h"
+#include "redis/script.h"
 
 static int64_t now_of(const struct rn_shard *shard)
 {
@@ -54,6 +56,51 @@ static void set_timer(struct rn_shard *shard)
         wake_at(shard, rn_link_owed_since(&shard->link) + RN_SHARD_OWED_NS);
     if (shard->breaker.open && shard->link.up && !shard->breaker.probing)
         wake_at(shard, shard->breaker.probe_at_ns);
+}
+
+static_assert(RN_SCRIPTS < 32, "a bit for each, and one for the secret");
+
+/* --- whether it serves -------------------------------------------------------------- */
+
+static void log_error(const struct rn_shard *shard, const char *why)
+{
+    rn_log(RN_LOG_WARN, "redis.error", RN_LOG_TEXT("reason", rn_slice_of(why)),
+           RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+}
+
+static void note_refusal(struct rn_shard *shard, int64_t at_ns)
+{
+    atomic_store_explicit(&shard->counts.refused_ns, at_ns, memory_order_relaxed);
+    atomic_store_explicit(&shard->totals->refused_ns, at_ns, memory_order_relaxed);
+}
+
+void rn_shard_refuses(struct rn_shard *shard, unsigned script, const char *why)
+{
+    if (shard->refused == 0)
+        log_error(shard, why);
+    shard->refused |= UINT32_C(1) << script;
+    note_refusal(shard, rn_clock_boot_ns());
+}
+
+void rn_shard_serves(struct rn_shard *shard, unsigned script)
+{
+    if (!(shard->refused & UINT32_C(1) << script))
+        return;
+    shard->refused &= ~(UINT32_C(1) << script);
+    if (shard->refused != 0)
+        return;
+    note_refusal(shard, 0);
+    rn_log(RN_LOG_INFO, "redis.serves", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+}
+
+void rn_shard_refuses_key(struct rn_shard *shard, const char *why)
+{
+    int64_t now_ns = rn_clock_boot_ns();
+
+    if (shard->told_ns != 0 && now_ns - shard->told_ns < RN_SECOND_NS)
+        return;
+    shard->told_ns = now_ns;
+    log_error(shard, why);
 }
 
 /* --- the breaker -------------------------------------------------------------------- */

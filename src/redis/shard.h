@@ -26,7 +26,8 @@ struct rn_shard_counts {
     _Atomic unsigned slots; /* of a cluster, that it holds */
     _Atomic uint64_t trips; /* scripts and other commands sent */
     _Atomic uint64_t connects, opened, late, turned_away, clock_steps;
-    _Atomic int64_t skew_us; /* its clock less ours, at the last reply */
+    _Atomic int64_t skew_us;    /* its clock less ours, at the last reply */
+    _Atomic int64_t refused_ns; /* when it last refused a call: rn_counts_refused */
 };
 
 struct rn_shard_events {
@@ -51,6 +52,8 @@ struct rn_shard {
     unsigned slots;            /* that it holds */
     int64_t used_ns;           /* when something was last sent */
     int64_t doubt_until_ns;    /* states that it does not have may have been lost */
+    uint32_t refused;          /* whatever it refuses to run: bits of enum rn_script */
+    int64_t told_ns;           /* when an error of a single key was last logged */
     struct rn_shard_counts counts;
 };
 
@@ -72,6 +75,14 @@ int64_t rn_shard_doubt_ns(const struct rn_shard *shard);
 /* As rn_link_send. */
 bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const size_t *lens,
                    rn_link_reply *reply, void *arg);
+
+/* It refuses to run a script (RN_SCRIPTS: to keep the fingerprint of the nodes' secret), for want
+ * of memory, of a right, of a disk: it answers, but does not serve. Logged once. */
+void rn_shard_refuses(struct rn_shard *shard, unsigned script, const char *why);
+/* It has run it. */
+void rn_shard_serves(struct rn_shard *shard, unsigned script);
+/* A single key cannot be charged: logged once a second at most. */
+void rn_shard_refuses_key(struct rn_shard *shard, const char *why);
 
 /* Somebody waited in vain; at most once for each stall. */
 void rn_shard_was_late(struct rn_shard *shard);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "net/log.h"
 #include "net/server.h"
 #include "redis/code.h"
 #include "redis/verdict.h"
@@ -249,19 +248,9 @@ static bool send_bare(struct rn_trip *trip)
     return true;
 }
 
-static void fail(struct rn_trip *trip, const redisReply *reply)
+static void fail(struct rn_trip *trip, const redisReply *reply, const char *why)
 {
-    rn_log(RN_LOG_WARN, "redis.error", RN_LOG_TEXT("reason", rn_slice_of(reply->str)),
-           RN_LOG_TEXT("server", rn_slice_of(trip->shard->link.address)));
-    trip->ops->ended(trip, reply);
-}
-
-/* One that was said to stand alone. */
-static void fail_as_node(struct rn_trip *trip, const redisReply *reply)
-{
-    rn_log(RN_LOG_WARN, "redis.error",
-           RN_LOG_TEXT("reason", RN_SLICE("it is a node of a cluster: write redis+cluster://")),
-           RN_LOG_TEXT("server", rn_slice_of(trip->shard->link.address)));
+    rn_shard_refuses(trip->shard, trip->script, why);
     trip->ops->ended(trip, reply);
 }
 
@@ -273,7 +262,7 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
     rn_verdict_parse(reply->str, &verdict);
     switch (verdict.kind) {
     case RN_FAILED:
-        fail(trip, reply);
+        fail(trip, reply, reply->str);
         return;
     case RN_NO_SCRIPT:
         send_in_full(trip, reply);
@@ -283,7 +272,7 @@ static void take_error(struct rn_trip *trip, const redisReply *reply)
         if (cluster)
             follow(trip, reply, &verdict);
         else
-            fail_as_node(trip, reply);
+            fail(trip, reply, "it is a node of a cluster: write redis+cluster://");
         return;
     case RN_TRY_AGAIN:
         if (!split(trip) && !send_bare(trip))
@@ -320,10 +309,21 @@ static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_trip *trip = arg;
 
-    if (reply && reply->type == REDIS_REPLY_ERROR)
+    if (!reply) {
+        trip->ops->ended(trip, NULL);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
         take_error(trip, reply);
-    else
-        trip->ops->ended(trip, reply);
+        return;
+    }
+    rn_shard_serves(trip->shard, trip->script);
+    if (trip->script < RN_SCRIPTS_STRICT && reply->type == REDIS_REPLY_ARRAY &&
+        reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
+        rn_shard_refuses_key(trip->shard, reply->element[1]->str); /* see batch.lua */
+        reply = reply->element[0];
+    }
+    trip->ops->ended(trip, reply);
 }
 
 /* --- life --------------------------------------------------------------------------- */

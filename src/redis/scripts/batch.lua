@@ -19,7 +19,9 @@
 -- the last  two are only for scripts with leases: see leases.lua
 --
 -- Reply: one string, the nonce and doubles: time of the store in us, six for each charge.
--- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never.
+-- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never. If one was not
+-- for a reason of its key alone, an array: that string, and the error. What is wrong with the
+-- server (OOM, NOPERM, READONLY, MISCONF, ...) is the error of the whole call.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
 -- doubles are exact; rules that would pass it are refused when they are loaded.
@@ -81,10 +83,19 @@ end
 
 local time, answers = redis.call('TIME'), {}
 local now = time[1] * 1000000 + time[2]
+local why
 while #answers < #ARGV[2] do
-    -- What is wrong with one key is no reason to leave the others in doubt.
-    if not pcall(charge_rest, answers, now) then
+    local done, failure = pcall(charge_rest, answers, now)
+    if not done then
+        -- Before Redis 7 errors are texts, which say first where they come from.
+        why = string.gsub(type(failure) == 'table' and failure.err or failure, '^@?user_script:%s*%d+:%s*', '')
+        -- What is wrong with one key is no reason to leave the others in doubt. Such errors are
+        -- of its type, or of ours, and those have no code.
+        if string.find(why, '^%u+ ') and not string.find(why, '^WRONGTYPE ') then
+            return {err = why}
+        end
         answers[#answers + 1] = struct.pack('<dddddd', -1, 0, 0, 0, 0, 0)
     end
 end
-return ARGV[1] .. struct.pack('<d', now) .. table.concat(answers)
+local reply = ARGV[1] .. struct.pack('<d', now) .. table.concat(answers)
+return why and {reply, why} or reply

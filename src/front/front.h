@@ -24,6 +24,7 @@ struct rn_front_counts {
     uint64_t bad[RN_FRONT_COUNT];      /* refused as messages: no decision was made */
     uint64_t failed[RN_FRONT_COUNT];   /* decisions that could not be made */
     uint64_t held;                     /* replies held, ever */
+    uint64_t resp_http;                /* RESP connections closed for speaking HTTP */
     struct rn_histogram
         latency[RN_FRONT_COUNT]; /* from its arrival to its answer, without holding */
 };

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "net/log.h"
 #include "wire/answer.h"
 
 #define BODY_MAX (1024 * 1024)
@@ -194,10 +195,29 @@ static const struct rn_route routes[] = {
     {RN_GET, "/healthz", answer_health},
 };
 
+/* Browsers say in Origin that a page sends the POST, and no other client does. Without this, any
+ * page could spend the limits of others through the browser of somebody who reaches this port.
+ * Forward-auth is different: there, the headers are those of the request that is decided. */
+static bool admit(struct rn_exchange *x)
+{
+    const struct rn_http_request *request = x->request;
+
+    if (!request->has_origin || !rn_slice_is(request->method, "POST") ||
+        rn_slice_starts_with(request->path, RN_SLICE("/v1/auth")))
+        return true;
+    rn_log(RN_LOG_WARN, "http.page", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(x->conn)->text)),
+           RN_LOG_TEXT("path", request->path),
+           RN_LOG_TEXT("origin", rn_http_find(request, "origin")));
+    rn_exchange_error(x, 403, "forbidden",
+                      "a web page sent this: it has an Origin header; ask from a server instead");
+    return false;
+}
+
 static const struct rn_site site = {.name = RN_FRONT_HTTP,
                                     .routes = routes,
                                     .route_count = sizeof routes / sizeof *routes,
-                                    .body_max = BODY_MAX};
+                                    .body_max = BODY_MAX,
+                                    .admit = admit};
 
 static size_t talk(struct rn_talker *talker, char *data, size_t len)
 {

@@ -260,6 +260,9 @@ static void put_conversations(struct rn_buf *out, const struct rn_front *front)
     put_latency(out, front);
     put_counter(out, "ration_held_replies_total", "Replies that were held until their turn.",
                 sum(front, offsetof(struct rn_front_counts, held)));
+    put_counter(out, "ration_resp_http_total",
+                "Connections to the RESP port that were closed for speaking HTTP.",
+                sum(front, offsetof(struct rn_front_counts, resp_http)));
 }
 
 /* --- connections --------------------------------------------------------------------------------

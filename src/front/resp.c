@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/hints.h"
 #include "base/number.h"
+#include "net/log.h"
 #include "rules/report.h"
 
 /* --- errors ------------------------------------------------------------------------------ */
@@ -112,17 +113,52 @@ static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_sl
     return entry;
 }
 
+/* A line rather than an array. (Unquoted in place, a line may begin with a star as well, but
+ * then its first word does, and that is no command.) */
+static bool is_inline(const struct rn_talk *t)
+{
+    return t->data[0] != '*';
+}
+
+/* The line "POST / HTTP/1.1", or a header such as "Host: a". */
+static bool is_http(const struct rn_talk *t)
+{
+    struct rn_slice first = t->argv[0], last = t->argv[t->argc - 1];
+
+    return is_inline(t) && (rn_slice_starts_with(last, RN_SLICE("HTTP/")) ||
+                            (first.len > 1 && first.data[first.len - 1] == ':'));
+}
+
+/* A web page, or a server that is made to send a request, puts commands into the body of a
+ * request to this port. Nothing behind the first line is read. */
+static void refuse_http(struct rn_talk *t)
+{
+    rn_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
+    rn_front_count(&t->desk->counts->resp_http, 1);
+    rn_log(RN_LOG_WARN, "resp.http", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
+           RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
+    t->ended = true;
+    rn_conn_close(t->conn);
+}
+
 static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
         rn_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
     }
-    if (!entry)
+    if (!entry && is_http(t))
+        refuse_http(t);
+    else if (!entry)
         rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
                      rn_excerpt(t->argv[0]).text);
     else if (t->argc < entry->argc_min || t->argc > entry->argc_max)
         rn_resp_fail_usage(t);
+    else if (is_inline(t) && !(entry->flags & RN_RESP_INLINE))
+        rn_resp_fail(t,
+                     "%s changes state, which no inline command may; send it as an array of bulk "
+                     "strings, as clients do",
+                     entry->name);
     else if ((entry->flags & RN_RESP_CHANGES) && !may_change(t))
         rn_resp_put_error(t->out, "NOAUTH", RN_SLICE("Authentication required."));
     else

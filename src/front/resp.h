@@ -32,6 +32,7 @@ enum rn_resp_flags {
     RN_RESP_CHANGES = 1, /* needs AUTH unless the peer is local or there is no token */
     RN_RESP_JOINS = 2,   /* only adds to the batch, which is charged and answered later */
     RN_RESP_DECIDES = 4, /* may be decided at the same time as others like it */
+    RN_RESP_INLINE = 8,  /* may be sent inline: it changes nothing */
 };
 
 struct rn_resp_entry {

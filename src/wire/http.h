@@ -47,6 +47,7 @@ struct rn_http_request {
     uint8_t minor;                      /* HTTP/1.minor */
     enum rn_http_connection keep_alive; /* as a condition: not to be closed */
     bool expect_continue;
+    bool has_origin; /* an Origin header: a browser sent it */
     uint32_t header_count;
     struct rn_http_header headers[RN_HTTP_HEADERS_MAX];
     struct rn_slice body;

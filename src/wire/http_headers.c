@@ -122,6 +122,8 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
     case 6:
         if (RN_HTTP_IS(name, "expect"))
             return read_expect(parser, header->value, error);
+        if (RN_HTTP_IS(name, "origin"))
+            parser->facts |= RN_HTTP_HAS_ORIGIN;
         break;
     case 10:
         if (RN_HTTP_IS(name, "connection"))

@@ -60,6 +60,7 @@ static void finish(struct rn_http_parser *parser, struct rn_slice body,
     request->minor = parser->minor;
     request->keep_alive = connection_after(parser);
     request->expect_continue = (parser->facts & RN_HTTP_SAYS_EXPECT) != 0;
+    request->has_origin = (parser->facts & RN_HTTP_HAS_ORIGIN) != 0;
     request->header_count = parser->header_count;
     if (!(parser->facts & (RN_HTTP_HAS_HOST | RN_HTTP_IS_ABSOLUTE)))
         request->host = (struct rn_slice){0};

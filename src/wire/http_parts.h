@@ -21,6 +21,7 @@ enum rn_http_fact {
     RN_HTTP_SAYS_EXPECT = 16,
     RN_HTTP_IS_ABSOLUTE = 32, /* the target names the host */
     RN_HTTP_IS_RARE = 64,     /* the method is none that everybody knows */
+    RN_HTTP_HAS_ORIGIN = 128,
 };
 
 /* Always RN_PARSE_BAD. */

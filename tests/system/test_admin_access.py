@@ -40,6 +40,36 @@ def test_a_local_caller_needs_no_token(daemon, host):
     assert daemon.admin("GET", "/v1/rules", headers=origin).status == 200
 
 
+PAGES = [
+    {"Origin": "http://evil.example", "Content-Type": "text/plain"},
+    {"Sec-Fetch-Site": "same-site", "Content-Type": "text/plain"},
+    {"Origin": "http://evil.example:9090", "Host": "evil.example:9090"},  # rebound to 127.0.0.1
+    {"Host": "evil.example:9090"},
+]
+
+
+@pytest.mark.parametrize("headers", PAGES, ids=["origin", "site", "rebinding", "host"])
+def test_a_web_page_changes_nothing(daemon, headers):
+    for method, path, body in (("PUT", "/v1/shadow", {"shadow": True}), ("PUT", "/v1/rules", {"limits": []}),
+                               ("POST", "/v1/state/reset", {"attributes": {"ip": "192.0.2.7"}}),
+                               ("POST", "/v1/rules/reload", None),
+                               ("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.7"}})):
+        assert daemon.admin(method, path, body, headers=headers).status == 401
+    assert daemon.admin("GET", "/v1/shadow").json == {"shadow": False}
+    assert daemon.admin("GET", "/v1/rules").json["version"] == 1
+
+
+def test_a_web_page_spends_nothing(daemon):
+    login = {"attributes": {"method": "POST", "path": "/login", "ip": "192.0.2.7"}}
+    for origin in ("http://evil.example", "null", "http://" + daemon.addresses["http"]):
+        answer = daemon.http("POST", "/v1/check", login, headers={"Origin": origin})
+        assert refused(answer, 403, "forbidden", "a web page sent this")
+    assert log_line(daemon, "http.page")["path"] == "/v1/check"
+    assert daemon.http("POST", "/v1/check", login).json["remaining"] == 4
+    # Forward-auth passes on the headers of the request that it asks about.
+    assert daemon.http("POST", "/v1/auth/login", headers={"Origin": "http://shop.example"}).status == 200
+
+
 def test_a_unix_socket_is_local(tmp_path):
     with Daemon(tmp_path, RULES, options=["--admin", f"unix:{tmp_path}/admin"]) as d:
         assert d.admin("GET", "/v1/rules").status == 200

@@ -523,3 +523,49 @@ def test_what_follows_a_held_reply_is_answered_behind_it(daemon):
                                    4, b"reset_after", b"0.1"]], b"held", b"0.05"]
         assert say.read()[13] == b"0.1"
         assert say.read() == b"PONG"
+
+
+# --- other protocols ------------------------------------------------------------------------------
+
+def spend_one(say):
+    assert say("RATION.TAKE", "ann", "5 per hour")[7] == 4
+
+
+def left(say):
+    return say("RATION.PEEK", "ann", "5 per hour")[7]
+
+
+@pytest.mark.parametrize("start", [
+    b"POST / HTTP/1.1\r\nContent-Type: text/plain\r\n", b"GET / HTTP/1.0\n", b"host: a\r\n",
+    b"PING / HTTP/1.1\r\nHost: a\r\n", b"\r\n\r\nPUT /x HTTP/1.1\r\nAccept: */*\r\n",
+], ids=["post", "get", "host", "a method that is a command", "empty lines"])
+@pytest.mark.parametrize("body", [
+    b'RATION.RESET ann "5 per hour"\r\n',
+    b"*3\r\n$12\r\nRATION.RESET\r\n$3\r\nann\r\n$10\r\n5 per hour\r\n",
+], ids=["inline", "array"])
+def test_commands_in_the_body_of_an_http_request_are_not_executed(tmp_path, start, body):
+    with Daemon(tmp_path, RULES) as daemon, daemon.resp() as say:
+        spend_one(say)
+        with daemon.socket("resp") as s:
+            s.sendall(start + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            with s.makefile("rb") as file:
+                said = file.read()
+        assert b"-ERR Protocol error: this port speaks the Redis protocol, not HTTP\r\n" in said
+        assert b":1\r\n" not in said
+        assert left(say) == 4
+        assert "ration_resp_http_total 1\n" in daemon.admin("GET", "/metrics").text
+        assert any("resp.http" in line for line in daemon.log)
+
+
+def test_inline_commands_change_nothing(daemon):
+    with daemon.resp() as say:
+        spend_one(say)
+        for line in (b'RATION.RESET ann "5 per hour"', b'RATION.TAKE ann "5 per hour"',
+                     b"cl.throttle ann 4 5 3600", b"RATION.CHECK user ann",
+                     b'RATION.ACQUIRE ann "2 concurrent"', b'"RATION.RESET" ann "5 per hour"'):
+            say.socket.sendall(line + b"\r\n")
+            with pytest.raises(RespError, match="changes state, which no inline command may; send it as an array"):
+                say.read()
+        say.socket.sendall(b'RATION.PEEK ann "5 per hour"\r\nPING\r\n')
+        assert say.read()[7] == 4
+        assert say.read() == b"PONG"

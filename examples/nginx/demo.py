@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEXT = """
 The gateway listens on http://127.0.0.1:8000. In another terminal:
 
-  for i in $(seq 7); do curl -s -X POST -o /dev/null -w '%{http_code}\\n' '127.0.0.1:8000/login?user=ann'; done
+  for i in $(seq 7); do curl -s -X POST -o /dev/null -w '%{http_code}\\n' 127.0.0.1:8000/login; done
   for i in $(seq 12); do curl -s -o /dev/null -w '%{http_code}\\n' 127.0.0.1:8000/api/items; done
   curl -si -H 'X-API-Key: pro-example' 127.0.0.1:8000/api/items
   time (for i in 1 2 3; do curl -s -H 'X-API-Key: pro-example' 127.0.0.1:8000/api/search & done; wait)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation shows is true: every recipe of docs/rules.md is run, every
+"""What the documentation shows is true: every recipe of docs/rules.md and docs/keys.md is run, every
 YAML block loads, every session of docs/cli.md on the example looks as printed.
 
 A recipe is a `yaml` block followed by a `requests` block, whose lines are
@@ -45,15 +45,16 @@ def blocks(page):
 
 def recipes():
     rules = None
-    for line, heading, language, text in blocks("rules.md"):
-        if language == "yaml":
-            rules = text
-        elif language == "requests":
-            yield pytest.param(rules, text, id=f"{heading} (line {line})")
+    for page in ("rules.md", "keys.md"):
+        for line, heading, language, text in blocks(page):
+            if language == "yaml":
+                rules = text
+            elif language == "requests":
+                yield pytest.param(rules, text, id=f"{heading} ({page}:{line})")
 
 
 def files():
-    for page in ("rules.md", "envoy-format.md"):
+    for page in ("rules.md", "keys.md", "envoy-format.md"):
         for line, _, language, text in blocks(page):
             if language == "yaml":
                 yield pytest.param(text, id=f"{page}:{line}")

@@ -470,9 +470,11 @@ def test_the_example_does_what_its_rules_say(gateway, upstream, tmp_path):
     conf = conf.replace("127.0.0.1:3000", f"127.0.0.1:{upstream.port}")
     (tmp_path / "nginx.conf").write_text(g.settings["user"] + "daemon off;\n" + conf)
     g.start()
-    logins = [g.ask(f"/login?user=u{i}", method="POST", body=b"")[0] for i in range(6)]
+    logins = [g.ask("/login", method="POST", body=b"")[0] for i in range(6)]
     assert logins == [200] * 5 + [429]
     assert g.statuses(11, "/api/items") == [200] * 10 + [429]
+    invented = [g.ask("/api/items", x_api_key=f"key-{i}")[0] for i in range(200)]
+    assert invented == [429] * 200, "a key that nobody gave out is counted by address"
     assert g.statuses(30, "/api/items", x_api_key="pro-example") == [200] * 30
     assert g.statuses(30, "/health") == [200] * 30
     assert g.statuses(12, "/api/beta/x") == [200] * 12

@@ -178,8 +178,9 @@ struct ration_totals {
     /* Of those allowed under rules (rules.h): with a delay; above the limit as
      * written; and with less than a fifth of it left. */
     uint64_t delayed, soft, near;
-    double block_rate; /* refused / (allowed + refused); 0 before the first */
-    uint64_t charged;  /* outcomes of requests that were charged when they were known */
+    double block_rate;  /* refused / (allowed + refused); 0 before the first */
+    uint64_t charged;   /* outcomes of requests that were charged when they were known */
+    uint64_t unmatched; /* of all limits together: allowed since no rule applied */
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

@@ -31,6 +31,7 @@ static int add(struct rn_daemon *d)
     const struct rn_options *o = d->options;
     struct rn_output out = rn_output_to(stdout, o);
     char text[RN_TIME_TEXT];
+    struct rn_slice note;
 
     rn_buf_put_char(&d->body, '{');
     rn_daemon_put_attributes(d);
@@ -54,6 +55,14 @@ static int add(struct rn_daemon *d)
         rn_output_put(&out, RN_PLAIN, " is banned for %s\n", rn_output_time(o->for_ns, text));
     else
         rn_output_put(&out, RN_PLAIN, " is banned until the ban is deleted\n");
+    note = rn_value_text(d->answer, "note");
+    if (note.len != 0) {
+        struct rn_output err = rn_output_to(stderr, o);
+
+        rn_output_put(&err, RN_PLAIN, "ration: note: ");
+        rn_output_lines(&err, note);
+        rn_output_put(&err, RN_PLAIN, "\n");
+    }
     return RN_EXIT_OK;
 }
 

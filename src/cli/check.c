@@ -4,6 +4,7 @@
  */
 #include "cli/daemon.h"
 #include "cli/series.h"
+#include "rules/looks_at.h"
 
 /* A name that no rule knows, but nearly. */
 static void note_misspelled(const struct rn_session *s)
@@ -11,9 +12,10 @@ static void note_misspelled(const struct rn_session *s)
     for (size_t i = 0; !s->envoy && i < s->options->attribute_count; i++) {
         const struct ration_attribute *a = &s->options->attributes[i];
         struct rn_slice name = {a->name, a->name_len};
-        const char *meant;
+        const char *meant =
+            rn_ruleset_looks_at(s->ruleset, name) ? NULL : rn_ruleset_meant(s->ruleset, name);
 
-        if (!rn_session_looks_at(s, name, &meant) && meant != NULL)
+        if (meant != NULL)
             rn_complain("note: no rule looks at %s; did you mean %s?", rn_excerpt(name).text,
                         meant);
     }

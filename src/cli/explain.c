@@ -9,6 +9,7 @@
 
 #include "cli/daemon.h"
 #include "cli/describe.h"
+#include "rules/looks_at.h"
 
 /* --- the request ------------------------------------------------------------------- */
 
@@ -20,13 +21,14 @@ static void put_given(const struct rn_output *out, const struct rn_session *s)
     for (size_t i = 0; i < s->options->attribute_count; i++) {
         const struct ration_attribute *a = &s->options->attributes[i];
         struct rn_slice name = {a->name, a->name_len}, value = {a->value, a->value_len};
-        const char *meant = NULL;
 
         rn_output_put(out, RN_PLAIN, "    ");
         rn_output_escaped(out, name);
         rn_output_put(out, RN_PLAIN, " ");
         rn_output_quoted(out, value);
-        if (!s->envoy && !rn_session_looks_at(s, name, &meant)) {
+        if (!s->envoy && !rn_ruleset_looks_at(s->ruleset, name)) {
+            const char *meant = rn_ruleset_meant(s->ruleset, name);
+
             rn_output_put(out, RN_ODD, "  no rule looks at it");
             if (meant != NULL)
                 rn_output_put(out, RN_ODD, "; did you mean %s?", meant);

@@ -136,57 +136,6 @@ size_t rn_session_entries(const struct rn_session *s, struct rn_envoy_entry *ent
     return count;
 }
 
-/* The name under which a request gives what an attribute is made of. */
-static const char *given_name(const struct rn_attribute *attribute, char *scratch, size_t size)
-{
-    switch (attribute->source) {
-    case RN_SOURCE_PATH:
-        return "path";
-    case RN_SOURCE_FORWARDED:
-        return "ip";
-    case RN_SOURCE_HEADER:
-        snprintf(scratch, size, "header.%.*s", (int)attribute->header.len, attribute->header.data);
-        return scratch;
-    case RN_SOURCE_REQUEST:
-        break;
-    }
-    snprintf(scratch, size, "%.*s", (int)attribute->name.len, attribute->name.data);
-    return scratch;
-}
-
-static bool is_forwarding(const struct rn_attribute *attribute, struct rn_slice name)
-{
-    return attribute->source == RN_SOURCE_FORWARDED && name.len == attribute->header.len + 7 &&
-           memcmp(name.data, "header.", 7) == 0 &&
-           memcmp(name.data + 7, attribute->header.data, attribute->header.len) == 0;
-}
-
-bool rn_session_looks_at(const struct rn_session *s, struct rn_slice name, const char **meant)
-{
-    static const struct rn_slice none = {NULL, 0};
-    const char *names[RN_ATTRIBUTES_MAX];
-    char scratch[RN_ATTRIBUTES_MAX][160];
-    struct rn_slice wanted = none;
-
-    for (uint32_t i = 0; i < s->ruleset->attribute_count; i++) {
-        names[i] = given_name(&s->ruleset->attributes[i], scratch[i], sizeof scratch[i]);
-        if (rn_slice_is(name, names[i]) || is_forwarding(&s->ruleset->attributes[i], name))
-            return true;
-    }
-    if (meant == NULL)
-        return false;
-    const char *near = rn_suggest(name, names, s->ruleset->attribute_count);
-    *meant = NULL;
-    for (uint32_t i = 0; near != NULL && i < s->ruleset->attribute_count; i++) {
-        /* `names` ends with this function, the names of the rules do not. */
-        if (near == names[i])
-            wanted = s->ruleset->attributes[i].name;
-    }
-    if (wanted.data != NULL && rn_slice_is(wanted, near))
-        *meant = wanted.data; /* in the arena a NUL follows */
-    return false;
-}
-
 /* --- state ------------------------------------------------------------------------- */
 
 static bool set_time(struct rn_session *s)

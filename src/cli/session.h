@@ -37,9 +37,4 @@ bool rn_session_decide(struct rn_session *session, bool look, struct ration_outc
  * their number. */
 size_t rn_session_entries(const struct rn_session *session, struct rn_envoy_entry *entries);
 
-/* Whether any rule or list looks at an attribute of that name. If not, `meant`
- * (may be NULL) is a name that was probably meant, or NULL. */
-bool rn_session_looks_at(const struct rn_session *session, struct rn_slice name,
-                         const char **meant);
-
 #endif

@@ -6,6 +6,7 @@
 #include <ration/clients.h>
 
 #include "front/admin.h"
+#include "limiter/note.h"
 
 /* --- failures -------------------------------------------------------------------------------- */
 
@@ -118,6 +119,7 @@ void rn_admin_put_ban(struct rn_exchange *x)
 {
     struct ration_error error = {0};
     struct rn_change change;
+    char note[RATION_MESSAGE_SIZE];
     struct ration_ban ban;
     struct rn_members m;
     int code;
@@ -139,6 +141,9 @@ void rn_admin_put_ban(struct rn_exchange *x)
     tell_fleet(x);
     m = rn_admin_begin(x);
     rn_admin_put_ban_members(&m, &ban);
+    rn_note_unknown(x->front->limiter, ban.attributes, ban.count, note);
+    if (note[0])
+        rn_members_text(&m, "note", rn_slice_of(note));
     rn_admin_end(x, &m, 200);
 }
 

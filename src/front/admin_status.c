@@ -87,6 +87,7 @@ static void put_decisions(struct rn_members *m, struct rn_front *front)
     rn_members_u64(m, "refused", totals.refused);
     rn_members_u64(m, "shadowed", totals.shadowed);
     rn_members_u64(m, "errors", totals.errors);
+    rn_members_u64(m, "unmatched", totals.unmatched);
     rn_members_close(m, '}');
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "limiter/note.h"
 #include "limiter/ticket.h"
 
 /* --- a limit that came along ------------------------------------------------------------ */
@@ -158,6 +159,8 @@ static int decide_by_rules(struct ration *r, const struct rn_query *query, enum 
 {
     int code = ask_rules(r, query, verb, d);
 
+    if (code == 0 && d->outcome.kind == RATION_BY_NO_RULE)
+        rn_note_unknown(r, query->attributes, query->attribute_count, d->outcome.message);
     if (code == 0 && waits_elsewhere(query, verb, d))
         rn_ticket_write_turn(r, &d->outcome, d->turn);
     if (code != 0 || d->outcome.due_count == 0)

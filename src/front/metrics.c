@@ -89,6 +89,9 @@ static void put_totals(struct rn_buf *out, struct rn_front *front)
     rn_metrics_put(out, name, &LABEL("decision", RN_SLICE("refused")), 1, totals.refused);
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         put_counter(out, remarks[i].total, remarks[i].help, remark_of(&totals, &remarks[i]));
+    put_counter(out, "ration_unmatched_total",
+                "Admissions that no rule applied to: nothing limits such requests.",
+                totals.unmatched);
 }
 
 /* The rules are asked once, and told family by family. */

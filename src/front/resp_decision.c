@@ -149,10 +149,11 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
     const struct ration_outcome *o = &decided->outcome;
     bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
     bool banned = o->kind == RATION_BY_BAN, turn = decided->turn[0] != '\0';
+    bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
 
     rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + banned + lease + charge + (held_ns > 0) +
-                        (how->full ? 5u + lease + turn : 0));
+                    8u + o->soft + o->shadow_refused + banned + note + lease + charge +
+                        (held_ns > 0) + (how->full ? 5u + lease + turn : 0));
     put_decision(out, how, o);
     if (o->soft)
         put_mark(out, version, "soft");
@@ -160,6 +161,8 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
         put_mark(out, version, "shadow");
     if (banned)
         put_mark(out, version, "banned");
+    if (note)
+        put_text(out, "note", o->message);
     if (lease)
         put_text(out, "lease", decided->ticket);
     if (charge)

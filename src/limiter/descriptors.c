@@ -339,7 +339,7 @@ static void allow_all(struct ration *r, size_t count, struct ration_descriptors_
     out->count = count;
     for (size_t i = 0; i < count; i++)
         out->statuses[i] = (struct ration_descriptor_status){0};
-    rn_stats_add(s, &s->total.allowed);
+    rn_stats_unmatched(s);
 }
 
 int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,

@@ -80,7 +80,7 @@ static int allow_all(struct rn_stripe *s, bool look_only, struct ration_outcome 
 {
     rn_outcome_init(out, RATION_BY_NO_RULE);
     if (!look_only)
-        rn_stats_add(s, &s->total.allowed);
+        rn_stats_unmatched(s);
     return 0;
 }
 

@@ -227,6 +227,8 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
         }
     }
     rn_stats_add(s, out->decision.allowed ? &s->total.allowed : &s->total.refused);
+    if (rn_unlikely(out->kind == RATION_BY_NO_RULE))
+        rn_stats_add(s, &s->unmatched);
     if (rn_unlikely(all != 0))
         count_remarks(s, &s->total, all);
 }

@@ -68,10 +68,16 @@ void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
 void ration_totals(const struct ration *r, struct ration_totals *totals)
 {
     struct rn_counts sum = {0};
+    uint64_t unmatched = 0;
 
-    for (unsigned i = 0; i < RN_THREADS; i++)
-        rn_counts_add(&sum, &rn_stats_at(&r->stats, i)->total);
+    for (unsigned i = 0; i < RN_THREADS; i++) {
+        const struct rn_stripe *s = rn_stats_at(&r->stats, i);
+
+        rn_counts_add(&sum, &s->total);
+        unmatched += __atomic_load_n(&s->unmatched, __ATOMIC_RELAXED);
+    }
     rn_totals_set(totals, &sum);
+    totals->unmatched = unmatched;
 }
 
 int ration_limit_totals(const struct ration *r, uint32_t limit, struct ration_totals *totals)

@@ -33,6 +33,7 @@ struct rn_stripe {
     uint64_t ids;         /* lease and hold ids made */
     int64_t second;       /* top.c: the time slice, */
     uint64_t refused;     /* and refusals seen in it */
+    uint64_t unmatched;   /* admissions that no rule, list or ban had a say in */
     /* Of decisions, whatever number of limits they name. */
     _Alignas(RN_STATS_LINE) struct rn_counts total;
     struct rn_counts rows[]; /* [0]: limits given with the call; [i + 1]: limit i */
@@ -75,6 +76,13 @@ static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
         __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
     else
         __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+/* An admission where there are no rules at all. */
+static inline void rn_stats_unmatched(struct rn_stripe *s)
+{
+    rn_stats_add(s, &s->total.allowed);
+    rn_stats_add(s, &s->unmatched);
 }
 
 /* The common case: both counters behind one question. */

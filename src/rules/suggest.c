@@ -52,10 +52,11 @@ const char *rn_suggest(struct rn_slice word, const char *const *candidates, size
         return NULL;
     for (size_t i = 0; i < count; i++) {
         struct rn_slice candidate = rn_slice_of(candidates[i]);
-        if (candidate.len > LONGEST)
+        size_t longer = word.len > candidate.len ? word.len : candidate.len;
+        size_t shorter = word.len + candidate.len - longer;
+        if (candidate.len > LONGEST || longer - shorter > FARTHEST)
             continue;
         unsigned far = distance(word, candidate);
-        size_t longer = word.len > candidate.len ? word.len : candidate.len;
         if (far < least && far <= longer / 3) {
             least = far;
             best = candidates[i];

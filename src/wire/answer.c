@@ -175,6 +175,10 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"shadow\":true");
     if (outcome->kind == RATION_BY_BAN && !outcome->decision.allowed)
         rn_buf_put_literal(out, ",\"banned\":true");
+    if (outcome->kind == RATION_BY_NO_RULE && outcome->message[0]) {
+        rn_buf_put_literal(out, ",\"note\":");
+        rn_json_put_string(out, rn_slice_of(outcome->message));
+    }
     if (extra->lease.data) {
         rn_buf_put_literal(out, ",\"lease\":");
         rn_json_put_string(out, extra->lease);

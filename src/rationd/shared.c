@@ -43,6 +43,12 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
+    if (options->state && snprintf(shared->leases_path, sizeof shared->leases_path, "%s.leases",
+                                   options->state) >= (int)sizeof shared->leases_path) {
+        fprintf(stderr, "rationd: --state: the path is longer than %zu bytes\n",
+                sizeof shared->leases_path - sizeof ".leases");
+        return false;
+    }
     if (options->redis_changes)
         rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
@@ -94,7 +100,11 @@ static int open_way(struct rn_way *way, struct ration_error *error)
     if (code != 0)
         return code;
     rn_remote_agree(way->remote, way->shared->fingerprint);
-    code = rn_leased_new(way->loop, way->remote, o->redis_deadline_ns, &way->leased, error);
+    code = rn_leased_new(
+        way->loop, way->remote,
+        &(struct rn_leased_options){.deadline_ns = o->redis_deadline_ns,
+                                    .path = o->state ? way->shared->leases_path : NULL},
+        &way->leased, error);
     if (code == 0)
         code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
                             &way->async, error);

@@ -27,8 +27,9 @@ struct rn_way {
 struct rn_shared {
     const struct rn_daemon_options *options;
     struct ration *limiter;
-    char fingerprint[17]; /* of the secret: nodes must have the same */
-    struct rn_way *ways;  /* by loop; the last one is the control loop's */
+    char leases_path[4096]; /* what holders have, beside the state file if there is one */
+    char fingerprint[17];   /* of the secret: nodes must have the same */
+    struct rn_way *ways;    /* by loop; the last one is the control loop's */
     unsigned count;
     pthread_mutex_t lock; /* of which ways there are: threads make and end their own, the
                              control thread reads what all of them count */

@@ -188,6 +188,13 @@ size_t rn_code_pardon(const struct rn_charge *charge, char out[RN_CODE_NAME])
     return print_name(rn_code_tag(charge->key), 'f', charge->key, out);
 }
 
+size_t rn_code_pardon_of(struct rn_slice name, char out[RN_CODE_NAME])
+{
+    memcpy(out, name.data, name.len);
+    out[sizeof "ration:{...}:" - 1] = 'f';
+    return name.len;
+}
+
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
 {
     return print_name(tag, 'r', holder, out);
@@ -306,6 +313,7 @@ static const unsigned char operations[] = {
 #define LEASE 7
 #define GIVE_BACK_UNFORGIVEN 8
 #define FORGIVE 9
+#define RETURN 10
 
 static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
@@ -399,6 +407,25 @@ size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params
     put(&pen, (double)lease->call);
     put(&pen, (double)lease->back);
     put(&pen, (double)lease->least);
+    put(&pen, (double)lease->ends_us);
+    return pen.len;
+}
+
+size_t rn_code_write_return(const struct rn_code_lease *lease, const char *params, size_t len,
+                            char out[RN_CODE_BYTES])
+{
+    struct pen pen = {.out = out};
+
+    put(&pen, RETURN);
+    put(&pen, 0);
+    put(&pen, 0);
+    put(&pen, (double)lease->mark);
+    memcpy(out + pen.len, params, len);
+    pen.len += len;
+    put_word(&pen, lease->holder);
+    put(&pen, (double)lease->call);
+    put(&pen, (double)lease->back);
+    put(&pen, (double)lease->known);
     put(&pen, (double)lease->ends_us);
     return pen.len;
 }

@@ -35,6 +35,8 @@ char rn_code_kind(enum rn_script script);
  * the name of that. */
 bool rn_code_pardons(const struct rn_charge *charge);
 size_t rn_code_pardon(const struct rn_charge *charge, char out[RN_CODE_NAME]);
+/* The same of the name of a state. */
+size_t rn_code_pardon_of(struct rn_slice name, char out[RN_CODE_NAME]);
 /* Of the number of a holder's last report to a tag: scripts/report.lua. */
 size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME]);
 /* Of the history of a tag: scripts/history.lua. RN_CODE_TAGS: of all. */
@@ -74,6 +76,10 @@ struct rn_code_lease {
     int64_t lease_ns;
     uint64_t holder, call;
     int64_t ends_us; /* of what is held, by the clock of the store; 0: not known */
+
+    /* To return what a holder that was killed had not spent, `back`: */
+    uint64_t known; /* what the store knew of, once `call` was run */
+    int64_t mark;   /* the receipt */
 };
 /* The limit as its script reads it: RN_CODE_PARAMS bytes at most. Needed for the
  * argument of a lease, and outlives the limit. */
@@ -81,6 +87,8 @@ struct rn_code_lease {
 size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS]);
 size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
                            char out[RN_CODE_BYTES]);
+size_t rn_code_write_return(const struct rn_code_lease *lease, const char *params, size_t len,
+                            char out[RN_CODE_BYTES]);
 
 /* Whole numbers as batch.lua writes them. What is none, or beyond 64 bits, is INT64_MIN. */
 void rn_code_numbers(const char *bytes, size_t count, int64_t *out);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+#include "net/log.h"
 #include "net/server.h"
 #include "redis/leased_inner.h"
 
@@ -20,21 +21,26 @@ static struct rn_store *behind(const struct rn_leased *leased)
 
 void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 {
-    rn_count(&held->leased->counts.burnt, rn_holder_expire(&held->holder, now_ns));
+    uint64_t burnt = rn_holder_expire(&held->holder, now_ns);
+
+    if (burnt > 0)
+        rn_lease_record_spent(held->record, 0);
+    rn_count(&held->leased->counts.burnt, burnt);
 }
 
+/* What is spent is recorded before anybody hears of it: after a kill the rest is returned. */
 static bool fits(struct rn_stock *held, const struct rn_ask *ask)
 {
     struct rn_holder *h = &held->holder;
+    bool fits;
 
-    switch (ask->op) {
-    case RN_GIVE_BACK:
-        return rn_holder_unspend(h, ask->cost, ask->mark);
-    case RN_PEEK:
+    if (ask->op == RN_PEEK)
         return ask->cost <= h->units;
-    default:
-        return rn_holder_spend(h, ask->cost);
-    }
+    fits = ask->op == RN_GIVE_BACK ? rn_holder_unspend(h, ask->cost, ask->mark)
+                                   : rn_holder_spend(h, ask->cost);
+    if (fits)
+        rn_lease_record_spent(held->record, h->units);
+    return fits;
 }
 
 bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
@@ -111,18 +117,22 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
-    held->holder.sizing = rn_sizing_of(l);
+    held->holder.sizing = rn_sizing_of(l, held->leased->file.fd >= 0);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
     held->sub_ns = l->sub_ns;
     held->script = rn_code_script_of(charge);
     held->name_len = rn_code_name(charge, held->name);
     held->params_len = rn_code_params(charge, held->params);
+    rn_lease_record_name(held->record, held->leased->id,
+                         &(struct rn_lease_what){.script = held->script,
+                                                 .name = {held->name, held->name_len},
+                                                 .params = {held->params, held->params_len}});
 }
 
 static bool may_be_held(const struct rn_limit *l)
 {
-    return rn_sizing_of(l).lease_ns > 0 && !rn_code_fault(l);
+    return rn_sizing_of(l, true).lease_ns > 0 && !rn_code_fault(l);
 }
 
 static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
@@ -274,8 +284,21 @@ static void on_patience(struct rn_timer *timer)
     rn_renewal_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
-int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadline_ns,
-                  struct rn_leased **out, struct ration_error *error)
+/* The limits are as strict without the file: a kill costs more. */
+static bool open_records(struct rn_leased *leased, const char *path)
+{
+    struct ration_error error = {0};
+
+    if (rn_lease_file_open(path, leased->id, &leased->file, &error) == 0)
+        leased->path = path;
+    else
+        rn_log(RN_LOG_WARN, "leases.unrecorded", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+    return leased->file.records != NULL;
+}
+
+int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote,
+                  const struct rn_leased_options *options, struct rn_leased **out,
+                  struct ration_error *error)
 {
     struct rn_leased *leased = calloc(1, sizeof *leased);
 
@@ -285,16 +308,32 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadli
         free(leased);
         return rn_error_set(error, RATION_EIO, 0, "no random numbers to be had");
     }
+    if (!open_records(leased, options->path)) {
+        free(leased);
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
     leased->store.ops = &leased_ops;
     leased->loop = loop;
     leased->remote = remote;
-    leased->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REMOTE_DEADLINE_NS;
+    leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REMOTE_DEADLINE_NS;
     leased->patience.fire = on_patience;
-    rn_stock_init(&leased->table, leased);
+    rn_stock_init(&leased->table, leased, leased->file.records);
     rn_waiting_init(&leased->waiting);
     rn_past_begin(leased);
+    rn_recovery_begin(leased);
     *out = leased;
     return 0;
+}
+
+/* What cannot be given back now, as a call for it is in flight or Redis is away, stays in the
+ * file for whoever comes next. */
+static void give_back_last(struct rn_stock *held)
+{
+    bool was_in_flight = held->holder.in_flight;
+
+    rn_renewal_retire(held, rn_clock_boot_ns());
+    if (!was_in_flight && held->holder.in_flight)
+        rn_lease_record_clear(held->record);
 }
 
 void rn_leased_free(struct rn_leased *leased)
@@ -306,11 +345,13 @@ void rn_leased_free(struct rn_leased *leased)
         for (struct rn_stock *held = leased->table.chains[i], *next; held; held = next) {
             next = held->next;
             rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
-            rn_renewal_retire(held, rn_clock_boot_ns());
+            give_back_last(held);
         }
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_past_end(leased);
+    rn_recovery_end(leased);
+    rn_lease_file_close(&leased->file);
     leased->ending = true;
     if (leased->in_flight == 0)
         free(leased);

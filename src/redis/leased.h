@@ -29,15 +29,21 @@ struct rn_leased_counts {
     _Atomic uint64_t calls, lost;                /* for leases; without an answer */
     _Atomic uint64_t grants, granted;            /* calls that got something; units */
     _Atomic uint64_t returned, burnt;            /* units: unused in time; too late */
+    _Atomic uint64_t recovered;                  /* units that killed holders had not spent */
     _Atomic uint64_t promoted, demoted, crowded; /* keys; crowded: no room to hold one more */
     _Atomic uint64_t held;                       /* keys, now */
 };
 
 struct rn_leased;
 
-/* In the loop's thread. `remote` outlives it. deadline_ns 0: RN_REMOTE_DEADLINE_NS. */
-int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote, int64_t deadline_ns,
-                  struct rn_leased **out, struct ration_error *error);
+struct rn_leased_options {
+    int64_t deadline_ns; /* 0: RN_REMOTE_DEADLINE_NS */
+    const char *path;    /* of the file of leases (redis/lease_file.h), borrowed; NULL: none */
+};
+/* In the loop's thread. `remote` outlives it. */
+int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote,
+                  const struct rn_leased_options *options, struct rn_leased **out,
+                  struct ration_error *error);
 /* Gives back what is held; who waits has RATION_ESTORE. Memory is kept until the
  * replies under way have come, or `remote` is freed. NULL is fine. */
 void rn_leased_free(struct rn_leased *leased);

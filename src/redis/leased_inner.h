@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "net/wheel.h"
+#include "redis/lease_file.h"
 #include "redis/leased.h"
 #include "redis/stock.h"
 
@@ -19,6 +20,23 @@ struct rn_past {
     _Atomic bool is_whole;
 };
 
+/* What is returned of a holder that was killed. */
+#define RN_RECOVERY_CALLS 64
+struct rn_recovery {
+    struct rn_timer timer;
+    struct rn_lease_file part; /* without records: there is none */
+    size_t next;               /* record to be returned */
+    unsigned asked;            /* that are not answered */
+    uint64_t keys, units;      /* of this part */
+    struct rn_recovery_call {
+        struct rn_leased *leased;
+        struct rn_lease_record record;
+        size_t index;
+        uint64_t nonce;
+        bool busy;
+    } calls[RN_RECOVERY_CALLS];
+};
+
 struct rn_leased {
     struct rn_store store; /* first */
     struct rn_loop *loop;
@@ -30,6 +48,9 @@ struct rn_leased {
     bool ending;      /* freed when none is in flight */
     struct rn_timer patience;
     struct rn_past past;
+    const char *path; /* of the file of leases; NULL: there is none */
+    struct rn_lease_file file;
+    struct rn_recovery recovery;
     struct rn_stock_table table;
     struct rn_waiting waiting;
     struct rn_leased_counts counts;
@@ -38,6 +59,10 @@ struct rn_leased {
 /* past.c: begins to ask. */
 void rn_past_begin(struct rn_leased *leased);
 void rn_past_end(struct rn_leased *leased);
+
+/* recovery.c: begins to look for what killed holders have left. */
+void rn_recovery_begin(struct rn_leased *leased);
+void rn_recovery_end(struct rn_leased *leased);
 
 /* leased.c: decides a charge out of what is held. False: more is needed. */
 bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns);

@@ -154,6 +154,7 @@ static void take_in(struct rn_stock *held, const struct rn_grant *grant)
     rn_count(&counts->grants, grant->granted > 0);
     rn_count(&counts->granted, grant->granted);
     rn_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
+    rn_lease_record_note(held->record, &held->holder, held->call);
     serve(held, crowded);
     if (!held->holder.in_flight && (crowded || held->leaving) && held->holder.units == 0) {
         drop(held);
@@ -177,6 +178,7 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     rn_count(&leased->counts.burnt, rn_holder_lose(&held->holder));
+    rn_lease_record_note(held->record, &held->holder, held->call);
     rn_count(&leased->counts.lost, 1);
     while (held->queue.first && !held->holder.in_flight)
         give_up(leased, held->queue.first);
@@ -192,6 +194,7 @@ static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
 
     lease->holder = leased->id;
     lease->call = held->call = ++leased->calls;
+    rn_lease_record_note(held->record, &held->holder, held->call);
     const struct rn_slice name = {held->name, held->name_len};
     const struct rn_slice args[] = {
         {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)lease->call)},
@@ -209,6 +212,7 @@ static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
 
     if (!rn_remote_call(leased->remote, &ask)) {
         rn_holder_unask(&held->holder, lease);
+        rn_lease_record_note(held->record, &held->holder, held->call);
         return false;
     }
     leased->in_flight++;

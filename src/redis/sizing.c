@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/sizing.h"
 
+#include "core/envelope.h"
+
 __extension__ typedef unsigned __int128 wide;
 
 #define SECOND_NS INT64_C(1000000000)
 #define SLOTS_A_SECOND 10
+#define LONG_NS (60 * SECOND_NS)      /* that a lost unit is missing */
+#define LOST_PARTS 100                /* of such a limit, that a kill may cost */
 #define UNITS_MAX (UINT64_C(1) << 53) /* of a slot: what scripts can count */
 
 static uint64_t at_most(uint64_t a, uint64_t b)
@@ -91,13 +95,15 @@ static int64_t lease_of(const struct rn_limit *l)
     }
 }
 
-struct rn_sizing rn_sizing_of(const struct rn_limit *l)
+struct rn_sizing rn_sizing_of(const struct rn_limit *l, bool survives)
 {
     int64_t lease_ns = lease_of(l);
     bool useful = lease_ns >= RN_SIZING_SHORTEST_NS && l->cap >= 4;
 
     return (struct rn_sizing){
         .cap = l->cap,
+        .most = survives || rn_envelope_memory_ns(l) <= LONG_NS ? l->cap / 2
+                                                                : at_least(l->cap / LOST_PARTS, 1),
         .lease_ns = !useful                           ? 0
                     : lease_ns < RN_SIZING_LONGEST_NS ? lease_ns
                                                       : RN_SIZING_LONGEST_NS,
@@ -113,7 +119,7 @@ uint64_t rn_sizing_want(const struct rn_sizing *s, struct rn_demand *d, int64_t 
                         uint64_t least, int64_t now_ns)
 {
     wide units = ((wide)peak(d, now_ns) * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
-    uint64_t want = units < s->cap / 2 ? (uint64_t)units : s->cap / 2;
+    uint64_t want = units < s->most ? (uint64_t)units : s->most;
 
     return at_least(want, least);
 }

@@ -42,9 +42,12 @@ bool rn_demand_is_cold(struct rn_demand *demand, int64_t now_ns);
 
 struct rn_sizing {
     uint64_t cap;
+    uint64_t most;    /* to hold at once, unless more is waited for */
     int64_t lease_ns; /* 0: leases of this limit would be too short to be of use */
 };
-struct rn_sizing rn_sizing_of(const struct rn_limit *limit);
+/* `survives`: what is held is not lost when the process is killed. Otherwise little is held of
+ * limits that take long to be whole again: LOST_PARTS in sizing.c. */
+struct rn_sizing rn_sizing_of(const struct rn_limit *limit, bool survives);
 
 int64_t rn_sizing_lease_ns(const struct rn_sizing *sizing, bool scarce);
 /* What to hold for the time of a lease; at least `least`. */

@@ -8,10 +8,14 @@ static struct rn_stock **chain_of(struct rn_stock_table *t, uint64_t key)
     return &t->chains[key & (RN_STOCK_MAX - 1)];
 }
 
-void rn_stock_init(struct rn_stock_table *t, struct rn_leased *leased)
+static_assert(RN_STOCK_MAX == RN_LEASE_FILE_RECORDS, "a record for each key");
+
+void rn_stock_init(struct rn_stock_table *t, struct rn_leased *leased,
+                   struct rn_lease_record *records)
 {
     for (size_t i = RN_STOCK_MAX; i-- > 0;) {
         t->pool[i].leased = leased;
+        t->pool[i].record = &records[i];
         t->pool[i].next = t->spare;
         t->spare = &t->pool[i];
     }
@@ -33,8 +37,11 @@ struct rn_stock *rn_stock_add(struct rn_stock_table *t, uint64_t key, int64_t no
     if (!held)
         return NULL;
     t->spare = held->next;
-    *held =
-        (struct rn_stock){.leased = held->leased, .key = key, .next = *chain, .used_ns = now_ns};
+    *held = (struct rn_stock){.leased = held->leased,
+                              .record = held->record,
+                              .key = key,
+                              .next = *chain,
+                              .used_ns = now_ns};
     *chain = held;
     t->count++;
     return held;
@@ -48,6 +55,7 @@ void rn_stock_drop(struct rn_stock_table *t, struct rn_stock *held)
     while (*link != held)
         link = &(*link)->next;
     *link = held->next;
+    rn_lease_record_clear(held->record);
     held->next = t->spare;
     t->spare = held;
     t->count--;

@@ -7,7 +7,7 @@
 #define RN_REDIS_STOCK_H
 
 #include "net/wheel.h"
-#include "redis/holder.h"
+#include "redis/lease_file.h"
 #include "redis/waiting.h"
 
 #define RN_STOCK_MAX 4096     /* keys held at once; others are strict. A power of two */
@@ -16,7 +16,8 @@
 struct rn_leased;
 
 struct rn_stock {
-    struct rn_leased *leased; /* whose it is */
+    struct rn_leased *leased;       /* whose it is */
+    struct rn_lease_record *record; /* what of it survives a kill */
     uint64_t key;
     struct rn_holder holder;
     struct rn_stock *next; /* in its chain, or among the unused */
@@ -48,8 +49,9 @@ struct rn_stock_table {
     struct rn_watched watched[RN_STOCK_WATCHED];
 };
 
-/* Of a zeroed one. */
-void rn_stock_init(struct rn_stock_table *table, struct rn_leased *leased);
+/* Of a zeroed one. `records`: RN_STOCK_MAX of them. */
+void rn_stock_init(struct rn_stock_table *table, struct rn_leased *leased,
+                   struct rn_lease_record *records);
 
 /* NULL: it is not held. */
 struct rn_stock *rn_stock_find(struct rn_stock_table *table, uint64_t key);

@@ -8,7 +8,8 @@
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
  * key each time; *N: N keys in turn, of any tags; +N: the same, of the last tag. Of two limits both
  * are charged or none; the second has the key after KEY. Prints "up" first, when the store is.
- * FINGERPRINT in the environment is that of the secret, as if there were one. ALGORITHM
+ * FINGERPRINT in the environment is that of the secret, as if there were one; LEASES the file of
+ * what is held. ALGORITHM
  * may be followed by /N: sub-windows. SIGTERM ends it early, and cleanly.
  *
  * `leased`: a single limit is; `cold`: as one is whose keys are too rarely asked for to
@@ -173,8 +174,10 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     (void)arg;
     run.loop = loop;
     if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
-        (run.is_leased &&
-         rn_leased_new(loop, run.remote, run.deadline_ns, &run.leased, &error) != 0)) {
+        (run.is_leased && rn_leased_new(loop, run.remote,
+                                        &(struct rn_leased_options){.deadline_ns = run.deadline_ns,
+                                                                    .path = getenv("LEASES")},
+                                        &run.leased, &error) != 0)) {
         fprintf(stderr, "sharer: %s\n", error.text);
         exit(2);
     }
@@ -202,7 +205,7 @@ static void print_leases(void)
         {"here", &c->here},         {"passed_on", &c->passed_on}, {"waited", &c->waited},
         {"lease_calls", &c->calls}, {"lost", &c->lost},           {"granted", &c->granted},
         {"returned", &c->returned}, {"burnt", &c->burnt},         {"promoted", &c->promoted},
-        {"held", &c->held},
+        {"held", &c->held},         {"recovered", &c->recovered},
     };
 
     print_rows(rows, sizeof rows / sizeof *rows);

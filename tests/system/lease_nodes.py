@@ -11,7 +11,7 @@ import struct
 
 from redis_server import GIVE_BACK, PEEK, TAKE
 
-LEASE = 7
+LEASE, RETURN = 7, 10
 LONGEST = 1_000_000
 
 
@@ -77,6 +77,8 @@ class Node:
     def forget(self):
         self.units, self.deadline, self.call = 0, -1, None
         self.ends = 0  # of its lease, by the clock of the store
+        self.known = self.recorded = 0  # units that the store knows of; that its record has
+        self.last_ends = self.mark = 0  # in its record
 
     def restart(self, same_id):
         self.starts += 1
@@ -105,7 +107,7 @@ class Crowd:
         self.unnoticed = False  # by nodes, that is: the store's history tells
         self.history, self.id = self.key + b":history", b"%016x" % 0
         wire.send(b"SET", self.history, b"0")
-        self.spent, self.grants, self.receipts = [], 0, []
+        self.spent, self.grants, self.receipts, self.returned = [], 0, [], 0
 
     def at(self, when, do, *args):
         heapq.heappush(self.events, (when, next(self.order), do, args))
@@ -128,7 +130,7 @@ class Crowd:
         once."""
         self.wire.send(b"DEL", self.key)
         if not self.unnoticed:
-            self.doubted = self.now + LONGEST
+            self.doubted, self.id = self.now + LONGEST, b"%016x" % self.source.getrandbits(64)
             self.run(self.argument(PEEK, 0, 0, 0))
         elif self.source.random() < 0.5:
             self.wire.send(b"DEL", self.history)
@@ -141,7 +143,7 @@ class Crowd:
         has, source = node.has(self.now), self.source
         back = source.randrange(has + 1) if has and source.random() < 0.2 else 0
         call = node.call = Call(node, has - back, back, self.now)
-        node.units = has - back
+        node.units = node.known = node.recorded = has - back
         call.want = source.choice([1, 1, self.limit.cap // 20 + 1, self.limit.cap // 3 + 1] +
                                   ([self.limit.cap] * 4 if self.hoards else []))
         call.least = source.choice([0, 1, 1, call.want])
@@ -151,6 +153,18 @@ class Crowd:
         """Cleanly: the rest is given back. Another process takes its place."""
         self.at(self.now + self.delay(), self.runs, Call(node, 0, node.has(self.now), self.now))
         node.restart(self.bug == "a reused id")
+
+    def kill(self, node):
+        """Another process takes its place, and may find its record."""
+        tail = node.id + struct.pack("<dddd", node.calls, node.recorded, node.known, node.last_ends)
+        if self.source.random() < 0.7:
+            delay = self.source.choice([0, 500, self.ttl // 2, self.ttl, 2 * self.ttl, 2 * LONGEST])
+            self.at(self.now + delay, self.recover, self.argument(RETURN, 0, 0, node.mark, tail))
+        node.restart(self.bug == "a reused id")
+
+    def recover(self, argument):
+        self.returned += self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0),
+                                       (self.history, self.id))[0]
 
     def delay(self):
         late = self.source.random() < self.late
@@ -164,22 +178,26 @@ class Crowd:
         call.ends = self.now + lasts if granted + (call.keep if kept else 0) else 0
         if self.source.random() < self.mishaps:
             return
-        self.at(self.now + self.delay(), self.replied, call, granted, lasts, kept)
+        self.at(self.now + self.delay(), self.replied, call, granted, lasts, kept, self.limit.receipt(self.now))
 
-    def replied(self, call, granted, lasts, kept):
+    def replied(self, call, granted, lasts, kept, mark):
         node = call.node
         if node.call is not call:
             return
         node.call, node.ends = None, call.ends
         node.units = (node.has(self.now) if kept else 0) + granted
+        node.known = (node.known if kept else 0) + granted
+        node.last_ends, node.mark, node.recorded = call.ends, mark or call.ends, node.units
         node.deadline = (self.now if self.bug == "deadline from the reply" else call.sent) + lasts
-        node.units = node.has(self.now)
+        node.units = node.recorded = node.has(self.now)
         if self.hoards and node.units and self.source.random() < 0.5:
             self.at(node.deadline - 1, self.spend, node, node.units)
 
     def spend(self, node, units):
         units = min(node.has(self.now), units)
         node.units -= units
+        if self.bug != "spent before it is recorded":
+            node.recorded = node.units
         if units:
             self.spent.append((self.now, units))
 
@@ -218,7 +236,7 @@ class Crowd:
             self.lose()
         chance = source.random()
         if chance < self.mishaps:
-            node.restart(self.bug == "a reused id")
+            self.kill(node)
         elif chance < 0.04:
             self.stop(node)
         elif chance < 0.07:

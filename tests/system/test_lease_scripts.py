@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from lease_nodes import LEASE, LONGEST, Crowd, Wire
+from lease_nodes import LEASE, LONGEST, RETURN, Crowd, Wire
 from redis_server import FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer, embed
 
 SECOND = 1_000_000
@@ -18,6 +18,7 @@ MANY = 100 if os.environ.get("RATION_SOAK") else 1
 GRANTS = {"lease_bucket": 100_000 * MANY}
 GRANTS_OF_WINDOWS = 5_000 * MANY
 GRANTS_OF_LOSERS = 5_000 * MANY
+GRANTS_OF_KILLED = 1_000 * MANY
 STEPS = 1500
 SOON = 60 * SECOND  # a limit that takes longer to be whole again starts afresh when it was lost
 SEED = int(os.environ.get("RATION_SEED", "20260101"))
@@ -32,6 +33,10 @@ class Bucket:
         self.cap, self.tick, self.full = cap, tick, cap * self.unit
         self.packed = struct.pack("<ddddd", tick, self.paid, self.unit, self.full, 0)
         self.each_us, self.span_us = period / amount, cap * period // amount
+
+    def receipt(self, now):
+        """What a refund needs to know of a lease; 0: when the lease ended."""
+        return 0
 
     def excess(self, spent):
         """The most that a bucket which is full at first would have to lend, in units."""
@@ -51,6 +56,9 @@ class Window:
         self.packed = struct.pack("<ddddddd", amount, period, first, 0, 0, 0, period)
         self.each_us, self.span_us = period / amount, period
 
+    def receipt(self, now):
+        return (now // self.period + 1) * self.period
+
     def excess(self, spent):
         counts = collections.Counter()
         for at, units in spent:
@@ -64,6 +72,9 @@ class Counter(Window):
     def __init__(self, amount, period):
         super().__init__(amount, period)
         self.packed = struct.pack("<dd", amount, period)
+
+    def receipt(self, now):
+        return now // self.period
 
     def excess(self, spent):
         """In parts of the period, at each time at which something was spent."""
@@ -84,6 +95,9 @@ class SubWindows(Window):
         self.grain, self.subs = -(-period // subs), subs
         self.packed = struct.pack("<ddd", amount, self.grain, subs + 1)
 
+    def receipt(self, now):
+        return now // self.grain
+
     def excess(self, spent):
         """The oldest sub-window, of which the window covers a part, counts whole."""
         worst, counts = 0, collections.Counter()
@@ -100,6 +114,9 @@ class Log(Window):
     def __init__(self, amount, period):
         super().__init__(amount, period)
         self.packed = struct.pack("<ddd", amount, 1, period)
+
+    def receipt(self, now):
+        return 0
 
     def excess(self, spent):
         """At each time at which something was spent, in the period that ends then."""
@@ -154,16 +171,17 @@ def histories(bed, script, text, bug=None, shape=None):
         vars(crowd).update(shape or {})
         if crowd.losses and crowd.limit.span_us > SOON:
             continue
-        yield crowd.live(STEPS), crowd.grants
+        yield crowd.live(STEPS), crowd.grants, crowd.returned
 
 
 def hold_to_the_limit(bed, script, goal, shape=None):
-    grants = 0
-    for excess, granted in histories(bed, script, embed.assemble(script), shape=shape):
+    """Returns the units that came back from holders that were killed."""
+    grants = all_returned = 0
+    for excess, granted, returned in histories(bed, script, embed.assemble(script), shape=shape):
         assert excess == 0, (SEED, excess)
-        grants += granted
+        grants, all_returned = grants + granted, all_returned + returned
         if grants >= goal:
-            break
+            return all_returned
 
 
 @pytest.mark.parametrize("script", LIMITS)
@@ -181,6 +199,18 @@ def test_nor_do_they_when_no_node_notices_that_it_has(bed, script):
     hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, UNNOTICED)
 
 
+@pytest.mark.parametrize("script", LIMITS)
+def test_nor_do_they_when_units_of_killed_holders_are_returned(bed, script):
+    assert hold_to_the_limit(bed, script, GRANTS_OF_KILLED, KILLED) > 0
+
+
+@pytest.mark.parametrize("script", LIMITS)
+def test_nor_do_they_when_units_are_returned_to_a_store_that_has_lost_the_key(bed, script):
+    hold_to_the_limit(bed, script, GRANTS_OF_KILLED, {**KILLED, **UNNOTICED})
+
+
+# Where nodes are killed often, and what they held is returned by whoever comes after them.
+KILLED = {"mishaps": 0.05}
 # Where the store now and then is another one, that knows nothing.
 LOSSY = {"losses": 0.005}
 UNNOTICED = {"losses": 0.005, "unnoticed": True}
@@ -199,8 +229,8 @@ def without_cap(text):
 def settled_first(text):
     """The caller's lease ends when the last refill was, not now."""
     text = swap(text, "    pay(bucket, tick)\n    return bucket", "    return bucket")
-    return swap(text, "bucket.debt = bucket.debt - back * bucket.unit\n",
-                "bucket.debt = bucket.debt - back * bucket.unit\n    pay(bucket, math.floor(now / bucket.tick_us))\n")
+    return swap(text, "\n    bucket.debt = bucket.debt - back * bucket.unit\n",
+                "\n    bucket.debt = bucket.debt - back * bucket.unit\n    pay(bucket, math.floor(now / bucket.tick_us))\n")
 
 
 def without_order(text):
@@ -217,7 +247,7 @@ PLANTED = {
     "a lease that outlives its sub-window": ("lease_subs", lambda t: swap(t, ", math.max(ends(mark, ...) - now, 0)", ""), None),
     "what is out of a log does not count": ("lease_log", lambda t: swap(t, "ask.least}, amount - out,", "ask.least}, amount,"), None),
     "what ends is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units, amount, grain, period)", ""), None),
-    "what is spent is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, now, ended - back, amount, grain, period)", ""), None),
+    "what is spent is not logged": ("lease_log", lambda t: swap(t, "log_spent(key, now, ended - back, amount, grain, period)\n    end", "end"), None),
     "what is spent is logged too early": ("lease_log", lambda t: swap(t, "log_spent(key, lease.ends, lease.units", "log_spent(key, lease.ends - 20000, lease.units"), None),
     "what ends is not charged": ("lease_window", lambda t: swap(t, "cost = granted}", "cost = 0}"), None),
     "a lost bucket starts full": ("lease_bucket", lambda t: swap(t, "return empty(bucket, now, DOUBT)", "return bucket"), None),
@@ -231,12 +261,16 @@ PLANTED = {
     "another id is nothing new": ("lease_bucket", lambda t: swap(t, "if goes_on and string.find(ids, id, 1, true) then", "if goes_on then"), None),
     "deadline from the reply": ("lease_bucket", lambda t: t, "deadline from the reply"),
     "a reused id": ("lease_bucket", lambda t: t, "a reused id"),
+    "spent before it is recorded": ("lease_bucket", lambda t: t, "spent before it is recorded"),
+    "a killed holder has spent nothing": ("lease_window", lambda t: swap(t, "lease.units - spent, 0", "lease.units, 0"), None),
+    "a killed holder's log is empty": ("lease_log", lambda t: swap(t, "lease.units - spent, 0", "lease.units, 0"), None),
 }
 
 
 # Where calls overtake each other, and nothing is lost that would make up for it.
 ROUGH = {"late": 0.6, "patience": 1000, "mishaps": 0, "ttl": LONGEST}
-SHAPES = {"overtaken calls count": ROUGH, "a reused id": ROUGH,
+SHAPES = {"spent before it is recorded": KILLED, "a killed holder has spent nothing": KILLED,
+          "a killed holder's log is empty": KILLED, "overtaken calls count": ROUGH, "a reused id": ROUGH,
           "an emptied store is as good as ever": UNNOTICED, "another id is nothing new": UNNOTICED,
           **{fault: LOSSY for fault in PLANTED if fault.startswith("a lost")}}
 
@@ -245,7 +279,7 @@ SHAPES = {"overtaken calls count": ROUGH, "a reused id": ROUGH,
 def test_a_planted_fault_is_found(bed, fault):
     script, mutate, bug = PLANTED[fault]
     text = mutate(embed.assemble(script))
-    for number, (excess, _) in enumerate(histories(bed, script, text, bug, SHAPES.get(fault))):
+    for number, (excess, *_) in enumerate(histories(bed, script, text, bug, SHAPES.get(fault))):
         if excess > 0:
             return
         assert number < 400, "not found in 400 histories"
@@ -319,6 +353,71 @@ def test_who_says_he_holds_more_than_he_was_given_holds_nothing(asker):
     assert asker.lease(1, 0, keep=11)[5] == 0
     assert asker.lease(2, 0, keep=1)[5] == 0
     assert asker.left() == 90
+
+
+def killed(asker, holder, units, known, ends, call=None, mark=0):
+    """What comes back of a holder that was killed; what is left."""
+    tail = struct.pack("<Qdddd", holder, call or asker.calls, units, known, ends)
+    receipt = mark or asker.limit.receipt(ends - 1) or ends
+    return asker.run(RETURN, 0, 0, receipt, tail, history=(asker.key + b":history", b"1" * 16))[:2]
+
+
+@pytest.fixture
+def lived(asker):
+    """A holder got 40, and has spent 15 of them; the store has its history."""
+    asker.wire.send(b"SET", asker.key + b":history", b"0")
+    lasts = asker.lease(1, 40)[4]
+    return asker, asker.now + lasts
+
+
+def test_of_a_holder_that_was_killed_all_that_was_not_spent_comes_back(lived):
+    asker, ends = lived
+    assert killed(asker, 1, 25, 40, ends) == [25, 85]
+    assert killed(asker, 1, 25, 40, ends) == [0, 85], "once"
+
+
+def test_also_what_a_call_has_granted_whose_reply_it_did_not_live_to_see(lived):
+    asker, ends = lived
+    assert asker.lease(1, 10, keep=30)[:2] == [10, 50]
+    assert killed(asker, 1, 25, 30, ends) == [35, 85]
+
+
+def test_and_what_is_held_if_that_call_never_came(lived):
+    asker, ends = lived
+    assert killed(asker, 1, 25, 30, ends, call=asker.calls + 1) == [25, 85]
+
+
+LONG = {
+    "lease_bucket": lambda: Bucket(100, 10_000 * SECOND, 100),
+    "lease_window": lambda: Window(100, 10_000 * SECOND),
+    "lease_counter": lambda: Counter(100, 10_000 * SECOND),
+    "lease_subs": lambda: SubWindows(100, 10_000 * SECOND, 4),
+    "lease_log": lambda: Log(100, 10_000 * SECOND),
+}
+
+
+@pytest.fixture(params=LONG)
+def ended(bed, request):
+    """The same of a limit that lasts, and the lease has ended since."""
+    asker = Asker(bed, LONG[request.param]())
+    asker.now = (asker.now // (10_000 * SECOND) + 1) * 10_000 * SECOND
+    asker.wire.send(b"SET", asker.key + b":history", b"0")
+    ends = asker.now + asker.lease(1, 40)[4]
+    asker.now = ends + SECOND
+    return asker, ends
+
+
+def test_what_was_not_spent_comes_back_when_the_lease_has_ended(ended):
+    asker, ends = ended
+    assert asker.left() == 60
+    assert killed(asker, 1, 25, 40, ends) == [25, 85]
+
+
+def test_but_not_to_a_store_that_was_emptied_since(ended):
+    asker, ends = ended
+    asker.wire.send(b"DEL", asker.key, asker.key + b":history")
+    asker.run(TAKE, 50)
+    assert killed(asker, 1, 25, 40, ends)[0] == 0
 
 
 def test_a_reset_leaves_what_is_out(asker):

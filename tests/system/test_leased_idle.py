@@ -54,11 +54,10 @@ def total(nodes, name):
 
 def drive(resps, keys, admitted):
     """Each key to its part of the limit, by several nodes at a time."""
-    for key in keys:
-        path, _, part = key
+    for key, part in keys.items():
         while admitted[key] < part * AMOUNT:
             rest = int(part * AMOUNT) - admitted[key] + 1
-            admitted[key] += sum(take(resp, path, key, min(rest // 2 + 1, 60)) for resp in resps)
+            admitted[key] += sum(take(resp, *key, min(rest // 2 + 1, 60)) for resp in resps)
 
 
 def exhaust(resp, keys, admitted):
@@ -67,13 +66,13 @@ def exhaust(resp, keys, admitted):
     last = time.monotonic()
     while time.monotonic() < last + 1:
         for key in keys:
-            got = take(resp, key[0], key, AMOUNT + 1 - admitted[key])
+            got = take(resp, *key, AMOUNT + 1 - admitted[key])
             admitted[key] += got
             last = time.monotonic() if got else last
 
 
 def drive_and_ask(nodes, number):
-    keys = [(f"/{name}", number, part) for name in ALGORITHMS for part in PARTS]
+    keys = {(f"/{name}", f"{number}-{part}"): part for name in ALGORITHMS for part in PARTS}
     admitted = dict.fromkeys(keys, 0)
     with contextlib.ExitStack() as stack:
         resps = [stack.enter_context(node.resp()) for node in nodes.all]

@@ -13,7 +13,7 @@
 --           Those of one limit mostly ask for the same, which is then sent and read once
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
 --           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset, 8 give back what is not
---           forgiven, 9 forgive), cost; to give back: how long ago the take was, in us, and
+--           forgiven, 9 forgive; 7 and 10: see leases.lua), cost; to give back: how long ago the take was, in us, and
 --           its mark; from byte 33 on the limit. Of 8 and 9 the last two: when the take was,
 --           by this clock, or 0; which of KEYS tells of resets
 -- the last  two are only for scripts with leases: see leases.lua
@@ -58,7 +58,7 @@ local function read_ask(arg)
     local op, cost, age, mark = struct.unpack('<dddd', arg)
     return {
         op = op, cost = cost, age = age, mark = mark, arg = arg,
-        act = op == 6 and reset or op >= 8 and pardon or apply,
+        act = op == 6 and reset or (op == 8 or op == 9) and pardon or apply,
         charges = op == 1 or op == 2,
         forces = op == 2,
         gives_back = op == 3 or op == 8,

@@ -123,6 +123,20 @@ local function refund(bucket, now, ask)
     return math.min(bucket.debt - bucket.out, cost - ticks * bucket.paid)
 end
 
+-- Of a lease that has ended: less the refill since.
+local function return_units(key, bucket, now, ask)
+    local ended, back = settle_killed(bucket.leases, ask)
+    if ended then
+        bucket.out = bucket.out - ended * bucket.unit
+        bucket.debt = bucket.debt - back * bucket.unit
+    elseif counts_as_spent(ask, now) then
+        local parts = refund(bucket, now, {cost = ask.back, mark = ask.ends})
+        bucket.debt, back = bucket.debt - parts, math.ceil(parts / bucket.unit)
+    end
+    save(key, bucket, now)
+    return back or 0, left(bucket), 0, until_paid(bucket, bucket.debt, now), 0, 0
+end
+
 local function forget(key, now, ...)
     local bucket = load_bucket(key, now, ...)
     local spent = bucket.debt > bucket.out
@@ -138,6 +152,9 @@ local function apply(key, now, ask, ...)
     if ask.op == LEASE then
         read_lease(ask)
         return lease(key, bucket, now, ask)
+    elseif ask.op == RETURN then
+        read_lease(ask)
+        return return_units(key, bucket, now, ask)
     elseif ask.gives_back then
         charged = -refund(bucket, now, ask)
         allowed = charged < 0 and 1 or 0

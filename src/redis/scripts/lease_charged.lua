@@ -46,6 +46,21 @@ local function lease(key, now, ask, ...)
     return granted, left, granted >= ask.least and 0 or math.max(waits, 0), reset, lasts, kept
 end
 
+local function return_units(key, now, ask, ...)
+    local leases = load_leases(key, now)
+    local _, _, _, _, _, mark = look(key, now, 0, ...)
+    local ended, back = settle_killed(leases, ask)
+    if not ended then
+        back, mark = counts_as_spent(ask, now) and ask.back or 0, ask.mark
+    end
+    if back > 0 then
+        back = back * decide(key, now, {op = 3, gives_back = true, cost = back, age = 0, mark = mark}, ...)
+    end
+    local _, left, _, reset = look(key, now, 0, ...)
+    save_leases(key, leases)
+    return back, left, 0, reset, 0, 0
+end
+
 local function forget(key, now, ...)
     local leases = load_leases(key, now)
     local spent, out = drop(key), units_out(leases)
@@ -63,6 +78,9 @@ local function apply(key, now, ask, ...)
     if ask.op == LEASE then
         read_lease(ask)
         return lease(key, now, ask, ...)
+    elseif ask.op == RETURN then
+        read_lease(ask)
+        return return_units(key, now, ask, ...)
     end
     local leases = load_leases(key, now)
     local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, ...)

@@ -72,6 +72,18 @@ local function lease(key, now, ask, amount, grain, period)
     return granted, left - granted, math.max(waits, 0), reset, lasts, kept
 end
 
+local function return_units(key, now, ask, amount, grain, period)
+    local leases = load_log(key, now, amount, grain, period)
+    local ended, back = settle_killed(leases, ask)
+    if ended then
+        log_spent(key, now, ended - back, amount, grain, period)
+    elseif counts_as_spent(ask, now) and ask.back > 0 then
+        back = ask.back * decide(key, now, {op = 3, gives_back = true, cost = ask.back, mark = ask.ends}, amount, grain, period)
+    end
+    local _, left, _, reset = decide(key, now, {op = 0, cost = 0}, amount - units_out(leases), grain, period)
+    return back or 0, left, 0, math.max(reset, save_log(key, leases, now, period)), 0, 0
+end
+
 local function forget(key, now, amount, grain, period)
     local leases = load_log(key, now, amount, grain, period)
     local spent = drop(key)
@@ -83,6 +95,9 @@ local function apply(key, now, ask, amount, grain, period)
     if ask.op == LEASE then
         read_lease(ask)
         return lease(key, now, ask, amount, grain, period)
+    elseif ask.op == RETURN then
+        read_lease(ask)
+        return return_units(key, now, ask, amount, grain, period)
     end
     local leases = load_log(key, now, amount, grain, period)
     local left = amount - units_out(leases)

@@ -13,6 +13,13 @@
 -- answer granted, left, us until that much is there (0: it is granted), us until all is
 --        there, us that the lease lasts, 1 if what was kept counts on (0: it is burnt)
 --
+-- ask    of operation RETURN, by a process that comes after a holder which was killed, from the
+--        holder's records: `mark` is the receipt of what it held. At the end of the argument:
+--        the holder's id, the number of the last call that it may have sent, units that it had
+--        not spent, units that it had when that call was sent or answered, and when its lease
+--        was to end; 0: not known. The second key, if there is one, tells of resets.
+-- answer returned, left, 0, us until all is there, 0, 0. At most one such call may run for each record.
+--
 -- What a holder neither keeps nor gives back is spent. A call that comes after a later
 -- one, by another connection, changes nothing: what it says has been overtaken.
 --
@@ -27,18 +34,20 @@
 -- its way to another server there is no such key, and the id is empty. The last of ARGV: us
 -- of doubt for whatever reason besides, or 0.
 
-local LEASE = 7
+local LEASE, RETURN = 7, 10
 local LONGEST = 1000000 -- us that a lease may last
 local HOLDERS = 256     -- of one key; others are strict
 local SOON = 60000000   -- us
 local SOMEBODY = string.rep('\0', 8)
+local SINCE -- when the history began, in us; nothing: not known
 
 -- Takes the history out of KEYS, so that all that is left is charges.
 local function read_doubt(id, doubt)
     if id ~= '' then
         local time = redis.call('TIME')
-        local age = age_of_history(table.remove(KEYS), id, time[1] * 1000000 + time[2])
-        doubt = math.max(doubt, LONGEST - age)
+        local now = time[1] * 1000000 + time[2]
+        local age = age_of_history(table.remove(KEYS), id, now)
+        doubt, SINCE = math.max(doubt, LONGEST - age), now - age
     end
     return math.min(doubt, LONGEST)
 end
@@ -131,6 +140,26 @@ local function settle(leases, ask)
     end
     ask.mark = 0
     return 0, 0, 0
+end
+
+-- Takes out the lease of a holder that was killed: its units, and those of them that were not
+-- spent. A call whose reply the holder did not live to see may have granted some. Nothing at
+-- all: there is no such lease any more.
+local function settle_killed(leases, ask)
+    for i, lease in ipairs(leases) do
+        if lease.id == ask.id then
+            table.remove(leases, i)
+            local spent = lease.call == ask.call and ask.least - ask.back or lease.units - ask.back
+            return lease.units, math.min(math.max(lease.units - spent, 0), lease.units)
+        end
+    end
+end
+
+-- Whether units of a lease that has ended count as spent here, so that they can be returned: not
+-- if the key was lost or reset since.
+local function counts_as_spent(ask, now)
+    local reset = KEYS[2] and tonumber(redis.call('GET', KEYS[2]) or 0) or 0
+    return SINCE and SINCE <= ask.ends - LONGEST and ask.ends <= now and reset < ask.ends
 end
 
 -- Not more than half of what is left, so that there is something for others, unless

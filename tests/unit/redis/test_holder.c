@@ -25,7 +25,7 @@ static struct rn_holder fresh(uint64_t amount, uint64_t burst)
     struct rn_limit limit;
 
     rn_limit_init(&limit, &spec);
-    return (struct rn_holder){.sizing = rn_sizing_of(&limit)};
+    return (struct rn_holder){.sizing = rn_sizing_of(&limit, true)};
 }
 
 /* One of 1000 a second, that has `units` since BEGIN. */

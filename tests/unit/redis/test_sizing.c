@@ -20,7 +20,7 @@ static struct rn_sizing sizing_of(uint64_t amount, int64_t period_ns, uint64_t b
 
     assert_null(rn_limit_fault(&spec));
     rn_limit_init(&limit, &spec);
-    return rn_sizing_of(&limit);
+    return rn_sizing_of(&limit, true);
 }
 
 /* `rate` units a second for a while, one by one; returns the time after. */
@@ -139,14 +139,38 @@ static void a_lease_that_ends_with_a_window_is_a_small_part_of_it(void **state)
 
     (void)state;
     rn_limit_init(&limit, &spec);
-    assert_int_equal(rn_sizing_of(&limit).lease_ns, 500 * MS);
+    assert_int_equal(rn_sizing_of(&limit, true).lease_ns, 500 * MS);
     spec.sub_windows = 4;
     rn_limit_init(&limit, &spec);
-    assert_int_equal(rn_sizing_of(&limit).lease_ns, 125 * MS);
+    assert_int_equal(rn_sizing_of(&limit, true).lease_ns, 125 * MS);
     spec = (struct ration_limit){
         .algorithm = RATION_FIXED_WINDOW, .amount = 100, .period_ns = 2 * SECOND};
     rn_limit_init(&limit, &spec);
-    assert_int_equal(rn_sizing_of(&limit).lease_ns, 500 * MS);
+    assert_int_equal(rn_sizing_of(&limit, true).lease_ns, 500 * MS);
+}
+
+static void little_is_held_of_limits_that_last_if_a_kill_would_lose_it(void **state)
+{
+    struct ration_limit spec = {
+        .algorithm = RATION_FIXED_WINDOW, .amount = 1500, .period_ns = 3600 * SECOND};
+    struct rn_demand demand = {0};
+    struct rn_limit limit;
+    int64_t now = ask_for(&demand, 0, 2 * SECOND, 1000);
+
+    (void)state;
+    rn_limit_init(&limit, &spec);
+    struct rn_sizing survives = rn_sizing_of(&limit, true), dies = rn_sizing_of(&limit, false);
+
+    assert_int_equal(rn_sizing_want(&survives, &demand, SECOND, 1, now), 750);
+    assert_int_equal(rn_sizing_want(&dies, &demand, SECOND, 1, now), 15);
+    assert_int_equal(rn_sizing_want(&dies, &demand, SECOND, 40, now), 40); /* waited for */
+    spec.amount = 50;
+    rn_limit_init(&limit, &spec);
+    assert_int_equal(rn_sizing_of(&limit, false).most, 1);
+    spec = (struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 1500, .period_ns = 30 * SECOND};
+    rn_limit_init(&limit, &spec);
+    assert_int_equal(rn_sizing_of(&limit, false).most, 750);
 }
 
 static void limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none(void **state)
@@ -215,6 +239,7 @@ int main(void)
         cmocka_unit_test(huge_costs_do_not_overflow),
         cmocka_unit_test(a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most),
         cmocka_unit_test(a_lease_that_ends_with_a_window_is_a_small_part_of_it),
+        cmocka_unit_test(little_is_held_of_limits_that_last_if_a_kill_would_lose_it),
         cmocka_unit_test(limits_of_which_a_lease_would_be_a_moment_or_nothing_have_none),
         cmocka_unit_test(where_there_is_little_leases_are_short),
         cmocka_unit_test(as_much_is_wanted_as_is_likely_to_be_spent),

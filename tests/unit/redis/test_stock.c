@@ -12,12 +12,14 @@
 
 #define SECOND INT64_C(1000000000)
 
+static struct rn_lease_record records[RN_STOCK_MAX];
+
 static struct rn_stock_table *new_table(void)
 {
     struct rn_stock_table *table = calloc(1, sizeof *table);
 
     assert_non_null(table);
-    rn_stock_init(table, NULL);
+    rn_stock_init(table, NULL, records);
     return table;
 }
 

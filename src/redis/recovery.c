@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Returns what holders that were killed had not spent, from what their parts of the file of leases
+ * say (redis/lease_file.h): at the start, and whenever another process on the same file is found
+ * gone. Each record is taken out before its call is sent, so that none is returned twice; what
+ * comes of a lost call is burnt.
+ */
+#include <stdio.h>
+
+#include "net/log.h"
+#include "net/server.h"
+#include "redis/leased_inner.h"
+
+#define MS INT64_C(1000000)
+#define SOON_NS (20 * MS)   /* after a call that could not be sent, or was not run */
+#define LOOK_NS (1000 * MS) /* for parts whose holders are gone */
+
+static void wake_in(struct rn_leased *leased, int64_t ns)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
+
+    rn_timer_set(wheel, &leased->recovery.timer, rn_wheel_now(wheel) + ns);
+}
+
+static void end_part(struct rn_leased *leased)
+{
+    struct rn_recovery *r = &leased->recovery;
+
+    rn_lease_file_close(&r->part);
+    rn_log(RN_LOG_INFO, "leases.recovered", RN_LOG_NUMBER("keys", r->keys),
+           RN_LOG_NUMBER("units", r->units));
+    r->keys = r->units = 0;
+    wake_in(leased, 0);
+}
+
+static void on_returned(void *arg, const redisReply *reply)
+{
+    struct rn_recovery_call *call = arg;
+    struct rn_leased *leased = call->leased;
+    struct rn_recovery *r = &leased->recovery;
+    struct rn_trip_answers answers;
+    int64_t n[RN_CODE_NUMBERS] = {0};
+
+    call->busy = false;
+    if (!rn_leased_goes_on(leased))
+        return;
+    r->asked--;
+    if (reply && reply->type == REDIS_REPLY_ERROR) { /* it was not run */
+        rn_lease_record_put_back(&r->part.records[call->index], &call->record);
+        r->next = 0;
+    } else if (reply && rn_trip_read(reply, call->nonce, 1, &answers)) {
+        rn_code_numbers(answers.bytes, RN_CODE_NUMBERS, n);
+        r->units += n[0] > 0 ? (uint64_t)n[0] : 0;
+        rn_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
+        r->keys++;
+    }
+    if (!rn_timer_is_set(&r->timer))
+        wake_in(leased, reply && reply->type == REDIS_REPLY_ERROR ? SOON_NS : 0);
+}
+
+static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
+{
+    const struct rn_lease_record *record = &call->record;
+    const struct rn_code_lease lease = {.holder = leased->recovery.part.holder,
+                                        .call = record->call,
+                                        .back = record->units,
+                                        .known = record->known,
+                                        .mark = record->mark,
+                                        .ends_us = record->ends_us};
+    char nonce[24], argument[RN_CODE_BYTES], reset[RN_CODE_NAME];
+
+    call->nonce = ++leased->calls;
+    const struct rn_slice name = {record->name, record->name_len};
+    const struct rn_slice keys[] = {name, {reset, rn_code_pardon_of(name, reset)}};
+    const struct rn_slice args[] = {
+        {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)call->nonce)},
+        {"\0", 1},
+        {argument, rn_code_write_return(&lease, record->params, record->params_len, argument)},
+    };
+    const struct rn_call_ask ask = {.script = (enum rn_script)record->script,
+                                    .keys = keys,
+                                    .key_count = 2,
+                                    .args = args,
+                                    .arg_count = 3,
+                                    .reply = on_returned,
+                                    .arg = call};
+
+    return rn_remote_call(leased->remote, &ask);
+}
+
+static struct rn_recovery_call *unused_call(struct rn_recovery *r)
+{
+    for (size_t i = 0; i < RN_RECOVERY_CALLS; i++)
+        if (!r->calls[i].busy)
+            return &r->calls[i];
+    return NULL;
+}
+
+/* False: the store of the next record cannot be asked now. */
+static bool return_some(struct rn_leased *leased)
+{
+    struct rn_recovery *r = &leased->recovery;
+    struct rn_recovery_call *call;
+
+    for (; r->next < RN_LEASE_FILE_RECORDS && (call = unused_call(r)); r->next++) {
+        struct rn_lease_record *record = &r->part.records[r->next];
+
+        if (record->state == RN_RECORD_EMPTY ||
+            !rn_lease_record_take(record, r->part.holder, &call->record))
+            continue;
+        call->leased = leased;
+        call->index = r->next;
+        if (!send_return(leased, call)) {
+            rn_lease_record_put_back(record, &call->record);
+            return false;
+        }
+        call->busy = true;
+        r->asked++;
+        leased->in_flight++;
+    }
+    return true;
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_leased *leased =
+        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, recovery.timer));
+    struct rn_recovery *r = &leased->recovery;
+
+    if (!r->part.records) {
+        r->next = 0;
+        if (!rn_lease_file_find(leased->path, &r->part)) {
+            wake_in(leased, LOOK_NS);
+            return;
+        }
+    }
+    if (!return_some(leased))
+        wake_in(leased, SOON_NS);
+    else if (r->next == RN_LEASE_FILE_RECORDS && r->asked == 0)
+        end_part(leased);
+}
+
+void rn_recovery_begin(struct rn_leased *leased)
+{
+    leased->recovery.timer.fire = on_timer;
+    if (leased->path)
+        wake_in(leased, 0);
+}
+
+void rn_recovery_end(struct rn_leased *leased)
+{
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->recovery.timer);
+    rn_lease_file_close(&leased->recovery.part);
+}

@@ -130,7 +130,9 @@ RATION_API void ration_clients_count(struct ration *r, uint64_t *overrides, uint
 /* Takes over what others have changed, and forgets what has expired (which
  * counts no more in any case). To be called several times a second, by one
  * thread that may wait: it reads files. It costs little if nothing has changed.
- * On an error what is known stays in force. */
+ * On an error what is known stays in force. It also sees whether the state file is
+ * still there: one that somebody cut short, deleted or replaced is an error, told
+ * once, and everything goes on as it was. */
 RATION_API int ration_clients_refresh(struct ration *r, struct ration_error *error);
 
 #endif

@@ -2,11 +2,16 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <unistd.h>
+
+#include "base/siphash.h"
 
 #define DAY_NS (86400 * RN_SECOND_NS)
 /* Reading two clocks one after the other differs by less than this. */
 #define JITTER_NS INT64_C(1000000)
+/* Sums of two such times do not overflow. */
+#define TIME_MAX_NS (INT64_C(1) << 62)
 
 #define load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
@@ -34,17 +39,95 @@ static void read_boot_id(uint64_t id[2])
         close(fd);
 }
 
+static uint64_t check_of(const struct rn_anchor_save *save)
+{
+    static const struct rn_hash_key fixed = {UINT64_C(0x726F68636E617672), 1}; /* "rvanchor" */
+
+    return rn_siphash(&fixed, save, offsetof(struct rn_anchor_save, check));
+}
+
+static bool is_time(int64_t ns)
+{
+    return ns >= 0 && ns < TIME_MAX_NS;
+}
+
+static bool is_distance(int64_t ns)
+{
+    return ns > -TIME_MAX_NS && ns < TIME_MAX_NS;
+}
+
+static bool is_save_sound(const struct rn_anchor_save *save)
+{
+    return save->check == check_of(save) && is_time(save->line.boot_ns) &&
+           is_distance(save->line.delta_ns) && is_time(save->last_seen_ns) &&
+           is_distance(save->wall_offset_ns);
+}
+
+/* The newest save that is sound, copied; how many of the two are. */
+static unsigned find_save(const struct rn_anchor *a, struct rn_anchor_save *newest)
+{
+    unsigned sound = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct rn_anchor_save save = a->saves[i];
+
+        if (!is_save_sound(&save))
+            continue;
+        if (sound == 0 || save.last_seen_ns > newest->last_seen_ns)
+            *newest = save;
+        sound++;
+    }
+    return sound;
+}
+
+static struct rn_anchor_line load_line(const struct rn_anchor_line *line)
+{
+    return (struct rn_anchor_line){.boot_id = {load(&line->boot_id[0]), load(&line->boot_id[1])},
+                                   .boot_ns = load(&line->boot_ns),
+                                   .delta_ns = load(&line->delta_ns)};
+}
+
+static void store_line(struct rn_anchor_line *to, const struct rn_anchor_line *line)
+{
+    store(&to->boot_id[0], line->boot_id[0]);
+    store(&to->boot_id[1], line->boot_id[1]);
+    store(&to->boot_ns, line->boot_ns);
+    store(&to->delta_ns, line->delta_ns);
+}
+
+static bool is_same_line(const struct rn_anchor_line *a, const struct rn_anchor_line *b)
+{
+    return a->boot_id[0] == b->boot_id[0] && a->boot_id[1] == b->boot_id[1] &&
+           a->boot_ns == b->boot_ns && a->delta_ns == b->delta_ns;
+}
+
+/* Word by word: two processes that save into the same place at once leave a save
+ * that does not check, and the other one stands. */
+void rn_anchor_save(struct rn_anchor *a)
+{
+    struct rn_anchor_save new = {.line = load_line(&a->line),
+                                 .last_seen_ns = load(&a->last_seen_ns),
+                                 .wall_offset_ns = load(&a->wall_offset_ns)};
+    struct rn_anchor_save *to = &a->saves[__atomic_fetch_add(&a->turn, 1, __ATOMIC_RELAXED) % 2];
+
+    store_line(&to->line, &new.line);
+    store(&to->last_seen_ns, new.last_seen_ns);
+    store(&to->wall_offset_ns, new.wall_offset_ns);
+    store(&to->check, check_of(&new));
+}
+
 static void set_anchor(struct rn_anchor *a, const uint64_t id[2], int64_t start_ns, int64_t wall_ns)
 {
     int64_t boot = rn_clock_boot_ns();
 
-    store(&a->boot_id[0], id[0]);
-    store(&a->boot_id[1], id[1]);
-    store(&a->boot_ns, boot);
-    store(&a->delta_ns, start_ns - boot);
+    store_line(&a->line, &(struct rn_anchor_line){.boot_id = {id[0], id[1]},
+                                                  .boot_ns = boot,
+                                                  .delta_ns = start_ns - boot});
     store(&a->wall_offset_ns, wall_ns - start_ns);
     store(&a->checked_ns, start_ns);
     store(&a->last_seen_ns, start_ns);
+    rn_anchor_save(a);
+    rn_anchor_save(a);
 }
 
 void rn_anchor_init(struct rn_anchor *a)
@@ -56,19 +139,39 @@ void rn_anchor_init(struct rn_anchor *a)
     set_anchor(a, id, wall, wall);
 }
 
-bool rn_anchor_resume(struct rn_anchor *a)
+bool rn_anchor_is_sound(const struct rn_anchor *a)
 {
-    uint64_t id[2];
-    int64_t wall = rn_clock_wall_ns(), last = load(&a->last_seen_ns);
+    struct rn_anchor_save save;
+    struct rn_anchor_line line = load_line(&a->line);
 
+    return find_save(a, &save) != 0 && is_same_line(&line, &save.line);
+}
+
+enum rn_resumed rn_anchor_resume(struct rn_anchor *a)
+{
+    struct rn_anchor_save save;
+    struct rn_anchor_line used = load_line(&a->line);
+    unsigned sound = find_save(a, &save);
+    int64_t wall = rn_clock_wall_ns(), boot = rn_clock_boot_ns();
+    uint64_t id[2];
+
+    if (sound == 0)
+        return RN_RESUMED_DAMAGED;
     read_boot_id(id);
-    if (id[0] == load(&a->boot_id[0]) && id[1] == load(&a->boot_id[1]) &&
-        rn_clock_boot_ns() >= load(&a->boot_ns))
-        return true;
-    if (last > wall + DAY_NS)
-        return false;
-    set_anchor(a, id, last > wall ? last : wall, wall);
-    return true;
+    if (id[0] == save.line.boot_id[0] && id[1] == save.line.boot_id[1] &&
+        boot >= save.line.boot_ns && boot + save.line.delta_ns >= save.last_seen_ns) {
+        store_line(&a->line, &save.line);
+        store(&a->last_seen_ns, save.last_seen_ns);
+        store(&a->wall_offset_ns, save.wall_offset_ns);
+        store(&a->checked_ns, save.last_seen_ns);
+        rn_anchor_save(a);
+        rn_anchor_save(a);
+    } else if (save.last_seen_ns > wall + DAY_NS) {
+        return RN_RESUMED_AHEAD;
+    } else {
+        set_anchor(a, id, save.last_seen_ns > wall ? save.last_seen_ns : wall, wall);
+    }
+    return sound == 2 && is_same_line(&used, &save.line) ? RN_RESUMED : RN_RESUMED_MENDED;
 }
 
 void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
@@ -87,4 +190,5 @@ void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
         store(&a->wall_offset_ns, offset);
     else if (offset < old - JITTER_NS && passed > 0)
         store(&a->wall_offset_ns, offset > old - passed / 2 ? offset : old - passed / 2);
+    rn_anchor_save(a);
 }

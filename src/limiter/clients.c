@@ -190,8 +190,14 @@ bool rn_clients_try_lock(struct ration *r, int64_t now_ns)
 /* The lock is held. */
 static int begin(struct ration *r, struct ration_error *error)
 {
-    int code = r->clients.journal.path ? catch_up(r, true, error) : 0;
+    struct rn_clients *c = &r->clients;
+    struct ration_error unread = {0};
+    int code;
 
+    error = error ? error : &unread;
+    code = c->journal.path ? catch_up(r, true, error) : 0;
+    if (code == 0 && error->text[0] != '\0')
+        c->notice = *error;
     if (code != 0)
         pthread_mutex_unlock(&r->clients.lock);
     return code;
@@ -346,6 +352,20 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
     return 0;
 }
 
+/* What is wrong with the state file, once. */
+static int check_file(struct ration *r, struct ration_error *error)
+{
+    struct ration_error fault;
+    int code = rn_table_check_file(r->table, &fault), told = r->clients.file_fault;
+
+    r->clients.file_fault = code;
+    if (code == 0 || code == told)
+        return 0;
+    if (error)
+        *error = fault;
+    return code;
+}
+
 int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error *error)
 {
     struct rn_clients *c = &r->clients;
@@ -354,6 +374,9 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
     if (error)
         *error = (struct ration_error){0};
     rn_clients_lock(r, now_ns);
+    if (error)
+        *error = c->notice;
+    c->notice = (struct ration_error){0};
     if (c->journal.path &&
         (c->generation != __atomic_load_n(rn_table_generation(r->table), __ATOMIC_ACQUIRE) ||
          !rn_journal_is_current(&c->journal)))
@@ -362,6 +385,8 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
         (c->last_expiry_ns == INT64_MIN || c->now_ns - c->last_expiry_ns >= EXPIRY_PAUSE_NS))
         rn_clients_drop_expired(r);
     rn_clients_tidy(r);
+    if (code == 0)
+        code = check_file(r, error);
     pthread_mutex_unlock(&c->lock);
     return code;
 }

@@ -47,12 +47,16 @@ struct rn_clients {
     uint64_t sequence;              /* of the last change */
     uint64_t generation;            /* of the table when the journal was last read */
     uint64_t epoch;
-    bool sharing;            /* with other nodes: share.h */
-    bool merging;            /* what is put in force comes from them */
-    uint64_t news;           /* changes that did not */
-    bool reread;             /* the journal begins anew: what it does not name is gone */
-    bool stale;              /* the roster may lack something: memory ran out */
-    uint64_t undone;         /* records that were no changes */
+    bool sharing;    /* with other nodes: share.h */
+    bool merging;    /* what is put in force comes from them */
+    uint64_t news;   /* changes that did not */
+    bool reread;     /* the journal begins anew: what it does not name is gone */
+    bool stale;      /* the roster may lack something: memory ran out */
+    uint64_t undone; /* records that were no changes */
+    int file_fault;  /* of the state file, as last told */
+    /* What a change found damaged: the next refresh tells it, for who makes a change
+     * seldom has a log. */
+    struct ration_error notice;
     int64_t next_expiry_ns;  /* of the first that will; INT64_MAX: none */
     int64_t last_expiry_ns;  /* when it was looked for them */
     int64_t now_ns, wall_ns; /* while the lock is held */

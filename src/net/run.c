@@ -165,6 +165,7 @@ static int start_thread(struct rn_worker *worker)
     sigset_t all, before;
 
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* raised by the thread itself: a handler may explain it */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&worker->thread, NULL, work, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

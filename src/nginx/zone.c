@@ -4,6 +4,7 @@
  * line use as well. All workers share it, those of before a reload and of
  * another master during a binary upgrade, too.
  */
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,11 +89,35 @@ static void refresh(ngx_event_t *event)
     bool failed = ration_clients_refresh(worker->limiter, &error) != 0;
 
     if (failed && !worker->refresh_failed) { /* told once, until it is mended */
-        ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: overrides and bans: %s", error.text);
+        ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: %s", error.text);
+    } else if (!failed && error.text[0] != '\0') {
+        ngx_log_error(NGX_LOG_WARN, event->log, 0, "ration: %s", error.text);
     }
     worker->refresh_failed = failed;
     worker->banning = rn_ban_any(worker->limiter);
     ngx_add_timer(event, REFRESH_MS);
+}
+
+/* Says why before the worker dies of it, as it would have: the signal comes again, to
+ * nobody. nginx's own handlers log in the same way. The next worker finds the file
+ * unusable and says so. */
+static void on_bus_error(int signal)
+{
+    const struct rn_ngx_main *main = main_of((ngx_cycle_t *)ngx_cycle);
+
+    (void)signal;
+    ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                  "ration: SIGBUS: the state file \"%s\" was cut short, or its disk failed, "
+                  "while in use",
+                  main ? (const char *)main->state.data : "");
+}
+
+static void explain_bus_errors(void)
+{
+    struct sigaction old, new = {.sa_handler = on_bus_error, .sa_flags = (int)SA_RESETHAND};
+
+    if (sigaction(SIGBUS, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        (void)sigaction(SIGBUS, &new, NULL);
 }
 
 /* Without the file a worker counts alone: that is better than no limits, and than
@@ -126,6 +151,7 @@ static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *
         ration_close(worker->limiter);
         return NGX_ERROR;
     }
+    explain_bus_errors();
     worker->banning = rn_ban_any(worker->limiter);
     worker->refresh.handler = refresh;
     worker->refresh.data = worker;

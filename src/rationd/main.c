@@ -4,10 +4,12 @@
  * when told to. The conversations are front/'s, the sockets net/'s.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <ration/clients.h>
 
@@ -270,6 +272,8 @@ static void tick(void *arg, int64_t now_ns)
     rn_changes_count_nodes(&d->changes);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+    else if (error.text[0])
+        rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
 }
 
 static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting setting,
@@ -299,6 +303,27 @@ static bool load_certificate(struct daemon *d)
     return false;
 }
 
+/* The file's name, where a signal handler finds it. */
+static const char *state_path;
+
+/* Says why before the daemon dies of it, as it would have: the signal comes again, to
+ * nobody. Other threads that meet it wait for that. Going on without the counters would
+ * admit everything once more. */
+static void on_bus_error(int number)
+{
+    static const char before[] = "rationd: SIGBUS: the state file \"",
+                      after[] = "\" was cut short, or its disk failed, while in use; its counters "
+                                "are lost: stop all its users, move it away and start again\n";
+    static int told;
+
+    while (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) != 0)
+        pause();
+    (void)!write(STDERR_FILENO, before, sizeof before - 1);
+    (void)!write(STDERR_FILENO, state_path, strlen(state_path));
+    (void)!write(STDERR_FILENO, after, sizeof after - 1);
+    signal(number, SIG_DFL);
+}
+
 static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
 {
     struct ration_error error;
@@ -310,6 +335,9 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
         rn_ruleset_free(ruleset);
         return false;
     }
+    state_path = d->options.state;
+    if (state_path)
+        signal(SIGBUS, on_bus_error);
     if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
     if (d->options.shares && !rn_shared_open(&d->shared, &d->options, d->limiter)) {

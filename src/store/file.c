@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "store/blocks.h"
 #include "store/mapping.h"
 #include "store/slots.h"
@@ -217,7 +218,7 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
                     "layout version %u where this library reads %u; it was left alone: use the "
                     "version that wrote it or move it away",
                     h->version, RN_LAYOUT_VERSION);
-    if (h->check != rn_header_check(h))
+    if (!rn_header_is_sound(h))
         return fail(o, RATION_ETORN, "its header is damaged; it was left alone: move it away");
     if ((uint64_t)st.st_size != h->bytes)
         return fail(o, RATION_ETORN,
@@ -244,12 +245,34 @@ static enum attempt set_aside(struct opening *o)
     return TRY_AGAIN;
 }
 
-static bool is_at_path(const struct opening *o, int fd)
+/* Puts the time line in order, if alone, or sees that it is. */
+static enum attempt resume(struct opening *o, struct rn_anchor *anchor, bool alone)
+{
+    enum rn_resumed resumed = alone                        ? rn_anchor_resume(anchor)
+                              : rn_anchor_is_sound(anchor) ? RN_RESUMED
+                                                           : RN_RESUMED_DAMAGED;
+
+    switch (resumed) {
+    case RN_RESUMED:
+        break;
+    case RN_RESUMED_MENDED:
+        fail(o, 0,
+             "part of its clock was damaged, by a crash or the disk, and was restored from a copy");
+        break;
+    case RN_RESUMED_AHEAD:
+        return set_aside(o);
+    case RN_RESUMED_DAMAGED:
+        return fail(o, RATION_ETORN, "its clock is damaged; it was left alone: move it away");
+    }
+    return OPENED;
+}
+
+static bool is_at_path(const char *path, int fd)
 {
     struct stat by_fd, by_path;
 
-    return fstat(fd, &by_fd) == 0 && stat(o->path, &by_path) == 0 &&
-           by_fd.st_ino == by_path.st_ino && by_fd.st_dev == by_path.st_dev;
+    return fstat(fd, &by_fd) == 0 && stat(path, &by_path) == 0 && by_fd.st_ino == by_path.st_ino &&
+           by_fd.st_dev == by_path.st_dev;
 }
 
 /* The file is sound and locked: exclusively if `alone`. */
@@ -259,7 +282,7 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     bool resize = (o->bytes != 0 && o->bytes != h->bytes) || (o->block_share != 0 && h->slabs == 0);
     void *mapping;
     struct rn_table *table;
-    enum attempt attempt = OPENED;
+    enum attempt attempt;
 
     if (resize && !alone)
         return fail(o, RATION_EBUSY,
@@ -273,16 +296,17 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
             munmap(mapping, h->bytes);
         return fail(o, RATION_ENOMEM, "cannot be mapped: %s", strerror(errno));
     }
-    if (alone && !rn_anchor_resume(&table->header->anchor))
-        attempt = set_aside(o);
-    else if (alone && rn_blocks_collect(table) != 0)
+    table->path = realpath(o->path, NULL);
+    attempt = resume(o, &table->header->anchor, alone);
+    if (attempt == OPENED && (!table->path || (alone && rn_blocks_collect(table) != 0)))
         attempt = fail(o, RATION_ENOMEM, "out of memory");
-    else if (resize) {
+    if (attempt == OPENED && resize) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
         if (o->block_share == 0) /* who needs no blocks does not take them from others */
             o->block_share = (unsigned)(h->slabs * RN_SLAB_BYTES * 100 / h->bytes);
         attempt = rebuild(o, table);
-    } else if (alone && (flock(fd, LOCK_SH) != 0 || !is_at_path(o, fd))) {
+    } else if (attempt == OPENED && alone &&
+               (flock(fd, LOCK_SH) != 0 || !is_at_path(o->path, fd))) {
         attempt = TRY_AGAIN;
     }
     if (attempt == OPENED)
@@ -313,7 +337,7 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
 
     if (!alone && flock(fd, LOCK_SH | LOCK_NB) != 0)
         attempt = WAIT;
-    else if (!is_at_path(o, fd))
+    else if (!is_at_path(o->path, fd))
         attempt = TRY_AGAIN;
     else if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         attempt = fail(o, RATION_EFOREIGN, "not a regular file");
@@ -359,6 +383,30 @@ static int open_file(struct opening *o, struct rn_table **out)
     return RATION_EBUSY;
 }
 
+int rn_table_check_file(const struct rn_table *table, struct ration_error *error)
+{
+    struct stat st;
+
+    if (table->fd < 0)
+        return 0;
+    if (fstat(table->fd, &st) != 0)
+        return rn_error_set(error, RATION_EIO, 0, "state file \"%s\": cannot be looked at: %s",
+                            table->path, strerror(errno));
+    if ((uint64_t)st.st_size < table->bytes)
+        return rn_error_set(error, RATION_ETORN, 0,
+                            "state file \"%s\": cut from %" PRIu64 " to %" PRIu64
+                            " bytes while in use; its counters are lost: stop all its users, "
+                            "delete it, start again",
+                            table->path, table->bytes, (uint64_t)st.st_size);
+    if (!is_at_path(table->path, table->fd))
+        return rn_error_set(error, RATION_EIO, 0,
+                            "state file \"%s\": deleted, moved or replaced while in use; we count "
+                            "on in the old one, but who starts now counts apart: restart all its "
+                            "users",
+                            table->path);
+    return 0;
+}
+
 static int open_anonymous(struct opening *o, struct rn_table **out)
 {
     o->bytes = o->bytes ? o->bytes : DEFAULT_BYTES;
@@ -389,7 +437,7 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
              options->bytes, RN_TABLE_BYTES_MIN);
         return RATION_EINVAL;
     }
-    if (options->bytes > UINT64_C(1) << 44) {
+    if (options->bytes > RN_TABLE_BYTES_MAX) {
         fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
         return RATION_EINVAL;
     }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,22 @@ static int fail(const struct rn_journal *j, struct ration_error *error, int code
                 const char *why)
 {
     return rn_error_set(error, code, 0, "\"%s\": %s%s", j->path, what, why);
+}
+
+/* Adds to the notices of a call that succeeds. */
+__attribute__((format(printf, 2, 3))) static void notice(struct ration_error *error,
+                                                         const char *format, ...)
+{
+    size_t len = error ? strlen(error->text) : 0;
+    va_list args;
+
+    if (!error || sizeof error->text - len < sizeof "; ")
+        return;
+    va_start(args, format);
+    if (len != 0)
+        len += (size_t)snprintf(error->text + len, sizeof error->text - len, "; ");
+    vsnprintf(error->text + len, sizeof error->text - len, format, args);
+    va_end(args);
 }
 
 static void remember(struct rn_journal *j, const struct stat *st)
@@ -199,8 +216,8 @@ static int read_records(struct rn_journal *j, int fd, off_t size,
     if (scan.sequence > j->sequence)
         j->sequence = scan.sequence;
     if (scan.skipped != 0)
-        rn_error_set(error, 0, 0, "\"%s\": %" PRIu64 " damaged bytes were skipped", j->path,
-                     scan.skipped);
+        notice(error, "\"%s\": %" PRIu64 " damaged bytes were skipped, from byte %" PRIu64 " on",
+               j->path, scan.skipped, from + scan.skipped_at);
     return 0;
 }
 
@@ -234,6 +251,12 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     }
     code = read_file(j, fd, &st, reader, error);
     close(fd);
+    /* Nobody writes while we have the lock: somebody was interrupted. */
+    if (code == 0 && (uint64_t)st.st_size > j->end)
+        notice(error,
+               "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64 " on, are no complete "
+               "record and were left out; a crash, or damage: see whether a ban is missing",
+               j->path, (uint64_t)st.st_size - j->end, j->end);
     return code;
 }
 
@@ -326,9 +349,10 @@ static int cut_tail(struct rn_journal *j, struct ration_error *error)
     if (ftruncate(j->fd, (off_t)j->end) != 0)
         return fail(j, error, RATION_EIO, "cannot be cut: ", strerror(errno));
     j->size = (off_t)j->end;
-    rn_error_set(error, 0, 0,
-                 "\"%s\": %" PRIu64 " bytes of a change that was never completed were cut off",
-                 j->path, more);
+    notice(error,
+           "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64
+           " on, were no complete record and were cut off",
+           j->path, more, j->end);
     return 0;
 }
 

@@ -76,7 +76,7 @@ bool rn_journal_is_current(const struct rn_journal *j);
 /* Reads what is new. A file that is not there is an empty one. 0 or RATION_E*:
  * EFOREIGN, EVERSION, ETORN if it is none of ours and was left alone, EBUSY if
  * somebody held its lock for two seconds, EIO, ENOMEM, or what `see` returned.
- * On success error->text is empty, or a notice: what was skipped. */
+ * On success error->text is empty, or a notice: what was skipped or left out. */
 int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader,
                     struct ration_error *error);
 
@@ -110,7 +110,8 @@ struct rn_journal_scan {
     uint64_t sequence; /* of the last record */
     size_t end;        /* behind the last sound record, */
     uint64_t records;  /* how many there were, */
-    uint64_t skipped;  /* and bytes among them that were none */
+    uint64_t skipped;  /* and bytes among them that were none, */
+    size_t skipped_at; /* the first of them here */
 };
 /* Goes through records from bytes[scan->end] on. 0, or what `see` returned. */
 int rn_journal_scan(struct rn_journal_scan *scan, const char *bytes, size_t len,

@@ -111,6 +111,8 @@ int rn_journal_scan(struct rn_journal_scan *scan, const char *bytes, size_t len,
 
         if (code != 0)
             return code;
+        if (scan->skipped == 0)
+            scan->skipped_at = scan->end;
         scan->skipped += at - scan->end;
         at += sizeof(struct head) + record.payload.len;
         scan->end = at;

@@ -28,7 +28,7 @@
 
 #define RN_PAGE 4096
 #define RN_MAGIC UINT64_C(0x656C626174766E72) /* "rnvtable" */
-#define RN_LAYOUT_VERSION 1
+#define RN_LAYOUT_VERSION 2
 
 #define RN_GROUP_SLOTS 8
 #define RN_SLAB_BYTES (UINT64_C(256) * 1024)
@@ -70,9 +70,12 @@ struct rn_header {
     struct rn_hash_key secret;
     uint64_t check;
 
+    /* has check sums of its own: base/clock.h */
     _Alignas(128) struct rn_anchor anchor;
+    /* statistics, and a number that only ever differs: any value is harmless */
     _Alignas(128) uint64_t evictions;
     uint64_t generation; /* of what lies beside the file: see rn_table_generation */
+    /* made again from the slots by a process that is alone: never believed */
     _Alignas(128) struct rn_class_lists classes[RN_CLASSES];
 };
 
@@ -94,7 +97,9 @@ struct rn_table {
     uint64_t *arena;
     uint64_t group_count; /* header's fields, out of the shared cache line */
     uint64_t slab_count;
+    uint64_t bytes;
     int fd;
+    char *path;                  /* absolute; NULL without a file */
     struct rn_context *contexts; /* RN_THREADS of them */
 };
 

@@ -27,27 +27,40 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* The geometry of a table of `bytes`, of which block_share percent hold blocks. */
-static void plan(struct rn_header *h, uint64_t bytes, unsigned block_share)
+/* Where everything is in a table of `bytes` with so many slabs. */
+static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs)
 {
-    uint64_t arena = bytes / 100 * block_share / RN_SLAB_BYTES;
-
-    h->magic = RN_MAGIC;
-    h->version = RN_LAYOUT_VERSION;
-    h->header_bytes = sizeof *h;
     h->bytes = bytes;
-    h->slabs = block_share != 0 && arena == 0 ? 1 : arena < SLABS_MAX ? arena : SLABS_MAX;
+    h->slabs = slabs;
     h->slabs_at = round_up(sizeof *h, RN_PAGE);
     h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
     h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
     h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
 }
 
+bool rn_header_is_sound(const struct rn_header *h)
+{
+    struct rn_header right;
+
+    if (h->check != rn_header_check(h) || h->bytes < RN_TABLE_BYTES_MIN ||
+        h->bytes > RN_TABLE_BYTES_MAX || h->bytes % RN_PAGE != 0 ||
+        h->slabs > h->bytes / RN_SLAB_BYTES || h->slabs > SLABS_MAX)
+        return false;
+    lay_out(&right, h->bytes, h->slabs);
+    return h->groups != 0 && h->groups == right.groups && h->slabs_at == right.slabs_at &&
+           h->groups_at == right.groups_at && h->arena_at == right.arena_at &&
+           h->arena_at + h->slabs * RN_SLAB_BYTES <= h->bytes;
+}
+
 int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share)
 {
     struct rn_header *h = mapping;
+    uint64_t slabs = bytes / 100 * block_share / RN_SLAB_BYTES;
 
-    plan(h, bytes, block_share);
+    h->magic = RN_MAGIC;
+    h->version = RN_LAYOUT_VERSION;
+    h->header_bytes = sizeof *h;
+    lay_out(h, bytes, block_share != 0 && slabs == 0 ? 1 : slabs < SLABS_MAX ? slabs : SLABS_MAX);
     if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
         return RATION_EIO;
     h->check = rn_header_check(h);
@@ -119,10 +132,11 @@ struct rn_table *rn_table_new(void *mapping, int fd)
 
 void rn_table_free(struct rn_table *table)
 {
-    munmap(table->header, table->header->bytes);
+    munmap(table->header, table->bytes);
     munmap(table->contexts, CONTEXTS_BYTES);
     if (table->fd >= 0)
         close(table->fd);
+    free(table->path);
     free(table);
 }
 

@@ -12,6 +12,8 @@
 /* What the check sum of a header covers. */
 #define RN_CHECKED_BYTES offsetof(struct rn_header, check)
 uint64_t rn_header_check(const struct rn_header *header);
+/* Whether that sum is right, and everything lies where it must within `bytes`. */
+bool rn_header_is_sound(const struct rn_header *header);
 
 /* Maps a file, or memory if fd is -1. NULL with errno set if it cannot. */
 void *rn_mapping_new(uint64_t bytes, int fd);

@@ -88,7 +88,7 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
     if (tag == 0)
         return INT64_MIN;
     if (rn_is_pending(tag))
-        return (int64_t)state + CLAIM_NS;
+        return (int64_t)(state + (uint64_t)CLAIM_NS); /* damaged: whatever it may be */
     if (!rn_tag_has_block(tag))
         return rn_state_idle_at(rn_tag_form(tag), state);
     if (!rn_block_sound(table, state))

@@ -306,6 +306,7 @@ void rn_table_attach(struct rn_table *table, void *mapping, int fd)
     table->arena = (uint64_t *)(void *)(base + table->header->arena_at);
     table->group_count = table->header->groups;
     table->slab_count = table->header->slabs;
+    table->bytes = table->header->bytes;
     table->fd = fd;
 }
 
@@ -371,7 +372,7 @@ static int count_entry(void *arg, const struct rn_table_entry *entry)
 void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_table_memory *memory)
 {
     *memory = (struct rn_table_memory){
-        .bytes = table->header->bytes,
+        .bytes = table->bytes,
         .slots = table->group_count * RN_GROUP_SLOTS,
         .evictions = __atomic_load_n(&table->header->evictions, __ATOMIC_RELAXED),
         .block_bytes = table->slab_count * RN_SLAB_BYTES,

@@ -26,6 +26,7 @@ struct rn_table_options {
 };
 
 #define RN_TABLE_BYTES_MIN (UINT64_C(1) << 20)
+#define RN_TABLE_BYTES_MAX (UINT64_C(1) << 44)
 
 /* 0, or RATION_E* with `error` filled. A file that exists with another size is
  * rebuilt at options->bytes if nobody else has it open, else RATION_EBUSY.
@@ -33,6 +34,11 @@ struct rn_table_options {
 int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                   struct ration_error *error);
 void rn_table_close(struct rn_table *table);
+
+/* Whether the file is still what it was, where it was: RATION_ETORN if somebody has cut it
+ * short (the next access beyond its end is a SIGBUS), RATION_EIO if it was deleted, moved or
+ * replaced. Two system calls. */
+int rn_table_check_file(const struct rn_table *table, struct ration_error *error);
 
 /* The table as a store; lives as long as the table. */
 static inline struct rn_store *rn_table_store(struct rn_table *table)

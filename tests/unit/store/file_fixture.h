@@ -25,6 +25,7 @@
 
 #include "every_form.h"
 #include "store/blocks.h"
+#include "store/mapping.h"
 #include "store/slots.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -259,15 +259,19 @@ static void a_claim_left_behind_blocks_nobody(void **state)
 
 /* ---- time */
 
-#define ANCHOR(field) (offsetof(struct rn_header, anchor) + offsetof(struct rn_anchor, field))
-
 /* As if the machine had been booted anew, with this as the last time used. */
 static void reboot(int64_t last_seen_ns)
 {
-    uint64_t other_boot[2] = {1, 2};
+    struct bytes file = read_all();
+    struct rn_anchor anchor;
 
-    patch(ANCHOR(boot_id), other_boot, sizeof other_boot);
-    patch(ANCHOR(last_seen_ns), &last_seen_ns, sizeof last_seen_ns);
+    memcpy(&anchor, file.data + offsetof(struct rn_header, anchor), sizeof anchor);
+    anchor.line.boot_id[0] ^= 1;
+    anchor.last_seen_ns = last_seen_ns;
+    rn_anchor_save(&anchor);
+    rn_anchor_save(&anchor);
+    patch(offsetof(struct rn_header, anchor), &anchor, sizeof anchor);
+    free(file.data);
 }
 
 static void after_a_reboot_time_goes_on_at_the_wall_clock(void **state)
@@ -348,7 +352,7 @@ static void on_the_same_boot_a_wall_clock_set_back_changes_nothing(void **state)
     int64_t ahead = 40 * HOUR, now;
 
     (void)state;
-    table->header->anchor.delta_ns += ahead; /* the wall clock has been set back since */
+    table->header->anchor.line.delta_ns += ahead; /* the wall clock has been set back since */
     table->header->anchor.last_seen_ns += ahead;
     now = rn_table_now(table);
     rn_table_close(table);

@@ -65,12 +65,12 @@ static void a_file_with_something_appended_is_refused(void **state)
 
 static void another_version_is_refused(void **state)
 {
-    uint32_t version = 2;
+    uint32_t version = 7;
 
     (void)state;
     make_file(MIB, 0);
     patch(offsetof(struct rn_header, version), &version, sizeof version);
-    expect_left_alone(RATION_EVERSION, "layout version 2 where this library reads 1; it was left "
+    expect_left_alone(RATION_EVERSION, "layout version 7 where this library reads 2; it was left "
                                        "alone: use the version that wrote it or move it away");
 }
 

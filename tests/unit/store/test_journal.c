@@ -190,6 +190,22 @@ static void a_journal_cut_at_any_byte_keeps_what_was_complete(void **state)
         spill(path, bytes, cut);
         assert_int_equal(read_new(&j, &s, &error), 0);
         assert_int_equal(s.count, whole);
+        char expected[200] = "";
+
+        if (!clean)
+            snprintf(expected, sizeof expected,
+                     "\"%s\": its last %zu bytes, from byte %zu on, are no complete record and "
+                     "were left out; a crash, or damage: see whether a ban is missing",
+                     path,
+                     cut - (whole == 2 ? second
+                            : whole    ? first
+                            : cut < 32 ? 0
+                                       : 32),
+                     whole == 2 ? second
+                     : whole    ? first
+                     : cut < 32 ? 0
+                                : (size_t)32);
+        assert_string_equal(error.text, expected);
         /* The next write cuts the rest off, and says so. */
         assert_int_equal(try_put(&j, &s, "four", &error), 0);
         assert_true((strstr(error.text, "cut off") != NULL) == !clean);
@@ -232,8 +248,11 @@ static void a_flipped_bit_costs_one_record_at_most(void **state)
             assert_int_equal(s.count, 2);
             for (unsigned i = 0; i < s.count; i++)
                 assert_string_equal(s.text[i], texts[s.sequence[i] - 1]);
-            assert_true((strstr(error.text, "damaged bytes were skipped") != NULL) ==
-                        (at < 32 + 2 * 27));
+            assert_non_null(strstr(error.text, at < 32 + 2 * 27 ? "damaged bytes were skipped"
+                                                                : "were left out"));
+            assert_non_null(strstr(error.text, at < 32 + 27       ? "from byte 32 on"
+                                               : at < 32 + 2 * 27 ? "from byte 59 on"
+                                                                  : "from byte 86 on"));
         }
         rn_journal_done(&j);
     }

@@ -273,7 +273,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                                        .at_ns = refund->at_ns,
                                        .mark = refund->mark}};
 
-    if (refund->mark == RN_POLICY_MARK || /* no store has it */
+    if (rn_policy_has_decided(refund->mark) || /* no store has it */
         rn_pardon_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
         return 0;
     give_back_to_guards(r, l, refund, now_ns);

@@ -30,6 +30,8 @@ static void ask(struct rn_charge *batch, size_t n)
 {
     struct rn_fiber *fiber = rn_fiber_current();
 
+    for (size_t i = 0; i < n; i++)
+        batch[i].late = 0;
     for (size_t i = 0; i < n && !shared; i++)
         batch[i].error = RATION_ESTORE;
     if (shared && rn_store_apply(shared, batch, n, fiber ? wake : NULL, fiber) == RN_PENDING)
@@ -105,6 +107,12 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
             answer_without(p, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
         else
             decide_here(p, charge);
+        if (charge->late == 0)
+            break;
+        if (charge->error == 0 && charge->answer.allowed)
+            charge->answer.mark = RN_POLICY_MARK + (int64_t)charge->late;
+        else
+            rn_store_disown(shared, charge, charge->late);
         break;
     default:
         count(&p->counts.lost);
@@ -113,11 +121,13 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
 
 /* --- the contract ------------------------------------------------------------------------- */
 
-/* Nothing is, of what was decided here. */
+/* Nothing is, of what was decided here; save by the shared store, if it was late. */
 static bool gives_back_here(struct rn_charge *charge)
 {
-    if (charge->ask.op != RN_GIVE_BACK || charge->ask.mark != RN_POLICY_MARK)
+    if (charge->ask.op != RN_GIVE_BACK || !rn_policy_has_decided(charge->ask.mark))
         return false;
+    if (shared)
+        rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_POLICY_MARK));
     charge->error = 0;
     charge->answer = (struct rn_answer){0};
     return true;

@@ -9,9 +9,9 @@
  *   ELSE_ALLOW    admitted, uncounted
  *   ELSE_REFUSE   refused, to be tried again in a second
  *
- * Nothing that was decided so can be given back: the shared store never had it. What
- * changes a state otherwise (give back, renew, release, reset) fails with
- * RATION_ESTORE.
+ * Nothing that was decided so can be given back: the shared store never had it. It may get it
+ * late, though: if the request is refused, it is told to give that back. What changes a state
+ * otherwise (give back, renew, release, reset) fails with RATION_ESTORE.
  */
 #ifndef RN_LIMITER_POLICY_H
 #define RN_LIMITER_POLICY_H
@@ -39,8 +39,13 @@ struct rn_policy {
 
 void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge);
 
-/* The mark of what was decided here: no store answers with it. */
+/* Marks of what was decided here: no store answers with them. From RN_POLICY_MARK on it is
+ * rn_charge.late of the charge. */
 #define RN_POLICY_MARK INT64_MIN
+static inline bool rn_policy_has_decided(int64_t mark)
+{
+    return mark <= RN_POLICY_MARK + (int64_t)RN_CHARGE_LATE_MAX;
+}
 
 /* The shared store as this thread reaches it, from now on; NULL: not at all. */
 void rn_policy_use(struct rn_store *shared);

@@ -8,7 +8,7 @@
 
 #define TLS_SCHEME "tls://"
 #define DEFAULT_PORT 6380
-#define DEFAULT_TIMEOUT_MS 20
+#define DEFAULT_TIMEOUT_MS 50
 #define TIMEOUT_MAX_MS 60000
 #define CONNECTIONS_MAX 64
 

@@ -35,7 +35,7 @@ const char rn_options_help[] =
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
     "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
     "  --redis URL        share limits with other nodes      (none)\n"
-    "  --redis-deadline TIME  how long a decision waits for it  (5ms)\n"
+    "  --redis-deadline TIME  how long a decision waits for it  (25ms)\n"
     "  --redis-nodes N    without it, limits are shared out among so many (auto)\n"
     "  --redis-changes B  rules, overrides and bans set here hold on all nodes (true)\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
@@ -79,7 +79,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
     [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
     [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
-    [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "5ms"},
+    [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "25ms"},
     [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto"},
     [RN_SET_REDIS_CHANGES] = {"redis-changes", NULL, "true"},
     [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL},
@@ -327,7 +327,7 @@ static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *rul
     if (!rn_value_read_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
         o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
         o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
-        return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 5ms");
+        return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 25ms");
     if (strcmp(o->values[RN_SET_REDIS_NODES], "auto") != 0 &&
         (!rn_value_read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) ||
          o->redis_nodes == 0))

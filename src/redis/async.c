@@ -218,13 +218,18 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return pass_on(a, job);
 }
 
+static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+{
+    rn_store_disown(((struct rn_async *)(void *)store)->next, charge, late);
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 int rn_async_new(struct rn_loop *loop, struct rn_remote *remote, struct rn_store *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error)
 {
-    static const struct rn_store_ops ops = {.apply = apply};
+    static const struct rn_store_ops ops = {.apply = apply, .disown = disown};
     struct rn_async *a = calloc(1, sizeof *a);
 
     if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||

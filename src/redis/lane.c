@@ -19,8 +19,8 @@ struct rn_lane_call {
     size_t count;
     bool aside; /* its lane does not wait for it */
     uint64_t nonce;
-    int64_t sent_ns;           /* on the boot-time clock */
-    struct rn_lane_call *next; /* of the spare ones */
+    int64_t sent_ns;                   /* on the boot-time clock */
+    struct rn_lane_call *next, **link; /* among the flying ones; next: of the spare ones, too */
 };
 
 static int64_t now_of(const struct rn_lanes *lanes)
@@ -30,10 +30,25 @@ static int64_t now_of(const struct rn_lanes *lanes)
 
 /* --- seats -------------------------------------------------------------------------- */
 
+/* A late charge that still has its seat has no reply. */
 static void free_seat(struct rn_lanes *lanes, struct rn_seat *seat)
 {
+    if (seat->late != 0)
+        rn_lates_forget(&lanes->lates, seat->late);
+    seat->late = 0;
     seat->next = lanes->spare_seats;
     lanes->spare_seats = seat;
+}
+
+/* A refund was answered, or failed: then the charge is burnt. */
+static void end_return(struct rn_lanes *lanes, struct rn_late *late)
+{
+    bool done = late->charge.error == 0;
+
+    rn_count(done ? &lanes->counts->returned : &lanes->counts->burnt, 1);
+    if (done)
+        lanes->events->returned(lanes->events->arg, &late->charge);
+    rn_late_end(late);
 }
 
 static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
@@ -45,6 +60,10 @@ static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
         return;
     if (error != 0)
         rn_seat_charge(&was)->error = error;
+    if (!was.job->done) {
+        end_return(lanes, (struct rn_late *)was.job);
+        return;
+    }
     lanes->events->answered(lanes->events->arg, was.job, rn_seat_charge(&was));
 }
 
@@ -65,7 +84,7 @@ static void make_ready(struct rn_lanes *lanes, struct rn_lane *lane)
     struct rn_shard *shard = rn_routes_owner(lanes->trips->routes, lane->slot);
     unsigned at = shard ? shard->index : RN_SHARDS;
 
-    if (lane->ready || lane->in_flight > 0 || !lane->waiting.first)
+    if (lane->ready || lane->in_flight > 0 || (!lane->waiting.first && !lane->behind.first))
         return;
     lane->ready = true;
     lane->next = NULL;
@@ -100,6 +119,13 @@ void rn_lanes_reroute(struct rn_lanes *lanes)
         all = lane->next;
         make_ready(lanes, lane);
     }
+}
+
+static struct rn_lane *lane_of(const struct rn_lanes *lanes, const struct rn_charge *charge)
+{
+    unsigned tag = rn_code_tag(charge->key) % lanes->tags;
+
+    return &lanes->lanes[rn_code_script_of(charge) * lanes->tags + tag];
 }
 
 /* --- calls -------------------------------------------------------------------------- */
@@ -204,9 +230,32 @@ static struct rn_seats end_call(struct rn_lane_call *call)
     struct rn_lanes *lanes = call->lanes;
 
     *(call->aside ? &lanes->aside : &call->lane->in_flight) -= 1;
+    *call->link = call->next;
+    if (call->next)
+        call->next->link = call->link;
     call->next = lanes->spare_calls;
     lanes->spare_calls = call;
     return call->seats;
+}
+
+/* Behind whatever waits, if the server can be asked and there is room. NULL: nothing. */
+static void give_back(struct rn_lanes *lanes, struct rn_late *late)
+{
+    if (!late)
+        return;
+    struct rn_lane *lane = lane_of(lanes, &late->charge);
+    const struct rn_shard *shard = rn_routes_owner(lanes->trips->routes, lane->slot);
+    struct rn_seat *seat = shard && !shard->breaker.open ? lanes->spare_seats : NULL;
+
+    if (!seat) {
+        late->charge.error = RATION_ESTORE;
+        end_return(lanes, late);
+        return;
+    }
+    lanes->spare_seats = seat->next;
+    *seat = (struct rn_seat){.job = &late->job, .life = late->job.life};
+    rn_seats_append(&lane->behind, seat);
+    make_ready(lanes, lane);
 }
 
 static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const char *answers)
@@ -214,9 +263,14 @@ static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const c
     struct rn_seat *seat;
 
     for (; (seat = rn_seats_take(seats)); answers += RN_CODE_ANSWER) {
+        uint64_t late = seat->late;
+
+        seat->late = 0;
         if (rn_seat_is_awaited(seat))
             rn_code_read(rn_seat_charge(seat), answers);
         answer(lanes, seat, 0);
+        if (late != 0)
+            give_back(lanes, rn_lates_answer(&lanes->lates, late, answers));
     }
 }
 
@@ -291,13 +345,12 @@ static const struct rn_trip_ops call_ops = {
 /* --- sending ------------------------------------------------------------------------ */
 
 /* Moves the next charges from the lane to the call: as many as go together. */
-static void fill_call(struct rn_lane_call *call, bool narrow)
+static void fill_call(struct rn_lane_call *call, struct rn_seats *from, bool narrow)
 {
-    struct rn_lane *lane = call->lane;
     struct rn_seats others = {0};
     struct rn_seat *seat;
 
-    while (call->count < RN_LANE_BATCH && (seat = rn_seats_take(&lane->waiting))) {
+    while (call->count < RN_LANE_BATCH && (seat = rn_seats_take(from))) {
         if (!rn_seat_is_awaited(seat)) {
             free_seat(call->lanes, seat);
             continue;
@@ -311,7 +364,7 @@ static void fill_call(struct rn_lane_call *call, bool narrow)
         if (seat->job->deadline_ns > call->trip.until_ns)
             call->trip.until_ns = seat->job->deadline_ns;
     }
-    rn_seats_put_back(&lane->waiting, &others);
+    rn_seats_put_back(from, &others);
 }
 
 static void count_call(struct rn_lanes *lanes, size_t charges)
@@ -334,9 +387,15 @@ static bool send_next(struct rn_lanes *lanes, struct rn_lane *lane, bool narrow)
                                            .script = (enum rn_script)lane->script,
                                            .slot = lane->slot},
                                   .lanes = lanes,
-                                  .lane = lane};
+                                  .lane = lane,
+                                  .next = lanes->flying,
+                                  .link = &lanes->flying};
+    if (call->next)
+        call->next->link = &call->next;
+    lanes->flying = call;
     lane->in_flight++;
-    fill_call(call, narrow);
+    fill_call(call, &lane->waiting, narrow);
+    fill_call(call, &lane->behind, narrow);
     size_t count = call->count;
     if (count > 0 && rn_trip_begin(&call->trip)) {
         count_call(lanes, count);
@@ -366,18 +425,31 @@ void rn_lanes_fail(struct rn_lanes *lanes, const struct rn_shard *shard)
 {
     struct rn_lane *lane;
 
-    while ((lane = take_ready(lanes, shard->index)))
+    while ((lane = take_ready(lanes, shard->index))) {
         fail_all(lanes, &lane->waiting);
+        fail_all(lanes, &lane->behind);
+    }
+}
+
+/* --- late charges ------------------------------------------------------------------- */
+
+void rn_lanes_expire(struct rn_lanes *lanes, int64_t now_ns)
+{
+    for (const struct rn_lane_call *call = lanes->flying; call; call = call->next)
+        for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next) {
+            if (!rn_seat_is_awaited(seat) || !seat->job->done || seat->job->deadline_ns > now_ns)
+                continue;
+            seat->late = rn_lates_note(&lanes->lates, rn_seat_charge(seat));
+            rn_seat_charge(seat)->late = seat->late;
+        }
+}
+
+void rn_lanes_disown(struct rn_lanes *lanes, const struct rn_charge *charge, uint64_t late)
+{
+    give_back(lanes, rn_lates_disown(&lanes->lates, late, charge));
 }
 
 /* --- the lanes ---------------------------------------------------------------------- */
-
-static struct rn_lane *lane_of(const struct rn_lanes *lanes, const struct rn_charge *charge)
-{
-    unsigned tag = rn_code_tag(charge->key) % lanes->tags;
-
-    return &lanes->lanes[rn_code_script_of(charge) * lanes->tags + tag];
-}
 
 uint16_t rn_lanes_slot(const struct rn_lanes *lanes, const struct rn_charge *charge)
 {
@@ -422,7 +494,7 @@ bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_rem
     lanes->lanes = calloc(RN_SCRIPTS_STRICT * lanes->tags, sizeof *lanes->lanes);
     lanes->seats = calloc(RN_LANE_SEATS, sizeof *lanes->seats);
     lanes->calls = calloc(RN_LANE_CALLS, sizeof *lanes->calls);
-    if (!lanes->lanes || !lanes->seats || !lanes->calls)
+    if (!lanes->lanes || !lanes->seats || !lanes->calls || !rn_lates_init(&lanes->lates))
         return false;
     init_lanes(lanes);
     return true;
@@ -433,5 +505,6 @@ void rn_lanes_done(struct rn_lanes *lanes)
     free(lanes->lanes);
     free(lanes->seats);
     free(lanes->calls);
+    rn_lates_done(&lanes->lates);
     *lanes = (struct rn_lanes){0};
 }

@@ -10,12 +10,14 @@
  * arrived: such a call stands aside, and the lane goes on without it, even with the same key.
  *
  * Charges belong to jobs. A job that has ended leaves its charges behind: those that
- * wait are skipped, the answers to those in flight dropped.
+ * wait are skipped, those in flight are late (redis/late.h). What is given back of them goes
+ * behind all others, where a call has room or nothing else waits; it is never sent again.
  */
 #ifndef RN_REDIS_LANE_H
 #define RN_REDIS_LANE_H
 
 #include "redis/code.h"
+#include "redis/late.h"
 #include "redis/seat.h"
 #include "redis/trip.h"
 
@@ -27,7 +29,8 @@
 
 struct rn_lane {
     struct rn_seats waiting;
-    struct rn_lane *next; /* among those that are ready */
+    struct rn_seats behind; /* refunds of late charges */
+    struct rn_lane *next;   /* among those that are ready */
     int64_t narrow_until_ns;
     uint16_t slot;
     uint16_t in_flight; /* calls */
@@ -39,6 +42,8 @@ struct rn_lanes_events {
     void *arg;
     /* The charge has its answer, or its error. */
     void (*answered)(void *arg, struct rn_job *job, const struct rn_charge *charge);
+    /* A late charge was given back. */
+    void (*returned)(void *arg, struct rn_charge *charge);
 };
 
 struct rn_lanes {
@@ -51,7 +56,8 @@ struct rn_lanes {
         struct rn_lane *first, **end;
     } ready[RN_SHARDS + 1]; /* by the shard that they wait for; the last: nobody's */
     struct rn_seat *seats, *spare_seats;
-    struct rn_lane_call *calls, *spare_calls;
+    struct rn_lane_call *calls, *spare_calls, *flying;
+    struct rn_lates lates;
     uint16_t aside; /* calls */
     uint64_t nonce;
 };
@@ -66,6 +72,12 @@ uint16_t rn_lanes_slot(const struct rn_lanes *lanes, const struct rn_charge *cha
 /* It is sent later in this round of the loop, or when what it waits for has happened.
  * False: too many wait. */
 bool rn_lanes_add(struct rn_lanes *lanes, struct rn_job *job, size_t index);
+
+/* Jobs with this deadline or an earlier one are about to end: notes which of their charges are on
+ * their way, as rn_charge.late. */
+void rn_lanes_expire(struct rn_lanes *lanes, int64_t now_ns);
+/* As rn_store_disown. */
+void rn_lanes_disown(struct rn_lanes *lanes, const struct rn_charge *charge, uint64_t late);
 
 /* Sends what waits for the shard, as far as it takes it. Charges that cannot be sent have
  * RATION_ESTORE. */

@@ -271,7 +271,12 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return RN_DONE;
 }
 
-static const struct rn_store_ops leased_ops = {.apply = apply};
+static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+{
+    rn_store_disown(behind((struct rn_leased *)(void *)store), charge, late);
+}
+
+static const struct rn_store_ops leased_ops = {.apply = apply, .disown = disown};
 
 /* --- life ---------------------------------------------------------------------------------------
  */

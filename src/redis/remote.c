@@ -96,6 +96,14 @@ static void finish_job(struct rn_remote *remote, struct rn_job *job)
     done(arg, batch, n);
 }
 
+/* What was refused while a late charge counted may be admitted now. */
+static void on_returned(void *arg, struct rn_charge *charge)
+{
+    struct rn_remote *remote = arg;
+
+    (void)rn_refusals_find(&remote->refusals, charge, now_of(remote));
+}
+
 static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *charge)
 {
     struct rn_remote *remote = arg;
@@ -130,6 +138,8 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
     bool late[RN_SHARDS] = {false};
     struct rn_job *job;
 
+    if (remote->jobs && remote->jobs->deadline_ns <= now_ns)
+        rn_lanes_expire(&remote->lanes, now_ns);
     while ((job = remote->jobs) && job->deadline_ns <= now_ns) {
         blame_shards(remote, job, late);
         rn_count(&remote->counts.late, job->left);
@@ -285,7 +295,12 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return RN_PENDING;
 }
 
-static const struct rn_store_ops remote_ops = {.apply = apply};
+static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+{
+    rn_lanes_disown(&((struct rn_remote *)(void *)store)->lanes, charge, late);
+}
+
+static const struct rn_store_ops remote_ops = {.apply = apply, .disown = disown};
 
 bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
 {
@@ -302,7 +317,8 @@ static void init_events(struct rn_remote *remote)
 {
     remote->routes_events = (struct rn_routes_events){
         .arg = remote, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
-    remote->lanes_events = (struct rn_lanes_events){.arg = remote, .answered = on_answered};
+    remote->lanes_events =
+        (struct rn_lanes_events){.arg = remote, .answered = on_answered, .returned = on_returned};
     remote->timer.fire = on_timer;
     for (size_t i = 0; i < RN_REMOTE_JOBS; i++) {
         remote->pool[i].next = remote->spare;

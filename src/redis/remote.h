@@ -6,7 +6,8 @@
  *
  * An answer comes within the deadline, counted from rn_store_apply, or the charge has
  * RATION_ESTORE: what that means for a request is not decided here. The charge may
- * have been made all the same; it is then burnt. While the breaker of a server is open,
+ * have been made all the same; if the request was refused, it is given back when the reply
+ * comes (redis/late.h), and burnt if none does. While the breaker of a server is open,
  * charges that it would decide have RATION_ESTORE at once; others are not concerned.
  * Refusals are remembered (redis/refusals.h): those who come again too early are answered
  * here.
@@ -18,7 +19,7 @@
 #include "redis/counts.h"
 #include "redis/lane.h"
 
-#define RN_REMOTE_DEADLINE_NS (INT64_C(5) * 1000000)
+#define RN_REMOTE_DEADLINE_NS (INT64_C(25) * 1000000)
 #define RN_REMOTE_JOBS 1024 /* under way at once; one more has RATION_ESTORE */
 
 struct rn_remote;

@@ -32,7 +32,11 @@ struct rn_charge {
     struct rn_ask ask;
     struct rn_answer answer; /* out, when error is 0 */
     int error;               /* out: 0 or RATION_E* */
+    /* Out, with RATION_ESTORE, of a shared store: the charge was sent, and may yet be made. Its
+     * name for rn_store_disown, up to RN_CHARGE_LATE_MAX; 0: it is not, or has none. */
+    uint64_t late;
 };
+#define RN_CHARGE_LATE_MAX (UINT64_C(1) << 62)
 
 struct rn_store;
 typedef void rn_store_done(void *arg, struct rn_charge *batch, size_t n);
@@ -48,6 +52,9 @@ struct rn_store_ops {
      * store that never pends accepts done == NULL. */
     enum rn_progress (*apply)(struct rn_store *store, struct rn_charge *batch, size_t n,
                               rn_store_done *done, void *arg);
+    /* The request of a charge that is late was refused: if the charge is made, it is given
+     * back, once. Its key and cost are as they were. NULL: no charge is ever late. */
+    void (*disown)(struct rn_store *store, const struct rn_charge *charge, uint64_t late);
 };
 
 struct rn_store {
@@ -58,6 +65,13 @@ static inline enum rn_progress rn_store_apply(struct rn_store *store, struct rn_
                                               size_t n, rn_store_done *done, void *arg)
 {
     return store->ops->apply(store, batch, n, done, arg);
+}
+
+static inline void rn_store_disown(struct rn_store *store, const struct rn_charge *charge,
+                                   uint64_t late)
+{
+    if (late != 0 && store->ops->disown)
+        store->ops->disown(store, charge, late);
 }
 
 #endif

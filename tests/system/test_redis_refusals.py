@@ -94,12 +94,13 @@ def test_a_redis_that_answers_but_does_not_serve_is_told_of(tmp_path, fault, cod
         for kind in KINDS:
             wait_for(lambda: not ask(node, kind, "bob"))
             assert state(node) == ("down", "0", "0")
-        assert errors(node) and all(code in line for line in errors(node))
+        wait_for(lambda: errors(node))
+        assert all(code in line for line in errors(node))
         assert len(errors(node)) <= 2, "once for each loop, however many calls it refuses"
         next(steps, None)
         wait_for(lambda: all(ask(node, kind, "carol") for kind in KINDS))
         wait_for(lambda: is_up(node))
-        assert any("redis.serves" in line for line in list(node.log))
+        wait_for(lambda: any("redis.serves" in line for line in list(node.log)))
 
 
 def test_a_master_that_becomes_a_replica_is_left_until_it_is_one_again(tmp_path):
@@ -120,7 +121,7 @@ def test_a_right_that_one_script_needs_is_missed_and_the_others_go_on(tmp_path):
         for _ in range(20):
             assert ask(node, "window") and not ask(node, "log")
             assert state(node) == ("down", "0", "0")
-        assert any("can't run this command" in line for line in errors(node))
+        wait_for(lambda: any("can't run this command" in line for line in errors(node)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,5 +133,6 @@ def test_one_key_that_holds_something_else_concerns_no_other(tmp_path, kind):
         client.delete(key)
         client.sadd(key, "something else")
         wait_for(lambda: not ask(node, kind, "dora"))
-        assert all("WRONGTYPE" in line for line in errors(node)) and errors(node)
+        wait_for(lambda: errors(node))
+        assert all("WRONGTYPE" in line for line in errors(node))
         assert ask(node, kind, "emil") and is_up(node)

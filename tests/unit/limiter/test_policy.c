@@ -16,6 +16,8 @@ struct shared {
     void *arg;
     unsigned asked, given_back;
     uint64_t left; /* of one limit for all */
+    uint64_t late; /* what it is not asked in time for is known by this */
+    uint64_t disowned;
 };
 
 static void answer(struct shared *s, struct rn_charge *batch, size_t n)
@@ -26,6 +28,7 @@ static void answer(struct shared *s, struct rn_charge *batch, size_t n)
 
         s->given_back += batch[i].ask.op == RN_GIVE_BACK;
         batch[i].error = s->silent ? RATION_ESTORE : 0;
+        batch[i].late = s->silent ? s->late : 0;
         batch[i].answer = (struct rn_answer){.allowed = fits};
         if (!s->silent && batch[i].ask.op == RN_TAKE && fits)
             s->left -= cost;
@@ -50,7 +53,13 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return RN_PENDING;
 }
 
-static const struct rn_store_ops ops = {.apply = apply};
+static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+{
+    (void)charge;
+    ((struct shared *)(void *)store)->disowned += late;
+}
+
+static const struct rn_store_ops ops = {.apply = apply, .disown = disown};
 
 struct scene {
     struct ration *r;
@@ -287,6 +296,36 @@ static void a_rule_may_allow_or_refuse_instead(void **state)
     assert_int_equal(s->r->policy->counts.local, 0);
 }
 
+static void a_late_charge_is_unwanted_if_the_request_is_refused_at_once(void **state)
+{
+    struct scene *s = *state;
+
+    s->shared.silent = true;
+    s->shared.late = 5;
+    assert_false(charge_with(s, RN_CHARGE_ELSE_REFUSE, RN_TAKE).answer.allowed);
+    assert_int_equal(s->shared.disowned, 5);
+    assert_int_equal(admitted(s, 10), 8); /* the node's own table says no to two more */
+    assert_int_equal(s->shared.disowned, 5 + 2 * 5);
+}
+
+static void or_if_it_is_refused_by_another_limit_after_all(void **state)
+{
+    struct scene *s = *state;
+    struct rn_charge c;
+
+    s->shared.silent = true;
+    s->shared.late = RN_CHARGE_LATE_MAX;
+    c = charge_with(s, RN_CHARGE_ELSE_ALLOW, RN_TAKE);
+    assert_true(c.answer.allowed && rn_policy_has_decided(c.answer.mark));
+    assert_int_equal(s->shared.disowned, 0); /* it was admitted: the charge stands */
+    c.ask.op = RN_GIVE_BACK;
+    c.ask.mark = c.answer.mark;
+    s->shared.asked = 0;
+    rn_store_apply(s->r->store, &c, 1, NULL, NULL);
+    assert_int_equal(s->shared.asked, 0);
+    assert_true(s->shared.disowned == RN_CHARGE_LATE_MAX);
+}
+
 static void without_a_shared_store_the_policy_answers(void **state)
 {
     struct scene *s = *state;
@@ -311,6 +350,8 @@ int main(void)
         test(nor_is_it_to_a_guard),
         test(changes_need_the_shared_store),
         test(a_rule_may_allow_or_refuse_instead),
+        test(a_late_charge_is_unwanted_if_the_request_is_refused_at_once),
+        test(or_if_it_is_refused_by_another_limit_after_all),
         test(without_a_shared_store_the_policy_answers),
     };
 

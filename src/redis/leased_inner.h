@@ -16,7 +16,13 @@ struct rn_past {
     unsigned asked;       /* that have not answered */
     unsigned looks;       /* since */
     bool failed;          /* one has not, in this round */
-    int64_t whole_ns;     /* from here on nothing is held that a store may not know of */
+    bool has_lost;        /* this round is because one had begun anew */
+    struct rn_past_tag {
+        struct rn_leased *leased;
+        int64_t since_us; /* its history began, by the clock of the store; 0: not known */
+        bool asked;
+    } tags[RN_CODE_TAGS];
+    int64_t whole_ns; /* from here on nothing is held that a store may not know of */
     _Atomic bool is_whole;
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks each store since when it has what was written to it (scripts/history.lua), so that a
- * history begins before the first key needs it: in a cluster those of all tags. And asks
- * again when one may have been broken, lest it be found out by the first who comes to a tag
- * that is rarely used, long after.
+ * history begins before the first key needs it: in a cluster those of all tags. They are asked
+ * again when one may have been broken: otherwise the first client of a tag that is rarely used
+ * would find that out, long after, and be refused for it. A server that was emptied says nothing of
+ * it, so one tag of each server is asked all the time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)  /* between looks until it is whole */
-#define LOOK_NS (500 * MS) /* and whether something may have been lost; after an error */
-#define ROUND_LOOKS 120    /* after which all are asked again, whatever it looks like */
+#define LOOK_NS (250 * MS) /* and whether something may have been lost; after an error */
+#define ROUND_LOOKS 240    /* after which all are asked again, whatever it looks like */
 #define AT_ONCE 64         /* calls */
 #define LONGEST_US (RN_SHARD_DOUBT_NS / 1000)
 
@@ -37,49 +38,78 @@ static void begin_round(struct rn_past *past)
 
 static void ask_some(struct rn_leased *leased);
 
+/* One history that has begun anew is a sign that others of its server have been lost as well. */
+static void note_since(struct rn_past *past, struct rn_past_tag *tag, int64_t since_us)
+{
+    bool lost = tag->since_us != 0 && tag->since_us != since_us;
+
+    tag->since_us = since_us;
+    if (lost && !past->has_lost) {
+        begin_round(past);
+        past->has_lost = true;
+    }
+}
+
+static bool is_told(const redisReply *reply)
+{
+    return reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+           reply->element[1]->type == REDIS_REPLY_INTEGER &&
+           reply->element[2]->type == REDIS_REPLY_INTEGER;
+}
+
 static void on_told(void *arg, const redisReply *reply)
 {
-    struct rn_leased *leased = arg;
+    struct rn_past_tag *tag = arg;
+    struct rn_leased *leased = tag->leased;
     struct rn_past *past = &leased->past;
 
+    tag->asked = false;
     if (!rn_leased_goes_on(leased))
         return;
     past->asked--;
-    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[2]->type != REDIS_REPLY_INTEGER) {
+    if (!is_told(reply)) {
         past->failed = true;
         past->next = past->count; /* others would fail as well: again later */
         wake_in(leased, LOOK_NS);
         return;
     }
-    int64_t age_ns = reply->element[2]->integer < LONGEST_US ? reply->element[2]->integer * 1000
-                                                             : RN_SHARD_DOUBT_NS;
+    int64_t age_us = reply->element[2]->integer;
+    int64_t age_ns = age_us < LONGEST_US ? age_us * 1000 : RN_SHARD_DOUBT_NS;
     int64_t whole_ns = now_of(leased) + RN_SHARD_DOUBT_NS - age_ns;
 
     past->whole_ns = whole_ns > past->whole_ns ? whole_ns : past->whole_ns;
+    note_since(past, tag, reply->element[1]->integer - age_us);
     ask_some(leased);
 }
 
-static bool ask_next(struct rn_leased *leased)
+static size_t name_of(const struct rn_past *past, unsigned number, char out[RN_CODE_NAME])
 {
-    char name[RN_CODE_NAME], number[24];
-    unsigned tag = leased->past.count > 1 ? leased->past.next : RN_CODE_TAGS;
-    const struct rn_slice key = {name, rn_code_history(tag, name)};
-    const struct rn_slice arg = {number, (size_t)snprintf(number, sizeof number, "%llu",
-                                                          (unsigned long long)++leased->calls)};
+    return rn_code_history(past->count > 1 ? number : RN_CODE_TAGS, out);
+}
+
+static bool ask(struct rn_leased *leased, unsigned number)
+{
+    struct rn_past *past = &leased->past;
+    char name[RN_CODE_NAME], text[24];
+    const struct rn_slice key = {name, name_of(past, number, name)};
+    const struct rn_slice arg = {
+        text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)++leased->calls)};
     const struct rn_call_ask ask = {.script = RN_SCRIPT_HISTORY,
                                     .keys = &key,
                                     .key_count = 1,
                                     .args = &arg,
                                     .arg_count = 1,
                                     .reply = on_told,
-                                    .arg = leased};
+                                    .arg = &past->tags[number]};
 
+    if (past->tags[number].asked)
+        return true;
     if (!rn_remote_call(leased->remote, &ask))
         return false;
+    past->tags[number] = (struct rn_past_tag){
+        .leased = leased, .since_us = past->tags[number].since_us, .asked = true};
     leased->in_flight++;
-    leased->past.asked++;
-    leased->past.next++;
+    past->asked++;
     return true;
 }
 
@@ -87,8 +117,25 @@ static void ask_some(struct rn_leased *leased)
 {
     struct rn_past *past = &leased->past;
 
-    while (past->next < past->count && past->asked < AT_ONCE && ask_next(leased))
-        ;
+    while (past->next < past->count && past->asked < AT_ONCE && ask(leased, past->next))
+        past->next++;
+}
+
+/* The first tag that each server has. */
+static void ask_each_server(struct rn_leased *leased)
+{
+    struct rn_past *past = &leased->past;
+    bool seen[RN_SHARDS + 1] = {[RN_SHARDS] = true};
+    char name[RN_CODE_NAME];
+
+    for (unsigned i = 0; i < past->count; i++) {
+        unsigned server =
+            rn_remote_server(leased->remote, (struct rn_slice){name, name_of(past, i, name)});
+
+        if (!seen[server])
+            ask(leased, i);
+        seen[server] = true;
+    }
 }
 
 static void on_timer(struct rn_timer *timer)
@@ -100,8 +147,13 @@ static void on_timer(struct rn_timer *timer)
 
     if (over && !past->failed && now_of(leased) >= past->whole_ns)
         atomic_store_explicit(&past->is_whole, true, memory_order_relaxed);
-    if (over && (past->failed || ++past->looks >= ROUND_LOOKS || rn_remote_doubts(leased->remote)))
-        begin_round(past);
+    if (over) {
+        past->has_lost = false;
+        if (past->failed || ++past->looks >= ROUND_LOOKS || rn_remote_doubts(leased->remote))
+            begin_round(past);
+        else
+            ask_each_server(leased);
+    }
     ask_some(leased);
     wake_in(leased, rn_leased_is_whole(leased) ? LOOK_NS : SOON_NS);
 }

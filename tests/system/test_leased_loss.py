@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from crowd import resp_allowed
+from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
 from test_leased_store import (  # noqa: F401 (two of them are fixtures)
@@ -162,3 +164,27 @@ def test_keys_of_a_cluster_that_was_never_used_start_full(tmp_path):
         histories = sum(len(m.client().keys("ration:{*}:history")) for m in cluster.masters())
     assert len(admissions(log)) == 10 * keys
     assert histories == 64
+
+
+FRESH = """
+limits:
+  - { name: api, key: user, limit: 10 per 10s, consistency: leased, on_store_failure: refuse }
+"""
+
+
+def ask_each(node, users):
+    """Those who are refused."""
+    with node.resp() as resp:
+        for user in users:
+            resp.send("RATION.CHECK", "user", user)
+        return [user for user in users if not resp_allowed(resp.read())]
+
+
+def test_clients_who_come_long_after_a_master_was_emptied_are_not_refused(tmp_path):
+    """Nobody has asked for their tags meanwhile: the nodes find out by themselves."""
+    with RedisCluster(tmp_path) as cluster, \
+            Nodes(tmp_path, FRESH, [cluster.url()] * 2, ["--redis-deadline", "5s"]) as nodes:
+        for number in range(2):
+            cluster.masters()[number].client().flushall()
+            time.sleep(2.5)
+            assert ask_each(nodes[number], [f"{number}-{i}" for i in range(300)]) == []

@@ -29,16 +29,35 @@ static void on_replica(void *arg, const char *address)
     rn_scout_learn(&((struct reading *)arg)->routes->scout, address);
 }
 
-static void tell_map(const struct rn_routes *routes)
+/* Who holds more or fewer slots than the log says; then how many there are in all. */
+static void tell_map(struct rn_routes *routes)
 {
     unsigned masters = 0, slots = 0;
 
     for (unsigned i = 0; i < RN_SHARDS; i++) {
-        masters += routes->shards[i] && routes->shards[i]->slots > 0;
-        slots += routes->shards[i] ? routes->shards[i]->slots : 0;
+        struct rn_shard *shard = routes->shards[i];
+
+        if (!shard)
+            continue;
+        if (shard->slots > 0 && shard->slots != shard->told_slots)
+            rn_log(RN_LOG_INFO, "redis.slots", RN_LOG_TEXT("server", rn_slice_of(shard->name)),
+                   RN_LOG_NUMBER("slots", shard->slots),
+                   RN_LOG_NUMBER("before", shard->told_slots));
+        rn_shard_note_slots(shard);
+        masters += shard->slots > 0;
+        slots += shard->slots;
     }
     rn_log(slots == RN_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
            RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
+}
+
+/* Slots that were patched one by one, as servers said that they had moved, are told now. */
+static bool is_told(const struct rn_routes *routes)
+{
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (routes->shards[i] && routes->shards[i]->slots != routes->shards[i]->told_slots)
+            return false;
+    return true;
 }
 
 /* Slots that it does not tell of stay where they are: their server knows better.
@@ -57,8 +76,9 @@ static const char *on_map(void *arg, const redisReply *reply, const char *from)
         return "it does not tell the slots of a cluster";
     rn_count(&routes->totals->refreshes, 1);
     bool changed = rn_routes_set_owners(routes, reading.fresh);
-    if (changed) {
+    if (changed || !is_told(routes))
         tell_map(routes);
+    if (changed) {
         routes->events->moved(routes->events->arg);
     } else if (!rn_routes_are_up(routes)) {
         return "servers that it names cannot be asked";

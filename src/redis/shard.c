@@ -121,7 +121,7 @@ static void close_breaker(struct rn_shard *shard)
 {
     bool was_open = rn_breaker_succeed(&shard->breaker);
 
-    if (was_open)
+    if (was_open && !shard->left)
         rn_log(RN_LOG_INFO, "redis.closed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
                RN_LOG_NUMBER("late", atomic_load(&shard->counts.late)),
                RN_LOG_NUMBER("turned_away", atomic_load(&shard->counts.turned_away)));
@@ -132,13 +132,28 @@ static void close_breaker(struct rn_shard *shard)
 
 static void tell_down(struct rn_shard *shard, bool opened, const char *why)
 {
-    if (opened)
+    if (opened && !shard->left)
         rn_log(RN_LOG_WARN, "redis.open", RN_LOG_TEXT("reason", rn_slice_of(why)),
                RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
     note_state(shard);
     set_timer(shard);
     if (shard->breaker.open)
         shard->events->down(shard->events->arg, shard);
+}
+
+/* One that was reported as open and is not needed any more would otherwise be reported as closed
+ * when it comes back, long after others have taken its slots. */
+void rn_shard_note_slots(struct rn_shard *shard)
+{
+    bool leaves = shard->slots == 0 && shard->told_slots > 0;
+
+    shard->left = shard->slots == 0 && (shard->left || leaves);
+    shard->told_slots = shard->slots;
+    if (leaves)
+        rn_log(RN_LOG_INFO, "redis.left", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
+               RN_LOG_TEXT("state", rn_slice_of(shard->breaker.open ? "open" : "closed")),
+               RN_LOG_NUMBER("late", atomic_load(&shard->counts.late)),
+               RN_LOG_NUMBER("turned_away", atomic_load(&shard->counts.turned_away)));
 }
 
 void rn_shard_was_late(struct rn_shard *shard)

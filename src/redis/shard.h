@@ -50,6 +50,8 @@ struct rn_shard {
     char name[RN_URL_ADDRESS]; /* its address, of routes.c and under its lock */
     unsigned index;            /* among its fellows */
     unsigned slots;            /* that it holds */
+    unsigned told_slots;       /* that the log says it holds */
+    bool left;                 /* it had slots and lost them: the log has no more to say of it */
     int64_t used_ns;           /* when something was last sent */
     int64_t doubt_until_ns;    /* states that it does not have may have been lost */
     uint32_t refused;          /* whatever it refuses to run: bits of enum rn_script */
@@ -71,6 +73,9 @@ bool rn_shard_is_up(const struct rn_shard *shard);
 void rn_shard_doubt(struct rn_shard *shard);
 /* For how long this goes on to matter; 0: it does not. */
 int64_t rn_shard_doubt_ns(const struct rn_shard *shard);
+
+/* It may have got slots or lost its last one. */
+void rn_shard_note_slots(struct rn_shard *shard);
 
 /* As rn_link_send. */
 bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const size_t *lens,

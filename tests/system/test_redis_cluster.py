@@ -174,6 +174,31 @@ def test_a_killed_master_concerns_its_own_keys_and_its_replica_takes_over(cluste
     assert_alone(result["shards"][master.address], others)
 
 
+def has_been_greeted(server):
+    """A node has connected and given it the scripts."""
+    return server.client().info("commandstats").get("cmdstat_script|load", {"calls": 0})["calls"] >= 1
+
+
+def test_the_log_names_who_has_taken_over_and_who_is_left(cluster):
+    """A master that comes back when others have its slots is not reported as closed."""
+    node = Node(cluster.url(), PLENTY, key="*64", count=ENDLESS, depth=16, pace=1, deadline=PATIENT).up()
+    master = cluster.masters()[0]
+    replica = cluster.replica_of(master)
+    node.logs("redis.cluster")
+    cluster.fail_over(soon=True)
+    master.stop()
+    node.logs("redis.cluster")
+    assert f"redis.slots server={replica.address} slots=" in node.log
+    assert f"redis.left server={master.address} state=open" in node.log
+    master.start()
+    wait_for(lambda: has_been_greeted(master))
+    node.stop()
+    lines = [line for line in node.log.splitlines() if master.address in line]
+    assert any("redis.open" in line for line in lines)
+    assert not [line for line in lines if "redis.closed" in line]
+    cluster.settle()
+
+
 def test_a_shard_that_stalls_concerns_nobody_else(cluster):
     """And nobody takes over."""
     node = Node(cluster.url(), PLENTY, key="*64", count=ENDLESS, depth=8, pace=1, deadline=PATIENT).up()

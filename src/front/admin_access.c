@@ -9,7 +9,8 @@
  *   tells where the page is from, in Origin or Sec-Fetch-Site, or, if the page's
  *   own name was made to resolve to 127.0.0.1, in Host.
  *
- * In these cases the token is needed, too.
+ * In these cases the token is needed, too. A proxy that adds no such header cannot be told from
+ * somebody local: trust_local: false has everybody show the token.
  */
 #include "front/admin.h"
 
@@ -108,8 +109,9 @@ bool rn_admin_admit(struct rn_exchange *x)
         return true;
     if (is_bearer(given, &token) && rn_front_token_is(x->front, token))
         return true;
-    stranger = rn_conn_peer(x->conn)->local ? find_stranger(x->request)
-                                            : "the request is from another machine";
+    stranger = !rn_conn_peer(x->conn)->local ? "the request is from another machine"
+               : !x->front->trust_local      ? "trust_local is false"
+                                             : find_stranger(x->request);
     if (!stranger)
         return true;
     if (!x->front->token.data)

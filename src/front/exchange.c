@@ -250,4 +250,7 @@ void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const str
         rn_exchange_error(&x, 408, "timeout", "the request took too long to arrive");
     else if (why == RN_CONN_TOO_LONG)
         rn_exchange_error(&x, 413, "too_large", "the request is too large");
+    else if (why == RN_CONN_SWAMPED)
+        rn_exchange_error(&x, 503, "busy",
+                          "too many requests are arriving that are not complete; send it again");
 }

@@ -123,6 +123,7 @@ struct rn_front {
     struct rn_server *server;
     int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
     struct rn_slice token; /* data NULL: none is set */
+    bool trust_local;      /* callers on this machine need none */
     enum rn_log_keys log_keys;
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;

@@ -227,6 +227,10 @@ void rn_grpc_flush(struct rn_grpc_conn *c)
 
     while ((len = nghttp2_session_mem_send(c->session, &data)) > 0)
         rn_buf_put(out, data, (size_t)len);
+    if (c->buffered != c->told) {
+        c->told = c->buffered;
+        rn_conn_keeps(c->conn, c->told);
+    }
     if (len < 0 || (c->phase == RN_GRPC_GONE && c->call_count == 0) ||
         (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)))
         rn_conn_close(c->conn);
@@ -309,6 +313,30 @@ static bool drains(struct rn_conn *conn)
     return c->phase == RN_GRPC_GONE && c->call_count == 0;
 }
 
+/* Calls that are not complete, and watches, are no reason to stay. */
+static bool quiet(struct rn_conn *conn)
+{
+    const struct rn_grpc_conn *c = rn_conn_state(conn);
+
+    for (const struct rn_grpc_call *call = c->calls; call; call = call->next)
+        if (call->complete && !call->watching)
+            return false;
+    return true;
+}
+
+/* Clients send again elsewhere what GOAWAY says has not been looked at. */
+static void limited(struct rn_conn *conn, enum rn_conn_limit why)
+{
+    struct rn_grpc_conn *c = rn_conn_state(conn);
+
+    if (why != RN_CONN_CROWDED && why != RN_CONN_SWAMPED)
+        return;
+    nghttp2_submit_goaway(
+        c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+        why == RN_CONN_SWAMPED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_NO_ERROR, NULL, 0);
+    rn_grpc_flush(c);
+}
+
 static void later(struct rn_conn *conn)
 {
     rn_grpc_flush(rn_conn_state(conn));
@@ -336,6 +364,8 @@ const struct rn_protocol rn_grpc_protocol = {
     .opened = opened,
     .received = received,
     .drains = drains,
+    .quiet = quiet,
+    .limited = limited,
     .closed = closed,
     .later = later,
 };

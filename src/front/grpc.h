@@ -82,7 +82,8 @@ struct rn_grpc_conn {
     nghttp2_session *session;
     struct rn_grpc_call *calls;
     uint32_t call_count;
-    size_t buffered; /* bytes of incomplete messages */
+    size_t buffered; /* bytes of incomplete messages, */
+    size_t told;     /* and as many as net was told of */
     bool greeted;    /* the peer speaks HTTP/2 */
     bool receiving;  /* what is answered goes out when all that came has been read */
     enum rn_grpc_phase phase;

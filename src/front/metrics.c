@@ -289,6 +289,12 @@ static const struct {
     {"ration_connections_overlong_total", RN_METRICS_COUNTER,
      "Connections closed for a request that was too large.",
      offsetof(struct rn_server_counts, too_long)},
+    {"ration_connections_crowded_total", RN_METRICS_COUNTER,
+     "Connections closed to make room for others: the quietest first.",
+     offsetof(struct rn_server_counts, crowded)},
+    {"ration_connections_swamped_total", RN_METRICS_COUNTER,
+     "Connections closed because too much input was not complete: large messages first.",
+     offsetof(struct rn_server_counts, swamped)},
     {"ration_received_bytes_total", RN_METRICS_COUNTER, "Bytes received.",
      offsetof(struct rn_server_counts, bytes_in)},
     {"ration_sent_bytes_total", RN_METRICS_COUNTER, "Bytes sent.",
@@ -376,6 +382,9 @@ void rn_admin_metrics(struct rn_exchange *x)
     put_reloads(out, x->front);
     put_conversations(out, x->front);
     put_connections(out, x->front->server);
+    put_gauge(out, "ration_unfinished_input_bytes",
+              "Bytes of requests that are not complete, of all connections.",
+              rn_server_unfinished(x->front->server));
     put_memory(out, x->front);
     put_clients(out, x->front);
     if (x->front->store.arg)

@@ -95,7 +95,7 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
 static bool may_change(const struct rn_talk *t)
 {
-    return t->state->authenticated || rn_conn_peer(t->conn)->local;
+    return t->state->authenticated || (t->front->trust_local && rn_conn_peer(t->conn)->local);
 }
 
 /* Most commands are the one before. */
@@ -370,6 +370,10 @@ static void limited(struct rn_conn *conn, enum rn_conn_limit why)
     else if (why == RN_CONN_TOO_SLOW)
         rn_resp_put_error(rn_conn_out(conn), "ERR",
                           RN_SLICE("Protocol error: a command took too long to arrive"));
+    else if (why == RN_CONN_SWAMPED)
+        rn_resp_put_error(rn_conn_out(conn), "ERR",
+                          RN_SLICE("too many commands are arriving that are not complete; send it "
+                                   "again"));
 }
 
 static void closed(struct rn_conn *conn)
@@ -389,6 +393,7 @@ const struct rn_protocol rn_resp_protocol = {
     .received = received,
     .limited = limited,
     .drains = drains,
+    .quiet = drains,
     .later = later,
     .closed = closed,
 };

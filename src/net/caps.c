@@ -115,6 +115,11 @@ static bool take_address(struct rn_caps *caps, const struct rn_peer *peer)
     return fits;
 }
 
+bool rn_caps_are_taken(const struct rn_caps *caps)
+{
+    return atomic_load_explicit(&caps->open, memory_order_relaxed) >= caps->total;
+}
+
 enum rn_caps_answer rn_caps_take(struct rn_caps *caps, const struct rn_peer *peer)
 {
     if (atomic_fetch_add_explicit(&caps->open, 1, memory_order_relaxed) >= caps->total) {

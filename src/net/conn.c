@@ -21,6 +21,7 @@
 #include "net/server_inner.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
+#define RECORD_BYTES ((size_t)17 << 10) /* what OpenSSL keeps of a record that is not complete */
 
 static void touch(struct rn_conn *conn)
 {
@@ -89,9 +90,10 @@ void rn_conn_cut(struct rn_conn *conn)
     if (conn->next)
         conn->next->link = conn->link;
     if (!conn->dialled) {
-        rn_caps_give_back(loop->server->caps, &conn->peer);
+        rn_caps_give_back(conn->listener->caps, &conn->peer);
         loop->guests--;
     }
+    rn_relief_count(conn, 0);
     rn_tally_add(&conn->tally->closed, 1);
     uv_close((uv_handle_t *)&conn->poll, free_conn);
     close(conn->fd);
@@ -207,8 +209,18 @@ static bool has_drained(struct rn_conn *conn)
     return drained;
 }
 
+/* Bytes of a message that is not complete, wherever they are. */
+static size_t count_unfinished(const struct rn_conn *conn)
+{
+    bool part_of_record = conn->seal && conn->opened && conn->begun_ns != 0 && conn->in.len == 0;
+
+    return conn->in.len + conn->keeps + (part_of_record ? RECORD_BYTES : 0);
+}
+
 void rn_conn_settle(struct rn_conn *conn)
 {
+    if (!conn->later && !conn->dialled && count_unfinished(conn) != conn->counted)
+        rn_relief_count(conn, count_unfinished(conn));
     call_later(conn);
     if (conn->loop->writer == conn)
         rn_flush_out(conn);
@@ -328,7 +340,7 @@ void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
     struct rn_conn *conn = rn_conn_new(port->loop, port->listener, fd, peer, secure);
 
     if (!conn) {
-        rn_caps_give_back(port->loop->server->caps, peer);
+        rn_caps_give_back(port->listener->caps, peer);
         close(fd);
         return;
     }
@@ -386,6 +398,12 @@ bool rn_conn_is_full(const struct rn_conn *conn)
     size_t fresh = conn->loop->writer == conn ? conn->loop->out.len : 0;
 
     return rn_conn_unsent(conn) + fresh > RN_CONN_FULL_BYTES;
+}
+
+void rn_conn_keeps(struct rn_conn *conn, size_t bytes)
+{
+    conn->keeps = bytes;
+    touch(conn);
 }
 
 void rn_conn_hold(struct rn_conn *conn)

@@ -27,6 +27,8 @@ enum rn_conn_limit {
     RN_CONN_TOO_SLOW, /* message_ns since its first byte and no end */
     RN_CONN_IDLE,     /* idle_ns and no message begun: usually closed without a word */
     RN_CONN_DRAINING, /* the server stops; no message is begun */
+    RN_CONN_CROWDED,  /* others need the place, and nothing has happened here for longest */
+    RN_CONN_SWAMPED,  /* input_max of the server is exceeded, and this message is a large one */
 };
 
 struct rn_protocol {
@@ -56,6 +58,10 @@ struct rn_protocol {
      * may be closed. If not, it is asked again whenever something has happened. May
      * be NULL: it may. */
     bool (*drains)(struct rn_conn *conn);
+
+    /* Nothing is owed to the peer, so the connection may be closed when there are too many. For
+     * protocols that answer outside of `received`. May be NULL: that is always so. */
+    bool (*quiet)(struct rn_conn *conn);
 
     /* The connection is about to be closed for this reason: last words may go to
      * rn_conn_out. May be NULL. */
@@ -100,6 +106,10 @@ struct rn_buf *rn_conn_out(struct rn_conn *conn);
  * protocol with answers much longer than requests asks after each. */
 #define RN_CONN_FULL_BYTES ((size_t)256 << 10)
 bool rn_conn_is_full(const struct rn_conn *conn);
+
+/* Bytes of messages that are not complete and that the protocol keeps itself: they count
+ * towards input_max of the server as those do that it leaves. Replaces what was said before. */
+void rn_conn_keeps(struct rn_conn *conn, size_t bytes);
 
 /* Until rn_conn_go_on, `received` is not called. An end of the connection is
  * still noticed. */

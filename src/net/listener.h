@@ -12,6 +12,8 @@
 
 #include "net/address.h"
 
+struct rn_caps;
+
 /* Used by one loop or by several; closed by the last. */
 struct rn_socket {
     int fd;
@@ -26,7 +28,7 @@ struct rn_socket {
 /* Counters of one listener in one loop: written by its thread, read by any. */
 struct rn_tally {
     _Alignas(64) _Atomic uint64_t opened;
-    _Atomic uint64_t closed, refused, timed_out, too_long, bytes_in, bytes_out;
+    _Atomic uint64_t closed, refused, timed_out, too_long, crowded, swamped, bytes_in, bytes_out;
 };
 
 static inline void rn_tally_add(_Atomic uint64_t *counter, uint64_t n)
@@ -40,6 +42,7 @@ struct rn_listener {
     char *name;
     const struct rn_protocol *protocol;
     void *context;
+    struct rn_caps *caps;    /* that its connections count in; NULL: connections that we begin */
     bool on_control, secure; /* secure: TCP sockets speak TLS */
     char address[RN_ADDRESS_TEXT];
     struct rn_tally *tallies; /* one for each loop */

@@ -24,7 +24,8 @@ struct rn_server;
 /* A listening socket as one loop sees it. */
 struct rn_port {
     uv_poll_t poll;
-    struct rn_timer resume; /* after running out of file descriptors */
+    struct rn_timer resume; /* after a pause */
+    bool waited;            /* for room, in vain so far */
     struct rn_listener *listener;
     struct rn_socket *socket;
     struct rn_loop *loop;
@@ -48,6 +49,10 @@ struct rn_loop {
     char *plain;          /* what records held: RN_PLAIN_BYTES; NULL: no TLS so far */
     size_t guests;        /* of `conns`, those that came to us: what a drain waits for */
     bool draining;
+    _Atomic bool crowded;    /* another loop needs room for a connection */
+    _Atomic size_t cut_from; /* there is too much unfinished input: end messages of so many
+                                bytes and more; 0: nothing to do */
+    int64_t in_vain_ns;      /* until then nobody looks for quiet connections again */
     void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
     char input[RN_READ_BYTES];
 };
@@ -112,6 +117,8 @@ struct rn_conn {
     int64_t active_ns;   /* last traffic */
     int64_t progress_ns; /* when output was last moved, while some waits */
     struct rn_buf in;    /* what has not been consumed */
+    size_t keeps;        /* see rn_conn_keeps */
+    size_t counted;      /* bytes of unfinished input that the server knows of */
     struct rn_buf waiting;
     size_t sent; /* of `waiting` */
     struct rn_peer peer;
@@ -154,6 +161,17 @@ void rn_flush_out(struct rn_conn *conn);
 void rn_flush_sealed(struct rn_conn *conn);
 /* Sends what was kept. */
 void rn_flush_waiting(struct rn_conn *conn);
+
+/* relief.c: closes quiet connections of the loop, those first where nothing has happened for
+ * longest. Returns how many. */
+unsigned rn_relief_make_room(struct rn_loop *loop);
+/* Has the other loops do so, soon. */
+void rn_relief_ask(struct rn_loop *loop);
+/* Tells the server how much unfinished input the connection has; if that is too much in all,
+ * closes connections of this loop, and has other loops do so. */
+void rn_relief_count(struct rn_conn *conn, size_t bytes);
+/* What other loops have asked for. */
+void rn_relief_heed(struct rn_loop *loop);
 
 /* deadline.c */
 void rn_deadline_update(struct rn_conn *conn);

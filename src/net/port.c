@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepting. Those over a cap are closed at once; without file descriptors we
- * stop asking for a while, since the kernel would go on telling us that somebody
- * waits.
+ * Accepting. If there is no place, quiet connections are closed to make room, of
+ * other loops, too: whoever comes waits for them. Those for whom there is none are
+ * closed at once. Without file descriptors we stop asking for a while, since the
+ * kernel would go on telling us that somebody waits.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +21,7 @@
 
 #define BATCH 64
 #define PAUSE_NS INT64_C(100000000)
+#define ROOM_NS INT64_C(20000000) /* until there may be room */
 
 static void on_connection(uv_poll_t *poll, int status, int events);
 
@@ -29,12 +32,38 @@ static void resume(struct rn_timer *timer)
     uv_poll_start(&port->poll, UV_READABLE, on_connection);
 }
 
+static void pause_for(struct rn_port *port, int64_t ns)
+{
+    uv_poll_stop(&port->poll);
+    rn_timer_set(&port->loop->wheel, &port->resume, port->loop->wheel.now_ns + ns);
+}
+
 static void pause_accepting(struct rn_port *port, int code)
 {
     rn_log(RN_LOG_WARN, "accept.paused", RN_LOG_TEXT("listener", rn_slice_of(port->listener->name)),
            RN_LOG_TEXT("reason", rn_slice_of(strerror(code))), RN_LOG_NUMBER("ms", 100));
-    uv_poll_stop(&port->poll);
-    rn_timer_set(&port->loop->wheel, &port->resume, port->loop->wheel.now_ns + PAUSE_NS);
+    pause_for(port, PAUSE_NS);
+}
+
+/* False: nobody waits, or room may be found in a moment, on other loops, too, and the next one
+ * waits for it. */
+static bool find_room(struct rn_port *port)
+{
+    struct pollfd next = {.fd = port->socket->fd, .events = POLLIN};
+
+    if (rn_caps_are_taken(port->listener->caps) && poll(&next, 1, 0) != 1)
+        return false;
+    if (!rn_caps_are_taken(port->listener->caps) || rn_relief_make_room(port->loop) > 0) {
+        port->waited = false;
+        return true;
+    }
+    if (port->waited || port->loop->draining)
+        return true; /* it will be refused */
+    port->waited = true;
+    if (!port->listener->on_control)
+        rn_relief_ask(port->loop);
+    pause_for(port, ROOM_NS);
+    return false;
 }
 
 static void refuse(struct rn_port *port, const struct rn_peer *peer, enum rn_caps_answer why)
@@ -54,7 +83,7 @@ static void admit(struct rn_port *port, int fd, const struct rn_address *from)
     int on = 1;
 
     rn_address_peer(from, &peer);
-    enum rn_caps_answer answer = rn_caps_take(port->loop->server->caps, &peer);
+    enum rn_caps_answer answer = rn_caps_take(port->listener->caps, &peer);
     if (answer != RN_CAPS_OK) {
         refuse(port, &peer, answer);
         close(fd);
@@ -69,6 +98,9 @@ static void admit(struct rn_port *port, int fd, const struct rn_address *from)
 static bool accept_one(struct rn_port *port)
 {
     struct rn_address from = {.len = sizeof from.to};
+
+    if (!find_room(port))
+        return false;
     int fd = accept4(port->socket->fd, &from.to.any, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd >= 0) {
@@ -79,9 +111,14 @@ static bool accept_one(struct rn_port *port)
     case EMFILE:
     case ENFILE:
     case ENOBUFS:
-    case ENOMEM:
-        pause_accepting(port, errno);
+    case ENOMEM: {
+        int code = errno;
+
+        if (rn_relief_make_room(port->loop) > 0)
+            return true;
+        pause_accepting(port, code);
         return false;
+    }
     case EAGAIN:
         return false;
     default:

@@ -24,6 +24,7 @@ static void wake_workers(struct rn_server *server)
 
 static void on_worker_woken(struct rn_loop *loop)
 {
+    rn_relief_heed(loop);
     if (atomic_load(&loop->server->stopping))
         rn_loop_drain(loop);
     if (atomic_load(&loop->server->cutting))
@@ -54,10 +55,31 @@ static void begin_stop(struct rn_server *server)
                    0);
 }
 
+/* What one loop asks of the others goes by way of this one, which knows them. */
+static void pass_on_relief(struct rn_server *server)
+{
+    bool crowded = atomic_exchange(&server->crowded, false);
+    size_t cut_from = atomic_exchange(&server->cut_from, 0);
+
+    if (!crowded && cut_from == 0)
+        return;
+    atomic_store(&server->control.cut_from, cut_from);
+    rn_relief_heed(&server->control);
+    for (unsigned i = 0; i < server->options.workers; i++) {
+        struct rn_loop *loop = &server->workers[i]->loop;
+
+        atomic_store(&loop->crowded, crowded);
+        atomic_store(&loop->cut_from, cut_from);
+        rn_loop_wake(loop);
+    }
+}
+
 static void on_control_woken(struct rn_loop *loop)
 {
     struct rn_server *server = loop->server;
 
+    if (!atomic_load(&server->stopping))
+        pass_on_relief(server);
     if (atomic_load(&server->asked) && !atomic_load(&server->stopping))
         begin_stop(server);
     if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0)

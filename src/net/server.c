@@ -10,9 +10,13 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "net/log.h"
 #include "net/server_inner.h"
 
-#define OTHER_FILES 64 /* besides connections */
+#define OWN_FILES 32       /* state, journal, rules, certificates and what reads them */
+#define FILES_OF_LOOP 8    /* listeners, what libuv needs, a connection to Redis */
+#define CONNECTIONS_MIN 16 /* however few descriptors there are */
+#define CONTROL_CONNECTIONS 32
 #define WORKERS_MAX 1024
 
 static unsigned count_processors(void)
@@ -23,14 +27,30 @@ static unsigned count_processors(void)
     return count > 0 ? (unsigned)count : 1;
 }
 
-static uint32_t count_connections(void)
+/* How many connections descriptors allow on workers. */
+static uint32_t count_connections(const struct rn_server_options *options)
 {
+    rlim_t others = OWN_FILES + FILES_OF_LOOP * ((rlim_t)options->workers + 1) +
+                    CONTROL_CONNECTIONS + options->other_files;
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur <= 2 * OTHER_FILES)
-        return OTHER_FILES;
-    rlim_t most = files.rlim_cur - OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < others + CONNECTIONS_MIN)
+        return CONNECTIONS_MIN;
+    rlim_t most = files.rlim_cur - others;
     return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
+}
+
+static void limit_connections(struct rn_server_options *options)
+{
+    uint32_t most = count_connections(options), asked = options->connections_max;
+
+    if (asked == 0 || asked > most)
+        options->connections_max = most;
+    if (asked > most)
+        rn_log(RN_LOG_WARN, "connections.lowered", RN_LOG_NUMBER("asked", asked),
+               RN_LOG_NUMBER("to", most),
+               RN_LOG_TEXT("advice", RN_SLICE("allow more file descriptors: ulimit -n, "
+                                              "LimitNOFILE=")));
 }
 
 int rn_server_new(const struct rn_server_options *options, struct rn_server **out,
@@ -45,13 +65,15 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
     server->options = *options;
     if (server->options.workers == 0)
         server->options.workers = count_processors();
-    if (server->options.connections_max == 0)
-        server->options.connections_max = count_connections();
+    limit_connections(&server->options);
     server->caps = rn_caps_new(server->options.connections_max, options->per_address_max);
-    int failed =
-        server->caps ? rn_loop_init(&server->control, server, server->options.workers) : UV_ENOMEM;
+    server->control_caps = rn_caps_new(CONTROL_CONNECTIONS, options->per_address_max);
+    int failed = server->caps && server->control_caps
+                     ? rn_loop_init(&server->control, server, server->options.workers)
+                     : UV_ENOMEM;
     if (failed != 0) {
         rn_caps_free(server->caps);
+        rn_caps_free(server->control_caps);
         free(server);
         return rn_error_set(error, RATION_EIO, 0, "cannot start: %s", uv_strerror(failed));
     }
@@ -77,6 +99,7 @@ void rn_server_free(struct rn_server *server)
         free(listener);
     }
     rn_caps_free(server->caps);
+    rn_caps_free(server->control_caps);
     free(server);
 }
 
@@ -102,6 +125,7 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
     listener->protocol = protocol;
     listener->context = context;
     listener->on_control = where == RN_ON_CONTROL;
+    listener->caps = where == RN_ON_CONTROL ? server->control_caps : server->caps;
     listener->name = strdup(name);
     listener->tallies = aligned_alloc(64, (workers + 1) * sizeof *listener->tallies);
     if (listener->name && listener->tallies) {
@@ -188,9 +212,16 @@ void rn_server_counts(const struct rn_server *server, const char *name,
         counts->refused += load(&tally->refused);
         counts->timed_out += load(&tally->timed_out);
         counts->too_long += load(&tally->too_long);
+        counts->crowded += load(&tally->crowded);
+        counts->swamped += load(&tally->swamped);
         counts->bytes_in += load(&tally->bytes_in);
         counts->bytes_out += load(&tally->bytes_out);
     }
+}
+
+uint64_t rn_server_unfinished(const struct rn_server *server)
+{
+    return atomic_load_explicit(&server->unfinished, memory_order_relaxed);
 }
 
 struct rn_loop *rn_server_control(struct rn_server *server)

@@ -21,7 +21,11 @@ struct rn_server;
 
 struct rn_server_options {
     unsigned workers;         /* 0: one for each processor this process may use */
-    uint32_t connections_max; /* of the process; 0: as many as file descriptors allow, less 64 */
+    uint32_t connections_max; /* on workers; 0: as many as file descriptors allow. Those on the
+                                 control loop have places of their own */
+    uint32_t other_files;     /* descriptors that connections leave free besides our own */
+    size_t input_max;         /* bytes of messages that are not complete, of all connections;
+                                 0: no limit */
     uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for local peers
                                  on unix sockets */
     int64_t drain_ns;         /* how long a stop waits for connections to end */
@@ -88,11 +92,15 @@ int rn_server_watch(struct rn_server *server, const char *const *paths, size_t c
 struct rn_server_counts {
     uint64_t open, accepted, refused; /* refused: over a cap */
     uint64_t timed_out, too_long;     /* closed for being too slow, too large */
+    uint64_t crowded, swamped;        /* closed for RN_CONN_CROWDED, RN_CONN_SWAMPED */
     uint64_t bytes_in, bytes_out;
 };
 /* Of one listener's name; sums over workers. Any thread. */
 void rn_server_counts(const struct rn_server *server, const char *name,
                       struct rn_server_counts *counts);
+
+/* Bytes that count towards input_max now. Any thread. */
+uint64_t rn_server_unfinished(const struct rn_server *server);
 
 /* The loop of the caller's thread. */
 struct rn_loop *rn_server_control(struct rn_server *server);

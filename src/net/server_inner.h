@@ -20,7 +20,11 @@ struct rn_worker {
 
 struct rn_server {
     struct rn_server_options options;
-    struct rn_caps *caps;
+    struct rn_caps *caps, *control_caps; /* of connections on workers; on the control loop */
+    _Atomic size_t unfinished;           /* bytes of unfinished input */
+    _Atomic size_t largest;              /* at least that of any one connection */
+    _Atomic bool crowded;                /* a worker needs room on the others */
+    _Atomic size_t cut_from;             /* see rn_loop */
     struct rn_listener *listeners;
     struct rn_worker **workers; /* options.workers of them, while it runs */
     struct rn_loop control;

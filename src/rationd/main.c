@@ -27,6 +27,7 @@
 #define REDIS_WAIT_NS RN_SECOND_NS
 #define HISTORY_WAIT_NS (2 * RN_SECOND_NS)
 #define REDIS_LOOK_NS (RN_SECOND_NS / 500)
+#define REDIS_FILES 64 /* that connections leave free for a cluster's servers */
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
@@ -364,11 +365,14 @@ static bool open_server(struct daemon *d)
     struct rn_server_options options = {.workers = d->options.workers,
                                         .connections_max = d->options.connections,
                                         .per_address_max = d->options.per_address,
+                                        .input_max = d->options.input_bytes,
                                         .drain_ns = DRAIN_NS,
                                         .waits = d->options.shares};
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
+    if (d->options.shares)
+        options.other_files = REDIS_FILES;
     if (rn_server_new(&options, &d->server, &error) != 0) {
         fprintf(stderr, "rationd: %s\n", error.text);
         return false;
@@ -386,6 +390,7 @@ static bool open_server(struct daemon *d)
     }
     if (token && *token)
         d->front.token = rn_slice_of(token);
+    d->front.trust_local = d->options.trust_local;
     d->front.rules_loaded_ns = d->front.started_ns;
     d->front.log_keys = d->options.log_keys;
     d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;

@@ -8,6 +8,7 @@
 #include "rationd/value.h"
 #include "rules/report.h"
 
+#define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB arrive all the same */
 #define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
 #define REDIS_DEADLINE_MAX_NS INT64_C(10000000000)
 
@@ -26,8 +27,10 @@ const char rn_options_help[] =
     "                     none: in memory ($STATE_DIRECTORY/ration.state, or none)\n"
     "  --memory SIZE      for counters, such as 256M         (64M)\n"
     "  --workers N        threads                            (one for each processor)\n"
-    "  --connections N    open at once, in all               (what the system allows)\n"
+    "  --connections N    open at once, besides admin        (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
+    "  --input-memory SIZE  for requests that are not complete, of all connections (64M)\n"
+    "  --trust-local FLAG callers on this machine need no token (true)\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --log-format HOW   log lines as logfmt or json        (logfmt)\n"
     "  --log-level LEVEL  error, warn, info or debug         (info)\n"
@@ -70,6 +73,8 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_WORKERS] = {"workers", NULL, "0"},
     [RN_SET_CONNECTIONS] = {"connections", NULL, "0"},
     [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
+    [RN_SET_INPUT_MEMORY] = {"input-memory", NULL, "64M"},
+    [RN_SET_TRUST_LOCAL] = {"trust-local", NULL, "true"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
     [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked"},
     [RN_SET_LOG_FORMAT] = {"log-format", NULL, "logfmt"},
@@ -358,6 +363,15 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
     if (!rn_value_read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
         return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
+    if (!rn_value_read_size(o->values[RN_SET_INPUT_MEMORY], &o->input_bytes) ||
+        o->input_bytes < INPUT_MIN_BYTES)
+        return refuse_value(o, ruleset, RN_SET_INPUT_MEMORY,
+                            "write a size of 16M or more, such as 64M");
+    if (!rn_value_read_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
+        return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL, "write true or false");
+    if (!o->trust_local && !(o->values[RN_SET_ADMIN_TOKEN] && *o->values[RN_SET_ADMIN_TOKEN]))
+        return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL,
+                            "set admin_token, too, or nobody could use the admin port");
     if (!rn_value_read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))

@@ -29,6 +29,8 @@ enum rn_daemon_setting {
     RN_SET_WORKERS,
     RN_SET_CONNECTIONS,
     RN_SET_PER_ADDRESS,
+    RN_SET_INPUT_MEMORY,
+    RN_SET_TRUST_LOCAL,
     RN_SET_ADMIN_TOKEN,
     RN_SET_LOG_KEYS,
     RN_SET_LOG_FORMAT,
@@ -61,6 +63,8 @@ struct rn_daemon_options {
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
+    uint64_t input_bytes; /* of requests that are not complete */
+    bool trust_local;     /* callers on this machine need no token */
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata;
     enum rn_log_keys log_keys;

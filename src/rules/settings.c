@@ -287,19 +287,16 @@ static void read_setting(struct rn_builder *builder, const struct rn_node *node)
 
 void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
 {
-    static const char *const keys[] = {"http",          "resp",
-                                       "grpc",          "admin",
-                                       "state",         "memory",
-                                       "workers",       "redis",
-                                       "admin_token",   "connections",
-                                       "per_address",   "tls_cert",
-                                       "tls_key",       "tls_client_ca",
-                                       "tls_min",       "tls",
-                                       "grpc_max_age",  "rls_headers",
-                                       "rls_metadata",  "redis_deadline",
-                                       "redis_nodes",   "redis_key_secret",
-                                       "redis_changes", "log_keys",
-                                       "log_format",    "log_level"};
+    static const char *const keys[] = {"http",           "resp",         "grpc",
+                                       "admin",          "state",        "memory",
+                                       "workers",        "redis",        "admin_token",
+                                       "connections",    "input_memory", "trust_local",
+                                       "per_address",    "tls_cert",     "tls_key",
+                                       "tls_client_ca",  "tls_min",      "tls",
+                                       "grpc_max_age",   "rls_headers",  "rls_metadata",
+                                       "redis_deadline", "redis_nodes",  "redis_key_secret",
+                                       "redis_changes",  "log_keys",     "log_format",
+                                       "log_level"};
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;

@@ -153,17 +153,19 @@ def connect(address):
 
 class Daemon:
     """`rules` is the text of a file, or None for none; `options` go to rationd as they
-    are and win over the defaults. `log` collects the lines of stderr."""
+    are and win over the defaults. `log` collects the lines of stderr. `files` is how many
+    descriptors it may have."""
 
     DEFAULTS = {"--http": "127.0.0.1:0", "--resp": "127.0.0.1:0", "--grpc": "none",
                 "--admin": "127.0.0.1:0", "--state": "none"}
 
-    def __init__(self, folder, rules=None, options=(), env=None, start=True):
+    def __init__(self, folder, rules=None, options=(), env=None, start=True, files=None):
         self.folder = pathlib.Path(folder)
         self.file = self.folder / "rules.yaml"
         self.options = [str(o) for o in options]
         self.env = {**os.environ, **(env or {})}
         self.log, self.addresses, self.process = [], {}, None
+        self.wrapper = [] if files is None else ["prlimit", f"--nofile={files}"]
         if rules is not None:
             self.file.write_text(rules)
             self.options = ["--config", str(self.file), *self.options]
@@ -190,7 +192,7 @@ class Daemon:
         """Starts it and waits for the ready line."""
         self.log = []
         self.ready = threading.Event()
-        self.process = subprocess.Popen([RATIOND, *self.options], cwd=self.folder, env=self.env,
+        self.process = subprocess.Popen([*self.wrapper, RATIOND, *self.options], cwd=self.folder, env=self.env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, errors="replace")
         self.reader = threading.Thread(target=self._read, daemon=True)

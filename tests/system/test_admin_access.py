@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from daemon import PATIENCE, Daemon
+from daemon import PATIENCE, Daemon, RespError
 from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
 
 @pytest.mark.parametrize("headers", [
@@ -68,6 +68,29 @@ def test_a_web_page_spends_nothing(daemon):
     assert daemon.http("POST", "/v1/check", login).json["remaining"] == 4
     # Forward-auth passes on the headers of the request that it asks about.
     assert daemon.http("POST", "/v1/auth/login", headers={"Origin": "http://shop.example"}).status == 200
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:0", "unix:"])
+def test_without_trust_in_local_callers_all_need_the_token(tmp_path, place):
+    def at(name):
+        return place if place[0] == "1" else f"unix:{tmp_path}/{name}"
+
+    with Daemon(tmp_path, RULES + "server: {trust_local: false, admin_token: s3cret}\n",
+                options=["--admin", at("admin"), "--resp", at("resp")]) as d, d.resp() as redis:
+        bearer = {"Authorization": "Bearer s3cret"}
+        for method, path in (("GET", "/v1/rules"), ("GET", "/metrics"), ("PUT", "/v1/shadow")):
+            assert refused(d.admin(method, path), 401, "unauthorized", "trust_local is false")
+        assert d.admin("GET", "/v1/rules", headers=bearer).status == 200
+        assert d.admin("GET", "/healthz").status == d.admin("GET", "/readyz").status == 200
+        with pytest.raises(RespError, match="NOAUTH"):
+            redis("RATION.RESET", "ann", "5 per hour")
+        assert redis("AUTH", "s3cret") == b"OK"
+        assert redis("RATION.RESET", "ann", "5 per hour") == 1
+
+
+def test_trust_in_nobody_needs_a_token(tmp_path):
+    with pytest.raises(RuntimeError, match="--trust-local .*false.*; set admin_token, too"):
+        Daemon(tmp_path, RULES, options=["--trust-local", "false"])
 
 
 def test_a_unix_socket_is_local(tmp_path):

@@ -338,12 +338,13 @@ def count_served(daemon, count, source=None):
         return served
 
 
-def test_connections_beyond_the_cap_are_closed_and_the_cap_is_free_again_later(tmp_path):
+def test_connections_beyond_the_cap_make_the_quietest_leave(tmp_path):
     with Daemon(tmp_path, options=["--connections", "50"]) as daemon:
-        assert count_served(daemon, 80) == 50
+        assert 40 <= count_served(daemon, 80) <= 50  # some leave at a time
         wait_for(lambda: count_served(daemon, 1) == 1, "room")
         wait_for(lambda: count_served(daemon, 50) == 50, "all of the room")
-        assert any("conn.refused" in line and "connections_max" in line for line in daemon.log)
+        assert metric(daemon, "ration_connections_crowded_total", 'listener="http"') >= 30
+        assert any("conn.crowded" in line for line in daemon.log)
 
 
 def test_one_address_cannot_take_all_connections(tmp_path):
@@ -365,14 +366,12 @@ def test_a_daemon_out_of_file_descriptors_recovers(tmp_path):
             first = stack.enter_context(daemon.socket())
             first.sendall(HEALTH)
             assert first.recv(1000).startswith(b"HTTP/1.1 200") # it is in
-            crowd = [stack.enter_context(daemon.socket()) for _ in range(120)]
-            wait_for(lambda: any("accept.paused" in line for line in daemon.log), "the pause")
-            first.sendall(HEALTH)
-            assert first.recv(1000).startswith(b"HTTP/1.1 200") # who is in is served
-            for s in crowd[:100]:
-                s.close()
-            crowd[-1].sendall(HEALTH) # the last one gets in, too
-            assert crowd[-1].recv(1000).startswith(b"HTTP/1.1 200")
+            for _ in range(12):
+                crowd = [stack.enter_context(daemon.socket()) for _ in range(10)]
+                crowd[-1].sendall(HEALTH) # the quiet ones leave, so the last one gets in, too
+                assert crowd[-1].recv(1000).startswith(b"HTTP/1.1 200")
+                first.sendall(HEALTH)
+                assert first.recv(1000).startswith(b"HTTP/1.1 200") # who is busy stays
         assert serves(daemon)
         assert sum("accept.paused" in line for line in daemon.log) < 500
 

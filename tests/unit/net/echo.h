@@ -42,7 +42,7 @@
 /* What all connections of a protocol report; any thread. */
 struct echo_seen {
     _Atomic int opened, closed, received;
-    _Atomic int limited[4];
+    _Atomic int limited[6];
     _Atomic int closed_held; /* closed while held */
 };
 
@@ -136,7 +136,8 @@ static inline void echo_opened(struct rn_conn *conn)
 
 static inline void echo_limited(struct rn_conn *conn, enum rn_conn_limit why)
 {
-    static const char *const words[] = {"too long\n", "too slow\n", "idle\n", "draining\n"};
+    static const char *const words[] = {"too long\n", "too slow\n", "idle\n",
+                                        "draining\n", "crowded\n",  "swamped\n"};
 
     ((struct echo_seen *)rn_conn_context(conn))->limited[why]++;
     rn_buf_put_slice(rn_conn_out(conn), rn_slice_of(words[why]));

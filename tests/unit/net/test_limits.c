@@ -232,13 +232,14 @@ static void connections_beyond_the_cap_are_refused(void **state)
     (void)state;
     start_with(&r, (struct rn_server_options){.connections_max = 2}, 0, 0, 0);
     int a = dial(&r, "tcp"), b = dial(&r, "tcp");
-    say(a, "a\n");
+    say(a, "a\nstop 60000\n");
     expect(a, "a\n");
-    say(b, "b\n");
+    say(b, "b\nstop 60000\n");
     expect(b, "b\n");
-    int c = dial(&r, "tcp");
+    int c = dial(&r, "tcp"); /* both of the others are owed an answer */
     expect_end(c);
     assert_int_equal(counts_of(&r, "tcp").refused, 1);
+    assert_int_equal(counts_of(&r, "tcp").crowded, 0);
     assert_int_equal(counts_of(&r, "tcp").open, 2);
     close(a);
     wait_for(counts_of(&r, "tcp").open == 1);
@@ -248,6 +249,63 @@ static void connections_beyond_the_cap_are_refused(void **state)
     expect(c, "c\n");
     close(b);
     close(c);
+    stop_server(&r);
+}
+
+static void the_quietest_connection_makes_room(void **state)
+{
+    struct running r;
+    int fds[3];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){.workers = 1, .connections_max = 3}, 0, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = dial(&r, "tcp");
+        say(fds[i], "hello\n");
+        expect(fds[i], "hello\n");
+        usleep(20000); /* so that they differ in age: the loop's clock has milliseconds */
+    }
+    say(fds[0], "again\n");
+    expect(fds[0], "again\n");
+    int d = dial(&r, "tcp");
+    say(d, "d\n");
+    expect(d, "d\n");
+    expect(fds[1], "crowded\n");
+    expect_end(fds[1]);
+    assert_int_equal(counts_of(&r, "tcp").crowded, 1);
+    assert_int_equal(counts_of(&r, "tcp").refused, 0);
+    say(fds[0], "still here\n");
+    expect(fds[0], "still here\n");
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    close(d);
+    stop_server(&r);
+}
+
+static void a_large_unfinished_message_goes_when_there_are_too_many(void **state)
+{
+    struct running r;
+    char text[3000];
+    int fds[4];
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    start_with(&r, (struct rn_server_options){.workers = 1, .input_max = 8000}, 0, 0, 0);
+    int small = dial(&r, "tcp");
+    say(small, "smal");
+    for (int i = 0; i < 4; i++) {
+        fds[i] = dial(&r, "tcp");
+        say_bytes(fds[i], text, sizeof text);
+    }
+    wait_for(counts_of(&r, "tcp").swamped >= 1);
+    wait_for(rn_server_unfinished(r.server) <= 8000);
+    say(small, "l\n");
+    expect(small, "small\n");
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+    close(small);
+    wait_for(counts_of(&r, "tcp").open == 0);
+    assert_int_equal(rn_server_unfinished(r.server), 0);
     stop_server(&r);
 }
 
@@ -306,7 +364,7 @@ static void without_file_descriptors_accepting_waits(void **state)
     leave_files(3);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(connect(fds[i], &to.to.any, to.len), 0);
-        say(fds[i], "hello\n");
+        say(fds[i], "hello\nstop 60000\n"); /* it is owed an answer, and so not closed for others */
     }
     wait_for(counts_of(&r, "tcp").open == 3);
     int64_t cpu = cpu_ns();
@@ -407,6 +465,8 @@ int main(void)
         cmocka_unit_test(output_has_a_hard_limit),
         cmocka_unit_test(a_large_answer_reaches_a_peer_that_reads),
         cmocka_unit_test(connections_beyond_the_cap_are_refused),
+        cmocka_unit_test(the_quietest_connection_makes_room),
+        cmocka_unit_test(a_large_unfinished_message_goes_when_there_are_too_many),
         cmocka_unit_test(one_address_cannot_have_them_all),
         cmocka_unit_test(without_file_descriptors_accepting_waits),
         cmocka_unit_test(an_idle_connection_costs_little_memory),

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Relief when there are too many connections, or too much input that is not complete.
+ *
+ * Of connections, those go first where nothing has happened for longest: idle ones at once, those
+ * that wait for their peer (the rest of a message or of a handshake, or output that is not taken)
+ * when that has taken a tenth of a second. A connection that is owed an answer stays.
+ *
+ * Of unfinished messages, the large ones go: those of at least half the size of the largest, the
+ * oldest first, until an eighth of the room is free. If that is not enough, the next round starts
+ * from a smaller size. An honest message is usually small, and complete at once.
+ *
+ * Connections belong to their loop, so each loop relieves itself; others are asked (run.c).
+ */
+#include "net/caps.h"
+#include "net/log.h"
+#include "net/seal.h"
+#include "net/server_inner.h"
+
+#include "base/clock.h"
+
+#define PICKED_MAX 256
+#define SHARE 16 /* one in so many of a loop's connections goes at a time */
+#define PATIENCE_NS (RN_SECOND_NS / 10)
+#define IN_VAIN_NS (RN_SECOND_NS / 100)
+
+/* The oldest of the connections that were offered, the oldest first. */
+struct picked {
+    struct {
+        struct rn_conn *conn;
+        int64_t since_ns;
+    } items[PICKED_MAX];
+    unsigned count, max;
+};
+
+/* Of the same age, the one that is offered later counts as older: the loop's list begins with
+ * the youngest. */
+static void offer(struct picked *p, struct rn_conn *conn, int64_t since_ns)
+{
+    unsigned at = p->count;
+
+    if (at == p->max && since_ns > p->items[at - 1].since_ns)
+        return;
+    if (at < p->max)
+        p->count++;
+    else
+        at--;
+    for (; at > 0 && p->items[at - 1].since_ns >= since_ns; at--)
+        p->items[at] = p->items[at - 1];
+    p->items[at].conn = conn;
+    p->items[at].since_ns = since_ns;
+}
+
+/* Nothing of ours is under way on it. */
+static bool may_go(struct rn_conn *conn)
+{
+    return !conn->dialled && !conn->held && !conn->later && !conn->busy && conn->kept == 0 &&
+           (!conn->opened || conn->lingering || !conn->protocol->quiet ||
+            conn->protocol->quiet(conn));
+}
+
+static bool waits_for_peer(const struct rn_conn *conn)
+{
+    return conn->lingering || conn->closing || rn_conn_unsent(conn) > 0 ||
+           (conn->opened ? conn->begun_ns != 0 : conn->greeted);
+}
+
+/* --- connections ---------------------------------------------------------------------- */
+
+static void close_quiet(struct rn_conn *conn)
+{
+    rn_tally_add(&conn->tally->crowded, 1);
+    if (conn->opened && !conn->closing) {
+        rn_conn_limit(conn, RN_CONN_CROWDED);
+        if (conn->seal)
+            rn_seal_end(conn);
+    }
+    rn_conn_cut(conn);
+}
+
+unsigned rn_relief_make_room(struct rn_loop *loop)
+{
+    int64_t now_ns = loop->wheel.now_ns;
+    unsigned wanted = (unsigned)(loop->guests / SHARE) + 1, closed = 0;
+    struct picked picked = {.max = wanted < PICKED_MAX / 4 ? 4 * wanted : PICKED_MAX};
+
+    if (now_ns < loop->in_vain_ns)
+        return 0;
+    for (struct rn_conn *conn = loop->conns; conn; conn = conn->next)
+        if (may_go(conn) && (!waits_for_peer(conn) || now_ns - conn->active_ns >= PATIENCE_NS))
+            offer(&picked, conn, conn->active_ns);
+    for (unsigned i = 0; i < picked.count && closed < wanted; i++) {
+        struct rn_conn *conn = picked.items[i].conn;
+
+        if (!waits_for_peer(conn) && rn_conn_has_input(conn))
+            continue; /* a request that we have not got round to */
+        close_quiet(conn);
+        closed++;
+    }
+    if (closed == 0)
+        loop->in_vain_ns = now_ns + IN_VAIN_NS;
+    else
+        rn_log(RN_LOG_WARN, "conn.crowded", RN_LOG_NUMBER("closed", closed),
+               RN_LOG_NUMBER("quiet_ms", (now_ns - picked.items[0].since_ns) / 1000000),
+               RN_LOG_TEXT("notice", RN_SLICE("closed the quietest connections to make room")));
+    return closed;
+}
+
+void rn_relief_ask(struct rn_loop *loop)
+{
+    atomic_store(&loop->server->crowded, true);
+    rn_loop_wake(&loop->server->control);
+}
+
+/* --- unfinished input ------------------------------------------------------------------- */
+
+static bool is_swamped(const struct rn_server *server)
+{
+    size_t max = server->options.input_max;
+
+    return atomic_load_explicit(&server->unfinished, memory_order_relaxed) > max - max / 8;
+}
+
+static void note_size(struct rn_server *server, size_t bytes)
+{
+    size_t largest = atomic_load_explicit(&server->largest, memory_order_relaxed);
+
+    while (bytes > largest &&
+           !atomic_compare_exchange_weak_explicit(&server->largest, &largest, bytes,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static void recount(struct rn_conn *conn, size_t bytes)
+{
+    atomic_fetch_add_explicit(&conn->loop->server->unfinished, bytes - conn->counted,
+                              memory_order_relaxed);
+    conn->counted = bytes;
+}
+
+/* It is told why, and what it has sent is dropped now. */
+static void end_unfinished(struct rn_conn *conn)
+{
+    rn_log(RN_LOG_WARN, "conn.swamped", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+           RN_LOG_NUMBER("unfinished", conn->counted),
+           RN_LOG_TEXT("over", RN_SLICE("input_memory")));
+    rn_tally_add(&conn->tally->swamped, 1);
+    rn_conn_limit(conn, RN_CONN_SWAMPED);
+    rn_conn_close(conn); /* settled before the loop sleeps */
+    conn->unread = true;
+    conn->keeps = 0;
+    rn_buf_done(&conn->in);
+    recount(conn, 0);
+}
+
+static void end_from(struct rn_loop *loop, size_t bytes)
+{
+    struct picked picked = {.max = PICKED_MAX};
+
+    for (struct rn_conn *conn = loop->conns; conn; conn = conn->next) {
+        if (conn->counted == 0 || conn->closing || !may_go(conn))
+            continue;
+        if (conn->counted >= bytes)
+            offer(&picked, conn, conn->begun_ns);
+        else
+            note_size(loop->server, conn->counted);
+    }
+    for (unsigned i = 0; i < picked.count; i++) {
+        if (is_swamped(loop->server))
+            end_unfinished(picked.items[i].conn);
+        else
+            note_size(loop->server, picked.items[i].conn->counted);
+    }
+}
+
+void rn_relief_count(struct rn_conn *conn, size_t bytes)
+{
+    struct rn_server *server = conn->loop->server;
+    bool grows = bytes > conn->counted;
+
+    if (bytes == conn->counted)
+        return;
+    recount(conn, bytes);
+    if (!grows || server->options.input_max == 0)
+        return;
+    note_size(server, bytes);
+    if (atomic_load_explicit(&server->unfinished, memory_order_relaxed) <=
+        server->options.input_max)
+        return;
+    size_t from = atomic_exchange(&server->largest, 0) / 2;
+
+    from = from > 0 ? from : 1;
+    end_from(conn->loop, from);
+    atomic_store(&server->cut_from, from);
+    rn_loop_wake(&server->control);
+}
+
+/* --- what others ask ---------------------------------------------------------------------- */
+
+void rn_relief_heed(struct rn_loop *loop)
+{
+    size_t from = atomic_exchange(&loop->cut_from, 0);
+
+    if (atomic_exchange(&loop->crowded, false) && rn_caps_are_taken(loop->server->caps))
+        rn_relief_make_room(loop);
+    if (from > 0)
+        end_from(loop, from);
+}

@@ -8,10 +8,14 @@
 
 #include <stdlib.h>
 
+#include "base/error.h"
+
 #define SECOND_NS INT64_C(1000000000)
 #define YEAR_S INT64_C(31556952) /* 365.2425 days */
 #define FROM_BOUND_S (200 * YEAR_S)
 #define YEARS_MAX 50
+/* 2020-01-01, so that loading needs no clock. */
+#define LOAD_FROM_S INT64_C(1577836800)
 
 /* Monday of week 0: 1970-01-01 was a Thursday. */
 #define FIRST_MONDAY INT64_C(-3)
@@ -106,4 +110,17 @@ int rn_calendar_ends(const struct rn_zone *zone, enum ration_calendar unit, int6
     *ends = list;
     *count = n;
     return 0;
+}
+
+int rn_calendar_load(const char *name, enum ration_calendar unit, int64_t **ends, uint32_t *count,
+                     struct ration_error *error)
+{
+    struct rn_zone *zone;
+    int code = rn_zone_load(name, &zone, error);
+
+    if (code != 0)
+        return code;
+    code = rn_calendar_ends(zone, unit, LOAD_FROM_S, YEARS_MAX, ends, count);
+    rn_zone_free(zone);
+    return code == 0 ? 0 : rn_error_set(error, code, 0, "%s", ration_error_text(code));
 }

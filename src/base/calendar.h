@@ -27,4 +27,9 @@
 int rn_calendar_ends(const struct rn_zone *zone, enum ration_calendar unit, int64_t from_s,
                      unsigned years, int64_t **ends, uint32_t *count);
 
+/* The same by the zone's name ("" is UTC), as limits have it: from 2020 on, for 50 years.
+ * RATION_ENOMEM, or what is wrong with the zone, with a message. */
+int rn_calendar_load(const char *zone, enum ration_calendar unit, int64_t **ends, uint32_t *count,
+                     struct ration_error *error);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "limiter/limiter.h"
 #include "limiter/note.h"
 #include "limiter/ticket.h"
 
@@ -184,13 +185,11 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
                             "there is nothing to hold: \"cost\" is to be 1 or more");
     code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
                            : decide_by_rules(r, query, verb, d);
-    if (code == RATION_EINVAL && error->text[0] == '\0')
-        rn_error_set(error, code, 0, "%s",
-                     query->by_limit
-                         ? "Redis cannot count this limit exactly; write a rounder rate "
-                           "or a smaller burst"
-                         : "more limits apply to this request than can be decided "
-                           "together");
+    if (code != 0 && query->by_limit && error->text[0] == '\0')
+        (void)rn_limiter_judge(r, &query->limit, error);
+    if (code == RATION_EINVAL && !query->by_limit)
+        rn_error_set(error, code, 0,
+                     "more limits apply to this request than can be decided together");
     else if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;

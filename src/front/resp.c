@@ -62,22 +62,24 @@ bool rn_resp_is(struct rn_slice word, const char *capitals)
 
 bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n)
 {
-    bool negative = text.len > 0 && text.data[0] == '-';
+    bool negative = text.len > 0 && text.data[0] == '-', whole = text.len > negative;
+    bool large = text.len - negative > 18;
     uint64_t magnitude = 0;
 
-    if (text.len - negative == 0 || text.len - negative > 18)
-        goto bad;
-    for (size_t i = negative; i < text.len; i++) {
+    for (size_t i = negative; i < text.len && whole; i++) {
         unsigned digit = (unsigned char)text.data[i] - (unsigned)'0';
 
-        if (digit > 9)
-            goto bad;
-        magnitude = magnitude * 10 + digit;
+        whole = digit <= 9;
+        magnitude = large ? 0 : magnitude * 10 + digit;
     }
-    *n = negative ? -(int64_t)magnitude : (int64_t)magnitude;
-    return true;
-bad:
-    rn_resp_fail(t, "%s is to be a whole number, found %s", what, rn_excerpt(text).text);
+    if (whole && !large) {
+        *n = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+        return true;
+    }
+    if (whole)
+        rn_resp_fail(t, "%s must have at most 18 digits, found %s", what, rn_excerpt(text).text);
+    else
+        rn_resp_fail(t, "%s must be a whole number, found %s", what, rn_excerpt(text).text);
     return false;
 }
 

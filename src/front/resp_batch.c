@@ -10,6 +10,8 @@
 #include "front/resp.h"
 
 #include "base/clock.h"
+#include "limiter/limiter.h"
+#include "rules/report.h"
 #include "wire/resp_pen.h"
 
 enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
@@ -68,6 +70,13 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
 {
     struct rn_decided *d = &t->desk->decided;
 
+    if (c->error == RATION_EINVAL) {
+        struct ration_error error = {.text = "the limit cannot be counted"};
+
+        (void)rn_limiter_judge(t->front->limiter, c->ad_hoc, &error);
+        rn_resp_put_error(t->out, "ERR", rn_slice_of(error.text));
+        return;
+    }
     if (c->error != 0) {
         rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
@@ -167,7 +176,12 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
         !rn_resp_number(t, t->argv[3], "count", &count) ||
         !rn_resp_number(t, t->argv[4], "period", &period))
         return false;
-    if (burst + extra <= 0 || count <= 0 || period <= 0 || period > INT64_MAX / RN_SECOND_NS) {
+    if (period > INT64_MAX / RN_SECOND_NS) {
+        rn_resp_fail(t, "period must be at most ten years (315576000), found %s",
+                     rn_excerpt(t->argv[4]).text);
+        return false;
+    }
+    if (burst + extra <= 0 || count <= 0 || period <= 0) {
         rn_resp_fail(t,
                      "zero rates are not supported: count and period are to be positive, "
                      "max_burst %s",

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "front/resp.h"
+#include "limiter/limiter.h"
 #include "rules/report.h"
 
 /* As many attributes as JSON may have, one too many to tell so, and all options. */
@@ -291,6 +292,7 @@ void rn_resp_peek(struct rn_talk *t)
 void rn_resp_reset_key(struct rn_talk *t)
 {
     struct rn_query *query = &t->desk->query;
+    struct ration_error error;
     int code;
 
     rn_query_init(query);
@@ -303,6 +305,9 @@ void rn_resp_reset_key(struct rn_talk *t)
                         RATION_NOW);
     if (code == 0)
         rn_resp_put_integer(t->out, 1);
+    else if (code == RATION_EINVAL &&
+             rn_limiter_judge(t->front->limiter, &query->limit, &error) != 0)
+        rn_resp_fail(t, "%s", error.text);
     else
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
 }

@@ -95,8 +95,8 @@ void rn_compiled_done(struct rn_compiled *l)
 bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *secret,
                              const struct ration_limit *spec)
 {
-    if (rn_limit_fault(spec) || spec->calendar != RATION_CALENDAR_NONE)
-        return false; /* a calendar would have to be read from a file */
+    if (rn_limit_fault(spec))
+        return false;
     rn_limit_init(&l->limit, spec);
     l->seed.k0 = secret->k0 ^ (l->limit.shape * AD_HOC_FACTOR + AD_HOC_TERM);
     l->seed.k1 = secret->k1;

@@ -25,7 +25,7 @@ uint64_t ration_hash_ad_hoc(const struct ration *r, const struct ration_limit *l
 {
     struct rn_compiled own;
 
-    return rn_compiled_init_ad_hoc(&own, &r->secret, limit) ? rn_compiled_hash(&own, key, len) : 0;
+    return rn_limiter_compile(r, limit, &own) ? rn_compiled_hash(&own, key, len) : 0;
 }
 
 /* Finds the limit and applies a look that changes nothing. */

@@ -38,11 +38,6 @@ static int check_limit(const struct ration_named *named, size_t i, struct ration
 
     if (fault)
         return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
-    if (named->limit.calendar != RATION_CALENDAR_NONE)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "limit \"%s\": calendar periods are for rules files, which read the "
-                            "time zone; write a length of time",
-                            named->name);
     return 0;
 }
 
@@ -85,18 +80,26 @@ static unsigned block_share(const struct ration_options *o)
     return percent < SHARE_LEAST ? SHARE_LEAST : percent > SHARE_MOST ? SHARE_MOST : percent;
 }
 
-static int compile_limits(struct ration *r, const struct ration_options *o)
+static int compile_limits(struct ration *r, const struct ration_options *o,
+                          struct ration_error *error)
 {
     size_t n = o->limit_count;
 
     r->limits = calloc(n + 1, sizeof *r->limits);
-    if (!r->limits)
+    r->calendars = rn_calendars_new();
+    if (!r->limits || !r->calendars)
         return RATION_ENOMEM;
     for (; r->limit_count < n; r->limit_count++) {
         uint32_t i = (uint32_t)r->limit_count;
+        struct rn_limit *limit = &r->limits[i].limit;
 
         if (rn_compiled_init(&r->limits[i], &r->secret, i, &o->limits[i]) != 0)
             return RATION_ENOMEM;
+        if (limit->calendar_id != 0 &&
+            rn_calendars_attach(r->calendars, &o->limits[i].limit, limit, error) != 0) {
+            r->limit_count++; /* it is there to be freed */
+            return RATION_EINVAL;
+        }
     }
     if (!rn_compiled_link(r->limits, n, &r->secret, &r->variants))
         return RATION_ENOMEM;
@@ -135,6 +138,24 @@ void rn_limiter_add_ticket_key(struct ration *r, const struct rn_hash_key *key, 
     rn_ticket_keys_add(&r->ticket_keys, &bound, signs);
 }
 
+int rn_limiter_judge(const struct ration *r, const struct ration_limit *spec,
+                     struct ration_error *error)
+{
+    const char *fault = rn_limit_fault(spec);
+    struct rn_compiled own;
+    int code;
+
+    if (fault)
+        return rn_error_set(error, RATION_EINVAL, 0, "%s", fault);
+    rn_compiled_init_ad_hoc(&own, &r->secret, spec);
+    code =
+        own.limit.calendar_id != 0 ? rn_calendars_attach(r->calendars, spec, &own.limit, error) : 0;
+    if (code != 0)
+        return code;
+    fault = r->policy ? r->policy->judge(&own.limit) : NULL;
+    return fault ? rn_error_set(error, RATION_EINVAL, 0, "the limit has %s", fault) : 0;
+}
+
 int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
 {
     r->policy = malloc(sizeof *r->policy);
@@ -168,7 +189,10 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
     make_ticket_key(r);
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
-    if (compile_limits(r, o) != 0)
+    code = compile_limits(r, o, error);
+    if (code == RATION_EINVAL)
+        return code;
+    if (code != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for %zu limits",
                             o->limit_count);
     return rn_clients_open(r, o->state_path, error);
@@ -203,6 +227,7 @@ void ration_close(struct ration *r)
     for (size_t i = 0; i < r->limit_count; i++)
         rn_compiled_done(&r->limits[i]);
     free(r->limits);
+    rn_calendars_free(r->calendars);
     rn_arena_done(&r->variants);
     rn_shelf_done(&r->shelf);
     rn_clients_done(&r->clients);

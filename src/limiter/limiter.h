@@ -9,6 +9,7 @@
 #include <ration/ration.h>
 
 #include "base/hints.h"
+#include "limiter/calendars.h"
 #include "limiter/clients.h"
 #include "limiter/compile.h"
 #include "limiter/pin.h"
@@ -25,8 +26,9 @@ struct ration {
     struct rn_compiled *limits;
     size_t limit_count;
     struct rn_stats stats;
-    struct rn_shelf shelf;     /* the rules */
-    struct rn_clients clients; /* overrides and bans */
+    struct rn_shelf shelf;          /* the rules */
+    struct rn_clients clients;      /* overrides and bans */
+    struct rn_calendars *calendars; /* of limits that are not from rules files */
     struct rn_top *top;
     struct rn_hash_key secret;     /* the table's, or that of all nodes */
     struct rn_hash_key hold_seed;  /* hashes the ids of reservations */
@@ -48,13 +50,27 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limi
  * are signed with it, too. After rn_limiter_share, always in the same thread. */
 void rn_limiter_add_ticket_key(struct ration *r, const struct rn_hash_key *key, bool signs);
 
+/* Compiles a limit that came with a call; false: it is faulty, or its time zone is not known. */
+static inline bool rn_limiter_compile(const struct ration *r, const struct ration_limit *spec,
+                                      struct rn_compiled *own)
+{
+    return rn_compiled_init_ad_hoc(own, &r->secret, spec) &&
+           (rn_likely(own->limit.calendar_id == 0) ||
+            rn_calendars_attach(r->calendars, spec, &own->limit, NULL) == 0);
+}
+
+/* Why a limit cannot be given with a call: 0, or RATION_EINVAL, RATION_EFULL or RATION_ENOMEM
+ * and a text. */
+int rn_limiter_judge(const struct ration *r, const struct ration_limit *spec,
+                     struct ration_error *error);
+
 /* The limit that a charge names; `own` is filled if it came with the call.
  * NULL: there is no such limit, or it is faulty. */
 static inline const struct rn_compiled *
 rn_limiter_find(const struct ration *r, const struct ration_charge *c, struct rn_compiled *own)
 {
     if (rn_unlikely(c->ad_hoc != NULL))
-        return rn_compiled_init_ad_hoc(own, &r->secret, c->ad_hoc) ? own : NULL;
+        return rn_limiter_compile(r, c->ad_hoc, own) ? own : NULL;
     return rn_likely(c->limit < r->limit_count) ? &r->limits[c->limit] : NULL;
 }
 

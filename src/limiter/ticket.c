@@ -18,7 +18,7 @@
 #include "core/limit.h"
 #include "limiter/limiter.h"
 
-#define VERSION 1
+#define VERSION 2
 #define MAC_BYTES 8
 #define BYTES_MAX (RN_TICKET_BODY_MAX + MAC_BYTES)
 
@@ -26,7 +26,7 @@
 #define HEAD_MAX (2 + 8 + 8 + 3 * 10 + 8)
 #define RECEIPT_MAX (3 * 8 + 2 * 10)
 #define PLACES_MAX (1 + RATION_LEASES_MAX * (8 + 2 * 10))
-#define SPEC_MAX (9 * 10)
+#define SPEC_MAX (10 * 10 + RATION_ZONE_TEXT)
 _Static_assert(HEAD_MAX + RATION_CHARGES_MAX * RECEIPT_MAX + PLACES_MAX <= RN_TICKET_BODY_MAX,
                "any reservation under rules fits");
 _Static_assert(HEAD_MAX + RECEIPT_MAX + SPEC_MAX + PLACES_MAX <= RN_TICKET_BODY_MAX,
@@ -120,7 +120,30 @@ static void get_places(struct reader *r, struct rn_ticket *t)
     }
 }
 
-/* Without a lease (places are no receipts) and a calendar (not given with a call). */
+static void put_zone(struct writer *w, const char zone[RATION_ZONE_TEXT])
+{
+    size_t len = strnlen(zone, RATION_ZONE_TEXT - 1);
+
+    put_number(w, len);
+    memcpy(w->at, zone, len);
+    w->at += len;
+}
+
+static void get_zone(struct reader *r, char zone[RATION_ZONE_TEXT])
+{
+    size_t len = get_up_to(r, RATION_ZONE_TEXT - 1);
+
+    if ((size_t)(r->end - r->at) < len) {
+        r->bad = true;
+        return;
+    }
+    memcpy(zone, r->at, len);
+    zone[len] = '\0';
+    r->at += len;
+    r->bad |= strlen(zone) != len;
+}
+
+/* Without a lease: places are no receipts. */
 static void put_spec(struct writer *w, const struct ration_limit *spec)
 {
     put_number(w, spec->algorithm);
@@ -131,6 +154,9 @@ static void put_spec(struct writer *w, const struct ration_limit *spec)
     put_number(w, spec->sub_windows);
     put_number(w, spec->from_first);
     put_number(w, (uint64_t)spec->step_ns);
+    put_number(w, (uint64_t)spec->calendar);
+    if (spec->calendar != RATION_CALENDAR_NONE)
+        put_zone(w, spec->zone);
 }
 
 static void get_spec(struct reader *r, struct ration_limit *spec)
@@ -144,6 +170,9 @@ static void get_spec(struct reader *r, struct ration_limit *spec)
     spec->sub_windows = (uint32_t)get_up_to(r, UINT32_MAX);
     spec->from_first = get_up_to(r, 1) != 0;
     spec->step_ns = (int64_t)get_up_to(r, INT64_MAX);
+    spec->calendar = (enum ration_calendar)get_up_to(r, RATION_CALENDAR_YEAR);
+    if (spec->calendar != RATION_CALENDAR_NONE)
+        get_zone(r, spec->zone);
     r->bad |= spec->algorithm == RATION_CONCURRENCY || rn_limit_fault(spec) != NULL;
 }
 

@@ -8,13 +8,7 @@
 #include <string.h>
 
 #include "base/calendar.h"
-#include "base/zone.h"
 #include "rules/builder.h"
-
-/* Calendars begin here (2020-01-01), so that loading needs no clock, and go as
- * far as they can. */
-#define CALENDAR_FROM_S INT64_C(1577836800)
-#define CALENDAR_YEARS 50
 
 /* How much may be used at once, as core/limit.c understands it. */
 static uint64_t capacity_of(const struct ration_limit *spec)
@@ -47,15 +41,13 @@ static struct rn_calendar *make_calendar(struct rn_builder *builder,
                                          const struct ration_limit *spec, const char **fault)
 {
     struct rn_calendar *calendar = rn_builder_alloc(builder, 1, sizeof *calendar);
-    struct rn_zone *zone = NULL;
     struct ration_error error = {.text = ""};
     int64_t *ends = NULL, *copy = NULL;
     uint32_t count = 0;
 
-    int failed = calendar == NULL ? RATION_ENOMEM : rn_zone_load(spec->zone, &zone, &error);
-    if (!failed)
-        failed =
-            rn_calendar_ends(zone, spec->calendar, CALENDAR_FROM_S, CALENDAR_YEARS, &ends, &count);
+    int failed = calendar == NULL
+                     ? RATION_ENOMEM
+                     : rn_calendar_load(spec->zone, spec->calendar, &ends, &count, &error);
     if (!failed)
         copy = rn_builder_alloc(builder, count, sizeof *copy);
     if (copy != NULL) {
@@ -63,7 +55,6 @@ static struct rn_calendar *make_calendar(struct rn_builder *builder,
         *calendar = (struct rn_calendar){.ends = copy, .count = count};
     }
     free(ends);
-    rn_zone_free(zone);
     if (failed == RATION_ENOMEM) {
         builder->failed = true;
     } else if (failed) {

@@ -311,9 +311,12 @@ def test_bad_numbers_are_errors_that_say_so(daemon, command, least_burst):
     with daemon.resp() as say:
         for words, message in (
                 (["ann"], "usage: " + command), (["ann", 15, 30], "usage: " + command),
-                (["ann", "x", 30, 60], 'max_burst is to be a whole number, found "x"'),
-                (["ann", 15, "3.5", 60], "count is to be a whole number"),
-                (["ann", 15, 30, ""], "period is to be a whole number"),
+                (["ann", "x", 30, 60], 'max_burst must be a whole number, found "x"'),
+                (["ann", 15, "3.5", 60], "count must be a whole number"),
+                (["ann", 15, 30, ""], "period must be a whole number"),
+                (["ann", 2**63 - 1, 30, 60], 'max_burst must have at most 18 digits, found "9223372036854775807"'),
+                (["ann", 15, 30, 2**63 - 1], "period must have at most 18 digits"),
+                (["ann", 15, 30, 10**11], "period must be at most ten years"),
                 (["ann", 15, 0, 60], "zero rates are not supported"),
                 (["ann", 15, 30, 0], "zero rates are not supported"),
                 (["ann", 15, -30, 60], "zero rates are not supported"),
@@ -465,7 +468,7 @@ def test_ten_thousand_mixed_commands_are_answered_in_order(daemon):
         turn = i // 10
         return [str(i).encode(), [0, 20000, 19999 - turn, -1, 60 * (turn + 1)], i + 1,
                 'ERR unknown command "NONSENSE"; RATION.HELP lists what there is', i + 1,
-                3, 6, 'ERR count is to be a whole number, found "x"', 19999 - turn,
+                3, 6, 'ERR count must be a whole number, found "x"', 19999 - turn,
                 b"PONG"][i % 10]
 
     def brief(i, found):

@@ -369,10 +369,36 @@ static void two_openings_of_a_file_share_its_counters(void **state)
     unlink(path);
 }
 
+static void named_limits_may_be_on_the_calendar(void **state)
+{
+    struct ration_named limit = {.name = "daily"};
+    struct ration_error error;
+    struct ration *r;
+
+    (void)state;
+    assert_int_equal(ration_limit_parse("2 per calendar day Asia/Tokyo", 29, &limit.limit, NULL),
+                     0);
+    r = open_limits(&limit, 1);
+    for (int i = 0; i < 3; i++) {
+        struct ration_charge c = {.limit = 0, .key = "ann", .key_len = 3, .cost = 1};
+
+        assert_int_equal(ration_take(r, &c, RATION_NOW), 0);
+        assert_int_equal(c.verdict.allowed, i < 2);
+        assert_true(c.verdict.reset_after_ns <= INT64_C(86400) * 1000000000);
+    }
+    ration_close(r);
+    strcpy(limit.limit.zone, "Asia/Atlantis");
+    assert_int_equal(
+        ration_open(&(struct ration_options){.limits = &limit, .limit_count = 1}, &r, &error),
+        RATION_EINVAL);
+    assert_memory_equal(error.text, "unknown time zone \"Asia/Atlantis\"", 33);
+}
+
 int main(void)
 {
     const struct CMUnitTest api[] = {
         cmocka_unit_test(a_faulty_limit_is_named_with_its_fault),
+        cmocka_unit_test(named_limits_may_be_on_the_calendar),
         cmocka_unit_test(limits_need_names_and_known_flags),
         cmocka_unit_test(too_little_memory_is_refused),
         cmocka_unit_test(a_limiter_without_limits_serves_those_given_per_call),

@@ -17,6 +17,8 @@ static const struct {
     {"50 per minute", RATION_FIXED_WINDOW},
     {"50 per minute", RATION_SLIDING_LOG},
     {"50 per minute", RATION_SLIDING_WINDOW},
+    {"50 per calendar day", RATION_FIXED_WINDOW},
+    {"50 per calendar week Europe/Rome", RATION_FIXED_WINDOW},
 };
 
 static uint32_t random_up_to(uint64_t *seed, uint32_t n)

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limiter/calendars.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/calendar.h"
+#include "base/error.h"
+
+struct rn_calendars {
+    pthread_mutex_t lock;   /* of whoever adds one */
+    _Atomic uint32_t count; /* those below it do not change any more */
+    struct {
+        uint64_t id;
+        struct rn_calendar calendar;
+    } items[RN_CALENDARS_MAX];
+};
+
+struct rn_calendars *rn_calendars_new(void)
+{
+    struct rn_calendars *calendars = calloc(1, sizeof *calendars);
+
+    if (calendars && pthread_mutex_init(&calendars->lock, NULL) != 0) {
+        free(calendars);
+        calendars = NULL;
+    }
+    return calendars;
+}
+
+void rn_calendars_free(struct rn_calendars *calendars)
+{
+    if (!calendars)
+        return;
+    for (uint32_t i = 0; i < calendars->count; i++)
+        free((void *)(uintptr_t)calendars->items[i].calendar.ends);
+    pthread_mutex_destroy(&calendars->lock);
+    free(calendars);
+}
+
+static const struct rn_calendar *find(const struct rn_calendars *calendars, uint64_t id)
+{
+    uint32_t count = atomic_load_explicit(&calendars->count, memory_order_acquire);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (calendars->items[i].id == id)
+            return &calendars->items[i].calendar;
+    return NULL;
+}
+
+/* With the lock. */
+static int add(struct rn_calendars *calendars, const struct ration_limit *spec, uint64_t id,
+               struct ration_error *error)
+{
+    uint32_t at = atomic_load_explicit(&calendars->count, memory_order_relaxed), count;
+    int64_t *ends;
+
+    if (at == RN_CALENDARS_MAX)
+        return rn_error_set(error, RATION_EFULL, 0,
+                            "calendars of %d units and time zones are in use; use fewer zones",
+                            RN_CALENDARS_MAX);
+    int code = rn_calendar_load(spec->zone, spec->calendar, &ends, &count, error);
+
+    if (code != 0)
+        return code;
+    calendars->items[at].id = id;
+    calendars->items[at].calendar = (struct rn_calendar){.ends = ends, .count = count};
+    atomic_store_explicit(&calendars->count, at + 1, memory_order_release);
+    return 0;
+}
+
+int rn_calendars_attach(struct rn_calendars *calendars, const struct ration_limit *spec,
+                        struct rn_limit *limit, struct ration_error *error)
+{
+    const struct rn_calendar *calendar = find(calendars, limit->calendar_id);
+    int code = 0;
+
+    if (!calendar) {
+        pthread_mutex_lock(&calendars->lock);
+        if (!find(calendars, limit->calendar_id))
+            code = add(calendars, spec, limit->calendar_id, error);
+        pthread_mutex_unlock(&calendars->lock);
+        calendar = find(calendars, limit->calendar_id);
+    }
+    if (code == 0)
+        rn_limit_set_calendar(limit, calendar);
+    return code;
+}

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/ip.h"
 
 #define ADVICE_TOKEN                                                                               \
@@ -100,20 +101,49 @@ static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
     return false;
 }
 
+static bool refuse_for_now(struct rn_exchange *x)
+{
+    struct rn_members m = rn_admin_begin(x);
+
+    rn_members_text(&m, "error", RN_SLICE("too_many"));
+    rn_members_text(&m, "message",
+                    RN_SLICE("too many wrong tokens from this address; try again in a second"));
+    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
+    rn_admin_end_with(x, &m, 429, "Retry-After", RN_SLICE("1"));
+    return false;
+}
+
+/* Whether it has a token; with what that is worth. */
+static bool try_token(struct rn_exchange *x, struct rn_slice given, enum rn_token_answer *answer)
+{
+    struct rn_http_state *state = rn_conn_state(x->conn);
+    struct rn_slice token;
+
+    if (!x->front->token.data || !is_bearer(given, &token))
+        return false;
+    *answer = rn_token_try(&x->front->guard, rn_conn_peer(x->conn), state->authenticated,
+                           x->front->token, token, rn_clock_read_ns(CLOCK_MONOTONIC));
+    state->authenticated = *answer == RN_TOKEN_RIGHT;
+    if (*answer != RN_TOKEN_RIGHT)
+        rn_front_count(&x->desk->counts->wrong_tokens[RN_FRONT_ADMIN], 1);
+    return true;
+}
+
 bool rn_admin_admit(struct rn_exchange *x)
 {
-    struct rn_slice given = rn_http_find(x->request, "authorization"), token;
+    struct rn_slice given = rn_http_find(x->request, "authorization");
+    enum rn_token_answer answer;
     const char *stranger;
 
     if (is_open_to_all(x->request->path))
-        return true;
-    if (is_bearer(given, &token) && rn_front_token_is(x->front, token))
         return true;
     stranger = !rn_conn_peer(x->conn)->local ? "the request is from another machine"
                : !x->front->trust_local      ? "trust_local is false"
                                              : find_stranger(x->request);
     if (!stranger)
         return true;
+    if (try_token(x, given, &answer) && answer != RN_TOKEN_WRONG)
+        return answer == RN_TOKEN_RIGHT || refuse_for_now(x);
     if (!x->front->token.data)
         return refuse(x, stranger, ADVICE_TOKEN);
     if (given.data)

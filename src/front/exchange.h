@@ -52,6 +52,7 @@ struct rn_site {
 struct rn_http_state {
     struct rn_http_parser parser;
     struct rn_held *held;
+    bool authenticated; /* the admin token was shown on this connection */
 };
 
 /* For rn_turn_take; and for rn_protocol: limited, closed. */

@@ -16,6 +16,8 @@ int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_serv
     front->limiter = limiter;
     front->server = server;
     front->started_ns = rn_clock_read_ns(CLOCK_REALTIME);
+    if (!rn_token_guard_init(&front->guard))
+        return RATION_EIO;
     front->loops = aligned_alloc(_Alignof(struct rn_front_loop), count * sizeof *front->loops);
     if (!front->loops)
         return RATION_ENOMEM;
@@ -41,6 +43,7 @@ void rn_front_done(struct rn_front *front)
         rn_replies_spare_done(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
+    rn_token_guard_done(&front->guard);
     free(front->loops);
     front->loops = NULL;
     front->loop_count = 0;
@@ -57,17 +60,4 @@ const struct ration_memory *rn_front_memory(struct rn_front *front)
     took_ns = rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns;
     front->memory_until_ns = began_ns + (took_ns > MEMORY_NS / 20 ? 20 * took_ns : MEMORY_NS);
     return &front->memory;
-}
-
-bool rn_front_token_is(const struct rn_front *front, struct rn_slice given)
-{
-    struct rn_slice token = front->token;
-    unsigned char differ = token.len != given.len;
-
-    if (!token.data || given.len == 0)
-        return false;
-    /* As long for every guess of one length. */
-    for (size_t i = 0; i < given.len; i++)
-        differ |= (unsigned char)(given.data[i] ^ token.data[i % token.len]);
-    return differ == 0;
 }

@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "front/decide.h"
+#include "front/token.h"
 #include "front/turn.h"
 #include "net/server.h"
 #include "wire/http.h"
@@ -20,11 +21,12 @@ enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_GRPC, RN_FRONT_ADMIN
 
 /* Of one loop: written by its thread, read by anyone, hence atomically. */
 struct rn_front_counts {
-    uint64_t requests[RN_FRONT_COUNT]; /* messages answered */
-    uint64_t bad[RN_FRONT_COUNT];      /* refused as messages: no decision was made */
-    uint64_t failed[RN_FRONT_COUNT];   /* decisions that could not be made */
-    uint64_t held;                     /* replies held, ever */
-    uint64_t resp_http;                /* RESP connections closed for speaking HTTP */
+    uint64_t requests[RN_FRONT_COUNT];     /* messages answered */
+    uint64_t bad[RN_FRONT_COUNT];          /* refused as messages: no decision was made */
+    uint64_t failed[RN_FRONT_COUNT];       /* decisions that could not be made */
+    uint64_t held;                         /* replies held, ever */
+    uint64_t resp_http;                    /* RESP connections closed for speaking HTTP */
+    uint64_t wrong_tokens[RN_FRONT_COUNT]; /* and those that were not looked at */
     struct rn_histogram
         latency[RN_FRONT_COUNT]; /* from its arrival to its answer, without holding */
 };
@@ -124,6 +126,7 @@ struct rn_front {
     int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
     struct rn_slice token; /* data NULL: none is set */
     bool trust_local;      /* callers on this machine need none */
+    struct rn_token_guard guard;
     enum rn_log_keys log_keys;
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
@@ -148,7 +151,7 @@ struct rn_front {
 
 void rn_desk_done(struct rn_desk *desk);
 
-/* 0 or RATION_ENOMEM. */
+/* 0, RATION_ENOMEM or RATION_EIO. */
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);
 void rn_front_done(struct rn_front *front);
 
@@ -183,9 +186,6 @@ void rn_front_log_report(const struct ration_report *report);
 /* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
  * In the control thread. */
 const struct ration_memory *rn_front_memory(struct rn_front *front);
-
-/* Whether `given` is the token, in a time that does not tell how much of it is. */
-bool rn_front_token_is(const struct rn_front *front, struct rn_slice given);
 
 /* The protocols. Their context is the rn_front. */
 extern const struct rn_protocol rn_http_protocol, rn_resp_protocol, rn_grpc_protocol,

@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "front/resp.h"
+#include "net/log.h"
 #include "rules/report.h"
 
 /* What we speak, for clients that decide by version what they may send. */
@@ -32,10 +33,21 @@ static bool authenticate(struct rn_talk *t, struct rn_slice token)
                         "admin_token in its server section");
         return false;
     }
-    t->state->authenticated = rn_front_token_is(t->front, token);
-    if (!t->state->authenticated)
+    enum rn_token_answer answer =
+        rn_token_try(&t->front->guard, rn_conn_peer(t->conn), t->state->authenticated,
+                     t->front->token, token, rn_clock_read_ns(CLOCK_MONOTONIC));
+
+    t->state->authenticated = answer == RN_TOKEN_RIGHT;
+    if (answer == RN_TOKEN_RIGHT)
+        return true;
+    rn_front_count(&t->desk->counts->wrong_tokens[RN_FRONT_RESP], 1);
+    rn_log(RN_LOG_WARN, "auth.wrong", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
+           RN_LOG_TEXT("listener", RN_SLICE("resp")));
+    if (answer == RN_TOKEN_WRONG)
         rn_resp_put_error(t->out, "WRONGPASS", RN_SLICE("invalid user and token pair"));
-    return t->state->authenticated;
+    else
+        rn_resp_fail(t, "too many wrong tokens from this address; try again in a second");
+    return false;
 }
 
 void rn_resp_auth(struct rn_talk *t)

@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from crowd import wait_for
 from daemon import PATIENCE, Daemon, RespError
 from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
 
@@ -91,6 +92,33 @@ def test_without_trust_in_local_callers_all_need_the_token(tmp_path, place):
 def test_trust_in_nobody_needs_a_token(tmp_path):
     with pytest.raises(RuntimeError, match="--trust-local .*false.*; set admin_token, too"):
         Daemon(tmp_path, RULES, options=["--trust-local", "false"])
+
+
+def test_guessing_the_token_is_slow(tmp_path):
+    with Daemon(tmp_path, RULES, env={"RATION_ADMIN_TOKEN": "s3cret"}) as d, d.resp() as known:
+        assert known("AUTH", "s3cret") == b"OK"
+        page = {"Origin": "http://evil.example"}
+        statuses = [d.admin("GET", "/v1/rules", headers={**page, "Authorization": f"Bearer {n}"}).status
+                    for n in range(40)]
+        assert statuses[:10] == [401] * 10 and statuses.count(429) >= 15
+        right = {**page, "Authorization": "Bearer s3cret"}
+        errors = []
+        with d.resp() as guesser:
+            for n in range(30):
+                with pytest.raises(RespError) as error:
+                    guesser("AUTH", "default", str(n)) if n % 2 else guesser("HELLO", 3, "AUTH", "x", str(n))
+                errors.append(str(error.value))
+            assert guesser("PING") == b"PONG"
+        assert sum("too many wrong tokens from this address" in error for error in errors) >= 10
+        # Who was let in before goes on, and so do callers who need no token.
+        assert known("AUTH", "s3cret") == b"OK"
+        assert d.admin("GET", "/v1/rules").status == 200
+        assert d.admin("GET", "/v1/rules", headers={"Authorization": "Bearer wrong"}).status == 200
+        # The right token gets in again when a wrong one is forgotten.
+        wait_for(lambda: d.admin("GET", "/v1/rules", headers=right).status == 200, "the token")
+        wrong = [line for line in d.admin("GET", "/metrics").text.splitlines()
+                 if line.startswith("ration_wrong_tokens_total")]
+        assert 'ration_wrong_tokens_total{protocol="resp"} 30' in wrong
 
 
 def test_a_unix_socket_is_local(tmp_path):

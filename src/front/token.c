@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front/token.h"
+
+#include <sys/random.h>
+
+#include "base/clock.h"
+
+#define WRONG_NS RN_SECOND_NS /* one is forgotten in this time, */
+#define WRONG_MAX 10          /* and so many may be given at once */
+
+bool rn_token_guard_init(struct rn_token_guard *guard)
+{
+    pthread_mutex_init(&guard->lock, NULL);
+    return getrandom(&guard->key, sizeof guard->key, 0) == sizeof guard->key;
+}
+
+void rn_token_guard_done(struct rn_token_guard *guard)
+{
+    pthread_mutex_destroy(&guard->lock);
+}
+
+/* In a time that does not tell how much of it is right. */
+static bool is_token(struct rn_slice token, struct rn_slice given)
+{
+    unsigned char differ = token.len != given.len;
+
+    if (!token.data || given.len == 0)
+        return false;
+    for (size_t i = 0; i < given.len; i++)
+        differ |= (unsigned char)(given.data[i] ^ token.data[i % token.len]);
+    return differ == 0;
+}
+
+/* The address's place, or the one that is clear first: a full set forgets, and so memory is
+ * bounded; nobody answers for another's guesses. */
+static struct rn_token_suspect *find(struct rn_token_guard *guard, const struct rn_ip *ip)
+{
+    uint64_t hash = rn_siphash(&guard->key, ip->bytes, sizeof ip->bytes);
+    struct rn_token_suspect *set = guard->suspects[hash % RN_TOKEN_SETS], *found = set;
+
+    for (size_t i = 0; i < RN_TOKEN_WAYS; i++) {
+        if (set[i].clear_ns != 0 && rn_ip_equal(&set[i].ip, ip))
+            return &set[i];
+        if (set[i].clear_ns < found->clear_ns)
+            found = &set[i];
+    }
+    *found = (struct rn_token_suspect){.ip = *ip};
+    return found;
+}
+
+/* Counts one wrong one, before it is known to be that: guesses on many connections at once do
+ * not get by. False: there were too many. */
+static bool count_wrong(struct rn_token_guard *guard, const struct rn_ip *ip, int64_t now_ns)
+{
+    pthread_mutex_lock(&guard->lock);
+    struct rn_token_suspect *suspect = find(guard, ip);
+    int64_t clear_ns = (suspect->clear_ns > now_ns ? suspect->clear_ns : now_ns) + WRONG_NS;
+    bool counted = clear_ns - now_ns <= WRONG_MAX * WRONG_NS;
+
+    if (counted)
+        suspect->clear_ns = clear_ns;
+    pthread_mutex_unlock(&guard->lock);
+    return counted;
+}
+
+static void take_back(struct rn_token_guard *guard, const struct rn_ip *ip)
+{
+    pthread_mutex_lock(&guard->lock);
+    find(guard, ip)->clear_ns -= WRONG_NS;
+    pthread_mutex_unlock(&guard->lock);
+}
+
+enum rn_token_answer rn_token_try(struct rn_token_guard *guard, const struct rn_peer *peer,
+                                  bool known, struct rn_slice token, struct rn_slice given,
+                                  int64_t now_ns)
+{
+    /* Who has an IPv6 address has a whole /64; all of a unix socket's peers are one. */
+    struct rn_ip ip = peer->ip.bits == 128 ? rn_ip_mask(peer->ip, 64) : peer->ip;
+
+    if (known && is_token(token, given))
+        return RN_TOKEN_RIGHT;
+    if (!count_wrong(guard, &ip, now_ns))
+        return RN_TOKEN_LATER;
+    if (!is_token(token, given))
+        return RN_TOKEN_WRONG;
+    take_back(guard, &ip);
+    return RN_TOKEN_RIGHT;
+}

@@ -32,8 +32,13 @@ local function describe(txn)
             length = length + #name + #value
         end
     end
+    local sent = txn.http:req_get_headers()
     for _, name in ipairs(HEADERS) do
-        add(name, txn.sf:req_fhdr(name)) -- lines of one name as one list
+        local lines = sent[name:lower()]
+        if lines then
+            -- One line, however many there are. HAProxy counts from 0.
+            add(name, table.concat(lines, ", ", 0, #lines))
+        end
     end
     add("x-forwarded-method", txn.f:method())
     add("x-forwarded-uri", txn.f:pathq())

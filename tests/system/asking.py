@@ -2,14 +2,11 @@
 """Whom a gateway asks, for tests: a rationd, or a server that only seems to be one."""
 
 import contextlib
-import os
 import pathlib
-import signal
 import socket
 import threading
 
 from daemon import Daemon
-from gateway import wait_until
 
 # Far apart, so that it is plain who has decided.
 THEIRS = "limits:\n  - {name: api, key: ip, limit: 5 per 7 days}\n"
@@ -41,16 +38,6 @@ class Rationd(Daemon):
         queues = [(row, [int(part, 16) for part in row[4].split(":")]) for row in rows]
         return (sum(unread for row, (_, unread) in queues if row[1].endswith(port)),
                 sum(unsent for row, (unsent, _) in queues if row[2].endswith(port)))
-
-    def freeze(self):
-        """Until no thread of it runs any more."""
-        threads = pathlib.Path(f"/proc/{self.process.pid}/task")
-        os.kill(self.process.pid, signal.SIGSTOP)
-        wait_until(lambda: all(") T " in (thread / "stat").read_text() for thread in threads.iterdir()),
-                   "all threads stand still")
-
-    def thaw(self):
-        os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self):
         with contextlib.suppress(OSError):

@@ -232,6 +232,14 @@ class Daemon:
         self.process.kill()
         self._end()
 
+    def freeze(self):
+        """Until no thread of it runs any more: the kernel reports the stop of the last one."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def reload(self):
         self.process.send_signal(signal.SIGHUP)
 

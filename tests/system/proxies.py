@@ -13,7 +13,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import threading
@@ -75,14 +74,16 @@ def port_of(address):
 
 
 class Proxy:
-    """One of the examples, with its ports replaced, run by the real program."""
+    """One of the examples, with its ports replaced, run by the real program. `policy`: what it does
+    when rationd does not answer, "allow" as shipped or "refuse". Without one it waits for rationd as
+    long as a busy machine takes, so that tests can count."""
 
     passes_body = True # of rationd's refusals
     no_decision = 503  # what clients get when rationd says that it cannot decide
     to_refuse = None   # (found, written): the edit that refuses where rationd does not answer
     examples, listens = EXAMPLES, "8000"
 
-    def __init__(self, folder, ports, policy="allow"):
+    def __init__(self, folder, ports, policy=None):
         self.folder, self.policy = pathlib.Path(folder), policy
         self.log = open(self.folder / "proxy.log", "w+")
         for _ in range(3): # somebody else may take the port before us
@@ -112,6 +113,9 @@ class Proxy:
             text = re.sub(rf"(?<![0-9.]){example}\b(?!s)", real, text)
         if self.policy == "refuse":
             text = text.replace(*self.to_refuse)
+        elif self.policy is None:
+            text = re.sub(r"\b[25]00ms\b|\b0\.[25]s\b", f"{PATIENCE}s", text)
+            text = re.sub(r"(LAST_RESORT_MS =) \d+", rf"\1 {PATIENCE}000", text)
         (self.folder / name).write_text(edit(text))
         return str(self.folder / name)
 
@@ -180,7 +184,7 @@ PROXIES = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy}
 class Site:
     """An application behind a proxy that asks a rationd."""
 
-    def __init__(self, kind, folder, rules, options=(), policy="allow"):
+    def __init__(self, kind, folder, rules, options=(), policy=None):
         port = str(free_port()) # where it comes back after its end
         self.daemon = Daemon(folder, rules, ["--http", f"127.0.0.1:{port}", *options])
         self.app = Upstream()
@@ -197,11 +201,11 @@ class Site:
     @contextlib.contextmanager
     def frozen(self):
         """rationd neither answers nor closes."""
-        self.daemon.process.send_signal(signal.SIGSTOP)
+        self.daemon.freeze()
         try:
             yield
         finally:
-            self.daemon.process.send_signal(signal.SIGCONT)
+            self.daemon.thaw()
 
     def __exit__(self, *args):
         self.proxy.close()

@@ -61,6 +61,18 @@ def test_forged_headers_do_not_help(site, forged):
     assert [attempt(n) for n in range(7)] == [200] * 5 + [429] * 2
 
 
+def test_headers_that_rules_use_reach_rationd(kind, tmp_path):
+    rules = ("attributes: {ip: {trusted_proxies: [127.0.0.1]}}\n"
+             "limits: [{name: keys, key: header.x-api-key or ip, limit: 2 per day}]\n")
+    with Site(kind, tmp_path, rules) as site:
+        def ask(client="127.0.0.2", **headers):
+            return [site.ask(client=client, headers=headers).status for _ in range(3)]
+        assert ask(**{"X-Api-Key": "ann"}) == [200, 200, 429]
+        assert ask(**{"x-api-key": "bob"}) == [200, 200, 429]
+        assert ask("127.0.0.3", **{"X-Api-Key": "ann"}) == [429] * 3
+        assert ask() == ask("127.0.0.3") == [200, 200, 429], "without a key each address counts"
+
+
 def test_a_rule_for_one_path_and_method_is_met_by_these_alone(site):
     assert [site.ask("POST", "/login", body="user=ada").status for _ in range(6)] == [200] * 5 + [429]
     answer = site.ask("POST", "/login?next=/", body="user=ada")

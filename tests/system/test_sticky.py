@@ -4,7 +4,6 @@ counted by one node, and a node that goes or comes moves only the keys that it m
 
 import contextlib
 import shutil
-import signal
 
 import pytest
 
@@ -71,7 +70,7 @@ class Farm:
 
         folder = self.folder / f"balancer{without}"
         folder.mkdir(exist_ok=True)
-        balancer = Shorter(folder, self.ports)
+        balancer = Shorter(folder, self.ports, "allow") # its timeouts as shipped
         self.stack.callback(balancer.close)
         return balancer
 
@@ -188,10 +187,10 @@ def test_a_frozen_node_costs_a_request_its_second_and_then_its_keys_are_counted_
     balancer = farm.balancer(kind)
     ask_all(balancer)
     moved = [key for key, place in farm.places().items() if place == 1]
-    farm.nodes[1].process.send_signal(signal.SIGSTOP)
+    farm.nodes[1].freeze()
     try:
         assert ask(balancer, moved[0]) in (504, 200) # 200: its health check was quicker
         wait_for(lambda: ask(balancer, moved[1]) == 200, "another node answers for it")
     finally:
-        farm.nodes[1].process.send_signal(signal.SIGCONT)
+        farm.nodes[1].thaw()
     wait_for(lambda: (ask(balancer, moved[2]), farm.spent(moved[2])[1] > 1)[1], "it is asked again")

@@ -72,6 +72,26 @@ static void put_derived(const struct rn_output *out, const struct rn_explained *
     }
 }
 
+/* The path as rules see it, where that is not how it was given. */
+static void put_readings(const struct rn_output *out, const struct rn_explained *e)
+{
+    const struct rn_readings *paths = &e->values.paths;
+
+    if (paths->unreadable) {
+        rn_output_put(out, RN_ODD,
+                      "    path can be read in too many ways, so every condition on it holds\n");
+        return;
+    }
+    if (paths->text[0].data == NULL ||
+        (paths->count == 1 && is_given(e->session->options, RN_SLICE("path"), paths->text[0])))
+        return;
+    for (uint32_t i = 0; i < paths->count; i++) {
+        rn_output_put(out, RN_DIM, i == 0 ? "    path is read as " : "                 or ");
+        rn_output_quoted(out, paths->text[i]);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
 /* --- lists and rules --------------------------------------------------------------- */
 
 static void put_entry(const struct rn_output *out, const struct rn_explained *e)
@@ -94,7 +114,7 @@ static void put_entry(const struct rn_output *out, const struct rn_explained *e)
     rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
 }
 
-static void put_rules(const struct rn_output *out, const struct rn_explained *e)
+static void put_rules(const struct rn_output *out, struct rn_explained *e)
 {
     const struct rn_ruleset *ruleset = e->session->ruleset;
     struct rn_explained_rule found;
@@ -129,11 +149,13 @@ static void put_decision(const struct rn_output *out, const struct rn_explained 
     rn_output_put(out, RN_DIM, "\nnothing was counted\n");
 }
 
-static void put(const struct rn_output *out, const struct rn_explained *e)
+static void put(const struct rn_output *out, struct rn_explained *e)
 {
     put_given(out, e->session);
-    if (!e->session->envoy)
+    if (!e->session->envoy) {
+        put_readings(out, e);
         put_derived(out, e);
+    }
     rn_output_put(out, RN_PLAIN, "\n");
     if (e->session->envoy)
         rn_explain_put_descriptor(out, e);

@@ -18,7 +18,7 @@ struct rn_explained {
 };
 
 /* One native rule. `at` is the number of its first limit in the outcome's list
- * and moves on. */
+ * and moves on. e->values are afterwards by the reading of the path that counts. */
 struct rn_explained_rule {
     const struct rn_rule *rule;
     struct rn_reason reason;
@@ -26,7 +26,7 @@ struct rn_explained_rule {
     bool applies;
     uint32_t first_limit;
 };
-void rn_explain_rule(const struct rn_explained *e, const struct rn_rule *rule, uint32_t *at,
+void rn_explain_rule(struct rn_explained *e, const struct rn_rule *rule, uint32_t *at,
                      struct rn_explained_rule *found);
 /* What one limit of a rule that applies has left; NULL if not known. */
 const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint32_t limit);
@@ -34,7 +34,7 @@ const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint3
 void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained *e,
                          const struct rn_explained_rule *found);
 void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e);
-void rn_explain_json(struct rn_pretty *json, const struct rn_explained *e);
+void rn_explain_json(struct rn_pretty *json, struct rn_explained *e);
 void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e);
 
 #endif

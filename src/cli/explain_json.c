@@ -21,6 +21,16 @@ static void put_request(struct rn_pretty *json, const struct rn_explained *e)
     rn_pretty_close(json, ']');
 }
 
+static void put_readings(struct rn_pretty *json, const struct rn_readings *paths)
+{
+    if (paths->text[0].data == NULL)
+        return;
+    rn_pretty_open(json, "readings", '[');
+    for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)
+        rn_pretty_text(json, NULL, paths->text[i]);
+    rn_pretty_close(json, ']');
+}
+
 static void put_conditions(struct rn_pretty *json, const struct rn_explained *e,
                            const struct rn_condition *conditions, uint32_t count)
 {
@@ -102,7 +112,7 @@ static void put_rule(struct rn_pretty *json, const struct rn_explained *e,
     rn_pretty_close(json, '}');
 }
 
-static void put_rules(struct rn_pretty *json, const struct rn_explained *e)
+static void put_rules(struct rn_pretty *json, struct rn_explained *e)
 {
     const struct rn_ruleset *ruleset = e->session->ruleset;
     struct rn_explained_rule found;
@@ -131,10 +141,12 @@ static void put_entry(struct rn_pretty *json, const struct rn_explained *e)
     rn_pretty_close(json, '}');
 }
 
-void rn_explain_json(struct rn_pretty *json, const struct rn_explained *e)
+void rn_explain_json(struct rn_pretty *json, struct rn_explained *e)
 {
     rn_pretty_open(json, NULL, '{');
     put_request(json, e);
+    if (!e->session->envoy)
+        put_readings(json, &e->values.paths);
     if (e->applying.entry != NULL)
         put_entry(json, e);
     if (e->session->envoy)

@@ -7,7 +7,7 @@
 #include "cli/describe.h"
 #include "cli/explain.h"
 
-void rn_explain_rule(const struct rn_explained *e, const struct rn_rule *rule, uint32_t *at,
+void rn_explain_rule(struct rn_explained *e, const struct rn_rule *rule, uint32_t *at,
                      struct rn_explained_rule *found)
 {
     const struct rn_options *o = e->session->options;

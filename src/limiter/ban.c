@@ -136,9 +136,14 @@ static uint64_t describe_all(const struct rn_roster *roster, const struct rn_boo
     qsort(sorted.attributes, sorted.count, sizeof *sorted.attributes, compare_names);
     rn_siphash_init(&s, &roster->ban_seed);
     for (uint32_t i = 0; i < sorted.count; i++) {
+        struct rn_readings paths;
         struct value v;
 
         describe(book->ruleset, &sorted.attributes[i], &kind->parts[i], &v);
+        if (rn_slice_is(kind->parts[i].name, "path")) { /* all spellings of it are banned */
+            rn_reading_all(v.text, &book->ruleset->paths, &paths);
+            v.text = paths.text[0];
+        }
         hash_value(&s, &kind->parts[i], &v);
     }
     return rn_siphash_done(&s);
@@ -225,6 +230,8 @@ static bool read_value(const struct rn_ban_part *part, const struct rn_values *v
     bool known = values && part->number != RN_NO_ATTRIBUTE;
 
     v->text = known ? values->value[part->number] : find_given(request, part->name);
+    if (values && !known && rn_slice_is(part->name, "path"))
+        v->text = values->paths.text[0];
     if (!v->text.data)
         return false;
     if (part->bits == 0)

@@ -30,7 +30,7 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
 }
 
 /* Whether the client is banned; `out` says so. */
-static inline bool rule_by_ban(struct rn_ruling *g, const struct rn_values *values,
+static inline bool rule_by_ban(struct rn_ruling *g, struct rn_values *values,
                                const struct ration_request *request, bool look_only,
                                struct ration_outcome *out)
 {
@@ -39,13 +39,17 @@ static inline bool rule_by_ban(struct rn_ruling *g, const struct rn_values *valu
     const struct rn_ban *ban =
         roster ? rn_ban_find(g->r, roster, values, request, g->check.now_ns, &left_ns) : NULL;
 
+    for (uint32_t n = 1; roster && !ban && values && n < values->paths.count; n++) {
+        rn_values_read_as(g->book->ruleset, values, n);
+        ban = rn_ban_find(g->r, roster, values, request, g->check.now_ns, &left_ns);
+    }
     if (!ban)
         return false;
     rn_ruling_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, look_only, out);
     return true;
 }
 
-static int rule_on_matches(struct rn_ruling *g, const struct rn_matches *matches,
+static int rule_on_matches(struct rn_ruling *g, struct rn_matches *matches,
                            const struct ration_request *request, bool look_only,
                            struct ration_outcome *out)
 {
@@ -159,7 +163,7 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
 }
 
 /* Not inlined: what it needs of the stack would be in the way of the short way. */
-static RN_ASIDE int decide_at_length(const struct scene *s, const struct rn_matches *matches,
+static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_matches *matches,
                                      struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_ruling g;

@@ -11,7 +11,7 @@ static void find_entry(const struct rn_ruleset *ruleset, const struct ration_req
     struct rn_matches matches;
 
     rn_ruleset_match(ruleset, request, &matches);
-    entry->found = matches.outcome == RN_MATCH_ALLOWED || matches.outcome == RN_MATCH_DENIED;
+    entry->found = matches.entry != NULL;
     if (!entry->found)
         return;
     entry->deny = matches.entry->deny;
@@ -37,14 +37,16 @@ static void look(struct rn_ruling *g, const struct ration_request *request,
 }
 
 static int see_rule(struct ration *r, const struct rn_book *book,
-                    const struct ration_request *request, struct rn_surveyed *seen,
-                    int (*see)(void *arg, const struct rn_surveyed *rule), void *arg)
+                    const struct ration_request *request, struct rn_values *values,
+                    struct rn_surveyed *seen, int (*see)(void *arg, const struct rn_surveyed *rule),
+                    void *arg)
 {
     struct ration_outcome outcome;
     struct rn_match match;
     struct rn_ruling g;
 
-    seen->reason = rn_rule_explain(seen->ruleset, seen->rule, seen->values, &match);
+    seen->reason = rn_rule_explain(seen->ruleset, seen->rule, values, &match);
+    seen->values = values;
     seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
     if (seen->applies) {
         seen->match = &match;
@@ -63,10 +65,9 @@ static void see_rules(struct ration *r, const struct rn_book *book,
 
     rn_ruleset_values(ruleset, request, &values);
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        struct rn_surveyed seen = {
-            .ruleset = ruleset, .rule = &ruleset->rules[i], .values = &values};
+        struct rn_surveyed seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
 
-        if (!seen.rule->envoy && see_rule(r, book, request, &seen, see, arg) != 0)
+        if (!seen.rule->envoy && see_rule(r, book, request, &values, &seen, see, arg) != 0)
             break;
     }
 }

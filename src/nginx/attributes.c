@@ -5,7 +5,7 @@
  *   NAME           by ration_attribute, unless empty: comes first, so that it counts
  *   ip             the address of the connection, or what realip made of it
  *   method         as sent
- *   path           what the client asked for, normalised, whatever it was rewritten to
+ *   path           what the client asked for, as it was sent, whatever it was rewritten to
  *   host, scheme   without port; http or https
  *   header.NAME    every header
  *
@@ -116,31 +116,11 @@ static struct rn_slice address_of(ngx_http_request_t *r)
     return rn_ngx_slice(r->connection->addr_text);
 }
 
-/* After a rewrite r->uri is something else; what the client sent is normalised
- * again, the way nginx did it, in a copy of the request. */
-static struct rn_slice path_of(ngx_http_request_t *r, struct rn_ngx_worker *worker)
+/* As the client sent it, whatever it was rewritten to: rules read it themselves, and
+ * what nginx has decoded cannot be told from what was never encoded. */
+static struct rn_slice path_of(ngx_http_request_t *r)
 {
-    ngx_http_core_srv_conf_t *server = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
-    size_t len = r->unparsed_uri.len;
-    ngx_http_request_t copy;
-
-    if (r->valid_unparsed_uri)
-        return rn_ngx_slice(r->uri);
-    rn_buf_clear(&worker->path);
-    u_char *room = (u_char *)rn_buf_reserve(&worker->path, 2 * len + 4);
-
-    if (!room || len == 0)
-        return rn_ngx_slice(r->uri);
-    memcpy(room, r->unparsed_uri.data, len);
-    room[len] = '\0';
-    copy = *r;
-    copy.uri_start = room;
-    copy.uri_end = room + len;
-    copy.uri.data = room + len + 1;
-    copy.empty_path_in_uri = room[0] != '/';
-    if (ngx_http_parse_complex_uri(&copy, server->merge_slashes != 0) != NGX_OK)
-        return rn_ngx_slice(r->uri);
-    return rn_ngx_slice(copy.uri);
+    return rn_ngx_slice(r->unparsed_uri.len != 0 ? r->unparsed_uri : r->uri);
 }
 
 static struct rn_slice scheme_of(ngx_http_request_t *r)
@@ -202,7 +182,7 @@ static RN_ASIDE void add_fixed(struct listing *list)
     if (!wanted || wanted->method)
         add(list, RN_SLICE("method"), rn_ngx_slice(r->method_name));
     if (!wanted || wanted->path)
-        add(list, RN_SLICE("path"), path_of(r, list->worker));
+        add(list, RN_SLICE("path"), path_of(r));
     if (!wanted || wanted->host)
         add(list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
     if (!wanted || wanted->scheme)

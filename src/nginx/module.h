@@ -68,9 +68,8 @@ struct rn_ngx_worker {
     ngx_event_t refresh;                /* overrides and bans that others have changed */
     bool refresh_failed;
     struct ration_outcome outcome;
-    struct rn_buf text;  /* headers or a body */
-    struct rn_buf names; /* of attributes */
-    struct rn_buf path;
+    struct rn_buf text;    /* headers or a body */
+    struct rn_buf names;   /* of attributes */
     struct rn_buf command; /* for rationd */
     struct ration_attribute *attributes;
     size_t attribute_room;

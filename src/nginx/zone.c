@@ -187,7 +187,6 @@ void rn_ngx_zone_close(ngx_cycle_t *cycle)
     ration_close(worker->limiter);
     rn_buf_done(&worker->text);
     rn_buf_done(&worker->names);
-    rn_buf_done(&worker->path);
     rn_buf_done(&worker->command);
     free(worker->attributes);
 }

@@ -32,11 +32,39 @@ struct reader {
 
 /* --- values ------------------------------------------------------------------------ */
 
+struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text)
+{
+    size_t room = 3 * text.len + 2;
+    char *out = rn_builder_alloc(builder, room, 1);
+
+    if (out == NULL)
+        return (struct rn_slice){NULL, 0};
+    return rn_reading_spell(text, &builder->ruleset->paths, out, room);
+}
+
+const char *rn_native_path_fault(struct rn_slice path)
+{
+    struct rn_slice segment;
+
+    if (path.data == NULL)
+        return "an escape behind ;, where paths: {parameters: ignore} drops it or not, depending "
+               "on "
+               "who reads it; leave the parameters away";
+    for (unsigned i = 0; (segment = rn_path_segment(path, i)).data != NULL; i++)
+        if (rn_slice_is(segment, ".") || rn_slice_is(segment, ".."))
+            return ". and .. are resolved before paths are compared; write the path that they lead "
+                   "to";
+    return NULL;
+}
+
 struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text)
 {
     struct rn_slice name = rn_builder_attribute_at(builder, attribute)->name;
     bool upper = rn_slice_is(name, "method"), lower = rn_slice_is(name, "host");
+
+    if (rn_slice_is(name, "path"))
+        return rn_native_path(builder, text);
     struct rn_slice copy = rn_builder_dup(builder, text);
 
     if (copy.data == NULL || (!upper && !lower))
@@ -138,6 +166,14 @@ static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test
     }
 
     struct rn_slice value = rn_native_value(r->builder, r->attribute, text);
+    if (r->is_path && !r->builder->failed)
+        fault = rn_native_path_fault(value);
+    if (fault != NULL) {
+        rn_report_error(r->report, node->at, "%s", fault);
+        return false;
+    }
+    if (r->is_path && test == RN_TEST_PREFIX && text.data[text.len - 1] == '/' && value.len > 1)
+        ((char *)value.data)[value.len++] = '/'; /* there is room; /api/ must not fit /apis */
     for (uint32_t i = 0; i < *count && i < DUPLICATES_AMONG; i++) {
         if (rn_slice_equal(values[i], value)) {
             rn_report_warning(r->report, node->at, "%s stands twice in this list; remove one",
@@ -212,7 +248,7 @@ static void read_texts(struct reader *r, const struct rn_node *node, enum rn_tes
     add_condition(r, node,
                   (struct rn_condition){.test = test,
                                         .negated = negated,
-                                        .is_path = r->is_path && test == RN_TEST_PATTERN,
+                                        .is_path = r->is_path && test != RN_TEST_EQUALS,
                                         .values = values,
                                         .value_count = count});
 }

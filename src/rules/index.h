@@ -84,6 +84,7 @@ struct rn_match_index {
     const uint16_t *next;    /* by attribute: another of the same name, RN_NO_ATTRIBUTE */
     const uint16_t *derived; /* attributes that need more than being copied, ascending */
     uint32_t derived_count;
+    uint16_t path_header; /* the attribute `path` if a header has it, else RN_NO_ATTRIBUTE */
 };
 
 static inline uint64_t rn_index_mix(uint64_t h, uint64_t word)

@@ -84,11 +84,14 @@ static bool allocate(struct names *names, struct rn_ruleset *ruleset)
 static void list_derived(struct rn_match_index *index, const struct rn_ruleset *ruleset,
                          uint16_t *derived)
 {
+    index->path_header = RN_NO_ATTRIBUTE;
     for (uint16_t i = 0; i < ruleset->attribute_count; i++) {
         const struct rn_attribute *a = &ruleset->attributes[i];
 
         if (a->is_ip || a->source == RN_SOURCE_PATH || a->source == RN_SOURCE_FORWARDED)
             derived[index->derived_count++] = i;
+        if (a->source == RN_SOURCE_HEADER && rn_slice_is(a->name, "path"))
+            index->path_header = i;
     }
     index->derived = derived;
 }

@@ -40,7 +40,7 @@ static bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn
     case RN_TEST_PATTERN:
         return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
     case RN_TEST_PREFIX:
-        return rn_slice_starts_with(value, wanted);
+        return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
     default:
         return false;
     }
@@ -56,11 +56,21 @@ static bool fits_one(const struct scene *s, const struct rn_condition *c, struct
     return false;
 }
 
+/* Whether an attribute is the path or a part of it. */
+static bool is_of_path(const struct rn_ruleset *ruleset, uint16_t attribute)
+{
+    const struct rn_attribute *a = &ruleset->attributes[attribute];
+
+    return a->source == RN_SOURCE_PATH || rn_slice_is(a->name, "path");
+}
+
 static bool holds(const struct scene *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
     bool found;
 
+    if (rn_unlikely(s->values->paths.unreadable) && is_of_path(s->ruleset, c->attribute))
+        return true;
     if (!value.data)
         return c->negated;
     if (c->test == RN_TEST_PRESENT)
@@ -96,9 +106,9 @@ static uint16_t present_one(const struct rn_key_part *part, const struct rn_valu
     return RN_NO_ATTRIBUTE;
 }
 
-static inline const struct rn_tier *tier_of(const struct rn_rule *rule,
-                                            const struct rn_values *values)
+static inline const struct rn_tier *tier_of(const struct scene *s, const struct rn_rule *rule)
 {
+    const struct rn_values *values = s->values;
     struct rn_slice value;
 
     if (rule->tier_attribute == RN_NO_ATTRIBUTE)
@@ -107,7 +117,11 @@ static inline const struct rn_tier *tier_of(const struct rn_rule *rule,
     for (uint32_t i = 0; value.len > 0 && i < rule->tier_count; i++)
         if (rn_slice_equal(rule->tiers[i].value, value))
             return &rule->tiers[i];
-    return rule->default_tier < rule->tier_count ? &rule->tiers[rule->default_tier] : NULL;
+    if (rule->default_tier < rule->tier_count)
+        return &rule->tiers[rule->default_tier];
+    /* Which one an unreadable path means is not known, but that it means one may be. */
+    return values->paths.unreadable && is_of_path(s->ruleset, rule->tier_attribute) ? rule->tiers
+                                                                                    : NULL;
 }
 
 static bool is_unlimited(const struct rn_tier *tier)
@@ -131,7 +145,7 @@ judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **
     for (at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
             return (struct rn_reason){RN_WHY_NO_KEY, at};
-    chosen = tier_of(rule, s->values);
+    chosen = tier_of(s, rule);
     if (!chosen)
         return (struct rn_reason){RN_WHY_NO_TIER, 0};
     *tier = chosen;
@@ -204,9 +218,13 @@ static inline void fill_key(const struct rn_ruleset *ruleset, const struct rn_va
             continue;
         uint8_t prefix = address->bits == 32 ? part->ipv4_prefix : part->ipv6_prefix;
 
-        if (prefix >= address->bits)
+        if (prefix >= address->bits) {
+            if (values->paths.count > 1) /* another reading may have another address */
+                match->key[i] =
+                    (struct rn_slice){match->cut[i], rn_ip_write(address, match->cut[i])};
             continue;
-        if (last->attribute != a || last->prefix != prefix)
+        }
+        if (last->attribute != a || last->prefix != prefix || values->paths.count > 1)
             *last = (struct cut){a, prefix, cut_address(address, prefix, match->cut[i])};
         match->key[i] = last->text;
     }
@@ -224,15 +242,31 @@ static inline void fill(const struct rn_ruleset *ruleset, const struct rn_rule *
 }
 
 struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                                 const struct rn_values *values, struct rn_match *match)
+                                 struct rn_values *values, struct rn_match *match)
 {
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
+    const struct scene scene = {ruleset, values, NULL};
     const struct rn_tier *tier = NULL;
-    struct rn_reason reason = judge(&(struct scene){ruleset, values, NULL}, rule, &tier);
+    struct rn_reason reason, first;
 
-    if (tier)
-        fill(ruleset, rule, tier, values, &last, match);
+    rn_values_read_as(ruleset, values, 0);
+    first = reason = judge(&scene, rule, &tier);
+    for (uint32_t n = 1; n < values->paths.count && !tier; n++) {
+        rn_values_read_as(ruleset, values, n);
+        reason = judge(&scene, rule, &tier);
+    }
+    if (!tier) {
+        rn_values_read_as(ruleset, values, 0);
+        return first;
+    }
+    fill(ruleset, rule, tier, values, &last, match);
     return reason;
+}
+
+bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
+                        const struct rn_values *values)
+{
+    return holds(&(struct scene){ruleset, values, NULL}, condition);
 }
 
 /* --- all rules ------------------------------------------------------------------- */
@@ -240,6 +274,7 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
 struct found {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
+    uint32_t reading; /* of the path */
 };
 
 /* A search under way. */
@@ -248,6 +283,7 @@ struct search {
     struct found found[RN_MATCHES_MAX]; /* ascending */
     uint32_t count;
     bool too_many;
+    uint32_t reading; /* that `scene.values` are by */
     /* The segments of the path last asked for, hashed. */
     uint16_t path;
     uint32_t segment_count;
@@ -275,7 +311,7 @@ static void insert(struct search *s, struct found new)
 
 static void split_path(struct search *s, uint16_t attribute)
 {
-    struct rn_slice path = rn_path_only(s->scene.values->value[attribute]);
+    struct rn_slice path = s->scene.values->value[attribute];
     size_t at = 0;
 
     s->path = attribute;
@@ -314,25 +350,39 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *prob
     return rn_index_find(s->scene.index, node, answer);
 }
 
+static inline void try_rule(struct search *s, const struct rn_rule *rule)
+{
+    struct found new = {rule, NULL, s->reading};
+
+    judge(&s->scene, rule, &new.tier);
+    if (new.tier)
+        insert(s, new);
+}
+
 /* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
 RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
 
-    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
-        struct found new = {&s->scene.ruleset->rules[index->rules[node->first_rule + i]], NULL};
-
-        judge(&s->scene, new.rule, &new.tier);
-        if (new.tier)
-            insert(s, new);
-    }
+    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++)
+        try_rule(s, &s->scene.ruleset->rules[index->rules[node->first_rule + i]]);
     for (uint32_t i = 0; i < node->probe_count && !s->too_many; i++) {
         uint32_t leads = ask(s, number, &index->probes[node->first_probe + i]);
 
         if (leads != RN_INDEX_NONE)
             visit(s, leads);
     }
+}
+
+/* Whether an entry must not let a request pass, because what it asks about the path
+ * can be neither affirmed nor denied. */
+static bool is_doubtful(const struct scene *s, const struct rn_list_entry *e)
+{
+    for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
+        if (is_of_path(s->ruleset, e->conditions[i].attribute))
+            return true;
+    return false;
 }
 
 /* Deny entries beat allow entries, wherever they stand. */
@@ -343,7 +393,7 @@ static const struct rn_list_entry *find_entry(const struct scene *s)
     for (uint32_t i = 0; i < s->ruleset->list_count; i++) {
         const struct rn_list_entry *e = &s->ruleset->lists[i];
 
-        if ((allow && !e->deny) ||
+        if ((!e->deny && (allow || is_doubtful(s, e))) ||
             first_failing(s, e->conditions, e->condition_count) < e->condition_count)
             continue;
         if (e->deny)
@@ -353,17 +403,57 @@ static const struct rn_list_entry *find_entry(const struct scene *s)
     return allow;
 }
 
+/* --- paths with several readings --------------------------------------------------- */
+
+/* Denied by any reading, allowed only by all of them. */
+static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct scene *s,
+                                                              struct rn_values *values)
+{
+    const struct rn_list_entry *allow = NULL, *deny = NULL;
+    bool all = true;
+
+    for (uint32_t n = 0; n < values->paths.count && !deny; n++) {
+        rn_values_read_as(s->ruleset, values, n);
+        const struct rn_list_entry *found = find_entry(s);
+
+        all &= found != NULL;
+        allow = found;
+        deny = found && found->deny ? found : NULL;
+    }
+    rn_values_read_as(s->ruleset, values, 0);
+    return deny || !all ? deny : allow;
+}
+
+/* The rules of all readings but the first. The index cannot tell which rules an
+ * unreadable path may be meant for. */
+static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
+{
+    const struct rn_ruleset *ruleset = s->scene.ruleset;
+
+    for (uint32_t i = 0; values->paths.unreadable && i < ruleset->rule_count && !s->too_many; i++)
+        if (!ruleset->rules[i].envoy)
+            try_rule(s, &ruleset->rules[i]);
+    for (s->reading = 1; s->reading < values->paths.count; s->reading++) {
+        rn_values_read_as(ruleset, values, s->reading);
+        s->path = RN_NO_ATTRIBUTE;
+        visit(s, 0);
+    }
+}
+
 RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
                              struct rn_matches *matches)
 {
-    const struct rn_values *values = &matches->values;
+    struct rn_values *values = &matches->values;
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
     struct search s;
 
     s.scene = (struct scene){ruleset, values, ruleset->index};
     matches->count = 0;
-    rn_ruleset_values(ruleset, request, &matches->values);
-    matches->entry = find_entry(&s.scene);
+    rn_ruleset_values(ruleset, request, values);
+    bool several = values->paths.count > 1, doubt = several || values->paths.unreadable;
+
+    matches->entry =
+        rn_unlikely(several) ? find_entry_by_all(&s.scene, values) : find_entry(&s.scene);
     if (matches->entry) {
         matches->outcome = matches->entry->deny ? RN_MATCH_DENIED : RN_MATCH_ALLOWED;
         return;
@@ -371,16 +461,25 @@ RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct rati
     s.count = 0;
     s.too_many = false;
     s.path = RN_NO_ATTRIBUTE;
+    s.reading = 0;
     visit(&s, 0);
-    matches->outcome = s.too_many ? RN_MATCH_TOO_MANY : RN_MATCH_LIMITS;
-    if (s.too_many)
+    if (rn_unlikely(doubt))
+        visit_others(&s, values);
+    matches->outcome = RN_MATCH_LIMITS;
+    if (s.too_many) {
+        matches->outcome = values->paths.unreadable ? RN_MATCH_DENIED : RN_MATCH_TOO_MANY;
         return;
+    }
     for (uint32_t i = 0; i < s.count; i++) {
         struct rn_match *m = &matches->items[i];
 
+        if (rn_unlikely(several))
+            rn_values_read_as(ruleset, values, s.found[i].reading);
         fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
         if (m->cost == 0)
             m->cost = request->cost == 0 ? 1 : request->cost;
     }
+    if (rn_unlikely(several))
+        rn_values_read_as(ruleset, values, 0);
     matches->count = s.count;
 }

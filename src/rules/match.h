@@ -2,7 +2,8 @@
 /*
  * Which rules apply to a request, and to which keys. The cost grows with the
  * rules that match, not with those that exist. Nothing is allocated, no value
- * is copied (addresses, which are canonicalised, go into the caller's scratch).
+ * is copied (addresses, hosts and paths that must be respelt go into the caller's
+ * scratch).
  */
 #ifndef RN_RULES_MATCH_H
 #define RN_RULES_MATCH_H
@@ -32,21 +33,23 @@ struct rn_values {
     struct rn_ip address[RN_ATTRIBUTES_MAX];  /* of is_ip ones; bits 0: not an address */
     char scratch[RN_ATTRIBUTES_MAX][48];      /* canonical addresses */
     char host[256];                           /* the host, if it had to be respelt */
+    struct rn_readings paths;                 /* `value` is by one of them */
 };
 
 enum rn_match_outcome {
     RN_MATCH_LIMITS,  /* `matches` apply, possibly none */
     RN_MATCH_ALLOWED, /* by an allow entry: no limits */
-    RN_MATCH_DENIED,  /* by a deny entry */
+    RN_MATCH_DENIED,  /* by a deny entry; without one: the path is unreadable, and more
+                         rules than can be charged might be meant */
     RN_MATCH_TOO_MANY,
 };
 
 struct rn_matches {
     enum rn_match_outcome outcome;
-    const struct rn_list_entry *entry; /* ALLOWED, DENIED */
+    const struct rn_list_entry *entry; /* ALLOWED, DENIED; else NULL */
     uint32_t count;
     struct rn_match items[RN_MATCHES_MAX]; /* in order of the files */
-    struct rn_values values;
+    struct rn_values values;               /* by the first reading of the path */
 };
 
 /* `matches` is scratch of the caller's, reusable; slices in it point into the
@@ -58,7 +61,8 @@ void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_requ
  * obvious way, which is also the oracle of the tests. `match` is filled in when
  * the rule applies, also to an unlimited tier, and its slices may point into it:
  * it is used where it lies. Its cost is 0 if the rule has none of its own, where
- * rn_ruleset_match puts the request's. */
+ * rn_ruleset_match puts the request's. Afterwards `values` are by the first
+ * reading of the path that the rule applies to, or by the first. */
 enum rn_why {
     RN_WHY_APPLIES,
     RN_WHY_CONDITION, /* condition number `at` does not hold */
@@ -71,14 +75,21 @@ struct rn_reason {
     uint32_t at;
 };
 struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                                 const struct rn_values *values, struct rn_match *match);
+                                 struct rn_values *values, struct rn_match *match);
+
+/* Whether a condition holds for the values as they stand: by one reading. */
+bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
+                        const struct rn_values *values);
 
 /* Fills in the values of all attributes the ruleset knows. Of an attribute given
  * twice the first counts (of forwarded headers all do, the last first); `path`
- * ends before a query; addresses become canonical, without a port; `host` is in
- * lower case, without port and final dot. */
+ * is the first of its readings (reading.h); addresses become canonical, without a port; `host` is
+ * in lower case, without port and final dot. */
 void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
                        struct rn_values *values);
+/* Changes the values of `path`, and of what is derived from it, to those by reading
+ * number `n`, of paths.count. */
+void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *values, uint32_t n);
 
 /* Builds the index; called by rn_ruleset_load. Allocates in the arena. False:
  * out of memory. */

@@ -5,8 +5,8 @@
  */
 #include "rules/native.h"
 
-static const char *const sections[] = {"limits", "attributes", "tiers",  "allow",
-                                       "deny",   "response",   "server", "mode"};
+static const char *const sections[] = {"limits", "attributes", "tiers",  "allow", "deny",
+                                       "paths",  "response",   "server", "mode"};
 
 static const char *const rule_keys[] = {
     "name",        "when",      "key",     "limit",    "algorithm", "sub_windows",

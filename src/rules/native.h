@@ -24,7 +24,7 @@ struct rn_native {
     struct rn_builder_list sets; /* struct rn_native_set */
     struct rn_response response; /* what rules start from */
     /* Where these were given; line 0: not yet. */
-    struct rn_place response_at, mode_at, trusted_at;
+    struct rn_place response_at, mode_at, trusted_at, paths_at;
     struct rn_place attribute_at[RN_ATTRIBUTES_MAX];
     bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
 };
@@ -64,9 +64,14 @@ void rn_native_key(struct rn_builder *builder, const struct rn_node *node, struc
 void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
                           const struct rn_condition **conditions, uint32_t *count);
 /* A value as the attribute's own are compared: methods in upper, hosts in lower
- * case; in the arena. */
+ * case, paths as they are read; in the arena. Data NULL: out of memory, or a path
+ * that cannot be read. */
 struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text);
+/* A path, or a pattern of paths, as paths are read; as rn_native_value. */
+struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text);
+/* What is wrong with what rn_native_path has answered; NULL: nothing. */
+const char *rn_native_path_fault(struct rn_slice path);
 /* Networks of a scalar or a list; NULL after reporting. */
 const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder,
                                              const struct rn_node *node);

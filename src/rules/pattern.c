@@ -81,7 +81,7 @@ static void skip_common(struct rn_slice *pattern, struct rn_slice *path)
     for (size_t i = 0; i < len; i++) {
         char c = pattern->data[i];
 
-        if (c != path->data[i] || c == '*' || c == '{' || c == '?' || c == '#')
+        if (c != path->data[i] || c == '*' || c == '{')
             break;
         if (c == '/')
             common = i;
@@ -130,7 +130,7 @@ bool rn_path_match(struct rn_slice pattern, struct rn_slice path)
     if (pattern.len == 3 && memcmp(pattern.data, "/**", 3) == 0 &&
         (path.len == 0 || path.data[0] == '/'))
         return true;
-    return match_segments(pattern, rn_path_only(path));
+    return match_segments(pattern, path);
 }
 
 static const char *segment_fault(struct rn_slice segment)
@@ -153,6 +153,19 @@ static const char *segment_fault(struct rn_slice segment)
     return NULL;
 }
 
+/* %2A, %7B or %7D. */
+static bool has_escaped_wildcard(struct rn_slice pattern)
+{
+    for (size_t i = 0; i + 2 < pattern.len; i++) {
+        char high = pattern.data[i + 1], low = (char)(pattern.data[i + 2] | 0x20);
+
+        if (pattern.data[i] == '%' &&
+            ((high == '2' && low == 'a') || (high == '7' && (low == 'b' || low == 'd'))))
+            return true;
+    }
+    return false;
+}
+
 const char *rn_path_fault(struct rn_slice pattern)
 {
     struct rn_slice segment;
@@ -162,7 +175,10 @@ const char *rn_path_fault(struct rn_slice pattern)
         return "the path is empty; write / for the root or /** for every path";
     if (pattern.data[0] != '/')
         return "a path begins with a slash; write /api/** rather than api/**";
-    if (rn_path_only(pattern).len != pattern.len)
+    if (has_escaped_wildcard(pattern))
+        return "an escaped *, { or } in a pattern would stand for more than itself; write {equals: "
+               "...}, where it does not";
+    if (memchr(pattern.data, '?', pattern.len) || memchr(pattern.data, '#', pattern.len))
         return "a path ends before ? or #, so this can never match; leave the query away";
     while ((segment = take_segment(&pattern)).data)
         if ((fault = segment_fault(segment)))
@@ -170,22 +186,16 @@ const char *rn_path_fault(struct rn_slice pattern)
     return NULL;
 }
 
-struct rn_slice rn_path_only(struct rn_slice target)
+bool rn_path_has_prefix(struct rn_slice path, struct rn_slice prefix)
 {
-    static const char ends[] = {'?', '#'};
-
-    for (size_t i = 0; i < sizeof ends && target.len > 0; i++) {
-        const char *end = memchr(target.data, ends[i], target.len);
-
-        if (end)
-            target.len = (size_t)(end - target.data);
-    }
-    return target;
+    if (prefix.len == path.len + 1 && prefix.data[path.len] == '/')
+        prefix.len--;
+    return rn_slice_starts_with(path, prefix);
 }
 
 struct rn_slice rn_path_segment(struct rn_slice path, unsigned i)
 {
-    struct rn_slice rest = rn_path_only(path), segment;
+    struct rn_slice rest = path, segment;
 
     do
         segment = take_segment(&rest);

@@ -4,13 +4,14 @@
  *
  * In a path, `*` stands for one segment or a part of one, `**` for any number
  * of segments (also none), `{name}` for a whole segment. Empty segments do not
- * count, neither in patterns nor in paths: //login/ is /login. Elsewhere `*`
- * stands for any bytes. Matching takes time proportional to pattern times text
+ * count, neither in patterns nor in paths: //login/ is /login. Paths are
+ * compared as they stand: both sides must be spelt alike (reading.h). Elsewhere
+ * `*` stands for any bytes. Matching takes time proportional to pattern times text
  * at worst and does not recurse.
  */
 // /api/**            matches /api, /api/ and /api/a/b, not /apis
 // /users/{id}/posts  matches /users/42/posts, not /users//posts
-// /v*/x              matches /v2/x and /v/x?q=1, not /v/2/x
+// /v*/x              matches /v2/x and /v/x, not /v/2/x
 #ifndef RN_RULES_PATTERN_H
 #define RN_RULES_PATTERN_H
 
@@ -24,9 +25,9 @@ bool rn_path_match(struct rn_slice pattern, struct rn_slice path);
 /* NULL, or what is wrong with a path pattern and what would be right. */
 const char *rn_path_fault(struct rn_slice pattern);
 
-/* The path up to `?` or `#`. Percent-escapes and dot segments are resolved
- * nowhere: rules see what the application sees. */
-struct rn_slice rn_path_only(struct rn_slice target);
+/* Whether a path begins with a text; a slash at the end of the text may be missing
+ * at the end of the path. */
+bool rn_path_has_prefix(struct rn_slice path, struct rn_slice prefix);
 
 /* Segment number `i` (from 0) of a path; data NULL if it has fewer. */
 struct rn_slice rn_path_segment(struct rn_slice path, unsigned i);

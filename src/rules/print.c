@@ -154,6 +154,23 @@ static void print_attributes(struct rn_printer *p)
     }
 }
 
+static void print_paths(struct rn_printer *p)
+{
+    static const char *const parameters[] = {[RN_PARAMETERS_EITHER] = "either",
+                                             [RN_PARAMETERS_KEEP] = "keep",
+                                             [RN_PARAMETERS_IGNORE] = "ignore"};
+    const struct rn_path_settings *paths = &p->ruleset->paths;
+
+    if (!p->ruleset->case_given && !paths->ignore_extension &&
+        paths->parameters == RN_PARAMETERS_EITHER)
+        return;
+    rn_print(p, "paths: {");
+    if (p->ruleset->case_given)
+        rn_print(p, "case: %s, ", paths->ignore_case ? "ignore" : "match");
+    rn_print(p, "parameters: %s, extension: %s}\n", parameters[paths->parameters],
+             paths->ignore_extension ? "ignore" : "keep");
+}
+
 static void print_lists(struct rn_printer *p, bool deny)
 {
     bool open = false;
@@ -204,6 +221,7 @@ void rn_ruleset_print(const struct rn_ruleset *ruleset, rn_print_sink *sink, voi
 
     rn_print(&p, "mode: %s\n", ruleset->shadow ? "shadow" : "enforce");
     print_settings(&p);
+    print_paths(&p);
     print_attributes(&p);
     print_lists(&p, false);
     print_lists(&p, true);

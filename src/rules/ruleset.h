@@ -17,6 +17,7 @@
 #include "base/ip.h"
 #include "base/slice.h"
 #include "core/limit.h"
+#include "rules/reading.h"
 #include "rules/report.h"
 #include "rules/statuses.h"
 
@@ -58,7 +59,7 @@ struct rn_condition {
     uint16_t attribute;
     enum rn_test test;
     bool negated; /* absent attributes satisfy a negated test */
-    bool is_path; /* PATTERN: `*` stops at slashes */
+    bool is_path; /* PATTERN: `*` stops at slashes; PREFIX: one at the end does not count */
     const struct rn_slice *values;
     uint32_t value_count;
     const struct rn_cidr_set *networks;
@@ -185,6 +186,8 @@ struct rn_ruleset {
     const struct rn_attribute *attributes;
     uint32_t attribute_count;
     const struct rn_cidr_set *trusted_proxies; /* NULL: none */
+    struct rn_path_settings paths;
+    bool case_given; /* paths: says whether letter case counts */
     const struct rn_rule *rules;
     uint32_t rule_count;
     struct rn_rule_limit *const *limits; /* of all rules, by id */

@@ -202,6 +202,37 @@ struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder, const s
     return NULL;
 }
 
+/* --- paths ------------------------------------------------------------------------- */
+
+/* For all files, so each may be given once. */
+static void read_paths(struct rn_builder *builder, const struct rn_node *map)
+{
+    static const char *const keys[] = {"case", "parameters", "extension"};
+    static const char *const cases[] = {"match", "ignore"};
+    static const char *const parameters[] = {"either", "keep", "ignore"};
+    static const char *const extensions[] = {"keep", "ignore"};
+    struct rn_path_settings *paths = &builder->ruleset->paths;
+    const struct rn_node *node;
+    int word;
+
+    if (!rn_native_map(builder, map, keys, RN_COUNT(keys)))
+        return;
+    node = rn_node_find(map, "case");
+    if (node != NULL && (word = rn_native_word(builder, node, "way to compare letters", cases,
+                                               RN_COUNT(cases))) >= 0) {
+        paths->ignore_case = word == 1;
+        builder->ruleset->case_given = true;
+    }
+    node = rn_node_find(map, "parameters");
+    if (node != NULL && (word = rn_native_word(builder, node, "way to read parameters", parameters,
+                                               RN_COUNT(parameters))) >= 0)
+        paths->parameters = (enum rn_parameters)word;
+    node = rn_node_find(map, "extension");
+    if (node != NULL && (word = rn_native_word(builder, node, "way to read extensions", extensions,
+                                               RN_COUNT(extensions))) >= 0)
+        paths->ignore_extension = word == 1;
+}
+
 /* --- all files' sections ----------------------------------------------------------- */
 
 void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
@@ -211,6 +242,7 @@ void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
     const struct rn_node *tiers = rn_node_find(root, "tiers");
     const struct rn_node *response = rn_node_find(root, "response");
     const struct rn_node *mode = rn_node_find(root, "mode");
+    const struct rn_node *paths = rn_node_find(root, "paths");
 
     if (attributes != NULL && rn_node_expect(attributes, RN_NODE_MAP, builder->report)) {
         RN_NODE_EACH(node, attributes)
@@ -227,6 +259,10 @@ void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
     if (mode != NULL && !is_again(builder, mode, &native->mode_at)) {
         native->mode_at = mode->key->at;
         builder->ruleset->shadow = rn_native_shadow(builder, mode);
+    }
+    if (paths != NULL && !is_again(builder, paths, &native->paths_at)) {
+        native->paths_at = paths->key->at;
+        read_paths(builder, paths);
     }
 }
 
@@ -308,15 +344,30 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
 
 /* --- what nobody uses -------------------------------------------------------------- */
 
+/* Now that all files have been seen, and with them `paths:`. */
+static void spell_pattern(struct rn_builder *builder, struct rn_attribute *attribute,
+                          struct rn_place at)
+{
+    struct rn_slice path = rn_native_path(builder, attribute->pattern);
+    const char *fault = builder->failed ? NULL : rn_native_path_fault(path);
+
+    if (fault != NULL)
+        rn_report_error(builder->report, at, "%s", fault);
+    else if (path.data != NULL)
+        attribute->pattern = path;
+}
+
 static void finish_attributes(struct rn_builder *builder)
 {
     const struct rn_native *native = builder->native;
 
     for (uint32_t i = 0; i < builder->attributes.count; i++) {
-        const struct rn_attribute *attribute = rn_builder_attribute_at(builder, (uint16_t)i);
+        struct rn_attribute *attribute = rn_builder_attribute_at(builder, (uint16_t)i);
 
         if (native->attribute_at[i].line == 0)
             continue;
+        if (attribute->source == RN_SOURCE_PATH)
+            spell_pattern(builder, attribute, native->attribute_at[i]);
         if (!native->attribute_used[i] && builder->report->count[RN_ERROR] == 0)
             rn_report_warning(builder->report, native->attribute_at[i],
                               "no limit and no list uses %s; use it or remove it",

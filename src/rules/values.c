@@ -46,14 +46,32 @@ static struct rn_slice spell_host(struct rn_slice host, char scratch[256])
     return (struct rn_slice){scratch, len};
 }
 
+static inline void forget_path(struct rn_values *values)
+{
+    values->paths.count = 1;
+    values->paths.unreadable = false;
+    values->paths.text[0] = (struct rn_slice){NULL, 0};
+}
+
+/* An empty one is as good as none. */
+static inline struct rn_slice read_path(const struct rn_ruleset *ruleset, struct rn_slice target,
+                                        struct rn_values *values)
+{
+    struct rn_slice path = rn_reading_cut(target);
+
+    if (rn_likely(rn_reading_is_plain(path, &ruleset->paths)) || target.len == 0)
+        return values->paths.text[0] = path;
+    rn_reading_all(target, &ruleset->paths, &values->paths);
+    return values->paths.text[0];
+}
+
 /* Notes the first of each name; returns the value as rules see it. */
-static struct rn_slice note_origin(struct origin *origin, uint16_t name, struct rn_slice value,
-                                   struct rn_values *values)
+static struct rn_slice note_origin(const struct rn_ruleset *ruleset, struct origin *origin,
+                                   uint16_t name, struct rn_slice value, struct rn_values *values)
 {
     if (name == RN_NAME_PATH) {
-        value = rn_path_only(value);
         if (!origin->path.data)
-            origin->path = value;
+            origin->path = value = read_path(ruleset, value, values);
     } else if (name == RN_NAME_IP && !origin->peer.data) {
         origin->peer = value;
     } else if (name == RN_NAME_HOST && value.len > 0 && !origin->host.data) {
@@ -62,9 +80,10 @@ static struct rn_slice note_origin(struct origin *origin, uint16_t name, struct 
     return value;
 }
 
-static void take_given(const struct rn_match_index *index, struct origin *origin,
+static void take_given(const struct rn_ruleset *ruleset, struct origin *origin,
                        struct rn_values *values)
 {
+    const struct rn_match_index *index = ruleset->index;
     const struct ration_request *request = origin->request;
 
     for (size_t i = 0; i < request->count; i++) {
@@ -75,7 +94,7 @@ static void take_given(const struct rn_match_index *index, struct origin *origin
         if (name == UINT16_MAX || !value.data)
             continue;
         if (name < RN_NAMES_FIXED)
-            value = note_origin(origin, name, value, values);
+            value = note_origin(ruleset, origin, name, value, values);
         put(index, name, value, values);
     }
 }
@@ -139,6 +158,17 @@ static void derive_client(const struct rn_ruleset *ruleset, uint16_t number,
         (struct rn_slice){values->scratch[number], rn_ip_write(&client, values->scratch[number])};
 }
 
+/* Of a path that cannot be read any segment may be meant. */
+static struct rn_slice segment_of(const struct rn_attribute *attribute, struct rn_slice path,
+                                  const struct rn_values *values)
+{
+    if (rn_unlikely(values->paths.unreadable))
+        return path;
+    if (path.data && rn_path_match(attribute->pattern, path))
+        return rn_path_segment(path, attribute->segment);
+    return (struct rn_slice){NULL, 0};
+}
+
 static void derive(const struct rn_ruleset *ruleset, uint16_t number, const struct origin *origin,
                    struct rn_values *values)
 {
@@ -150,9 +180,8 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
         derive_client(ruleset, number, origin, values);
         return;
     }
-    if (attribute->source == RN_SOURCE_PATH && origin->path.data &&
-        rn_path_match(attribute->pattern, origin->path))
-        *value = rn_path_segment(origin->path, attribute->segment);
+    if (attribute->source == RN_SOURCE_PATH)
+        *value = segment_of(attribute, origin->path, values);
     if (attribute->is_ip && value->data)
         canonicalise(value, &values->address[number], values->scratch[number]);
 }
@@ -164,7 +193,31 @@ RN_HOT void rn_ruleset_values(const struct rn_ruleset *ruleset,
     struct origin origin = {.request = request};
 
     memset(values->value, 0, ruleset->attribute_count * sizeof *values->value);
-    take_given(index, &origin, values);
+    forget_path(values);
+    take_given(ruleset, &origin, values);
+    if (rn_unlikely(index->path_header != RN_NO_ATTRIBUTE)) {
+        struct rn_slice *value = &values->value[index->path_header];
+
+        forget_path(values);
+        if (value->data)
+            *value = read_path(ruleset, *value, values);
+        origin.path = *value;
+    }
     for (uint32_t i = 0; i < index->derived_count; i++)
         derive(ruleset, index->derived[i], &origin, values);
+}
+
+void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *values, uint32_t n)
+{
+    const struct rn_match_index *index = ruleset->index;
+    const struct origin origin = {.path = values->paths.text[n]};
+    uint16_t a = index->path_header;
+
+    if (a == RN_NO_ATTRIBUTE)
+        a = index->names[RN_NAME_PATH].attribute;
+    if (a != RN_NO_ATTRIBUTE)
+        values->value[a] = origin.path;
+    for (uint32_t i = 0; i < index->derived_count; i++)
+        if (ruleset->attributes[index->derived[i]].source == RN_SOURCE_PATH)
+            derive(ruleset, index->derived[i], &origin, values);
 }

@@ -9,22 +9,13 @@ struct rn_finding rn_wording_find(const struct rn_ruleset *ruleset,
                                   const struct rn_condition *condition,
                                   const struct rn_values *values)
 {
-    /* A rule of this condition alone applies just if it holds. */
-    const struct rn_tier tier = {.value = RN_SLICE("")};
-    const struct rn_rule rule = {.conditions = condition,
-                                 .condition_count = 1,
-                                 .tier_attribute = RN_NO_ATTRIBUTE,
-                                 .tiers = &tier,
-                                 .tier_count = 1,
-                                 .cost = {.attribute = RN_NO_ATTRIBUTE},
-                                 .priority = {.attribute = RN_NO_ATTRIBUTE}};
-    struct rn_match match;
-    struct rn_reason reason = rn_rule_explain(ruleset, &rule, values, &match);
-
     return (struct rn_finding){.ruleset = ruleset,
                                .condition = condition,
                                .value = values->value[condition->attribute],
-                               .holds = reason.why != RN_WHY_CONDITION};
+                               .holds = rn_condition_holds(ruleset, condition, values),
+                               .unreadable = values->paths.unreadable &&
+                                             values->value[condition->attribute].data ==
+                                                 values->paths.text[0].data};
 }
 
 /* --- conditions ---------------------------------------------------------------------- */
@@ -88,6 +79,10 @@ void rn_wording_finding(struct rn_buf *out, const struct rn_finding *f)
     rn_buf_put_slice(out, f->ruleset->attributes[c->attribute].name);
     if (f->value.data == NULL) {
         put_absent(out, f);
+        return;
+    }
+    if (f->unreadable) {
+        rn_buf_put_literal(out, " cannot be read, so it may be meant");
         return;
     }
     rn_buf_put_char(out, ' ');

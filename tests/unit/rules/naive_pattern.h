@@ -43,15 +43,6 @@ static inline size_t naive_split(struct rn_slice path, struct rn_slice out[NAIVE
     return count;
 }
 
-/* Without a query. */
-static inline struct rn_slice naive_cut(struct rn_slice path)
-{
-    for (size_t i = 0; i < path.len; i++)
-        if (path.data[i] == '?' || path.data[i] == '#')
-            path.len = i;
-    return path;
-}
-
 static inline bool naive_segments(const struct rn_slice *p, size_t pn, const struct rn_slice *t,
                                   size_t tn)
 {
@@ -67,7 +58,7 @@ static inline bool naive_segments(const struct rn_slice *p, size_t pn, const str
 static inline bool naive_path(struct rn_slice pattern, struct rn_slice path)
 {
     struct rn_slice p[NAIVE_SEGMENTS], t[NAIVE_SEGMENTS];
-    size_t pn = naive_split(pattern, p), tn = naive_split(naive_cut(path), t);
+    size_t pn = naive_split(pattern, p), tn = naive_split(path, t);
 
     return naive_segments(p, pn, t, tn);
 }

@@ -90,20 +90,34 @@ static void slashes_cannot_be_used_to_get_around_a_rule(void **state)
     assert_false(path("/login", "/Login"));
 }
 
-static void the_query_is_no_part_of_the_path(void **state)
+static void nothing_is_cut_from_a_path_that_has_been_read(void **state)
 {
     (void)state;
-    assert_true(path("/login", "/login?next=/x"));
-    assert_true(path("/login", "/login/#top"));
-    assert_true(path("/*", "/a?b/c"));
-    assert_false(path("/a/b", "/a?/b"));
-    assert_int_equal(rn_path_only(text_of("/a#b?c")).len, 2);
-    assert_int_equal(rn_path_only(text_of("")).len, 0);
+    assert_false(path("/login", "/login?next"));
+    assert_true(path("/items/*/buy", "/items/a?b/buy"));
+    assert_true(path("/items/*/buy", "/items/#/buy"));
+}
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return rn_path_has_prefix(text_of(text), text_of(prefix));
+}
+
+static void a_slash_that_ends_a_prefix_may_be_missing(void **state)
+{
+    (void)state;
+    assert_true(has_prefix("/api", "/api/"));
+    assert_true(has_prefix("/api/users", "/api/"));
+    assert_false(has_prefix("/apis", "/api/"));
+    assert_true(has_prefix("/apis", "/api"));
+    assert_true(has_prefix("/", "/"));
+    assert_false(has_prefix("/", "/a"));
+    assert_false(has_prefix("/ap", "/api"));
 }
 
 static void segments_are_counted_from_zero(void **state)
 {
-    struct rn_slice target = text_of("//users/42/?q=1/2"), found;
+    struct rn_slice target = text_of("//users/42/"), found;
 
     (void)state;
     found = rn_path_segment(target, 0);
@@ -127,6 +141,10 @@ static void faults_say_what_would_be_right(void **state)
     } cases[] = {
         {"", "the path is empty; write / for the root or /** for every path"},
         {"api/**", "a path begins with a slash; write /api/** rather than api/**"},
+        {"/a%2a", "an escaped *, { or } in a pattern would stand for more than itself; write "
+                  "{equals: ...}, where it does not"},
+        {"/%7Bid%7d", "an escaped *, { or } in a pattern would stand for more than itself; write "
+                      "{equals: ...}, where it does not"},
         {"/a?b", "a path ends before ? or #, so this can never match; leave the query away"},
         {"/a/b{c}", whole},
         {"/a/{c}b", whole},
@@ -253,7 +271,8 @@ int main(void)
         cmocka_unit_test(double_star_stands_for_any_segments),
         cmocka_unit_test(star_and_name_stay_within_a_segment),
         cmocka_unit_test(slashes_cannot_be_used_to_get_around_a_rule),
-        cmocka_unit_test(the_query_is_no_part_of_the_path),
+        cmocka_unit_test(nothing_is_cut_from_a_path_that_has_been_read),
+        cmocka_unit_test(a_slash_that_ends_a_prefix_may_be_missing),
         cmocka_unit_test(segments_are_counted_from_zero),
         cmocka_unit_test(faults_say_what_would_be_right),
         cmocka_unit_test(the_literal_beginning_ends_at_the_first_wildcard),

@@ -282,7 +282,7 @@ static void parameters_are_taken_from_the_path(void **state)
     struct rn_ruleset ruleset = {.attributes = attributes, .attribute_count = 2};
 
     (void)state;
-    resolve(&ruleset, (const char *[]){"path", "//users/42/posts/7/?x=/9", NULL});
+    resolve(&ruleset, (const char *[]){"path", "/users//%34%32/posts/7/?x=/9", NULL});
     assert_value(0, "42");
     assert_value(1, "7");
     resolve(&ruleset, (const char *[]){"path", "/users/42", "user", "forged", NULL});
@@ -290,6 +290,15 @@ static void parameters_are_taken_from_the_path(void **state)
     assert_value(1, NULL);
     resolve(&ruleset, (const char *[]){"path", "/accounts/42", NULL});
     assert_value(0, NULL);
+    resolve(&ruleset, (const char *[]){"path", "/users/a%2Fb/posts/7", NULL});
+    assert_value(0, "a");
+    assert_value(1, NULL);
+    rn_values_read_as(&ruleset, &values, 1);
+    assert_value(0, "a%2Fb");
+    assert_value(1, "7");
+    why = "any segment may be meant";
+    resolve(&ruleset, (const char *[]){"path", "/x%2F..%2Fusers/42", NULL});
+    assert_value(0, "%");
     resolve(&ruleset, (const char *[]){NULL});
     assert_value(0, NULL);
     rn_arena_done(&ruleset.arena);

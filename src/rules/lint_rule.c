@@ -21,7 +21,8 @@ bool rn_lint_holds(const struct rn_condition *c, struct rn_slice value)
         if (c->test == RN_TEST_EQUALS)
             holds = rn_slice_equal(c->values[i], value);
         else if (c->test == RN_TEST_PREFIX)
-            holds = rn_slice_starts_with(value, c->values[i]);
+            holds = c->is_path ? rn_path_has_prefix(value, c->values[i])
+                               : rn_slice_starts_with(value, c->values[i]);
         else
             holds = c->is_path ? rn_path_match(c->values[i], value)
                                : rn_pattern_match(c->values[i], value);
@@ -85,6 +86,43 @@ static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rul
                           "one of them",
                           rn_excerpt(l->ruleset->attributes[c->attribute].name).text,
                           rn_excerpt(rule->name).text);
+        return;
+    }
+}
+
+/* Of the text itself: not of {ID}, nor of %2F. */
+static bool has_capital(struct rn_slice text)
+{
+    bool named = false;
+
+    for (size_t i = 0; i < text.len; i++) {
+        named = text.data[i] == '{' || (named && text.data[i] != '}');
+        if (text.data[i] == '%')
+            i += 2;
+        else if (!named && text.data[i] >= 'A' && text.data[i] <= 'Z')
+            return true;
+    }
+    return false;
+}
+
+/* Somebody who writes capitals has an application in mind that may not mind them. */
+static void lint_letters(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; !l->ruleset->case_given && i < rule->condition_count; i++) {
+        const struct rn_condition *c = &rule->conditions[i];
+        uint32_t v = 0;
+
+        if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "path"))
+            continue;
+        while (v < c->value_count && !has_capital(c->values[v]))
+            v++;
+        if (v == c->value_count)
+            continue;
+        rn_report_warning(l->report, place_of(l, rule, c),
+                          "%s has capitals: an application that ignores letter case serves other "
+                          "spellings of it, which %s does not count; add paths: {case: ignore}, or "
+                          "{case: match} if yours does not",
+                          rn_excerpt(c->values[v]).text, rn_excerpt(rule->name).text);
         return;
     }
 }
@@ -222,6 +260,7 @@ static void lint_amounts(const struct rn_linter *l, const struct rn_rule *rule)
 void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
 {
     lint_conditions(l, rule);
+    lint_letters(l, rule);
     lint_key(l, rule);
     lint_tiers(l, rule);
     lint_amounts(l, rule);

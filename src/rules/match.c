@@ -69,8 +69,6 @@ static bool holds(const struct scene *s, const struct rn_condition *c)
     struct rn_slice value = s->values->value[c->attribute];
     bool found;
 
-    if (rn_unlikely(s->values->paths.unreadable) && is_of_path(s->ruleset, c->attribute))
-        return true;
     if (!value.data)
         return c->negated;
     if (c->test == RN_TEST_PRESENT)
@@ -82,13 +80,19 @@ static bool holds(const struct scene *s, const struct rn_condition *c)
     return found != c->negated;
 }
 
+/* Of an unreadable path every condition is taken to hold. */
+static inline bool may_be_meant(const struct scene *s, const struct rn_condition *c)
+{
+    return rn_unlikely(s->values->paths.unreadable) && is_of_path(s->ruleset, c->attribute);
+}
+
 /* The number of the first of `conditions` that does not hold, or their count. */
 static uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
                               uint32_t count)
 {
     uint32_t i = 0;
 
-    while (i < count && holds(s, &conditions[i]))
+    while (i < count && (holds(s, &conditions[i]) || may_be_meant(s, &conditions[i])))
         i++;
     return i;
 }
@@ -152,6 +156,12 @@ judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **
     return (struct rn_reason){is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES, 0};
 }
 
+static RN_ASIDE struct rn_reason judge_aside(const struct scene *s, const struct rn_rule *rule,
+                                             const struct rn_tier **tier)
+{
+    return judge(s, rule, tier);
+}
+
 /* Digits only, at least 1; what does not fit counts as the most that does. */
 static bool read_cost(struct rn_slice text, uint64_t *cost)
 {
@@ -203,8 +213,9 @@ static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, 
     return (struct rn_slice){out, rn_cidr_write(&network, out)};
 }
 
-static inline void fill_key(const struct rn_ruleset *ruleset, const struct rn_values *values,
-                            struct cut *last, struct rn_match *match)
+static inline __attribute__((always_inline)) void fill_key(const struct rn_ruleset *ruleset,
+                                                           const struct rn_values *values,
+                                                           struct cut *last, struct rn_match *match)
 {
     for (uint32_t i = 0; i < match->rule->key_count; i++) {
         const struct rn_key_part *part = &match->rule->key[i];
@@ -218,21 +229,17 @@ static inline void fill_key(const struct rn_ruleset *ruleset, const struct rn_va
             continue;
         uint8_t prefix = address->bits == 32 ? part->ipv4_prefix : part->ipv6_prefix;
 
-        if (prefix >= address->bits) {
-            if (values->paths.count > 1) /* another reading may have another address */
-                match->key[i] =
-                    (struct rn_slice){match->cut[i], rn_ip_write(address, match->cut[i])};
+        if (prefix >= address->bits)
             continue;
-        }
-        if (last->attribute != a || last->prefix != prefix || values->paths.count > 1)
+        if (last->attribute != a || last->prefix != prefix)
             *last = (struct cut){a, prefix, cut_address(address, prefix, match->cut[i])};
         match->key[i] = last->text;
     }
 }
 
-static inline void fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                        const struct rn_tier *tier, const struct rn_values *values,
-                        struct cut *last, struct rn_match *match)
+static inline __attribute__((always_inline)) void
+fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule, const struct rn_tier *tier,
+     const struct rn_values *values, struct cut *last, struct rn_match *match)
 {
     match->rule = rule;
     match->tier = tier;
@@ -250,10 +257,10 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
     struct rn_reason reason, first;
 
     rn_values_read_as(ruleset, values, 0);
-    first = reason = judge(&scene, rule, &tier);
+    first = reason = judge_aside(&scene, rule, &tier);
     for (uint32_t n = 1; n < values->paths.count && !tier; n++) {
         rn_values_read_as(ruleset, values, n);
-        reason = judge(&scene, rule, &tier);
+        reason = judge_aside(&scene, rule, &tier);
     }
     if (!tier) {
         rn_values_read_as(ruleset, values, 0);
@@ -266,7 +273,9 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
                         const struct rn_values *values)
 {
-    return holds(&(struct scene){ruleset, values, NULL}, condition);
+    const struct scene scene = {ruleset, values, NULL};
+
+    return first_failing(&scene, condition, 1) == 1;
 }
 
 /* --- all rules ------------------------------------------------------------------- */
@@ -274,7 +283,6 @@ bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condit
 struct found {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
-    uint32_t reading; /* of the path */
 };
 
 /* A search under way. */
@@ -283,7 +291,6 @@ struct search {
     struct found found[RN_MATCHES_MAX]; /* ascending */
     uint32_t count;
     bool too_many;
-    uint32_t reading; /* that `scene.values` are by */
     /* The segments of the path last asked for, hashed. */
     uint16_t path;
     uint32_t segment_count;
@@ -291,7 +298,7 @@ struct search {
 };
 
 /* Keeps the list sorted; a rule can be met twice, through different answers. */
-static void insert(struct search *s, struct found new)
+static inline __attribute__((always_inline)) void insert(struct search *s, struct found new)
 {
     uint32_t at = s->count;
 
@@ -350,23 +357,19 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *prob
     return rn_index_find(s->scene.index, node, answer);
 }
 
-static inline void try_rule(struct search *s, const struct rn_rule *rule)
-{
-    struct found new = {rule, NULL, s->reading};
-
-    judge(&s->scene, rule, &new.tier);
-    if (new.tier)
-        insert(s, new);
-}
-
 /* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
 RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
 
-    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++)
-        try_rule(s, &s->scene.ruleset->rules[index->rules[node->first_rule + i]]);
+    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
+        struct found new = {&s->scene.ruleset->rules[index->rules[node->first_rule + i]], NULL};
+
+        judge(&s->scene, new.rule, &new.tier);
+        if (new.tier)
+            insert(s, new);
+    }
     for (uint32_t i = 0; i < node->probe_count && !s->too_many; i++) {
         uint32_t leads = ask(s, number, &index->probes[node->first_probe + i]);
 
@@ -386,7 +389,8 @@ static bool is_doubtful(const struct scene *s, const struct rn_list_entry *e)
 }
 
 /* Deny entries beat allow entries, wherever they stand. */
-static const struct rn_list_entry *find_entry(const struct scene *s)
+static inline __attribute__((always_inline)) const struct rn_list_entry *
+find_entry(const struct scene *s)
 {
     const struct rn_list_entry *allow = NULL;
 
@@ -430,13 +434,36 @@ static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
 {
     const struct rn_ruleset *ruleset = s->scene.ruleset;
 
-    for (uint32_t i = 0; values->paths.unreadable && i < ruleset->rule_count && !s->too_many; i++)
-        if (!ruleset->rules[i].envoy)
-            try_rule(s, &ruleset->rules[i]);
-    for (s->reading = 1; s->reading < values->paths.count; s->reading++) {
-        rn_values_read_as(ruleset, values, s->reading);
+    for (uint32_t i = 0; values->paths.unreadable && i < ruleset->rule_count && !s->too_many; i++) {
+        struct found new = {&ruleset->rules[i], NULL};
+
+        if (!new.rule->envoy)
+            judge_aside(&s->scene, new.rule, &new.tier);
+        if (new.tier)
+            insert(s, new);
+    }
+    for (uint32_t n = 1; n < values->paths.count; n++) {
+        rn_values_read_as(ruleset, values, n);
         s->path = RN_NO_ATTRIBUTE;
         visit(s, 0);
+    }
+}
+
+/* By the first reading that the rule applies to. An address that is part of the path
+ * is another one in the next reading, so it is copied. */
+static RN_ASIDE void fill_by_reading(const struct scene *s, const struct rn_rule *rule,
+                                     struct rn_values *values, struct rn_match *match)
+{
+    const char *scratch = values->scratch[0], *end = scratch + sizeof values->scratch;
+
+    rn_rule_explain(s->ruleset, rule, values, match);
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        struct rn_slice *key = &match->key[i];
+
+        if (key->data < scratch || key->data >= end)
+            continue;
+        memcpy(match->cut[i], key->data, key->len);
+        key->data = match->cut[i];
     }
 }
 
@@ -461,7 +488,6 @@ RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct rati
     s.count = 0;
     s.too_many = false;
     s.path = RN_NO_ATTRIBUTE;
-    s.reading = 0;
     visit(&s, 0);
     if (rn_unlikely(doubt))
         visit_others(&s, values);
@@ -474,8 +500,9 @@ RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct rati
         struct rn_match *m = &matches->items[i];
 
         if (rn_unlikely(several))
-            rn_values_read_as(ruleset, values, s.found[i].reading);
-        fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
+            fill_by_reading(&s.scene, s.found[i].rule, values, m);
+        else
+            fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
         if (m->cost == 0)
             m->cost = request->cost == 0 ? 1 : request->cost;
     }

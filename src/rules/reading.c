@@ -21,15 +21,15 @@ enum {
     SLASH = 1,           /* %2F separates segments */
     BACKSLASH = 2,       /* \ does */
     BACKSLASH_CODE = 4,  /* %5C does */
-    TWICE = 8,           /* what is an escape again once decoded is decoded again, to the end */
+    TWICE = 8,           /* what is an escape again once decoded is decoded again */
     PARAMETER = 16,      /* ;v=1 is dropped, up to the next segment */
     PARAMETER_CODE = 32, /* %3Bv=1 is */
-    LENIENT = 64,        /* NUL ends the path, overlong UTF-8 is decoded, other bad UTF-8 dropped */
-    FRAGMENT = 128,      /* # ends the path */
-    AUTHORITY = 256,     /* //host/path: the first segment is no part of the path */
-    DOTS = 512,          /* . and .. are resolved */
-    EXTENSION = 1024,    /* the last segment ends before its first dot */
-    INDEPENDENT = EXTENSION /* means the same whatever dots do */
+    BAD_UTF8 = 64,       /* overlong forms are decoded, the rest is dropped */
+    NUL = 128,           /* ends the path */
+    FRAGMENT = 256,      /* # ends the path */
+    AUTHORITY = 512,     /* //host/path: the first segment is no part of the path */
+    DOTS = 1024,         /* . and .. are resolved */
+    EXTENSION = 2048,    /* the last segment ends before its first dot */
 };
 #define KINDS_MAX 3
 
@@ -43,6 +43,7 @@ struct writer {
     bool after_gap;     /* the segment before was empty */
     char *out;
     size_t len, room, slash; /* out[slash] is the one before the segment being written */
+    size_t again;            /* out[again - 1] is the last that was decoded twice; 0: none */
     char wide[4];            /* a character of UTF-8 that has begun */
     unsigned wide_len, wide_want;
 };
@@ -134,8 +135,9 @@ static void take_char(struct writer *w, char c, bool escaped)
 {
     bool separates = false;
 
-    /* Where the parameters end depends on what is taken for a slash first. */
-    w->bad |= w->in_parameters && (c == '\\' || c == '%' || (c == '/' && escaped));
+    /* Where the parameters end depends on what is done first. */
+    w->bad |= w->in_parameters &&
+              (c == '\\' || c == '%' || c == '#' || c == '\0' || (c == '/' && escaped));
     if (c == '/')
         separates = !escaped || meets(w, SLASH);
     else if (c == '\\')
@@ -150,7 +152,7 @@ static void take_char(struct writer *w, char c, bool escaped)
         put(w, "%3F", 3);
     else if (c == ';')
         take_semicolon(w, escaped);
-    else if ((c == '\0' && meets(w, LENIENT)) || (c == '#' && !escaped && meets(w, FRAGMENT)))
+    else if ((c == '\0' && meets(w, NUL)) || (c == '#' && !escaped && meets(w, FRAGMENT)))
         w->ended = true;
     else if (c == '#')
         put(w, "%23", 3);
@@ -171,15 +173,16 @@ static void end_wide(struct writer *w)
     w->wide_len = 0;
     if (len == 0)
         return;
-    if (rn_utf8_decode(w->wide, len, &point) == len || !meets(w, LENIENT)) {
+    if (rn_utf8_decode(w->wide, len, &point) == len || !meets(w, BAD_UTF8)) {
         put(w, w->wide, len);
         return;
     }
+    w->bad |= w->in_parameters;
     point = (unsigned char)w->wide[0] & (0x7FU >> len);
     for (unsigned i = 1; i < len; i++)
         point = point << 6 | ((unsigned char)w->wide[i] & 0x3FU);
     if (len > 1 && len == w->wide_want && point < 0x80)
-        take_char(w, (char)point, true);
+        take_char(w, (char)point, false);
 }
 
 static void take_wide(struct writer *w, char c)
@@ -212,14 +215,17 @@ static bool is_escape_again(const struct writer *w, char c, char *byte)
     return true;
 }
 
+/* What would be an escape a third time is unreadable. */
 static void take_byte(struct writer *w, char c, bool escaped)
 {
+    bool again = false;
     char byte;
 
     while (!w->in_parameters && is_escape_again(w, c, &byte) && meets(w, TWICE)) {
+        w->bad |= again || w->again > w->len - 4;
         w->len -= 4;
         c = byte;
-        escaped = true;
+        again = escaped = true;
     }
     if ((unsigned char)c >= 0x80) {
         take_wide(w, c);
@@ -228,6 +234,8 @@ static void take_byte(struct writer *w, char c, bool escaped)
     end_wide(w);
     if (!w->ended)
         take_char(w, c, escaped);
+    if (again)
+        w->again = w->len;
 }
 
 /* --- a whole path ---------------------------------------------------------------------- */
@@ -316,7 +324,9 @@ static bool is_readable(unsigned kinds, struct rn_slice authority)
 {
     if (__builtin_popcount(kinds) > KINDS_MAX)
         return false;
-    if (kinds & DOTS && kinds & ~(unsigned)(DOTS | INDEPENDENT))
+    if (kinds & DOTS && kinds & ~(unsigned)(DOTS | EXTENSION))
+        return false;
+    if (kinds & TWICE && kinds & BAD_UTF8) /* what is dropped may stand inside an escape */
         return false;
     for (size_t i = 0; i < authority.len; i++)
         if (authority.data[i] && strchr("%;#", authority.data[i]))

@@ -164,6 +164,8 @@ static void take_char(struct writer *w, char c, bool escaped)
 
 /* --- UTF-8 ----------------------------------------------------------------------------- */
 
+static void take_byte(struct writer *w, char c, bool escaped);
+
 /* What has come of a character is not one, or all of it has come. */
 static void end_wide(struct writer *w)
 {
@@ -182,7 +184,7 @@ static void end_wide(struct writer *w)
     for (unsigned i = 1; i < len; i++)
         point = point << 6 | ((unsigned char)w->wide[i] & 0x3FU);
     if (len > 1 && len == w->wide_want && point < 0x80)
-        take_char(w, (char)point, false);
+        take_byte(w, (char)point, false);
 }
 
 static void take_wide(struct writer *w, char c)
@@ -205,7 +207,7 @@ static bool is_escape_again(const struct writer *w, char c, char *byte)
 {
     const char *at;
 
-    if (w->len < w->slash + 5 || w->wide_len != 0)
+    if (w->len < w->slash + 5)
         return false;
     at = w->out + w->len - 4;
     if (memcmp(at, "%25", 3) != 0 || hex_value((unsigned char)at[3]) < 0 ||
@@ -221,6 +223,8 @@ static void take_byte(struct writer *w, char c, bool escaped)
     bool again = false;
     char byte;
 
+    if ((unsigned char)c < 0x80)
+        end_wide(w);
     while (!w->in_parameters && is_escape_again(w, c, &byte) && meets(w, TWICE)) {
         w->bad |= again || w->again > w->len - 4;
         w->len -= 4;
@@ -231,7 +235,6 @@ static void take_byte(struct writer *w, char c, bool escaped)
         take_wide(w, c);
         return;
     }
-    end_wide(w);
     if (!w->ended)
         take_char(w, c, escaped);
     if (again)

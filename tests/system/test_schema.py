@@ -17,7 +17,7 @@ RULES = ROOT / "tests" / "rules"
 SEMANTIC = set(
     """
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
-    async_concurrent attribute_path_after_stars attribute_path_without cost_max_below_default
+    async_concurrent attribute_path_after_stars attribute_path_dots attribute_path_without cost_max_below_default
     charge_on_concurrent charge_on_queue
     cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text
     lease_long lease_without limit_quoted limit_same_bucket limit_same_window
@@ -25,7 +25,8 @@ SEMANTIC = set(
     name_twice priority_unknown_default spread_without tiers_by_address tiers_no_sets
     tiers_same_method tiers_unknown_default tiers_unknown_set too_many_attributes trusted_bad
     trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice
-    wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_stars
+    wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_dots when_path_escaped_star
+    when_path_parameters when_path_stars
     """.split()
 )
 

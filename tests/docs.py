@@ -7,8 +7,8 @@ usage: docs.py ROOT [BUILD]
 - every `function()` named in backticks exists in src/ or include/; when a file
   is named just before it, in that file
 - every file named in backticks exists
-- C blocks of README.md and docs/library.md compile; with BUILD, those marked
-  `c complete` are also linked with BUILD/libration.so and run
+- C blocks of README.md and docs/library.md compile, and so does the example at the top of each
+  public header; with BUILD, blocks marked `c complete` are also linked with BUILD/libration.so and run
 - relative links lead somewhere, also to headings
 - man/ration.3.scd names every function that the headers export, and no other;
   it is a sound man page, if scdoc is installed
@@ -52,6 +52,14 @@ void fragment(struct ration *r, const char *ip, const char *user, const char *co
     (void)r, (void)ip, (void)user, (void)users, (void)limits, (void)error;
 """
 FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
+
+# What the examples at the top of headers take for granted besides.
+HEADER_PREAMBLE = PREAMBLE.replace("void reply_429", """#include <ration/envoy.h>
+void reply(int status, ...);
+void complain(const char *text);
+void reply_429""").replace("*limits)\n{", "*others)\n{").replace("(void)limits", "(void)others") + \
+    "    const char *key = ip, *path = ip;\n    (void)key, (void)path;\n"
+HEADER_CODE = re.compile(r"^ \*     (.*)$", re.M)
 
 CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)
 NAMED_FUNCTION = re.compile(r"`(\w+)\(\)`")
@@ -114,10 +122,10 @@ def blank(match):
     return "\n" * match.group(0).count("\n")
 
 
-def compile_block(root, build, text, complete, scratch):
+def compile_block(root, build, text, complete, scratch, preamble=PREAMBLE):
     """What the compiler or the program says, or nothing."""
     source, program = scratch / "block.c", scratch / "block"
-    source.write_text(text if complete else PREAMBLE + text + "}\n")
+    source.write_text(text if complete else preamble + text + "}\n")
     command = ["cc", *FLAGS, "-I", root / "include", source]
     if not complete:
         command += FRAGMENT_FLAGS
@@ -145,6 +153,17 @@ def check_code(root, build, page, checks):
             faults = compile_block(root, build, block, complete, pathlib.Path(scratch))
         does = "runs" if complete and build else "compiles"
         checks.report(f"{page.relative_to(root)}:{line} {does}", faults)
+
+
+def check_header(root, header, checks):
+    """The example in the comment at the top, if there is one."""
+    lines = HEADER_CODE.findall(header.read_text().partition("*/\n#ifndef")[0])
+    if not lines:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        faults = compile_block(root, None, "\n".join(lines) + "\n", False, pathlib.Path(scratch),
+                               HEADER_PREAMBLE)
+    checks.report(f"the example of {header.relative_to(root)} compiles", faults)
 
 
 def anchors(text):
@@ -192,6 +211,8 @@ def main():
             checks.report(f"{name} names", check_names(root, page, texts))
     for name in ("README.md", "docs/library.md"):
         check_code(root, build, root / name, checks)
+    for header in sorted((root / "include/ration").glob("*.h")):
+        check_header(root, header, checks)
     checks.report("man/ration.3.scd", check_man(root, root / "man/ration.3.scd"))
     return 1 if checks.failed else 0
 

@@ -5,7 +5,8 @@
  *
  *     struct ration_descriptor_entry entry = {"user", 4, user, strlen(user)};
  *     struct ration_descriptor_ask ask = {.entries = &entry, .count = 1};
- *     struct ration_descriptors request = {"shop", 4, &ask, 1};
+ *     struct ration_descriptors request = {
+ *         .domain = "shop", .domain_len = 4, .asks = &ask, .count = 1};
  *     struct ration_descriptors_outcome out;
  *     if (ration_decide_descriptors(r, &request, RATION_NOW, &out) == 0 && !out.allowed)
  *         reply(429);

@@ -13,7 +13,7 @@
  *     if (ration_decide(r, &(struct ration_request){.attributes = a, .count = 2}, RATION_NOW,
  *                       &out) == 0 &&
  *         !out.decision.allowed)
- *         reply(out.response.status, out.decision.verdict.retry_after_ns);
+ *         reply(out.status, out.decision.verdict.retry_after_ns);
  *
  * Rules may be replaced at any time, under load. Each request is decided by one
  * set of rules; none waits for a reload. What a reload leaves as it was keeps

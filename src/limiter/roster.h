@@ -62,7 +62,7 @@ struct rn_ban {
 };
 
 struct rn_roster {
-    struct rn_roll overrides;        /* struct rn_override, by hash_key of ruling.c */
+    struct rn_roll overrides;        /* struct rn_override, by rn_ruling_hash */
     struct rn_roll bans;             /* struct rn_ban */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;

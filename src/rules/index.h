@@ -65,7 +65,7 @@ struct rn_index_name {
 };
 
 /* Numbers of names that are more than copied; the others follow. */
-enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAMES_FIXED };
+enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAME_METHOD, RN_NAMES_FIXED };
 
 struct rn_match_index {
     const struct rn_index_node *nodes;

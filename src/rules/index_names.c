@@ -7,7 +7,6 @@
 #include "rules/index.h"
 
 #define HEADER "header."
-#define KNOWN_NAMES 3 /* ip, path, host */
 
 /* Names while they are collected. */
 struct names {
@@ -70,7 +69,7 @@ static bool feed(struct names *names, uint16_t *next, struct rn_ruleset *ruleset
 /* For the names of all attributes, and those that are known without one. */
 static bool allocate(struct names *names, struct rn_ruleset *ruleset)
 {
-    uint64_t most = (uint64_t)ruleset->attribute_count + KNOWN_NAMES, room = 32;
+    uint64_t most = (uint64_t)ruleset->attribute_count + RN_NAMES_FIXED, room = 32;
 
     while (room < 4 * most)
         room *= 2;
@@ -107,6 +106,7 @@ bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset
     add_name(&names, RN_SLICE("ip")); /* as they are numbered: RN_NAME_IP, */
     add_name(&names, RN_SLICE("path"));
     add_name(&names, RN_SLICE("host"));
+    add_name(&names, RN_SLICE("method"));
     for (uint16_t i = 0; i < ruleset->attribute_count; i++)
         if (!feed(&names, next, ruleset, i))
             return false;

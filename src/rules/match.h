@@ -27,12 +27,15 @@ struct rn_match {
     char cut[RN_KEY_PARTS_MAX][48]; /* addresses cut to a prefix; `key` may point here */
 };
 
+#define RN_METHOD_MAX 32 /* longer ones are left as they are */
+
 /* By attribute number; only the ruleset's attribute_count are touched. */
 struct rn_values {
     struct rn_slice value[RN_ATTRIBUTES_MAX]; /* data NULL: absent */
     struct rn_ip address[RN_ATTRIBUTES_MAX];  /* of is_ip ones; bits 0: not an address */
     char scratch[RN_ATTRIBUTES_MAX][48];      /* canonical addresses */
-    char host[256];                           /* the host, if it had to be respelt */
+    char host[256];                           /* the host, if it had to be respelt, */
+    char method[RN_METHOD_MAX];               /* and the method */
     struct rn_readings paths;                 /* `value` is by one of them */
 };
 

@@ -46,6 +46,24 @@ static struct rn_slice spell_host(struct rn_slice host, char scratch[256])
     return (struct rn_slice){scratch, len};
 }
 
+/* Rules have methods in capitals. Servers that fold the case of a method must not let `post`
+ * past a rule for POST. */
+static struct rn_slice spell_method(struct rn_slice method, char scratch[RN_METHOD_MAX])
+{
+    bool small = false;
+
+    for (size_t i = 0; i < method.len; i++)
+        small |= method.data[i] >= 'a' && method.data[i] <= 'z';
+    if (rn_likely(!small) || method.len > RN_METHOD_MAX)
+        return method;
+    for (size_t i = 0; i < method.len; i++) {
+        char c = method.data[i];
+
+        scratch[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+    }
+    return (struct rn_slice){scratch, method.len};
+}
+
 static inline void forget_path(struct rn_values *values)
 {
     values->paths.count = 1;
@@ -76,6 +94,8 @@ static struct rn_slice note_origin(const struct rn_ruleset *ruleset, struct orig
         origin->peer = value;
     } else if (name == RN_NAME_HOST && value.len > 0 && !origin->host.data) {
         origin->host = value = spell_host(value, values->host);
+    } else if (name == RN_NAME_METHOD) {
+        value = spell_method(value, values->method);
     }
     return value;
 }

@@ -246,6 +246,10 @@ static void take_reply(struct rn_link *link, redisReply *reply)
 {
     unsigned at = link->owed_first;
 
+    if (link->owed_count == 0 && link->events->pushed) {
+        link->events->pushed(link->events->arg, reply);
+        return;
+    }
     if (link->owed_count == 0) {
         rn_link_distrust(link, "a reply to no command");
         return;

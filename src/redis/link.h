@@ -44,6 +44,9 @@ struct rn_link_events {
     /* Before `up`: it was started anew, or is another one, so that what was last written may
      * be gone. NULL: for links that do not ask for states. */
     void (*changed)(void *arg);
+    /* A reply that no command is owed, of a server that was asked to tell of things as they come.
+     * NULL: there are none, and one is a fault. */
+    void (*pushed)(void *arg, const redisReply *reply);
 };
 
 enum rn_link_purpose {

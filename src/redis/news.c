@@ -89,6 +89,47 @@ static const char *on_map(void *arg, const redisReply *reply, const char *from)
 
 /* --- what Sentinel tells ------------------------------------------------------------ */
 
+static void go_to(struct rn_routes *routes, const char *address)
+{
+    struct rn_shard *shard = routes->shards[0];
+
+    rn_failover_use(routes->failover, address);
+    if (strcmp(shard->name, address) != 0) {
+        rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
+        rn_routes_set_name(routes, shard, address);
+        rn_link_drop(&shard->link, "Sentinel has named another master");
+        rn_link_hurry(&shard->link);
+    }
+    rn_link_go(&shard->link, address);
+}
+
+/* As often as it takes until it is a master: it will be soon. */
+bool rn_news_follow(struct rn_routes *routes)
+{
+    const char *next = routes->failover ? rn_failover_next(routes->failover) : NULL;
+
+    if (!next)
+        return false;
+    routes->shards[0]->link.wait_ns = 0;
+    if (next[0])
+        go_to(routes, next);
+    else
+        rn_link_fail(&routes->shards[0]->link, "the master is being replaced");
+    return true;
+}
+
+/* Replies that are owed still count; nothing more is sent. */
+static void on_failover(void *arg)
+{
+    struct rn_link *link = &((struct rn_routes *)arg)->shards[0]->link;
+
+    if (link->owed_count > 0)
+        rn_link_leave(link, "the master is being replaced");
+    else
+        rn_link_drop(link, "the master is being replaced");
+    rn_link_hurry(link);
+}
+
 static const char *on_master(void *arg, const redisReply *reply, const char *from)
 {
     struct rn_routes *routes = arg;
@@ -106,13 +147,8 @@ static const char *on_master(void *arg, const redisReply *reply, const char *fro
     rn_verdict_complete(address, from);
     rn_count(&routes->totals->refreshes, 1);
     routes->astray = false;
-    if (strcmp(shard->name, address) != 0) {
-        rn_log(RN_LOG_INFO, "redis.master", RN_LOG_TEXT("server", rn_slice_of(address)));
-        rn_routes_set_name(routes, shard, address);
-        rn_link_drop(&shard->link, "Sentinel has named another master");
-        rn_link_hurry(&shard->link);
-    }
-    rn_link_go(&shard->link, address);
+    if (!rn_failover_replaces(routes->failover, address) || !rn_news_follow(routes))
+        go_to(routes, address);
     return NULL;
 }
 
@@ -143,6 +179,10 @@ bool rn_news_start(struct rn_routes *routes)
     routes->question[2] = sentinel ? routes->url->master : NULL;
     routes->scout_events = (struct rn_scout_events){
         .arg = routes, .told = sentinel ? on_master : on_map, .missed = on_missed};
-    return rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
+    routes->failover_events = (struct rn_failover_events){.arg = routes, .changed = on_failover};
+    if (sentinel)
+        routes->failover = rn_failover_new(routes->loop, &options, &routes->failover_events);
+    return (routes->failover || !sentinel) &&
+           rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
                          &routes->scout_events);
 }

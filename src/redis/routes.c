@@ -210,7 +210,8 @@ static void on_timer(struct rn_timer *timer)
 static void on_seek(void *arg, struct rn_shard *shard)
 {
     (void)shard;
-    rn_routes_refresh(arg);
+    if (!rn_news_follow(arg))
+        rn_routes_refresh(arg);
 }
 
 static void on_up(void *arg, struct rn_shard *shard)
@@ -299,6 +300,7 @@ int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct 
 void rn_routes_done(struct rn_routes *routes)
 {
     rn_scout_done(&routes->scout);
+    rn_failover_free(routes->failover);
     for (unsigned i = 0; i < RN_SHARDS; i++)
         if (routes->shards[i])
             remove_shard(routes, routes->shards[i]);

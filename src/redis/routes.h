@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "redis/failover.h"
 #include "redis/scout.h"
 #include "redis/shard.h"
 #include "redis/slot.h"
@@ -33,7 +34,9 @@ struct rn_routes {
     struct rn_link_options shard_options;
     struct rn_shard_events shard_events;
     struct rn_scout_events scout_events;
-    struct rn_scout scout; /* zeroed: there is nobody to ask */
+    struct rn_scout scout;        /* zeroed: there is nobody to ask */
+    struct rn_failover *failover; /* NULL: there is no Sentinel */
+    struct rn_failover_events failover_events;
     const char *question[4];
     bool astray; /* the last who was asked has not answered */
     struct rn_timer timer;

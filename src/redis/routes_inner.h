@@ -8,6 +8,9 @@
 /* Begins to ask, and goes on when rn_scout_ask is called. False: out of memory. */
 bool rn_news_start(struct rn_routes *routes);
 
+/* Has the link of a master that is being replaced go to who takes over. False: no master is. */
+bool rn_news_follow(struct rn_routes *routes);
+
 /* Takes these owners over, by index of the shard. Returns whether anything has changed. */
 bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS]);
 /* What the shard is called, for other threads, too. */

@@ -110,6 +110,7 @@ struct ration_rule_limit {
     char tier[RATION_NAME_SIZE];  /* empty: the rule has no tiers */
     char text[RATION_LIMIT_TEXT]; /* as written: "100 per minute" */
     enum ration_algorithm algorithm;
+    uint64_t amount; /* 0 if it is unlimited, too */
 };
 struct ration_rule_info {
     const char *name; /* not terminated */

@@ -163,9 +163,29 @@ static void put_rows(struct rn_buf *out, const struct rows *rows)
     put_gauge(out, "ration_rules", "Rules in force.", rows->count);
 }
 
+static const char rule_limit[] = "ration_rule_limit";
+
+static int put_limits(void *arg, const struct ration_rule_info *info)
+{
+    for (uint32_t i = 0; i < info->listed; i++) {
+        const struct ration_rule_limit *limit = &info->limits[i];
+        struct rn_metrics_label labels[] = {
+            LABEL("rule", ((struct rn_slice){info->name, info->name_len})),
+            LABEL("tier", rn_slice_of(limit->tier)), LABEL("limit", rn_slice_of(limit->text))};
+
+        if (limit->algorithm != RATION_UNLIMITED)
+            rn_metrics_put(arg, rule_limit, labels, 3, limit->amount);
+    }
+    return 0;
+}
+
 static void put_rules(struct rn_buf *out, struct rn_front *front)
 {
     struct rows rows = {.count = 0};
+
+    rn_metrics_begin(out, rule_limit, RN_METRICS_GAUGE,
+                     "The amount of each limit in force, as the rules have it.");
+    ration_rules_each(front->limiter, put_limits, out);
 
     ration_rules_each(front->limiter, add_row, &rows);
     if (rows.failed || rows.names.failed)

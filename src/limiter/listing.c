@@ -55,6 +55,7 @@ static void add_tier(struct ration_rule_info *info, const struct rn_tier *tier)
         rn_slice_copy(to->tier, sizeof to->tier, tier->value);
         ration_limit_write(&tier->limits[i]->spec, to->text, sizeof to->text);
         to->algorithm = tier->limits[i]->spec.algorithm;
+        to->amount = tier->limits[i]->spec.amount;
     }
 }
 

@@ -2,9 +2,11 @@
 #include "cli/daemon.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/utf8.h"
 #include "cli/output.h"
 #include "rules/report.h"
@@ -56,12 +58,14 @@ static bool is_token(const char *text)
 static bool read_token_file(struct rn_daemon *d)
 {
     const char *path = d->options->token_file;
-    FILE *file = fopen(path, "re");
+    char problem[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, problem);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     size_t len;
 
     if (file == NULL) {
         rn_complain("--token-file: %s cannot be opened: %s", rn_excerpt(rn_slice_of(path)).text,
-                    strerror(errno));
+                    fd < 0 ? problem : strerror(errno));
         return false;
     }
     len = fread(d->token, 1, sizeof d->token - 1, file);

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "cli/daemon.h"
 #include "cli/output.h"
 #include "rules/document.h"
@@ -15,7 +17,10 @@
 static bool read_file(struct rn_daemon *d)
 {
     const char *name = d->options->words[0];
-    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    bool from_stdin = strcmp(name, "-") == 0;
+    char problem[RN_FILE_PROBLEM];
+    int fd = from_stdin ? STDIN_FILENO : rn_file_open(name, problem);
+    FILE *file = from_stdin ? stdin : fd >= 0 ? fdopen(fd, "r") : NULL;
     bool ok = file != NULL;
 
     while (ok && d->body.len <= RN_DOCUMENT_BYTES) {
@@ -28,7 +33,8 @@ static bool read_file(struct rn_daemon *d)
     }
     ok = ok && !ferror(file) && !d->body.failed;
     if (!ok)
-        rn_complain("%s cannot be read: %s", rn_excerpt(rn_slice_of(name)).text, strerror(errno));
+        rn_complain("%s cannot be read: %s", rn_excerpt(rn_slice_of(name)).text,
+                    fd < 0 ? problem : strerror(errno));
     if (file != NULL && file != stdin)
         fclose(file);
     if (ok && d->body.len == 0) {

@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
 
 #define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -22,14 +25,14 @@ struct rn_trust {
 
 static bool is_readable(const char *option, const char *path, char problem[RN_TRUST_PROBLEM])
 {
-    FILE *file = fopen(path, "re");
+    char why[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, why);
 
-    if (file == NULL) {
-        snprintf(problem, RN_TRUST_PROBLEM, "%s: %s cannot be opened: %s", option, path,
-                 strerror(errno));
+    if (fd < 0) {
+        snprintf(problem, RN_TRUST_PROBLEM, "%s: %s cannot be opened: %s", option, path, why);
         return false;
     }
-    fclose(file);
+    close(fd);
     return true;
 }
 

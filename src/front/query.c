@@ -153,6 +153,25 @@ static int read_attribute(struct rn_query *query, struct rn_json *json,
     return 0;
 }
 
+/* Whether an attribute before has the name, in whatever letter case, of the member. */
+static bool is_given(const struct rn_query *query, struct rn_slice name)
+{
+    for (uint32_t i = 0; i < query->attribute_count; i++) {
+        const struct ration_attribute *a = &query->attributes[i];
+        size_t at = 0;
+
+        if (a->name_len != name.len)
+            continue;
+        while (at < name.len &&
+               (name.data[at] >= 'A' && name.data[at] <= 'Z' ? name.data[at] | 0x20
+                                                             : name.data[at]) == a->name[at])
+            at++;
+        if (at == name.len)
+            return true;
+    }
+    return false;
+}
+
 int rn_query_read_attributes(struct rn_query *query, struct rn_json *json,
                              const struct rn_json_token *token)
 {
@@ -160,9 +179,15 @@ int rn_query_read_attributes(struct rn_query *query, struct rn_json *json,
 
     if (token->kind != RN_JSON_OBJECT)
         return rn_query_expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
-    while (rn_json_read(json, &member) != RN_JSON_END)
-        if (member.kind == RN_JSON_BAD || read_attribute(query, json, &member) != 0)
+    while (rn_json_read(json, &member) != RN_JSON_END) {
+        if (member.kind == RN_JSON_BAD)
             return RATION_EINVAL;
+        if (is_given(query, member.name))
+            return rn_json_object_to(json, member.name_at, "attribute %s is given twice",
+                                     rn_excerpt(member.name).text);
+        if (read_attribute(query, json, &member) != 0)
+            return RATION_EINVAL;
+    }
     return 0;
 }
 
@@ -288,41 +313,55 @@ static const struct member *find_member(const struct rn_json_token *token, unsig
     return NULL;
 }
 
-/* `limit` and `algorithm` wait for each other. */
-struct limit_texts {
+/* What has been given so far. `limit` and `algorithm` wait for each other. */
+struct given {
+    unsigned members; /* bit n: members[n] */
     struct rn_slice limit, algorithm;
     size_t at;
 };
 
+static int refuse_twice(struct rn_json *json, const struct rn_json_token *token)
+{
+    return rn_json_object_to(json, token->name_at, "%s is given twice",
+                             rn_excerpt(token->name).text);
+}
+
 static int read_member(struct rn_query *query, struct rn_json *json,
-                       const struct rn_json_token *token, unsigned allowed,
-                       struct limit_texts *texts)
+                       const struct rn_json_token *token, unsigned allowed, struct given *given)
 {
     const struct member *member = find_member(token, allowed);
 
-    if (member)
+    if (member) {
+        unsigned bit = 1u << (member - members);
+
+        if (given->members & bit)
+            return refuse_twice(json, token);
+        given->members |= bit;
         return member->read(query, json, token);
+    }
     if ((allowed & RN_QUERY_KEY) && rn_slice_is(token->name, "limit")) {
-        texts->at = token->at;
-        return read_text(json, token, &texts->limit);
+        given->at = token->at;
+        return given->limit.data ? refuse_twice(json, token)
+                                 : read_text(json, token, &given->limit);
     }
     if ((allowed & RN_QUERY_KEY) && rn_slice_is(token->name, "algorithm"))
-        return read_text(json, token, &texts->algorithm);
+        return given->algorithm.data ? refuse_twice(json, token)
+                                     : read_text(json, token, &given->algorithm);
     return refuse_member(json, token, allowed);
 }
 
 int rn_query_read(struct rn_query *query, struct rn_json *json, unsigned allowed)
 {
-    struct limit_texts texts = {.at = 0};
+    struct given given = {.at = 0};
     struct rn_json_token token;
     struct ration_error error;
 
     while (rn_json_read(json, &token) != RN_JSON_END)
-        if (token.kind == RN_JSON_BAD || read_member(query, json, &token, allowed, &texts) != 0)
+        if (token.kind == RN_JSON_BAD || read_member(query, json, &token, allowed, &given) != 0)
             return RATION_EINVAL;
-    if (texts.limit.data && rn_query_limit(query, texts.limit, texts.algorithm, &error) != 0)
-        return rn_json_object_to(json, texts.at, "%s", error.text);
-    if (texts.algorithm.data && !texts.limit.data)
+    if (given.limit.data && rn_query_limit(query, given.limit, given.algorithm, &error) != 0)
+        return rn_json_object_to(json, given.at, "%s", error.text);
+    if (given.algorithm.data && !given.limit.data)
         return rn_json_object_to(json, token.at, "\"algorithm\" without \"limit\"");
     return 0;
 }

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "net/tls_inner.h"
 
 #define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -31,11 +33,12 @@ int rn_tls_fail_file(struct ration_error *error, const char *path, const char *e
 
 int rn_tls_check_readable(const char *path, struct ration_error *error)
 {
-    FILE *file = fopen(path, "re");
+    char problem[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, problem);
 
-    if (!file)
-        return rn_error_set(error, RATION_EIO, 0, "cannot read %s: %s", path, strerror(errno));
-    fclose(file);
+    if (fd < 0)
+        return rn_error_set(error, RATION_EIO, 0, "cannot read %s: %s", path, problem);
+    close(fd);
     return 0;
 }
 

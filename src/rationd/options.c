@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/address.h"
 #include "rationd/value.h"
 #include "rules/report.h"
 
@@ -348,6 +349,25 @@ static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *rul
     return false;
 }
 
+/* Where to listen. Names are looked up when it comes to that. */
+static bool check_addresses(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    static const enum rn_daemon_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
+                                                       RN_SET_ADMIN};
+
+    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
+        const char *text = o->values[listeners[i]], *colon = strrchr(text, ':');
+        struct rn_address address;
+        struct ration_error error;
+
+        if (colon && rn_address_is_name(text))
+            text = colon;
+        if (strcmp(text, "none") != 0 && rn_address_parse(text, &address, &error) != 0)
+            return refuse_value(o, ruleset, listeners[i], error.text);
+    }
+    return true;
+}
+
 static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
 {
     uint32_t workers;
@@ -378,7 +398,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
-    return read_log(o, ruleset) && read_redis(o, ruleset) && read_tls(o, ruleset);
+    return check_addresses(o, ruleset) && read_log(o, ruleset) && read_redis(o, ruleset) &&
+           read_tls(o, ruleset);
 }
 
 bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)

@@ -75,7 +75,7 @@ static void save(const struct rn_fleet *fleet)
 
 static bool read_file(const char *path, struct rn_buf *bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     char part[4096];
     ssize_t n = -1;
     struct stat st;

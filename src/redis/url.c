@@ -169,6 +169,18 @@ static int parse_unix(const struct reading *r, const char *path)
     return parse_options(r, path + len);
 }
 
+static bool is_port(const char *text, const char *end)
+{
+    unsigned value = 0;
+
+    for (const char *p = text; p < end; p++) {
+        if (*p < '0' || *p > '9' || value > UINT16_MAX)
+            return false;
+        value = value * 10 + (unsigned)(*p - '0');
+    }
+    return value >= 1 && value <= UINT16_MAX;
+}
+
 /* One host with or without a port; `len` bytes. */
 static int parse_host(const struct reading *r, const char *host, size_t len)
 {
@@ -184,6 +196,8 @@ static int parse_host(const struct reading *r, const char *host, size_t len)
         return fault(r, host, "a host of more than 255 bytes");
     if (strncmp(host, "unix", 4) == 0 && (len == 4 || host[4] == ':')) /* would be read as a path */
         return fault(r, host, "a host called unix, which is no name but a socket");
+    if (colon && !is_port(colon + 1, after))
+        return fault(r, colon + 1, "a port that is not a number from 1 to 65535");
     if (out->host_count == RN_URL_HOSTS)
         return fault(r, host, "more than 16 hosts, of which a few are enough to find the others");
     snprintf(out->hosts[out->host_count++], RN_URL_ADDRESS, "%.*s%s", (int)len, host,

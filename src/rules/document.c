@@ -16,6 +16,7 @@
 
 #include <ration/error.h>
 
+#include "base/file.h"
 #include "rules/syntax.h"
 #include "rules/tree.h"
 
@@ -303,13 +304,14 @@ static int read_all(int fd, char **bytes, size_t *len)
 
 int rn_document_load(struct rn_document *document, const char *path, struct rn_report *report)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
-    char *bytes = NULL, reason[128];
+    char *bytes = NULL, reason[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, reason), error = 0;
     size_t len = 0;
 
     if (fd >= 0) {
         error = read_all(fd, &bytes, &len);
         close(fd);
+        snprintf(reason, sizeof reason, "%s", strerror(error));
     }
     if (fd >= 0 && error == 0) {
         int failed = rn_document_parse(document, rn_slice_of(path), bytes, len, report);
@@ -320,6 +322,6 @@ int rn_document_load(struct rn_document *document, const char *path, struct rn_r
     if (failed)
         return failed;
     rn_report_error(report, (struct rn_place){.file = document->file}, "cannot be read: %s",
-                    strerror_r(error, reason, sizeof reason));
+                    reason);
     return RATION_EIO;
 }

@@ -320,7 +320,7 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
 {
     struct rn_header header;
     struct stat st;
-    int fd = open(o->path, O_RDWR | O_CLOEXEC);
+    int fd = open(o->path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     enum attempt attempt;
 
     if (fd < 0 && errno == ENOENT) {

@@ -5,7 +5,7 @@
  *
  * Refused besides what is no JSON: text that is not UTF-8, lone surrogates, NUL
  * in a string, more than RN_JSON_DEPTH levels, anything behind the value. Names
- * that occur twice in an object are for whoever reads the object to notice.
+ * that occur twice in an object are for whoever reads the object to refuse.
  */
 #ifndef RN_WIRE_JSON_H
 #define RN_WIRE_JSON_H

@@ -10,6 +10,7 @@
 
 static const char *const unit_names[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
                                          "DAY",     "MONTH",  "YEAR",   "WEEK"};
+#define MEMBERS_MAX 8 /* more than any of these objects has */
 #define UNITS (sizeof unit_names / sizeof *unit_names)
 
 /* --- reading ------------------------------------------------------------------------ */
@@ -82,19 +83,46 @@ static bool read_unit(struct reading *in, const struct rn_json_token *token, enu
     return true;
 }
 
-/* The members of an object, each given to `member`. */
+/* Whether two names are spellings of one, as hitsAddend and hits_addend are. */
+static bool is_same_name(struct rn_slice a, struct rn_slice b)
+{
+    size_t i = 0, j = 0;
+
+    while (i < a.len && j < b.len) {
+        if (a.data[i] == '_')
+            i++;
+        else if (b.data[j] == '_')
+            j++;
+        else if ((a.data[i++] | 0x20) != (b.data[j++] | 0x20))
+            return false;
+    }
+    return i == a.len && j == b.len;
+}
+
+/* The members of an object, each given to `member`; none twice. */
 static bool read_object(struct reading *in, const struct rn_json_token *begin,
                         bool (*member)(struct reading *in, const struct rn_json_token *token,
                                        void *arg),
                         void *arg)
 {
+    struct rn_slice seen[MEMBERS_MAX];
     struct rn_json_token token;
+    size_t count = 0;
 
     if (begin->kind != RN_JSON_OBJECT)
         return begin->kind != RN_JSON_BAD && object_to(in, begin->at, "this is to be an object");
-    while ((token = rn_json_next(&in->json)).kind != RN_JSON_END)
-        if (token.kind == RN_JSON_BAD || !member(in, &token, arg))
+    while ((token = rn_json_next(&in->json)).kind != RN_JSON_END) {
+        if (token.kind == RN_JSON_BAD)
             return false;
+        for (size_t i = 0; i < count; i++)
+            if (is_same_name(seen[i], token.name))
+                return object_to(in, token.name_at, "this member is given twice");
+        if (count == MEMBERS_MAX)
+            return refuse_name(in, &token);
+        seen[count++] = token.name;
+        if (!member(in, &token, arg))
+            return false;
+    }
     return true;
 }
 

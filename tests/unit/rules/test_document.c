@@ -266,7 +266,8 @@ static void a_file_is_loaded_and_one_that_cannot_be_is_named(void **state)
     assert_int_equal(report.kept[0].at.file, 1);
     rn_document_done(&document);
     assert_int_equal(rn_document_load(&document, "/", &report), RATION_EIO);
-    assert_string_equal(report.kept[1].message, "cannot be read: Is a directory");
+    assert_string_equal(report.kept[1].message,
+                        "cannot be read: it is a directory, not a regular file");
 }
 
 #define WITH_REPORT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -5,7 +5,6 @@
  */
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "nginx/module.h"
 #include "wire/resp.h"
 
@@ -33,14 +32,11 @@ static void warn_of_readers(ngx_conf_t *cf, const ngx_str_t *file, int fd)
 /* How many bytes; -1 after saying why. One more than a line may have is too many. */
 static ssize_t read_file(ngx_conf_t *cf, const ngx_str_t *file, char bytes[LINE_MAX_BYTES + 1])
 {
-    char problem[RN_FILE_PROBLEM];
-    int fd = rn_file_open((const char *)file->data, problem);
+    int fd = open((const char *)file->data,
+                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is empty */
     ssize_t n = fd >= 0 ? read(fd, bytes, LINE_MAX_BYTES + 1) : -1;
 
-    if (fd < 0)
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the file of \"password_file=%V\" cannot be read: %s", file, problem);
-    else if (n < 0)
+    if (n < 0)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "the file of \"password_file=%V\" cannot be read", file);
     else

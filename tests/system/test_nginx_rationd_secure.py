@@ -2,6 +2,7 @@
 """The gateway that asks rationd over a network: the password it shows, and TLS."""
 
 import contextlib
+import os
 import pathlib
 import shutil
 import socket
@@ -110,6 +111,9 @@ def test_a_file_without_a_password_is_told_with_its_place(asking, tmp_path, text
 def test_what_cannot_be_read_is_told(asking, tmp_path):
     code, said = asking("127.0.0.1", parameters=f"password_file={tmp_path}", start=False).test()
     assert code != 0 and "cannot be read (21: Is a directory)" in said
+    os.mkfifo(tmp_path / "fifo")
+    code, said = asking("127.0.0.1", parameters=f"password_file={tmp_path}/fifo", start=False).test()
+    assert code != 0 and "is empty" in said
 
 
 def test_a_password_that_everybody_can_read_is_worth_a_warning(asking, tmp_path):

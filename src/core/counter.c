@@ -10,12 +10,14 @@
  *
  *   [0] (number of the current window + 2) * W: when nothing counts any more
  *   [1] previous count   [2] current count
+ *   [3] owed: what a late debit found no room for counts here, and is charged to the
+ *       next window. Then [0] is a window later
  */
 #include "core/forms.h"
 
 struct counter {
     int64_t number; /* of the current window */
-    uint64_t prev, cur;
+    uint64_t prev, cur, owed;
     int64_t into_ns; /* time into it */
 };
 
@@ -24,39 +26,54 @@ static uint64_t saturating_sum(uint64_t a, uint64_t b)
     return a + b < a ? UINT64_MAX : a + b;
 }
 
+/* One window on: what is owed goes where the one that has ended had room for it, now that
+ * all before has faded, and else into the next one. */
+static void turn(const struct rn_limit *limit, struct counter *c)
+{
+    uint64_t room = limit->amount > c->cur ? limit->amount - c->cur : 0;
+    uint64_t filled = rn_min_u64(c->owed, room);
+
+    c->prev = c->cur + filled;
+    c->cur = c->owed - filled;
+    c->owed = 0;
+    c->number++;
+}
+
 /* The counter as it stands at now. A clock that went back stays at the start of
  * the window it had reached, if that is the next one; from further ahead all
  * that counted is brought into the current window, where none of it has faded. */
-static struct counter roll(const struct rn_limit *limit, const uint64_t *state, int64_t now,
-                           bool *clamped)
+static struct counter roll(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                           int64_t now, bool *clamped)
 {
     int64_t period = limit->period_ns, number = rn_floor_div(now, period);
-    struct counter c = {
-        .number = rn_floor_div((int64_t)state[0], period) - 2, .prev = state[1], .cur = state[2]};
+    struct counter c = {.prev = state[1], .cur = state[2]};
 
+    if (words >= 4)
+        c.owed = rn_min_u64(state[3], limit->amount);
+    c.number = rn_floor_div((int64_t)state[0], period) - (words >= 4 && state[3] != 0 ? 3 : 2);
     *clamped = false;
     if (c.number > number + 1) {
-        c = (struct counter){.number = number, .cur = saturating_sum(c.prev, c.cur)};
+        c = (struct counter){
+            .number = number, .cur = saturating_sum(c.prev, c.cur), .owed = c.owed};
         *clamped = true;
     }
     if (c.number > number)
         return c;
-    if (c.number < number) {
-        c.prev = c.number == number - 1 ? c.cur : 0;
-        c.cur = 0;
-        c.number = number;
-    }
+    for (unsigned i = 0; i < 3 && c.number < number; i++)
+        turn(limit, &c);
+    if (c.number < number)
+        c = (struct counter){.number = number};
     c.into_ns = now - number * period;
     return c;
 }
 
-/* amount * W - prev * (W - e) - cur * W: free units times W. */
+/* amount * W - prev * (W - e) - (cur + owed) * W: free units times W. */
 static rn_i128 free_area(const struct rn_limit *limit, const struct counter *c)
 {
     rn_i128 period = limit->period_ns;
 
     return (rn_i128)limit->amount * period - (rn_i128)c->prev * (period - c->into_ns) -
-           (rn_i128)c->cur * period;
+           ((rn_i128)c->cur + c->owed) * period;
 }
 
 /* When `prev` has faded so far that `room` units are enough for it: the
@@ -71,14 +88,14 @@ static int64_t fades_at(int64_t period, uint64_t prev, uint64_t room)
 static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, int64_t now,
                        uint64_t cost)
 {
-    int64_t start = c->number * limit->period_ns;
+    struct counter at = *c;
 
     if (cost > limit->amount)
         return RN_NEVER;
-    if (c->cur <= limit->amount && c->cur + cost <= limit->amount)
-        return start + fades_at(limit->period_ns, c->prev, limit->amount - cost - c->cur) - now;
-    return start + limit->period_ns + fades_at(limit->period_ns, c->cur, limit->amount - cost) -
-           now;
+    while (saturating_sum(at.cur, at.owed) > limit->amount - cost) /* at most three times */
+        turn(limit, &at);
+    return at.number * limit->period_ns +
+           fades_at(limit->period_ns, at.prev, limit->amount - cost - at.cur - at.owed) - now;
 }
 
 static bool give_back(struct counter *c, const struct rn_ask *ask)
@@ -86,11 +103,20 @@ static bool give_back(struct counter *c, const struct rn_ask *ask)
     uint64_t *count = ask->mark == c->number       ? &c->cur
                       : ask->mark == c->number - 1 ? &c->prev
                                                    : NULL;
+    uint64_t owed = rn_min_u64(c->owed, ask->cost);
 
     if (!count || *count == 0 || ask->cost == 0)
         return false;
-    *count -= rn_min_u64(*count, ask->cost);
+    c->owed -= owed; /* first */
+    *count -= rn_min_u64(*count, ask->cost - owed);
     return true;
+}
+
+static int64_t idle_at(const struct rn_limit *limit, struct counter c, int64_t now)
+{
+    while (c.cur != 0 || c.owed != 0)
+        turn(limit, &c);
+    return c.prev != 0 ? (c.number + 1) * limit->period_ns : now;
 }
 
 enum rn_outcome rn_counter_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
@@ -98,43 +124,45 @@ enum rn_outcome rn_counter_apply(const struct rn_limit *limit, uint64_t *state, 
 {
     int64_t now = ask->now_ns, period = limit->period_ns;
     bool write;
-    struct counter c = roll(limit, state, now, &write);
+    struct counter c = roll(limit, state, words, now, &write);
     rn_i128 area = free_area(limit, &c);
     uint64_t left = area > 0 ? (uint64_t)(area / period) : 0;
 
-    (void)words;
     answer->retry_after_ns = answer->delay_ns = 0;
     answer->mark = c.number;
     if (ask->op == RN_GIVE_BACK) {
         answer->allowed = give_back(&c, ask);
         write |= answer->allowed;
-        area = free_area(limit, &c);
     } else {
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
             answer->retry_after_ns = wait_ns(limit, &c, now, ask->cost);
-        if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
+        if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             c.cur += rn_min_u64(ask->cost, left);
-            area -= (rn_i128)rn_min_u64(ask->cost, left) * period;
+            c.owed += rn_owe(ask, left, limit->cap - rn_min_u64(c.owed, limit->cap), answer);
             write = true;
         }
     }
-    int64_t idle_at = c.cur ? (c.number + 2) * period : c.prev ? (c.number + 1) * period : now;
-
+    area = free_area(limit, &c);
     answer->remaining = area > 0 ? (uint64_t)(area / period) : 0;
-    answer->reset_after_ns = idle_at - now;
+    answer->reset_after_ns = idle_at(limit, c, now) - now;
     if (!write)
         return RN_KEEP;
-    state[0] = (uint64_t)((c.number + 2) * period);
+    if (c.owed != 0 && words < 4)
+        return RN_GROW;
+    state[0] = (uint64_t)((c.number + (c.owed != 0 ? 3 : 2)) * period);
     state[1] = c.prev;
     state[2] = c.cur;
+    if (words >= 4)
+        state[3] = c.owed;
     return RN_WRITE;
 }
 
-int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, int64_t now_ns)
+int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                          int64_t now_ns)
 {
     bool clamped;
-    struct counter c = roll(limit, state, now_ns, &clamped);
+    struct counter c = roll(limit, state, words, now_ns, &clamped);
 
     if (c.prev == 0 && c.cur == 0)
         return RN_NEVER;

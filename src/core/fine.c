@@ -38,6 +38,18 @@ static rn_i128 refund(const struct rn_limit *limit, const uint64_t *state, const
     return cost - (rn_i128)rn_max_i64(ask->now_ns - ask->at_ns, 0) * ((rn_i128)1 << 32);
 }
 
+/* The debt after as much of the cost as there is room for below `most`. */
+static rn_i128 charge(rn_i128 debt, rn_i128 unit, rn_i128 most, const struct rn_ask *ask,
+                      struct rn_answer *answer)
+{
+    rn_i128 over = debt + unit * (rn_i128)ask->cost - most;
+
+    answer->uncollected = over > 0 ? (uint64_t)((over + unit - 1) / unit) : 0;
+    if (over > 0)
+        return debt > most ? debt : most;
+    return most + over;
+}
+
 enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                               const struct rn_ask *ask, struct rn_answer *answer)
 {
@@ -50,8 +62,8 @@ enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uin
 
     (void)words;
     debt = debt < 0 ? 0 : debt;
-    if (debt > full) {
-        debt = full;
+    if (debt > 2 * full) {
+        debt = 2 * full;
         outcome = RN_WRITE;
     }
     answer->retry_after_ns = answer->delay_ns = 0;
@@ -67,20 +79,22 @@ enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uin
         bool possible = ask->cost <= limit->cap;
         rn_i128 over = debt + cost - full;
 
-        answer->allowed = possible && over <= 0;
+        answer->allowed = possible && (over <= 0 || ask->cost == 0);
         if (!answer->allowed)
             answer->retry_after_ns = possible ? ceil_ns(over) : RN_NEVER;
         else if (limit->algorithm == RATION_LEAKY_BUCKET)
             answer->delay_ns = ceil_ns(debt);
-        if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
-            debt = over <= 0 ? full + over : full;
+        if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
+            rn_i128 most = ask->op == RN_DEBIT ? 2 * full : full;
+
+            debt = charge(debt, unit, most, ask, answer);
             outcome = RN_WRITE;
         }
     }
     if (outcome == RN_WRITE)
         rn_fine_pack(state, now + debt);
     answer->mark = (int64_t)state[0];
-    answer->remaining = (uint64_t)((full - debt) / unit);
+    answer->remaining = full > debt ? (uint64_t)((full - debt) / unit) : 0;
     answer->reset_after_ns = ceil_ns(debt);
     return outcome;
 }

@@ -24,6 +24,7 @@ rn_apply rn_gcra_apply, rn_fine_apply, rn_step_apply, rn_window_apply, rn_wide_a
 struct rn_window {
     int64_t end_ns;
     uint64_t count;
+    uint64_t owed; /* charged to the next window */
 };
 struct rn_window rn_window_unpack(uint64_t word);
 uint64_t rn_window_pack(struct rn_window window);
@@ -33,7 +34,8 @@ rn_i128 rn_fine_unpack(const uint64_t *state);
 void rn_fine_pack(uint64_t *state, rn_i128 tat);
 
 int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask);
-int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, int64_t now_ns);
+int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                          int64_t now_ns);
 int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                        int64_t now_ns);
 int64_t rn_log_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
@@ -60,9 +62,20 @@ static inline int64_t rn_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-static inline bool rn_op_charges(enum rn_op op)
+/* FORCE and DEBIT charge what does not fit, too: up to what is left, or beyond. */
+static inline bool rn_op_charges(enum rn_op op, bool fits)
 {
-    return op == RN_TAKE || op == RN_FORCE;
+    return op == RN_FORCE || op == RN_DEBIT || (op == RN_TAKE && fits);
+}
+
+/* How much of what a late debit finds no room for is owed: `room` at most. */
+static inline uint64_t rn_owe(const struct rn_ask *ask, uint64_t left, uint64_t room,
+                              struct rn_answer *answer)
+{
+    uint64_t over = ask->op == RN_DEBIT && ask->cost > left ? ask->cost - left : 0;
+
+    answer->uncollected = over > room ? over - room : 0;
+    return over - answer->uncollected;
 }
 
 #endif

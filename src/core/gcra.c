@@ -19,11 +19,50 @@ static int64_t refund_ns(const struct rn_limit *limit, uint64_t tat, const struc
     return ahead < cost_ns ? ahead : cost_ns;
 }
 
+static uint64_t left_of(const struct rn_limit *limit, int64_t debt)
+{
+    return debt < limit->full_ns ? rn_gcra_units(limit, limit->full_ns - debt) : 0;
+}
+
+/* Takes and looks of a bucket below empty: only what costs nothing is admitted. */
+static void answer_below_empty(const struct rn_limit *limit, int64_t debt, const struct rn_ask *ask,
+                               struct rn_answer *answer)
+{
+    bool queue = limit->algorithm == RATION_LEAKY_BUCKET;
+    int64_t cost_ns = (int64_t)rn_min_u64(ask->cost, limit->cap) * limit->unit_ns;
+
+    *answer = (struct rn_answer){
+        .allowed = ask->cost == 0, .reset_after_ns = debt, .oldest_ns = RN_NEVER};
+    if (answer->allowed)
+        answer->delay_ns = queue ? debt : 0;
+    else
+        answer->retry_after_ns =
+            ask->cost > limit->cap ? RN_NEVER : debt + cost_ns - limit->full_ns;
+}
+
+/* FORCE and DEBIT: the debt after as much of the cost as there is room for. */
+static int64_t charge_anyway(const struct rn_limit *limit, int64_t debt, const struct rn_ask *ask,
+                             struct rn_answer *answer)
+{
+    int64_t most = ask->op == RN_DEBIT ? 2 * limit->full_ns : limit->full_ns;
+    rn_u128 cost_ns = (rn_u128)ask->cost * (uint64_t)limit->unit_ns;
+    uint64_t room = (uint64_t)rn_max_i64(most - debt, 0);
+    rn_u128 over = cost_ns > room ? cost_ns - room : 0;
+
+    debt += (int64_t)(cost_ns - over);
+    *answer = (struct rn_answer){.allowed = true,
+                                 .remaining = left_of(limit, debt),
+                                 .reset_after_ns = debt,
+                                 .uncollected = (uint64_t)((over + (uint64_t)limit->unit_ns - 1) /
+                                                           (uint64_t)limit->unit_ns)};
+    return debt;
+}
+
 enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                               const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns, before = rn_gcra_debt(*state, now);
-    int64_t debt = before > limit->full_ns ? limit->full_ns : before;
+    int64_t debt = before > 2 * limit->full_ns ? 2 * limit->full_ns : before;
 
     (void)words;
     if (ask->op == RN_GIVE_BACK) {
@@ -32,16 +71,12 @@ enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uin
         *answer = (struct rn_answer){.allowed = back > 0 && debt > 0};
         if (answer->allowed)
             debt = rn_max_i64(debt - back, 0);
-        answer->remaining = rn_gcra_units(limit, limit->full_ns - debt);
+        answer->remaining = left_of(limit, debt);
         answer->reset_after_ns = debt;
-    } else if (ask->op == RN_FORCE) {
-        int64_t room = limit->full_ns - debt;
-        int64_t cost_ns = (int64_t)rn_min_u64(ask->cost, limit->cap) * limit->unit_ns;
-
-        debt += cost_ns < room ? cost_ns : room;
-        *answer = (struct rn_answer){.allowed = true,
-                                     .remaining = rn_gcra_units(limit, limit->full_ns - debt),
-                                     .reset_after_ns = debt};
+    } else if (ask->op == RN_FORCE || ask->op == RN_DEBIT) {
+        debt = charge_anyway(limit, debt, ask, answer);
+    } else if (debt > limit->full_ns) {
+        answer_below_empty(limit, debt, ask, answer);
     } else if (ask->op == RN_TAKE) {
         rn_gcra_take(limit, &debt, ask->cost, answer);
     } else {

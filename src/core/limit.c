@@ -220,7 +220,8 @@ static void init_window(struct rn_limit *l)
 
     l->longest_ns = l->period_ns + (l->calendar_id != 0 ? CALENDAR_SLACK_NS : 0);
     l->form = packs ? RN_FORM_WINDOW : RN_FORM_WIDE;
-    l->words_small = l->words_full = packs ? 0 : 2;
+    l->words_small = packs ? 0 : 2;
+    l->words_full = packs ? 0 : RN_WIDE_WORDS;
 }
 
 static void init_sliding(struct rn_limit *l, const struct ration_limit *s)
@@ -228,14 +229,14 @@ static void init_sliding(struct rn_limit *l, const struct ration_limit *s)
     unsigned bits = l->amount ? 64 - (unsigned)__builtin_clzll(l->amount) : 1;
 
     l->form = RN_FORM_COUNTER;
-    l->words_full = 3;
+    l->words_small = 3;
+    l->words_full = 4;
     if (s->sub_windows != 0) {
         l->form = RN_FORM_SUBS;
         l->subs = s->sub_windows;
         l->sub_ns = rn_ceil_div(l->period_ns, s->sub_windows);
-        l->words_full = 2 + (uint32_t)(((uint64_t)(l->subs + 1) * bits + 63) / 64);
+        l->words_small = l->words_full = 2 + (uint32_t)(((uint64_t)(l->subs + 1) * bits + 63) / 64);
     }
-    l->words_small = l->words_full;
 }
 
 static void init_log(struct rn_limit *l)
@@ -320,9 +321,11 @@ static int64_t oldest_of(enum rn_form form, const struct rn_limit *limit, const 
     switch (form) {
     case RN_FORM_WINDOW:
     case RN_FORM_WIDE:
+        if (form == RN_FORM_WIDE && words >= RN_WIDE_WORDS && state[2] != 0)
+            return rn_window_oldest(limit, (int64_t)state[3], ask);
         return rn_window_oldest(limit, rn_state_idle_at(form, state[0]), ask);
     case RN_FORM_COUNTER:
-        return rn_counter_oldest(limit, state, now_ns);
+        return rn_counter_oldest(limit, state, words, now_ns);
     case RN_FORM_SUBS:
         return rn_subs_oldest(limit, state, words, now_ns);
     case RN_FORM_LOG:
@@ -364,7 +367,7 @@ bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t 
         state[1] = 0;
         return true;
     }
-    if (from == RN_FORM_WINDOW && limit->form == RN_FORM_WIDE) {
+    if (from == RN_FORM_WINDOW && (limit->form == RN_FORM_WIDE || limit->form == RN_FORM_WINDOW)) {
         struct rn_window w = rn_window_unpack(word);
 
         state[0] = (uint64_t)w.end_ns;

@@ -74,6 +74,7 @@ enum rn_op {
     RN_OLDEST,    /* look, and find the oldest charge still counted */
     RN_TAKE,      /* charge if it fits; PLACES: acquire */
     RN_FORCE,     /* charge what fits, never refuse: keeps a variant's state abreast */
+    RN_DEBIT,     /* charge what was used, never refuse: up to one capacity below empty */
     RN_GIVE_BACK, /* undo a take: mark and at_ns are its receipt */
     RN_RENEW,     /* PLACES: prolong lease `id` */
     RN_RELEASE,   /* PLACES: end lease `id` */
@@ -99,15 +100,20 @@ struct rn_answer {
     bool allowed; /* TAKE, PEEK: fits; RESET: something was spent; other ops: found and done */
     uint64_t remaining;
     int64_t retry_after_ns, reset_after_ns, delay_ns;
-    int64_t mark;      /* TAKE: receipt */
-    int64_t oldest_ns; /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+    int64_t mark;         /* TAKE: receipt */
+    int64_t oldest_ns;    /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+    uint64_t uncollected; /* DEBIT: units that not even the debt holds; else unset */
 };
 
 enum rn_outcome {
     RN_KEEP,  /* the state is as it was */
     RN_WRITE, /* the state changed: publish it */
-    RN_GROW,  /* the block is too small: copy it into words_full words and ask again */
+    RN_GROW,  /* the block is too small: copy it into words_full words and ask again. Of a
+                 word: make it an RN_FORM_WIDE of RN_WIDE_WORDS words */
 };
+
+/* A fixed window that owes something. */
+#define RN_WIDE_WORDS 4
 
 /* Compiles a limit in which rn_limit_fault finds none. */
 void rn_limit_init(struct rn_limit *limit, const struct ration_limit *spec);
@@ -129,7 +135,12 @@ void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *cal
 /* Applies one operation to `words` words of state (1 for word forms), which
  * the caller owns. A refusal changes nothing, save that a state too far in the
  * future is brought back, so that nobody is locked out longer than a bucket
- * takes to fill or a window lasts (two, if it is aligned or weighted). */
+ * takes to fill twice or a window lasts (two, if it is aligned or weighted, and
+ * one more if something is owed).
+ *
+ * A late debit (RN_DEBIT) is charged where it first fits: the debt of a bucket goes
+ * on growing, up to twice its capacity; windows and logs carry what does not fit,
+ * one capacity at most, into the time in which it does. */
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                                const struct rn_ask *ask, struct rn_answer *answer);
 
@@ -152,8 +163,9 @@ enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, u
  * buckets and fixed windows. */
 bool rn_limit_mark_at(const struct rn_limit *limit, int64_t at_ns, int64_t *mark);
 
-/* Rewrites a word of form `from` into the block form of this limit, whose
- * amount has outgrown the word. False if `from` is not its small form. */
+/* Rewrites a word of form `from` into the block form of this limit, whose amount has
+ * outgrown the word, or which owes more than a word holds. False if `from` is not its
+ * small form. */
 bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,
                       uint64_t *state);
 

@@ -43,10 +43,10 @@ enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uin
     int64_t now = ask->now_ns, cap = (int64_t)limit->cap;
     int64_t clock = now / limit->step_ns * (int64_t)limit->step_units;
     int64_t debt = rn_max_i64(unpack_units(limit, *state) - clock, 0);
-    bool write = debt > cap;
+    bool write = debt > 2 * cap;
 
     (void)words;
-    debt = debt > cap ? cap : debt;
+    debt = debt > 2 * cap ? 2 * cap : debt;
     answer->retry_after_ns = answer->delay_ns = 0;
     if (ask->op == RN_GIVE_BACK) {
         int64_t steps = rn_max_i64(now / limit->step_ns - ask->at_ns / limit->step_ns, 0);
@@ -62,18 +62,22 @@ enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uin
         bool possible = ask->cost <= limit->cap;
         int64_t cost = (int64_t)rn_min_u64(ask->cost, limit->cap), over = debt + cost - cap;
 
-        answer->allowed = possible && over <= 0;
+        answer->allowed = possible && (over <= 0 || cost == 0);
         if (!answer->allowed)
             answer->retry_after_ns = possible ? wait_ns(limit, now, over) : RN_NEVER;
-        if (rn_op_charges(ask->op) && cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
-            debt = over <= 0 ? debt + cost : cap;
+        if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
+            int64_t room = rn_max_i64((ask->op == RN_DEBIT ? 2 * cap : cap) - debt, 0);
+            uint64_t charged = rn_min_u64(ask->cost, (uint64_t)room);
+
+            answer->uncollected = ask->cost - charged;
+            debt += (int64_t)charged;
             write = true;
         }
     }
     if (write)
         *state = pack_units(limit, clock + debt);
     answer->mark = (int64_t)*state;
-    answer->remaining = (uint64_t)(cap - debt);
+    answer->remaining = cap > debt ? (uint64_t)(cap - debt) : 0;
     answer->reset_after_ns = wait_ns(limit, now, debt);
     return write ? RN_WRITE : RN_KEEP;
 }

@@ -6,12 +6,17 @@
  * whole, so that never more than the limit is admitted in any period.
  *
  *   [0] (newest number + K + 1) * w: when nothing counts any more
- *   [1] bits per count
+ *   [1] owed, 56 bits | bits per count, 8 bits
  *   [2] counts of K + 1 sub-windows, packed; number i is at i mod (K + 1)
+ *
+ * What a late debit finds no room for is owed. It counts, and is charged to the sub-window
+ * in which older charges leave room for it: to number i + K + 1 as much as number i held.
+ * Then [0] is K + 1 sub-windows later.
  */
 #include "core/forms.h"
 
 #define HEADER 2
+#define WIDTH_BITS 8 /* of the bits per count */
 
 static uint64_t low_bits(unsigned bits)
 {
@@ -59,6 +64,7 @@ struct view {
     int64_t newest; /* number of the newest sub-window in the block */
     int64_t now;    /* number of the sub-window judged: never before newest */
     uint64_t lump;  /* found too far ahead: all that counted, now in the newest */
+    uint64_t owed;  /* as of newest */
 };
 
 static uint64_t count_all(const struct view *v)
@@ -74,13 +80,17 @@ static struct view look(const struct rn_limit *limit, const uint64_t *state, uin
                         int64_t now, bool *clamped)
 {
     struct view v = {.state = state, .ring = limit->subs + 1};
-    bool sound =
-        state[1] >= 1 && state[1] <= 50 && words_for(limit->subs, (unsigned)state[1]) <= words;
+    unsigned bits = (unsigned)(state[1] & low_bits(WIDTH_BITS));
+    bool sound = bits >= 1 && bits <= 50 && words_for(limit->subs, bits) <= words;
 
     *clamped = false;
     v.now = rn_floor_div(now, limit->sub_ns);
-    v.bits = sound ? (unsigned)state[1] : 0;
-    v.newest = sound ? rn_floor_div((int64_t)state[0], limit->sub_ns) - v.ring : v.now - v.ring;
+    v.bits = sound ? bits : 0;
+    v.owed = sound ? rn_min_u64(state[1] >> WIDTH_BITS, limit->amount) : 0;
+    v.newest = v.now - v.ring;
+    if (sound)
+        v.newest = rn_floor_div((int64_t)state[0], limit->sub_ns) -
+                   (state[1] >> WIDTH_BITS != 0 ? 2 : 1) * (int64_t)v.ring;
     if (v.newest > v.now + (int64_t)v.ring) {
         v.newest = v.now;
         v.lump = count_all(&v);
@@ -106,12 +116,44 @@ static uint64_t count_of(const struct view *v, int64_t number)
     return get_count(v->state, v->bits, ring_at(v, number));
 }
 
+/* The sub-windows in which something counts or will, oldest first, with what is owed where
+ * it belongs. */
+struct walk {
+    int64_t number, last;
+    uint64_t owed; /* not placed yet */
+    uint64_t count;
+};
+
+static struct walk walk_all(const struct view *v)
+{
+    int64_t last = v->owed != 0 ? v->newest + v->ring : v->newest;
+
+    return (struct walk){.number = v->newest - v->ring, .last = last, .owed = v->owed};
+}
+
+/* The next one that has not left the window; false: that was the last. */
+static bool walk_on(const struct view *v, struct walk *w)
+{
+    if (w->owed == 0) /* nothing to carry: straight to what counts */
+        w->number = rn_max_i64(w->number, v->now - v->ring);
+    while (w->number < w->last) {
+        w->number++;
+        w->count = w->number <= v->newest ? count_of(v, w->number)
+                                          : rn_min_u64(count_of(v, w->number - v->ring), w->owed);
+        if (w->number > v->newest)
+            w->owed -= w->count;
+        if (w->number > v->now - v->ring)
+            return true;
+    }
+    return false;
+}
+
 static uint64_t sum(const struct view *v)
 {
     uint64_t total = 0;
 
-    for (int64_t i = v->now - v->ring + 1; i <= v->newest; i++)
-        total += count_of(v, i);
+    for (struct walk w = walk_all(v); walk_on(v, &w);)
+        total += w.count;
     return total;
 }
 
@@ -119,22 +161,21 @@ static uint64_t sum(const struct view *v)
 static int64_t wait_ns(const struct rn_limit *limit, const struct view *v, int64_t now,
                        uint64_t excess)
 {
-    int64_t i = v->now - v->ring + 1;
+    uint64_t gone = 0;
+    struct walk w = walk_all(v);
 
-    for (uint64_t gone = 0; i <= v->newest; i++) {
-        gone += count_of(v, i);
-        if (gone >= excess)
-            break;
-    }
-    return (i + v->ring) * limit->sub_ns - now;
+    while (gone < excess && walk_on(v, &w))
+        gone += w.count;
+    return (w.number + v->ring) * limit->sub_ns - now;
 }
 
 static int64_t reset_ns(const struct rn_limit *limit, const struct view *v, int64_t now)
 {
-    for (int64_t i = v->newest; i > v->now - v->ring; i--)
-        if (count_of(v, i) != 0)
-            return (i + v->ring) * limit->sub_ns - now;
-    return 0;
+    int64_t last = v->now - v->ring;
+
+    for (struct walk w = walk_all(v); walk_on(v, &w);)
+        last = w.count != 0 ? w.number : last;
+    return last > v->now - v->ring ? (last + v->ring) * limit->sub_ns - now : 0;
 }
 
 /* Widens the counts in place, last first, so that none is overwritten unread. */
@@ -145,18 +186,27 @@ static void widen(uint64_t *state, unsigned from, unsigned to, uint32_t ring)
     state[1] = to;
 }
 
-/* Brings the block up to v->now: clears what fell out of the window. */
-static void advance(const struct rn_limit *limit, uint64_t *state, struct view *v)
+/* Brings the block up to v->now: what is owed takes the place of what fell out of the
+ * window. */
+static void advance(uint64_t *state, struct view *v)
 {
-    int64_t stale = v->lump != 0 ? v->ring : v->now - v->newest;
+    int64_t oldest = v->now - v->ring + 1, from = v->lump != 0 ? oldest : v->newest + 1;
 
-    for (int64_t i = 0; i < stale && i < v->ring; i++)
-        set_count(state, v->bits, ring_at(v, v->now - i), 0);
+    if (v->now - v->newest > 2 * (int64_t)v->ring)
+        v->owed = 0;
+    if (v->owed == 0)
+        from = rn_max_i64(from, oldest);
+    for (int64_t i = from; i <= v->now; i++) {
+        uint32_t at = ring_at(v, i);
+        uint64_t placed = v->lump != 0 ? 0 : rn_min_u64(get_count(state, v->bits, at), v->owed);
+
+        set_count(state, v->bits, at, placed);
+        v->owed -= placed;
+    }
     if (v->lump != 0)
         set_count(state, v->bits, ring_at(v, v->now), v->lump);
     v->lump = 0;
     v->newest = v->now;
-    state[0] = (uint64_t)((v->now + v->ring) * limit->sub_ns);
 }
 
 static void add(uint64_t *state, const struct view *v, int64_t number, uint64_t up, uint64_t down)
@@ -164,6 +214,21 @@ static void add(uint64_t *state, const struct view *v, int64_t number, uint64_t 
     uint32_t at = ring_at(v, number);
 
     set_count(state, v->bits, at, get_count(state, v->bits, at) + up - down);
+}
+
+/* Writes it all down: `up` and `down` are for sub-window `number`; what is given back is
+ * taken from what is owed first. */
+static void store(const struct rn_limit *limit, uint64_t *state, struct view *v, int64_t number,
+                  uint64_t up, uint64_t down, uint64_t owe)
+{
+    advance(state, v);
+    uint64_t forgiven = rn_min_u64(v->owed, down);
+
+    v->owed += owe - forgiven;
+    if (up != 0 || down != forgiven)
+        add(state, v, number, up, down - forgiven);
+    state[0] = (uint64_t)((v->now + (v->owed != 0 ? 2 : 1) * (int64_t)v->ring) * limit->sub_ns);
+    state[1] = v->owed << WIDTH_BITS | v->bits;
 }
 
 enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
@@ -174,7 +239,7 @@ enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uin
     bool clamped;
     struct view v = look(limit, state, words, now, &clamped);
     uint64_t spent = sum(&v), left = limit->amount > spent ? limit->amount - spent : 0;
-    uint64_t up = 0, down = 0;
+    uint64_t up = 0, down = 0, owe = 0;
     int64_t number = v.now;
 
     answer->retry_after_ns = answer->delay_ns = 0;
@@ -190,23 +255,29 @@ enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uin
                 ask->cost > limit->amount
                     ? RN_NEVER
                     : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
-        if (rn_op_charges(ask->op) && (answer->allowed || ask->op == RN_FORCE))
+        if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             up = rn_min_u64(ask->cost, left);
-    }
-    if (up != 0 || down != 0 || clamped) {
-        if (v.bits < bits && words < limit->words_full)
-            return RN_GROW;
-        if (v.bits < bits) {
-            widen(state, v.bits, bits, v.ring);
-            v.bits = bits;
+            owe = rn_owe(ask, left,
+                         spent < limit->amount       ? limit->amount
+                         : spent < 2 * limit->amount ? 2 * limit->amount - spent
+                                                     : 0,
+                         answer);
         }
-        advance(limit, state, &v);
-        if (up != 0 || down != 0)
-            add(state, &v, number, up, down);
     }
-    answer->remaining = limit->amount > spent + up - down ? limit->amount - spent - up + down : 0;
+    bool write = up != 0 || down != 0 || owe != 0 || clamped;
+
+    if (write && v.bits < bits && words < limit->words_full)
+        return RN_GROW;
+    if (write && v.bits < bits) {
+        widen(state, v.bits, bits, v.ring);
+        v.bits = bits;
+    }
+    if (write)
+        store(limit, state, &v, number, up, down, owe);
+    spent = spent + up + owe - down;
+    answer->remaining = limit->amount > spent ? limit->amount - spent : 0;
     answer->reset_after_ns = reset_ns(limit, &v, now);
-    return up != 0 || down != 0 || clamped ? RN_WRITE : RN_KEEP;
+    return write ? RN_WRITE : RN_KEEP;
 }
 
 int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
@@ -215,8 +286,8 @@ int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint
     bool clamped;
     struct view v = look(limit, state, words, now_ns, &clamped);
 
-    for (int64_t i = v.now - v.ring + 1; i <= v.newest; i++)
-        if (count_of(&v, i) != 0)
-            return rn_max_i64(now_ns - i * limit->sub_ns, 0);
+    for (struct walk w = walk_all(&v); walk_on(&v, &w);)
+        if (w.count != 0)
+            return rn_max_i64(now_ns - w.number * limit->sub_ns, 0);
     return RN_NEVER;
 }

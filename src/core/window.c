@@ -7,6 +7,9 @@
  *
  *   WINDOW   end / 320 µs, rounded up (44 bits) | count (20 bits)
  *   WIDE     [0] end in ns   [1] count
+ *            owing: [0] end of the next window   [1] count   [2] owed   [3] end
+ *
+ * What a late debit finds no room for is owed: the next window begins with it spent.
  *
  * In the last 320 µs of a packed window it may have ended already. If it is
  * aligned to the epoch that can be computed; if not, nothing is admitted until
@@ -104,12 +107,28 @@ static int64_t round_up(int64_t end_ns, int64_t quantum)
     return rn_ceil_div(end_ns, quantum) * quantum;
 }
 
+/* First of what is owed. */
 static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 {
+    uint64_t owed = rn_min_u64(w->owed, ask->cost);
+
     if (w->end_ns != ask->mark || w->count == 0 || ask->cost == 0)
         return false;
-    w->count -= rn_min_u64(w->count, ask->cost);
+    w->owed -= owed;
+    w->count -= rn_min_u64(w->count, ask->cost - owed);
     return true;
+}
+
+/* Of the window that follows. */
+static int64_t next_end(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                        const struct rn_ask *ask)
+{
+    int64_t begin, end;
+
+    if (limit->from_first)
+        return w->end_ns + round_up(limit->period_ns, quantum);
+    find_window(limit, w->end_ns + ask->wall_offset_ns, &begin, &end);
+    return round_up(end - ask->wall_offset_ns, quantum);
 }
 
 /* How much the rounding has added to the end of a window: known if it is
@@ -152,6 +171,18 @@ static enum place locate(const struct rn_limit *limit, const struct rn_window *w
     return added < 0 ? UNCLEAR : w->end_ns - added <= now ? AFTER : INSIDE;
 }
 
+/* Whether now is in the window after this one, which then begins with what is owed. `end`:
+ * of the aligned window that now is in. */
+static bool follows(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                    const struct rn_ask *ask, int64_t end)
+{
+    if (w->owed == 0)
+        return false;
+    int64_t next = next_end(limit, w, quantum, ask);
+
+    return limit->from_first ? next > ask->now_ns : next == end;
+}
+
 /* Brings the window up to now; returns whether it had to be brought back from
  * too far ahead. An aligned window may be the next one if the clock went back a
  * little: to cut it short would be to begin that one twice. */
@@ -168,7 +199,9 @@ static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t q
         if (w->end_ns > 0 && end - w->end_ns < limit->period_ns / 8 * 7 && !limit->from_first)
             w->end_ns = end;
         else
-            *w = (struct rn_window){0};
+            *w = follows(limit, w, quantum, ask, end)
+                     ? (struct rn_window){next_end(limit, w, quantum, ask), w->owed, 0}
+                     : (struct rn_window){0};
         return false;
     }
     if (w->end_ns - now <= (limit->from_first ? horizon : 2 * horizon))
@@ -179,7 +212,33 @@ static bool advance(const struct rn_limit *limit, struct rn_window *w, int64_t q
 
 static uint64_t left_in(const struct rn_limit *limit, const struct rn_window *w, enum place place)
 {
-    return place != UNCLEAR && limit->amount > w->count ? limit->amount - w->count : 0;
+    uint64_t left = limit->amount > w->count ? limit->amount - w->count : 0;
+
+    return place != UNCLEAR && left > w->owed ? left - w->owed : 0;
+}
+
+/* Until a cost fits that does not now: in the next window, or, if too much of that is
+ * owed, in the one after. */
+static int64_t wait_ns(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                       const struct rn_ask *ask)
+{
+    if (ask->cost > limit->amount)
+        return RN_NEVER;
+    if (w->owed <= limit->amount - ask->cost)
+        return time_left(limit, w, quantum, ask);
+    struct rn_window next = {.end_ns = next_end(limit, w, quantum, ask)};
+
+    return time_left(limit, &next, quantum, ask);
+}
+
+static int64_t reset_ns(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
+                        const struct rn_ask *ask)
+{
+    struct rn_window last = *w;
+
+    if (w->owed != 0)
+        last.end_ns = next_end(limit, w, quantum, ask);
+    return w->count != 0 || w->owed != 0 ? time_left(limit, &last, quantum, ask) : 0;
 }
 
 /* Returns whether the window changed. Its end stays a multiple of `quantum`. */
@@ -188,6 +247,9 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
 {
     enum place place = locate(limit, w, quantum, ask);
     bool write = advance(limit, w, quantum, ask, place);
+
+    if (place == AFTER && w->end_ns != 0) /* it begins with what was owed */
+        place = locate(limit, w, quantum, ask);
     uint64_t left = left_in(limit, w, place);
 
     answer->delay_ns = answer->retry_after_ns = 0;
@@ -197,17 +259,17 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
     } else {
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
-            answer->retry_after_ns =
-                ask->cost > limit->amount ? RN_NEVER : time_left(limit, w, quantum, ask);
-        if (rn_op_charges(ask->op) && ask->cost != 0 && (answer->allowed || ask->op == RN_FORCE)) {
+            answer->retry_after_ns = wait_ns(limit, w, quantum, ask);
+        if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             if (w->end_ns == 0)
                 w->end_ns = round_up(new_end(limit, ask), quantum);
             w->count += rn_min_u64(ask->cost, left);
+            w->owed += rn_owe(ask, left, limit->cap - rn_min_u64(w->owed, limit->cap), answer);
             write = true;
         }
     }
     answer->remaining = left_in(limit, w, place);
-    answer->reset_after_ns = w->count != 0 ? time_left(limit, w, quantum, ask) : 0;
+    answer->reset_after_ns = reset_ns(limit, w, quantum, ask);
     answer->mark = w->end_ns;
     return write;
 }
@@ -221,20 +283,32 @@ enum rn_outcome rn_window_apply(const struct rn_limit *limit, uint64_t *state, u
     (void)words;
     if (!write)
         return RN_KEEP;
+    if (w.owed != 0)
+        return RN_GROW;
     *state = rn_window_pack(w);
     return RN_WRITE;
 }
 
+/* Under a limit that packs its windows the ends stay rounded: receipts tell windows apart
+ * by them. */
 enum rn_outcome rn_wide_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                               const struct rn_ask *ask, struct rn_answer *answer)
 {
-    struct rn_window w = {.end_ns = (int64_t)state[0], .count = state[1]};
-    bool write = apply(limit, &w, 1, ask, answer);
+    int64_t quantum = limit->form == RN_FORM_WINDOW ? RN_WINDOW_QUANTUM_NS : 1;
+    bool owes = words >= RN_WIDE_WORDS && state[2] != 0;
+    struct rn_window w = {.end_ns = rn_max_i64((int64_t)state[owes ? 3 : 0], 0),
+                          .count = state[1],
+                          .owed = owes ? state[2] : 0};
 
-    (void)words;
-    if (!write)
+    if (!apply(limit, &w, quantum, ask, answer))
         return RN_KEEP;
-    state[0] = (uint64_t)w.end_ns;
+    if (w.owed != 0 && words < RN_WIDE_WORDS)
+        return RN_GROW;
+    state[0] = (uint64_t)(w.owed ? next_end(limit, &w, quantum, ask) : w.end_ns);
     state[1] = w.count;
+    if (words >= RN_WIDE_WORDS) {
+        state[2] = w.owed;
+        state[3] = (uint64_t)w.end_ns;
+    }
     return RN_WRITE;
 }

@@ -40,30 +40,6 @@ static enum step need_slot(struct rn_table *table, struct rn_charge *c, uint64_t
     return FINISHED;
 }
 
-static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_t tag,
-                            struct rn_found found)
-{
-    enum rn_form form = c->limit->form;
-    bool own = found.slot && rn_tag_form(found.value.tag) == form;
-    uint64_t word = own ? found.value.state : 0;
-    int error;
-
-    if (rn_form_apply(form, c->limit, &word, 1, &c->ask, &c->answer) == RN_KEEP)
-        return finish(c, 0);
-    if (__builtin_expect(!found.slot, 0)) {
-        if (need_slot(table, c, tag, &found, &error) == AGAIN)
-            return AGAIN;
-        if (error)
-            return finish(c, error);
-    }
-    struct rn_slot_value value = {tag_for(c, tag, form), word};
-
-    if (!(own ? rn_slot_swap(found.slot, found.value, value)
-              : rn_slot_replace(table, &found, value)))
-        return AGAIN;
-    return finish(c, 0);
-}
-
 /* A state in a block, copied aside to be worked on. */
 struct draft {
     uint64_t *words;
@@ -99,7 +75,6 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
     const struct rn_slot_value *v = &found->value;
 
     d->count = 0;
-    d->form = c->limit->form;
     if (found->slot && holds_block(c->limit, *v))
         d->form = rn_tag_form(v->tag);
     if (found->slot && holds_block(c->limit, *v) && rn_block_sound(table, v->state)) {
@@ -180,11 +155,12 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
     return finish(c, 0);
 }
 
+/* `form`: of a state that is not in a block yet. */
 static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64_t tag,
-                             struct rn_found found)
+                             struct rn_found found, enum rn_form form)
 {
     struct rn_context *x = rn_context_enter(table);
-    struct draft d = {.words = x->scratch};
+    struct draft d = {.words = x->scratch, .form = form};
     enum step step = read_draft(table, c, &found, &d);
 
     if (step == FINISHED) {
@@ -192,13 +168,41 @@ static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64
             rn_form_apply(d.form, c->limit, d.words, d.count, &c->ask, &c->answer);
 
         if (outcome == RN_GROW) {
-            extend(&d, c->limit->words_full);
+            extend(&d, d.form == RN_FORM_WIDE ? RN_WIDE_WORDS : c->limit->words_full);
             outcome = rn_form_apply(d.form, c->limit, d.words, d.count, &c->ask, &c->answer);
         }
         step = outcome == RN_KEEP ? finish(c, 0) : publish_draft(table, x, c, tag, found, &d);
     }
     rn_context_leave(x);
     return step;
+}
+
+static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_t tag,
+                            struct rn_found found)
+{
+    enum rn_form form = c->limit->form;
+    bool own = found.slot && rn_tag_form(found.value.tag) == form;
+    uint64_t word = own ? found.value.state : 0;
+    int error;
+
+    enum rn_outcome outcome = rn_form_apply(form, c->limit, &word, 1, &c->ask, &c->answer);
+
+    if (outcome == RN_KEEP)
+        return finish(c, 0);
+    if (__builtin_expect(outcome == RN_GROW, 0))
+        return apply_block(table, c, tag, found, RN_FORM_WIDE);
+    if (__builtin_expect(!found.slot, 0)) {
+        if (need_slot(table, c, tag, &found, &error) == AGAIN)
+            return AGAIN;
+        if (error)
+            return finish(c, error);
+    }
+    struct rn_slot_value value = {tag_for(c, tag, form), word};
+
+    if (!(own ? rn_slot_swap(found.slot, found.value, value)
+              : rn_slot_replace(table, &found, value)))
+        return AGAIN;
+    return finish(c, 0);
 }
 
 static enum step apply_reset(struct rn_table *table, struct rn_charge *c, struct rn_found found)
@@ -242,7 +246,7 @@ RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
         if (__builtin_expect(c->ask.op == RN_RESET, 0))
             step = apply_reset(table, c, found);
         else if (c->limit->words_full != 0 || (found.slot && holds_block(c->limit, found.value)))
-            step = apply_block(table, c, tag, found);
+            step = apply_block(table, c, tag, found, c->limit->form);
         else
             step = apply_word(table, c, tag, found);
         if (step == FINISHED)

@@ -56,8 +56,8 @@ static void bucket_tick(struct model_bucket *b, int64_t now_ns)
         b->debt -= paid;
     if (b->debt < 0)
         b->debt = 0;
-    if (b->debt > b->full)
-        b->debt = b->full;
+    if (b->debt > 2 * b->full)
+        b->debt = 2 * b->full;
 }
 
 static bool bucket_fits(const struct model_bucket *b, uint64_t cost)
@@ -67,9 +67,24 @@ static bool bucket_fits(const struct model_bucket *b, uint64_t cost)
 
 static void bucket_take(struct model_bucket *b, uint64_t cost)
 {
+    model_int most = b->debt > b->full ? b->debt : b->full;
+
     b->debt += (model_int)cost * b->unit;
-    if (b->strict && b->debt > b->full)
-        b->debt = b->full;
+    if (b->strict && b->debt > most)
+        b->debt = most;
+}
+
+/* Down to one capacity below empty; returns whole units that are beyond that. */
+static uint64_t bucket_debit(struct model_bucket *b, uint64_t cost)
+{
+    model_int room = 2 * b->full - b->debt, fit = room / b->unit;
+
+    if ((model_int)cost <= fit) {
+        b->debt += (model_int)cost * b->unit;
+        return 0;
+    }
+    b->debt = 2 * b->full;
+    return cost - (uint64_t)fit;
 }
 
 /* ---- windows */
@@ -111,7 +126,7 @@ static bool counter_fits(const struct model *m, uint64_t cost)
     model_int period = m->spec.period_ns;
     int64_t number = window_number(m), into = m->now_ns - number * m->spec.period_ns;
     model_int prev = (model_int)units_in(m, number - 1, number - 1);
-    model_int cur = (model_int)units_in(m, number, number);
+    model_int cur = (model_int)units_in(m, number, INT64_MAX); /* and what was put off */
 
     return prev * (period - into) + (cur + (model_int)cost) * period <=
            (model_int)m->spec.amount * period;
@@ -136,18 +151,23 @@ static bool subs_fit(const struct model *m, uint64_t cost)
 {
     int64_t number = window_number(m);
 
-    return units_in(m, number - (int64_t)m->spec.sub_windows, number) + cost <= m->spec.amount;
+    return units_in(m, number - (int64_t)m->spec.sub_windows, INT64_MAX) + cost <= m->spec.amount;
 }
 
 /* Entries younger than `period_ns`; at exactly that age they are gone. */
-static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
+static uint64_t logged(const struct model *m, int64_t period_ns)
 {
     uint64_t units = 0;
 
     for (size_t i = 0; i < m->charge_count; i++)
         if (m->charges[i].elapsed_ns > m->elapsed_ns - period_ns)
             units += m->charges[i].units;
-    return units + cost <= m->spec.amount;
+    return units;
+}
+
+static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
+{
+    return logged(m, period_ns) + cost <= m->spec.amount;
 }
 
 /* After a step back the windows on the clock are passed again and the state
@@ -196,7 +216,7 @@ static bool is_unclear(const struct model *m)
 
 void model_init(struct model *m, const struct ration_limit *spec)
 {
-    *m = (struct model){.spec = *spec, .cap = capacity(spec), .back_at_ns = -1};
+    *m = (struct model){.spec = *spec, .cap = capacity(spec), .back_at_ns = -1, .quanta = 1};
     m->grain_ns = model_grain(spec);
     bucket_init(&m->exact, spec, false);
     bucket_init(&m->strict, spec, true);
@@ -218,6 +238,14 @@ void model_tick(struct model *m, int64_t now_ns)
     bucket_tick(&m->strict, now_ns);
     if (rounded_end(m) - now_ns > (m->spec.from_first ? 1 : 2) * (m->spec.period_ns + m->grain_ns))
         m->end_ns = window_end(m);
+    if (m->owed != 0 && (m->spec.from_first ? rounded_end(m) : m->end_ns) <= now_ns) {
+        /* The next window begins with it. */
+        m->count = m->owed;
+        m->owed = 0;
+        m->end_ns = m->spec.from_first
+                        ? rounded_end(m) + ceil_to(m->spec.period_ns, m->grain_ns) * m->grain_ns
+                        : m->end_ns + m->spec.period_ns;
+    }
 }
 
 bool model_fits(const struct model *m, uint64_t cost)
@@ -229,7 +257,7 @@ bool model_fits(const struct model *m, uint64_t cost)
     case RATION_LEAKY_BUCKET:
         return bucket_fits(&m->exact, cost);
     case RATION_FIXED_WINDOW:
-        return (m->end_ns > m->now_ns ? m->count : 0) + cost <= m->spec.amount;
+        return (m->end_ns > m->now_ns ? m->count + m->owed : 0) + cost <= m->spec.amount;
     case RATION_SLIDING_LOG:
         return log_fits(m, m->spec.period_ns, cost);
     case RATION_SLIDING_WINDOW:
@@ -249,31 +277,19 @@ bool model_must_fit(const struct model *m, uint64_t cost)
         return bucket_fits(&m->strict, cost);
     case RATION_SLIDING_LOG:
         return !is_disturbed(m) &&
-               log_fits(m, m->spec.period_ns + m->spec.period_ns / 65500 + 1, cost);
+               log_fits(m, m->spec.period_ns + m->quanta * (m->spec.period_ns / 65500 + 1), cost);
     case RATION_SLIDING_WINDOW:
         return !is_disturbed(m) && sliding_fits(m, cost);
     case RATION_FIXED_WINDOW:
-        return !is_unclear(m) && model_fits(m, cost);
+        /* A state that owes stays as it is until the next charge: a step back may come first. */
+        return !is_unclear(m) && !(m->quanta > 1 && is_disturbed(m)) && model_fits(m, cost);
     default:
         return model_fits(m, cost);
     }
 }
 
-void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
+static void note(struct model *m, struct model_charge charge)
 {
-    struct model_charge charge = {m->now_ns, m->elapsed_ns, 0, cost};
-
-    m->wall_offset_ns = wall_offset_ns;
-    if (cost == 0)
-        return;
-    bucket_take(&m->exact, cost);
-    bucket_take(&m->strict, cost);
-    if (m->end_ns <= m->now_ns) {
-        m->count = 0;
-        m->end_ns = window_end(m);
-    }
-    m->count += cost;
-    charge.number = m->spec.algorithm == RATION_FIXED_WINDOW ? m->end_ns : window_number(m);
     if ((m->charge_count & (m->charge_count + 1)) == 0) {
         size_t room = 2 * (m->charge_count + 1);
 
@@ -284,9 +300,138 @@ void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
     m->charges[m->charge_count++] = charge;
 }
 
+/* Its place among the charges alone: see model_take for buckets. */
+static void count(struct model *m, uint64_t cost)
+{
+    if (cost == 0)
+        return;
+    if (m->end_ns <= m->now_ns) {
+        m->count = 0;
+        m->end_ns = window_end(m);
+    }
+    m->count += cost;
+    note(m, (struct model_charge){
+                m->now_ns, m->elapsed_ns,
+                m->spec.algorithm == RATION_FIXED_WINDOW ? m->end_ns : window_number(m), cost});
+}
+
+void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
+{
+    m->wall_offset_ns = wall_offset_ns;
+    if (cost == 0)
+        return;
+    bucket_take(&m->exact, cost);
+    bucket_take(&m->strict, cost);
+    count(m, cost);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The windows of a counter: what this one has no room for goes to the next. */
+static void put_off_to_next(struct model *m, uint64_t over)
+{
+    int64_t number = window_number(m);
+    uint64_t used = units_in(m, number, number);
+    uint64_t here = used < m->spec.amount ? least(over, m->spec.amount - used) : 0;
+
+    note(m, (struct model_charge){m->now_ns, m->elapsed_ns, number, here});
+    note(m, (struct model_charge){m->now_ns, m->elapsed_ns, number + 1, over - here});
+}
+
+/* Logs and sub-windows: each unit takes the place of one that leaves, at the time at which
+ * it does. Those that were put off before have taken the places of the oldest. */
+static void put_off(struct model *m, uint64_t over, uint64_t put_off_before)
+{
+    bool log = m->spec.algorithm == RATION_SLIDING_LOG;
+    int64_t length = log ? m->spec.period_ns : (int64_t)m->spec.sub_windows + 1;
+    int64_t now = log ? m->elapsed_ns : window_number(m);
+    uint64_t spent = log ? logged(m, length) : m->spec.amount;
+    uint64_t fits = spent < m->spec.amount ? least(over, m->spec.amount - spent) : 0;
+    size_t count = m->charge_count;
+
+    if (fits != 0) /* by the exact definition, if not by a rounded log */
+        note(m, (struct model_charge){m->now_ns, m->elapsed_ns, 0, fits});
+    over -= fits;
+    for (size_t i = 0; i < count && over > 0; i++) {
+        struct model_charge c = m->charges[i];
+        int64_t at = log ? c.elapsed_ns : c.number;
+        uint64_t free = at > now - length && at <= now ? c.units : 0;
+        uint64_t taken = least(free, put_off_before);
+
+        put_off_before -= taken;
+        taken = least(free - taken, over);
+        over -= taken;
+        if (taken != 0)
+            note(m, (struct model_charge){m->now_ns, log ? at + length : m->elapsed_ns,
+                                          log ? 0 : at + length, taken});
+    }
+}
+
+/* How much of it was put off before: what does not count as charged by now. */
+static uint64_t owed(const struct model *m)
+{
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < m->charge_count; i++)
+        if (m->spec.algorithm == RATION_SLIDING_LOG ? m->charges[i].elapsed_ns > m->elapsed_ns
+                                                    : m->charges[i].number > window_number(m))
+            units += m->charges[i].units;
+    return units;
+}
+
+static struct model_range debit_bucket(struct model *m, uint64_t cost)
+{
+    uint64_t exact = bucket_debit(&m->exact, cost), strict = bucket_debit(&m->strict, cost);
+    uint64_t low = least(exact, strict), high = exact < strict ? strict : exact;
+
+    return (struct model_range){low - (low != 0), high};
+}
+
+static void debit_window(struct model *m, uint64_t over)
+{
+    if (m->end_ns <= m->now_ns && !is_unclear(m)) {
+        m->count = 0;
+        m->end_ns = window_end(m);
+    }
+    m->owed += over;
+}
+
+struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, uint64_t uncollected,
+                               int64_t wall_offset_ns)
+{
+    bool counter = m->spec.algorithm == RATION_SLIDING_WINDOW && m->spec.sub_windows == 0;
+    bool window = m->spec.algorithm == RATION_FIXED_WINDOW;
+    bool same = m->put_off_in == window_number(m);
+    uint64_t before = window ? m->owed : counter ? (same ? m->put_off : 0) : owed(m);
+    uint64_t fits = least(cost, left), over = cost - fits;
+    uint64_t beyond = over - least(over, m->cap - least(before, m->cap));
+
+    m->wall_offset_ns = wall_offset_ns;
+    if (cost == 0)
+        return (struct model_range){0};
+    if (m->spec.algorithm == RATION_TOKEN_BUCKET || m->spec.algorithm == RATION_LEAKY_BUCKET)
+        return debit_bucket(m, cost);
+    count(m, fits);
+    over -= least(over, uncollected);
+    if (window)
+        debit_window(m, over);
+    else if (counter)
+        put_off_to_next(m, over);
+    else if (over > 0)
+        put_off(m, over, before);
+    m->quanta += over > 0 ? 2 : 0;
+    m->put_off = before + over;
+    m->put_off_in = window_number(m);
+    return (struct model_range){beyond, m->spec.algorithm == RATION_SLIDING_LOG ? cost : beyond};
+}
+
 void model_saturate(struct model *m)
 {
-    m->strict.debt = m->strict.full;
+    if (m->strict.debt < m->strict.full)
+        m->strict.debt = m->strict.full;
 }
 
 void model_give_back(struct model *m, size_t at, uint64_t units)

@@ -52,8 +52,12 @@ struct model {
     int64_t back_at_ns;         /* elapsed time of the last step back, or -1 */
     struct model_bucket exact, strict;
     int64_t grain_ns, end_ns, wall_offset_ns; /* fixed window */
-    uint64_t count;
-    struct model_charge *charges; /* all of them, oldest first */
+    uint64_t count, owed;
+    int64_t quanta;   /* by which a log may be late: each time units are put off, they are
+                         rounded again */
+    uint64_t put_off; /* counter: by late debits in window put_off_in */
+    int64_t put_off_in;
+    struct model_charge *charges; /* all of them, oldest first; those put off have times to come */
     size_t charge_count;
 };
 
@@ -68,6 +72,14 @@ bool model_must_fit(const struct model *m, uint64_t cost);
 void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns);
 /* A forced charge filled a bucket to the brim, fractions included. */
 void model_saturate(struct model *m);
+/* A late debit: charged where it first fits, but for what the implementation has left
+ * uncollected. Returns how much that should be: what lies more than one capacity beyond
+ * `left`, of the implementation. */
+struct model_range {
+    uint64_t least, most;
+};
+struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, uint64_t uncollected,
+                               int64_t wall_offset_ns);
 /* Undoes part of charge `at` for the algorithms that count charges. */
 void model_give_back(struct model *m, size_t at, uint64_t units);
 

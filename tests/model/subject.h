@@ -69,6 +69,7 @@ struct subject {
     struct rn_limit limit;
     uint64_t *state, *scratch; /* exactly `words`; words_full */
     uint32_t words;
+    enum rn_form form; /* of the state: a window that owes is wide */
     int64_t wall_offset_ns;
     int64_t promised_ns; /* retry_after or reset_after of the last answer */
 };
@@ -93,8 +94,9 @@ static inline struct subject subject_new(const struct ration_limit *spec)
     }
     rn_limit_init(&s.limit, spec);
     s.words = s.limit.words_small ? s.limit.words_small : 1;
+    s.form = s.limit.form;
     s.state = zeroed(s.words);
-    s.scratch = zeroed(s.limit.words_full ? s.limit.words_full : 1);
+    s.scratch = zeroed(s.limit.words_full ? s.limit.words_full : RN_WIDE_WORDS);
     return s;
 }
 
@@ -106,14 +108,20 @@ static inline void subject_free(struct subject *s)
 
 static inline void subject_grow(struct subject *s)
 {
-    uint64_t *grown = zeroed(s->limit.words_full);
+    bool widens = s->form == RN_FORM_WINDOW;
+    uint32_t words = widens ? RN_WIDE_WORDS : s->limit.words_full;
+    uint64_t *grown = zeroed(words);
 
-    if (s->words >= s->limit.words_full)
+    if (s->words >= words)
         abort();
-    memcpy(grown, s->state, s->words * sizeof(*grown));
+    if (widens)
+        rn_limit_convert(&s->limit, s->form, s->state[0], grown);
+    else
+        memcpy(grown, s->state, s->words * sizeof(*grown));
+    s->form = widens ? RN_FORM_WIDE : s->form;
     free(s->state);
     s->state = grown;
-    s->words = s->limit.words_full;
+    s->words = words;
 }
 
 /* Applies to the state, growing it as a store would. */
@@ -125,10 +133,10 @@ static inline enum rn_outcome subject_ask(struct subject *s, const struct rn_ask
 
     shifted.wall_offset_ns = s->wall_offset_ns;
     memset(answer, 0, sizeof(*answer));
-    outcome = rn_limit_apply(&s->limit, s->state, s->words, &shifted, answer);
+    outcome = rn_form_apply(s->form, &s->limit, s->state, s->words, &shifted, answer);
     if (outcome == RN_GROW) {
         subject_grow(s);
-        outcome = rn_limit_apply(&s->limit, s->state, s->words, &shifted, answer);
+        outcome = rn_form_apply(s->form, &s->limit, s->state, s->words, &shifted, answer);
     }
     s->promised_ns = answer->reset_after_ns;
     if (answer->retry_after_ns > 0 && answer->retry_after_ns != RN_NEVER)
@@ -159,7 +167,7 @@ static inline struct rn_answer peek(const struct subject *s, int64_t now, uint64
 
     ask.wall_offset_ns = s->wall_offset_ns;
     memcpy(s->scratch, s->state, s->words * sizeof(*s->scratch));
-    rn_limit_apply(&s->limit, s->scratch, s->words, &ask, &answer);
+    rn_form_apply(s->form, &s->limit, s->scratch, s->words, &ask, &answer);
     return answer;
 }
 

@@ -23,11 +23,11 @@ struct trace {
     struct subject subject;
     struct model model;
     int64_t now;
-    bool steps_back;
+    bool steps_back, debits;
     uint64_t number, step, cost;
 };
 
-static uint64_t decisions, admitted, lenient;
+static uint64_t decisions, admitted, lenient, debits, uncollected;
 
 /* Says how to repeat what failed. */
 static void need_at(const struct trace *t, bool holds, const char *what, int line)
@@ -69,7 +69,7 @@ static void retry_after_tells_when(const struct trace *t, int64_t retry_ns)
 static void reset_after_tells_when_full(const struct trace *t, int64_t reset_ns)
 {
     const struct subject *s = &t->subject;
-    int64_t idle_at = rn_state_idle_at(s->limit.form, s->state[0]);
+    int64_t idle_at = rn_state_idle_at(s->form, s->state[0]);
 
     need(t, reset_ns >= 0);
     need(t, peek(s, t->now + reset_ns, 0).remaining == s->limit.cap);
@@ -85,8 +85,8 @@ static void refusal_changes_nothing(const struct trace *t, const uint64_t *befor
                                     enum rn_outcome outcome)
 {
     const struct subject *s = &t->subject;
-    int64_t horizon = subject_horizon(s) * (s->spec.algorithm == RATION_SLIDING_WINDOW ? 2 : 1);
-    int64_t idle_at = rn_state_idle_at(s->limit.form, s->state[0]);
+    int64_t horizon = 3 * subject_horizon(s);
+    int64_t idle_at = rn_state_idle_at(s->form, s->state[0]);
 
     if (outcome == RN_KEEP) {
         need(t, memcmp(before, s->state, s->words * sizeof(*before)) == 0);
@@ -143,6 +143,24 @@ static void force(struct trace *t)
     reset_after_tells_when_full(t, answer.reset_after_ns);
 }
 
+/* A late debit charges everything, up to one capacity below empty. */
+static void debit(struct trace *t)
+{
+    struct rn_answer look = peek(&t->subject, t->now, 0);
+    uint64_t fits = t->cost < look.remaining ? t->cost : look.remaining;
+    struct rn_answer answer = subject_do(&t->subject, RN_DEBIT, t->now, t->cost);
+    struct model_range beyond = model_debit(&t->model, t->cost, look.remaining, answer.uncollected,
+                                            t->subject.wall_offset_ns);
+
+    need(t, answer.remaining == look.remaining - fits);
+    if (t->cost != 0 && t->model.back_at_ns < 0)
+        need(t, answer.uncollected >= beyond.least && answer.uncollected <= beyond.most);
+    remaining_tells_the_next_answer(t, answer.remaining);
+    reset_after_tells_when_full(t, answer.reset_after_ns);
+    debits++;
+    uncollected += t->cost != 0 && answer.uncollected != 0;
+}
+
 static void move_clock(struct trace *t)
 {
     int64_t gap = random_gap(&t->subject);
@@ -162,13 +180,16 @@ static void run_trace(enum ration_algorithm algorithm, uint64_t number)
 
     t.now = BASE + (int64_t)random_below((uint64_t)DAY);
     t.steps_back = random_below(3) == 0;
+    t.debits = random_below(2) == 0;
     if (random_below(2))
         t.subject.wall_offset_ns = (int64_t)random_below((uint64_t)DAY) - DAY / 2;
     model_init(&t.model, &spec);
     model_tick(&t.model, t.now);
     for (t.step = 0; t.step < TRACE_LENGTH && t.now < LATEST; t.step++) {
         t.cost = random_cost(t.subject.limit.cap);
-        if (random_below(40) == 0)
+        if (t.debits && random_below(12) == 0)
+            debit(&t);
+        else if (random_below(40) == 0)
             force(&t);
         else
             take_and_judge(&t);
@@ -182,11 +203,13 @@ static void compare(enum ration_algorithm algorithm, uint64_t goal)
 {
     goal *= soak_factor();
     random_init();
-    decisions = admitted = lenient = 0;
+    decisions = admitted = lenient = debits = uncollected = 0;
     for (uint64_t number = 0; decisions < goal; number++)
         run_trace(algorithm, number);
-    print_message("# %" PRIu64 " decisions, %" PRIu64 " admitted, %" PRIu64 " left open\n",
-                  decisions, admitted, lenient);
+    print_message("# %" PRIu64 " decisions, %" PRIu64 " admitted, %" PRIu64 " left open, %" PRIu64
+                  " late debits, %" PRIu64 " not collected in full\n",
+                  decisions, admitted, lenient, debits, uncollected);
+    assert_in_range(uncollected, debits / 50, debits - debits / 2);
     /* A comparison that mostly shrugs, or sees one answer only, proves nothing. */
     assert_in_range(admitted, decisions / 8, decisions - decisions / 8);
     assert_in_range(lenient, 0, decisions / 5);

@@ -33,7 +33,7 @@ static struct rn_ask random_ask(unsigned kind, const struct rn_limit *limit, int
         ask.op = RN_OLDEST;
         break;
     case 2:
-        ask.op = RN_FORCE;
+        ask.op = random_below(2) ? RN_FORCE : RN_DEBIT;
         break;
     case 3:
         ask.op = random_below(10) == 0 ? RN_RESET : RN_PEEK;
@@ -62,7 +62,9 @@ static void answers_agree(unsigned kind, uint64_t step, const struct rn_ask *ask
         got->retry_after_ns == want->retry_after_ns &&
         got->reset_after_ns == want->reset_after_ns && got->delay_ns == want->delay_ns &&
         (!take || got->mark == want->mark) &&
-        (ask->op != RN_OLDEST || got->oldest_ns == want->oldest_ns))
+        (ask->op != RN_OLDEST || got->oldest_ns == want->oldest_ns) &&
+        (ask->op != RN_DEBIT || kind == PLACES || ask->cost == 0 ||
+         got->uncollected == want->uncollected))
         return;
     fail_msg("RATION_SEED=%" PRIu64 " step %" PRIu64 ", %s, op %d cost %" PRIu64
              ": allowed %d/%d remaining %" PRIu64 "/%" PRIu64 " retry %" PRId64 "/%" PRId64

@@ -169,8 +169,15 @@ static inline void cell_apply(struct cell *cell, const struct rn_limit *limit,
     work.count = work.count < least ? least : work.count;
     enum rn_outcome outcome = rn_form_apply(work.form, limit, work.words, work.count, ask, answer);
 
-    if (outcome == RN_GROW) {
-        work.count = limit->words_full;
+    if (outcome == RN_GROW && work.form == RN_FORM_WINDOW) {
+        uint64_t word = work.words[0];
+
+        work.form = RN_FORM_WIDE;
+        work.count = RN_WIDE_WORDS;
+        rn_limit_convert(limit, RN_FORM_WINDOW, word, work.words);
+        outcome = rn_form_apply(work.form, limit, work.words, work.count, ask, answer);
+    } else if (outcome == RN_GROW) {
+        work.count = work.form == RN_FORM_WIDE ? RN_WIDE_WORDS : limit->words_full;
         outcome = rn_form_apply(work.form, limit, work.words, work.count, ask, answer);
     }
     if (outcome == RN_WRITE)

@@ -211,7 +211,7 @@ static void leaked_blocks_come_back_and_used_ones_stay(void **state)
 {
     struct rn_table *table = open_table(2 * MIB, 40);
     struct rn_limit limit = counter_limit();
-    unsigned class = rn_class_of(limit.words_full);
+    unsigned class = rn_class_of(limit.words_small);
     uint64_t fit = table->slab_count * (RN_SLAB_WORDS / rn_class_words(class)), free_blocks = 0;
 
     (void)state;

@@ -35,8 +35,11 @@ struct ration_descriptor_ask {
     const struct ration_descriptor_entry *entries;
     size_t count;
     bool hits_given;
-    uint64_t hits; /* if given; 0 looks without charging. Else the request's. */
-    bool refund;   /* the hits are given back, until nothing is spent */
+    /* If given: 0 looks without charging, and is over if less than one unit is left. More
+     * are what was used: if they do not fit, the descriptor is over, and charged all the same,
+     * up to one capacity below empty (a late debit). Else the request's. */
+    uint64_t hits;
+    bool refund; /* the hits are given back, until nothing is spent */
     /* A limit that takes the place of the file's: a window of `unit`. Counted under
      * the rule that matches, or, if none does, under the domain. Ignored if the
      * domain is unknown, as are all descriptors then. */

@@ -24,7 +24,6 @@
     X(EVERSION, -8, "a state file of another version")                                             \
     X(ETORN, -9, "a damaged state file")                                                           \
     X(EGONE, -10, "the lease or reservation has ended")                                            \
-    X(ECOST, -11, "more was used than was reserved")                                               \
     X(EALREADY, -12, "the reservation has been settled before")                                    \
     X(ENORULE, -13, "there is no such rule")                                                       \
     X(EUNMATCHED, -14, "the rule does not apply to this request")                                  \

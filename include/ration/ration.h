@@ -181,6 +181,10 @@ struct ration_totals {
     double block_rate;  /* refused / (allowed + refused); 0 before the first */
     uint64_t charged;   /* outcomes of requests that were charged when they were known */
     uint64_t unmatched; /* of all limits together: allowed since no rule applied */
+    /* Units, of a rule only: of requests that were admitted, late debits included, and of
+     * those that were refused. */
+    uint64_t hits_allowed, hits_refused;
+    uint64_t uncollected; /* units of late debits beyond one capacity below empty */
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

@@ -268,11 +268,11 @@ RATION_API int ration_decide_reserve(struct ration *r, const struct ration_reque
 RATION_API int ration_reserve_ticket(struct ration *r, struct ration_charge *c, int64_t timeout_ns,
                                      int64_t now_ns, char ticket[RATION_TICKET_SIZE]);
 /* Keeps `cost` units of each charge (`all`: everything) and gives back the rest,
- * as far as that is safe. RATION_EALREADY: it has been settled (or was
- * forgotten for want of room, and the charge stands). RATION_EGONE:
- * it has expired and the charge stands; or there was something to give back, and
- * none of it could be, as its limits are gone from the rules. RATION_ECOST: the
- * cost is above what was reserved; nothing is settled. */
+ * as far as that is safe. A cost above what was reserved is charged in full, as a
+ * late debit: each limit by itself, up to one capacity below empty. RATION_EALREADY: it has been
+ * settled (or was forgotten for want of room, and the charge stands). RATION_EGONE: it has expired
+ * and the charge stands; or there was something to give back, and or to charge, and none of it
+ * could be, as its limits are gone from the rules. */
 RATION_API int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all,
                                     uint64_t cost, int64_t now_ns);
 RATION_API int ration_ticket_refund(struct ration *r, const char *ticket, size_t len,

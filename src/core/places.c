@@ -140,7 +140,7 @@ enum rn_outcome rn_places_apply(const struct rn_limit *limit, uint64_t *state, u
                     ? RN_NEVER
                     : wait_ns(state, count, now, (uint32_t)(limit->amount - ask->cost));
     }
-    bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE ||
+    bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE || ask->op == RN_DEBIT ||
                  (ask->op == RN_TAKE && ask->cost == 0);
 
     if (!looks && answer->allowed) {

@@ -57,8 +57,6 @@ static void answer_done(struct rn_exchange *x, int code, const char *what, bool 
         rn_buf_clear(body);
         rn_buf_putf(body, "{\"%s\":%s}\n", what, code == 0 ? "true" : "false");
         rn_exchange_json(x, 200, rn_buf_slice(body));
-    } else if (code == RATION_ECOST) {
-        rn_exchange_error(x, 400, "bad_request", "\"cost\" is more than was reserved");
     } else if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "\"lease\" is none of this daemon's");
     } else {

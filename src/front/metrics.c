@@ -66,15 +66,18 @@ static const struct remark {
     {offsetof(struct ration_totals, charged), "ration_charged_outcomes_total",
      "ration_rule_charged_outcomes_total",
      "Requests that were charged when their outcome was known."},
+    {offsetof(struct ration_totals, uncollected), "ration_uncollected_units_total",
+     "ration_rule_uncollected_units_total",
+     "Units of late debits that no limit could hold: beyond one capacity below empty."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };
 
-static uint64_t remark_of(const struct ration_totals *totals, const struct remark *remark)
+static uint64_t total_at(const struct ration_totals *totals, size_t offset)
 {
     uint64_t value;
 
-    memcpy(&value, (const char *)totals + remark->offset, sizeof value);
+    memcpy(&value, (const char *)totals + offset, sizeof value);
     return value;
 }
 
@@ -88,7 +91,7 @@ static void put_totals(struct rn_buf *out, struct rn_front *front)
     rn_metrics_put(out, name, &LABEL("decision", RN_SLICE("allowed")), 1, totals.allowed);
     rn_metrics_put(out, name, &LABEL("decision", RN_SLICE("refused")), 1, totals.refused);
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
-        put_counter(out, remarks[i].total, remarks[i].help, remark_of(&totals, &remarks[i]));
+        put_counter(out, remarks[i].total, remarks[i].help, total_at(&totals, remarks[i].offset));
     put_counter(out, "ration_unmatched_total",
                 "Admissions that no rule applied to: nothing limits such requests.",
                 totals.unmatched);
@@ -131,33 +134,39 @@ static struct rn_metrics_label rule_label(const struct rows *rows, size_t i)
     return LABEL("rule", ((struct rn_slice){rows->names.data + row->name_at, row->name_len}));
 }
 
-static void put_rule_decisions(struct rn_buf *out, const struct rows *rows)
+/* Two samples for each rule. */
+static void put_by_decision(struct rn_buf *out, const struct rows *rows, const char *name,
+                            const char *help, size_t allowed, size_t refused)
 {
-    static const char name[] = "ration_rule_decisions_total";
-
-    rn_metrics_begin(out, name, RN_METRICS_COUNTER,
-                     "Decisions in which a rule took part, by what the rule said.");
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER, help);
     for (size_t i = 0; i < rows->count; i++) {
         const struct ration_totals *totals = &rows->items[i].totals;
         struct rn_metrics_label labels[] = {rule_label(rows, i),
                                             LABEL("decision", RN_SLICE("allowed"))};
 
-        rn_metrics_put(out, name, labels, 2, totals->allowed);
+        rn_metrics_put(out, name, labels, 2, total_at(totals, allowed));
         labels[1].value = RN_SLICE("refused");
-        rn_metrics_put(out, name, labels, 2, totals->refused);
+        rn_metrics_put(out, name, labels, 2, total_at(totals, refused));
     }
 }
 
 static void put_rows(struct rn_buf *out, const struct rows *rows)
 {
-    put_rule_decisions(out, rows);
+    put_by_decision(out, rows, "ration_rule_decisions_total",
+                    "Decisions in which a rule took part, by what the rule said.",
+                    offsetof(struct ration_totals, allowed),
+                    offsetof(struct ration_totals, refused));
+    put_by_decision(out, rows, "ration_rule_hits_total",
+                    "Units that requests asked a rule for, by what the rule said.",
+                    offsetof(struct ration_totals, hits_allowed),
+                    offsetof(struct ration_totals, hits_refused));
     for (size_t r = 0; r < sizeof remarks / sizeof *remarks; r++) {
         rn_metrics_begin(out, remarks[r].by_rule, RN_METRICS_COUNTER, remarks[r].help);
         for (size_t i = 0; i < rows->count; i++) {
             struct rn_metrics_label label = rule_label(rows, i);
 
             rn_metrics_put(out, remarks[r].by_rule, &label, 1,
-                           remark_of(&rows->items[i].totals, &remarks[r]));
+                           total_at(&rows->items[i].totals, remarks[r].offset));
         }
     }
     put_gauge(out, "ration_rules", "Rules in force.", rows->count);

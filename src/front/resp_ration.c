@@ -338,8 +338,6 @@ static void answer_done(struct rn_talk *t, int code)
         rn_resp_put_integer(t->out, code == 0);
     else if (code == RATION_EINVAL)
         rn_resp_fail(t, "the lease is none of this daemon's");
-    else if (code == RATION_ECOST)
-        rn_resp_fail(t, "cost is more than was reserved");
     else
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
 }

@@ -275,29 +275,32 @@ static bool must_look(const struct rn_check *k)
 }
 
 /* One that fails does not keep the others from being charged. */
-static bool after_force(struct rn_check *k)
+static bool after_debit(struct rn_check *k)
 {
     for (size_t i = 0; i < k->n; i++) {
-        note_answer(k, i, &k->batch[i]);
-        k->items[i].taken = k->batch[i].error == 0 ? k->charges[i].cost : 0;
-        k->error = k->error != 0 ? k->error : k->batch[i].error;
+        const struct rn_charge *charge = &k->batch[i];
+
+        note_answer(k, i, charge);
+        k->items[i].taken = charge->error == 0 ? k->charges[i].cost : 0;
+        k->items[i].uncollected = charge->error == 0 ? charge->answer.uncollected : 0;
+        k->error = k->error != 0 ? k->error : charge->error;
     }
     return rn_check_follow(k);
 }
 
-static bool force(struct rn_check *k)
+static bool debit(struct rn_check *k)
 {
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++)
-        rn_check_ask(k, i, k->items[i].limit, RN_FORCE, k->charges[i].cost);
-    k->next = after_force;
+        rn_check_ask(k, i, k->items[i].limit, RN_DEBIT, k->charges[i].cost);
+    k->next = after_debit;
     return true;
 }
 
 RN_HOT bool rn_check_look(struct rn_check *k)
 {
-    if (rn_unlikely(k->forced))
-        return force(k);
+    if (rn_unlikely(k->late))
+        return debit(k);
     if (!must_look(k))
         return take_next(k);
     k->batch_n = 0;
@@ -352,7 +355,7 @@ RN_HOT void rn_check_init(struct rn_check *k, struct ration *r, struct ration_ch
     k->now_ns = now_ns;
     k->done = NULL;
     k->arg = NULL;
-    k->look_only = k->uncounted = k->forced = false;
+    k->look_only = k->uncounted = k->late = false;
     k->error = 0;
     k->enforced = k->entered = k->batch_n = k->inherit_item = k->guards_taken = 0;
     k->needs = 0;

@@ -16,7 +16,8 @@
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
  * Limits that are charged by outcome take part in LOOK alone. When the outcome is
- * known, FORCE charges them in the place of the steps from LOOK to SHADOW.
+ * known, DEBIT charges them, each by itself, in the place of the steps from LOOK to
+ * SHADOW.
  *
  * A store that fails in TAKE or FOLLOW leads to UNDO too, and to its error.
  */
@@ -44,7 +45,8 @@ typedef void rn_check_done(void *arg, struct rn_check *check);
 struct rn_check_item {
     const struct rn_compiled *limit;
     uint64_t key;
-    uint64_t taken; /* what UNDO would have to give back */
+    uint64_t taken;       /* what UNDO would have to give back */
+    uint64_t uncollected; /* DEBIT: what not even the debt holds */
     struct rn_answer answer;
     bool shadow;
     bool ask_guards;     /* another variant was charged lately */
@@ -76,7 +78,7 @@ struct rn_check {
     void *arg;
     bool look_only; /* end after LOOK, whatever it finds */
     bool uncounted; /* leave the statistics to the caller */
-    bool forced;    /* FORCE: nobody is asked, all are charged what fits */
+    bool late;      /* DEBIT: nobody is asked, all are charged in full */
 
     /* The outcome. On an error the charges are untouched, save c[i].error. */
     int error;

@@ -3,6 +3,10 @@
  * Envoy's requests: the limits of all descriptors are found, those that another
  * one replaces dropped, and the rest charged together.
  *
+ * A descriptor that gives 0 hits only looks: it is over if less than one unit is left. One
+ * that gives hits tells what was used, as Envoy does when a stream is done: what does not
+ * fit is answered as over, and charged all the same (a late debit).
+ *
  * Quota mode: the request is over if all quota descriptors are. So if several
  * are there, one that has room is enforced and the others are charged as shadow
  * limits are: if they have room. Should others take its last room just then, the
@@ -10,6 +14,7 @@
  */
 #include "limiter/descriptors.h"
 
+#include "limiter/due.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
 #include "limiter/roster.h"
@@ -127,13 +132,25 @@ static uint64_t hits_of(const struct rn_descriptors *d, const struct ration_desc
     return d->request->hits != 0 ? d->request->hits : 1;
 }
 
+static bool only_looks(const struct ration_descriptor_ask *ask)
+{
+    return ask->hits_given && ask->hits == 0 && !ask->refund;
+}
+
+static bool tells_what_was_used(const struct ration_descriptor_ask *ask)
+{
+    return ask->hits_given && ask->hits != 0 && !ask->refund;
+}
+
 static void add_one(struct rn_descriptors *d, size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
     struct rn_ruling *g = &d->ruling;
     struct rn_applied applied = {.key = item->parts,
                                  .key_count = item->part_count,
-                                 .cost = item->ask->refund ? 0 : hits_of(d, item->ask)};
+                                 .cost = item->ask->refund       ? 0
+                                         : only_looks(item->ask) ? 1
+                                                                 : hits_of(d, item->ask)};
     size_t before = g->check.n;
 
     if (item->given) {
@@ -158,8 +175,11 @@ static void add_one(struct rn_descriptors *d, size_t at)
     if (g->check.n == before)
         return;
     item->charge = (uint8_t)before;
-    if (applied.cost == 0)
+    if (only_looks(item->ask)) {
+        g->check.items[before].by_outcome = true;
         g->check.items[before].max_wait_ns = 0; /* who only looks does not wait */
+        g->rules[g->rule_of[before]].cost = 0;
+    }
 }
 
 static bool has_room(const struct rn_ruling *g, size_t charge)
@@ -258,6 +278,53 @@ static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
         out->receipts[i] = o->receipts[i];
 }
 
+/* --- late debits -------------------------------------------------------------------- */
+
+/* Of a descriptor that tells what was used and has not been charged. */
+struct late {
+    size_t at;
+    const struct rn_compiled *limit;
+    uint64_t key;
+    int64_t shift_ns;
+};
+
+static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_DESCRIPTORS_MAX])
+{
+    const struct rn_ruling *g = &d->ruling;
+    size_t count = 0;
+
+    for (size_t i = 0; i < d->count; i++) {
+        const struct rn_descriptor *item = &d->items[i];
+        const struct rn_check_item *charged = &g->check.items[item->charge];
+
+        if (item->charge != RN_NO_CHARGE && tells_what_was_used(item->ask) &&
+            g->charges[item->charge].taken == 0)
+            late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
+    }
+    return count;
+}
+
+/* Each by itself. The answer has been filled in, so that the check can be used again. */
+static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
+{
+    struct rn_ruling *g = &d->ruling;
+    struct late late[RATION_DESCRIPTORS_MAX];
+    size_t count = find_late(d, late);
+
+    if (rn_likely(count == 0))
+        return;
+    rn_check_init(&g->check, g->r, g->charges, 0, g->check.now_ns);
+    g->check.uncounted = g->check.late = true;
+    for (size_t i = 0; i < count; i++)
+        rn_check_add(&g->check, late[i].limit, late[i].key, d->items[late[i].at].ask->hits)
+            ->shift_ns = late[i].shift_ns;
+    rn_check_start(&g->check);
+    rn_due_count(&g->check, g->book);
+    for (size_t i = 0; i < count; i++)
+        if (g->charges[i].error == 0)
+            out->statuses[late[i].at].remaining = rn_status_clip(g->charges[i].verdict.remaining);
+}
+
 /* --- bans --------------------------------------------------------------------------- */
 
 /* Its entries are its attributes. */
@@ -321,8 +388,10 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
 
     if (code == 0 && o.decision.allowed)
         code = refund_all(d);
-    if (code == 0)
+    if (code == 0) {
         fill(d, &o, out);
+        debit_late(d, out);
+    }
     return code;
 }
 

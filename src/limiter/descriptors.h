@@ -50,6 +50,8 @@ void rn_given_init(struct rn_given *given, const struct rn_book *book,
 int64_t rn_given_period(enum ration_unit unit);
 enum ration_unit rn_given_unit(int64_t period_ns);
 
+/* A number as the protocol has it. */
+uint32_t rn_status_clip(uint64_t n);
 /* descriptors_status.c: from a ruling that has ended, or was never begun. */
 void rn_status_fill(struct ration_descriptor_status *status, const struct rn_descriptors *d,
                     size_t at);

@@ -4,7 +4,7 @@
  */
 #include "limiter/descriptors.h"
 
-static uint32_t clip(uint64_t n)
+uint32_t rn_status_clip(uint64_t n)
 {
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
@@ -36,7 +36,7 @@ static void tell_limit(struct ration_descriptor_status *status, const struct rn_
         status->unit = (enum ration_unit)match->unit;
         return;
     }
-    status->requests_per_unit = clip(limit->spec.amount);
+    status->requests_per_unit = rn_status_clip(limit->spec.amount);
     status->unit = rn_given_unit(limit->spec.period_ns);
 }
 
@@ -72,7 +72,7 @@ void rn_status_fill(struct ration_descriptor_status *status, const struct rn_des
     status->limited = true;
     status->over = !verdict->allowed && !shadow;
     status->shadow = !verdict->allowed && shadow;
-    status->remaining = clip(verdict->remaining);
+    status->remaining = rn_status_clip(verdict->remaining);
     status->reset_ns = reset_of(&g->check, item->charge);
     tell_limit(status, item, g->limits[item->charge]);
     tell_names(status, item, g->rules[g->rule_of[item->charge]].rule);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charging by outcome: the limits are found again, as receipts are, and forced. An
- * attempt that was admitted while there was room counts, also if others have taken
- * that room meanwhile; a limit is never charged beyond full.
+ * Late debits: the limits are found again, as receipts are, and each is charged in full,
+ * also where others have taken the room meanwhile. What no limit can hold is counted.
  */
 #include "limiter/due.h"
 
@@ -20,9 +19,9 @@ static bool is_charged_on(const struct rn_rule *rule, unsigned status)
 
 /* What was spent before a reload is left to the next decision to carry over. */
 static void add_due(struct rn_check *k, const struct rn_book *book,
-                    const struct ration_receipt *due, const struct rn_compiled *l)
+                    const struct ration_receipt *due, const struct rn_compiled *l, uint64_t units)
 {
-    struct rn_check_item *item = rn_check_add(k, l, due->hash, due->taken);
+    struct rn_check_item *item = rn_check_add(k, l, due->hash, units);
 
     item->shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
 }
@@ -38,7 +37,7 @@ static int gather(struct rn_check *k, const struct rn_book *book, const struct r
 
         found |= l != NULL;
         if (l && is_charged_on(&book->ruleset->rules[l->index], status))
-            add_due(k, book, &due->items[i], l);
+            add_due(k, book, &due->items[i], l, due->items[i].taken);
     }
     return found ? 0 : RATION_EGONE;
 }
@@ -53,7 +52,27 @@ static int charge(struct rn_check *k, const struct rn_due *due)
     return k->error;
 }
 
-/* Once for each rule, however many of its limits were charged; they lie together. */
+/* A thread has the same number in both stripes: `s` answers for `rows`. */
+void rn_due_count(const struct rn_check *k, const struct rn_book *book)
+{
+    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
+    struct rn_stripe *rows = book ? rn_stats_stripe(&book->stats) : s;
+
+    for (size_t i = 0; i < k->n; i++) {
+        struct rn_counts *row = rn_stats_row(rows, k->items[i].limit->index);
+        uint64_t units = k->charges[i].cost, lost = k->items[i].uncollected;
+
+        if (k->charges[i].error != 0)
+            continue;
+        rn_stats_add_units(s, &row->uncollected, lost);
+        rn_stats_add_units(s, &s->total.uncollected, lost);
+        if (i != 0 && k->items[i].limit->index == k->items[i - 1].limit->index)
+            continue; /* another limit of the same rule; they lie together */
+        rn_stats_add_units(s, &row->hits_allowed, units);
+    }
+}
+
+/* Once for each rule, however many of its limits were charged. */
 static void count_charged(const struct rn_check *k, const struct rn_book *book)
 {
     struct rn_stripe *s = rn_stats_stripe(&k->r->stats), *rows = rn_stats_stripe(&book->stats);
@@ -65,6 +84,7 @@ static void count_charged(const struct rn_check *k, const struct rn_book *book)
         if (i == 0 || rule != k->items[i - 1].limit->index)
             rn_stats_add(s, &rn_stats_row(rows, rule)->charged);
     }
+    rn_due_count(k, book);
 }
 
 int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
@@ -75,7 +95,7 @@ int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, i
     struct rn_check check;
 
     rn_check_init(&check, r, charges, 0, rn_limiter_now(r, now_ns));
-    check.uncounted = check.forced = true;
+    check.uncounted = check.late = true;
     int code = gather(&check, pin.book, due, status);
 
     if (code == 0 && check.n != 0) {
@@ -87,4 +107,27 @@ int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, i
         *count = (uint32_t)check.n;
     rn_pin_drop(&pin);
     return code;
+}
+
+int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t n, uint64_t units,
+                 int64_t now_ns)
+{
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    struct ration_charge charges[RATION_CHARGES_MAX];
+    struct rn_check check;
+
+    rn_check_init(&check, r, charges, 0, rn_limiter_now(r, now_ns));
+    check.uncounted = check.late = true;
+    for (size_t i = 0; i < n; i++) {
+        const struct rn_compiled *l = pin.book ? rn_receipt_find(pin.book, &receipts[i]) : NULL;
+
+        if (l)
+            add_due(&check, pin.book, &receipts[i], l, units);
+    }
+    if (check.n != 0) {
+        rn_check_start(&check);
+        rn_due_count(&check, pin.book);
+    }
+    rn_pin_drop(&pin);
+    return check.n != 0 || n == 0 ? check.error : RATION_EGONE;
 }

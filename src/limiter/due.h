@@ -15,10 +15,22 @@ struct rn_due {
     int64_t within_ns; /* hold.h says how long it may be */
 };
 
-/* Charges those whose rule is charged on this HTTP status: what was due, or as much
- * as is left. *count (may be NULL) is how many. RATION_EGONE: there were some, and
+/* Charges those whose rule is charged on this HTTP status what was due, in full.
+ * *count (may be NULL) is how many. RATION_EGONE: there were some, and
  * no limit to charge; RATION_EALREADY; or the first error of the store. */
 int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
                   uint32_t *count);
+
+/* Charges `units` more to each of the limits that were charged before. RATION_EGONE: none is
+ * there any more; or the first error of the store. */
+int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t n, uint64_t units,
+                 int64_t now_ns);
+
+struct rn_book;
+struct rn_check;
+
+/* Counts the units of a check that charged late; `book`: of its limits, NULL: they were given
+ * at open or with the call. */
+void rn_due_count(const struct rn_check *check, const struct rn_book *book);
 
 #endif

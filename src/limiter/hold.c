@@ -10,6 +10,8 @@
  */
 #include "limiter/hold.h"
 
+#include "limiter/check.h"
+#include "limiter/due.h"
 #include "limiter/limiter.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
@@ -125,17 +127,42 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
     return 0;
 }
 
+/* What was used beyond what was reserved, of each charge by itself. A shadow limit may have
+ * taken nothing of that. */
+static int debit_excess(struct ration *r, const struct ration_charge *c, size_t n,
+                        const uint64_t *used, int64_t now_ns)
+{
+    struct ration_charge charges[RATION_CHARGES_MAX];
+    struct rn_check check;
+
+    rn_check_init(&check, r, charges, 0, now_ns);
+    check.uncounted = check.late = true;
+    for (size_t i = 0; i < n && check.n < RATION_CHARGES_MAX; i++) {
+        uint64_t reserved = c[i].taken > c[i].cost ? c[i].taken : c[i].cost;
+        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &check.items[check.n].own);
+
+        if (used[i] > reserved && l)
+            rn_check_add(&check, l, c[i].hash, used[i] - reserved);
+    }
+    if (check.n == 0)
+        return 0;
+    rn_check_start(&check);
+    rn_due_count(&check, NULL);
+    return check.error;
+}
+
 int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,
                   const uint64_t *used, int64_t now_ns)
 {
-    /* A shadow limit may have taken nothing of the cost that was reserved. */
-    for (size_t i = 0; i < n; i++)
-        if (used[i] > c[i].taken && used[i] > c[i].cost)
-            return RATION_ECOST;
     now_ns = rn_limiter_now(r, now_ns);
     int code = rn_hold_settle(r, hold, now_ns);
 
-    return code ? code : give_back_rest(r, c, n, used, now_ns);
+    if (code != 0)
+        return code;
+    int late = debit_excess(r, c, n, used, now_ns); /* before the receipts are used up */
+
+    code = give_back_rest(r, c, n, used, now_ns);
+    return code != 0 ? code : late;
 }
 
 int ration_refund(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,

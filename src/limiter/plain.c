@@ -35,13 +35,14 @@ static uint64_t hash_key(const struct rn_match *match, const struct rn_compiled 
     return hash_parts(match, l);
 }
 
-static void count(const struct ration *r, const struct rn_book *book, const struct rn_rule *rule,
+static void count(const struct ration *r, const struct rn_book *book, const struct rn_match *match,
                   bool near)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), rule->index);
+    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), match->rule->index);
 
     rn_stats_add(s, &row->allowed);
+    rn_stats_add_units(s, &row->hits_allowed, match->cost);
     rn_stats_add(s, &s->total.allowed);
     if (rn_unlikely(near)) {
         rn_stats_add(s, &row->near);
@@ -69,6 +70,6 @@ RN_HOT bool rn_plain_admit(struct ration *r, const struct rn_book *book,
     if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
         return false;
     rn_outcome_admit(out, match->rule, l, &charge);
-    count(r, book, match->rule, rn_ruling_is_near(&out->decision.verdict));
+    count(r, book, match, rn_ruling_is_near(&out->decision.verdict));
     return true;
 }

@@ -92,7 +92,8 @@ static void answer_without(struct rn_policy *p, struct rn_charge *charge, bool a
                                         .remaining = allow ? charge->limit->cap : 0,
                                         .retry_after_ns = allow ? 0 : RETRY_NS,
                                         .reset_after_ns = allow ? 0 : RETRY_NS,
-                                        .mark = RN_POLICY_MARK};
+                                        .mark = RN_POLICY_MARK,
+                                        .uncollected = charge->ask.cost};
     count(allow ? &p->counts.allowed : &p->counts.refused);
 }
 
@@ -103,6 +104,7 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
     case RN_OLDEST:
     case RN_TAKE:
     case RN_FORCE:
+    case RN_DEBIT:
         if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))
             answer_without(p, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
         else

@@ -216,13 +216,17 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
         struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
         unsigned said = g->said[i];
 
+        uint64_t units = g->rules[i].rule->by_outcome ? 0 : g->rules[i].cost;
+
         if (out->decision.allowed) {
             rn_stats_add(s, &row->allowed);
+            rn_stats_add_units(s, &row->hits_allowed, units);
             if (rn_unlikely(said != 0))
                 count_remarks(s, row, said);
             all |= said & (RN_SAID_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
         } else if (said & RN_SAID_REFUSED) {
             rn_stats_add(s, &row->refused);
+            rn_stats_add_units(s, &row->hits_refused, units);
             note_refusal(g, s, i);
         }
     }

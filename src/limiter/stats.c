@@ -10,7 +10,7 @@
 
 #define LINE ((size_t)128) /* two: they are fetched in pairs */
 
-_Static_assert(sizeof(struct rn_counts) == RN_STATS_LINE, "one line");
+_Static_assert(sizeof(struct rn_counts) == 2 * RN_STATS_LINE, "two lines");
 
 int rn_stats_init(struct rn_stats *stats, size_t limits)
 {
@@ -40,7 +40,10 @@ void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts)
     sum->delayed += __atomic_load_n(&counts->delayed, __ATOMIC_RELAXED);
     sum->soft += __atomic_load_n(&counts->soft, __ATOMIC_RELAXED);
     sum->near += __atomic_load_n(&counts->near, __ATOMIC_RELAXED);
+    sum->hits_allowed += __atomic_load_n(&counts->hits_allowed, __ATOMIC_RELAXED);
+    sum->hits_refused += __atomic_load_n(&counts->hits_refused, __ATOMIC_RELAXED);
     sum->charged += __atomic_load_n(&counts->charged, __ATOMIC_RELAXED);
+    sum->uncollected += __atomic_load_n(&counts->uncollected, __ATOMIC_RELAXED);
 }
 
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum)
@@ -61,7 +64,10 @@ void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
                                      .delayed = sum->delayed,
                                      .soft = sum->soft,
                                      .near = sum->near,
-                                     .charged = sum->charged};
+                                     .charged = sum->charged,
+                                     .hits_allowed = sum->hits_allowed,
+                                     .hits_refused = sum->hits_refused,
+                                     .uncollected = sum->uncollected};
     totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 

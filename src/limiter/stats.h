@@ -19,11 +19,15 @@
 
 struct rn_book;
 
-/* A cache line, so that what a decision counts lies together. */
+/* What nearly every decision counts lies in one cache line. */
 struct rn_counts {
-    uint64_t allowed, refused, shadowed, errors;
+    _Alignas(RN_STATS_LINE) uint64_t allowed;
+    uint64_t refused, shadowed, errors;
     uint64_t delayed, soft, near; /* of those allowed; under rules only */
-    uint64_t charged;             /* outcomes, when they were known; under rules only */
+    uint64_t hits_allowed;        /* units, of a rule */
+    uint64_t hits_refused;
+    uint64_t charged;     /* outcomes, when they were known; under rules only */
+    uint64_t uncollected; /* units of late debits that no limit could hold */
 };
 
 /* All fields but `shared` are accessed atomically, since anyone may read. */
@@ -70,12 +74,18 @@ static inline struct rn_counts *rn_stats_row(struct rn_stripe *s, uint32_t index
     return &s->rows[(uint32_t)(index + 1)];
 }
 
-static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
+static inline void rn_stats_add_units(const struct rn_stripe *s, uint64_t *counter, uint64_t units)
 {
     if (__builtin_expect(s->shared, 0))
-        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(counter, units, __ATOMIC_RELAXED);
     else
-        __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + units,
+                         __ATOMIC_RELAXED);
+}
+
+static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
+{
+    rn_stats_add_units(s, counter, 1);
 }
 
 /* An admission where there are no rules at all. */

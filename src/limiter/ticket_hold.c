@@ -8,6 +8,8 @@
  */
 #include <string.h>
 
+#include "limiter/check.h"
+#include "limiter/due.h"
 #include "limiter/hold.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
@@ -121,6 +123,38 @@ static int settle_hold(struct ration *r, const struct rn_ticket *t, int64_t now_
     return code == RATION_EGONE ? RATION_EALREADY : code;
 }
 
+/* What was used beyond what was reserved, of a limit that came with the call. */
+static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t units, int64_t now_ns)
+{
+    struct ration_charge c = {.ad_hoc = &t->spec, .hash = t->receipts[0].hash}, charges[1];
+    struct rn_check check;
+
+    if (t->receipt_count == 0)
+        return 0;
+    rn_check_init(&check, r, charges, 0, now_ns);
+    check.uncounted = check.late = true;
+    const struct rn_compiled *l = rn_limiter_find(r, &c, &check.items[0].own);
+
+    if (!l)
+        return RATION_EINVAL;
+    rn_check_add(&check, l, c.hash, units);
+    rn_check_start(&check);
+    rn_due_count(&check, NULL);
+    return check.error;
+}
+
+/* The same of rules. One that was charged less than was reserved has a cost of its own. */
+static int debit(struct ration *r, const struct rn_ticket *t, uint64_t units, int64_t now_ns)
+{
+    struct ration_receipt whole[RATION_CHARGES_MAX];
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < t->receipt_count; i++)
+        if (t->receipts[i].taken == t->reserved)
+            whole[count++] = t->receipts[i];
+    return rn_due_debit(r, whole, count, units, now_ns);
+}
+
 static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
 {
     int code;
@@ -133,6 +167,9 @@ static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, in
         return code;
     for (uint32_t i = 0; i < t->place_count; i++)
         (void)rn_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
+    if (t->kind == RN_TICKET_RESERVATION && kept != UINT64_MAX && kept > t->reserved)
+        return t->given ? debit_given(r, t, kept - t->reserved, now_ns)
+                        : debit(r, t, kept - t->reserved, now_ns);
     return t->given
                ? give_back_given(r, t, kept, now_ns)
                : rn_receipt_give_back(r, t->receipts, t->receipt_count, t->at_ns, kept, now_ns);
@@ -145,8 +182,6 @@ int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool 
 
     if (!rn_ticket_check(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
         return RATION_EINVAL;
-    if (!all && cost > t.reserved)
-        return RATION_ECOST;
     return settle(r, &t, all ? UINT64_MAX : cost, now_ns);
 }
 

@@ -144,7 +144,7 @@ static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
 }
 
 /* What is not known is learnt now, with the charge in it. After a reset or a refund there
- * is more than we know of. */
+ * is more than we know of, after a late debit less. */
 static void note_passed(struct rn_async *a, const struct rn_charge *charges, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -156,7 +156,7 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
             continue;
         if (op == RN_RESET)
             rn_holding_doubt(&key->holding);
-        if (op == RN_GIVE_BACK || key->holding.stage == RN_HOLDING_UNKNOWN)
+        if (op == RN_GIVE_BACK || op == RN_DEBIT || key->holding.stage == RN_HOLDING_UNKNOWN)
             rn_async_reports_want(&a->reports, key, &charges[i], true);
     }
 }

@@ -308,6 +308,7 @@ static void put_places(struct pen *pen, const struct rn_limit *l, const struct r
 static const unsigned char operations[] = {
     [RN_PEEK] = 0,      [RN_OLDEST] = 0, [RN_TAKE] = 1,    [RN_FORCE] = 2,
     [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
+    [RN_DEBIT] = 11,
 };
 
 #define LEASE 7
@@ -467,12 +468,15 @@ void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER])
     charge->error = sound ? 0 : RATION_ESTORE;
     if (!sound)
         return;
+    bool debit = charge->ask.op == RN_DEBIT;
+
     charge->answer = (struct rn_answer){
         .allowed = n[0] == 1,
         .remaining = (uint64_t)n[1],
         .retry_after_ns = n[2] < 0 ? RN_NEVER : to_ns(n[2]),
         .reset_after_ns = to_ns(n[3]),
-        .delay_ns = to_ns(n[4]),
+        .delay_ns = debit ? 0 : to_ns(n[4]),
+        .uncollected = debit ? (uint64_t)n[4] : 0,
         .mark = charge->limit->form == RN_FORM_PLACES ? (int64_t)charge->ask.id : n[5],
         .oldest_ns = RN_NEVER,
     };

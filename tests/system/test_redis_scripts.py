@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from daemon import PATIENCE, free_port
-from redis_server import (FORCE, FORGIVE, GIVE_BACK, GIVE_BACK_UNFORGIVEN, PEEK, RELEASE, RENEW, RESET,
+from redis_server import (DEBIT, FORCE, FORGIVE, GIVE_BACK, GIVE_BACK_UNFORGIVEN, PEEK, RELEASE, RENEW, RESET,
                           TAKE, Clock, RedisServer, Script, by_number, read_reply)
 
 SECOND = 1_000_000
@@ -76,6 +76,11 @@ class Bucket:
     def charge(self, cost):
         self.debt += cost
 
+    def debit(self, cost):
+        charged = min(cost, max(2 * self.cap - self.debt, 0))
+        self.debt += charged
+        return math.ceil(cost - charged)
+
 
 class Window:
     script = "window"
@@ -84,21 +89,30 @@ class Window:
         self.params = (amount, period, first, 0, 0, 0, period)
         self.cap, self.span, self.first = amount, period, first
         self.period = period
-        self.end, self.count, self.now = 0, 0, 0
+        self.end, self.count, self.owed, self.now = 0, 0, 0, 0
 
     def move(self, now, forward):
         del forward
         self.now = now
+        if now >= self.end and self.owed:
+            self.end, self.count, self.owed = self.end + self.span, self.owed, 0
         if now >= self.end:
-            self.end, self.count = 0, 0
+            self.end, self.count, self.owed = 0, 0, 0
 
     def fits(self, cost):
-        return self.count + cost <= self.cap
+        return self.count + self.owed + cost <= self.cap
 
     def charge(self, cost):
         if cost and not self.end:
             self.end = self.now + self.span if self.first else (self.now // self.span + 1) * self.span
         self.count += cost
+
+    def debit(self, cost):
+        fits = min(cost, max(self.cap - self.count - self.owed, 0))
+        self.charge(fits)
+        put_off = min(cost - fits, self.cap - self.owed)
+        self.owed += put_off
+        return cost - fits - put_off
 
 
 class Charges:
@@ -109,10 +123,25 @@ class Charges:
 
     def move(self, now, forward):
         self.now, self.elapsed = now, forward
-        self.all = [c for c in self.all if c[1] > forward - 3 * self.span]
+        self.all = [c for c in self.all if c[1] > forward - 5 * self.span]
 
     def charge(self, cost):
         self.all.append((self.now, self.elapsed, cost))
+
+    def debit(self, cost):
+        """What does not fit takes the place of the oldest, when they leave."""
+        fits = next(n for n in range(min(cost, self.cap), -1, -1) if n == 0 or self.fits(n))
+        self.charge(fits)
+        live = sorted(c for c in self.all if self.counts(c))
+        owed = sum(c[2] for c in live if c[0] // self.grain > self.now // self.grain)
+        over = put_off = min(cost - fits, self.cap - owed)
+        for at, elapsed, units in live:
+            skipped = min(units, owed)
+            placed = min(units - skipped, over)
+            owed, over = owed - skipped, over - placed
+            if placed:
+                self.all.append((at + self.life, elapsed + self.life, placed))
+        return cost - fits - put_off
 
 
 class Counter(Charges):
@@ -122,12 +151,25 @@ class Counter(Charges):
         super().__init__()
         self.params, self.cap, self.span = (amount, period), amount, period
         self.period = period
+        self.owed = (0, 0)
 
     def fits(self, cost):
         number, into = divmod(self.now, self.span)
         prev = sum(u for t, _, u in self.all if t // self.span == number - 1)
-        cur = sum(u for t, _, u in self.all if t // self.span == number)
+        cur = sum(u for t, _, u in self.all if t // self.span >= number)
         return prev * (self.span - into) + (cur + cost) * self.span <= self.cap * self.span
+
+    def debit(self, cost):
+        number = self.now // self.span
+        fits = next(n for n in range(min(cost, self.cap), -1, -1) if n == 0 or self.fits(n))
+        self.charge(fits)
+        owed = self.owed[1] if self.owed[0] == number else 0
+        over = min(cost - fits, self.cap - owed)
+        self.owed = (number, owed + over)
+        here = min(over, max(self.cap - sum(u for t, _, u in self.all if t // self.span == number), 0))
+        self.charge(here)
+        self.all.append(((number + 1) * self.span, self.elapsed + self.span, over - here))
+        return cost - fits - over
 
 
 class Log(Charges):
@@ -136,10 +178,13 @@ class Log(Charges):
     def __init__(self, amount, period):
         super().__init__()
         self.params, self.cap, self.span = (amount, 1, period), amount, period
-        self.period = period
+        self.period, self.life, self.grain = period, period, 1
+
+    def counts(self, charge):
+        return charge[1] > self.elapsed - self.span
 
     def fits(self, cost):
-        return sum(u for _, e, u in self.all if e > self.elapsed - self.span) + cost <= self.cap
+        return sum(c[2] for c in self.all if self.counts(c)) + cost <= self.cap
 
 
 class SubWindows(Charges):
@@ -150,10 +195,13 @@ class SubWindows(Charges):
         self.cap, self.subs, self.grain = amount, subs, -(-period // subs)
         self.period, self.span = period, period + self.grain
         self.params = (amount, self.grain, subs + 1)
+        self.life = (subs + 1) * self.grain
+
+    def counts(self, charge):
+        return charge[0] // self.grain >= self.now // self.grain - self.subs
 
     def fits(self, cost):
-        number = self.now // self.grain
-        return sum(u for t, _, u in self.all if t // self.grain >= number - self.subs) + cost <= self.cap
+        return sum(c[2] for c in self.all if self.counts(c)) + cost <= self.cap
 
 
 LIMITS = {
@@ -218,6 +266,40 @@ def test_every_decision_is_the_one_the_definition_gives(bed, name):
         if answers[-1].reset > 0:
             assert bed.client.pttl(script.key) * 1000 >= answers[-1].reset
     assert admitted > DECISIONS / 20 and refused > DECISIONS / 20
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_late_debits_are_charged_where_they_first_fit(bed, name):
+    source, limit = random.Random(f"{SEED}late{name}"), LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    start = bed.clock.now_us
+    debits = lost = admitted = 0
+    for step in range(DECISIONS // 20):
+        bed.clock.set(bed.clock.now_us + random_step(source, limit) * 4)
+        limit.move(bed.clock.now_us, bed.clock.now_us - start)
+        cost = random_cost(source, limit)
+        if source.random() < 0.12:
+            cost += source.choice([0, limit.cap, 3 * limit.cap])
+            answer = script.ask(DEBIT, cost)
+            assert answer.delay == limit.debit(cost), (SEED, step, cost)
+            debits, lost = debits + 1, lost + (answer.delay > 0)
+        else:
+            answer = script.ask(TAKE, cost)
+            assert answer.allowed == (cost == 0 or limit.fits(cost)), (SEED, step, cost)
+            if answer.allowed:
+                limit.charge(cost)
+            elif 0 < answer.retry <= limit.span // 50:  # and not a moment before
+                bed.clock.set(bed.clock.now_us + answer.retry - 1)
+                assert script.ask(PEEK, cost).allowed == 0
+                bed.clock.set(bed.clock.now_us + 1)
+                assert script.ask(PEEK, cost).allowed == 1
+            admitted += answer.allowed
+        limit.move(bed.clock.now_us, bed.clock.now_us - start)
+        left = script.ask(PEEK).remaining
+        assert (left == 0 or limit.fits(left)) and not limit.fits(left + 1)
+        if answer.reset > 0:
+            assert bed.client.pttl(script.key) * 1000 >= answer.reset - limit.span // 50
+    assert debits > 30 and lost > debits / 20 and admitted > DECISIONS / 200
 
 
 @pytest.mark.parametrize("name", WITHOUT_STEPS)

@@ -13,7 +13,8 @@
 --           Those of one limit mostly ask for the same, which is then sent and read once
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
 --           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset, 8 give back what is not
---           forgiven, 9 forgive; 7 and 10: see leases.lua), cost; to give back: how long ago the take was, in us, and
+--           forgiven, 9 forgive, 11 debit; 7 and 10: see leases.lua), cost; to give back: how long
+--           ago the take was, in us, and
 --           its mark; from byte 33 on the limit. Of 8 and 9 the last two: when the take was,
 --           by this clock, or 0; which of KEYS tells of resets
 -- the last  two are only for scripts with leases: see leases.lua
@@ -22,6 +23,8 @@
 -- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never. If one was not
 -- for a reason of its key alone, an array: that string, and the error. What is wrong with the
 -- server (OOM, NOPERM, READONLY, MISCONF, ...) is the error of the whole call.
+-- Of a debit delay_us is what could not be charged, in units: buckets go up to one capacity below
+-- empty, windows and logs carry as much into the time in which it fits.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
 -- doubles are exact; rules that would pass it are refused when they are loaded.
@@ -59,8 +62,9 @@ local function read_ask(arg)
     return {
         op = op, cost = cost, age = age, mark = mark, arg = arg,
         act = op == 6 and reset or (op == 8 or op == 9) and pardon or apply,
-        charges = op == 1 or op == 2,
-        forces = op == 2,
+        charges = op == 1 or op == 2 or op == 11,
+        forces = op == 2 or op == 11,
+        debits = op == 11,
         gives_back = op == 3 or op == 8,
         renews = op == 4,
         releases = op == 3 or op == 5,

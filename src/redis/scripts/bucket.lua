@@ -9,8 +9,8 @@
 --        full     parts of a full bucket
 --        queue    1: a leaky bucket, whose debt is the delay of the next one
 -- value  debt, the tick at which it was so, and the `full` of that time. Under
---        another amount with the same time to full, the same share is spent. Reports
---        (report_bucket.lua) may bring the debt above `full`.
+--        another amount with the same time to full, the same share is spent. Late debits
+--        bring the debt up to twice `full`, and reports (report_bucket.lua) above that.
 --
 -- A clock that stands before the tick in the value pays nothing until it is there
 -- again, but the bucket is never full later than a full time from now, or than its
@@ -58,6 +58,16 @@ local function when(parts, last, paid, tick_us)
     return (last + (parts + -parts % paid) / paid) * tick_us
 end
 
+-- How much of a cost a debt grows by, and how many units that leaves out.
+local function room_for(ask, debt, unit, full)
+    local cost = ask.cost * unit
+    local room = math.max((ask.debits and math.min(2 * full, 2 ^ 53 - 1) or full) - debt, 0)
+    if cost <= room then
+        return cost, 0
+    end
+    return room, ask.debits and math.ceil((cost - room) / unit) or 0
+end
+
 local function apply(key, now, ask, tick_us, paid, unit, full, queue)
     local debt, last, write = load_bucket(key, (now - now % tick_us) / tick_us, paid, full)
     local allowed, retry, delay = 1, 0, 0
@@ -77,9 +87,12 @@ local function apply(key, now, ask, tick_us, paid, unit, full, queue)
         elseif queue == 1 and debt > 0 then
             delay = when(debt, last, paid, tick_us) - now
         end
-        if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
-            debt = over > 0 and math.max(debt, full) or debt + cost
-            write = true
+        if ask.forces then
+            allowed, retry = 1, 0
+            cost, delay = room_for(ask, debt, unit, full)
+            debt, write = debt + cost, write or cost > 0
+        elseif ask.charges and cost > 0 and allowed == 1 then
+            debt, write = debt + cost, true
         end
     end
     local tail = debt > 0 and when(debt, last, paid, tick_us) or now
@@ -87,9 +100,6 @@ local function apply(key, now, ask, tick_us, paid, unit, full, queue)
         put(key, struct.pack('<ddd', debt, last, full), tail)
     elseif write then
         drop(key)
-    end
-    if ask.forces then
-        allowed, retry, delay = 1, 0, 0
     end
     local left = full > debt and full - debt or 0
     local mark = queue == 1 and when(debt, last, paid, tick_us) or now

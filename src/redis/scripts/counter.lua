@@ -5,8 +5,10 @@
 --   prev * (W - e) + (cur + n) * W <= amount * W
 --
 -- arg    amount, period in us
--- value  number of the current window since 1970, previous count, current count. Both
---        in one value, so that there are no two keys that could part.
+-- value  number of the current window since 1970, previous count, current count; a fourth
+--        number if something is owed: what a late debit found no room for. It counts here
+--        and is charged where it first fits, in this window or the next. All in one value,
+--        so that there are no two keys that could part.
 --
 -- To give back: the mark is the number of the window; 0 if it is not known, and then the age
 -- of the charge tells.
@@ -18,23 +20,40 @@ local function read_limit(arg)
     return struct.unpack('<dd', arg, 33)
 end
 
-local function roll(key, now, period)
+-- One window on: what is owed fills the one that has ended, and the rest is in the next.
+local function turn(amount, prev, cur, owed)
+    local filled = math.min(owed, math.max(amount - cur, 0))
+    return cur + filled, owed - filled
+end
+
+local function roll(key, now, amount, period)
     local number = (now - now % period) / period
     local value = values[key]
     if not value then
-        return number, 0, 0, false
+        return number, 0, 0, 0, false
     end
     local was, prev, cur = struct.unpack('<ddd', value)
+    local owed = #value % 32 == 0 and struct.unpack('<d', value, 25) or 0
     if was > number then
-        return number, 0, prev + cur, true
+        return number, 0, prev + cur, owed, true
     elseif was == number then
-        return number, prev, cur, false
+        return number, prev, cur, owed, false
+    elseif number - was > 3 then
+        return number, 0, 0, 0, false
     end
-    return number, was == number - 1 and cur or 0, 0, false
+    for _ = was, number - 1 do
+        prev, cur = turn(amount, prev, cur, owed)
+        owed = 0
+    end
+    return number, prev, cur, 0, false
 end
 
-local function save_counter(key, period, number, prev, cur)
-    put(key, struct.pack('<ddd', number, prev, cur), (number + 2) * period)
+local function save_counter(key, period, number, prev, cur, owed)
+    if owed > 0 then
+        put(key, struct.pack('<dddd', number, prev, cur, owed), (number + 3) * period)
+    else
+        put(key, struct.pack('<ddd', number, prev, cur), (number + 2) * period)
+    end
 end
 
 -- What fits, `rest` being W - e.
@@ -48,28 +67,39 @@ local function fades_at(period, prev, room)
     return prev <= room and 0 or period - math.floor(room * period / prev)
 end
 
-local function wait(number, prev, cur, now, amount, period, cost)
-    local start = number * period
+local function wait(number, prev, cur, owed, now, amount, period, cost)
     if cost > amount then
         return -1
-    elseif cur + cost <= amount then
-        return start + fades_at(period, prev, amount - cost - cur) - now
     end
-    return start + period + fades_at(period, cur, amount - cost) - now
+    while cur + owed > amount - cost do -- three times at most
+        prev, cur = turn(amount, prev, cur, owed)
+        owed, number = 0, number + 1
+    end
+    return number * period + fades_at(period, prev, amount - cost - cur - owed) - now
+end
+
+local function idle_at(number, prev, cur, owed, now, amount, period)
+    while cur > 0 or owed > 0 do
+        prev, cur = turn(amount, prev, cur, owed)
+        owed, number = 0, number + 1
+    end
+    return prev > 0 and (number + 1) * period or now
 end
 
 local function apply(key, now, ask, amount, period)
-    local number, prev, cur, write = roll(key, now, period)
+    local number, prev, cur, owed, write = roll(key, now, amount, period)
     local rest = (number + 1) * period - now
-    local allowed, retry, left = 1, 0, count_left(amount, period, prev, cur, rest)
+    local allowed, retry, lost, left = 1, 0, 0, count_left(amount, period, prev, cur + owed, rest)
 
     if ask.gives_back then
         local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / period)
         local current = mark == number
         local count = current and cur or mark == number - 1 and prev or 0
-        local back = math.min(count, ask.cost)
-        allowed = back > 0 and 1 or 0
-        write = write or back > 0
+        local forgiven = count > 0 and math.min(owed, ask.cost) or 0
+        local back = math.min(count, ask.cost - forgiven)
+        allowed = back + forgiven > 0 and 1 or 0
+        write = write or back + forgiven > 0
+        owed = owed - forgiven
         if current then
             cur = cur - back
         else
@@ -77,18 +107,21 @@ local function apply(key, now, ask, amount, period)
         end
     else
         if ask.cost > left then
-            allowed, retry = 0, wait(number, prev, cur, now, amount, period, ask.cost)
+            allowed, retry = 0, wait(number, prev, cur, owed, now, amount, period, ask.cost)
         end
         if ask.charges and ask.cost > 0 and (allowed == 1 or ask.forces) then
-            cur, write = cur + math.min(ask.cost, left), true
+            local over = ask.cost > left and ask.cost - left or 0
+            local more = ask.debits and math.max(math.min(over, amount - owed), 0) or 0
+            cur, owed, write = cur + ask.cost - over, owed + more, true
+            lost = over - more
         end
     end
-    local idle = cur > 0 and (number + 2) * period or prev > 0 and (number + 1) * period or now
+    local idle = idle_at(number, prev, cur, owed, now, amount, period)
     if write then
-        save_counter(key, period, number, prev, cur)
+        save_counter(key, period, number, prev, cur, owed)
     end
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, count_left(amount, period, prev, cur, rest), retry, idle - now, 0, number
+    return allowed, count_left(amount, period, prev, cur + owed, rest), retry, idle - now, ask.debits and lost or 0, number
 end

@@ -27,7 +27,7 @@ end
 local function empty(bucket, now, lasts)
     local left = bucket.full - bucket.out
     if lasts > 0 and left > 0 and math.ceil(bucket.full / bucket.paid) * bucket.tick_us <= SOON then
-        bucket.debt, bucket.out, bucket.moved = bucket.full, bucket.full, true
+        bucket.debt, bucket.out, bucket.moved = math.max(bucket.debt, bucket.full), bucket.full, true
         table.insert(bucket.leases, {id = SOMEBODY, units = left / bucket.unit, ends = now + lasts, call = 0})
     end
     return bucket
@@ -51,7 +51,7 @@ local function load_bucket(key, now, tick_us, paid, unit, full)
     end
     bucket.leases = read_leases(value, 25)
     bucket.out = units_out(bucket.leases) * unit
-    bucket.debt = math.max(math.min(bucket.debt, full), bucket.out)
+    bucket.debt = math.max(math.min(bucket.debt, 2 * full), bucket.out)
     local most = tick + math.floor(math.max(full - bucket.debt, 0) / paid)
     local back = bucket.last > math.max(tick, most) -- the clock has gone: see bucket.lua
     bucket.last = back and most or bucket.last
@@ -147,7 +147,7 @@ end
 
 local function apply(key, now, ask, ...)
     local bucket = load_bucket(key, now, ...)
-    local allowed, retry, charged = 1, 0, 0
+    local allowed, retry, charged, lost = 1, 0, 0, 0
 
     if ask.op == LEASE then
         read_lease(ask)
@@ -165,7 +165,9 @@ local function apply(key, now, ask, ...)
         allowed = ask.cost <= left(bucket) and 1 or 0
     end
     if ask.charges and (allowed == 1 or ask.forces) then
-        charged = math.max(math.min(ask.cost * bucket.unit, bucket.full - bucket.debt), 0)
+        local most = ask.debits and 2 * bucket.full or bucket.full
+        charged = math.max(math.min(ask.cost * bucket.unit, most - bucket.debt), 0)
+        lost = ask.debits and math.ceil(ask.cost - charged / bucket.unit) or 0
     end
     if charged ~= 0 or bucket.moved then
         bucket.debt = bucket.debt + charged
@@ -174,5 +176,5 @@ local function apply(key, now, ask, ...)
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, left(bucket), retry, until_paid(bucket, bucket.debt, now), 0, now
+    return allowed, left(bucket), retry, until_paid(bucket, bucket.debt, now), lost, now
 end

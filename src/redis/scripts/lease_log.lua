@@ -12,7 +12,7 @@ local decide = apply
 
 local function log_spent(key, at, units, ...)
     if units > 0 then
-        decide(key, at, {op = 2, charges = true, forces = true, cost = units}, ...)
+        decide(key, at, {op = 11, charges = true, forces = true, debits = true, cost = units}, ...)
     end
 end
 

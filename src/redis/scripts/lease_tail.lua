@@ -1,16 +1,19 @@
--- Where the leases of limits are whose value is a string: behind the HEAD bytes of it
--- that the algorithm writes.
+-- Where the leases of limits are whose value is a string: behind the bytes of it that the
+-- algorithm writes. Those are HEAD, or 8 more if something is owed; a lease has 32.
+local function head_of(value)
+    return (#value - HEAD) % 32 == 0 and HEAD or HEAD + 8
+end
 
 local function load_leases(key, now)
     local value = values[key]
-    return expire(value and read_leases(value, HEAD + 1) or {}, now, function() end)
+    return expire(value and read_leases(value, head_of(value) + 1) or {}, now, function() end)
 end
 
 -- What the algorithm writes has no leases.
 local function save_leases(key, leases)
     local value = values[key]
     if value then
-        values[key] = write_leases(string.sub(value, 1, HEAD), leases)
+        values[key] = write_leases(string.sub(value, 1, head_of(value)), leases)
         redis.call('SET', key, values[key], 'KEEPTTL')
     end
 end

@@ -13,7 +13,12 @@
 -- To give back: the mark is the number of the entry; 0 if it is not known, and then the age of
 -- the charge tells.
 --
--- Entries that the clock has gone back behind are brought into the present.
+-- What a late debit finds no room for has entries to come: of each entry that leaves, as many
+-- units as it had count for a span from then on. So entries that lie ahead by a span or less
+-- stay where they are; those further ahead, behind which the clock has gone back, are brought
+-- into the present.
+
+local MOST = 131072 -- entries: of the largest log, twice
 
 local function read_limit(arg)
     return struct.unpack('<ddd', arg, 33)
@@ -40,11 +45,11 @@ local function drop_old(key, number, span)
     return first and sum - units
 end
 
--- The newest entry, and whether something lay ahead, which is part of it now.
-local function bring_back(key, number)
+-- The newest entry, and whether something lay too far ahead, which is part of it now.
+local function bring_back(key, number, span)
     local newest, units, sum = entry(key, -1)
     local total, moved = sum, 0
-    while newest and newest > number do
+    while newest and newest > number and (moved > 0 or newest > number + span) do
         redis.call('RPOP', key)
         moved = moved + units
         newest, units, sum = entry(key, -1)
@@ -61,12 +66,33 @@ local function bring_back(key, number)
     return number, moved, total, true
 end
 
+-- At a number, or with the newest if that lies ahead.
 local function add(key, number, cost, newest, units, sum)
-    if newest == number then
-        redis.call('LSET', key, -1, pack(number, units + cost, sum + cost))
-    else
-        redis.call('RPUSH', key, pack(number, cost, sum + cost))
+    if newest and newest >= number then
+        redis.call('LSET', key, -1, pack(newest, units + cost, sum + cost))
+        return newest, units + cost, sum + cost
     end
+    redis.call('RPUSH', key, pack(number, cost, sum + cost))
+    return number, cost, sum + cost
+end
+
+-- Puts units off: `owed` were before and have the places of the oldest. Returns the newest
+-- number.
+local function put_off(key, over, owed, span, newest, units, sum)
+    local index = 0
+    while over > 0 and index < MOST do
+        for _, value in ipairs(redis.call('LRANGE', key, index, index + 127)) do
+            local number, here = struct.unpack('<dd', value)
+            local skipped = math.min(here, owed)
+            local placed = math.min(here - skipped, over)
+            owed, over = owed - skipped, over - placed
+            if placed > 0 then
+                newest, units, sum = add(key, number + span, placed, newest, units, sum)
+            end
+        end
+        index = index + 128
+    end
+    return newest
 end
 
 -- Until the entries up to this sum have left: the first one that reaches it, found by
@@ -111,24 +137,30 @@ local function apply(key, now, ask, amount, grain, span)
     local before = drop_old(key, number, span)
     local newest, units, sum, write
     if before then
-        newest, units, sum, write = bring_back(key, number)
+        newest, units, sum, write = bring_back(key, number, span)
     end
     local spent = before and sum - before or 0
     local left = math.max(amount - spent, 0)
-    local allowed, retry = 1, 0
+    local allowed, retry, lost = 1, 0, 0
 
     if ask.gives_back then
         local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / grain)
         local back = take_out(key, mark, ask.cost)
         allowed, spent = back > 0 and 1 or 0, spent - back
     else
-        local cost = math.min(ask.cost, left)
-        if ask.cost > left then
+        local cost, over = math.min(ask.cost, left), math.max(ask.cost - left, 0)
+        if over > 0 then
             allowed, retry = 0, ask.cost > amount and -1 or wait(key, sum + ask.cost - amount, grain, span, now)
         end
-        if ask.charges and cost > 0 and (allowed == 1 or ask.forces) then
-            add(key, number, cost, newest, units, sum or 0)
-            newest, spent, write = number, spent + cost, true
+        if cost > 0 and ask.charges and (allowed == 1 or ask.forces) then
+            newest, units, sum = add(key, number, cost, newest, units, sum or 0)
+            spent, write = spent + cost, true
+        end
+        if over > 0 and ask.debits then
+            local owed = math.max(spent - amount, 0)
+            local more = math.max(math.min(over, amount - owed, spent - 2 * owed), 0)
+            newest, spent, write = put_off(key, more, owed, span, newest, units, sum), spent + more, true
+            lost = over - more
         end
     end
     local reset = newest and spent > 0 and (newest + span) * grain - now or 0
@@ -138,5 +170,5 @@ local function apply(key, now, ask, amount, grain, span)
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, math.max(amount - spent, 0), retry, reset, 0, number
+    return allowed, math.max(amount - spent, 0), retry, reset, lost, number
 end

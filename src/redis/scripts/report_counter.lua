@@ -2,11 +2,11 @@
 -- the amount. Returns the number of that window, the previous and the current count.
 
 local function report_counter(key, now, units, arg)
-    local _, period = read_limit(arg)
-    local number, prev, cur, write = roll(key, now, period)
+    local amount, period = read_limit(arg)
+    local number, prev, cur, owed, write = roll(key, now, amount, period)
     if units > 0 or write then
         cur = cur + units
-        save_counter(key, period, number, prev, cur)
+        save_counter(key, period, number, prev, cur, owed)
     end
-    return number, prev, cur
+    return number, prev, cur + owed
 end

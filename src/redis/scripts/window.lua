@@ -7,7 +7,8 @@
 --                              0 without a calendar. The node computes them, for the
 --                              store knows no time zones, and the store's clock chooses.
 --        longest us that a window may last
--- value  end of the window, units spent
+-- value  end of the window, units spent; a third number if something is owed: what a late
+--        debit found no room for. The next window begins with that spent.
 --
 -- A window ends when it was going to. If the clock has gone back into the window
 -- before, the later one goes on: to cut it short would be to begin it twice. From
@@ -28,50 +29,79 @@ local function end_of(now, period, first, begin, middle, last)
     return now < middle and middle or last
 end
 
--- Its end, 0 if none is open, what is spent of it, and whether it was brought back.
+-- Of the window that follows one that ends at `finish`; 0: it is not in the calendar given.
+local function next_end(finish, period, first, begin, middle, last)
+    if last ~= 0 and (finish < begin or finish >= last) then
+        return 0
+    end
+    return end_of(finish, period, first, begin, middle, last)
+end
+
+-- Its end, 0 if none is open, what is spent of it, what is owed, and whether it was brought
+-- back.
 local function load_window(key, now, period, first, begin, middle, last, longest)
     local value = values[key]
     if not value then
-        return 0, 0, false
+        return 0, 0, 0, false
     end
     local finish, count = struct.unpack('<dd', value)
+    local owed = #value % 32 == 24 and struct.unpack('<d', value, 17) or 0
     if finish <= now then
-        return 0, 0, false
+        finish = owed > 0 and next_end(finish, period, first, begin, middle, last) or 0
+        if finish <= now then
+            return 0, 0, 0, false
+        end
+        return finish, owed, 0, false
     elseif finish - now > (first == 1 and longest or 2 * longest) then
-        return end_of(now, period, first, begin, middle, last), count, true
+        return end_of(now, period, first, begin, middle, last), count, owed, true
     end
-    return finish, count, false
+    return finish, count, owed, false
 end
 
-local function save_window(key, finish, count)
-    put(key, struct.pack('<dd', finish, count), finish)
+local function save_window(key, finish, count, owed, period, first, begin, middle, last)
+    if owed > 0 then
+        local till = next_end(finish, period, first, begin, middle, last)
+        put(key, struct.pack('<ddd', finish, count, owed), till > 0 and till or finish + period)
+    else
+        put(key, struct.pack('<dd', finish, count), finish)
+    end
 end
 
 local function apply(key, now, ask, amount, period, first, begin, middle, last, longest)
-    local finish, count, write = load_window(key, now, period, first, begin, middle, last, longest)
-    local left = amount > count and amount - count or 0
-    local allowed, retry = 1, 0
+    local finish, count, owed, write = load_window(key, now, period, first, begin, middle, last, longest)
+    local left = amount > count + owed and amount - count - owed or 0
+    local allowed, retry, lost = 1, 0, 0
     if ask.gives_back then
         allowed = finish == ask.mark and count > 0 and ask.cost > 0 and 1 or 0
         if allowed == 1 then
-            count, write = count - math.min(count, ask.cost), true
+            local forgiven = math.min(owed, ask.cost)
+            owed, count = owed - forgiven, count - math.min(count, ask.cost - forgiven)
+            write = true
         end
     else
-        if ask.cost > left then
-            allowed, retry = 0, ask.cost > amount and -1 or finish - now
+        if ask.cost > left and ask.cost > amount then
+            allowed, retry = 0, -1
+        elseif ask.cost > left then
+            local far = owed > amount - ask.cost and next_end(finish, period, first, begin, middle, last) or 0
+            allowed, retry = 0, (far > 0 and far or finish) - now
         end
         if ask.charges and ask.cost > 0 and (allowed == 1 or ask.forces) then
             if finish == 0 then
                 finish = end_of(now, period, first, begin, middle, last)
             end
-            count, write = count + (ask.cost < left and ask.cost or left), true
+            local over = ask.cost > left and ask.cost - left or 0
+            local more = ask.debits and math.max(math.min(over, amount - owed), 0) or 0
+            count, owed, write = count + ask.cost - over, owed + more, true
+            lost = over - more
         end
     end
     if write then
-        save_window(key, finish, count)
+        save_window(key, finish, count, owed, period, first, begin, middle, last)
     end
     if ask.forces then
         allowed, retry = 1, 0
     end
-    return allowed, amount > count and amount - count or 0, retry, count > 0 and finish - now or 0, 0, finish
+    left = amount > count + owed and amount - count - owed or 0
+    local reset = owed > 0 and next_end(finish, period, first, begin, middle, last) or finish
+    return allowed, left, retry, count + owed > 0 and math.max(reset, finish) - now or 0, ask.debits and lost or 0, finish
 end

@@ -108,12 +108,13 @@ static void charged_outcomes_are_counted_once_for_each_rule(void **state)
     ration_close(r);
 }
 
-static void what_arrived_together_is_charged_up_to_full_and_not_beyond(void **state)
+static void what_arrived_together_is_charged_up_to_one_capacity_beyond(void **state)
 {
     struct ration *r = open_rules("limits:\n"
                                   "  - { name: a, key: user, limit: 10 per hour, algorithm: "
                                   "sliding-window, sub_windows: 10, charge_on: status 401 }\n");
     struct ration_outcome out[30];
+    struct ration_totals totals;
 
     (void)state;
     for (unsigned i = 0; i < COUNT(out); i++) {
@@ -123,7 +124,10 @@ static void what_arrived_together_is_charged_up_to_full_and_not_beyond(void **st
     for (unsigned i = 0; i < COUNT(out); i++)
         assert_int_equal(ration_outcome_charge(r, &out[i], 401, T0, NULL), 0);
     assert_int_equal(left_of(r, "a", "user=ann", T0), 0);
-    assert_int_equal(left_of(r, "a", "user=ann", T0 + 2 * HOUR), 10);
+    assert_int_equal(left_of(r, "a", "user=ann", T0 + 2 * HOUR), 0); /* ten are owed */
+    assert_int_equal(left_of(r, "a", "user=ann", T0 + 3 * HOUR), 10);
+    ration_totals(r, &totals);
+    assert_int_equal(totals.uncollected, 10);
     ration_close(r);
 }
 
@@ -438,7 +442,7 @@ int main(void)
         cmocka_unit_test(only_the_statuses_of_the_rule_are_charged),
         cmocka_unit_test(an_outcome_is_told_once_and_says_how_many_were_charged),
         cmocka_unit_test(charged_outcomes_are_counted_once_for_each_rule),
-        cmocka_unit_test(what_arrived_together_is_charged_up_to_full_and_not_beyond),
+        cmocka_unit_test(what_arrived_together_is_charged_up_to_one_capacity_beyond),
         cmocka_unit_test(a_refusal_leaves_nothing_due),
         cmocka_unit_test(the_service_in_shadow_mode_charges_and_refuses_nobody),
         cmocka_unit_test(who_went_away_while_waiting_can_still_be_charged),

@@ -113,17 +113,24 @@ static void after_the_timeout_the_charge_stands(void **state)
     ration_close(r);
 }
 
-static void more_than_was_reserved_settles_nothing(void **state)
+static void more_than_was_reserved_is_charged_in_full(void **state)
 {
     struct ration *r = open_some();
+    struct ration_totals totals;
     struct reservation v;
 
     (void)state;
     reserve(r, &v, 400);
-    assert_int_equal(ration_commit(r, v.hold, v.c, 2, (uint64_t[]){1, 401}, T0), RATION_ECOST);
-    assert_int_equal(left(r, TOKENS, "me", T0), 600);
-    assert_int_equal(ration_commit(r, v.hold, v.c, 2, (uint64_t[]){1, 400}, T0), 0);
+    assert_int_equal(ration_commit(r, v.hold, v.c, 2, (uint64_t[]){1, 450}, T0), 0);
     assert_int_equal(left(r, TOKENS, "me", T0), 999);
+    assert_int_equal(left(r, QUOTA, "me", T0), 4550);
+    assert_int_equal(ration_commit(r, v.hold, v.c, 2, (uint64_t[]){1, 450}, T0), RATION_EGONE);
+    assert_int_equal(left(r, QUOTA, "me", T0), 4550);
+    reserve(r, &v, 400); /* 4150 left: down to 5000 below empty */
+    assert_int_equal(ration_commit(r, v.hold, v.c, 2, (uint64_t[]){1, 400 + 9150 + 7}, T0), 0);
+    assert_int_equal(left(r, QUOTA, "me", T0), 0);
+    ration_limit_totals(r, QUOTA, &totals);
+    assert_int_equal(totals.uncollected, 7);
     ration_close(r);
 }
 
@@ -292,7 +299,7 @@ int main(void)
         cmocka_unit_test(what_was_reset_is_not_returned_as_well),
         cmocka_unit_test(a_reservation_is_settled_once),
         cmocka_unit_test(after_the_timeout_the_charge_stands),
-        cmocka_unit_test(more_than_was_reserved_settles_nothing),
+        cmocka_unit_test(more_than_was_reserved_is_charged_in_full),
         cmocka_unit_test(a_refused_request_reserves_nothing),
         cmocka_unit_test(a_shadow_limit_that_took_nothing_returns_nothing),
         cmocka_unit_test(timeouts_have_bounds),

@@ -57,16 +57,37 @@ static void after_its_time_the_charge_stands(void **state)
     ration_close(r);
 }
 
-static void more_than_was_reserved_cannot_be_committed(void **state)
+static void more_than_was_reserved_is_charged_in_full(void **state)
 {
     struct ration *r = open_rules(tokens);
     struct slip slip;
 
     (void)state;
     reserve(r, "user=ann", 400, T0, &slip);
-    assert_int_equal(commit(r, &slip, 401, T0), RATION_ECOST);
-    assert_int_equal(commit(r, &slip, 400, T0), 0); /* it was not settled by that */
-    assert_int_equal(left_of(r, "minute", "user=ann", T0), 600);
+    assert_int_equal(commit(r, &slip, 900, T0), 0);
+    assert_int_equal(commit(r, &slip, 900, T0), RATION_EALREADY);
+    assert_int_equal(left_of(r, "minute", "user=ann", T0), 100);
+    reserve(r, "user=ann", 100, T0, &slip);
+    assert_int_equal(commit(r, &slip, 600, T0), 0);
+    assert_int_equal(left_of(r, "minute", "user=ann", T0), 0);
+    reserve(r, "user=ann", 1, T0 + MINUTE / 4, &slip);
+    assert_false(slip.out.decision.allowed); /* half a minute's worth is owed */
+    assert_int_equal(left_of(r, "day", "user=ann", T0), 5000 - 900 - 600);
+    ration_close(r);
+}
+
+static void a_rule_with_a_cost_of_its_own_is_not_charged_more(void **state)
+{
+    struct ration *r = open_rules("limits:\n"
+                                  "  - { name: units, key: user, limit: 100 per hour }\n"
+                                  "  - { name: calls, key: user, limit: 100 per hour, cost: 2 }\n");
+    struct slip slip;
+
+    (void)state;
+    reserve(r, "user=ann", 50, T0, &slip);
+    assert_int_equal(commit(r, &slip, 60, T0), 0);
+    assert_int_equal(left_of(r, "units", "user=ann", T0), 40);
+    assert_int_equal(left_of(r, "calls", "user=ann", T0), 98);
     ration_close(r);
 }
 
@@ -108,8 +129,7 @@ static void without_a_rule_there_is_a_ticket_too(void **state)
     (void)state;
     reserve(r, "ip=192.0.2.1", 7, T0, &slip);
     assert_true(slip.out.decision.allowed);
-    assert_int_equal(commit(r, &slip, 8, T0), RATION_ECOST);
-    assert_int_equal(commit(r, &slip, 3, T0), 0);
+    assert_int_equal(commit(r, &slip, 8, T0), 0);
     assert_int_equal(commit(r, &slip, 3, T0), RATION_EALREADY);
     ration_close(r);
 }
@@ -255,7 +275,8 @@ int main(void)
         cmocka_unit_test(what_was_not_used_comes_back),
         cmocka_unit_test(a_reservation_is_settled_once),
         cmocka_unit_test(after_its_time_the_charge_stands),
-        cmocka_unit_test(more_than_was_reserved_cannot_be_committed),
+        cmocka_unit_test(more_than_was_reserved_is_charged_in_full),
+        cmocka_unit_test(a_rule_with_a_cost_of_its_own_is_not_charged_more),
         cmocka_unit_test(a_rule_with_a_cost_of_its_own_keeps_at_most_that),
         cmocka_unit_test(a_refusal_has_no_ticket_and_charges_nothing),
         cmocka_unit_test(without_a_rule_there_is_a_ticket_too),

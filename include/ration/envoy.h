@@ -67,8 +67,9 @@ struct ration_descriptors {
     /* The longest that the caller would wait for its place in a queue; 0: as long as
      * the rules let it. */
     int64_t max_wait_ns;
-    /* Called for each leaf of the metadata of each limit that applies, with what is
-     * decided not known yet; may be NULL. Must not call anything of the library. */
+    bool quota_mode; /* of all limits, as if each said so */
+    /* Called for each leaf of the metadata of each limit that applies and has passed, when
+     * all is decided; may be NULL. Must not call anything of the library. */
     void (*metadata)(void *arg, const struct ration_metadata *leaf);
     void *arg;
 };

@@ -167,9 +167,9 @@ static inline void rn_front_count(uint64_t *counter, uint64_t more)
 }
 
 /* Has the metadata of limits kept for the answer, if that is wanted. */
-static inline void rn_front_want_metadata(const struct rn_front *front,
-                                          struct rn_rls_reader *reader)
+static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_reader *reader)
 {
+    reader->request.quota_mode = front->rls.quota_mode;
     reader->request.metadata = front->rls.metadata ? rn_rls_keep : NULL;
     reader->request.arg = reader;
 }

@@ -106,7 +106,7 @@ static void decide(void *arg, struct rn_desk *desk)
         return;
     }
     desk->rls.request.max_wait_ns = patience(call);
-    rn_front_want_metadata(front, &desk->rls);
+    rn_front_set_rls(front, &desk->rls);
     begin_wait(call);
     code = ration_decide_descriptors(front->limiter, &desk->rls.request, RATION_NOW,
                                      &desk->rls_outcome);

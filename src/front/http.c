@@ -185,6 +185,16 @@ static void answer_health(struct rn_exchange *x)
     rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain", RN_SLICE("ok\n"));
 }
 
+/* As probes of envoyproxy/ratelimit expect it. */
+static void answer_healthcheck(struct rn_exchange *x)
+{
+    bool serves = !rn_server_stopping(x->front->server) && !x->front->starting;
+
+    rn_http_put_status(x->out, serves ? 200 : 500);
+    rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain",
+                     serves ? RN_SLICE("OK") : RN_SLICE("not serving"));
+}
+
 static const struct rn_route routes[] = {
     {RN_POST, "/v1/check", answer_check},      {RN_ANY, "/v1/auth", rn_http_auth},
     {RN_ANY, "/v1/auth/", rn_http_auth},       {RN_POST, "/v1/throttle", answer_throttle},
@@ -192,7 +202,7 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/refund", rn_http_refund},   {RN_POST, "/v1/acquire", rn_http_acquire},
     {RN_POST, "/v1/renew", rn_http_renew},     {RN_POST, "/v1/release", rn_http_release},
     {RN_POST, "/v1/charge", rn_http_charge},   {RN_POST, "/json", rn_http_rls},
-    {RN_GET, "/healthz", answer_health},
+    {RN_GET, "/healthz", answer_health},       {RN_GET, "/healthcheck", answer_healthcheck},
 };
 
 /* Browsers say in Origin that a page sends the POST, and no other client does. Without this, any

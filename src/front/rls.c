@@ -18,7 +18,7 @@ void rn_http_rls(struct rn_exchange *x)
         rn_exchange_error(x, 400, "bad_request", "%s", error.text);
         return;
     }
-    rn_front_want_metadata(x->front, reader);
+    rn_front_set_rls(x->front, reader);
     code = ration_decide_descriptors(x->front->limiter, &reader->request, RATION_NOW, outcome);
     if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "more descriptors than can be decided");

@@ -107,22 +107,6 @@ static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset
     return true;
 }
 
-static void tell_metadata(const struct rn_descriptors *d)
-{
-    for (size_t i = 0; i < d->count; i++) {
-        const struct rn_envoy_limit *limit = d->items[i].given ? NULL : d->items[i].match;
-
-        for (uint32_t m = 0; limit && m < limit->metadata_count; m++) {
-            const struct rn_envoy_metadata *from = &limit->metadata[m];
-
-            d->request->metadata(d->request->arg,
-                                 &(struct ration_metadata){from->key.data, from->key.len,
-                                                           from->value.data, from->value.len,
-                                                           from->text});
-        }
-    }
-}
-
 /* --- charging ----------------------------------------------------------------------- */
 
 static uint64_t hits_of(const struct rn_descriptors *d, const struct ration_descriptor_ask *ask)
@@ -191,9 +175,13 @@ static bool has_room(const struct rn_ruling *g, size_t charge)
     return rn_limiter_apply(g->r, item->limit, item->key, &peek) == 0 && peek.answer.allowed;
 }
 
-static bool in_quota_mode(const struct rn_descriptor *item)
+/* A limit in shadow mode never refuses, alone or with others. */
+bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item)
 {
-    return item->charge != RN_NO_CHARGE && item->match && item->match->quota_mode && !item->given;
+    const struct rn_envoy_limit *match = item->given ? NULL : item->match;
+
+    return item->charge != RN_NO_CHARGE && match && match->rule && !match->shadow_mode &&
+           !match->rule->shadow && (match->quota_mode || d->request->quota_mode);
 }
 
 /* Without room anywhere all stay as they are, and refuse. */
@@ -203,16 +191,15 @@ static void choose_quota(struct rn_descriptors *d)
     size_t enforced = d->count, quotas = 0;
 
     for (size_t i = 0; i < d->count; i++)
-        quotas += in_quota_mode(&d->items[i]);
+        quotas += rn_descriptor_is_quota(d, &d->items[i]);
     if (quotas < 2)
         return;
     g->check.now_ns = rn_limiter_now(g->r, g->check.now_ns);
     for (size_t i = 0; i < d->count && enforced == d->count; i++)
-        if (in_quota_mode(&d->items[i]) && !g->check.items[d->items[i].charge].shadow &&
-            has_room(g, d->items[i].charge))
+        if (rn_descriptor_is_quota(d, &d->items[i]) && has_room(g, d->items[i].charge))
             enforced = i;
     for (size_t i = 0; i < d->count && enforced < d->count; i++)
-        if (in_quota_mode(&d->items[i]) && i != enforced)
+        if (rn_descriptor_is_quota(d, &d->items[i]) && i != enforced)
             g->check.items[d->items[i].charge].shadow = true;
 }
 
@@ -276,6 +263,25 @@ static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
     out->receipt_count = out->delay_ns > 0 ? o->receipt_count : 0;
     for (uint32_t i = 0; i < out->receipt_count; i++)
         out->receipts[i] = o->receipts[i];
+}
+
+/* Of the descriptors that have passed, in their order: who routes by quota takes the first. */
+static void tell_metadata(const struct rn_descriptors *d,
+                          const struct ration_descriptors_outcome *out)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct rn_envoy_limit *limit = d->items[i].given ? NULL : d->items[i].match;
+        uint32_t count = limit && !out->statuses[i].over ? limit->metadata_count : 0;
+
+        for (uint32_t m = 0; m < count; m++) {
+            const struct rn_envoy_metadata *from = &limit->metadata[m];
+
+            d->request->metadata(d->request->arg,
+                                 &(struct ration_metadata){from->key.data, from->key.len,
+                                                           from->value.data, from->value.len,
+                                                           from->text});
+        }
+    }
 }
 
 /* --- late debits -------------------------------------------------------------------- */
@@ -379,8 +385,6 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         return RATION_EINVAL;
     if (rn_unlikely(roster != NULL) && decide_by_ban(d, roster, &o, out))
         return 0;
-    if (d->request->metadata)
-        tell_metadata(d);
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);
     choose_quota(d);
@@ -390,6 +394,8 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         code = refund_all(d);
     if (code == 0) {
         fill(d, &o, out);
+        if (d->request->metadata)
+            tell_metadata(d, out);
         debit_late(d, out);
     }
     return code;

@@ -50,6 +50,9 @@ void rn_given_init(struct rn_given *given, const struct rn_book *book,
 int64_t rn_given_period(enum ration_unit unit);
 enum ration_unit rn_given_unit(int64_t period_ns);
 
+/* descriptors.c: whether it is refused only together with all others that are so. */
+bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item);
+
 /* A number as the protocol has it. */
 uint32_t rn_status_clip(uint64_t n);
 /* descriptors_status.c: from a ruling that has ended, or was never begun. */

@@ -66,8 +66,7 @@ void rn_status_fill(struct ration_descriptor_status *status, const struct rn_des
         return;
     }
     const struct ration_verdict *verdict = &g->charges[item->charge].verdict;
-    bool quota = item->match && item->match->quota_mode && !item->given;
-    bool shadow = g->check.items[item->charge].shadow && !quota;
+    bool shadow = g->check.items[item->charge].shadow && !rn_descriptor_is_quota(d, item);
 
     status->limited = true;
     status->over = !verdict->allowed && !shadow;

@@ -394,7 +394,8 @@ static bool open_server(struct daemon *d)
     d->front.rules_loaded_ns = d->front.started_ns;
     d->front.log_keys = d->options.log_keys;
     d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
-    d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata};
+    d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata,
+                                         d->options.rls_quota_mode};
     d->front.daemon = (struct rn_front_daemon){.arg = d,
                                                .reload = reload,
                                                .files = d->options.configs,

@@ -37,7 +37,8 @@ const char rn_options_help[] =
     "  --log-level LEVEL  error, warn, info or debug         (info)\n"
     "  --log-keys HOW     clients' keys in the log: full, masked or none (masked)\n"
     "  --rls-headers FLAG ratelimit-* headers in answers to Envoy (false)\n"
-    "  --rls-metadata FLAG  metadata of the limits that apply, too  (false)\n"
+    "  --rls-metadata FLAG  metadata of the limits that have passed, too (false)\n"
+    "  --rls-quota-mode FLAG  refuse Envoy only when all limits are over (false)\n"
     "  --redis URL        share limits with other nodes      (none)\n"
     "  --redis-deadline TIME  how long a decision waits for it  (25ms)\n"
     "  --redis-nodes N    without it, limits are shared out among so many (auto)\n"
@@ -84,6 +85,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
     [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
     [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
+    [RN_SET_RLS_QUOTA_MODE] = {"rls-quota-mode", NULL, "false"},
     [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
     [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "25ms"},
     [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto"},
@@ -398,6 +400,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
+    if (!rn_value_read_flag(o->values[RN_SET_RLS_QUOTA_MODE], &o->rls_quota_mode))
+        return refuse_value(o, ruleset, RN_SET_RLS_QUOTA_MODE, "write true or false");
     return check_addresses(o, ruleset) && read_log(o, ruleset) && read_redis(o, ruleset) &&
            read_tls(o, ruleset);
 }

@@ -39,6 +39,7 @@ enum rn_daemon_setting {
     RN_SET_GRPC_MAX_AGE,
     RN_SET_RLS_HEADERS,
     RN_SET_RLS_METADATA,
+    RN_SET_RLS_QUOTA_MODE,
     RN_SET_REDIS,
     RN_SET_REDIS_DEADLINE,
     RN_SET_REDIS_NODES,
@@ -66,7 +67,7 @@ struct rn_daemon_options {
     uint64_t input_bytes; /* of requests that are not complete */
     bool trust_local;     /* callers on this machine need no token */
     uint32_t grpc_max_age; /* seconds; 0: for ever */
-    bool rls_headers, rls_metadata;
+    bool rls_headers, rls_metadata, rls_quota_mode;
     enum rn_log_keys log_keys;
     enum rn_log_format log_format;
     enum rn_log_level log_level;

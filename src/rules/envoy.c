@@ -14,7 +14,8 @@
 
 #define PATTERNS_COMPARED 64 /* of a key, with each that follows: see warn_of_hidden */
 
-static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct rn_node *list);
+static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct rn_node *list,
+                                         const struct rn_envoy_level *before);
 
 /* --- rules -------------------------------------------------------------------------- */
 
@@ -140,8 +141,10 @@ static struct rn_envoy_node *read_node(struct rn_envoy_reader *r, const struct r
 
     if (!node)
         return NULL;
-    *node = (struct rn_envoy_node){
-        .value = RN_SLICE(""), .line = map->at.line, .column = map->at.column};
+    *node = (struct rn_envoy_node){.value = RN_SLICE(""),
+                                   .line = map->at.line,
+                                   .column = map->at.column,
+                                   .file = r->builder->file};
     if (!key || (key->kind == RN_NODE_SCALAR && key->text.len == 0)) {
         rn_report_error(r->report, key ? key->at : map->at,
                         "descriptor without a key; write key: and the name of a descriptor entry");
@@ -158,9 +161,12 @@ static struct rn_envoy_node *read_node(struct rn_envoy_reader *r, const struct r
 
     if (!twin)
         return node;
-    rn_report_error(r->report, map->at, "key %s%s%s is on line %u already; merge the two",
+    rn_report_error(r->report, map->at, "key %s%s%s is on line %u%s%s already; merge the two",
                     rn_excerpt(node->key).text, node->value.len ? " with value " : " without value",
-                    node->value.len ? rn_excerpt(node->value).text : "", twin->line);
+                    node->value.len ? rn_excerpt(node->value).text : "", twin->line,
+                    rn_slice_equal(twin->file, r->builder->file) ? "" : " of ",
+                    rn_slice_equal(twin->file, r->builder->file) ? ""
+                                                                 : rn_excerpt(twin->file).text);
     return NULL;
 }
 
@@ -248,7 +254,7 @@ static void read_descriptor(struct rn_envoy_reader *r, const struct rn_node *map
     if (!fields[RN_DESCRIPTOR_RATE_LIMIT])
         warn_of_idle(r, map, fields);
     if (children)
-        node->below = read_level(r, children);
+        node->below = read_level(r, children, NULL);
     if (fields[RN_DESCRIPTOR_RATE_LIMIT] || !node->below)
         read_limit(r, fields, node);
     r->depth--;
@@ -288,8 +294,34 @@ static void warn_of_hidden(struct rn_envoy_reader *r, const struct rn_envoy_node
     }
 }
 
-/* NULL: no list, an empty one, too deep, or out of memory. */
-static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct rn_node *list)
+/* What files before say about the same domain: patterns in the order in which they are. */
+static uint32_t add_level(struct rn_envoy_level *level, const struct rn_envoy_level *before)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; before && i <= before->mask; i++) {
+        struct rn_envoy_node *node = before->slots[i].node, *next;
+
+        for (; node; node = next) {
+            bool in_chain = node->wildcard || node->value.len == 0;
+
+            next = before->slots[i].chain ? node->next : NULL;
+            if (in_chain != before->slots[i].chain)
+                continue;
+            count++;
+            if (level) {
+                node->next = NULL;
+                rn_envoy_level_add(level, node);
+            }
+        }
+    }
+    return count;
+}
+
+/* NULL: no list, an empty one, too deep, or out of memory. `before`: what the level has
+ * already. */
+static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct rn_node *list,
+                                         const struct rn_envoy_level *before)
 {
     struct rn_envoy_level *level;
 
@@ -302,7 +334,7 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
                         RN_ENVOY_DEPTH_MAX);
         return NULL;
     }
-    uint32_t slots = rn_envoy_level_slots(list->count);
+    uint32_t slots = rn_envoy_level_slots(list->count + add_level(NULL, before));
 
     level = rn_builder_alloc(r->builder, 1, sizeof *level);
     if (!level)
@@ -311,6 +343,7 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
     level->mask = slots - 1;
     if (!level->slots)
         return NULL;
+    add_level(level, before);
     RN_NODE_EACH(map, list)
         read_descriptor(r, map, level);
     for (uint32_t i = 0; i < slots; i++) {
@@ -325,22 +358,22 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
 static bool read_domain(struct rn_envoy_reader *r, const struct rn_node *root,
                         const struct rn_node *name)
 {
-    struct rn_builder *b = r->builder;
-
     if (!name || (name->kind == RN_NODE_SCALAR && name->text.len == 0)) {
         rn_report_error(r->report, name ? name->at : root->at,
                         "file without a domain; write domain: and the name that Envoy sends");
         return false;
     }
-    if (!read_text(r, name, &r->domain))
-        return false;
-    uint32_t i = rn_envoy_domain_place(b->domains, b->domain_count, r->domain);
+    return read_text(r, name, &r->domain);
+}
 
-    if (i == b->domain_count || !rn_slice_equal(b->domains[i].name, r->domain))
-        return true;
-    rn_report_error(r->report, name->at, "domain %s is in %s already; keep each domain in one file",
-                    rn_excerpt(r->domain).text, rn_excerpt(b->domains[i].file).text);
-    return false;
+/* Of another file, or of a document before this one; NULL: none. */
+static struct rn_envoy_domain *find_domain(const struct rn_envoy_reader *r)
+{
+    struct rn_builder *b = r->builder;
+    uint32_t i = rn_envoy_domain_place(b->domains, b->domain_count, r->domain);
+    bool found = i < b->domain_count && rn_slice_equal(b->domains[i].name, r->domain);
+
+    return found ? &b->domains[i] : NULL;
 }
 
 /* Keeps the array sorted; it doubles whenever its length is a power of two. */
@@ -377,10 +410,14 @@ bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *docume
     rn_envoy_read_fields(&r, document->root, RN_ENVOY_FILE, fields);
     bool known = read_domain(&r, document->root, fields[RN_FILE_DOMAIN]);
 
+    struct rn_envoy_domain *before = known ? find_domain(&r) : NULL;
+
     if (fields[RN_FILE_DESCRIPTORS])
-        top = read_level(&r, fields[RN_FILE_DESCRIPTORS]);
+        top = read_level(&r, fields[RN_FILE_DESCRIPTORS], before ? before->top : NULL);
     rn_envoy_check_replaces(&r);
-    if (known)
+    if (before && top)
+        before->top = top;
+    else if (known && !before)
         add_domain(&r, top);
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }

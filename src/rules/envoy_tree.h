@@ -21,6 +21,7 @@ struct rn_envoy_node {
     bool shared;                /* share_threshold */
     bool value_to_metric;
     uint32_t line, column;
+    struct rn_slice file;
     struct rn_envoy_node *next;         /* in the chain of its key */
     const struct rn_envoy_limit *limit; /* NULL: nothing applies here */
     struct rn_envoy_level *below;       /* NULL: no children */

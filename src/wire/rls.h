@@ -52,7 +52,8 @@ struct rn_rls_extra {
     /* ratelimit-limit, -remaining and -reset of the limit that decides, and for a
      * refusal retry-after. */
     bool headers;
-    bool metadata; /* of the limits that apply, as dynamic_metadata */
+    bool metadata;   /* of the limits that have passed, as dynamic_metadata */
+    bool quota_mode; /* of all limits; not of the answer, but set together with it */
 };
 
 /* `reader` has the metadata, and room to work in. */

@@ -55,7 +55,7 @@ static struct rn_rls_node *child_of(struct rn_rls_reader *reader, struct rn_rls_
     return *end;
 }
 
-/* The limit that comes later has the last word. */
+/* The limit that comes first has the word. */
 static bool plant(struct rn_rls_reader *reader, struct rn_rls_node *root,
                   const struct ration_metadata *leaf)
 {
@@ -67,14 +67,13 @@ static bool plant(struct rn_rls_reader *reader, struct rn_rls_node *root,
         size_t len = dot ? (size_t)(dot - rest.data) : rest.len;
 
         node = child_of(reader, node, (struct rn_slice){rest.data, len});
-        if (!dot)
+        if (!dot || (node && node->leaf))
             break;
         rest = (struct rn_slice){dot + 1, rest.len - len - 1};
     }
-    if (!node)
-        return false;
-    node->leaf = leaf;
-    return true;
+    if (node && !node->leaf && !node->first)
+        node->leaf = leaf;
+    return node != NULL;
 }
 
 struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
@@ -84,8 +83,10 @@ struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
     if (!root)
         return NULL;
     *root = (struct rn_rls_node){0};
+    struct rn_rls_node *all = child_of(reader, root, RN_SLICE("metadata"));
+
     for (uint32_t i = 0; i < reader->leaf_count; i++)
-        if (!plant(reader, root, &reader->leaves[i]))
+        if (!all || !plant(reader, all, &reader->leaves[i]))
             return NULL;
     return root;
 }

@@ -26,6 +26,8 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 3, name: by-user}
   - key: many
     rate_limit: {unit: year, requests_per_unit: 100000}
+  - key: tokens
+    rate_limit: {unit: year, requests_per_unit: 1000}
   - key: queue
     rate_limit: {limit: 20 per second queue 100}
   - key: crowd
@@ -307,8 +309,8 @@ def test_headers_are_added_if_configured(tmp_path):
 def test_metadata_is_added_if_configured(tmp_path):
     rules = RULES.replace("name: by-user}", "name: by-user}\n    metadata: "
                           "{owner: {team: web, mail: null}, cost: 7, to: [eu, us], text: '7'}")
-    expected = {"owner": {"team": "web", "mail": None}, "cost": 7.0, "to": ["eu", "us"],
-                "text": "7"}
+    expected = {"metadata": {"owner": {"team": "web", "mail": None}, "cost": 7.0, "to": ["eu", "us"],
+                             "text": "7"}}
     with Daemon(tmp_path, rules, [*GRPC, "--rls-metadata", "true"]) as daemon:
         with rls.Client(daemon.addresses["grpc"]) as client:
             answer = rls.to_json(client.ask("shop", {"user": "x"}))
@@ -498,3 +500,27 @@ def test_grpc_js_is_told_what_went_wrong(daemon):
     assert answers[2][0]["code"] == 8
     assert {a["code"] for a in answers[3]} == {1}
     assert overall(answers[4][0]) == rls.OK
+
+
+def test_token_quotas_limit_although_the_cost_is_known_late(client):
+    """As Envoy does it: a look on the way in, a debit when the stream is done."""
+    def ask(hits):
+        request = rls.request("shop", {"tokens": "ann"})
+        request.descriptors[0].hits_addend.value = hits
+        return client.should(request, timeout=PATIENCE).overall_code
+
+    for _ in range(2):
+        assert ask(0) == rls.OK
+        ask(600)
+    assert [ask(0) for _ in range(5)] == [rls.OVER_LIMIT] * 5
+
+
+def test_a_global_quota_mode_refuses_when_all_are_over(tmp_path):
+    with Daemon(tmp_path, RULES, [*GRPC, "--rls-quota-mode", "true"]) as daemon:
+        with rls.Client(daemon.addresses["grpc"]) as client:
+            assert [client.code("shop", {"user": "q"}, {"many": "q"}) for _ in range(8)] == [rls.OK] * 8
+
+
+def test_probes_of_envoyproxy_ratelimit_find_their_health_check(daemon):
+    answer = daemon.http("GET", "/healthcheck")
+    assert (answer.status, answer.text) == (200, "OK")

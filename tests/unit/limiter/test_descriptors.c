@@ -578,6 +578,91 @@ static void whoever_is_banned_is_refused(void **state)
     ration_close(r);
 }
 
+static void a_quota_in_shadow_mode_never_refuses(void **state)
+{
+    struct ration *r = open_rules("domain: shop\n"
+                                  "descriptors:\n"
+                                  "  - key: a\n"
+                                  "    shadow_mode: true\n"
+                                  "    quota_mode: true\n"
+                                  "    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+                                  "  - key: b\n"
+                                  "    quota_mode: true\n"
+                                  "    rate_limit: {unit: hour, requests_per_unit: 2}\n");
+    struct asked a;
+
+    (void)state;
+    DESCRIBE(&a, "shop", "a=1");
+    for (int i = 0; i < 3; i++) {
+        assert_true(ask(r, &a, T0));
+        assert_false(out.statuses[0].over);
+    }
+    DESCRIBE(&a, "shop", "a=1", "b=1");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(r, &a, T0), i < 2); /* b alone decides */
+        assert_false(out.statuses[0].over);
+    }
+    ration_close(r);
+}
+
+static void a_service_in_quota_mode_refuses_when_all_are_over(void **state)
+{
+    struct ration *r = open_rules(shop);
+    struct asked a;
+
+    (void)state;
+    DESCRIBE(&a, "shop", "user=ann", "route=cart"); /* 3 and 10 */
+    a.request.quota_mode = true;
+    for (int i = 0; i < 10; i++)
+        assert_true(ask(r, &a, T0));
+    assert_true(out.statuses[0].over);
+    assert_false(ask(r, &a, T0));
+    ration_close(r);
+}
+
+struct kept {
+    unsigned count;
+    char text[64];
+};
+
+static void keep_leaf(void *arg, const struct ration_metadata *leaf)
+{
+    struct kept *kept = arg;
+
+    kept->count++;
+    snprintf(kept->text, sizeof kept->text, "%.*s", (int)leaf->value_len, leaf->value);
+}
+
+static void metadata_is_that_of_descriptors_that_passed(void **state)
+{
+    struct ration *r = open_rules("domain: shop\n"
+                                  "descriptors:\n"
+                                  "  - key: a\n"
+                                  "    quota_mode: true\n"
+                                  "    metadata: {pool: fast}\n"
+                                  "    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+                                  "  - key: b\n"
+                                  "    quota_mode: true\n"
+                                  "    metadata: {pool: slow}\n"
+                                  "    rate_limit: {unit: hour, requests_per_unit: 2}\n");
+    static const unsigned counts[] = {2, 1, 0};
+    struct asked a;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct kept kept = {0};
+
+        DESCRIBE(&a, "shop", "a=1", "b=1");
+        a.request.metadata = keep_leaf;
+        a.request.arg = &kept;
+        ask(r, &a, T0);
+        assert_int_equal(kept.count, counts[i]);
+        if (i == 1)
+            assert_string_equal(kept.text, "slow");
+    }
+    ration_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +671,9 @@ int main(void)
         cmocka_unit_test(hits_are_the_descriptors_or_the_requests_or_one),
         cmocka_unit_test(a_look_is_over_when_less_than_one_unit_is_left),
         cmocka_unit_test(what_a_stream_has_used_counts_in_full),
+        cmocka_unit_test(a_quota_in_shadow_mode_never_refuses),
+        cmocka_unit_test(a_service_in_quota_mode_refuses_when_all_are_over),
+        cmocka_unit_test(metadata_is_that_of_descriptors_that_passed),
         cmocka_unit_test(what_was_used_is_charged_to_each_descriptor_by_itself),
         cmocka_unit_test(unknown_domains_and_descriptors_have_no_limit),
         cmocka_unit_test(an_unlimited_descriptor_has_the_most_remaining),

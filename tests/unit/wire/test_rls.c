@@ -242,12 +242,14 @@ static void metadata_is_a_tree_again(void **state)
     keep("owner.mail", "", false);
     keep("text", "7", true);
     keep("on", "true", false);
-    keep("cost", "1.5", false); /* the last word */
+    keep("cost", "1.5", false); /* the first has the word */
+    keep("owner", "x", false);
+    keep("cost.a", "x", false);
     rn_rls_write_json(&out, &reader, &o, &(struct rn_rls_extra){.metadata = true});
     assert_true(rn_slice_is(rn_buf_slice(&out),
                             "{\"overallCode\":\"OK\",\"statuses\":[],\"dynamicMetadata\":"
-                            "{\"owner\":{\"team\":\"web\",\"mail\":null},\"cost\":1.5,"
-                            "\"regions\":[\"eu\",\"us\"],\"text\":\"7\",\"on\":true}}"));
+                            "{\"metadata\":{\"owner\":{\"team\":\"web\",\"mail\":null},\"cost\":7,"
+                            "\"regions\":[\"eu\",\"us\"],\"text\":\"7\",\"on\":true}}}"));
     rn_buf_done(&out);
 }
 

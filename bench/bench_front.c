@@ -126,6 +126,12 @@ unsigned rn_server_workers(const struct rn_server *server)
     return 1;
 }
 
+bool rn_server_stopping(const struct rn_server *server)
+{
+    (void)server;
+    return false;
+}
+
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)
 {
     (void)wheel, (void)timer, (void)at_ns;

@@ -23,6 +23,8 @@ RULES = f"""
 {{paths}}
 attributes:
   ip: {{{{ trusted_proxies: [127.0.0.1] }}}}
+allow:
+  - path: [/health, /health/**]
 limits:
   - {{{{ name: login, when: {{{{ method: POST, path: /login }}}}, key: ip, limit: {LIMIT} per day }}}}
   - {{{{ name: buy, when: {{{{ method: POST, path: /items/*/buy }}}}, key: ip, limit: {LIMIT} per day }}}}
@@ -52,6 +54,12 @@ http://a/login http://a//login http://a/%6cogin HTTP://a/login http://a:80/login
 http://a/x/../login http://a/login/ http://u:p@a/login https://a/login http:///login http:/login
 http:login login a:80/login *
 /%6c%6F%47in /l%4fgin /login&x /login=x /login,x /login:x /login@x /login~ /~login /login!
+/health/../login /health/%2e%2e/login /health/..%2flogin /health%2f../login /health%2f..%2flogin
+/health/..;/login /health;/../login /health/x/../../login /health/..\login /health\..\login
+/health/..%5clogin /health/%252e%252e/login /health/..%252flogin /health%00/../login /health/..%00/login
+/health#/../login /health?/../login /health%3f/../login /health%23/../login /health/%c0%ae%c0%ae/login
+//health/../login //health/login /login#/health /login?/health /login;/health /login%00/health
+/login/health/.. /login%2f..%2fhealth /login/..%2fhealth/../login http://health/login http:/health/../login
 /login/x/.. /login/x/%2e%2e /login/%2e%2e/login /%2e%2e%2flogin /a/b/c/../../../login
 """.split()
 BUY = rb"""
@@ -70,7 +78,9 @@ BUY = rb"""
 /items/7/buy? /items/7/buy?x=/y /items/7/buy#x /items/7/buy%3f /items/7/buy.json /items/7.json/buy
 http://a/items/7/buy http://a/items/%23/buy http://a/items/a%3fb/buy /items/{7}/buy /items/*/buy
 /items/**/buy /items/:7/buy /items/7@a/buy /items/%7e/buy /items/~/buy /items/a%2eb/buy
-/items/a%3fb%2fc/buy /items/%3f%23/buy /items/%3f%2e%2e/buy /items/a%3b%2fb/buy /items/%c3%28/buy
+/health/../items/7/buy /health/..%2fitems/7/buy /health/..;/items/7/buy /items/..%2f..%2fhealth/buy
+/items/7/buy;/../../../health /items/7/buy%2f..%2f..%2f..%2fhealth /items/7/buy/../../../health
+/items/%2fhealth/buy /items/a%3fb%2fc/buy /items/%3f%23/buy /items/%3f%2e%2e/buy /items/a%3b%2fb/buy /items/%c3%28/buy
 """.split()
 LOGIN += [b"/lo\xe9gin", b"/login\xc0\x80", b"/login\xff", b"/login\t", b"/login\x7f", b"/\xef\xbd\x8cogin"]
 BUY += [b"/items/\xc3\xa9/buy", b"/items/\xff/buy", b"/items/\xe2\x80\xae/buy", b"/items/\x7f/buy"]

@@ -48,6 +48,7 @@ struct rn_loop {
     struct rn_buf sealed; /* records made and not passed on yet: empty between calls */
     char *plain;          /* what records held: RN_PLAIN_BYTES; NULL: no TLS so far */
     size_t guests;        /* of `conns`, those that came to us: what a drain waits for */
+    bool holds;           /* does not accept yet */
     bool draining;
     _Atomic bool crowded;    /* another loop needs room for a connection */
     _Atomic size_t cut_from; /* there is too much unfinished input: end messages of so many
@@ -72,8 +73,10 @@ void rn_loop_drain(struct rn_loop *loop);
 /* Closes all connections of guests at once. */
 void rn_loop_cut(struct rn_loop *loop);
 
-/* Begins to accept on the socket; 0 or a negative errno. */
+/* Begins to accept on the socket, unless the loop holds; 0 or a negative errno. */
 int rn_port_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
+/* A loop that held begins to accept. */
+void rn_port_begin_all(struct rn_loop *loop);
 /* Accepts what has come already and then no more. */
 void rn_port_close_all(struct rn_loop *loop);
 

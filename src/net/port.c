@@ -157,7 +157,15 @@ int rn_port_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_s
     port->resume.fire = resume;
     port->next = loop->ports;
     loop->ports = port;
-    return uv_poll_start(&port->poll, UV_READABLE, on_connection);
+    return loop->holds ? 0 : uv_poll_start(&port->poll, UV_READABLE, on_connection);
+}
+
+/* That polling a socket begins cannot fail: it was initialised. */
+void rn_port_begin_all(struct rn_loop *loop)
+{
+    loop->holds = false;
+    for (struct rn_port *port = loop->ports; port; port = port->next)
+        uv_poll_start(&port->poll, UV_READABLE, on_connection);
 }
 
 static void free_port(uv_handle_t *handle)

@@ -25,10 +25,18 @@ static void wake_workers(struct rn_server *server)
 static void on_worker_woken(struct rn_loop *loop)
 {
     rn_relief_heed(loop);
+    if (loop->holds && atomic_load(&loop->server->accepting))
+        rn_port_begin_all(loop);
     if (atomic_load(&loop->server->stopping))
         rn_loop_drain(loop);
     if (atomic_load(&loop->server->cutting))
         rn_loop_cut(loop);
+}
+
+void rn_server_accept(struct rn_server *server)
+{
+    atomic_store(&server->accepting, true);
+    wake_workers(server);
 }
 
 static void cut(struct rn_server *server)
@@ -204,6 +212,7 @@ static int start_worker(struct rn_server *server, unsigned index)
         return failed;
     }
     worker->loop.woken = on_worker_woken;
+    worker->loop.holds = server->options.holds;
     failed = open_all_ports(&worker->loop, false);
     atomic_fetch_add(&server->running, 1);
     if (failed == 0)

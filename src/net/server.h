@@ -30,6 +30,7 @@ struct rn_server_options {
                                  on unix sockets */
     int64_t drain_ns;         /* how long a stop waits for connections to end */
     bool waits;               /* protocols may answer RN_CONN_LATER */
+    bool holds;               /* workers do not accept until rn_server_accept: who comes waits */
 };
 
 enum rn_server_where { RN_ON_WORKERS, RN_ON_CONTROL };
@@ -63,7 +64,7 @@ bool rn_server_tls_reload(struct rn_server *server);
 /* In the control thread. */
 struct rn_server_calls {
     void *arg;
-    void (*ready)(void *arg);    /* all listeners accept */
+    void (*ready)(void *arg);    /* all listeners accept, or hold */
     void (*hangup)(void *arg);   /* SIGHUP */
     void (*stopping)(void *arg); /* SIGTERM or SIGINT, or rn_server_stop: the drain begins */
     void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
@@ -78,6 +79,8 @@ struct rn_server_calls {
  * have ended or drain_ns has passed. 0 or a code with `error`. */
 int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
                   struct ration_error *error);
+/* Control thread. Workers that hold begin to accept. */
+void rn_server_accept(struct rn_server *server);
 /* Any thread. A second SIGTERM during the drain ends it at once. */
 void rn_server_stop(struct rn_server *server);
 bool rn_server_stopping(const struct rn_server *server);

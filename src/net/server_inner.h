@@ -36,6 +36,7 @@ struct rn_server {
     struct rn_tls *tls;       /* NULL: no listener speaks TLS */
     char *tls_paths[RN_TLS_PATHS];
     bool tls_only_13;
+    _Atomic bool accepting;   /* workers no longer hold */
     _Atomic bool asked;       /* to stop */
     _Atomic bool stopping;    /* the drain has begun */
     _Atomic bool cutting;     /* the drain is over, whoever is still there */

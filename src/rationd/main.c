@@ -39,6 +39,7 @@ struct daemon {
     struct rn_changes changes;   /* the same */
     struct rn_timer ready_timer; /* until Redis is reached */
     int64_t ready_by_ns;
+    bool accepting; /* clients of workers are served */
     bool hangup_due, reload_due;
     uint32_t file_count; /* of rules, at the start */
 };
@@ -204,8 +205,13 @@ static void look_for_redis(struct rn_timer *timer)
     bool up = rn_shared_is_up(&d->shared);
     int64_t by_ns =
         d->ready_by_ns + rn_changes_patience_ns(&d->changes) + (up ? HISTORY_WAIT_NS : 0);
-    bool known = up && rn_changes_are_known(&d->changes) && rn_shared_is_whole(&d->shared);
+    bool joined = up && rn_changes_are_known(&d->changes);
+    bool known = joined && rn_shared_is_whole(&d->shared);
 
+    if (!d->accepting && (joined || now_ns >= d->ready_by_ns)) {
+        d->accepting = true;
+        rn_server_accept(d->server);
+    }
     if (now_ns < by_ns && !known) {
         rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
         return;
@@ -217,7 +223,9 @@ static void look_for_redis(struct rn_timer *timer)
 }
 
 /* With Redis when all loops have reached it, what the nodes share is in force and leased
- * limits start full, or soon without: then policies answer, and it goes by what it has kept. */
+ * limits start full, or soon without: then policies answer, and it goes by what it has kept.
+ * Clients wait in line until Redis is reached: a policy must not decide for want of a
+ * connection that is being made. */
 static void ready(void *arg)
 {
     struct daemon *d = arg;
@@ -367,7 +375,8 @@ static bool open_server(struct daemon *d)
                                         .per_address_max = d->options.per_address,
                                         .input_max = d->options.input_bytes,
                                         .drain_ns = DRAIN_NS,
-                                        .waits = d->options.shares};
+                                        .waits = d->options.shares,
+                                        .holds = d->options.shares};
     const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/server.h"
 #include "redis/script.h"
 
 static void become_up(struct rn_link *link)
 {
-    link->up = true;
+    link->up = link->served = true;
+    link->up_ns = rn_wheel_now(rn_loop_wheel(link->loop));
     link->wait_ns = 0;
     link->events->up(link->events->arg);
 }

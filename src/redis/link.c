@@ -39,6 +39,13 @@ static void note_why(struct rn_link *link, const char *why)
         snprintf(link->why, sizeof link->why, "%s", why);
 }
 
+/* It served, and nothing was wrong with what it said: as a rule another one can be had. */
+static bool lasted(const struct rn_link *link)
+{
+    return link->served && !link->distrusted &&
+           rn_wheel_now(rn_loop_wheel(link->loop)) - link->up_ns >= RN_LINK_LASTED_NS;
+}
+
 /* There is no connection: everybody is told, and the next attempt is set. */
 static void give_up(struct rn_link *link)
 {
@@ -56,6 +63,10 @@ static void give_up(struct rn_link *link)
     }
     if (link->ending)
         return;
+    if (lasted(link)) {
+        rn_timer_set(rn_loop_wheel(link->loop), &link->again, 0);
+        return;
+    }
     wait_for_next(link);
     note_why(link, link->opened ? "the connection was closed" : "no connection could be made");
     link->events->down(link->events->arg, link->why);
@@ -124,7 +135,7 @@ static void attempt(struct rn_timer *timer)
 
     link->attempts++;
     link->why[0] = '\0';
-    link->opened = link->distrusted = link->leaving = false;
+    link->opened = link->served = link->distrusted = link->leaving = false;
     if (!link->events->seek) {
         connect_to_address(link);
         return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection to one Redis, for one loop: made, authenticated, given the
- * scripts, and made again when it is lost, after a random while. A name is resolved
- * anew for each attempt. Commands are answered in order.
+ * scripts, and made again when it is lost. One that was up is made again at once, and nobody
+ * is told unless that fails, or it was so a moment ago; after a failure there is a random while
+ * in between. A name is resolved anew for each attempt. Commands are answered in order.
  *
  * At most once: a command whose connection is lost before its reply is never sent
  * again by us. Whoever gives up waiting for a reply leaves its place in the order,
@@ -27,6 +28,8 @@
 #define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
 #define RN_LINK_WAIT_MAX_NS (INT64_C(800) * 1000000)
 #define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
+#define RN_LINK_LASTED_NS (INT64_C(1) * 1000000000) /* what was up so long is made again at once   \
+                                                     */
 
 /* NULL: the connection was lost; whether the command was run is not known. */
 typedef void rn_link_reply(void *arg, const redisReply *reply);
@@ -37,8 +40,8 @@ struct rn_link_events {
      * follows, now or later. */
     void (*seek)(void *arg);
     void (*up)(void *arg);
-    /* Was up, or an attempt failed, for this reason: without secrets, not for long. All
-     * replies that were owed have been answered with NULL. */
+    /* An attempt failed, or it was up and is not made again at once, for this reason: without
+     * secrets, not for long. All replies that were owed have been answered with NULL. */
     void (*down)(void *arg, const char *why);
     void (*later)(void *arg); /* after rn_link_call_later; NULL: never asked for */
     /* Before `up`: it was started anew, or is another one, so that what was last written may
@@ -76,6 +79,8 @@ struct rn_link {
     int64_t wait_ns;
     bool opened; /* there was a connection, in this attempt */
     bool up;
+    bool served;     /* it was, in this attempt, */
+    int64_t up_ns;   /* since then */
     bool distrusted; /* what comes is not read */
     bool leaving;    /* closed when nothing is owed any more */
     bool seeking;

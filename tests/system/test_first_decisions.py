@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first decisions after a start, and after a connection to Redis was lost: none of them falls
+back because a connection is being made or a script loaded. A soak (RATION_SOAK=1) starts a
+hundred times."""
+
+import contextlib
+import itertools
+import os
+import re
+import threading
+import time
+
+import pytest
+
+from crowd import resp_allowed
+from daemon import Daemon, Resp, free_port
+from nodes import Nodes, metric
+from redis_cluster import RedisCluster
+from redis_server import RedisServer
+from sharer import wait_for
+
+STARTS = 100 if os.environ.get("RATION_SOAK") else 10
+RULES = "".join(f"  - {{name: {name}, key: user, limit: 50000 per day, {more}, on_store_failure: refuse}}\n"
+                for name, more in (("window", "algorithm: fixed-window"), ("log", "algorithm: sliding-log"),
+                                   ("leased", "consistency: leased")))
+EACH = 20  # decisions of a client after each start
+
+
+class Client(threading.Thread):
+    """Asks at an address again and again, from before somebody listens there."""
+
+    def __init__(self, address):
+        super().__init__()
+        self.address, self.told, self.ending = address, [], False
+        self.start()
+
+    def run(self):
+        for number in itertools.count():
+            with contextlib.suppress(OSError, EOFError), Resp(self.address) as resp:
+                while not self.ending:
+                    self.told.append(resp_allowed(resp("RATION.CHECK", "user", f"{self.name} {number}")))
+            if self.ending:
+                return
+
+
+@contextlib.contextmanager
+def one_redis(folder):
+    with RedisServer(folder) as server:
+        yield f"redis+unix://{server.path}"
+
+
+@contextlib.contextmanager
+def a_cluster(folder):
+    with RedisCluster(folder) as cluster:
+        yield cluster.url()
+
+
+@pytest.mark.parametrize("place", [one_redis, a_cluster])
+def test_no_decision_falls_back_because_the_node_has_just_started(tmp_path, place):
+    port = free_port()
+    starts = STARTS if place is one_redis else max(2, STARTS // 5)
+    with place(tmp_path) as url:
+        node = Daemon(tmp_path, "limits:\n" + RULES,
+                      ["--redis", url, "--redis-deadline", "5s", "--memory", "2M", "--workers", 2,
+                       "--resp", f"127.0.0.1:{port}", "--http", "none"], start=False)
+        clients = [Client(f"127.0.0.1:{port}") for _ in range(4)]
+        try:
+            for _ in range(starts):
+                before = [len(client.told) for client in clients]
+                node.start()
+                wait_for(lambda: all(len(client.told) >= told + EACH for client, told in zip(clients, before)))
+                page = node.admin("GET", "/metrics").text
+                node.kill()
+                fallbacks = [line for line in page.splitlines() if line.startswith("ration_store_fallbacks_total")]
+                assert all(line.endswith(" 0") for line in fallbacks), fallbacks
+        finally:
+            for client in clients:
+                client.ending = True
+            for client in clients:
+                client.join()
+        assert all(all(client.told) for client in clients)
+
+
+def test_a_connection_that_is_lost_is_made_again_before_anybody_falls_back(tmp_path):
+    with RedisServer(tmp_path) as server, contextlib.closing(server.client()) as client, \
+            Nodes(tmp_path, "limits:\n" + RULES, [f"redis+unix://{server.path}"],
+                  ["--redis-deadline", "5s"]) as nodes:
+        node = nodes[0]
+        for _ in range(3):
+            time.sleep(1.1)  # one that was lost just now is waited for a little
+            before = metric(node, "ration_store_connects_total")
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            wait_for(lambda: metric(node, "ration_store_connects_total") > before)
+            with node.resp() as resp:
+                assert all(resp_allowed(resp("RATION.CHECK", "user", "ann")) for _ in range(10))
+        assert metric(node, re.escape('ration_store_fallbacks_total{policy="refuse"}')) == 0
+        assert nodes.logged("redis.open") == 0
+
+
+def test_one_that_cannot_be_made_again_is_told_of_at_once(tmp_path):
+    with RedisServer(tmp_path) as server, Nodes(tmp_path, "limits:\n" + RULES, [f"redis+unix://{server.path}"],
+                                                ["--redis-deadline", "5s"]) as nodes:
+        time.sleep(1.1)
+        server.stop()
+        wait_for(lambda: nodes.logged("redis.open") >= 1)
+        with nodes[0].resp() as resp:
+            assert not resp_allowed(resp("RATION.CHECK", "user", "ann"))
+        server.start()
+        with nodes[0].resp() as resp:
+            wait_for(lambda: resp_allowed(resp("RATION.CHECK", "user", "ann")))

@@ -73,9 +73,10 @@ core.register_action("ration", { "http-req" }, function(txn)
     local answer = core.httpclient():get({ url = ASK, headers = headers, timeout = LAST_RESORT_MS })
     if answer and answer.headers and answer.headers["x-ration-answered"] then
         if answer.status ~= 200 then
-            pass_on(txn, answer) -- whatever it says, also 5xx
+            return pass_on(txn, answer) -- whatever it says, also 5xx
         end
     elseif WITHOUT_RATIOND == "refuse" then
-        refuse(txn, 503, "unavailable")
+        return refuse(txn, 503, "unavailable")
     end
+    txn:set_var("txn.ration", "passed") -- haproxy.cfg refuses requests without it
 end)

@@ -9,7 +9,7 @@ import pytest
 
 from crowd import wait_for
 from daemon import RespError
-from proxies import RULES, Site, kind
+from proxies import RULES, Haproxy, Site, kind
 
 LATE = 2.5 # seconds: five times the deadline that every example sets, for a busy machine
 BODY = "x" * 100_000
@@ -102,6 +102,17 @@ def test_no_decision_is_a_refusal(kind, tmp_path):
         refusal = site.proxy.no_decision
         assert refusal in statuses and set(statuses) <= {200, refusal}, statuses
         assert len(site.app.seen) == statuses.count(200)
+
+
+def test_an_error_in_the_script_of_haproxy_is_a_refusal(tmp_path):
+    class Broken(Haproxy):
+        def copy(self, name, edit=lambda text: text):
+            return super().copy(name, lambda text: edit(
+                text.replace("local answer = ", 'local answer = nil + ')))
+
+    with Site(Broken, tmp_path, RULES) as site:
+        assert site.ask().status == 503
+        assert site.app.seen == []
 
 
 # --- what clients send -------------------------------------------------------------------

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/history.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_letter(char c)
@@ -8,30 +9,63 @@ static bool is_letter(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* The id in the answer, NULL if there is none. */
-static const char *find_id(const char *info)
+/* What follows the name of a field, NULL if there is none. */
+static const char *find(const char *info, const char *field)
 {
-    static const char field[] = "\nmaster_replid:";
-    const char *id = strstr(info, field);
+    const char *at = strstr(info, field);
+
+    return at ? at + strlen(field) : NULL;
+}
+
+/* The id in the answer, NULL if there is none. */
+static const char *find_id(const char *info, const char *field)
+{
+    const char *id = find(info, field);
     size_t len = 0;
 
     if (!id)
         return NULL;
-    id += sizeof field - 1;
     while (is_letter(id[len]))
         len++;
     return len == RN_HISTORY_ID ? id : NULL;
 }
 
+static int64_t find_number(const char *info, const char *field)
+{
+    const char *text = find(info, field);
+
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+/* A replica that was promoted tells of whom it was one, and up to which byte it has the same. */
+static int64_t lost_of(const struct rn_history *before, const char *info)
+{
+    const char *id = find_id(info, "\nmaster_replid2:");
+    int64_t beyond = find_number(info, "\nsecond_repl_offset:");
+
+    if (!id || memcmp(id, before->id, RN_HISTORY_ID) != 0 || beyond <= 0)
+        return 0;
+    return before->offset >= beyond ? before->offset - beyond + 1 : 0;
+}
+
+void rn_history_note(struct rn_history *history, const char *info)
+{
+    const char *id = find_id(info, "\nmaster_replid:");
+
+    if (id && memcmp(history->id, id, RN_HISTORY_ID) == 0)
+        history->offset = find_number(info, "\nmaster_repl_offset:");
+}
+
 bool rn_history_learn(struct rn_history *history, const char *info)
 {
-    const char *id = find_id(info);
+    const char *id = find_id(info, "\nmaster_replid:");
+    bool changed = id && history->id[0] != '\0' && memcmp(history->id, id, RN_HISTORY_ID) != 0;
 
-    if (!id || memcmp(history->id, id, RN_HISTORY_ID) == 0)
-        return false;
-    bool changed = history->id[0] != '\0';
-
-    memcpy(history->id, id, RN_HISTORY_ID);
+    if (changed)
+        history->lost = lost_of(history, info);
+    if (id)
+        memcpy(history->id, id, RN_HISTORY_ID);
+    rn_history_note(history, info);
     return changed;
 }
 

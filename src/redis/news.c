@@ -118,11 +118,28 @@ bool rn_news_follow(struct rn_routes *routes)
     return true;
 }
 
+static void on_offset(void *arg, const redisReply *reply)
+{
+    struct rn_link *link = arg;
+
+    if (reply && reply->type == REDIS_REPLY_STRING)
+        rn_history_note(&link->history, reply->str);
+}
+
+void rn_news_ask_offset(struct rn_routes *routes)
+{
+    const char *argv[] = {"INFO", "replication"};
+    struct rn_link *link = &routes->shards[0]->link;
+
+    rn_link_send(link, 2, argv, NULL, on_offset, link);
+}
+
 /* Replies that are owed still count; nothing more is sent. */
 static void on_failover(void *arg)
 {
     struct rn_link *link = &((struct rn_routes *)arg)->shards[0]->link;
 
+    rn_news_ask_offset(arg);
     if (link->owed_count > 0)
         rn_link_leave(link, "the master is being replaced");
     else

@@ -203,6 +203,8 @@ static void on_timer(struct rn_timer *timer)
      * would go on answering. */
     if (broken || routes->url->kind == RN_URL_SENTINEL)
         rn_scout_ask(&routes->scout);
+    if (!broken && routes->url->kind == RN_URL_SENTINEL)
+        rn_news_ask_offset(routes);
     retire_shards(routes);
     wake_in(routes, broken ? HURRY_NS : LOOK_NS);
 }

@@ -11,6 +11,9 @@ bool rn_news_start(struct rn_routes *routes);
 /* Has the link of a master that is being replaced go to who takes over. False: no master is. */
 bool rn_news_follow(struct rn_routes *routes);
 
+/* Asks the master how far its history has come: who replaces it may have less of it. */
+void rn_news_ask_offset(struct rn_routes *routes);
+
 /* Takes these owners over, by index of the shard. Returns whether anything has changed. */
 bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS]);
 /* What the shard is called, for other threads, too. */

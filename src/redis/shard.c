@@ -268,7 +268,8 @@ static void on_changed(void *arg)
 {
     struct rn_shard *shard = arg;
 
-    rn_log(RN_LOG_WARN, "redis.changed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+    rn_log(RN_LOG_WARN, "redis.changed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
+           RN_LOG_NUMBER("lost_bytes", shard->link.history.lost));
     rn_shard_doubt(shard);
 }
 

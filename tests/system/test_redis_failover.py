@@ -9,7 +9,9 @@ import time
 import pytest
 
 from crowd import wait_for
+from daemon import free_port
 from nodes import Load, Nodes
+from redis_server import RedisServer
 from test_redis_sentinel import Trio
 
 RUNS = 10 if os.environ.get("RATION_SOAK") else 1
@@ -26,6 +28,8 @@ def trio(tmp_path):
     with Trio(tmp_path) as running:
         for sentinel in running.sentinels:
             sentinel.ask("debug", "info-period", 10_000)  # as they are: one is slow to notice a promotion
+            sentinel.ask("debug", "ping-period", 1000)
+            sentinel.ask("set", "shared", "failover-timeout", 60_000)  # nor gives up on a busy machine
         yield running
 
 
@@ -68,3 +72,40 @@ def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, trio, mode
             over = excess(load, mode)
             print(f"{mode}: {load.admitted()} of {LIMITS[mode] * len(users)}, {sum(over.values())} too many")
             assert over == {}
+        assert nodes.logged("redis.failover") >= RUNS and nodes.logged(" lost_bytes=0") >= RUNS
+
+
+def test_what_a_replica_did_not_have_is_told_when_it_takes_over(tmp_path, trio):
+    """It is promoted without a word of Sentinel, which finds out later."""
+    with Nodes(tmp_path, RULES, [trio.url()], OPTIONS) as nodes, \
+            Load(nodes, ["/strict"], depth=4, users=USERS["strict"]) as load:
+        replica = replica_of(trio)
+        wait_for(lambda: load.admitted() > 500, "load")
+        trio.servers[0].client().execute_command("CLIENT", "KILL", "TYPE", "replica")
+        replica.client().execute_command("REPLICAOF", "NO", "ONE")
+        time.sleep(2)  # charges that it does not hear of
+        trio.servers[0].stop()
+        for sentinel in trio.sentinels:
+            sentinel.ask("remove", "shared")
+            sentinel.ask("monitor", "shared", "127.0.0.1", replica.port, 1)
+        wait_for(lambda: nodes.logged("redis.changed"), "another master")
+    lines = [line for line in nodes[0].log if "redis.changed" in line]
+    assert "lost_bytes=" in lines[0] and "lost_bytes=0" not in lines[0]
+
+
+def test_a_master_that_wants_replicas_admits_nothing_when_its_replica_was_promoted(tmp_path):
+    """Nobody has told the nodes: min-replicas-to-write closes what Sentinel leaves open."""
+    for name in ("master", "replica"):
+        (tmp_path / name).mkdir()
+    with RedisServer(tmp_path / "master", port=free_port(), options=["--min-replicas-to-write", "1"]) as master, \
+            RedisServer(tmp_path / "replica", port=free_port(), options=[
+                "--replicaof", "127.0.0.1", str(master.port), "--repl-diskless-sync-delay", "0"]) as replica:
+        wait_for(lambda: replica.client().execute_command("ROLE")[3] == b"connected", "the replica")
+        with Nodes(tmp_path, RULES, [f"redis://127.0.0.1:{master.port}"] * 2, OPTIONS) as nodes, \
+                Load(nodes, ["/strict"], depth=4, users=USERS["strict"]) as load:
+            wait_for(lambda: load.admitted() > 500, "load")
+            replica.client().execute_command("REPLICAOF", "NO", "ONE")
+            wait_for(lambda: nodes.logged("NOREPLICAS"), "the master to refuse")
+            refuses = time.monotonic()
+            wait_for(lambda: sum(t.sent > refuses for t in load.told[-5000:]) > 500, "more load")
+    assert not [t for t in load.told if t.allowed and t.sent > refuses]

@@ -67,6 +67,42 @@ static void who_does_not_tell_is_the_same_as_ever(void **state)
     assert_true(rn_history_learn(&history, info_of(OTHER, ONE)));
 }
 
+static const char *info_at(const char *id, const char *before, long offset, long second)
+{
+    static char text[300];
+
+    snprintf(text, sizeof text,
+             "# Replication\r\nrole:master\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n"
+             "master_repl_offset:%ld\r\nsecond_repl_offset:%ld\r\n",
+             id, before, offset, second);
+    return text;
+}
+
+static void what_a_former_master_wrote_after_the_promotion_is_lost(void **state)
+{
+    struct rn_history history = {0};
+
+    (void)state;
+    rn_history_learn(&history, info_at(ONE, NONE, 100, -1));
+    rn_history_note(&history, info_at(ONE, NONE, 250, -1));
+    rn_history_note(&history, info_at(OTHER, ONE, 999, 201)); /* it is a replica by now */
+    assert_true(rn_history_learn(&history, info_at(OTHER, ONE, 300, 201)));
+    assert_int_equal(history.lost, 50);
+    assert_int_equal(history.offset, 300);
+    assert_true(rn_history_learn(&history, info_at(ONE, OTHER, 400, 301)));
+    assert_int_equal(history.lost, 0);
+}
+
+static void of_a_server_that_was_started_anew_nothing_is_known(void **state)
+{
+    struct rn_history history = {0};
+
+    (void)state;
+    rn_history_learn(&history, info_at(ONE, NONE, 100, -1));
+    assert_true(rn_history_learn(&history, info_at(OTHER, NONE, 0, -1)));
+    assert_int_equal(history.lost, 0);
+}
+
 static void its_short_name_is_the_beginning_or_zeros(void **state)
 {
     struct rn_history history = {0};
@@ -87,6 +123,8 @@ int main(void)
         cmocka_unit_test(the_first_one_is_no_change),
         cmocka_unit_test(another_one_is_a_change_each_time),
         cmocka_unit_test(who_does_not_tell_is_the_same_as_ever),
+        cmocka_unit_test(what_a_former_master_wrote_after_the_promotion_is_lost),
+        cmocka_unit_test(of_a_server_that_was_started_anew_nothing_is_known),
         cmocka_unit_test(its_short_name_is_the_beginning_or_zeros),
     };
 

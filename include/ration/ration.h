@@ -38,6 +38,8 @@ struct ration;
 enum ration_flags {
     RATION_SHADOW = 1, /* evaluate and count, never refuse */
     RATION_KEEP = 2,   /* at capacity refuse new keys rather than forget live ones */
+    RATION_EVICT_LAST =
+        4, /* at capacity forget keys of other limits first, then what has spent least */
 };
 
 /* Limits that share a name are variants of one limit (tiers, say): a client

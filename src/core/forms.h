@@ -36,6 +36,8 @@ void rn_fine_pack(uint64_t *state, rn_i128 tat);
 int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask);
 int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                           int64_t now_ns);
+/* The counts in so many words of a block. */
+uint64_t rn_subs_spent(const uint64_t *state, uint32_t words);
 int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                        int64_t now_ns);
 int64_t rn_log_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,

@@ -354,9 +354,27 @@ int64_t rn_state_idle_at(enum rn_form form, uint64_t state)
     return form == RN_FORM_WINDOW ? rn_window_unpack(state).end_ns : (int64_t)state;
 }
 
-uint64_t rn_state_weight(enum rn_form form, uint64_t state)
+uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words)
 {
-    return form == RN_FORM_WINDOW ? rn_window_unpack(state).count : 1;
+    switch (form) {
+    case RN_FORM_WINDOW:
+        return rn_window_unpack(state[0]).count;
+    case RN_FORM_WIDE:
+    case RN_FORM_PLACES:
+        return words >= 2 ? state[1] : 0;
+    case RN_FORM_COUNTER:
+        return words >= 3 ? (state[1] > state[2] ? state[1] : state[2]) : 0;
+    case RN_FORM_SUBS:
+        return rn_subs_spent(state, words);
+    case RN_FORM_LOG:
+        return words >= 3 ? (uint32_t)state[2] : 0;
+    case RN_FORM_NONE:
+    case RN_FORM_GCRA:
+    case RN_FORM_STEP:
+    case RN_FORM_FINE:
+        break;
+    }
+    return 0;
 }
 
 bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,

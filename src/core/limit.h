@@ -151,8 +151,10 @@ int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns);
 /* When a state equals none; judged from form and state alone. `state` is the
  * word, or the first word of the block. */
 int64_t rn_state_idle_at(enum rn_form form, uint64_t state);
-/* Units known to be spent from form and word alone (1 where it is not). */
-uint64_t rn_state_weight(enum rn_form form, uint64_t state);
+/* Units spent, as far as form and state alone tell: 0 for buckets, whose time to idle tells it.
+ * `words` of the state are given, of a block RN_SPENT_WORDS if it has so many. */
+#define RN_SPENT_WORDS 24
+uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words);
 
 /* The same for a state found in another form of the same shape, because it was
  * written when the amount was larger: it is kept as it is. */

@@ -27,9 +27,11 @@ unsigned rn_book_charge_flags(const struct rn_rule *rule)
     static const unsigned failure[] = {[RN_FAIL_LOCAL] = 0,
                                        [RN_FAIL_ALLOW] = RN_CHARGE_ELSE_ALLOW,
                                        [RN_FAIL_REFUSE] = RN_CHARGE_ELSE_REFUSE};
+    static const unsigned full[] = {[RN_FULL_EVICT] = 0,
+                                    [RN_FULL_EVICT_LAST] = RN_CHARGE_EVICT_LAST,
+                                    [RN_FULL_REFUSE] = RN_CHARGE_KEEP};
 
-    return (rule->keep ? RN_CHARGE_KEEP : 0) | consistency[rule->consistency] |
-           failure[rule->on_store_failure];
+    return full[rule->on_full] | consistency[rule->consistency] | failure[rule->on_store_failure];
 }
 
 static void compile_rule(struct rn_book *b, const struct rn_rule *rule)

@@ -51,7 +51,9 @@ int rn_compiled_init(struct rn_compiled *l, const struct rn_hash_key *secret, ui
 
     *l = (struct rn_compiled){.seed = seed_of(secret, name),
                               .index = index,
-                              .charge_flags = named->flags & RATION_KEEP ? RN_CHARGE_KEEP : 0,
+                              .charge_flags =
+                                  (named->flags & RATION_KEEP ? RN_CHARGE_KEEP : 0) |
+                                  (named->flags & RATION_EVICT_LAST ? RN_CHARGE_EVICT_LAST : 0),
                               .shadow = (named->flags & RATION_SHADOW) != 0,
                               .name = strdup(named->name)};
     rn_limit_init(&l->limit, &named->limit);

@@ -46,7 +46,7 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
                    uint64_t *hold)
 {
     struct rn_limit limit;
-    struct rn_charge charge = {.flags = flags & RN_CHARGE_KEEP,
+    struct rn_charge charge = {.flags = flags & (RN_CHARGE_KEEP | RN_CHARGE_EVICT_LAST),
                                .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
     uint64_t id;
 
@@ -63,7 +63,7 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
 int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns, unsigned flags)
 {
     struct rn_limit limit;
-    struct rn_charge charge = {.flags = flags & RN_CHARGE_KEEP,
+    struct rn_charge charge = {.flags = flags & (RN_CHARGE_KEEP | RN_CHARGE_EVICT_LAST),
                                .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
 
     hold_limit(&limit, timeout_ns);

@@ -25,15 +25,15 @@
 
 static int check_limit(const struct ration_named *named, size_t i, struct ration_error *error)
 {
-    const unsigned known = RATION_SHADOW | RATION_KEEP;
+    const unsigned known = RATION_SHADOW | RATION_KEEP | RATION_EVICT_LAST;
 
     if (!named->name || named->name[0] == '\0')
         return rn_error_set(error, RATION_EINVAL, 0, "limit %zu has no name; give it one", i);
     if (named->flags & ~known)
-        return rn_error_set(
-            error, RATION_EINVAL, 0,
-            "limit \"%s\": flags 0x%x; there are only RATION_SHADOW and RATION_KEEP", named->name,
-            named->flags);
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "limit \"%s\": flags 0x%x; there are only RATION_SHADOW, RATION_KEEP "
+                            "and RATION_EVICT_LAST",
+                            named->name, named->flags);
     const char *fault = rn_limit_fault(&named->limit);
 
     if (fault)

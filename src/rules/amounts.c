@@ -218,6 +218,6 @@ void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
     if (r.report->count[RN_ERROR] != errors)
         return;
     rn_amounts_check_fit(&r);
-    if (rn_node_find(map, "on_full") == NULL)
-        rule->keep = r.on_calendar;
+    if (rn_node_find(map, "on_full") == NULL && r.on_calendar)
+        rule->on_full = RN_FULL_REFUSE;
 }

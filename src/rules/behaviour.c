@@ -8,7 +8,7 @@
 
 static const char *const modes[] = {"enforce", "shadow"};
 static const char *const waits[] = {"return", "hold"};
-static const char *const when_full[] = {"evict", "refuse"};
+static const char *const when_full[] = {"evict", "evict_last", "refuse"};
 static const char *const failures[] = {"local", "allow", "refuse"};       /* rn_store_failure */
 static const char *const consistencies[] = {"strict", "leased", "async"}; /* rn_consistency */
 static const char *const families[] = {"both", "x", "ietf", "none"};      /* rn_header_family */
@@ -296,7 +296,8 @@ static void read_words(struct rn_builder *builder, const struct rn_node *map, st
 {
     rule->shadow = word_of(builder, map, "mode", modes, RN_COUNT(modes), 0) == 1;
     rule->hold = word_of(builder, map, "wait", waits, RN_COUNT(waits), 0) == 1;
-    rule->keep = word_of(builder, map, "on_full", when_full, RN_COUNT(when_full), 0) == 1;
+    rule->on_full = (enum rn_on_full)word_of(builder, map, "on_full", when_full,
+                                             RN_COUNT(when_full), RN_FULL_EVICT);
     rule->on_store_failure = (enum rn_store_failure)word_of(
         builder, map, "on_store_failure", failures, RN_COUNT(failures), RN_FAIL_LOCAL);
     rule->consistency = (enum rn_consistency)word_of(builder, map, "consistency", consistencies,

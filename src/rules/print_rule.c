@@ -192,6 +192,7 @@ static bool is_quota(const struct rn_rule *rule)
 
 static void print_words(struct rn_printer *p, const struct rn_rule *rule)
 {
+    static const char *const when_full[] = {"evict", "evict_last", "refuse"};
     static const char *const failures[] = {"local", "allow", "refuse"};
     static const char *const consistencies[] = {"strict", "leased", "async"};
 
@@ -201,8 +202,8 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    wait: hold\n");
     print_duration(p, "max_wait", rule->max_wait_ns);
     print_duration(p, "spread", rule->spread_ns);
-    if (rule->keep != is_quota(rule))
-        rn_print(p, "    on_full: %s\n", rule->keep ? "refuse" : "evict");
+    if (rule->on_full != (is_quota(rule) ? RN_FULL_REFUSE : RN_FULL_EVICT))
+        rn_print(p, "    on_full: %s\n", when_full[rule->on_full]);
     if (rule->on_store_failure != RN_FAIL_LOCAL)
         rn_print(p, "    on_store_failure: %s\n", failures[rule->on_store_failure]);
     if (rule->consistency != RN_STRICT)

@@ -111,6 +111,7 @@ struct rn_tier {
     uint32_t limit_count;
 };
 
+enum rn_on_full { RN_FULL_EVICT, RN_FULL_EVICT_LAST, RN_FULL_REFUSE };
 enum rn_store_failure { RN_FAIL_LOCAL, RN_FAIL_ALLOW, RN_FAIL_REFUSE };
 enum rn_consistency { RN_STRICT, RN_LEASED, RN_ASYNC };
 enum rn_header_family { RN_HEADERS_BOTH, RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADERS_NONE };
@@ -150,7 +151,7 @@ struct rn_rule {
     int64_t spread_ns; /* calendar windows end up to this much later, by key */
     bool hold;         /* wait: hold */
     int64_t max_wait_ns;
-    bool keep; /* on_full: refuse */
+    enum rn_on_full on_full;
     enum rn_store_failure on_store_failure;
     enum rn_consistency consistency;
     struct rn_response response;

@@ -10,7 +10,7 @@
  *
  * A slot is {tag, state}:
  *
- *   tag     hash of the key (58 bits) | keep (1 bit) | kind (5 bits); 0: empty
+ *   tag     hash of the key (58 bits) | keep (1 bit) | last (1 bit) | kind (4 bits); 0: empty
  *   kind    an rn_form, or RN_KIND_PENDING: claimed, nothing charged yet
  *   state   word forms: the word
  *           block forms: class (8 bits) | version (24 bits) | offset (32 bits)
@@ -36,8 +36,9 @@
 #define RN_CLASSES 112
 #define RN_NIL UINT32_MAX
 
-#define RN_KIND_MASK UINT64_C(31)
-#define RN_KIND_PENDING UINT64_C(31)
+#define RN_KIND_MASK UINT64_C(15)
+#define RN_KIND_PENDING UINT64_C(15)
+#define RN_TAG_LAST UINT64_C(16) /* RN_CHARGE_EVICT_LAST */
 #define RN_TAG_KEEP UINT64_C(32)
 #define RN_TAG_HASH (~UINT64_C(63))
 

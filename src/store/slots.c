@@ -30,6 +30,11 @@
  * 10^7 for want of a slot and leaves 79 % in their first group; four would lose
  * about 50 for 84 %. */
 #define SPREAD_BELOW 5
+/* The cost of evicting what goes last: this bit, units, and how near it is in 2^24 ns. */
+#define LAST_COST (UINT64_C(1) << 63)
+#define LAST_TIME_BITS 39
+#define LAST_TIME_MAX ((UINT64_C(1) << LAST_TIME_BITS) - 1)
+#define LAST_SPENT_MAX ((UINT64_C(1) << 24) - 1)
 /* For a block, the best of so many keys that have one is evicted; and so many
  * groups are looked at to find them. */
 #define RECLAIM_CHOICE 16
@@ -113,16 +118,40 @@ bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
     return true;
 }
 
-/* What giving a live slot to another key would cost: the time its budget needs
- * to come back, times the units spent where the state tells. */
-static uint64_t cost_of_loss(const struct rn_found *found, int64_t left_ns)
+static uint64_t spent_in(const struct rn_table *table, const struct rn_found *found)
 {
-    uint64_t weight = rn_tag_has_block(found->value.tag)
-                          ? 1
-                          : rn_state_weight(rn_tag_form(found->value.tag), found->value.state);
-    uint64_t cost;
+    enum rn_form form = rn_tag_form(found->value.tag);
+    uint64_t state = found->value.state, words[RN_SPENT_WORDS];
 
-    return __builtin_mul_overflow((uint64_t)left_ns, weight, &cost) ? UINT64_MAX : cost;
+    if (!rn_tag_has_block(found->value.tag))
+        return rn_state_spent(form, &state, 1);
+    if (!rn_block_sound(table, state))
+        return 0;
+    uint32_t count = rn_class_words(rn_block_class(state));
+
+    count = count < RN_SPENT_WORDS ? count : RN_SPENT_WORDS;
+    rn_block_read(table, rn_block_offset(state), words, count);
+    return rn_state_spent(form, words, count);
+}
+
+/* What giving a live slot to another key would cost: the time its budget needs to come back,
+ * times the units spent where the state tells. A slot that goes last costs more than any other.
+ * Among those the units count, however little time is left, and between equals the newest goes:
+ * a flood that spends as much only replaces itself. A bucket has no count: a unit for every
+ * four seconds of debt. */
+static uint64_t cost_of_loss(const struct rn_table *table, const struct rn_found *found,
+                             int64_t left_ns)
+{
+    uint64_t left = (uint64_t)left_ns, spent = spent_in(table, found), cost;
+
+    if (found->value.tag & RN_TAG_LAST) {
+        spent = spent ? spent : left >> 32;
+        spent = spent < LAST_SPENT_MAX ? spent : LAST_SPENT_MAX;
+        return LAST_COST | spent << LAST_TIME_BITS | (LAST_TIME_MAX - (left >> 24));
+    }
+    if (__builtin_mul_overflow(left, spent ? spent : 1, &cost) || cost >= LAST_COST)
+        return LAST_COST - 1;
+    return cost;
 }
 
 /* The best slot to take so far. Rank 0 is empty, 1 idle, 2 idle only just, 3 live. */
@@ -146,7 +175,7 @@ static struct candidate judge(const struct rn_table *table, struct rn_slot *slot
         c.cost = (uint64_t)(idle_at - (now - GRACE_NS));
     } else {
         c.rank = c.found.value.tag & RN_TAG_KEEP ? 4 : 3;
-        c.cost = cost_of_loss(&c.found, idle_at - now);
+        c.cost = cost_of_loss(table, &c.found, idle_at - now);
     }
     return c;
 }

@@ -21,6 +21,9 @@ enum rn_charge_flags {
     /* Of a reset: such a store remembers it for as long as a charge before it would have
      * counted. Of a refund: what was charged before such a reset is not given back. */
     RN_CHARGE_PARDON = 32,
+
+    /* At capacity keys without this are evicted first, and then those that have spent least. */
+    RN_CHARGE_EVICT_LAST = 64,
 };
 
 /* One operation on the state of one key under one limit. `limit` is borrowed

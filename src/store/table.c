@@ -24,7 +24,8 @@ static enum step finish(struct rn_charge *c, int error)
 
 static uint64_t tag_for(const struct rn_charge *c, uint64_t tag, enum rn_form form)
 {
-    return tag | (c->flags & RN_CHARGE_KEEP ? RN_TAG_KEEP : 0) | (uint64_t)form;
+    return tag | (c->flags & RN_CHARGE_KEEP ? RN_TAG_KEEP : 0) |
+           (c->flags & RN_CHARGE_EVICT_LAST ? RN_TAG_LAST : 0) | (uint64_t)form;
 }
 
 /* Finds a slot to publish into if the key has none yet. */

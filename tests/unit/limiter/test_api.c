@@ -56,8 +56,8 @@ static void limits_need_names_and_known_flags(void **state)
     limit.name = NULL;
     expect_refused(options, "limit 0 has no name; give it one");
     limit = flagged(named("odd", "1 per second"), 8);
-    expect_refused(options,
-                   "limit \"odd\": flags 0x8; there are only RATION_SHADOW and RATION_KEEP");
+    expect_refused(options, "limit \"odd\": flags 0x8; there are only RATION_SHADOW, RATION_KEEP "
+                            "and RATION_EVICT_LAST");
     options.limits = NULL;
     expect_refused(options, "1 limits, but no list of so many");
 }

@@ -122,7 +122,7 @@ static void a_rule_has_sensible_defaults(void **state)
     assert_int_equal(rule->consistency, RN_STRICT);
     assert_int_equal(rule->response.status, 429);
     assert_true(rule->cost.fixed == 0 && rule->cost.attribute == RN_NO_ATTRIBUTE);
-    assert_false(rule->shadow || rule->hold || rule->keep || ruleset->shadow);
+    assert_false(rule->shadow || rule->hold || rule->on_full != RN_FULL_EVICT || ruleset->shadow);
     assert_int_equal(limit_of(ruleset, "a")->limit.algorithm, RATION_TOKEN_BUCKET);
     assert_true(rn_slice_is(rule->file, "rules.yaml"));
     assert_int_equal(rule->line, 1);
@@ -213,9 +213,9 @@ static void quotas_have_calendars_and_are_kept(void **state)
     struct rn_ruleset *ruleset = load_good("quotas.yaml");
 
     assert_non_null(limit_of(ruleset, "monthly")->limit.calendar);
-    assert_true(rule_of(ruleset, "monthly")->keep);
+    assert_int_equal(rule_of(ruleset, "monthly")->on_full, RN_FULL_REFUSE);
     assert_true(rule_of(ruleset, "monthly")->spread_ns == 3600 * S);
-    assert_false(rule_of(ruleset, "daily-mail")->keep);
+    assert_int_equal(rule_of(ruleset, "daily-mail")->on_full, RN_FULL_EVICT);
     assert_int_equal(ruleset->calendar_count, 2);
     done(ruleset);
 }

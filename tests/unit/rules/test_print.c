@@ -235,13 +235,14 @@ static void add_behaviour(struct text *t)
         "mode: shadow",
         "on_full: refuse",
         "on_full: evict",
+        "on_full: evict_last",
         "on_store_failure: allow",
         "consistency: leased",
         "response: {status: 503, message: \"no\\n\\u2028\"}",
         "key: [api_key or ip, user]",
         "key: {ip: {ipv4: 24}}",
     };
-    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, -1, -1, -1, 3, 3};
+    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, 2, -1, -1, -1, 3, 3};
     bool used[5] = {false};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

@@ -176,7 +176,7 @@ static void a_journal_torn_at_any_byte_opens(void **state)
     write_file(journal_path(), bytes, len - 1);
     r = open_state_rules(rules);
     assert_int_equal(try_set(r, "a", "user=cid", "5 per hour", 0, &error), 0);
-    assert_non_null(strstr(error.text, "never completed were cut off"));
+    assert_non_null(strstr(error.text, "were no complete record and were cut off"));
     ration_close(r);
     r = open_state_rules(rules);
     assert_int_equal(limit_of(r, "user=cid"), 5);

@@ -69,10 +69,10 @@ struct view {
 
 uint64_t rn_subs_spent(const uint64_t *state, uint32_t words)
 {
-    unsigned bits = words > HEADER && state[1] <= 50 ? (unsigned)state[1] : 0;
+    unsigned bits = words > HEADER ? (unsigned)(state[1] & 0xFF) : 0;
     uint64_t total = 0;
 
-    for (uint32_t i = 0; bits != 0 && (i + 1) * bits <= (words - HEADER) * 64; i++)
+    for (uint32_t i = 0; bits != 0 && bits <= 50 && (i + 1) * bits <= (words - HEADER) * 64; i++)
         total += get_count(state, bits, i);
     return total;
 }

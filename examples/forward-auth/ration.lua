@@ -4,7 +4,7 @@
 local WITHOUT_RATIOND = "allow"
 
 -- The request headers that your rules use. rationd is sent these and no others.
-local HEADERS = { "x-api-key" }
+local HEADERS = { "accept", "x-api-key" }
 
 -- The section `listen ration` of haproxy.cfg, which keeps the deadline.
 local ASK = "http://127.0.0.1:8079/v1/auth"

@@ -73,6 +73,14 @@ def test_headers_that_rules_use_reach_rationd(kind, tmp_path):
         assert ask() == ask("127.0.0.3") == [200, 200, 429], "without a key each address counts"
 
 
+def test_clients_choose_how_a_refusal_is_written(site):
+    for _ in range(6):
+        answer = site.ask("POST", "/login", headers={"Accept": "application/problem+json"}, body="x")
+    assert answer.status == 429
+    if site.proxy.passes_body:
+        assert answer.headers["Content-Type"] == "application/problem+json"
+
+
 def test_a_rule_for_one_path_and_method_is_met_by_these_alone(site):
     assert [site.ask("POST", "/login", body="user=ada").status for _ in range(6)] == [200] * 5 + [429]
     answer = site.ask("POST", "/login?next=/", body="user=ada")

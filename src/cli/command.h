@@ -60,6 +60,7 @@ int rn_command_ban_delete(const struct rn_options *options);
 int rn_command_rules_get(const struct rn_options *options);
 int rn_command_rules_push(const struct rn_options *options);
 int rn_command_rules_validate(const struct rn_options *options);
+int rn_command_rules_delete(const struct rn_options *options);
 int rn_command_rules_reload(const struct rn_options *options);
 int rn_command_shadow_on(const struct rn_options *options);
 int rn_command_shadow_off(const struct rn_options *options);

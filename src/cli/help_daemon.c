@@ -68,9 +68,11 @@ const char rn_help_rules[] =
     "usage: ration rules get\n"
     "       ration rules push FILE [--if-version N]\n"
     "       ration rules validate FILE\n"
+    "       ration rules delete\n"
     "       ration rules reload\n\n"
     "Reads, replaces or tries the rules of a running daemon. What is pushed is in force at once\n"
-    "and until the next reload or restart. With bad rules nothing changes.\n\n"
+    "and until it is deleted: then the daemon's files hold again. (A daemon without --state\n"
+    "forgets it at the next reload or restart.) With bad rules nothing changes.\n\n"
     "  FILE              rules; - for standard input\n"
     "  --if-version N    only if the rules in force are version N\n" HELP_ADMIN
     "\nExit status: 0 done or valid, 2 error.\n";

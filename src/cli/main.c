@@ -53,6 +53,7 @@ const struct rn_command rn_commands[] = {
      rn_command_rules_push},
     {"rules validate", NULL, rn_help_rules, "FILE", "rules.yaml", RN_OPTIONS_ADMIN,
      rn_command_rules_validate},
+    {"rules delete", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_delete},
     {"rules reload", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_reload},
     {"shadow status", "refuse nobody, and count who would be", rn_help_shadow, NULL, "",
      RN_OPTIONS_ADMIN, rn_command_shadow_status},

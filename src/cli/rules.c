@@ -120,22 +120,42 @@ static int get(struct rn_daemon *d)
     return RN_EXIT_OK;
 }
 
+/* Sends the file, under its name so that the daemon's messages can tell it. */
+static int send_file(struct rn_daemon *d, const char *method, const char *path,
+                     const char *if_match, const char *done)
+{
+    struct rn_question question = {.method = method, .if_match = if_match};
+    struct rn_buf target = {0};
+    int status = RN_EXIT_ERROR;
+
+    rn_buf_putf(&target, "%s?name=", path);
+    for (const char *at = d->options->words[0]; *at; at++)
+        rn_buf_putf(&target, "%%%02x", (unsigned char)*at);
+    rn_buf_put_char(&target, '\0');
+    question.target = target.data;
+    if (target.failed)
+        rn_complain("out of memory");
+    else if (read_file(d) && rn_daemon_ask(d, &question))
+        status = d->status == 200 ? put_change(d, done) : put_objection(d);
+    rn_buf_done(&target);
+    return status;
+}
+
 static int push(struct rn_daemon *d)
 {
-    struct rn_question question = {"PUT", "/v1/rules", NULL, d->options->if_version};
-
-    if (!read_file(d) || !rn_daemon_ask(d, &question))
-        return RN_EXIT_ERROR;
-    return d->status == 200 ? put_change(d, "in force") : put_objection(d);
+    return send_file(d, "PUT", "/v1/rules", d->options->if_version, "in force");
 }
 
 static int validate(struct rn_daemon *d)
 {
-    struct rn_question question = {"POST", "/v1/rules/validate", NULL, NULL};
+    return send_file(d, "POST", "/v1/rules/validate", NULL, "valid");
+}
 
-    if (!read_file(d) || !rn_daemon_ask(d, &question))
+static int delete (struct rn_daemon *d)
+{
+    if (!rn_daemon_ask(d, &(struct rn_question){"DELETE", "/v1/rules", NULL, NULL}))
         return RN_EXIT_ERROR;
-    return d->status == 200 ? put_change(d, "valid") : put_objection(d);
+    return d->status == 200 ? put_change(d, "the files are in force") : put_objection(d);
 }
 
 static int reload(struct rn_daemon *d)
@@ -158,6 +178,11 @@ int rn_command_rules_push(const struct rn_options *options)
 int rn_command_rules_validate(const struct rn_options *options)
 {
     return rn_daemon_run(options, RN_PORT_ADMIN, validate);
+}
+
+int rn_command_rules_delete(const struct rn_options *options)
+{
+    return rn_daemon_run(options, RN_PORT_ADMIN, delete);
 }
 
 int rn_command_rules_reload(const struct rn_options *options)

@@ -10,7 +10,8 @@
 
 #define YAML "application/yaml"
 /* In messages about rules that came with a request. */
-#define NAME "rules"
+#define NAME "rules"  /* of a text that has none of its own */
+#define NAME_SIZE 256 /* longer ones are cut */
 
 /* --- versions ------------------------------------------------------------------------------ */
 
@@ -226,10 +227,10 @@ static void note_put(struct rn_front *front, struct rn_slice text, struct rn_sli
            RN_LOG_NUMBER("bytes", text.len));
 }
 
-int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
-                       struct ration_report **report)
+int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
+                       struct rn_slice by, struct ration_report **report)
 {
-    int code = ration_rules_parse(front->limiter, NAME, text.data, text.len, report);
+    int code = ration_rules_parse(front->limiter, name ? name : NAME, text.data, text.len, report);
 
     front->puts++;
     if (code == 0)
@@ -247,6 +248,23 @@ static bool has_body(struct rn_exchange *x)
     return false;
 }
 
+/* ?name=FILE: what messages call the text. False after answering. */
+static bool read_name(struct rn_exchange *x, char out[NAME_SIZE])
+{
+    struct rn_slice rest = x->request->query, name, value;
+    char *decoded = x->desk->names; /* a target is no longer than a head */
+    bool bad = false;
+
+    rn_slice_copy(out, NAME_SIZE, RN_SLICE(NAME));
+    while (!bad && rn_http_query_next(&rest, &decoded, &name, &value, &bad))
+        if (rn_slice_is(name, "name") && value.len != 0)
+            rn_slice_copy(out, NAME_SIZE, value);
+    if (bad)
+        rn_exchange_error(x, 400, "bad_request",
+                          "the query string has a %% that two hexadecimal digits do not follow");
+    return !bad;
+}
+
 static void reload(struct rn_exchange *x)
 {
     const struct rn_front_daemon *daemon = &x->front->daemon;
@@ -254,10 +272,11 @@ static void reload(struct rn_exchange *x)
     int code = daemon->reload(daemon->arg, rn_conn_peer(x->conn)->text, &report);
 
     if (code == 0)
-        answer_loaded(x, report,
-                      x->front->rules_from_api
-                          ? "the files are in order; the rules that the nodes share stay in force"
-                          : NULL);
+        answer_loaded(
+            x, report,
+            x->front->rules_from_api
+                ? "the files are in order; the rules that an operator has set stay in force"
+                : NULL);
     else
         answer_bad(x, code, report);
     ration_report_free(report);
@@ -280,7 +299,7 @@ static void tell_fleet(const struct rn_exchange *x, struct rn_slice text)
 {
     const struct rn_front_fleet *fleet = &x->front->fleet;
 
-    if (fleet->changed)
+    if (fleet->rules_changed)
         fleet->rules_changed(fleet->arg, text);
 }
 
@@ -288,16 +307,20 @@ void rn_admin_put_rules(struct rn_exchange *x)
 {
     struct rn_slice text = x->request->body;
     struct ration_report *report = NULL;
+    char name[NAME_SIZE];
     int code;
 
-    if (!has_body(x) || !is_current(x) || !can_be_shared(x))
+    if (!has_body(x) || !is_current(x) || !can_be_shared(x) || !read_name(x, name))
         return;
-    code = rn_front_put_rules(x->front, text, rn_admin_by(x), &report);
+    code = rn_front_put_rules(x->front, name, text, rn_admin_by(x), &report);
     if (code == 0) {
         answer_loaded(x, report,
                       x->front->fleet.changed
                           ? "these rules last on all nodes until they are replaced or deleted"
-                          : "these rules last until the next reload or restart");
+                      : x->front->fleet.rules_changed
+                          ? "these rules last until they are replaced or deleted"
+                          : "these rules last until the next reload or restart, since there is no "
+                            "--state to keep them beside");
         tell_fleet(x, text);
     } else {
         answer_bad(x, code, report);
@@ -318,12 +341,13 @@ void rn_admin_validate(struct rn_exchange *x)
 {
     struct rn_slice text = x->request->body;
     struct ration_report *report = NULL;
+    char name[NAME_SIZE];
     struct rn_members m;
     int code;
 
-    if (!has_body(x))
+    if (!has_body(x) || !read_name(x, name))
         return;
-    code = ration_rules_validate(NAME, text.data, text.len, &report);
+    code = ration_rules_validate(name, text.data, text.len, &report);
     if (code == 0) {
         m = rn_admin_begin(x);
         rn_members_bool(&m, "valid", true);

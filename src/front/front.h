@@ -100,14 +100,15 @@ struct rn_front_daemon {
     size_t file_count;
 };
 
-/* The nodes that share what operators change, who are told after it was changed here.
- * In the control thread. */
+/* Whoever keeps what operators change, here or on other nodes, and is told after it was
+ * changed. In the control thread. */
 struct rn_front_fleet {
-    void *arg;                  /* NULL: there are no other nodes */
+    void *arg;
     void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
-    void (*rules_changed)(void *arg, struct rn_slice text); /* data NULL: to the files' */
-    size_t rules_max;                                       /* bytes that can be shared */
-    void (*put_metrics)(void *arg, struct rn_buf *out);
+    /* data NULL: to the files'. NULL: rules that are set are not kept. */
+    void (*rules_changed)(void *arg, struct rn_slice text);
+    size_t rules_max;                                   /* bytes that can be shared */
+    void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are no other nodes */
 };
 
 /* The store that nodes share, as the admin port tells of it; in the control thread. */
@@ -174,11 +175,12 @@ static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_
     reader->request.arg = reader;
 }
 
-/* Replaces the rules by a text that `by` gave, as PUT /v1/rules does, and logs it. 0,
+/* Replaces the rules by a text that `by` gave, as PUT /v1/rules does, and logs it. Messages
+ * call it `name` (NULL: rules). 0,
  * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. In the control
  * thread. */
-int rn_front_put_rules(struct rn_front *front, struct rn_slice text, struct rn_slice by,
-                       struct ration_report **report);
+int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
+                       struct rn_slice by, struct ration_report **report);
 
 /* A log line for each diagnostic of a report (may be NULL), with its place. */
 void rn_front_log_report(const struct ration_report *report);

@@ -421,7 +421,7 @@ void rn_admin_metrics(struct rn_exchange *x)
     put_clients(out, x->front);
     if (x->front->store.arg)
         x->front->store.put_metrics(x->front->store.arg, out);
-    if (x->front->fleet.arg)
+    if (x->front->fleet.put_metrics)
         x->front->fleet.put_metrics(x->front->fleet.arg, out);
     put_process(out, x->front);
     if (out->failed) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rationd/changes.h"
 
+#include "base/clock.h"
 #include "limiter/limiter.h"
 #include "net/log.h"
+#include "redis/rules_file.h"
 #include "wire/metrics.h"
 
 #define BY "fleet"
@@ -13,7 +15,7 @@ static int use_rules(void *arg, struct rn_slice text)
 {
     struct rn_front *front = ((struct rn_changes *)arg)->front;
     struct ration_report *report = NULL;
-    int code = text.data ? rn_front_put_rules(front, text, RN_SLICE(BY), &report)
+    int code = text.data ? rn_front_put_rules(front, NULL, text, RN_SLICE(BY), &report)
                          : front->daemon.reload(front->daemon.arg, BY, &report);
 
     rn_front_log_report(report);
@@ -23,9 +25,10 @@ static int use_rules(void *arg, struct rn_slice text)
 
 void rn_changes_use_rules(struct rn_changes *changes)
 {
-    struct rn_slice text = changes->fleet ? rn_fleet_rules(changes->fleet) : (struct rn_slice){0};
+    struct rn_slice text =
+        changes->fleet ? rn_fleet_rules(changes->fleet) : rn_buf_slice(&changes->kept);
 
-    if (text.data)
+    if (text.len != 0)
         use_rules(changes, text);
 }
 
@@ -46,6 +49,15 @@ static void on_changed(void *arg)
 static void on_rules_changed(void *arg, struct rn_slice text)
 {
     rn_fleet_rules_changed(((struct rn_changes *)arg)->fleet, text);
+}
+
+static void on_rules_kept(void *arg, struct rn_slice text)
+{
+    struct rn_changes *changes = arg;
+
+    rn_buf_clear(&changes->kept);
+    rn_buf_put_slice(&changes->kept, text);
+    rn_rules_file_save(changes->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
 }
 
 static void put_metrics(void *arg, struct rn_buf *out)
@@ -119,8 +131,23 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     front->fleet.rules_max = RN_FLEET_RULES_MAX;
 }
 
+void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_options *options,
+                            struct rn_front *front)
+{
+    int64_t made_us;
+
+    *changes = (struct rn_changes){.options = options, .front = front};
+    keep_rules_beside_state(changes);
+    if (!changes->rules_path[0])
+        return;
+    front->fleet = (struct rn_front_fleet){.arg = changes, .rules_changed = on_rules_kept};
+    if (rn_rules_file_load(changes->rules_path, &changes->kept, &made_us))
+        rn_changes_use_rules(changes);
+}
+
 void rn_changes_end(struct rn_changes *changes)
 {
+    rn_buf_done(&changes->kept);
     rn_fleet_free(changes->fleet);
     changes->fleet = NULL;
 }

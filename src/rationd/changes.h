@@ -19,11 +19,15 @@ struct rn_changes {
     struct rn_front *front;
     struct rn_loop *loop;
     struct rn_fleet *fleet; /* NULL: alone */
+    struct rn_buf kept;     /* alone: the rules that an operator has set; empty: none */
     char rules_path[sizeof((struct rn_daemon_options *)0)->state_path + sizeof ".rules"];
 };
 
 /* After rn_shared_begin of the control loop. */
 void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front);
+/* Without other nodes: only rules are kept, if there is a state to keep them beside. */
+void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_options *options,
+                            struct rn_front *front);
 /* After rn_shared_end. */
 void rn_changes_end(struct rn_changes *changes);
 /* Other nodes need not count on this one any more. */
@@ -36,7 +40,7 @@ int64_t rn_changes_patience_ns(const struct rn_changes *changes);
 
 /* Tells the policy how many nodes there are. */
 void rn_changes_count_nodes(struct rn_changes *changes);
-/* The files were read: the rules that the nodes share, if there are any, beat them. */
+/* The files were read: the rules that an operator has set, if there are any, beat them. */
 void rn_changes_use_rules(struct rn_changes *changes);
 
 #endif

@@ -190,6 +190,11 @@ static void say_ready(struct daemon *d)
                 http, resp, grpc, admin, rules, d->file_count);
         fflush(stderr);
     }
+    if (d->front.rules_from_api)
+        rn_log(RN_LOG_WARN, "rules.from_api",
+               RN_LOG_TEXT("meaning", RN_SLICE("rules that an operator has set are in force, "
+                                               "not those of the files")),
+               RN_LOG_TEXT("advice", RN_SLICE("ration rules delete goes back to the files")));
     if (rules == 0)
         rn_log(RN_LOG_WARN, "rules.none",
                RN_LOG_TEXT("meaning", RN_SLICE("every request is allowed")),
@@ -232,6 +237,7 @@ static void ready(void *arg)
     struct rn_loop *loop = rn_server_control(d->server);
 
     if (!d->options.shares) {
+        rn_changes_begin_alone(&d->changes, &d->options, &d->front);
         say_ready(d);
         return;
     }
@@ -444,10 +450,9 @@ static int serve(struct daemon *d)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     code = rn_server_run(d->server, &calls, &error);
-    if (d->options.shares) {
+    if (d->options.shares)
         rn_shared_end(&d->shared, rn_server_control(d->server));
-        rn_changes_end(&d->changes);
-    }
+    rn_changes_end(&d->changes);
     if (code == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "rationd: %s\n", error.text);

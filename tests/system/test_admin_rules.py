@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The admin port of rationd: reading rules, trying them, putting others in their place."""
 
+import subprocess
+
 import pytest
 import yaml
 
-from operator_port import daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
+from daemon import BUILD, Daemon
+from operator_port import RULES, daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
 
 
 def test_rules_are_told_with_their_totals(daemon):
@@ -98,3 +101,40 @@ def test_a_reload_of_bad_files_keeps_the_rules(own):
     assert own.admin("GET", "/v1/rules").json["version"] == 1
     assert own.admin("GET", "/v1/status").json["rules"]["last_reload_failed"] is True
     assert "ration_rules_last_reload_successful 0" in own.admin("GET", "/metrics").text
+
+
+def test_rules_that_an_operator_has_set_survive_a_restart_until_they_are_deleted(tmp_path):
+    other = "limits:\n  - { name: other, key: ip, limit: 3 per minute }\n"
+
+    def names(d):
+        return [rule["name"] for rule in d.admin("GET", "/v1/rules").json["rules"]]
+
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
+        assert d.admin("PUT", "/v1/rules", other).json["note"] == (
+            "these rules last until they are replaced or deleted")
+        d.reload() # the files are read, and beaten again
+        log_line(d, "rules.reload")
+        assert names(d) == ["other"]
+        d.kill()
+        d.start()
+        assert names(d) == ["other"]
+        assert "rules delete" in log_line(d, "rules.from_api")["advice"]
+        done = subprocess.run([BUILD / "ration", "rules", "delete", "--admin", d.addresses["admin"]],
+                              capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith("the files are in force")
+        assert "other" not in names(d)
+        d.stop()
+        d.start()
+        assert "other" not in names(d)
+        assert not any("rules.from_api" in line for line in d.log)
+
+
+def test_pushed_rules_are_called_by_their_file(tmp_path):
+    bad = tmp_path / "bad rules.yaml"
+    bad.write_text("limits:\n  - { name: a, lmit: 5 per minute }\n")
+    with Daemon(tmp_path, RULES) as d:
+        for verb in ("push", "validate"):
+            done = subprocess.run([BUILD / "ration", "rules", verb, bad, "--admin", d.addresses["admin"]],
+                                  capture_output=True, text=True)
+            assert done.returncode == 2
+            assert f'{bad}:2:16: error: unknown key "lmit"' in done.stderr, done.stderr

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules as they were given, behind a line that says when they were made. Nothing behind
+ * it: the files of rules hold.
+ */
+#include "redis/rules_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/log.h"
+
+#define MARK "# rules of the fleet, made at "
+#define MARK_LEN (sizeof MARK - 1)
+#define FILE_MAX ((off_t)64 << 20)
+
+static bool write_file(int fd, struct rn_slice text, int64_t made_us)
+{
+    bool written = dprintf(fd, MARK "%016" PRId64 "\n", made_us) > 0;
+    const char *at = text.data;
+
+    for (size_t left = text.len; written && left > 0;) {
+        ssize_t n = write(fd, at, left);
+
+        written = n > 0 || (n < 0 && errno == EINTR);
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return written && fsync(fd) == 0;
+}
+
+void rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
+{
+    char *aside = NULL;
+
+    if (asprintf(&aside, "%s.new-%ld", path, (long)getpid()) < 0)
+        return;
+    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660);
+    bool saved = fd >= 0 && write_file(fd, text, made_us);
+
+    if (fd >= 0)
+        close(fd);
+    if (!saved || rename(aside, path) != 0) {
+        rn_log(RN_LOG_ERROR, "rules.unsaved", RN_LOG_TEXT("file", rn_slice_of(path)),
+               RN_LOG_TEXT("error", rn_slice_of(strerror(errno))));
+        unlink(aside);
+    }
+    free(aside);
+}
+
+static bool read_file(const char *path, struct rn_buf *bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char part[4096];
+    ssize_t n = -1;
+    struct stat st;
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MAX)
+        while ((n = read(fd, part, sizeof part)) > 0)
+            rn_buf_put(bytes, part, (size_t)n);
+    close(fd);
+    return n == 0 && !bytes->failed;
+}
+
+/* Where the rules begin behind the line; 0: it is no such line. */
+static size_t read_mark(const struct rn_buf *bytes, int64_t *made_us)
+{
+    const char *line = bytes->data;
+    size_t len = MARK_LEN + 16 + 1;
+
+    if (bytes->len < len || memcmp(line, MARK, MARK_LEN) != 0 || line[len - 1] != '\n')
+        return 0;
+    *made_us = 0;
+    for (size_t i = MARK_LEN; i + 1 < len; i++) {
+        if (line[i] < '0' || line[i] > '9')
+            return 0;
+        *made_us = *made_us * 10 + (line[i] - '0');
+    }
+    return len;
+}
+
+bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us)
+{
+    struct rn_buf bytes = {0};
+    size_t at = read_file(path, &bytes) ? read_mark(&bytes, made_us) : 0;
+
+    if (at != 0)
+        rn_buf_put(text, bytes.data + at, bytes.len - at);
+    rn_buf_done(&bytes);
+    return at != 0 && text->len > 0 && !text->failed;
+}

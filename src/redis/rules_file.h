@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules that operators have set, kept in a file beside the state, so that they hold again
+ * after a restart.
+ */
+#ifndef RN_REDIS_RULES_FILE_H
+#define RN_REDIS_RULES_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Whole or not at all; the log says if not. An empty text: the files of rules hold. */
+void rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us);
+/* Appends the rules. False: there are none. *made_us is set if the file is there at all. */
+bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us);
+
+#endif

@@ -3,6 +3,7 @@
 #include "envoy_fixture.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #define S INT64_C(1000000000)
 #define DAY (86400 * S)

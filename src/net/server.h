@@ -79,7 +79,7 @@ struct rn_server_calls {
  * have ended or drain_ns has passed. 0 or a code with `error`. */
 int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
                   struct ration_error *error);
-/* Control thread. Workers that hold begin to accept. */
+/* Any thread, after `ready`. Workers that hold begin to accept. */
 void rn_server_accept(struct rn_server *server);
 /* Any thread. A second SIGTERM during the drain ends it at once. */
 void rn_server_stop(struct rn_server *server);

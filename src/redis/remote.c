@@ -101,7 +101,7 @@ static void on_returned(void *arg, struct rn_charge *charge)
 {
     struct rn_remote *remote = arg;
 
-    (void)rn_refusals_find(&remote->refusals, charge, now_of(remote));
+    (void)rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns);
 }
 
 static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *charge)

@@ -332,9 +332,39 @@ static void a_server_that_never_ran_can_be_freed(void **state)
     rn_server_free(NULL);
 }
 
+static void a_server_that_holds_accepts_when_it_is_told_to(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_echo(&r, (struct rn_server_options){.workers = 2, .holds = true});
+    int fd = dial(&r, "tcp"), other = dial(&r, "tcp");
+    say(fd, "early\n");
+    assert_int_equal(counts_of(&r, "tcp").accepted, 0);
+    rn_server_accept(r.server);
+    expect(fd, "early\n");
+    say(other, "as well\n");
+    expect(other, "as well\n");
+    close(fd);
+    close(other);
+    stop_server(&r);
+}
+
+static void one_that_never_was_can_be_stopped(void **state)
+{
+    struct running r;
+
+    (void)state;
+    start_echo(&r, (struct rn_server_options){.holds = true});
+    stop_server(&r);
+    assert_int_equal(r.stops, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_that_holds_accepts_when_it_is_told_to),
+        cmocka_unit_test(one_that_never_was_can_be_stopped),
         cmocka_unit_test(lines_are_echoed_over_tcp),
         cmocka_unit_test(lines_are_echoed_over_a_unix_socket),
         cmocka_unit_test(everywhere_is_ipv4_and_ipv6),

@@ -76,8 +76,8 @@ RATION_API int ration_rules_validate(const char *name, const char *text, size_t 
 /* How often rules have been put in place: 0 before the first. */
 RATION_API uint64_t ration_rules_version(const struct ration *r);
 
-/* The current rules as one file of the native format (rules of Envoy files have
- * no such form and are left out, and so are the secrets among the settings of
+/* The current rules as one file of the native format (rules of Envoy files, see
+ * ration_rule_info, have no such form and are left out, and so are the secrets among the settings of
  * `server:`); empty if there are none. *text is terminated,
  * to be freed by ration_text_free, and *len (may be NULL) its length. 0 or
  * RATION_ENOMEM. */

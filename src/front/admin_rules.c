@@ -164,6 +164,14 @@ static void answer_yaml(struct rn_exchange *x, struct rn_slice text)
     rn_http_put_body(x->out, x->keep_alive, x->head, YAML, text);
 }
 
+/* The first file in Envoy's format that has rules. */
+static int find_envoy(void *arg, const struct ration_rule_info *info)
+{
+    if (info->envoy)
+        *(struct rn_excerpt *)arg = rn_excerpt((struct rn_slice){info->file, info->file_len});
+    return info->envoy;
+}
+
 static void answer_json(struct rn_exchange *x, struct rn_slice text)
 {
     const struct rn_front_daemon *daemon = &x->front->daemon;
@@ -188,9 +196,19 @@ void rn_admin_get_rules(struct rn_exchange *x)
     struct rn_slice accept = rn_http_find(x->request, "accept");
     bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
     struct rn_slice text = rn_buf_slice(&x->front->rules_text);
+    struct rn_excerpt envoy = {{'\0'}};
     char *printed = NULL;
 
-    if (!x->front->rules_from_api) {
+    if (!x->front->rules_from_api)
+        ration_rules_each(x->front->limiter, find_envoy, &envoy);
+    if (envoy.text[0] != '\0' && yaml) { /* whoever put that back would lose them */
+        rn_exchange_error(x, 409, "envoy",
+                          "rules in Envoy's format, such as those of %s, have no native form and "
+                          "would be missing; read the files, or GET /v1/rules as JSON",
+                          envoy.text);
+        return;
+    }
+    if (!x->front->rules_from_api && envoy.text[0] == '\0') {
         if (ration_rules_text(x->front->limiter, &printed, &text.len) != 0) {
             rn_exchange_error(x, 503, "memory", "out of memory");
             return;

@@ -35,6 +35,20 @@ def test_rules_as_yaml_are_rules_that_can_be_put(own):
     assert again.body == answer.body and again.headers["ETag"] == '"2"'
 
 
+ENVOY = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 3}\n"
+
+
+def test_rules_in_envoys_format_are_not_left_out_of_what_can_be_put_back(tmp_path):
+    with Daemon(tmp_path, ENVOY, ["--resp", "none", "--grpc", "none"]) as daemon:
+        answer = daemon.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"})
+        assert answer.status == 409 and "Envoy" in answer.text
+        listed = daemon.admin("GET", "/v1/rules").json
+        assert listed["text"] == "" and [r["name"] for r in listed["rules"]] == ["shop.user"]
+        assert daemon.admin("PUT", "/v1/rules", ENVOY.encode()).status == 200
+        again = daemon.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"})
+        assert (again.status, again.text) == (200, ENVOY), "what was put is told as it was"
+
+
 def test_put_rules_are_in_force_until_a_reload(own):
     text = "limits:\n  - { name: all, key: ip, limit: 2 per minute } # mine\n"
     answer = own.admin("PUT", "/v1/rules", text)

@@ -153,10 +153,15 @@ static void files_changed(void *arg)
 
 /* --- start ----------------------------------------------------------------------------------- */
 
+struct rule_count {
+    uint64_t native, envoy;
+};
+
 static int count_rule(void *arg, const struct ration_rule_info *info)
 {
-    (void)info;
-    ++*(uint64_t *)arg;
+    struct rule_count *count = arg;
+
+    ++*(info->envoy ? &count->envoy : &count->native);
     return 0;
 }
 
@@ -172,10 +177,12 @@ static void say_ready(struct daemon *d)
 {
     const char *http = address_of(d, "http"), *resp = address_of(d, "resp"),
                *grpc = address_of(d, "grpc"), *admin = address_of(d, "admin");
-    uint64_t rules = 0;
+    struct rule_count count = {0};
 
     d->front.starting = false;
-    ration_rules_each(d->limiter, count_rule, &rules);
+    ration_rules_each(d->limiter, count_rule, &count);
+    uint64_t rules = count.native + count.envoy;
+
     if (d->options.log_format == RN_LOG_JSON) {
         rn_log_setup(RN_LOG_INFO, d->options.log_format);
         rn_log(RN_LOG_INFO, "daemon.ready", RN_LOG_TEXT("http", rn_slice_of(http)),
@@ -199,6 +206,10 @@ static void say_ready(struct daemon *d)
         rn_log(RN_LOG_WARN, "rules.none",
                RN_LOG_TEXT("meaning", RN_SLICE("every request is allowed")),
                RN_LOG_TEXT("advice", RN_SLICE("name a file of rules with --config")));
+    if (count.native != 0 && count.envoy != 0)
+        rn_log(RN_LOG_WARN, "rules.not_for_envoy", RN_LOG_NUMBER("native", count.native),
+               RN_LOG_TEXT("meaning",
+                           RN_SLICE("native rules do not apply to requests of Envoy's protocol")));
     rn_notify("READY=1");
 }
 

@@ -231,6 +231,17 @@ static void lint_outcomes(const struct rn_linter *l)
                       rn_excerpt(l->rules[0]->name).text);
 }
 
+/* Requests of Envoy's protocol are found by descriptors alone. */
+static void lint_beside_envoy(const struct rn_linter *l)
+{
+    if (l->ruleset->domain_count != 0)
+        rn_report_warning(
+            l->report, rn_lint_rule_place(l, l->rules[0]),
+            "%s and other native limits do not apply to requests of Envoy's protocol; "
+            "write what must hold for those as descriptors of a domain, too",
+            rn_excerpt(l->rules[0]->name).text);
+}
+
 /* --- all --------------------------------------------------------------------------- */
 
 void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
@@ -257,6 +268,7 @@ void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
         lint_single(&l);
         lint_repeats(&l);
         lint_outcomes(&l);
+        lint_beside_envoy(&l);
         rn_lint_names(&l);
     }
     free(l.rules);

@@ -68,12 +68,33 @@ static void envoy_rules_are_not_held_to_native_habits(void **state)
     rn_report_done(&report);
 }
 
+static void native_rules_beside_envoys_are_said_not_to_apply_to_them(void **state)
+{
+    static const char *const paths[] = {TESTS_DIR "/rules/envoy/good/messaging.yaml",
+                                        TESTS_DIR "/rules/good/costs.yaml"};
+    struct rn_report report;
+    struct text said;
+
+    (void)state;
+    rn_report_init(&report);
+    struct rn_ruleset *ruleset = rn_ruleset_load(paths, 2, &report);
+
+    assert_non_null(ruleset);
+    rn_ruleset_lint(ruleset, &report);
+    said = text_of_report(&report);
+    assert_non_null(strstr(said.data, "do not apply to requests of Envoy's protocol; write what"));
+    free(said.data);
+    rn_ruleset_free(ruleset);
+    rn_report_done(&report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_file_draws_its_warning),
         cmocka_unit_test(every_warning_has_a_remedy_and_a_place),
         cmocka_unit_test(envoy_rules_are_not_held_to_native_habits),
+        cmocka_unit_test(native_rules_beside_envoys_are_said_not_to_apply_to_them),
     };
     return cmocka_run_group_tests_name("rules/lint", tests, NULL, NULL);
 }

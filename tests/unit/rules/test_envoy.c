@@ -5,6 +5,9 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #define S INT64_C(1000000000)
 #define DAY (86400 * S)
 

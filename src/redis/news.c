@@ -129,9 +129,8 @@ static void on_offset(void *arg, const redisReply *reply)
 void rn_news_ask_offset(struct rn_routes *routes)
 {
     const char *argv[] = {"INFO", "replication"};
-    struct rn_link *link = &routes->shards[0]->link;
 
-    rn_link_send(link, 2, argv, NULL, on_offset, link);
+    rn_shard_send(routes->shards[0], 2, argv, NULL, on_offset, &routes->shards[0]->link);
 }
 
 /* Replies that are owed still count; nothing more is sent. */

@@ -12,8 +12,8 @@
 #include "redis/leased_inner.h"
 
 #define MS INT64_C(1000000)
-#define SOON_NS (20 * MS)   /* after a call that could not be sent, or was not run */
-#define LOOK_NS (1000 * MS) /* for parts whose holders are gone */
+#define SOON_NS (20 * MS)   /* after a call that could not be sent */
+#define LOOK_NS (1000 * MS) /* for parts whose holders are gone; after one that was not run */
 
 static void wake_in(struct rn_leased *leased, int64_t ns)
 {
@@ -55,7 +55,7 @@ static void on_returned(void *arg, const redisReply *reply)
         r->keys++;
     }
     if (!rn_timer_is_set(&r->timer))
-        wake_in(leased, reply && reply->type == REDIS_REPLY_ERROR ? SOON_NS : 0);
+        wake_in(leased, reply && reply->type == REDIS_REPLY_ERROR ? LOOK_NS : 0);
 }
 
 static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)

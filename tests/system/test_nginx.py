@@ -259,6 +259,22 @@ def test_rules_see_what_nginx_knows(gateway, condition, yes, no):
     assert refused(yes)
 
 
+SPELLINGS = ["/items/a/buy", "/items/a%3Fb/buy", "/items/%23/buy", "/items/a%2Fb/buy", "/items/%2e%2e/buy",
+             "/%69tems/a/buy?x=/y", "/items/a\\b/buy", "//items/a//buy/", "/x/../items/a/buy", "/items/a#/buy",
+             "/items/a;b/buy", "/items/a/bu%2579", "/items/%ff/buy", "/x%2F../items/a/buy"]
+
+
+def test_no_spelling_that_nginx_passes_on_is_uncounted(gateway, upstream):
+    """nginx decodes %3F and %23, and a path that it has decoded must not be cut there."""
+    g = gateway("limits:\n  - {name: buy, key: ip, limit: 1 per 7 days, when: {path: '/items/*/buy'}}\n",
+                server=proxied(upstream))
+    assert [g.ask("/items/7/buy")[0], g.ask("/items/buy")[0]] == [200, 200]
+    got = {path: g.ask(path)[0] for path in SPELLINGS}
+    assert {status for status in got.values()} <= {400, 429}, got  # 400: nginx refuses it itself
+    assert sum(status == 429 for status in got.values()) >= 12, got
+    assert upstream.count("/") == 2
+
+
 def test_the_path_is_the_clients_whatever_it_is_rewritten_to(gateway):
     g = gateway("limits:\n  - {name: old, key: ip, limit: 1 per 7 days, when: {path: /old/**}}\n",
                 server="ration on; rewrite ^/old/(.*) /new/$1; location /new/ { empty_gif; }")

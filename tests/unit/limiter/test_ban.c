@@ -74,6 +74,32 @@ static void all_attributes_must_be_equal(void **state)
     ration_close(r);
 }
 
+static void all_spellings_of_a_path_are_banned(void **state)
+{
+    static const char *const rules[] = {
+        by_user, /* no rule looks at the path */
+        "attributes: { item: { path: '/items/{item}/**' } }\n"
+        "limits:\n  - { name: a, key: [path, item], limit: 10 per hour }\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct ration *r = open_rules(rules[i]);
+
+        ban(r, "path=/items/7/");
+        assert_true(is_banned(r, "path=/items/7"));
+        assert_true(is_banned(r, "path=/items//%37?x"));
+        assert_true(is_banned(r, "path=/x/../items/7"));
+        assert_false(is_banned(r, "path=/items/8"));
+        ration_close(r);
+    }
+    struct ration *r = open_rules(rules[1]);
+
+    ban(r, "item=a%2Fb");
+    assert_true(is_banned(r, "path=/items/a%2fb")); /* by its second reading */
+    assert_false(is_banned(r, "path=/items/c%2fb"));
+    ration_close(r);
+}
+
 static void networks_are_banned(void **state)
 {
     struct ration *r = open_rules(by_user);
@@ -327,6 +353,7 @@ int main(void)
         cmocka_unit_test(a_banned_client_is_refused_and_told_why),
         cmocka_unit_test(a_ban_for_ever_lasts),
         cmocka_unit_test(all_attributes_must_be_equal),
+        cmocka_unit_test(all_spellings_of_a_path_are_banned),
         cmocka_unit_test(networks_are_banned),
         cmocka_unit_test(clients_behind_trusted_proxies_are_found),
         cmocka_unit_test(lists_of_the_rules_come_first),

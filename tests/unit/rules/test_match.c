@@ -313,6 +313,100 @@ static void more_rules_than_can_apply_are_said_to_be(void **state)
     discard();
 }
 
+/* --- paths with several readings --------------------------------------------------- */
+
+static struct rn_condition path_is(const struct rn_slice *pattern)
+{
+    return (struct rn_condition){PATH, RN_TEST_PATTERN, .is_path = true, .values = pattern,
+                                 .value_count = 1};
+}
+
+static void an_entry_denies_by_any_reading_and_allows_by_all(void **state)
+{
+    static const struct rn_slice health[] = {RN_SLICE_INIT("/health/**")},
+                                 admin[] = {RN_SLICE_INIT("/admin/**")};
+    const struct rn_condition is_health = path_is(health), is_admin = path_is(admin);
+    const struct rn_list_entry lists[] = {{&is_health, 1, .deny = false},
+                                          {&is_admin, 1, .deny = true}};
+    static const struct {
+        const char *path;
+        enum rn_match_outcome outcome;
+    } cases[] = {
+        {"/health/a%2Fb", RN_MATCH_ALLOWED}, /* both readings */
+        {"/health%2Fa", RN_MATCH_LIMITS},    /* one of the two */
+        {"/health/../x", RN_MATCH_LIMITS},
+        {"/%61dmin", RN_MATCH_DENIED},
+        {"/admin%2Fx", RN_MATCH_DENIED},
+        {"/health/../admin", RN_MATCH_DENIED},
+        {"/health/..%2Fx", RN_MATCH_DENIED}, /* unreadable: may be meant, is not allowed */
+        {"/x", RN_MATCH_LIMITS},
+    };
+
+    (void)state;
+    rules[0] = plain_rule();
+    ruleset.lists = lists;
+    ruleset.list_count = 2;
+    compile(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        MATCH("path", cases[i].path);
+        if (matches.outcome != cases[i].outcome)
+            fail_msg("%s: %d", cases[i].path, (int)matches.outcome);
+    }
+    discard();
+}
+
+static void the_key_is_by_the_first_reading_that_the_rule_applies_to(void **state)
+{
+    static const struct rn_slice two[] = {RN_SLICE_INIT("/a/*")}, one[] = {RN_SLICE_INIT("/*")};
+    const struct rn_condition has_two = path_is(two), has_one = path_is(one);
+    const struct rn_key_part by_path = {.attributes = {PATH}, .count = 1};
+
+    (void)state;
+    rules[0] = rules[1] = rules[2] = plain_rule();
+    rules[0].conditions = &has_one;
+    rules[1].conditions = &has_two;
+    rules[0].condition_count = rules[1].condition_count = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        rules[i].key = &by_path;
+        rules[i].key_count = 1;
+    }
+    compile(3);
+    MATCH("path", "/a%2fb");
+    assert_int_equal(matches.count, 3);
+    assert_true(rn_slice_is(matches.items[0].key[0], "/a%2Fb"));
+    assert_true(rn_slice_is(matches.items[1].key[0], "/a/b"));
+    assert_true(rn_slice_is(matches.items[2].key[0], "/a/b"));
+    assert_true(rn_slice_is(matches.values.value[PATH], "/a/b"));
+    discard();
+}
+
+static void an_unreadable_path_meets_every_rule_or_is_refused(void **state)
+{
+    static const struct rn_slice a[] = {RN_SLICE_INIT("/a")}, users[] = {RN_SLICE_INIT("ann")};
+    struct rn_condition conditions[] = {path_is(a),
+                                        {USER, RN_TEST_EQUALS, .values = users, .value_count = 1}};
+    struct rn_condition not_a = path_is(a);
+
+    (void)state;
+    not_a.negated = true;
+    for (uint32_t i = 0; i <= RN_MATCHES_MAX; i++) {
+        rules[i] = plain_rule();
+        rules[i].conditions = i == 1 ? &not_a : conditions;
+        rules[i].condition_count = i == 1 ? 1 : 2;
+    }
+    compile(3);
+    MATCH("path", "/x%2F..", "user", "ann");
+    assert_int_equal(matches.count, 3);
+    MATCH("path", "/x%2F..", "user", "bob"); /* other conditions are what they are */
+    assert_int_equal(matches.count, 1);
+    discard();
+    compile(RN_MATCHES_MAX + 1);
+    MATCH("path", "/x%2F..", "user", "ann");
+    assert_int_equal(matches.outcome, RN_MATCH_DENIED);
+    assert_null(matches.entry);
+    discard();
+}
+
 static void rules_of_envoy_files_are_not_found_by_attributes(void **state)
 {
     (void)state;
@@ -347,6 +441,9 @@ int main(void)
         cmocka_unit_test(priorities_keep_a_share),
         cmocka_unit_test(deny_comes_before_allow_and_both_before_limits),
         cmocka_unit_test(more_rules_than_can_apply_are_said_to_be),
+        cmocka_unit_test(an_entry_denies_by_any_reading_and_allows_by_all),
+        cmocka_unit_test(the_key_is_by_the_first_reading_that_the_rule_applies_to),
+        cmocka_unit_test(an_unreadable_path_meets_every_rule_or_is_refused),
         cmocka_unit_test(rules_of_envoy_files_are_not_found_by_attributes),
         cmocka_unit_test(no_rules_match_nothing),
         cmocka_unit_test(a_long_one_of_is_looked_up),

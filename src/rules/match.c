@@ -1,101 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a request to the rules that apply to it. The index (index.h) proposes
- * candidates; every condition of a candidate is checked here, so the index may
+ * candidates; every condition of a candidate is checked (holds.h), so the index may
  * err on the side of too many and the two ways in, rn_ruleset_match and
  * rn_rule_explain, judge by the same functions.
  */
 #include "rules/match.h"
 
 #include "base/hints.h"
+#include "rules/holds.h"
 #include "rules/index.h"
-#include "rules/pattern.h"
-
-/* What conditions are asked of. */
-struct scene {
-    const struct rn_ruleset *ruleset;
-    const struct rn_values *values;
-    const struct rn_match_index *index; /* NULL: look at everything */
-};
-
-/* --- conditions ------------------------------------------------------------------- */
-
-static bool is_in(const struct scene *s, const struct rn_condition *c)
-{
-    struct rn_slice value = s->values->value[c->attribute];
-    struct rn_ip ip;
-
-    if (s->ruleset->attributes[c->attribute].is_ip)
-        ip = s->values->address[c->attribute];
-    else if (rn_ip_parse_host(value.data, value.len, &ip, NULL) != 0)
-        return false;
-    return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
-}
-
-static bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
-{
-    switch (c->test) {
-    case RN_TEST_EQUALS:
-        return rn_slice_equal(wanted, value);
-    case RN_TEST_PATTERN:
-        return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
-    case RN_TEST_PREFIX:
-        return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
-    default:
-        return false;
-    }
-}
-
-static bool fits_one(const struct scene *s, const struct rn_condition *c, struct rn_slice value)
-{
-    if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
-        return rn_index_has(s->index, c, value);
-    for (uint32_t i = 0; i < c->value_count; i++)
-        if (fits(c, c->values[i], value))
-            return true;
-    return false;
-}
-
-/* Whether an attribute is the path or a part of it. */
-static bool is_of_path(const struct rn_ruleset *ruleset, uint16_t attribute)
-{
-    const struct rn_attribute *a = &ruleset->attributes[attribute];
-
-    return a->source == RN_SOURCE_PATH || rn_slice_is(a->name, "path");
-}
-
-static bool holds(const struct scene *s, const struct rn_condition *c)
-{
-    struct rn_slice value = s->values->value[c->attribute];
-    bool found;
-
-    if (!value.data)
-        return c->negated;
-    if (c->test == RN_TEST_PRESENT)
-        found = value.len > 0;
-    else if (c->test == RN_TEST_CIDR)
-        found = is_in(s, c);
-    else
-        found = fits_one(s, c, value);
-    return found != c->negated;
-}
-
-/* Of an unreadable path every condition is taken to hold. */
-static inline bool may_be_meant(const struct scene *s, const struct rn_condition *c)
-{
-    return rn_unlikely(s->values->paths.unreadable) && is_of_path(s->ruleset, c->attribute);
-}
-
-/* The number of the first of `conditions` that does not hold, or their count. */
-static uint32_t first_failing(const struct scene *s, const struct rn_condition *conditions,
-                              uint32_t count)
-{
-    uint32_t i = 0;
-
-    while (i < count && (holds(s, &conditions[i]) || may_be_meant(s, &conditions[i])))
-        i++;
-    return i;
-}
 
 /* --- one rule ------------------------------------------------------------------- */
 
@@ -110,7 +24,7 @@ static uint16_t present_one(const struct rn_key_part *part, const struct rn_valu
     return RN_NO_ATTRIBUTE;
 }
 
-static inline const struct rn_tier *tier_of(const struct scene *s, const struct rn_rule *rule)
+static inline const struct rn_tier *tier_of(const struct rn_scene *s, const struct rn_rule *rule)
 {
     const struct rn_values *values = s->values;
     struct rn_slice value;
@@ -124,8 +38,9 @@ static inline const struct rn_tier *tier_of(const struct scene *s, const struct 
     if (rule->default_tier < rule->tier_count)
         return &rule->tiers[rule->default_tier];
     /* Which one an unreadable path means is not known, but that it means one may be. */
-    return values->paths.unreadable && is_of_path(s->ruleset, rule->tier_attribute) ? rule->tiers
-                                                                                    : NULL;
+    return values->paths.unreadable && rn_holds_of_path(s->ruleset, rule->tier_attribute)
+               ? rule->tiers
+               : NULL;
 }
 
 static bool is_unlimited(const struct rn_tier *tier)
@@ -138,10 +53,10 @@ static bool is_unlimited(const struct rn_tier *tier)
 
 /* *tier is set if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
-judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
+judge(const struct rn_scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
     uint32_t count = rule->condition_count;
-    uint32_t at = count != 0 ? first_failing(s, rule->conditions, count) : 0;
+    uint32_t at = count != 0 ? rn_holds_until(s, rule->conditions, count) : 0;
     const struct rn_tier *chosen;
 
     if (at < count)
@@ -156,7 +71,7 @@ judge(const struct scene *s, const struct rn_rule *rule, const struct rn_tier **
     return (struct rn_reason){is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES, 0};
 }
 
-static RN_ASIDE struct rn_reason judge_aside(const struct scene *s, const struct rn_rule *rule,
+static RN_ASIDE struct rn_reason judge_aside(const struct rn_scene *s, const struct rn_rule *rule,
                                              const struct rn_tier **tier)
 {
     return judge(s, rule, tier);
@@ -252,7 +167,7 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
                                  struct rn_values *values, struct rn_match *match)
 {
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
-    const struct scene scene = {ruleset, values, NULL};
+    const struct rn_scene scene = {ruleset, values, NULL};
     const struct rn_tier *tier = NULL;
     struct rn_reason reason, first;
 
@@ -270,14 +185,6 @@ struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct 
     return reason;
 }
 
-bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
-                        const struct rn_values *values)
-{
-    const struct scene scene = {ruleset, values, NULL};
-
-    return first_failing(&scene, condition, 1) == 1;
-}
-
 /* --- all rules ------------------------------------------------------------------- */
 
 struct found {
@@ -287,7 +194,7 @@ struct found {
 
 /* A search under way. */
 struct search {
-    struct scene scene;
+    struct rn_scene scene;
     struct found found[RN_MATCHES_MAX]; /* ascending */
     uint32_t count;
     bool too_many;
@@ -380,17 +287,17 @@ RN_HOT static void visit(struct search *s, uint32_t number)
 
 /* Whether an entry must not let a request pass, because what it asks about the path
  * can be neither affirmed nor denied. */
-static bool is_doubtful(const struct scene *s, const struct rn_list_entry *e)
+static bool is_doubtful(const struct rn_scene *s, const struct rn_list_entry *e)
 {
     for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
-        if (is_of_path(s->ruleset, e->conditions[i].attribute))
+        if (rn_holds_of_path(s->ruleset, e->conditions[i].attribute))
             return true;
     return false;
 }
 
 /* Deny entries beat allow entries, wherever they stand. */
 static inline __attribute__((always_inline)) const struct rn_list_entry *
-find_entry(const struct scene *s)
+find_entry(const struct rn_scene *s)
 {
     const struct rn_list_entry *allow = NULL;
 
@@ -398,7 +305,7 @@ find_entry(const struct scene *s)
         const struct rn_list_entry *e = &s->ruleset->lists[i];
 
         if ((!e->deny && (allow || is_doubtful(s, e))) ||
-            first_failing(s, e->conditions, e->condition_count) < e->condition_count)
+            rn_holds_until(s, e->conditions, e->condition_count) < e->condition_count)
             continue;
         if (e->deny)
             return e;
@@ -410,7 +317,7 @@ find_entry(const struct scene *s)
 /* --- paths with several readings --------------------------------------------------- */
 
 /* Denied by any reading, allowed only by all of them. */
-static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct scene *s,
+static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_scene *s,
                                                               struct rn_values *values)
 {
     const struct rn_list_entry *allow = NULL, *deny = NULL;
@@ -451,7 +358,7 @@ static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
 
 /* By the first reading that the rule applies to. An address that is part of the path
  * is another one in the next reading, so it is copied. */
-static RN_ASIDE void fill_by_reading(const struct scene *s, const struct rn_rule *rule,
+static RN_ASIDE void fill_by_reading(const struct rn_scene *s, const struct rn_rule *rule,
                                      struct rn_values *values, struct rn_match *match)
 {
     const char *scratch = values->scratch[0], *end = scratch + sizeof values->scratch;
@@ -474,7 +381,7 @@ RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct rati
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
     struct search s;
 
-    s.scene = (struct scene){ruleset, values, ruleset->index};
+    s.scene = (struct rn_scene){ruleset, values, ruleset->index};
     matches->count = 0;
     rn_ruleset_values(ruleset, request, values);
     bool several = values->paths.count > 1, doubt = several || values->paths.unreadable;

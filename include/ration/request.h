@@ -3,8 +3,7 @@
  * A request as rules see it: named attributes. Names are lower case:
  *
  *   ip, method, host           as the caller knows them
- *   path                       the request target as the client sent it, not decoded: rules
- *                              read it themselves, and a query is cut off
+ *   path                       the target as the client sent it, not decoded
  *   header.NAME                a header of the request, NAME in lower case
  *   anything else              user, api_key, tier, country, …
  *

@@ -21,13 +21,17 @@ int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ra
     for (uint32_t i = 0; i < client->count; i++) {
         struct rn_client_attribute *a = &client->attributes[i];
         struct rn_cidr cidr;
+        int code = 0;
 
-        if (!rn_slice_is(a->name, "ip"))
-            continue;
-        int code = rn_cidr_parse(a->value.data, a->value.len, &cidr, error);
-
+        if (rn_slice_is(a->name, "path"))
+            code = rn_client_spell_path(&a->value, &(struct rn_path_settings){0}, &texts->paths,
+                                        error);
+        if (code == 0 && rn_slice_is(a->name, "ip"))
+            code = rn_cidr_parse(a->value.data, a->value.len, &cidr, error);
         if (code != 0)
             return code;
+        if (!rn_slice_is(a->name, "ip"))
+            continue;
         a->value =
             (struct rn_slice){texts->texts[i], cidr.prefix == cidr.network.bits
                                                    ? rn_ip_write(&cidr.network, texts->texts[i])

@@ -202,3 +202,15 @@ bool rn_client_is_plain(const struct rn_client *client)
     return rn_client_take(&copy, attributes, client->count, NULL) == 0 &&
            rn_client_take_note(&copy, "note", client->note.data, client->note.len, NULL) == 0;
 }
+
+int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *settings,
+                         struct rn_readings *readings, struct ration_error *error)
+{
+    rn_reading_all(*path, settings, readings);
+    if (readings->unreadable || readings->text[0].len > RATION_ATTRIBUTE_VALUE_MAX)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%s can be read in too many ways; write the path as it is served",
+                            rn_quote_word(path->data, path->len, 0).text);
+    *path = readings->text[0];
+    return 0;
+}

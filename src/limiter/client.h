@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/siphash.h"
 #include "base/slice.h"
+#include "rules/reading.h"
 
 #define RN_CLIENT_ATTRIBUTES_MAX RATION_OVERRIDE_ATTRIBUTES_MAX
 
@@ -63,5 +64,10 @@ int rn_client_take(struct rn_client *client, const struct ration_attribute *attr
 /* The note or reason; `what` is what it is called. */
 int rn_client_take_note(struct rn_client *client, const char *what, const char *note, size_t len,
                         struct ration_error *error);
+
+/* The path as it is compared: its first reading. RATION_EINVAL if it cannot be read, or
+ * is too long then. */
+int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *settings,
+                         struct rn_readings *readings, struct ration_error *error);
 
 #endif

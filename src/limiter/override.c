@@ -15,7 +15,6 @@
 struct parts {
     struct ration_part items[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count;
-    struct rn_readings paths; /* one may point here */
 };
 
 static void add_part(struct parts *parts, struct rn_slice text)
@@ -91,17 +90,14 @@ static int resolve_native(const struct rn_ruleset *ruleset, const struct rn_clie
                        ? spell_address(rule, part, a, key->texts[at], error)
                        : 0;
 
+        if (rn_slice_is(ruleset->attributes[number].name, "path"))
+            code = rn_client_spell_path(&a->value, &ruleset->paths, &key->paths, error);
         if (code != 0)
             return code;
         used[at] = true;
         if (part->count > 1)
             add_part(parts, a->name);
-        if (rn_slice_is(ruleset->attributes[number].name, "path")) {
-            rn_reading_all(a->value, &ruleset->paths, &parts->paths);
-            add_part(parts, parts->paths.text[0]);
-        } else {
-            add_part(parts, a->value);
-        }
+        add_part(parts, a->value);
     }
     for (uint32_t i = 0; i < client->count; i++)
         if (!used[i])
@@ -152,11 +148,10 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
                         const struct rn_client *client, struct rn_override_key *key,
                         struct ration_error *error)
 {
-    struct parts parts;
+    struct parts parts = {.count = 0};
     struct rn_compiled base;
     int code;
 
-    parts.count = 0;
     key->rule = book ? rn_book_find(book, client->rule) : NULL;
     if (!key->rule)
         return rn_error_set(error, RATION_EINVAL, 0,

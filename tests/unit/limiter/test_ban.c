@@ -80,12 +80,15 @@ static void all_spellings_of_a_path_are_banned(void **state)
         by_user, /* no rule looks at the path */
         "attributes: { item: { path: '/items/{item}/**' } }\n"
         "limits:\n  - { name: a, key: [path, item], limit: 10 per hour }\n"};
+    struct ration_error error;
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct ration *r = open_rules(rules[i]);
 
         ban(r, "path=/items/7/");
+        ban(r, "path=/items/%37"); /* the same */
+        assert_int_equal(r->clients.bans.live, 1);
         assert_true(is_banned(r, "path=/items/7"));
         assert_true(is_banned(r, "path=/items//%37?x"));
         assert_true(is_banned(r, "path=/x/../items/7"));
@@ -97,6 +100,9 @@ static void all_spellings_of_a_path_are_banned(void **state)
     ban(r, "item=a%2Fb");
     assert_true(is_banned(r, "path=/items/a%2fb")); /* by its second reading */
     assert_false(is_banned(r, "path=/items/c%2fb"));
+    assert_int_equal(try_ban(r, "path=/a%2F../b", "", 0, &error), RATION_EINVAL);
+    assert_string_equal(error.text, "\"/a%2F../b\" can be read in too many ways; write the path as "
+                                    "it is served");
     ration_close(r);
 }
 

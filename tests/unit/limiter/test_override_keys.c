@@ -47,6 +47,22 @@ static void addresses_are_cut_as_the_rule_cuts_them(void **state)
     ration_close(r);
 }
 
+static void a_path_is_one_key_in_every_spelling(void **state)
+{
+    struct ration *r = open_rules(
+        "paths: { case: ignore }\nlimits:\n  - { name: page, key: path, limit: 10 per hour }\n");
+
+    (void)state;
+    set_limit(r, "page", "path=/Pages/%31/", "3 per hour");
+    assert_int_equal(left_of(r, "page", "path=/pages/1", T0), 3);
+    assert_int_equal(left_of(r, "page", "path=/x/../PAGES//1", T0), 3);
+    assert_int_equal(left_of(r, "page", "path=/pages/2", T0), 10);
+    assert_string_equal(overrides(r), "page path=/pages/1 3 per hour\n");
+    delete_limit(r, "page", "path=/pages//1");
+    assert_int_equal(left_of(r, "page", "path=/pages/1", T0), 10);
+    ration_close(r);
+}
+
 static void envoy_rules_have_overrides_too(void **state)
 {
     struct ration *r = open_rules(shop);
@@ -142,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_several_parts_and_alternatives),
         cmocka_unit_test(addresses_are_cut_as_the_rule_cuts_them),
+        cmocka_unit_test(a_path_is_one_key_in_every_spelling),
         cmocka_unit_test(envoy_rules_have_overrides_too),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(notes_and_expiries_have_bounds),

@@ -243,14 +243,9 @@ static struct text decode(struct text t)
     for (size_t i = 0; i < t.len; i++) {
         int high = t.bytes[i] == '%' && i + 2 < t.len ? digit(t.bytes[i + 1]) : -1;
         int low = high >= 0 ? digit(t.bytes[i + 2]) : -1;
-        char c = (char)(high << 4 | low);
 
-        if (low < 0) {
-            add(&out, t.bytes[i]);
-            continue;
-        }
-        add(&out, c);
-        i += 2;
+        add(&out, low < 0 ? t.bytes[i] : (char)(high << 4 | low));
+        i += low < 0 ? 0 : 2;
     }
     return out;
 }

@@ -285,8 +285,9 @@ enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint
                 l.head = 0;
             }
             append(limit, state, &l, now, units);
-            l.owed += (uint32_t)rn_owe(
-                ask, left, rn_min_u64(l.count, limit->cap) - rn_min_u64(l.owed, l.count), answer);
+            uint64_t most = rn_min_u64(l.count, limit->cap); /* each needs a place to take */
+
+            l.owed += (uint32_t)rn_owe(ask, left, most - rn_min_u64(l.owed, most), answer);
             answer->mark = newest_ns(limit, &l);
             write = true;
         }

@@ -301,11 +301,13 @@ static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_
 
     for (size_t i = 0; i < d->count; i++) {
         const struct rn_descriptor *item = &d->items[i];
+
+        if (item->charge == RN_NO_CHARGE || !tells_what_was_used(item->ask) ||
+            g->charges[item->charge].taken != 0)
+            continue;
         const struct rn_check_item *charged = &g->check.items[item->charge];
 
-        if (item->charge != RN_NO_CHARGE && tells_what_was_used(item->ask) &&
-            g->charges[item->charge].taken == 0)
-            late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
+        late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
     }
     return count;
 }

@@ -378,10 +378,29 @@ static void states_are_as_small_as_promised(void **unused)
     subject_free(&subs);
 }
 
+/* A smaller amount than is owed must not let more be owed, or the log would read as damaged. */
+static void a_log_that_owes_more_than_a_smaller_limit_forgets_nothing(void **state)
+{
+    struct ration_limit spec = {RATION_SLIDING_LOG, .amount = 10, .period_ns = MINUTE};
+    struct subject s = subject_new(&spec);
+    struct rn_limit wide = s.limit;
+
+    (void)state;
+    assert_int_equal(subject_do(&s, RN_DEBIT, BASE, 18).uncollected, 0);
+    spec.amount = 4;
+    rn_limit_init(&s.limit, &spec);
+    assert_int_equal(subject_do(&s, RN_DEBIT, BASE + SECOND, 5).uncollected, 5);
+    s.limit = wide;
+    assert_int_equal(peek(&s, BASE + 2 * SECOND, 0).remaining, 0);
+    assert_int_equal(peek(&s, BASE + MINUTE + SECOND, 0).remaining, 2);
+    subject_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bucket_of_100_admits_100_and_not_the_101st),
+        cmocka_unit_test(a_log_that_owes_more_than_a_smaller_limit_forgets_nothing),
         cmocka_unit_test(bucket_keeps_half_units),
         cmocka_unit_test(empty_bucket_says_retry_after_missing_by_rate),
         cmocka_unit_test(hundred_per_minute_when_empty_retries_in_600_ms),

@@ -315,9 +315,9 @@ def test_a_bad_file_keeps_the_rules_and_the_log_says_where_it_is_bad(tmp_path):
         daemon.file.write_text("limits:\n  - { name: all, key: ip, limit: 3 per dya, algorithm: fixed-window }\n")
         daemon.reload()
         wait_for(lambda: any("rules.refused" in line for line in daemon.log), "a refusal of the file")
-        wait_for(lambda: any(f"{daemon.file}:2:" in line for line in daemon.log), "the place")
-        place = next(line for line in daemon.log if f"{daemon.file}:2:" in line)
-        assert int(place.split(":")[2]) > 30 and "dya" in "".join(daemon.log)
+        wait_for(lambda: any(f"file={daemon.file} line=2 " in line for line in daemon.log), "the place")
+        place = next(line for line in daemon.log if "event=rules.error" in line)
+        assert int(re.search(r" column=(\d+) ", place)[1]) > 30 and "dya" in place
         assert daemon.process.poll() is None
         assert storm(daemon, 1, http=(check(ip="192.0.2.7") * 5, 5)) == 2 # of the 3, one is gone
         daemon.file.write_text(rules.replace("3 per", "4 per"))

@@ -195,10 +195,11 @@ RATION_API int ration_limit_totals(const struct ration *r, uint32_t limit,
 
 struct ration_memory {
     uint64_t bytes;     /* size of the mapping: the cap */
-    uint64_t slots;     /* keys it can hold */
+    uint64_t slots;     /* places for keys; not all can be filled */
     uint64_t live;      /* keys with something spent at now_ns (a full scan) */
     uint64_t evictions; /* live keys forgotten for want of room, ever */
     uint64_t block_bytes, block_bytes_used;
+    uint64_t capacity; /* live keys that fit, of whichever limit in force, before any is evicted */
 };
 RATION_API void ration_memory(const struct ration *r, int64_t now_ns, struct ration_memory *memory);
 

@@ -98,6 +98,7 @@ static void put_memory(struct rn_members *m, struct rn_front *front)
     rn_members_open(m, "memory", '{');
     rn_members_u64(m, "bytes", memory->bytes);
     rn_members_u64(m, "slots", memory->slots);
+    rn_members_u64(m, "capacity", memory->capacity);
     rn_members_u64(m, "live_keys", memory->live);
     rn_members_u64(m, "evictions", memory->evictions);
     rn_members_u64(m, "block_bytes", memory->block_bytes);

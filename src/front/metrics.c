@@ -361,7 +361,10 @@ static void put_memory(struct rn_buf *out, struct rn_front *front)
 
     put_gauge(out, "ration_memory_bytes", "Size of the table that holds all counters.",
               memory->bytes);
-    put_gauge(out, "ration_slots", "Keys that the table can hold.", memory->slots);
+    put_gauge(out, "ration_slots", "Places for keys in the table.", memory->slots);
+    put_gauge(out, "ration_capacity_keys",
+              "Live keys that fit, of whichever rule in force, before any is forgotten.",
+              memory->capacity);
     put_gauge(out, "ration_live_keys",
               "Keys with something spent, as counted in the last ten seconds.", memory->live);
     put_counter(out, "ration_evictions_total",

@@ -13,13 +13,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "limiter/pardon.h"
+#include "limiter/reload.h"
 
-/* What a live key of a one-word form takes in the table, everything counted. */
-#define SLOT_BYTES 23
-#define SHARE_AD_HOC 2 /* for limits given with the call, if those at open need none */
-#define SHARE_LEAST 25
-#define SHARE_MOST 95
-#define SHARE_UNKNOWN 50
+/* Percentages of memory for blocks: */
+#define SHARE_AD_HOC 2      /* for limits given with the call, if those known need none */
+#define SHARE_MIXED_MOST 75 /* if keys of some limits need less than those of others */
+#define SHARE_UNKNOWN 50    /* no limit is known */
 /* Any number: ids of reservations are hashed like no limit's keys. */
 #define HOLD_DOMAIN UINT64_C(0xA0761D6478BD642F)
 
@@ -58,26 +57,77 @@ static int check_options(const struct ration_options *o, struct ration_error *er
     return 0;
 }
 
-/* If every key used the largest block, this percentage of memory would be
- * blocks when the slots run out. */
-static unsigned block_share(const struct ration_options *o)
-{
-    uint64_t bytes = 0;
+/* What the limits that are known want of the table. */
+struct demand {
+    double least, most; /* share of blocks, in percent */
+    size_t limits;
+    unsigned sizes; /* of blocks */
+};
 
-    if (o->limit_count == 0)
+static void demand_add(struct demand *d, const struct rn_limit *limit)
+{
+    double share = rn_table_block_share(limit);
+
+    if (limit->form == RN_FORM_NONE)
+        return;
+    d->least = d->limits == 0 || share < d->least ? share : d->least;
+    d->most = share > d->most ? share : d->most;
+    d->sizes += limit->words_full == 0 ? 0 : limit->words_small == limit->words_full ? 1 : 2;
+    d->limits++;
+}
+
+/* If every key is of one limit, slots and blocks run out together. */
+static double demand_share(const struct demand *d)
+{
+    if (d->limits == 0)
         return SHARE_UNKNOWN;
+    if (d->most == 0)
+        return SHARE_AD_HOC;
+    return d->most > d->least && d->most > SHARE_MIXED_MOST
+               ? (d->least > SHARE_MIXED_MOST ? d->least : SHARE_MIXED_MOST)
+               : d->most;
+}
+
+static struct demand demand_of(const struct ration_options *o, const struct rn_ruleset *ruleset)
+{
+    struct demand d = {0};
+
     for (size_t i = 0; i < o->limit_count; i++) {
         struct rn_limit limit;
 
         rn_limit_init(&limit, &o->limits[i].limit);
-        if (limit.words_full * UINT64_C(8) > bytes)
-            bytes = limit.words_full * UINT64_C(8);
+        demand_add(&d, &limit);
     }
-    unsigned percent = (unsigned)(100 * bytes / (bytes + SLOT_BYTES));
+    for (uint32_t i = 0; ruleset && i < ruleset->limit_count; i++)
+        demand_add(&d, &ruleset->limits[i]->limit);
+    return d;
+}
 
-    if (bytes == 0)
-        return SHARE_AD_HOC;
-    return percent < SHARE_LEAST ? SHARE_LEAST : percent > SHARE_MOST ? SHARE_MOST : percent;
+void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset)
+{
+    static const struct rn_limit word = {.form = RN_FORM_GCRA};
+    uint32_t rules = ruleset ? ruleset->limit_count : 0;
+    struct demand d = {0};
+
+    for (size_t i = 0; i < r->limit_count; i++)
+        demand_add(&d, &r->limits[i].limit);
+    for (uint32_t i = 0; i < rules; i++)
+        demand_add(&d, &ruleset->limits[i]->limit);
+    uint64_t least = rn_table_capacity(r->table, &word, d.sizes);
+
+    for (size_t i = 0; i < r->limit_count + rules; i++) {
+        const struct rn_limit *limit =
+            i < r->limit_count ? &r->limits[i].limit : &ruleset->limits[i - r->limit_count]->limit;
+        uint64_t capacity = rn_table_capacity(r->table, limit, d.sizes);
+
+        least = capacity < least ? capacity : least;
+    }
+    __atomic_store_n(&r->capacity, least, __ATOMIC_RELAXED);
+}
+
+uint64_t rn_limiter_capacity(const struct ration *r)
+{
+    return __atomic_load_n(&r->capacity, __ATOMIC_RELAXED);
 }
 
 static int compile_limits(struct ration *r, const struct ration_options *o,
@@ -171,15 +221,18 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limi
     return 0;
 }
 
-static int fill(struct ration *r, const struct ration_options *o, struct ration_error *error)
+static int fill(struct ration *r, const struct ration_options *o, const struct rn_ruleset *ruleset,
+                struct ration_error *error)
 {
+    struct demand demand = demand_of(o, ruleset);
     int clients = rn_clients_init(&r->clients), code = rn_shelf_init(&r->shelf);
 
     if (clients != 0 || code != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
-                                                    .block_share = block_share(o)},
+                                                    .block_share = demand_share(&demand),
+                                                    .keep_share = demand.limits == 0},
                          &r->table, error);
 
     if (code != 0)
@@ -195,11 +248,18 @@ static int fill(struct ration *r, const struct ration_options *o, struct ration_
     if (code != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for %zu limits",
                             o->limit_count);
+    rn_limiter_set_capacity(r, NULL);
     return rn_clients_open(r, o->state_path, error);
 }
 
 int ration_open(const struct ration_options *options, struct ration **out,
                 struct ration_error *error)
+{
+    return rn_limiter_open(options, NULL, out, error);
+}
+
+int rn_limiter_open(const struct ration_options *options, const struct rn_ruleset *ruleset,
+                    struct ration **out, struct ration_error *error)
 {
     struct ration_error unread;
     int code;
@@ -211,7 +271,7 @@ int ration_open(const struct ration_options *options, struct ration **out,
         return code;
     struct ration *r = calloc(1, sizeof *r);
 
-    code = r ? fill(r, options, error)
+    code = r ? fill(r, options, ruleset, error)
              : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limiter");
     if (code != 0)
         ration_close(r);

@@ -36,6 +36,7 @@ struct ration {
     struct rn_ticket_keys ticket_keys;
     struct rn_hash_key id_seed; /* makes ids: random, of this process */
     struct rn_arena variants;   /* how the limits are linked */
+    uint64_t capacity;          /* live keys that fit, of whichever limit; atomically */
     bool shadow;                /* the whole service, by ration_shadow_set; atomically */
 };
 

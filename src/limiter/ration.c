@@ -3,6 +3,7 @@
  * The parts of the public interface that the table answers.
  */
 #include "limiter/limiter.h"
+#include "limiter/reload.h"
 
 RN_HOT int64_t ration_now(const struct ration *r)
 {
@@ -27,6 +28,7 @@ void ration_memory(const struct ration *r, int64_t now_ns, struct ration_memory 
     rn_table_memory(r->table, rn_limiter_now(r, now_ns), &m);
     *memory = (struct ration_memory){.bytes = m.bytes,
                                      .slots = m.slots,
+                                     .capacity = rn_limiter_capacity(r),
                                      .live = m.live,
                                      .evictions = m.evictions,
                                      .block_bytes = m.block_bytes,

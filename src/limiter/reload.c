@@ -150,6 +150,7 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
         /* `current`: also if it is stuck on the shelf. */
         if (current)
             rn_book_carry(book, current);
+        rn_limiter_set_capacity(r, ruleset);
         rn_book_free(old);
     }
     pthread_mutex_unlock(&r->shelf.lock);

@@ -18,6 +18,16 @@ typedef const char *rn_limit_judge(const struct rn_limit *limit);
 bool rn_reload_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
                     struct rn_report *report);
 
+/* ration_open for rules that are installed next: the table is divided for them. */
+int rn_limiter_open(const struct ration_options *options, const struct rn_ruleset *ruleset,
+                    struct ration **out, struct ration_error *error);
+
+/* How many live keys fit, of whichever limit in force, before any is evicted. */
+uint64_t rn_limiter_capacity(const struct ration *r);
+
+/* Sets that for the limits given at open and these rules, or none. */
+void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset);
+
 /* Puts a ruleset in place at a time of the caller's and takes it, also when it
  * fails: RATION_ENOMEM, the current rules stay. May wait. */
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns);

@@ -30,11 +30,11 @@ static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct rat
     struct ration_options options = {.state_path = (const char *)main->state.data,
                                      .memory_bytes = main->bytes};
     struct ration_error error;
-    int code = ration_open(&options, out, &error);
+    int code = rn_limiter_open(&options, main->ruleset, out, &error);
 
     if (code == RATION_EBUSY && options.memory_bytes != 0) {
         options.memory_bytes = 0;
-        if (ration_open(&options, out, NULL) == 0) {
+        if (rn_limiter_open(&options, main->ruleset, out, NULL) == 0) {
             ngx_log_error(NGX_LOG_WARN, log, 0, "ration_zone keeps its old size for now: %s",
                           error.text);
             return 0;
@@ -74,6 +74,9 @@ ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
         return NGX_OK; /* workers will see */
     if (open_table(main, cycle->log, &limiter) != 0)
         return first ? NGX_ERROR : NGX_OK;
+    rn_limiter_set_capacity(limiter, main->ruleset);
+    ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "ration_zone: room for %uL live keys",
+                  rn_limiter_capacity(limiter));
     ration_close(limiter);
     if (!exists)
         hand_over(cycle, main);
@@ -128,7 +131,8 @@ static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *lo
 
     if (open_table(main, log, &limiter) == 0)
         return limiter;
-    if (ration_open(&(struct ration_options){.memory_bytes = main->bytes}, &limiter, NULL) != 0)
+    if (rn_limiter_open(&(struct ration_options){.memory_bytes = main->bytes}, main->ruleset,
+                        &limiter, NULL) != 0)
         return NULL;
     ngx_log_error(NGX_LOG_EMERG, log, 0,
                   "ration: this worker counts in memory of its own, and so admits as much as "

@@ -96,6 +96,7 @@ static int reload(void *arg, const char *by, struct ration_report **report)
         d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
         rn_log(RN_LOG_INFO, "rules.reload",
                RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
+               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)),
                RN_LOG_TEXT("by", rn_slice_of(by)));
         rn_changes_use_rules(&d->changes);
     } else {
@@ -188,13 +189,14 @@ static void say_ready(struct daemon *d)
         rn_log(RN_LOG_INFO, "daemon.ready", RN_LOG_TEXT("http", rn_slice_of(http)),
                RN_LOG_TEXT("resp", rn_slice_of(resp)), RN_LOG_TEXT("grpc", rn_slice_of(grpc)),
                RN_LOG_TEXT("admin", rn_slice_of(admin)), RN_LOG_NUMBER("rules", rules),
-               RN_LOG_NUMBER("files", d->file_count));
+               RN_LOG_NUMBER("files", d->file_count),
+               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)));
         rn_log_setup(d->options.log_level, d->options.log_format);
     } else {
         fprintf(stderr,
                 "rationd: ready http=%s resp=%s grpc=%s admin=%s rules=%" PRIu64 " files=%" PRIu32
-                "\n",
-                http, resp, grpc, admin, rules, d->file_count);
+                " capacity=%" PRIu64 "\n",
+                http, resp, grpc, admin, rules, d->file_count, rn_limiter_capacity(d->limiter));
         fflush(stderr);
     }
     if (d->front.rules_from_api)
@@ -354,9 +356,9 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
 {
     struct ration_error error;
 
-    if (ration_open(&(struct ration_options){.state_path = d->options.state,
-                                             .memory_bytes = d->options.memory_bytes},
-                    &d->limiter, &error) != 0) {
+    if (rn_limiter_open(&(struct ration_options){.state_path = d->options.state,
+                                                 .memory_bytes = d->options.memory_bytes},
+                        ruleset, &d->limiter, &error) != 0) {
         fprintf(stderr, "rationd: %s\n", error.text);
         rn_ruleset_free(ruleset);
         return false;

@@ -2,9 +2,10 @@
 #include "store/blocks.h"
 
 #include <sched.h>
-#include <stdlib.h>
 
 #define SMALL_CLASSES 31 /* 2 to 32 words */
+/* A thread keeps a spare of blocks up to this part of a slab. */
+#define SPARE_PART 8
 
 uint32_t rn_class_words(unsigned class)
 {
@@ -26,9 +27,53 @@ unsigned rn_class_of(uint32_t words)
            1;
 }
 
-static uint32_t blocks_per_slab(unsigned class)
+/* The numbers of the slabs lie two to a word. The root has at least the first
+ * word of the state, which tells when it is idle. */
+struct rn_block_shape rn_block_shape(uint32_t slab_words, unsigned class)
 {
-    return RN_SLAB_WORDS / rn_class_words(class);
+    uint32_t words = rn_class_words(class);
+
+    if (words <= slab_words)
+        return (struct rn_block_shape){.root = class, .own = words};
+    struct rn_block_shape shape = {.slabs = (words - 1) / slab_words};
+
+    shape.own = words - shape.slabs * slab_words;
+    if (shape.own + (shape.slabs + 1) / 2 > slab_words)
+        shape.slabs++, shape.own = 1;
+    shape.root = rn_class_of(shape.own + (shape.slabs + 1) / 2);
+    return shape;
+}
+
+double rn_block_cost(uint32_t slab_words, unsigned class)
+{
+    struct rn_block_shape shape = rn_block_shape(slab_words, class);
+    uint32_t per_slab = slab_words / rn_class_words(shape.root);
+
+    return ((double)shape.slabs + 1.0 / per_slab) * slab_words;
+}
+
+static uint64_t slab_word(uint64_t before, unsigned class, uint64_t first, uint64_t used)
+{
+    return ((before >> 32) + 1) << 32 | (before & RN_SLAB_DRAIN) | (uint64_t)(class + 1) << 24 |
+           first << 12 | used;
+}
+
+static bool root_sound(const struct rn_table *table, unsigned class, uint32_t offset)
+{
+    uint32_t slab = offset >> table->slab_shift, within = offset & (table->slab_words - 1);
+    uint32_t words = rn_class_words(class);
+
+    return slab < table->slab_count &&
+           rn_slab_class(__atomic_load_n(&table->slabs[slab], __ATOMIC_ACQUIRE)) == class &&
+           within % words == 0 && within + words <= table->slab_words;
+}
+
+uint32_t rn_block_piece(const struct rn_table *table, const struct rn_block_shape *shape,
+                        uint32_t root, uint32_t i)
+{
+    uint64_t pair = __atomic_load_n(&table->arena[root + shape->own + i / 2], __ATOMIC_RELAXED);
+
+    return (uint32_t)(pair >> (i % 2 * 32));
 }
 
 bool rn_block_sound(const struct rn_table *table, uint64_t state)
@@ -36,111 +81,273 @@ bool rn_block_sound(const struct rn_table *table, uint64_t state)
     unsigned class = rn_block_class(state);
     uint32_t offset = rn_block_offset(state);
 
-    if (class >= RN_CLASSES || offset >= table->slab_count * RN_SLAB_WORDS)
+    if (class >= RN_CLASSES)
         return false;
-    const struct rn_slab *slab = &table->slabs[offset / RN_SLAB_WORDS];
-    uint32_t within = offset % RN_SLAB_WORDS, words = rn_class_words(class);
+    if (class <= table->class_whole)
+        return root_sound(table, class, offset);
+    struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
 
-    return __atomic_load_n(&slab->class_plus_1, __ATOMIC_ACQUIRE) == class + 1 &&
-           within % words == 0 && within / words < blocks_per_slab(class);
-}
+    if (!root_sound(table, shape.root, offset))
+        return false;
+    for (uint32_t i = 0; i < shape.slabs; i++) {
+        uint32_t slab = rn_block_piece(table, &shape, offset, i);
 
-/* The version in a list's head keeps a slow pop from installing a stale next. */
-static uint32_t pop(struct rn_table *table, struct rn_class_lists *lists)
-{
-    uint64_t head = __atomic_load_n(&lists->free, __ATOMIC_ACQUIRE);
-
-    for (;;) {
-        uint32_t first = (uint32_t)head;
-
-        if (first == RN_NIL)
-            return RN_NIL;
-        uint64_t next = __atomic_load_n(&table->arena[first], __ATOMIC_RELAXED);
-        uint64_t new = ((head >> 32) + 1) << 32 | (uint32_t)next;
-
-        if (__atomic_compare_exchange_n(&lists->free, &head, new, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
-            return first;
+        if (slab >= table->slab_count ||
+            rn_slab_class(__atomic_load_n(&table->slabs[slab], __ATOMIC_ACQUIRE)) !=
+                table->class_whole)
+            return false;
     }
+    return true;
 }
 
-void rn_block_free(struct rn_table *table, unsigned class, uint32_t offset)
+static void add_loose(struct rn_table *table, unsigned class, uint32_t blocks)
 {
-    struct rn_class_lists *lists = &table->header->classes[class];
-    uint64_t head = __atomic_load_n(&lists->free, __ATOMIC_RELAXED), new;
+    __atomic_fetch_add(&table->header->loose[class].blocks, blocks, __ATOMIC_RELAXED);
+}
+
+static void hint(struct rn_table *table, unsigned class, uint32_t slab)
+{
+    __atomic_store_n(&table->header->loose[class].slab, slab, __ATOMIC_RELAXED);
+}
+
+/* The version in a slab's word keeps a slow pop from installing a stale next. */
+static uint32_t pop(struct rn_table *table, unsigned class, uint32_t slab)
+{
+    uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_ACQUIRE), new;
+    uint32_t words = rn_class_words(class), offset;
 
     do {
-        __atomic_store_n(&table->arena[offset], (uint32_t)head, __ATOMIC_RELAXED);
-        new = ((head >> 32) + 1) << 32 | offset;
-    } while (!__atomic_compare_exchange_n(&lists->free, &head, new, false, __ATOMIC_ACQ_REL,
+        if (rn_slab_class(word) != class || rn_slab_first(word) == RN_SLAB_END ||
+            word & RN_SLAB_DRAIN)
+            return RN_NIL;
+        offset = slab * table->slab_words + (uint32_t)rn_slab_first(word) * words;
+        if (rn_slab_first(word) >= rn_slab_blocks(table, class))
+            return RN_NIL; /* damaged */
+        uint64_t next = __atomic_load_n(&table->arena[offset], __ATOMIC_RELAXED);
+
+        new =
+            slab_word(word, class, next < RN_SLAB_END ? next : RN_SLAB_END, rn_slab_used(word) + 1);
+    } while (!__atomic_compare_exchange_n(&table->slabs[slab], &word, new, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    add_loose(table, class, UINT32_MAX);
+    return offset;
+}
+
+static void push(struct rn_table *table, unsigned class, uint32_t offset)
+{
+    struct rn_header *h = table->header;
+    uint32_t slab = offset >> table->slab_shift, words = rn_class_words(class);
+    uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_RELAXED), new;
+
+    do {
+        if (rn_slab_class(word) != class)
+            return; /* damaged */
+        __atomic_store_n(&table->arena[offset], rn_slab_first(word), __ATOMIC_RELAXED);
+        new = rn_slab_used(word) > 1
+                  ? slab_word(word, class, (offset & (table->slab_words - 1)) / words,
+                              rn_slab_used(word) - 1)
+                  : ((word >> 32) + 1) << 32;
+    } while (!__atomic_compare_exchange_n(&table->slabs[slab], &word, new, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
+    if (rn_slab_used(word) > 1 && !(word & RN_SLAB_DRAIN)) {
+        add_loose(table, class, 1);
+        hint(table, class, slab);
+    }
+    if (rn_slab_used(word) > 1)
+        return;
+    if (!(word & RN_SLAB_DRAIN))
+        add_loose(table, class, 1 - rn_slab_blocks(table, class));
+    __atomic_fetch_add(&h->slabs_free, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->slab_last_freed, slab, __ATOMIC_RELAXED);
 }
 
-/* The next block of a slab, or RN_NIL when it is used up. */
-static uint32_t cut(struct rn_table *table, unsigned class, uint64_t slab)
+/* Cuts a slab of the pool into blocks and takes the first. Until that is done
+ * the slab looks used up, so that nobody touches it. */
+static uint32_t cut(struct rn_table *table, unsigned class, uint32_t slab, uint64_t word)
 {
-    uint32_t per_slab = blocks_per_slab(class);
+    struct rn_header *h = table->header;
+    uint32_t blocks = rn_slab_blocks(table, class), words = rn_class_words(class);
+    uint64_t claimed = slab_word(word, class, RN_SLAB_END, blocks);
 
-    if (__atomic_load_n(&table->slabs[slab].cut, __ATOMIC_RELAXED) >= per_slab)
+    if (!__atomic_compare_exchange_n(&table->slabs[slab], &word, claimed, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
         return RN_NIL;
-    uint32_t at = __atomic_fetch_add(&table->slabs[slab].cut, 1, __ATOMIC_RELAXED);
-
-    return at < per_slab ? (uint32_t)slab * RN_SLAB_WORDS + at * rn_class_words(class) : RN_NIL;
+    for (uint32_t i = 1; i < blocks; i++)
+        __atomic_store_n(&table->arena[slab * table->slab_words + i * words],
+                         i + 1 < blocks ? i + 1 : RN_SLAB_END, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->slabs[slab],
+                     slab_word(claimed, class, blocks > 1 ? 1 : RN_SLAB_END, 1), __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&h->slabs_free, 1, __ATOMIC_RELAXED);
+    add_loose(table, class, blocks - 1);
+    hint(table, class, slab);
+    return slab * table->slab_words;
 }
 
-static uint64_t claim_slab(struct rn_table *table, unsigned class)
+uint32_t rn_block_alloc_loose(struct rn_table *table, unsigned class)
 {
-    for (uint64_t i = 0; i < table->slab_count; i++) {
-        uint32_t none = 0;
+    const struct rn_loose *loose = &table->header->loose[class];
+    uint32_t slab = __atomic_load_n(&loose->slab, __ATOMIC_RELAXED);
 
-        if (__atomic_load_n(&table->slabs[i].class_plus_1, __ATOMIC_RELAXED) == 0 &&
-            __atomic_compare_exchange_n(&table->slabs[i].class_plus_1, &none, class + 1, false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            return i;
+    if ((int32_t)__atomic_load_n(&loose->blocks, __ATOMIC_RELAXED) <= 0)
+        return RN_NIL;
+    for (uint64_t n = 0; n < table->slab_count; n++, slab++) {
+        if (slab >= table->slab_count)
+            slab = 0;
+        uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_RELAXED);
+
+        if (rn_slab_class(word) != class || rn_slab_first(word) == RN_SLAB_END)
+            continue;
+        uint32_t offset = pop(table, class, slab);
+
+        if (offset == RN_NIL)
+            continue;
+        if (n != 0)
+            hint(table, class, slab);
+        return offset;
     }
     return RN_NIL;
 }
 
-uint32_t rn_block_alloc(struct rn_table *table, unsigned class)
+/* A block of a slab in the pool. */
+static uint32_t alloc_new(struct rn_table *table, unsigned class)
 {
-    struct rn_class_lists *lists = &table->header->classes[class];
+    uint64_t slab = __atomic_load_n(&table->header->slab_last_freed, __ATOMIC_RELAXED);
 
-    for (;;) {
-        uint32_t offset = pop(table, lists);
-        uint64_t current = __atomic_load_n(&lists->current, __ATOMIC_ACQUIRE);
+    if ((int64_t)__atomic_load_n(&table->header->slabs_free, __ATOMIC_RELAXED) <= 0)
+        return RN_NIL;
+    for (uint64_t n = 0; n < table->slab_count; n++, slab++) {
+        if (slab >= table->slab_count)
+            slab = 0;
+        uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_RELAXED);
 
-        if (offset == RN_NIL && current != RN_NIL)
-            offset = cut(table, class, current);
-        if (offset != RN_NIL)
-            return offset;
-        uint64_t slab = claim_slab(table, class);
+        if ((uint32_t)word != 0)
+            continue;
+        uint32_t offset = cut(table, class, (uint32_t)slab, word);
 
-        if (slab == RN_NIL)
-            return RN_NIL;
-        if (!__atomic_compare_exchange_n(&lists->current, &current, slab, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED)) {
-            /* Someone else installed a slab first: ours goes to the free list whole. */
-            while ((offset = cut(table, class, slab)) != RN_NIL)
-                rn_block_free(table, class, offset);
-        }
+        if (offset == RN_NIL)
+            continue;
+        __atomic_store_n(&table->header->slab_last_freed, slab + 1, __ATOMIC_RELAXED);
+        return offset;
     }
+    return RN_NIL;
 }
 
-void rn_block_read(const struct rn_table *table, uint32_t offset, uint64_t *words, uint32_t count)
+static uint32_t alloc_root(struct rn_table *table, unsigned class)
 {
-    const uint64_t *block = table->arena + offset;
+    uint32_t offset = RN_NIL;
 
+    if (2 * rn_class_words(class) <= table->slab_words)
+        offset = rn_block_alloc_loose(table, class);
+    return offset != RN_NIL ? offset : alloc_new(table, class);
+}
+
+uint32_t rn_block_alloc(struct rn_table *table, unsigned class)
+{
+    struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
+    uint32_t root = RN_NIL, i;
+
+    if ((int64_t)__atomic_load_n(&table->header->slabs_free, __ATOMIC_RELAXED) >=
+        (int64_t)shape.slabs)
+        root = alloc_root(table, shape.root);
+
+    if (root == RN_NIL || shape.slabs == 0)
+        return root;
+    for (i = 0; i < shape.slabs; i++) {
+        uint32_t piece = alloc_new(table, table->class_whole);
+        uint64_t *pair = &table->arena[root + shape.own + i / 2];
+        uint64_t before = i % 2 == 0 ? 0 : __atomic_load_n(pair, __ATOMIC_RELAXED);
+
+        if (piece == RN_NIL)
+            break;
+        __atomic_store_n(pair, before | (uint64_t)(piece >> table->slab_shift) << (i % 2 * 32),
+                         __ATOMIC_RELAXED);
+    }
+    if (i == shape.slabs)
+        return root;
+    while (i-- > 0)
+        push(table, table->class_whole, rn_block_piece(table, &shape, root, i) * table->slab_words);
+    push(table, shape.root, root);
+    return RN_NIL;
+}
+
+void rn_block_free(struct rn_table *table, unsigned class, uint32_t offset)
+{
+    struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
+
+    for (uint32_t i = 0; i < shape.slabs; i++)
+        push(table, table->class_whole,
+             rn_block_piece(table, &shape, offset, i) * table->slab_words);
+    push(table, shape.root, offset);
+}
+
+void rn_block_free_root(struct rn_table *table, unsigned class, uint32_t offset)
+{
+    push(table, rn_block_shape(table->slab_words, class).root, offset);
+}
+
+static void copy_out(const uint64_t *block, uint64_t *words, uint32_t count)
+{
     for (uint32_t i = 0; i < count; i++)
         words[i] = __atomic_load_n(&block[i], __ATOMIC_RELAXED);
+}
+
+static void copy_in(uint64_t *block, const uint64_t *words, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        __atomic_store_n(&block[i], words[i], __ATOMIC_RELAXED);
+}
+
+/* Where the words of a large block from `from` on lie, and how many. */
+static uint64_t *extent(const struct rn_table *table, const struct rn_block_shape *shape,
+                        uint32_t root, uint32_t from, uint32_t *count)
+{
+    if (from < shape->own) {
+        *count = shape->own - from;
+        return table->arena + root + from;
+    }
+    uint32_t slab = rn_block_piece(table, shape, root, (from - shape->own) >> table->slab_shift);
+
+    *count = table->slab_words;
+    return slab < table->slab_count
+               ? table->arena + (uint64_t)slab * table->slab_words
+               : table->arena; /* the root was reused: a copy nobody believes */
+}
+
+void rn_block_read(const struct rn_table *table, unsigned class, uint32_t offset, uint64_t *words,
+                   uint32_t count)
+{
+    if (class <= table->class_whole) {
+        copy_out(table->arena + offset, words, count);
+    } else {
+        struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
+        uint32_t n;
+
+        for (uint32_t at = 0; at < count; at += n) {
+            const uint64_t *from = extent(table, &shape, offset, at, &n);
+
+            n = n < count - at ? n : count - at;
+            copy_out(from, words + at, n);
+        }
+    }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
-void rn_block_write(struct rn_table *table, uint32_t offset, const uint64_t *words, uint32_t count)
+void rn_block_write(struct rn_table *table, unsigned class, uint32_t offset, const uint64_t *words,
+                    uint32_t count)
 {
-    uint64_t *block = table->arena + offset;
+    if (class <= table->class_whole) {
+        copy_in(table->arena + offset, words, count);
+        return;
+    }
+    struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
+    uint32_t n;
 
-    for (uint32_t i = 0; i < count; i++)
-        __atomic_store_n(&block[i], words[i], __ATOMIC_RELAXED);
+    for (uint32_t at = 0; at < count; at += n) {
+        uint64_t *to = extent(table, &shape, offset, at, &n);
+
+        n = n < count - at ? n : count - at;
+        copy_in(to, words + at, n);
+    }
 }
 
 /* A context is held for a microsecond or so; with more threads than contexts
@@ -163,73 +370,31 @@ void rn_context_leave(struct rn_context *context)
     __atomic_store_n(&context->busy, 0, __ATOMIC_RELEASE);
 }
 
+void rn_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
+                     uint32_t offset)
+{
+    if (context->spare_plus_1[class] == 0 &&
+        rn_class_words(class) <= table->slab_words / SPARE_PART)
+        context->spare_plus_1[class] = offset + 1;
+    else
+        rn_block_free(table, class, offset);
+}
+
 void rn_contexts_drain(struct rn_table *table)
 {
     for (unsigned i = 0; i < RN_THREADS; i++) {
+        struct rn_context *context = &table->contexts[i];
+
+        if (__atomic_load_n(&context->busy, __ATOMIC_RELAXED) != 0 ||
+            __atomic_exchange_n(&context->busy, 1, __ATOMIC_ACQUIRE) != 0)
+            continue;
         for (unsigned class = 0; class < RN_CLASSES; class ++) {
-            uint32_t *spare = &table->contexts[i].spare_plus_1[class];
-
-            if (*spare != 0)
-                rn_block_free(table, class, *spare - 1);
-            *spare = 0;
+            if (context->spare_plus_1[class] != 0)
+                rn_block_free(table, class, context->spare_plus_1[class] - 1);
+            context->spare_plus_1[class] = 0;
         }
+        rn_context_leave(context);
     }
-}
-
-/* Marks the blocks that slots refer to, one byte per word of the arena's
- * smallest block. */
-static void mark_blocks(struct rn_table *table, unsigned char *marks)
-{
-    struct rn_slot *slots = table->groups[0].slots;
-
-    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
-        struct rn_slot_value v = rn_slot_load(&slots[i]);
-
-        if (!rn_tag_has_block(v.tag))
-            continue;
-        if (!rn_block_sound(table, v.state) || marks[rn_block_offset(v.state) / 2]) {
-            rn_slot_swap(&slots[i], v, (struct rn_slot_value){0, 0});
-            continue;
-        }
-        marks[rn_block_offset(v.state) / 2] = 1;
-    }
-}
-
-int rn_blocks_collect(struct rn_table *table)
-{
-    unsigned char *marks = calloc(table->slab_count * RN_SLAB_WORDS / 2 + 1, 1);
-
-    if (!marks)
-        return RATION_ENOMEM;
-    mark_blocks(table, marks);
-    for (unsigned class = 0; class < RN_CLASSES; class ++)
-        table->header->classes[class] = (struct rn_class_lists){RN_NIL, RN_NIL};
-    for (uint64_t i = 0; i < table->slab_count; i++) {
-        struct rn_slab *slab = &table->slabs[i];
-        unsigned class = slab->class_plus_1 - 1;
-
-        if (slab->class_plus_1 == 0 || class >= RN_CLASSES) {
-            *slab = (struct rn_slab){0};
-            continue;
-        }
-        uint32_t words = rn_class_words(class), used = 0;
-
-        for (uint32_t b = 0; b < blocks_per_slab(class); b++)
-            used += marks[((uint32_t)i * RN_SLAB_WORDS + b * words) / 2];
-        if (used == 0) {
-            *slab = (struct rn_slab){0};
-            continue;
-        }
-        slab->cut = blocks_per_slab(class);
-        for (uint32_t b = 0; b < blocks_per_slab(class); b++) {
-            uint32_t offset = (uint32_t)i * RN_SLAB_WORDS + b * words;
-
-            if (!marks[offset / 2])
-                rn_block_free(table, class, offset);
-        }
-    }
-    free(marks);
-    return 0;
 }
 
 uint64_t rn_blocks_bytes_used(const struct rn_table *table)
@@ -237,12 +402,10 @@ uint64_t rn_blocks_bytes_used(const struct rn_table *table)
     uint64_t used = 0;
 
     for (uint64_t i = 0; i < table->slab_count; i++) {
-        unsigned class = __atomic_load_n(&table->slabs[i].class_plus_1, __ATOMIC_RELAXED) - 1;
-        uint32_t taken = __atomic_load_n(&table->slabs[i].cut, __ATOMIC_RELAXED);
+        uint64_t word = __atomic_load_n(&table->slabs[i], __ATOMIC_RELAXED);
 
-        if (class < RN_CLASSES)
-            used += 8 * (uint64_t)rn_class_words(class) *
-                    (taken < blocks_per_slab(class) ? taken : blocks_per_slab(class));
+        if (rn_slab_class(word) < RN_CLASSES)
+            used += 8 * rn_slab_used(word) * rn_class_words(rn_slab_class(word));
     }
     return used;
 }

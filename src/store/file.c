@@ -38,7 +38,8 @@ struct opening {
     const char *path;
     char resolved[PATH_MAX]; /* if path was a symbolic link */
     uint64_t bytes;
-    unsigned block_share;
+    double block_share;
+    bool keep_share;
     struct ration_error *error;
 };
 
@@ -157,8 +158,8 @@ static void move_slot(struct rn_table *to, const struct rn_table *from, struct r
             to->header->evictions++;
             return;
         }
-        rn_block_read(from, rn_block_offset(v.state), words, rn_class_words(class));
-        rn_block_write(to, block, words, rn_class_words(class));
+        rn_block_read(from, class, rn_block_offset(v.state), words, rn_class_words(class));
+        rn_block_write(to, class, block, words, rn_class_words(class));
         v.state = rn_block_state(class, rn_block_version(v.state), block);
     }
     if (rn_slot_claim(to, v.tag & RN_TAG_HASH, now, v.tag & RN_TAG_KEEP, &found) == 0)
@@ -275,6 +276,28 @@ static bool is_at_path(const char *path, int fd)
            by_fd.st_dev == by_path.st_dev;
 }
 
+/* A different division between slots and blocks is worth a rebuild from here on. */
+#define DIVIDED_PART 32
+
+/* Whether the table, which this process alone has open, should be divided as asked
+ * for: it is another division, and what lives fits. */
+static bool divide_again(const struct opening *o, const struct rn_table *table)
+{
+    uint64_t arena = table->slab_count * table->slab_words * 8, wanted;
+    struct rn_table_memory memory;
+    struct rn_header plan;
+
+    if (o->keep_share || o->block_share == 0)
+        return false;
+    rn_mapping_plan(&plan, table->bytes, o->block_share);
+    wanted = plan.slabs * plan.slab_words * 8;
+    if ((wanted > arena ? wanted - arena : arena - wanted) < table->bytes / DIVIDED_PART)
+        return false;
+    rn_table_memory(table, rn_table_now(table), &memory);
+    return memory.live <= plan.groups * RN_GROUP_SLOTS * RN_SLOT_LOAD_PERCENT / 100 &&
+           memory.block_bytes_used <= wanted - wanted / 8;
+}
+
 /* The file is sound and locked: exclusively if `alone`. */
 static enum attempt use_file(struct opening *o, int fd, const struct rn_header *h, bool alone,
                              struct rn_table **out)
@@ -300,10 +323,10 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     attempt = resume(o, &table->header->anchor, alone);
     if (attempt == OPENED && (!table->path || (alone && rn_blocks_collect(table) != 0)))
         attempt = fail(o, RATION_ENOMEM, "out of memory");
-    if (attempt == OPENED && resize) {
+    if (attempt == OPENED && (resize || (alone && divide_again(o, table)))) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
         if (o->block_share == 0) /* who needs no blocks does not take them from others */
-            o->block_share = (unsigned)(h->slabs * RN_SLAB_BYTES * 100 / h->bytes);
+            o->block_share = (double)(h->slabs * h->slab_words * 8) * 100 / (double)h->bytes;
         attempt = rebuild(o, table);
     } else if (attempt == OPENED && alone &&
                (flock(fd, LOCK_SH) != 0 || !is_at_path(o->path, fd))) {
@@ -429,6 +452,7 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
     struct opening o = {.path = options->path,
                         .bytes = options->bytes / RN_PAGE * RN_PAGE,
                         .block_share = options->block_share,
+                        .keep_share = options->keep_share,
                         .error = error ? error : &unused};
 
     *o.error = (struct ration_error){0};
@@ -441,8 +465,8 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
         fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
         return RATION_EINVAL;
     }
-    if (options->block_share > 99) {
-        fail(&o, RATION_EINVAL, "%u percent for blocks; at most 99 leave room for keys",
+    if (!(options->block_share >= 0 && options->block_share <= 99.9)) {
+        fail(&o, RATION_EINVAL, "%g percent for blocks; at most 99.9 leave room for keys",
              options->block_share);
         return RATION_EINVAL;
     }

@@ -5,8 +5,8 @@
  *
  *   header   one struct rn_header, padded to RN_PAGE
  *   groups   `groups` times 8 slots of 16 bytes
- *   slabs    class and fill of each slab
- *   arena    `slabs` times RN_SLAB_BYTES, cut into blocks
+ *   slabs    one word for each slab: see rn_slab_word
+ *   arena    `slabs` times `slab_words` words, each slab cut into blocks of one size
  *
  * A slot is {tag, state}:
  *
@@ -28,12 +28,15 @@
 
 #define RN_PAGE 4096
 #define RN_MAGIC UINT64_C(0x656C626174766E72) /* "rnvtable" */
-#define RN_LAYOUT_VERSION 2
+#define RN_LAYOUT_VERSION 3
 
 #define RN_GROUP_SLOTS 8
-#define RN_SLAB_BYTES (UINT64_C(256) * 1024)
-#define RN_SLAB_WORDS ((uint32_t)(RN_SLAB_BYTES / 8))
-#define RN_CLASSES 112
+/* Filled so far, about one key in 10^7 finds both its groups full. */
+#define RN_SLOT_LOAD_PERCENT 68
+#define RN_SLAB_WORDS_MIN 512
+#define RN_SLAB_WORDS_MAX 4096
+#define RN_BLOCK_WORDS_MAX 32768 /* 16,000 places; a larger block than a slab has pieces */
+#define RN_CLASSES 111
 #define RN_NIL UINT32_MAX
 
 #define RN_KIND_MASK UINT64_C(15)
@@ -51,22 +54,20 @@ struct rn_group {
     _Alignas(128) struct rn_slot slots[RN_GROUP_SLOTS];
 };
 
-/* Blocks of one size. */
-struct rn_class_lists {
-    uint64_t free;    /* version << 32 | offset of the first free block */
-    uint64_t current; /* slab being cut, or RN_NIL */
-};
-
-struct rn_slab {
-    uint32_t class_plus_1; /* 0: unassigned */
-    uint32_t cut;          /* blocks handed out so far; may overshoot */
-};
+/* One slab, changed by compare-and-swap alone, so that taking a block, giving it back and
+ * giving the empty slab back are one step each:
+ *
+ *   version (32 bits) | drain (1) | class + 1 (7) | first free block (12) | blocks used (12)
+ *
+ * 0 but for the version: in the pool. Of a draining slab no block is taken. */
+#define RN_SLAB_DRAIN (UINT64_C(1) << 31)
+#define RN_SLAB_END UINT64_C(0xFFF) /* no free block */
 
 struct rn_header {
     /* fixed at creation, covered by the check sum */
     uint64_t magic;
     uint32_t version, header_bytes;
-    uint64_t bytes, groups, slabs;
+    uint64_t bytes, groups, slabs, slab_words;
     uint64_t groups_at, slabs_at, arena_at;
     struct rn_hash_key secret;
     uint64_t check;
@@ -76,8 +77,14 @@ struct rn_header {
     /* statistics, and a number that only ever differs: any value is harmless */
     _Alignas(128) uint64_t evictions;
     uint64_t generation; /* of what lies beside the file: see rn_table_generation */
-    /* made again from the slots by a process that is alone: never believed */
-    _Alignas(128) struct rn_class_lists classes[RN_CLASSES];
+    /* hints, made again from the slots by a process that is alone: never believed */
+    _Alignas(128) uint64_t slabs_free; /* in the pool */
+    uint64_t slab_last_freed;
+    /* Blocks of each class that are free in slabs in use and not drained, and where
+     * the last one was. */
+    _Alignas(128) struct rn_loose {
+        uint32_t blocks, slab;
+    } loose[RN_CLASSES];
 };
 
 /* What one operation on a block needs, so that it need not allocate. Any
@@ -87,21 +94,36 @@ struct rn_header {
 struct rn_context {
     _Alignas(128) uint32_t busy;
     uint32_t spare_plus_1[RN_CLASSES]; /* a block of each class; 0: none */
-    uint64_t scratch[RN_SLAB_WORDS];
+    uint64_t scratch[RN_BLOCK_WORDS_MAX];
+    uint64_t moving[RN_SLAB_WORDS_MAX];
+};
+
+/* How far this process has come in looking for room: see store/sweep.h. */
+struct rn_sweep {
+    _Alignas(128) uint64_t at; /* groups visited ever */
+    uint64_t pass_ends;        /* at this many, slabs to drain are chosen again */
+    uint64_t draining;         /* slabs chosen */
+    uint64_t credit;           /* groups that may be visited before a live key must go */
+    uint64_t loose_next;       /* worth another pass when so many words are loose */
+    int64_t barren_until_ns;   /* every block is of a key to keep; look again at this time */
 };
 
 struct rn_table {
     struct rn_table_face face;
     struct rn_header *header;
     struct rn_group *groups;
-    struct rn_slab *slabs;
+    uint64_t *slabs;
     uint64_t *arena;
     uint64_t group_count; /* header's fields, out of the shared cache line */
     uint64_t slab_count;
     uint64_t bytes;
+    uint32_t slab_words;
+    unsigned slab_shift;  /* log2 of them */
+    unsigned class_whole; /* the class of a block that is a whole slab */
     int fd;
     char *path;                  /* absolute; NULL without a file */
     struct rn_context *contexts; /* RN_THREADS of them */
+    struct rn_sweep sweep;
 };
 
 /* Points the table at a mapping whose header is valid. */

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include "store/blocks.h"
+#include "store/sweep.h"
 
-#define SLABS_MAX (RN_NIL / RN_SLAB_WORDS) /* offsets of blocks have 32 bits */
-#define HUGE_PAGE (UINT64_C(2) << 20)      /* the size that matters; others do no harm */
+#define SLABS_WANTED 1024
+#define ARENA_MIN (UINT64_C(64) << 10)
+#define GROUPS_MIN 32
+#define HUGE_PAGE (UINT64_C(2) << 20) /* the size that matters; others do no harm */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1; the C library may be older */
 #endif
@@ -27,15 +30,42 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
+/* Slabs are small against the arena, so that one that is partly used in each
+ * class takes little of it. */
+static uint32_t slab_words_of(uint64_t arena_bytes)
+{
+    uint32_t words = RN_SLAB_WORDS_MIN;
+
+    while (words < RN_SLAB_WORDS_MAX && arena_bytes / (UINT64_C(16) * words) >= SLABS_WANTED)
+        words *= 2;
+    return words;
+}
+
 /* Where everything is in a table of `bytes` with so many slabs. */
-static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs)
+static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_t slab_words)
 {
     h->bytes = bytes;
     h->slabs = slabs;
+    h->slab_words = slab_words;
     h->slabs_at = round_up(sizeof *h, RN_PAGE);
-    h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(struct rn_slab), RN_PAGE);
-    h->groups = (bytes - h->groups_at - h->slabs * RN_SLAB_BYTES) / sizeof(struct rn_group);
+    h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(uint64_t), RN_PAGE);
+    h->groups = (bytes - h->groups_at - h->slabs * h->slab_words * 8) / sizeof(struct rn_group);
     h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
+}
+
+void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
+{
+    uint64_t arena = (uint64_t)((double)bytes * block_share / 100), slabs;
+    uint64_t least = round_up(sizeof *h, RN_PAGE) + RN_PAGE + GROUPS_MIN * sizeof(struct rn_group);
+    uint32_t slab_words;
+
+    if (arena != 0 && arena < ARENA_MIN)
+        arena = ARENA_MIN;
+    if (arena > bytes - bytes / 256 - least) /* and a word for each slab */
+        arena = bytes - bytes / 256 - least;
+    slab_words = slab_words_of(arena);
+    slabs = arena / (8 * slab_words);
+    lay_out(h, bytes, slabs < RN_NIL / slab_words ? slabs : RN_NIL / slab_words, slab_words);
 }
 
 bool rn_header_is_sound(const struct rn_header *h)
@@ -44,29 +74,29 @@ bool rn_header_is_sound(const struct rn_header *h)
 
     if (h->check != rn_header_check(h) || h->bytes < RN_TABLE_BYTES_MIN ||
         h->bytes > RN_TABLE_BYTES_MAX || h->bytes % RN_PAGE != 0 ||
-        h->slabs > h->bytes / RN_SLAB_BYTES || h->slabs > SLABS_MAX)
+        h->slab_words < RN_SLAB_WORDS_MIN || h->slab_words > RN_SLAB_WORDS_MAX ||
+        (h->slab_words & (h->slab_words - 1)) != 0 || h->slabs > RN_NIL / h->slab_words ||
+        h->slabs > h->bytes / (8 * h->slab_words))
         return false;
-    lay_out(&right, h->bytes, h->slabs);
+    lay_out(&right, h->bytes, h->slabs, h->slab_words);
     return h->groups != 0 && h->groups == right.groups && h->slabs_at == right.slabs_at &&
            h->groups_at == right.groups_at && h->arena_at == right.arena_at &&
-           h->arena_at + h->slabs * RN_SLAB_BYTES <= h->bytes;
+           h->arena_at + h->slabs * h->slab_words * 8 <= h->bytes;
 }
 
-int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share)
+int rn_mapping_init(void *mapping, uint64_t bytes, double block_share)
 {
     struct rn_header *h = mapping;
-    uint64_t slabs = bytes / 100 * block_share / RN_SLAB_BYTES;
 
     h->magic = RN_MAGIC;
     h->version = RN_LAYOUT_VERSION;
     h->header_bytes = sizeof *h;
-    lay_out(h, bytes, block_share != 0 && slabs == 0 ? 1 : slabs < SLABS_MAX ? slabs : SLABS_MAX);
+    rn_mapping_plan(h, bytes, block_share);
     if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
         return RATION_EIO;
     h->check = rn_header_check(h);
     rn_anchor_init(&h->anchor);
-    for (unsigned i = 0; i < RN_CLASSES; i++)
-        h->classes[i] = (struct rn_class_lists){RN_NIL, RN_NIL};
+    h->slabs_free = h->slabs;
     return 0;
 }
 
@@ -114,7 +144,7 @@ void *rn_mapping_new(uint64_t bytes, int fd)
 /* Of the contexts, only what is used takes memory. */
 struct rn_table *rn_table_new(void *mapping, int fd)
 {
-    struct rn_table *table = calloc(1, sizeof *table);
+    struct rn_table *table = aligned_alloc(_Alignof(struct rn_table), sizeof *table);
     void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -125,7 +155,7 @@ struct rn_table *rn_table_new(void *mapping, int fd)
         free(table);
         return NULL;
     }
-    table->contexts = contexts;
+    *table = (struct rn_table){.contexts = contexts, .sweep.credit = RN_SWEEP_CREDIT_MAX};
     rn_table_attach(table, mapping, fd);
     return table;
 }

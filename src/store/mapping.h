@@ -18,9 +18,12 @@ bool rn_header_is_sound(const struct rn_header *header);
 /* Maps a file, or memory if fd is -1. NULL with errno set if it cannot. */
 void *rn_mapping_new(uint64_t bytes, int fd);
 
-/* Fills zeroed memory with an empty table, of which block_share percent hold
- * blocks. 0 or RATION_EIO: there are no random numbers. */
-int rn_mapping_init(void *mapping, uint64_t bytes, unsigned block_share);
+/* Sets where everything lies in a table of `bytes`, of which block_share percent
+ * hold blocks. */
+void rn_mapping_plan(struct rn_header *header, uint64_t bytes, double block_share);
+/* Fills zeroed memory with an empty table so planned. 0 or RATION_EIO: there are
+ * no random numbers. */
+int rn_mapping_init(void *mapping, uint64_t bytes, double block_share);
 
 /* The process's part of a table whose header is valid. It owns mapping and fd
  * (-1: none) from now on; rn_table_free gives up all three without touching the

@@ -17,6 +17,7 @@
 #include "store/slots.h"
 
 #include "store/blocks.h"
+#include "store/sweep.h"
 
 /* A slot is taken from an idle key only this long after it became idle, so
  * that a thread that read the clock and was then held up does not find a
@@ -36,9 +37,11 @@
 #define LAST_TIME_MAX ((UINT64_C(1) << LAST_TIME_BITS) - 1)
 #define LAST_SPENT_MAX ((UINT64_C(1) << 24) - 1)
 /* For a block, the best of so many keys that have one is evicted; and so many
- * groups are looked at to find them. */
-#define RECLAIM_CHOICE 16
-#define RECLAIM_GROUPS 4096
+ * groups are looked at to find them, or all to find one. */
+#define EVICT_CHOICE 16
+#define EVICT_GROUPS 4096
+/* When all groups had none, the next search of all waits so long. */
+#define BARREN_NS RN_SECOND_NS
 
 /* The committed slot of a key among the four of a line. Which of them it is
  * cannot be predicted, so all are compared and then one branch is taken. */
@@ -96,15 +99,15 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
         return (int64_t)(state + (uint64_t)CLAIM_NS); /* damaged: whatever it may be */
     if (!rn_tag_has_block(tag))
         return rn_state_idle_at(rn_tag_form(tag), state);
-    if (!rn_block_sound(table, state))
-        return INT64_MIN;
-    uint64_t first;
+    bool sound = rn_block_sound(table, state);
+    uint64_t first = 0;
 
-    rn_block_read(table, rn_block_offset(state), &first, 1);
+    if (sound)
+        rn_block_read(table, rn_block_class(state), rn_block_offset(state), &first, 1);
     /* Reused under our eyes? Then the slot has changed, and is live. */
     if (rn_slot_load(found->slot).state != state)
         return INT64_MAX;
-    return rn_state_idle_at(rn_tag_form(tag), first);
+    return sound ? rn_state_idle_at(rn_tag_form(tag), first) : INT64_MIN;
 }
 
 bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
@@ -130,7 +133,7 @@ static uint64_t spent_in(const struct rn_table *table, const struct rn_found *fo
     uint32_t count = rn_class_words(rn_block_class(state));
 
     count = count < RN_SPENT_WORDS ? count : RN_SPENT_WORDS;
-    rn_block_read(table, rn_block_offset(state), words, count);
+    rn_block_read(table, rn_block_class(state), rn_block_offset(state), words, count);
     return rn_state_spent(form, words, count);
 }
 
@@ -296,33 +299,53 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
     }
 }
 
-bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bool evict)
+/* Empties a slot; returns the words of its block. */
+static uint64_t empty_slot(struct rn_table *table, const struct candidate *c)
 {
-    uint64_t at = (uint64_t)random_bits() % table->group_count;
-    struct candidate victim = {0};
-    unsigned choice = 0;
-    bool freed = false;
+    if (!c->found.slot || !rn_slot_replace(table, &c->found, (struct rn_slot_value){0, 0}))
+        return 0;
+    if (c->rank == 3)
+        __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
+    return rn_class_words(rn_block_class(c->found.value.state));
+}
 
-    for (unsigned n = 0; n < RECLAIM_GROUPS && n < table->group_count; n++) {
-        if (freed || choice >= RECLAIM_CHOICE)
+uint64_t rn_slots_evict(struct rn_table *table, unsigned class, uint64_t spared, int64_t now_ns)
+{
+    uint64_t at = ((uint64_t)random_bits() << 31 | random_bits()) % table->group_count, words = 0;
+    struct candidate any = {0}, own = {0};
+    bool barren = now_ns < __atomic_load_n(&table->sweep.barren_until_ns, __ATOMIC_RELAXED);
+    unsigned choice = 0;
+
+    for (uint64_t n = 0; n < table->group_count && words == 0 && choice < EVICT_CHOICE; n++) {
+        if (n >= EVICT_GROUPS && (choice != 0 || barren))
             break;
         for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
             struct candidate c = judge(table, &table->groups[at].slots[i], now_ns);
 
-            if (!rn_tag_has_block(c.found.value.tag) ||
-                rn_block_class(c.found.value.state) != class)
+            if (!rn_tag_has_block(c.found.value.tag) || rn_same_key(c.found.value.tag, spared))
                 continue;
             if (c.rank <= 2)
-                freed |= rn_slot_replace(table, &c.found, (struct rn_slot_value){0, 0});
-            else if (better(&c, &victim))
-                victim = c;
-            choice += c.rank == 3;
+                words += empty_slot(table, &c);
+            if (c.rank != 3)
+                continue;
+            choice++;
+            if (better(&c, &any))
+                any = c;
+            if (rn_block_class(c.found.value.state) == class && better(&c, &own))
+                own = c;
         }
         at = at + 1 < table->group_count ? at + 1 : 0;
     }
-    if (freed || !evict || !victim.found.slot || victim.rank > 3)
-        return freed;
-    if (rn_slot_replace(table, &victim.found, (struct rn_slot_value){0, 0}))
-        __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
-    return true;
+    if (words != 0) {
+        rn_sweep_credit(table, 1, 0);
+        return words;
+    }
+    words = empty_slot(table, &any);
+    /* a key that goes last does so after keys of other sizes, too */
+    if (own.found.slot && own.found.slot != any.found.slot &&
+        !(own.found.value.tag & ~any.found.value.tag & RN_TAG_LAST))
+        words += empty_slot(table, &own);
+    if (choice == 0 && !barren)
+        __atomic_store_n(&table->sweep.barren_until_ns, now_ns + BARREN_NS, __ATOMIC_RELAXED);
+    return words != 0 ? words : choice;
 }

@@ -91,8 +91,10 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
 bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
                      struct rn_slot_value value);
 
-/* Frees blocks by emptying idle slots, or one live slot of this class if
- * `evict`. Looks at a bounded number of groups. */
-bool rn_slots_reclaim(struct rn_table *table, unsigned class, int64_t now_ns, bool evict);
+/* Evicts, among some live keys that have a block, the one whose loss costs least;
+ * if its block has another class, also the best of this class, if there is one.
+ * Idle keys go as they are met. `spared` is the tag of a key that stays. Returns
+ * the words given back: 0 if there is nobody to evict. */
+uint64_t rn_slots_evict(struct rn_table *table, unsigned class, uint64_t spared, int64_t now_ns);
 
 #endif

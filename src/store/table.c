@@ -13,6 +13,7 @@
 #include "core/gcra.h"
 #include "store/blocks.h"
 #include "store/slots.h"
+#include "store/sweep.h"
 
 enum step { FINISHED, AGAIN };
 
@@ -39,6 +40,17 @@ static enum step need_slot(struct rn_table *table, struct rn_charge *c, uint64_t
     if (*error == 0 && (found->value.tag & RN_KIND_MASK) != RN_KIND_PENDING)
         return AGAIN; /* somebody else was first: charge that one */
     return FINISHED;
+}
+
+/* The answer stands though nothing is written: at capacity another key would have
+ * been forgotten for this one, had there been any that may be. */
+static enum step forget(struct rn_table *table, struct rn_charge *c, int error)
+{
+    if (error != RATION_EFULL || c->flags & RN_CHARGE_KEEP ||
+        (table->slab_count == 0 && c->limit->words_full != 0))
+        return finish(c, error);
+    __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
+    return finish(c, 0);
 }
 
 /* A state in a block, copied aside to be worked on. */
@@ -78,9 +90,12 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
     d->count = 0;
     if (found->slot && holds_block(c->limit, *v))
         d->form = rn_tag_form(v->tag);
-    if (found->slot && holds_block(c->limit, *v) && rn_block_sound(table, v->state)) {
-        d->count = rn_class_words(rn_block_class(v->state));
-        rn_block_read(table, rn_block_offset(v->state), d->words, d->count);
+    if (found->slot && holds_block(c->limit, *v)) {
+        if (rn_block_sound(table, v->state)) {
+            d->count = rn_class_words(rn_block_class(v->state));
+            rn_block_read(table, rn_block_class(v->state), rn_block_offset(v->state), d->words,
+                          d->count);
+        }
         struct rn_slot_value again = rn_slot_load(found->slot);
 
         if (again.tag != v->tag || again.state != v->state)
@@ -94,50 +109,31 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
     return FINISHED;
 }
 
-/* How many sizes above the right one a block may have, for want of that: up to
- * twice as large. */
-#define CLASSES_ABOVE 8
-
-/* Makes the spare of `class` or a little above a block; returns its class, or
- * RN_CLASSES if there is none to be had. */
-static unsigned need_spare(struct rn_table *table, struct rn_context *x, unsigned class)
-{
-    for (unsigned k = class; k <= class + CLASSES_ABOVE && k < RN_CLASSES; k++) {
-        if (x->spare_plus_1[k] == 0)
-            x->spare_plus_1[k] = rn_block_alloc(table, k) + 1; /* RN_NIL + 1 is none */
-        if (x->spare_plus_1[k] != 0)
-            return k;
-    }
-    return RN_CLASSES;
-}
-
-static unsigned need_spare_or_evict(struct rn_table *table, struct rn_context *x,
-                                    const struct rn_charge *c, unsigned class)
-{
-    unsigned got = need_spare(table, x, class);
-
-    if (got == RN_CLASSES &&
-        rn_slots_reclaim(table, class, c->ask.now_ns, !(c->flags & RN_CHARGE_KEEP)))
-        got = need_spare(table, x, class);
-    return got;
-}
-
 /* Writes the draft into a spare block and swaps it in; the old block becomes
  * the spare. */
 static enum step publish_draft(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
                                uint64_t tag, struct rn_found found, struct draft *d)
 {
-    unsigned class = need_spare_or_evict(table, x, c, rn_class_of(d->count));
-    int error = class == RN_CLASSES ? RATION_EFULL : 0;
+    unsigned class = rn_class_of(d->count);
+    int error;
 
-    if (!error && need_slot(table, c, tag, &found, &error) == AGAIN)
+    if (x->spare_plus_1[class] == 0)
+        x->spare_plus_1[class] =
+            rn_sweep_alloc(table, x,
+                           &(struct rn_sweep_want){.class = class,
+                                                   .tag = tag,
+                                                   .now_ns = c->ask.now_ns,
+                                                   .evict = !(c->flags & RN_CHARGE_KEEP)}) +
+            1; /* RN_NIL + 1 is none */
+    if (x->spare_plus_1[class] == 0)
+        return forget(table, c, RATION_EFULL);
+    if (need_slot(table, c, tag, &found, &error) == AGAIN)
         return AGAIN;
     if (error)
-        return finish(c, error);
+        return forget(table, c, error);
     uint32_t block = x->spare_plus_1[class] - 1;
 
-    extend(d, rn_class_words(class));
-    rn_block_write(table, block, d->words, d->count);
+    rn_block_write(table, class, block, d->words, d->count);
     struct rn_slot_value old = found.value;
     uint64_t version = rn_tag_has_block(old.tag) ? rn_block_version(old.state) + 1 : old.state;
     struct rn_slot_value new = {tag_for(c, tag, d->form), rn_block_state(class, version, block)};
@@ -145,14 +141,8 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
     if (!rn_slot_swap(found.slot, old, new))
         return AGAIN;
     x->spare_plus_1[class] = 0;
-    if (rn_tag_has_block(old.tag) && rn_block_sound(table, old.state)) {
-        unsigned old_class = rn_block_class(old.state);
-
-        if (x->spare_plus_1[old_class] == 0)
-            x->spare_plus_1[old_class] = rn_block_offset(old.state) + 1;
-        else
-            rn_block_free(table, old_class, rn_block_offset(old.state));
-    }
+    if (rn_tag_has_block(old.tag) && rn_block_sound(table, old.state))
+        rn_context_keep(table, x, rn_block_class(old.state), rn_block_offset(old.state));
     return finish(c, 0);
 }
 
@@ -196,7 +186,7 @@ static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_
         if (need_slot(table, c, tag, &found, &error) == AGAIN)
             return AGAIN;
         if (error)
-            return finish(c, error);
+            return forget(table, c, error);
     }
     struct rn_slot_value value = {tag_for(c, tag, form), word};
 
@@ -307,11 +297,14 @@ void rn_table_attach(struct rn_table *table, void *mapping, int fd)
     table->header = mapping;
     table->face = (struct rn_table_face){{&table_ops}, &table->header->anchor};
     table->groups = (struct rn_group *)(void *)(base + table->header->groups_at);
-    table->slabs = (struct rn_slab *)(void *)(base + table->header->slabs_at);
+    table->slabs = (uint64_t *)(void *)(base + table->header->slabs_at);
     table->arena = (uint64_t *)(void *)(base + table->header->arena_at);
     table->group_count = table->header->groups;
     table->slab_count = table->header->slabs;
     table->bytes = table->header->bytes;
+    table->slab_words = (uint32_t)table->header->slab_words;
+    table->slab_shift = (unsigned)__builtin_ctz(table->slab_words);
+    table->class_whole = rn_class_of(table->slab_words);
     table->fd = fd;
 }
 
@@ -380,7 +373,7 @@ void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_tab
         .bytes = table->bytes,
         .slots = table->group_count * RN_GROUP_SLOTS,
         .evictions = __atomic_load_n(&table->header->evictions, __ATOMIC_RELAXED),
-        .block_bytes = table->slab_count * RN_SLAB_BYTES,
+        .block_bytes = table->slab_count * table->slab_words * 8,
         .block_bytes_used = rn_blocks_bytes_used(table),
     };
     rn_table_each(table, now_ns, count_entry, &memory->live);

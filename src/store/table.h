@@ -20,16 +20,19 @@ struct rn_table_face {
 };
 
 struct rn_table_options {
-    const char *path;     /* NULL: anonymous */
-    uint64_t bytes;       /* whole mapping; 0: as in the file, else 64 MiB */
-    unsigned block_share; /* percent of `bytes` for block forms, 0 to 99 (fixed at creation) */
+    const char *path;   /* NULL: anonymous */
+    uint64_t bytes;     /* whole mapping; 0: as in the file, else 64 MiB */
+    double block_share; /* percent of `bytes` for block forms, 0 to 99.9 */
+    bool keep_share;    /* a file that exists stays as it is divided */
 };
 
 #define RN_TABLE_BYTES_MIN (UINT64_C(1) << 20)
 #define RN_TABLE_BYTES_MAX (UINT64_C(1) << 44)
 
 /* 0, or RATION_E* with `error` filled. A file that exists with another size is
- * rebuilt at options->bytes if nobody else has it open, else RATION_EBUSY.
+ * rebuilt at options->bytes if nobody else has it open, else RATION_EBUSY. One
+ * that is divided otherwise is rebuilt if nobody else has it open and what lives
+ * in it fits, else it stays as it is.
  * error->text may hold a notice on success, else it is "". */
 int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                   struct ration_error *error);
@@ -78,6 +81,13 @@ struct rn_table_entry {
 /* Visits live keys until `see` returns non-zero. */
 void rn_table_each(const struct rn_table *table, int64_t now_ns,
                    int (*see)(void *arg, const struct rn_table_entry *entry), void *arg);
+
+/* How many live keys of this limit the table holds if it has no others, before a
+ * live key can be evicted; `sizes` is how many sizes of blocks share the table. */
+uint64_t rn_table_capacity(const struct rn_table *table, const struct rn_limit *limit,
+                           unsigned sizes);
+/* The percentage of a table's bytes that blocks need if all keys are of this limit. */
+double rn_table_block_share(const struct rn_limit *limit);
 
 struct rn_table_memory {
     uint64_t bytes, slots, live, evictions;

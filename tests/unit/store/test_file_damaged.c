@@ -45,7 +45,7 @@ static void a_flipped_byte_of_the_header_forgets_nothing(void **state)
     (void)state;
     /* Of the many lists of blocks, all alike, every fifth byte will do. */
     for (size_t at = 0; at < sizeof(struct rn_header);
-         at += at < offsetof(struct rn_header, classes) ? 1 : 5) {
+         at += at < offsetof(struct rn_header, loose) ? 1 : 5) {
         struct rn_table *table;
         struct ration_error error;
         int code;

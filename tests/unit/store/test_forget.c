@@ -89,7 +89,8 @@ static unsigned flood(struct rn_table *table, const struct attack *a, unsigned e
  * it first evicted one; 0: not within twice that many keys, or there is no more room for any. */
 static double price(const struct attack *a)
 {
-    struct rn_table_options options = {.bytes = BYTES, .block_share = 60};
+    /* slots run out before blocks */
+    struct rn_table_options options = {.bytes = BYTES, .block_share = 75};
     struct rn_table *table;
     int64_t now = START + a->after_ns;
     uint64_t keys = 0, room = 0, requests = 0;

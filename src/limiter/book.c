@@ -151,13 +151,21 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
     return true;
 }
 
+/* Zeroed, on lines of the cache, which is more than an arena promises. NULL: out of memory. */
+static struct rn_counts *aligned_counts(struct rn_book *b, size_t count)
+{
+    uintptr_t at = (uintptr_t)rn_arena_calloc(&b->arena, count + 1, sizeof(struct rn_counts));
+
+    return (struct rn_counts *)((at + RN_STATS_LINE - 1) / RN_STATS_LINE * RN_STATS_LINE);
+}
+
 static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     const struct rn_ruleset *rules = b->ruleset;
 
     b->limits = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->limits);
     b->families = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->families);
-    b->carried = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->carried);
+    b->carried = aligned_counts(b, rules->rule_count);
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
     b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
     if (!b->limits || !b->families || !b->carried || !b->by_name || !b->by_salt)

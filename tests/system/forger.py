@@ -6,6 +6,7 @@ import secrets
 import struct
 
 MASK = (1 << 64) - 1
+VERSION = 2
 RESERVATION, LEASE, DUE, TURN = 1, 2, 3, 4
 # The secret of nodes that were given none, and what makes the seed of reservations of it:
 # constants of the source (src/rationd/shared.c, src/limiter/limiter.c).
@@ -69,7 +70,7 @@ class Ticket:
         self.bytes, self.mac = data[:-8], data[-8:]
         self.at = 0
         version, self.kind, self.id, self.at_ns = self.fixed("<BBQQ")
-        assert (version, self.kind) == (1, RESERVATION)
+        assert (version, self.kind) == (VERSION, RESERVATION)
         self.timeout, self.reserved = self.number(), self.number()
         self.receipts = [list(self.fixed("<QQq")) + [self.number(), self.number()]
                          for _ in range(self.number() // 2)]
@@ -90,7 +91,7 @@ class Ticket:
 
     def body(self):
         """As src/limiter/ticket.c writes it."""
-        head = struct.pack("<BBQQ", 1, self.kind, self.id, self.at_ns) + number(self.timeout)
+        head = struct.pack("<BBQQ", VERSION, self.kind, self.id, self.at_ns) + number(self.timeout)
         receipts = b"".join(struct.pack("<QQq", *r[:3]) + number(r[3]) + number(r[4]) for r in self.receipts)
         if self.kind == RESERVATION:
             return head + number(self.reserved) + number(2 * len(self.receipts)) + receipts + number(0)

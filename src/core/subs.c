@@ -99,7 +99,7 @@ static struct view look(const struct rn_limit *limit, const uint64_t *state, uin
     v.owed = sound ? rn_min_u64(state[1] >> WIDTH_BITS, limit->amount) : 0;
     v.newest = v.now - v.ring;
     if (sound)
-        v.newest = rn_floor_div((int64_t)state[0], limit->sub_ns) -
+        v.newest = rn_max_i64((int64_t)state[0], 0) / limit->sub_ns -
                    (state[1] >> WIDTH_BITS != 0 ? 2 : 1) * (int64_t)v.ring;
     if (v.newest > v.now + (int64_t)v.ring) {
         v.newest = v.now;

@@ -21,13 +21,13 @@ struct rn_book;
 
 /* What nearly every decision counts lies in one cache line. */
 struct rn_counts {
-    _Alignas(RN_STATS_LINE) uint64_t allowed;
-    uint64_t refused, shadowed, errors;
+    uint64_t allowed, refused, shadowed, errors;
     uint64_t delayed, soft, near; /* of those allowed; under rules only */
     uint64_t hits_allowed;        /* units, of a rule */
     uint64_t hits_refused;
     uint64_t charged;     /* outcomes, when they were known; under rules only */
     uint64_t uncollected; /* units of late debits that no limit could hold */
+    uint64_t unused[5];   /* up to two lines */
 };
 
 /* All fields but `shared` are accessed atomically, since anyone may read. */

@@ -66,20 +66,25 @@ static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
     rn_pen_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
 }
 
+/* A limit that cannot be used is the caller's fault, all else the store's. */
+static RN_ASIDE void put_failure(struct rn_talk *t, const struct ration_charge *c)
+{
+    struct ration_error error;
+
+    if (c->error == RATION_EINVAL && rn_limiter_judge(t->front->limiter, c->ad_hoc, &error) != 0) {
+        rn_resp_put_error(t->out, "ERR", rn_slice_of(error.text));
+        return;
+    }
+    rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
+    rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
+}
+
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
 {
     struct rn_decided *d = &t->desk->decided;
 
-    if (c->error == RATION_EINVAL) {
-        struct ration_error error = {.text = "the limit cannot be counted"};
-
-        (void)rn_limiter_judge(t->front->limiter, c->ad_hoc, &error);
-        rn_resp_put_error(t->out, "ERR", rn_slice_of(error.text));
-        return;
-    }
-    if (c->error != 0) {
-        rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
-        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
+    if (rn_unlikely(c->error != 0)) {
+        put_failure(t, c);
         return;
     }
     switch (shape) {

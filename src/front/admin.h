@@ -41,9 +41,9 @@ bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule);
 /* A change is one line in the log: who made it, to whom, what.
  *
  *     rn_admin_log(x, "state.reset", RN_LOG_TEXT("rule", rule)); */
-struct rn_slice rn_admin_by(const struct rn_exchange *x);
+struct rn_author rn_admin_author(const struct rn_exchange *x);
 #define rn_admin_log(x, event, ...)                                                                \
-    rn_log(RN_LOG_INFO, event, RN_LOG_TEXT("by", rn_admin_by(x)), __VA_ARGS__)
+    rn_log(RN_LOG_INFO, event, RN_LOG_AUTHOR(rn_admin_author(x)), __VA_ARGS__)
 /* The attributes of desk->query for a log line, as much of them as front->log_keys
  * lets: ip=192.0.2.7 api_key=sk_l... Lies in desk->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_exchange *x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may use the admin port. Whoever is on this machine may, others need the
- * token. A local connection is not always from somebody local:
+ * Who may use the admin port. Callers on this machine may, others need a token, whose scope
+ * says what for. A local connection is not always from somebody local:
  *
  * - a proxy on this machine passes on requests of others, and says so in a
  *   Forwarded or X-Forwarded-For header;
@@ -9,8 +9,8 @@
  *   tells where the page is from, in Origin or Sec-Fetch-Site, or, if the page's
  *   own name was made to resolve to 127.0.0.1, in Host.
  *
- * In these cases the token is needed, too. A proxy that adds no such header cannot be told from
- * somebody local: trust_local: false has everybody show the token.
+ * In these cases a token is needed, too. A proxy that adds no such header cannot be told from
+ * somebody local: trust_local: false has everybody show a token.
  */
 #include "front/admin.h"
 
@@ -23,10 +23,20 @@
     "set admin_token in the section server:, or RATION_ADMIN_TOKEN, and send it as "               \
     "Authorization: Bearer TOKEN"
 
-/* Health tells nothing that a connection does not. */
-static bool is_open_to_all(struct rn_slice path)
+/* Health tells nothing that a connection does not. What is not known to change nothing needs
+ * the scope of changes. */
+static enum rn_token_scope scope_needed(const struct rn_http_request *request)
 {
-    return rn_slice_is(path, "/healthz") || rn_slice_is(path, "/readyz");
+    struct rn_slice path = request->path;
+
+    if (rn_slice_is(path, "/healthz") || rn_slice_is(path, "/readyz"))
+        return RN_SCOPE_NONE;
+    if (rn_slice_is(path, "/metrics"))
+        return RN_SCOPE_METRICS;
+    if (rn_slice_is(request->method, "GET") || rn_slice_is(request->method, "HEAD") ||
+        rn_slice_is(path, "/v1/explain") || rn_slice_is(path, "/v1/rules/validate"))
+        return RN_SCOPE_READ;
+    return RN_SCOPE_ADMIN;
 }
 
 static bool has(const struct rn_http_request *request, const char *name)
@@ -95,9 +105,20 @@ static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
     rn_members_text(&m, "error", RN_SLICE("unauthorized"));
     rn_members_text(&m, "message", rn_slice_of(text));
     rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
-    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_TEXT("by", rn_admin_by(x)),
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(x)),
            RN_LOG_TEXT("path", x->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
     rn_admin_end_with(x, &m, 401, "WWW-Authenticate", RN_SLICE("Bearer realm=\"rationd\""));
+    return false;
+}
+
+static bool refuse_scope(struct rn_exchange *x, enum rn_token_scope needed)
+{
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(x)),
+           RN_LOG_TEXT("path", x->request->path),
+           RN_LOG_TEXT("needs", rn_slice_of(rn_token_scope_name(needed))));
+    rn_exchange_error(x, 403, "forbidden", "this needs a token of scope %s; %s has scope %s",
+                      rn_token_scope_name(needed), x->token->name,
+                      rn_token_scope_name(x->token->scope));
     return false;
 }
 
@@ -113,40 +134,43 @@ static bool refuse_for_now(struct rn_exchange *x)
     return false;
 }
 
-/* Whether it has a token; with what that is worth. */
-static bool try_token(struct rn_exchange *x, struct rn_slice given, enum rn_token_answer *answer)
+/* Finds x->token for a caller that needs one, and says why. False after answering. */
+static bool demand_token(struct rn_exchange *x, const char *why)
 {
+    struct rn_slice given = rn_http_find(x->request, "authorization"), text;
     struct rn_http_state *state = rn_conn_state(x->conn);
-    struct rn_slice token;
+    enum rn_token_answer answer;
 
-    if (!x->front->token.data || !is_bearer(given, &token))
-        return false;
-    *answer = rn_token_try(&x->front->guard, rn_conn_peer(x->conn), state->authenticated,
-                           x->front->token, token, rn_clock_read_ns(CLOCK_MONOTONIC));
-    state->authenticated = *answer == RN_TOKEN_RIGHT;
-    if (*answer != RN_TOKEN_RIGHT)
-        rn_front_count(&x->desk->counts->wrong_tokens[RN_FRONT_ADMIN], 1);
-    return true;
+    if (x->front->guard.token_count == 0)
+        return refuse(x, why, ADVICE_TOKEN);
+    if (!given.data)
+        return refuse(x, why, "send a token as Authorization: Bearer TOKEN");
+    if (!is_bearer(given, &text))
+        return refuse(x, why, "this is no token; send it as Authorization: Bearer TOKEN");
+    answer = rn_token_try(&x->front->guard, rn_conn_peer(x->conn), &state->shown,
+                          (struct rn_slice){0}, text, rn_clock_read_ns(CLOCK_MONOTONIC));
+    x->token = state->shown.token;
+    if (answer == RN_TOKEN_RIGHT)
+        return true;
+    rn_front_count(&x->desk->counts->wrong_tokens[RN_FRONT_ADMIN], 1);
+    return answer == RN_TOKEN_LATER ? refuse_for_now(x)
+                                    : refuse(x, why, "this token is not known here");
 }
 
 bool rn_admin_admit(struct rn_exchange *x)
 {
-    struct rn_slice given = rn_http_find(x->request, "authorization");
-    enum rn_token_answer answer;
+    struct rn_slice given = rn_http_find(x->request, "authorization"), text;
+    enum rn_token_scope needed = scope_needed(x->request);
     const char *stranger;
 
-    if (is_open_to_all(x->request->path))
+    if (needed == RN_SCOPE_NONE)
         return true;
     stranger = !rn_conn_peer(x->conn)->local ? "the request is from another machine"
                : !x->front->trust_local      ? "trust_local is false"
                                              : find_stranger(x->request);
-    if (!stranger)
-        return true;
-    if (try_token(x, given, &answer) && answer != RN_TOKEN_WRONG)
-        return answer == RN_TOKEN_RIGHT || refuse_for_now(x);
-    if (!x->front->token.data)
-        return refuse(x, stranger, ADVICE_TOKEN);
-    if (given.data)
-        return refuse(x, stranger, "this is not the admin token");
-    return refuse(x, stranger, "send the admin token as Authorization: Bearer TOKEN");
+    if (stranger && !demand_token(x, stranger))
+        return false;
+    if (!stranger && is_bearer(given, &text)) /* it counts where none is needed, too */
+        x->token = rn_token_find(&x->front->guard, text);
+    return !x->token || x->token->scope >= needed || refuse_scope(x, needed);
 }

@@ -24,9 +24,11 @@ void rn_front_log_report(const struct ration_report *report)
     ration_report_each(report, log_diagnostic, NULL);
 }
 
-struct rn_slice rn_admin_by(const struct rn_exchange *x)
+struct rn_author rn_admin_author(const struct rn_exchange *x)
 {
-    return rn_slice_of(rn_conn_peer(x->conn)->text);
+    return (struct rn_author){.by = rn_slice_of(rn_conn_peer(x->conn)->text),
+                              .token =
+                                  x->token ? rn_slice_of(x->token->name) : (struct rn_slice){0}};
 }
 
 /* What is asked and from where is no secret; but the query of a path may be. */

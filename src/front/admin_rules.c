@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "front/admin.h"
+#include "limiter/reload.h"
 #include "rules/report.h"
 
 #define YAML "application/yaml"
@@ -195,11 +196,13 @@ void rn_admin_get_rules(struct rn_exchange *x)
 {
     struct rn_slice accept = rn_http_find(x->request, "accept");
     bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
-    struct rn_slice text = rn_buf_slice(&x->front->rules_text);
+    /* As they were given, unless a secret of the daemon is among them. */
+    bool as_given = x->front->rules_from_api && !rn_limiter_has_secrets(x->front->limiter);
+    struct rn_slice text = as_given ? rn_buf_slice(&x->front->rules_text) : RN_SLICE("");
     struct rn_excerpt envoy = {{'\0'}};
     char *printed = NULL;
 
-    if (!x->front->rules_from_api)
+    if (!as_given)
         ration_rules_each(x->front->limiter, find_envoy, &envoy);
     if (envoy.text[0] != '\0' && yaml) { /* whoever put that back would lose them */
         rn_exchange_error(x, 409, "envoy",
@@ -208,7 +211,7 @@ void rn_admin_get_rules(struct rn_exchange *x)
                           envoy.text);
         return;
     }
-    if (!x->front->rules_from_api && envoy.text[0] == '\0') {
+    if (!as_given && envoy.text[0] == '\0') {
         if (ration_rules_text(x->front->limiter, &printed, &text.len) != 0) {
             rn_exchange_error(x, 503, "memory", "out of memory");
             return;
@@ -225,36 +228,36 @@ void rn_admin_get_rules(struct rn_exchange *x)
 /* --- changes ------------------------------------------------------------------------------------
  */
 
-static void note_refused(struct rn_front *front, struct rn_slice by,
+static void note_refused(struct rn_front *front, struct rn_author author,
                          const struct ration_report *report)
 {
     front->puts_failed++;
-    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_TEXT("by", by),
+    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_AUTHOR(author),
            RN_LOG_NUMBER("errors", report ? ration_report_errors(report) : 0),
            RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
 }
 
-static void note_put(struct rn_front *front, struct rn_slice text, struct rn_slice by)
+static void note_put(struct rn_front *front, struct rn_slice text, struct rn_author author)
 {
     front->rules_from_api = true;
     front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
     rn_buf_clear(&front->rules_text);
     rn_buf_put_slice(&front->rules_text, text);
-    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_TEXT("by", by),
+    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_AUTHOR(author),
            RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
            RN_LOG_NUMBER("bytes", text.len));
 }
 
 int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
-                       struct rn_slice by, struct ration_report **report)
+                       struct rn_author author, struct ration_report **report)
 {
     int code = ration_rules_parse(front->limiter, name ? name : NAME, text.data, text.len, report);
 
     front->puts++;
     if (code == 0)
-        note_put(front, text, by);
+        note_put(front, text, author);
     else
-        note_refused(front, by, *report);
+        note_refused(front, author, *report);
     return code;
 }
 
@@ -287,7 +290,7 @@ static void reload(struct rn_exchange *x)
 {
     const struct rn_front_daemon *daemon = &x->front->daemon;
     struct ration_report *report = NULL;
-    int code = daemon->reload(daemon->arg, rn_conn_peer(x->conn)->text, &report);
+    int code = daemon->reload(daemon->arg, rn_admin_author(x), &report);
 
     if (code == 0)
         answer_loaded(
@@ -330,7 +333,7 @@ void rn_admin_put_rules(struct rn_exchange *x)
 
     if (!has_body(x) || !is_current(x) || !can_be_shared(x) || !read_name(x, name))
         return;
-    code = rn_front_put_rules(x->front, name, text, rn_admin_by(x), &report);
+    code = rn_front_put_rules(x->front, name, text, rn_admin_author(x), &report);
     if (code == 0) {
         answer_loaded(x, report,
                       x->front->fleet.changed

@@ -17,7 +17,8 @@ struct rn_exchange {
     struct rn_conn *conn;
     struct rn_http_request *request;
     struct rn_buf *out;
-    struct rn_slice rest; /* of the path, behind the route's */
+    struct rn_slice rest;         /* of the path, behind the route's */
+    const struct rn_token *token; /* that came with the request; NULL: none was needed */
     enum rn_http_connection keep_alive;
     bool head;
     bool more; /* has been received than this request */
@@ -52,7 +53,7 @@ struct rn_site {
 struct rn_http_state {
     struct rn_http_parser parser;
     struct rn_held *held;
-    bool authenticated; /* the admin token was shown on this connection */
+    struct rn_token_shown shown;
 };
 
 /* For rn_turn_take; and for rn_protocol: limited, closed. */

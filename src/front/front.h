@@ -89,12 +89,22 @@ struct rn_front_loop {
     uint32_t spare_reply_count;
 };
 
+/* Who makes a change, as the log has it. */
+struct rn_author {
+    struct rn_slice by;    /* an address, or what led to it */
+    struct rn_slice token; /* the name of the token that was shown; data NULL: none was needed */
+};
+
+#define RN_LOG_AUTHOR(author)                                                                      \
+    RN_LOG_TEXT("by", (author).by),                                                                \
+        RN_LOG_TEXT((author).token.data ? "token" : NULL, (author).token)
+
 /* What the admin port asks of the daemon, in the control thread. */
 struct rn_front_daemon {
     void *arg;
-    /* Reads the files again, as SIGHUP does, and logs that `by` asked for it. 0,
+    /* Reads the files again, as SIGHUP does, and logs who asked for it. 0,
      * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. */
-    int (*reload)(void *arg, const char *by, struct ration_report **report);
+    int (*reload)(void *arg, struct rn_author author, struct ration_report **report);
     /* The files that rules come from; none: they come from the API alone. */
     const char *const *files;
     size_t file_count;
@@ -124,9 +134,8 @@ enum rn_log_keys { RN_KEYS_MASKED, RN_KEYS_FULL, RN_KEYS_NONE };
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
-    int64_t patience_ns;   /* how long a decision may wait for a shared store; 0: there is none */
-    struct rn_slice token; /* data NULL: none is set */
-    bool trust_local;      /* callers on this machine need none */
+    int64_t patience_ns; /* how long a decision may wait for a shared store; 0: there is none */
+    bool trust_local;    /* callers on this machine need no token */
     struct rn_token_guard guard;
     enum rn_log_keys log_keys;
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
@@ -175,12 +184,11 @@ static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_
     reader->request.arg = reader;
 }
 
-/* Replaces the rules by a text that `by` gave, as PUT /v1/rules does, and logs it. Messages
- * call it `name` (NULL: rules). 0,
- * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. In the control
- * thread. */
+/* Replaces the rules by a text that the author gave, as PUT /v1/rules does, and logs it.
+ * Messages call it `name` (NULL: rules). 0, RATION_EPARSE or RATION_ENOMEM; the report is the
+ * caller's to free. In the control thread. */
 int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
-                       struct rn_slice by, struct ration_report **report);
+                       struct rn_author author, struct ration_report **report);
 
 /* A log line for each diagnostic of a report (may be NULL), with its place. */
 void rn_front_log_report(const struct ration_report *report);

@@ -95,9 +95,23 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
 /* --- one command --------------------------------------------------------------------------- */
 
-static bool may_change(const struct rn_talk *t)
+/* A token that was shown counts, also of those who need none. False after answering. */
+static bool may_change(struct rn_talk *t)
 {
-    return t->state->authenticated || (t->front->trust_local && rn_conn_peer(t->conn)->local);
+    const struct rn_token *token = rn_token_of(&t->state->shown);
+    char text[160];
+
+    if (token ? token->scope == RN_SCOPE_ADMIN
+              : t->front->trust_local && rn_conn_peer(t->conn)->local)
+        return true;
+    if (token) {
+        snprintf(text, sizeof text, "this needs a token of scope admin; %s has scope %s",
+                 token->name, rn_token_scope_name(token->scope));
+        rn_resp_put_error(t->out, "NOPERM", rn_slice_of(text));
+    } else {
+        rn_resp_put_error(t->out, "NOAUTH", RN_SLICE("Authentication required."));
+    }
+    return false;
 }
 
 /* Most commands are the one before. */
@@ -161,9 +175,7 @@ static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
                      "%s changes state, which no inline command may; send it as an array of bulk "
                      "strings, as clients do",
                      entry->name);
-    else if ((entry->flags & RN_RESP_CHANGES) && !may_change(t))
-        rn_resp_put_error(t->out, "NOAUTH", RN_SLICE("Authentication required."));
-    else
+    else if (!(entry->flags & RN_RESP_CHANGES) || may_change(t))
         entry->answer(t);
 }
 

@@ -12,7 +12,7 @@
 struct rn_resp_state {
     struct rn_replies replies;
     uint8_t version; /* 2, or 3 after HELLO 3 */
-    bool authenticated;
+    struct rn_token_shown shown;
 };
 
 struct rn_talk {
@@ -29,7 +29,7 @@ struct rn_talk {
 };
 
 enum rn_resp_flags {
-    RN_RESP_CHANGES = 1, /* needs AUTH unless the peer is local or there is no token */
+    RN_RESP_CHANGES = 1, /* needs a token of scope admin, unless the peer is local */
     RN_RESP_JOINS = 2,   /* only adds to the batch, which is charged and answered later */
     RN_RESP_DECIDES = 4, /* may be decided at the same time as others like it */
     RN_RESP_INLINE = 8,  /* may be sent inline: it changes nothing */

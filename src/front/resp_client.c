@@ -26,18 +26,17 @@ void rn_resp_echo(struct rn_talk *t)
 /* --- who is there ---------------------------------------------------------------------------- */
 
 /* Anybody may go on without a token; only a wrong one is an error. */
-static bool authenticate(struct rn_talk *t, struct rn_slice token)
+static bool authenticate(struct rn_talk *t, struct rn_slice name, struct rn_slice token)
 {
-    if (!t->front->token.data) {
+    if (t->front->guard.token_count == 0) {
         rn_resp_fail(t, "no token is set, so AUTH has nothing to compare; start rationd with "
-                        "admin_token in its server section");
+                        "admin_token or tokens in its server section");
         return false;
     }
     enum rn_token_answer answer =
-        rn_token_try(&t->front->guard, rn_conn_peer(t->conn), t->state->authenticated,
-                     t->front->token, token, rn_clock_read_ns(CLOCK_MONOTONIC));
+        rn_token_try(&t->front->guard, rn_conn_peer(t->conn), &t->state->shown, name, token,
+                     rn_clock_read_ns(CLOCK_MONOTONIC));
 
-    t->state->authenticated = answer == RN_TOKEN_RIGHT;
     if (answer == RN_TOKEN_RIGHT)
         return true;
     rn_front_count(&t->desk->counts->wrong_tokens[RN_FRONT_RESP], 1);
@@ -52,7 +51,9 @@ static bool authenticate(struct rn_talk *t, struct rn_slice token)
 
 void rn_resp_auth(struct rn_talk *t)
 {
-    if (authenticate(t, t->argv[t->argc - 1]))
+    struct rn_slice name = t->argc == 3 ? t->argv[1] : (struct rn_slice){0};
+
+    if (authenticate(t, name, t->argv[t->argc - 1]))
         rn_resp_put_simple(t->out, "OK");
 }
 
@@ -84,7 +85,7 @@ static bool read_hello(struct rn_talk *t)
 {
     for (uint32_t i = 2; i < t->argc;) {
         if (rn_resp_is(t->argv[i], "AUTH") && i + 2 < t->argc) {
-            if (!authenticate(t, t->argv[i + 2]))
+            if (!authenticate(t, t->argv[i + 1], t->argv[i + 2]))
                 return false;
             i += 3;
         } else if (rn_resp_is(t->argv[i], "SETNAME") && i + 1 < t->argc) {
@@ -129,7 +130,7 @@ void rn_resp_quit(struct rn_talk *t)
 void rn_resp_reset(struct rn_talk *t)
 {
     t->state->version = 2;
-    t->state->authenticated = false;
+    t->state->shown = (struct rn_token_shown){0};
     rn_resp_put_simple(t->out, "RESET");
 }
 

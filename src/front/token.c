@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/token.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -20,15 +22,69 @@ void rn_token_guard_done(struct rn_token_guard *guard)
 }
 
 /* In a time that does not tell how much of it is right. */
-static bool is_token(struct rn_slice token, struct rn_slice given)
+static bool is_text(const char *text, struct rn_slice given)
 {
-    unsigned char differ = token.len != given.len;
+    size_t len = strlen(text);
+    unsigned char differ = len != given.len;
 
-    if (!token.data || given.len == 0)
+    if (len == 0 || given.len == 0)
         return false;
     for (size_t i = 0; i < given.len; i++)
-        differ |= (unsigned char)(given.data[i] ^ token.data[i % token.len]);
+        differ |= (unsigned char)(given.data[i] ^ text[i % len]);
     return differ == 0;
+}
+
+/* Compares all of them, wherever the right one stands. */
+static struct rn_token_shown find_text(struct rn_token_guard *guard, struct rn_slice given)
+{
+    struct rn_token_shown found = {0};
+
+    pthread_mutex_lock(&guard->lock);
+    for (size_t i = 0; i < guard->token_count; i++)
+        if (is_text(guard->tokens[i].text, given))
+            found = (struct rn_token_shown){&guard->tokens[i], guard->tokens[i].version};
+    pthread_mutex_unlock(&guard->lock);
+    return found;
+}
+
+const struct rn_token *rn_token_find(struct rn_token_guard *guard, struct rn_slice given)
+{
+    return find_text(guard, given).token;
+}
+
+const struct rn_token *rn_token_of(const struct rn_token_shown *shown)
+{
+    const struct rn_token *token = shown->token;
+
+    return token && __atomic_load_n(&token->version, __ATOMIC_RELAXED) == shown->version ? token
+                                                                                         : NULL;
+}
+
+bool rn_token_replace(struct rn_token_guard *guard, struct rn_token *token, char *text)
+{
+    bool is_new = !rn_token_find(guard, rn_slice_of(text));
+    char *unused = text;
+
+    pthread_mutex_lock(&guard->lock);
+    if (is_new) {
+        unused = token->text;
+        token->text = text;
+        __atomic_store_n(&token->version, token->version + 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&guard->lock);
+    explicit_bzero(unused, strlen(unused));
+    free(unused);
+    return is_new;
+}
+
+const char *rn_token_scope_name(enum rn_token_scope scope)
+{
+    static const char *const names[] = {[RN_SCOPE_NONE] = "none",
+                                        [RN_SCOPE_METRICS] = "metrics",
+                                        [RN_SCOPE_READ] = "read",
+                                        [RN_SCOPE_ADMIN] = "admin"};
+
+    return names[scope];
 }
 
 /* The address's place, or the one that is clear first: a full set forgets, and so memory is
@@ -71,18 +127,25 @@ static void take_back(struct rn_token_guard *guard, const struct rn_ip *ip)
 }
 
 enum rn_token_answer rn_token_try(struct rn_token_guard *guard, const struct rn_peer *peer,
-                                  bool known, struct rn_slice token, struct rn_slice given,
-                                  int64_t now_ns)
+                                  struct rn_token_shown *shown, struct rn_slice name,
+                                  struct rn_slice given, int64_t now_ns)
 {
     /* Who has an IPv6 address has a whole /64; all of a unix socket's peers are one. */
     struct rn_ip ip = peer->ip.bits == 128 ? rn_ip_mask(peer->ip, 64) : peer->ip;
+    struct rn_token_shown found = find_text(guard, given);
+    bool known = rn_token_of(shown) != NULL;
 
-    if (known && is_token(token, given))
-        return RN_TOKEN_RIGHT;
-    if (!count_wrong(guard, &ip, now_ns))
-        return RN_TOKEN_LATER;
-    if (!is_token(token, given))
-        return RN_TOKEN_WRONG;
-    take_back(guard, &ip);
+    if (found.token && name.data && !rn_slice_is(name, "default") &&
+        !rn_slice_is(name, found.token->name))
+        found.token = NULL;
+    *shown = (struct rn_token_shown){0};
+    if (!(known && found.token)) {
+        if (!count_wrong(guard, &ip, now_ns))
+            return RN_TOKEN_LATER;
+        if (!found.token)
+            return RN_TOKEN_WRONG;
+        take_back(guard, &ip);
+    }
+    *shown = found;
     return RN_TOKEN_RIGHT;
 }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "limiter/book.h"
 #include "limiter/limiter.h"
+#include "limiter/reload.h"
 #include "rules/print.h"
 
 /* --- rules ------------------------------------------------------------------------------ */
@@ -121,6 +122,15 @@ int ration_rules_text(struct ration *r, char **text, size_t *len)
     if (len)
         *len = buf.len - 1;
     return 0;
+}
+
+bool rn_limiter_has_secrets(struct ration *r)
+{
+    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    bool has = pin.book && rn_ruleset_has_secrets(pin.book->ruleset);
+
+    rn_pin_drop(&pin);
+    return has;
 }
 
 void ration_text_free(char *text)

@@ -25,6 +25,9 @@ int rn_limiter_open(const struct ration_options *options, const struct rn_rulese
 /* How many live keys fit, of whichever limit in force, before any is evicted. */
 uint64_t rn_limiter_capacity(const struct ration *r);
 
+/* Whether the rules in force have secrets of the daemon in their section server:. */
+bool rn_limiter_has_secrets(struct ration *r);
+
 /* Sets that for the limits given at open and these rules, or none. */
 void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset);
 

@@ -27,7 +27,7 @@ void rn_log_setup(enum rn_log_level level, enum rn_log_format format);
 
 /* One pair of a line. The value is quoted and escaped if it is not plain. */
 struct rn_log_field {
-    const char *name;
+    const char *name;     /* NULL: the pair is left out */
     struct rn_slice text; /* data NULL: `number` counts */
     int64_t number;
 };

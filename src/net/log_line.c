@@ -134,7 +134,8 @@ void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
     put_field(out, format, &level);
     put_field(out, format, &event);
     for (size_t i = 0; i < count; i++)
-        put_field(out, format, &fields[i]);
+        if (fields[i].name)
+            put_field(out, format, &fields[i]);
     if (head->suppressed > 0)
         put_field(out, format, &RN_LOG_NUMBER("suppressed", head->suppressed));
     rn_buf_put_slice(out, format == RN_LOG_JSON ? RN_SLICE("}\n") : RN_SLICE("\n"));

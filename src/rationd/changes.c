@@ -7,16 +7,15 @@
 #include "redis/rules_file.h"
 #include "wire/metrics.h"
 
-#define BY "fleet"
-
 /* --- rules ------------------------------------------------------------------------------- */
 
 static int use_rules(void *arg, struct rn_slice text)
 {
     struct rn_front *front = ((struct rn_changes *)arg)->front;
+    struct rn_author author = {.by = RN_SLICE("fleet")};
     struct ration_report *report = NULL;
-    int code = text.data ? rn_front_put_rules(front, NULL, text, RN_SLICE(BY), &report)
-                         : front->daemon.reload(front->daemon.arg, BY, &report);
+    int code = text.data ? rn_front_put_rules(front, NULL, text, author, &report)
+                         : front->daemon.reload(front->daemon.arg, author, &report);
 
     rn_front_log_report(report);
     ration_report_free(report);

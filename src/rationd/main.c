@@ -20,6 +20,7 @@
 #include "net/notify.h"
 #include "rationd/changes.h"
 #include "rationd/options.h"
+#include "rationd/secrets.h"
 #include "rationd/shared.h"
 #include "redis/code.h"
 
@@ -81,7 +82,7 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_c
     return good ? ruleset : NULL;
 }
 
-static int reload(void *arg, const char *by, struct ration_report **report)
+static int reload(void *arg, struct rn_author author, struct ration_report **report)
 {
     struct daemon *d = arg;
     const struct rn_daemon_options *o = &d->options;
@@ -89,6 +90,7 @@ static int reload(void *arg, const char *by, struct ration_report **report)
                    ? ration_rules_load(d->limiter, o->configs, o->config_count, report)
                    : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report);
 
+    rn_secrets_reload_tokens(&d->front.guard);
     d->front.reloads++;
     d->front.reload_failed = code != 0;
     if (code == 0) {
@@ -96,15 +98,13 @@ static int reload(void *arg, const char *by, struct ration_report **report)
         d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
         rn_log(RN_LOG_INFO, "rules.reload",
                RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
-               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)),
-               RN_LOG_TEXT("by", rn_slice_of(by)));
+               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)), RN_LOG_AUTHOR(author));
         rn_changes_use_rules(&d->changes);
     } else {
         d->front.reloads_failed++;
         rn_log(RN_LOG_ERROR, "rules.refused",
                RN_LOG_NUMBER("errors", *report ? ration_report_errors(*report) : 0),
-               RN_LOG_TEXT("by", rn_slice_of(by)),
-               RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
+               RN_LOG_AUTHOR(author), RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
     }
     return code;
 }
@@ -115,7 +115,7 @@ static void reload_and_log(void *arg, const char *by)
     struct ration_report *report = NULL;
 
     rn_notify("RELOADING=1");
-    reload(arg, by, &report);
+    reload(arg, (struct rn_author){.by = rn_slice_of(by)}, &report);
     rn_front_log_report(report);
     ration_report_free(report);
     rn_notify("READY=1");
@@ -396,7 +396,6 @@ static bool open_server(struct daemon *d)
                                         .drain_ns = DRAIN_NS,
                                         .waits = d->options.shares,
                                         .holds = d->options.shares};
-    const char *token = d->options.values[RN_SET_ADMIN_TOKEN];
     struct ration_error error;
 
     if (d->options.shares)
@@ -416,8 +415,8 @@ static bool open_server(struct daemon *d)
         if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
             return false;
     }
-    if (token && *token)
-        d->front.token = rn_slice_of(token);
+    d->front.guard.tokens = d->options.tokens;
+    d->front.guard.token_count = d->options.token_count;
     d->front.trust_local = d->options.trust_local;
     d->front.rules_loaded_ns = d->front.started_ns;
     d->front.log_keys = d->options.log_keys;
@@ -483,7 +482,6 @@ static int start(struct daemon *d)
         printf("rationd: rules and settings are in order\n");
         return EXIT_SUCCESS;
     }
-    rn_log_setup(d->options.log_level, d->options.log_format);
     raise_descriptor_limit();
     if (!open_limiter(d, ruleset) || !open_server(d))
         return EXIT_USAGE;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/address.h"
+#include "rationd/secrets.h"
 #include "rationd/value.h"
 #include "rules/report.h"
 
@@ -32,6 +33,7 @@ const char rn_options_help[] =
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --input-memory SIZE  for requests that are not complete, of all connections (64M)\n"
     "  --trust-local FLAG callers on this machine need no token (true)\n"
+    "  --admin-token-file FILE  the token of others, who may then do everything\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --log-format HOW   log lines as logfmt or json        (logfmt)\n"
     "  --log-level LEVEL  error, warn, info or debug         (info)\n"
@@ -40,9 +42,11 @@ const char rn_options_help[] =
     "  --rls-metadata FLAG  metadata of the limits that have passed, too (false)\n"
     "  --rls-quota-mode FLAG  refuse Envoy only when all limits are over (false)\n"
     "  --redis URL        share limits with other nodes      (none)\n"
+    "  --redis-file FILE  the same, read from FILE: it may have a password\n"
     "  --redis-deadline TIME  how long a decision waits for it  (25ms)\n"
     "  --redis-nodes N    without it, limits are shared out among so many (auto)\n"
     "  --redis-changes B  rules, overrides and bans set here hold on all nodes (true)\n"
+    "  --redis-key-secret-file FILE  hides clients' keys from whoever reads there\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -53,10 +57,10 @@ const char rn_options_help[] =
     "\n"
     "ADDR is host:port, :port (all addresses), unix:PATH, or none. Port 0 picks one.\n"
     "The section `server:` of the rules may set the same, with _ for -; the command\n"
-    "line wins. `admin_token` there, or RATION_ADMIN_TOKEN, is required of callers\n"
-    "that come from other machines to change something. A Redis with a password may\n"
-    "be named by RATION_REDIS; `redis_key_secret`, or RATION_REDIS_KEY_SECRET, hides\n"
-    "clients' keys from whoever reads there.\n"
+    "line wins. Callers from other machines must show the admin port a token: one of\n"
+    "`tokens` there, `admin_token`, or RATION_ADMIN_TOKEN. RATION_REDIS and\n"
+    "RATION_REDIS_KEY_SECRET stand for `redis` and `redis_key_secret`; with _FILE\n"
+    "after their names, the three variables name files.\n"
     "\n"
     "SIGHUP reloads rules and certificate (a changed file does, too), SIGTERM ends.\n";
 
@@ -78,6 +82,7 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_INPUT_MEMORY] = {"input-memory", NULL, "64M"},
     [RN_SET_TRUST_LOCAL] = {"trust-local", NULL, "true"},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
+    [RN_SET_ADMIN_TOKEN_FILE] = {"admin-token-file", "RATION_ADMIN_TOKEN_FILE", NULL},
     [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked"},
     [RN_SET_LOG_FORMAT] = {"log-format", NULL, "logfmt"},
     [RN_SET_LOG_LEVEL] = {"log-level", NULL, "info"},
@@ -87,10 +92,13 @@ static const struct setting settings[RN_SET_COUNT] = {
     [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
     [RN_SET_RLS_QUOTA_MODE] = {"rls-quota-mode", NULL, "false"},
     [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
+    [RN_SET_REDIS_FILE] = {"redis-file", "RATION_REDIS_FILE", NULL},
     [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "25ms"},
     [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto"},
     [RN_SET_REDIS_CHANGES] = {"redis-changes", NULL, "true"},
     [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL},
+    [RN_SET_REDIS_KEY_SECRET_FILE] = {"redis-key-secret-file", "RATION_REDIS_KEY_SECRET_FILE",
+                                      NULL},
     [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
     [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
     [RN_SET_TLS_CLIENT_CA] = {"tls-client-ca", NULL, NULL},
@@ -239,7 +247,36 @@ static bool read_log(struct rn_daemon_options *o, const struct rn_ruleset *rules
     if (!read_word(o->values[RN_SET_LOG_LEVEL], levels, &value))
         return refuse_value(o, ruleset, RN_SET_LOG_LEVEL, "write error, warn, info or debug");
     o->log_level = (enum rn_log_level)value;
+    rn_log_setup(o->log_level, o->log_format);
     return true;
+}
+
+/* A file takes the place of the value beside it. */
+static bool read_secret_files(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    static const struct {
+        const char *name;
+        enum rn_daemon_setting value, file;
+    } secrets[] = {{"admin_token", RN_SET_ADMIN_TOKEN, RN_SET_ADMIN_TOKEN_FILE},
+                   {"redis", RN_SET_REDIS, RN_SET_REDIS_FILE},
+                   {"redis_key_secret", RN_SET_REDIS_KEY_SECRET, RN_SET_REDIS_KEY_SECRET_FILE}};
+
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        const char *path = o->values[secrets[i].file], **value = &o->values[secrets[i].value];
+        struct ration_error error;
+
+        if (!path || !*path)
+            continue;
+        if (*value && **value && *value != settings[secrets[i].value].otherwise) {
+            snprintf(error.text, sizeof error.text, "%s is given, too; keep one of them",
+                     secrets[i].name);
+            return refuse_value(o, ruleset, secrets[i].file, error.text);
+        }
+        *value = rn_secrets_read_file(path, &error);
+        if (!*value)
+            return refuse_value(o, ruleset, secrets[i].file, error.text);
+    }
+    return rn_secrets_read_tokens(o, ruleset);
 }
 
 /* systemd's StateDirectory= is where state belongs unless told otherwise. */
@@ -375,6 +412,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
     uint32_t workers;
 
     find_state(o);
+    if (!read_log(o, ruleset) || !read_secret_files(o, ruleset))
+        return false;
     if (!rn_value_read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
         (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
         return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
@@ -391,9 +430,9 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
                             "write a size of 16M or more, such as 64M");
     if (!rn_value_read_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
         return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL, "write true or false");
-    if (!o->trust_local && !(o->values[RN_SET_ADMIN_TOKEN] && *o->values[RN_SET_ADMIN_TOKEN]))
+    if (!o->trust_local && o->token_count == 0)
         return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL,
-                            "set admin_token, too, or nobody could use the admin port");
+                            "set admin_token or tokens, too, or nobody could use the admin port");
     if (!rn_value_read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
@@ -402,8 +441,7 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
     if (!rn_value_read_flag(o->values[RN_SET_RLS_QUOTA_MODE], &o->rls_quota_mode))
         return refuse_value(o, ruleset, RN_SET_RLS_QUOTA_MODE, "write true or false");
-    return check_addresses(o, ruleset) && read_log(o, ruleset) && read_redis(o, ruleset) &&
-           read_tls(o, ruleset);
+    return check_addresses(o, ruleset) && read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 
 bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)

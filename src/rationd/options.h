@@ -32,6 +32,7 @@ enum rn_daemon_setting {
     RN_SET_INPUT_MEMORY,
     RN_SET_TRUST_LOCAL,
     RN_SET_ADMIN_TOKEN,
+    RN_SET_ADMIN_TOKEN_FILE,
     RN_SET_LOG_KEYS,
     RN_SET_LOG_FORMAT,
     RN_SET_LOG_LEVEL,
@@ -41,10 +42,12 @@ enum rn_daemon_setting {
     RN_SET_RLS_METADATA,
     RN_SET_RLS_QUOTA_MODE,
     RN_SET_REDIS,
+    RN_SET_REDIS_FILE,
     RN_SET_REDIS_DEADLINE,
     RN_SET_REDIS_NODES,
     RN_SET_REDIS_CHANGES,
     RN_SET_REDIS_KEY_SECRET,
+    RN_SET_REDIS_KEY_SECRET_FILE,
     RN_SET_TLS_CERT,
     RN_SET_TLS_KEY,
     RN_SET_TLS_CLIENT_CA,
@@ -64,8 +67,10 @@ struct rn_daemon_options {
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
-    uint64_t input_bytes; /* of requests that are not complete */
-    bool trust_local;     /* callers on this machine need no token */
+    uint64_t input_bytes;    /* of requests that are not complete */
+    bool trust_local;        /* callers on this machine need no token */
+    struct rn_token *tokens; /* of others; live as long as the process */
+    size_t token_count;
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata, rls_quota_mode;
     enum rn_log_keys log_keys;
@@ -86,8 +91,8 @@ struct rn_daemon_options {
 /* False after saying on stderr what is wrong. */
 bool rn_options_read(struct rn_daemon_options *options, int argc, char **argv);
 /* Takes from the ruleset (may be NULL) what was not given, and from the
- * environment what is not there either. Then reads the values. False after saying what is wrong,
- * and where. */
+ * environment what is not there either. Then reads the values and sets up the log. False after
+ * saying what is wrong, and where. */
 bool rn_options_resolve(struct rn_daemon_options *options, const struct rn_ruleset *ruleset);
 
 extern const char rn_options_help[];

@@ -117,6 +117,7 @@ void rn_builder_done(struct rn_builder *builder)
     free(builder->limits.items);
     free(builder->lists.items);
     free(builder->settings.items);
+    free(builder->tokens.items);
     free(builder->calendars.items);
     free(builder->references.items);
     free(builder->rule_names.slots);
@@ -293,6 +294,8 @@ struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
     ruleset->list_count = builder->lists.count;
     ruleset->settings = settle(builder, &builder->settings, sizeof(struct rn_setting));
     ruleset->setting_count = builder->settings.count;
+    ruleset->tokens = settle(builder, &builder->tokens, sizeof(struct rn_token_setting));
+    ruleset->token_count = builder->tokens.count;
     ruleset->calendars = settle(builder, &builder->calendars, sizeof(struct rn_calendar *));
     ruleset->calendar_count = builder->calendars.count;
     ruleset->domains = builder->domains;

@@ -39,6 +39,7 @@ struct rn_builder {
     struct rn_builder_list limits;     /* struct rn_rule_limit * */
     struct rn_builder_list lists;      /* struct rn_list_entry */
     struct rn_builder_list settings;   /* struct rn_setting */
+    struct rn_builder_list tokens;     /* struct rn_token_setting */
     struct rn_builder_list calendars;  /* struct rn_calendar * */
     struct rn_builder_list references; /* struct rn_builder_reference */
     struct rn_builder_names rule_names, attribute_names;

@@ -4,7 +4,7 @@
  * noun of the format has a file: conditions.c, keys.c, amounts.c (limit:),
  * behaviour.c (cost, priority, throttle, response and the words), statuses.c
  * (charge_on:), settings.c
- * (the sections beside limits).
+ * (the sections beside limits), tokens.c (of server:).
  *
  * All of these report what is wrong and go on, leaving what they were to fill
  * at its default: whether there was an error is the report's to say.
@@ -37,6 +37,10 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node);
 /* The set of that name, NULL if there is none; reported at `node`, a scalar. */
 struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder,
                                              const struct rn_node *node);
+
+/* --- tokens.c --------------------------------------------------------------------- */
+
+void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node);
 
 /* --- keys.c ------------------------------------------------------------------------ */
 

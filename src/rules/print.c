@@ -189,11 +189,20 @@ static void print_lists(struct rn_printer *p, bool deny)
     }
 }
 
-/* Who may see the rules need not know them; a URL of Redis may have a password. */
+/* Who may see the rules need not know them; a URL of Redis may have a password. Nor do `tokens:`
+ * come into the text. */
 static bool is_secret(const struct rn_setting *setting)
 {
     return rn_slice_is(setting->name, "admin_token") ||
            rn_slice_is(setting->name, "redis_key_secret") || rn_slice_is(setting->name, "redis");
+}
+
+bool rn_ruleset_has_secrets(const struct rn_ruleset *ruleset)
+{
+    for (uint32_t i = 0; i < ruleset->setting_count; i++)
+        if (is_secret(&ruleset->settings[i]))
+            return true;
+    return ruleset->token_count > 0;
 }
 
 static void print_settings(struct rn_printer *p)

@@ -179,6 +179,22 @@ struct rn_setting {
     uint32_t line, column;
 };
 
+/* What a token lets its bearer do; each includes those before it. */
+enum rn_token_scope {
+    RN_SCOPE_NONE,
+    RN_SCOPE_METRICS, /* /metrics */
+    RN_SCOPE_READ,    /* what changes nothing */
+    RN_SCOPE_ADMIN,   /* everything */
+};
+
+/* server: tokens: */
+struct rn_token_setting {
+    struct rn_slice name, text, path; /* data NULL: the other of text and path is given */
+    enum rn_token_scope scope;
+    struct rn_slice file;
+    uint32_t line, column;
+};
+
 struct rn_match_index;  /* match.c */
 struct rn_envoy_domain; /* envoy.c */
 
@@ -197,6 +213,8 @@ struct rn_ruleset {
     uint32_t list_count;
     const struct rn_setting *settings;
     uint32_t setting_count;
+    const struct rn_token_setting *tokens;
+    uint32_t token_count;
     bool shadow; /* mode: shadow for the whole service */
     const struct rn_match_index *index;
     const struct rn_envoy_domain *domains; /* NULL: no Envoy files */

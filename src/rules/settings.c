@@ -331,7 +331,10 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
                                        "memory",
                                        "workers",
                                        "redis",
+                                       "redis_file",
                                        "admin_token",
+                                       "admin_token_file",
+                                       "tokens",
                                        "connections",
                                        "input_memory",
                                        "trust_local",
@@ -348,6 +351,7 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
                                        "redis_deadline",
                                        "redis_nodes",
                                        "redis_key_secret",
+                                       "redis_key_secret_file",
                                        "redis_changes",
                                        "log_keys",
                                        "log_format",
@@ -358,7 +362,8 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
     RN_NODE_EACH(value, node)
         for (size_t i = 0; i < RN_COUNT(keys); i++)
             if (rn_slice_is(value->key->text, keys[i]))
-                read_setting(builder, value);
+                (strcmp(keys[i], "tokens") == 0 ? rn_settings_tokens : read_setting)(builder,
+                                                                                     value);
 }
 
 /* --- what nobody uses -------------------------------------------------------------- */

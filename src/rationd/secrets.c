@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rationd/secrets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "net/log.h"
+
+#define FILE_MAX_BYTES 4096
+
+/* What is wrong with the text of a file, after the end of its line was cut off; NULL: nothing. */
+static const char *find_fault(const char *text, size_t len)
+{
+    if (len == 0)
+        return "the file is empty; write the secret into it, as one line";
+    if (len > FILE_MAX_BYTES)
+        return "the file has more than 4096 bytes; write the secret into it, as one line";
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return "the file has several lines or control characters; write the secret into it, "
+                   "as one line";
+    return NULL;
+}
+
+static ssize_t read_all(int fd, char *bytes, size_t room)
+{
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = read(fd, bytes + len, room - len)) != 0 && (n > 0 || errno == EINTR))
+        len += n > 0 ? (size_t)n : 0;
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+char *rn_secrets_read_file(const char *path, struct ration_error *error)
+{
+    char bytes[FILE_MAX_BYTES + 3], problem[RN_FILE_PROBLEM], *text = NULL;
+    int fd = rn_file_open(path, problem);
+    struct stat st;
+
+    if (fd < 0) {
+        rn_error_set(error, RATION_EIO, 0, "the file cannot be read: %s", problem);
+        return NULL;
+    }
+    ssize_t len = read_all(fd, bytes, sizeof bytes);
+    const char *fault = "the file cannot be read";
+
+    if (len > 0 && bytes[len - 1] == '\n')
+        len -= len > 1 && bytes[len - 2] == '\r' ? 2 : 1;
+    if (len >= 0)
+        fault = find_fault(bytes, (size_t)len);
+    if (!fault && !(text = strndup(bytes, (size_t)len)))
+        fault = "out of memory";
+    if (fault)
+        rn_error_set(error, RATION_EIO, 0, "%s", fault);
+    else if (fstat(fd, &st) == 0 && (st.st_mode & S_IROTH))
+        rn_log(RN_LOG_WARN, "secret.exposed", RN_LOG_TEXT("file", rn_slice_of(path)),
+               RN_LOG_TEXT("meaning", RN_SLICE("every user of this machine can read it")),
+               RN_LOG_TEXT("advice", RN_SLICE("chmod o-r")));
+    explicit_bzero(bytes, sizeof bytes);
+    close(fd);
+    return text;
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+static bool refuse_token(const struct rn_token_setting *s, const char *why)
+{
+    fprintf(stderr, "rationd: %.*s:%u:%u: token %.*s: %s\n", (int)s->file.len, s->file.data,
+            s->line, s->column, (int)s->name.len, s->name.data, why);
+    return false;
+}
+
+static bool add_token(struct rn_daemon_options *o, const struct rn_token_setting *s)
+{
+    struct rn_token *token = &o->tokens[o->token_count];
+    struct ration_error error = {.text = "out of memory"};
+    char *file = NULL;
+
+    if (s->path.data && !(file = strndup(s->path.data, s->path.len)))
+        return refuse_token(s, error.text);
+    *token = (struct rn_token){.name = strndup(s->name.data, s->name.len),
+                               .file = file,
+                               .scope = s->scope,
+                               .text = file ? rn_secrets_read_file(file, &error)
+                                            : strndup(s->text.data, s->text.len)};
+    if (!token->name || !token->text)
+        return refuse_token(s, error.text);
+    for (size_t i = 0; i < o->token_count; i++) {
+        if (strcmp(o->tokens[i].text, token->text) == 0) {
+            snprintf(error.text, sizeof error.text,
+                     "it is the same as %s; a token must have one name and one scope",
+                     o->tokens[i].name);
+            return refuse_token(s, error.text);
+        }
+    }
+    o->token_count++;
+    return true;
+}
+
+bool rn_secrets_read_tokens(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    const char *admin = o->values[RN_SET_ADMIN_TOKEN], *file = o->values[RN_SET_ADMIN_TOKEN_FILE];
+    uint32_t count = ruleset ? ruleset->token_count : 0;
+
+    o->tokens = calloc(count + 1, sizeof *o->tokens);
+    if (o->tokens && admin && *admin)
+        o->tokens[o->token_count++] = (struct rn_token){.name = "admin",
+                                                        .file = file && *file ? file : NULL,
+                                                        .scope = RN_SCOPE_ADMIN,
+                                                        .text = strdup(admin)};
+    if (!o->tokens || (o->token_count && !o->tokens[0].text)) {
+        fprintf(stderr, "rationd: out of memory\n");
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!add_token(o, &ruleset->tokens[i]))
+            return false;
+    return true;
+}
+
+static void reload_token(struct rn_token_guard *guard, struct rn_token *token)
+{
+    struct ration_error error;
+    char *text = rn_secrets_read_file(token->file, &error);
+    const struct rn_token *same = text ? rn_token_find(guard, rn_slice_of(text)) : NULL;
+
+    if (same && same != token)
+        rn_error_set(&error, RATION_EPARSE, 0, "it is the same as %s", same->name);
+    if (!text || (same && same != token))
+        rn_log(RN_LOG_ERROR, "token.kept", RN_LOG_TEXT("token", rn_slice_of(token->name)),
+               RN_LOG_TEXT("file", rn_slice_of(token->file)),
+               RN_LOG_TEXT("error", rn_slice_of(error.text)),
+               RN_LOG_TEXT("meaning", RN_SLICE("the former token goes on working")));
+    if (text && rn_token_replace(guard, token, text))
+        rn_log(RN_LOG_INFO, "token.changed", RN_LOG_TEXT("token", rn_slice_of(token->name)),
+               RN_LOG_TEXT("file", rn_slice_of(token->file)));
+}
+
+void rn_secrets_reload_tokens(struct rn_token_guard *guard)
+{
+    for (size_t i = 0; i < guard->token_count; i++)
+        if (guard->tokens[i].file)
+            reload_token(guard, &guard->tokens[i]);
+}

@@ -251,7 +251,7 @@ def test_two_tokens_cannot_be_the_same(tmp_path):
 def test_files_are_named_in_the_environment(tmp_path):
     token = write(tmp_path / "token", "s3cret\n")
     with RedisServer(tmp_path) as redis:
-        url = write(tmp_path / "url", f"redis://127.0.0.1:{redis.port}\n")
+        url = write(tmp_path / "url", f"redis+unix://{redis.path}\n")
         secret = write(tmp_path / "secret", "s4lt\n")
         with Daemon(tmp_path, RULES, env={"RATION_ADMIN_TOKEN_FILE": str(token), "RATION_REDIS_FILE": str(url),
                                           "RATION_REDIS_KEY_SECRET_FILE": str(secret)}) as d:

@@ -134,7 +134,8 @@ static bool refuse_for_now(struct rn_exchange *x)
     return false;
 }
 
-/* Finds x->token for a caller that needs one, and says why. False after answering. */
+/* Finds x->token for a caller that needs one; `why` says for what reason. False after
+ * answering. */
 static bool demand_token(struct rn_exchange *x, const char *why)
 {
     struct rn_slice given = rn_http_find(x->request, "authorization"), text;

@@ -2,7 +2,7 @@
 /*
  * The tokens of the admin port and of changes over RESP: what they let their bearers do, and
  * comparing them, so that guessing is slow: from one address ten wrong ones in a row, then one
- * a second. What is more is refused without a look, whatever it is; so callers that have shown
+ * a second. What is more is refused, right or wrong; so callers that have shown
  * a token on their connection are exempt from that. Any thread.
  */
 #ifndef RN_FRONT_TOKEN_H
@@ -55,7 +55,8 @@ void rn_token_guard_done(struct rn_token_guard *guard);
 const struct rn_token *rn_token_find(struct rn_token_guard *guard, struct rn_slice given);
 
 /* Compares what a peer gives, and remembers in `shown`, its connection's, whether that is right.
- * `name` is its name; data NULL or "default": whichever it is. LATER: not compared. */
+ * `name` is its name; data NULL or "default": whichever it is. LATER: too many were wrong; this one
+ * is not judged. */
 enum rn_token_answer rn_token_try(struct rn_token_guard *guard, const struct rn_peer *peer,
                                   struct rn_token_shown *shown, struct rn_slice name,
                                   struct rn_slice given, int64_t now_ns);

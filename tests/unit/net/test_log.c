@@ -94,6 +94,15 @@ static void a_line_of_json_has_the_same_pairs(void **state)
     assert_line_in(RN_LOG_JSON, NULL, 0, JSON_HEAD "}\n");
 }
 
+static void a_pair_without_a_name_is_left_out(void **state)
+{
+    struct rn_log_field fields[] = {RN_LOG_TEXT(NULL, RN_SLICE("x")), RN_LOG_NUMBER("n", 1)};
+
+    (void)state;
+    assert_line(fields, 2, HEAD " n=1\n");
+    assert_line_in(RN_LOG_JSON, fields, 2, JSON_HEAD ",\"n\":1}\n");
+}
+
 static void a_long_value_is_cut(void **state)
 {
     char text[2000], expected[RN_LOG_VALUE_MAX + 16] = "\"";
@@ -237,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_line_has_time_level_event_and_pairs),
         cmocka_unit_test(what_is_not_plain_is_quoted_and_escaped),
         cmocka_unit_test(a_line_of_json_has_the_same_pairs),
+        cmocka_unit_test(a_pair_without_a_name_is_left_out),
         cmocka_unit_test(a_long_value_is_cut),
         cmocka_unit_test(no_byte_gets_out_of_its_value),
         cmocka_unit_test(ten_lines_a_second_then_a_count),

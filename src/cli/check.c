@@ -5,6 +5,7 @@
 #include "cli/daemon.h"
 #include "cli/series.h"
 #include "rules/looks_at.h"
+#include "wire/answer.h"
 
 /* A name that no rule knows, but nearly. */
 static void note_misspelled(const struct rn_session *s)
@@ -52,34 +53,35 @@ static int decide(struct rn_session *session)
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
+/* As a daemon answers POST /v1/check. */
+static void print_json(const struct rn_session *session, const struct ration_outcome *outcome)
+{
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(session->limiter, session->now_ns)};
+    struct rn_buf text = {0};
+
+    rn_answer_put_body(&text, outcome, &extra, false);
+    rn_buf_put_char(&text, '\n');
+    fwrite(text.data, 1, text.len, stdout);
+    rn_buf_done(&text);
+}
+
 static int decide_json(struct rn_session *session)
 {
-    struct rn_pretty json = RN_PRETTY_TO(stdout);
     bool several = session->options->times > 1;
-    struct rn_applying applying;
     struct ration_outcome outcome;
     uint64_t count[2] = {0};
 
-    rn_decision_find(session, &applying);
-    if (several) {
-        rn_pretty_open(&json, NULL, '{');
-        rn_pretty_open(&json, "decisions", '[');
-    }
+    rn_series_begin_json(several);
     for (uint64_t i = 0; i < session->options->times; i++) {
         if (!rn_session_decide(session, false, &outcome))
             return RN_EXIT_ERROR;
-        rn_decision_json(&json, NULL, &outcome, &applying);
+        fputs(i > 0 ? "," : "", stdout);
+        print_json(session, &outcome);
         count[outcome.decision.allowed]++;
         if (!end(session, &outcome))
             return RN_EXIT_ERROR;
     }
-    if (several) {
-        rn_pretty_close(&json, ']');
-        rn_pretty_uint(&json, "allowed", count[true]);
-        rn_pretty_uint(&json, "refused", count[false]);
-        rn_pretty_close(&json, '}');
-    }
-    return count[false] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+    return rn_series_end_json(several, count);
 }
 
 int rn_command_check(const struct rn_options *options)

@@ -53,8 +53,7 @@ static int decide_json(struct rn_daemon *d)
     bool several = d->options->times > 1;
     uint64_t count[2] = {0};
 
-    if (several)
-        fputs("{\"decisions\":[\n", stdout);
+    rn_series_begin_json(several);
     for (uint64_t i = 0; i < d->options->times; i++) {
         if (!decide(d))
             return RN_EXIT_ERROR;
@@ -64,9 +63,7 @@ static int decide_json(struct rn_daemon *d)
         if (!end(d))
             return RN_EXIT_ERROR;
     }
-    if (several)
-        printf("],\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n", count[true], count[false]);
-    return count[false] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+    return rn_series_end_json(several, count);
 }
 
 static int decide_all(struct rn_daemon *d)

@@ -129,6 +129,8 @@ static int explain(struct rn_daemon *d)
     rn_daemon_put_attributes(d);
     if (d->options->cost != 0)
         rn_buf_putf(&d->body, ",\"cost\":%" PRIu64, d->options->cost);
+    if (d->options->json && d->options->matching) /* people are told how many there are besides */
+        rn_buf_put_literal(&d->body, ",\"matching\":true");
     rn_buf_put_char(&d->body, '}');
     if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/explain"}))
         return RN_EXIT_ERROR;

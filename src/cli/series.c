@@ -56,3 +56,16 @@ void rn_series_end(struct rn_series *s)
     }
     rn_decision_table(&s->out, &s->last, &s->applying);
 }
+
+void rn_series_begin_json(bool several)
+{
+    if (several)
+        fputs("{\"decisions\":[\n", stdout);
+}
+
+int rn_series_end_json(bool several, const uint64_t count[2])
+{
+    if (several)
+        printf("],\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n", count[true], count[false]);
+    return count[false] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+}

@@ -21,4 +21,9 @@ void rn_series_add(struct rn_series *series, const struct ration_outcome *outcom
 /* The totals, and the limits as the last decision left them. */
 void rn_series_end(struct rn_series *series);
 
+/* The same for programs: what goes before and behind decisions that are printed as JSON, one a
+ * line; nothing but the exit status if there is only one. `count` is of refused and allowed. */
+void rn_series_begin_json(bool several);
+int rn_series_end_json(bool several, const uint64_t count[2]);
+
 #endif

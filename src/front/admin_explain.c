@@ -14,6 +14,7 @@ struct telling {
     struct rn_buf *words; /* to make a sentence in */
     struct rn_slice rule; /* data NULL: all */
     bool found;           /* something was told */
+    bool matching;        /* only rules that apply */
     int error;            /* of the store */
 };
 
@@ -105,6 +106,8 @@ static int explain_rule(void *arg, const struct rn_surveyed *seen)
 {
     struct telling *t = arg;
 
+    if (t->matching && !seen->applies)
+        return 0;
     rn_buf_clear(t->words);
     rn_wording_reason(t->words, seen->ruleset, seen->rule, seen->values, seen->reason);
     rn_members_open(t->m, NULL, '{');
@@ -198,7 +201,7 @@ void rn_admin_explain(struct rn_exchange *x)
     struct rn_change change;
     int code;
 
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_COST))
+    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_COST | RN_CHANGE_MATCHING))
         return;
     request = rn_admin_request(x);
     code = ration_decide_peek(x->front->limiter, &request, RATION_NOW, outcome);
@@ -207,7 +210,7 @@ void rn_admin_explain(struct rn_exchange *x)
         return;
     }
     struct rn_members m = rn_admin_begin(x);
-    struct telling t = {.m = &m, .words = &words};
+    struct telling t = {.m = &m, .words = &words, .matching = change.matching};
 
     rn_members_name(&m, "decision");
     rn_answer_put_json(m.out, outcome, &extra);

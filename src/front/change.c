@@ -89,12 +89,22 @@ static int read_for(const struct place *p, const struct rn_json_token *token)
         p->json, token->at, "\"for\" is to be seconds, from 0.001 to ten years, or null: for ever");
 }
 
-static int read_shadow(const struct place *p, const struct rn_json_token *token)
+static int read_flag(const struct place *p, const struct rn_json_token *token, bool *flag)
 {
     if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
         return rn_query_expected(p->json, token, "true or false");
-    p->change->shadow = token->kind == RN_JSON_TRUE;
+    *flag = token->kind == RN_JSON_TRUE;
     return 0;
+}
+
+static int read_shadow(const struct place *p, const struct rn_json_token *token)
+{
+    return read_flag(p, token, &p->change->shadow);
+}
+
+static int read_matching(const struct place *p, const struct rn_json_token *token)
+{
+    return read_flag(p, token, &p->change->matching);
 }
 
 static const struct member {
@@ -112,6 +122,7 @@ static const struct member {
     {"note", RN_CHANGE_NOTE, read_note},
     {"reason", RN_CHANGE_REASON, read_reason},
     {"shadow", RN_CHANGE_SHADOW, read_shadow},
+    {"matching", RN_CHANGE_MATCHING, read_matching},
 };
 
 static const struct member *find(struct rn_slice name, unsigned allowed)

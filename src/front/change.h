@@ -22,6 +22,7 @@ enum rn_change_member {
     RN_CHANGE_SHADOW = 512,
     RN_CHANGE_COUNT = 1024, /* in query strings only, */
     RN_CHANGE_PAGE = 2048,  /* as are limit and after */
+    RN_CHANGE_MATCHING = 4096,
 };
 
 /* Slices point into what was read. */
@@ -33,7 +34,7 @@ struct rn_change {
     struct rn_slice limit; /* as text, not parsed */
     int64_t for_ns;        /* 0: for ever */
     struct rn_slice note, reason;
-    bool shadow;
+    bool shadow, matching;
     uint64_t count;
     uint64_t page;  /* entries of it; 0: not given */
     uint64_t after; /* the id before it */

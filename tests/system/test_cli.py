@@ -383,7 +383,7 @@ def test_check_for_programs(ration):
     answer = ration("check", "--json", "--times", "6", "rules.yaml", *LOGIN)
     assert (answer.json["allowed"], answer.json["refused"]) == (5, 1)
     last = answer.json["decisions"][-1]
-    assert (last["status"], last["message"]) == (403, "Go away.")
+    assert (last["error"], last["message"]) == ("rate_limited", "Go away.")
     answer = ration("check", "--json", "rules.yaml")
     assert answer.json["rule"] is None and answer.json["limit"] is None
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from daemon import ROOT, Daemon
-from operator_client import LOGIN, daemon, fresh, ration, refuse, run  # noqa: F401 (fixtures)
+from operator_client import LOGIN, RULES, daemon, fresh, ration, refuse, run  # noqa: F401 (fixtures)
 
 
 # --- check and explain ----------------------------------------------------------------
@@ -58,6 +58,27 @@ def test_check_for_programs_is_what_the_daemon_said(ration):
     answer = ration("check", "--json", "--times", "6", *LOGIN, "ip=192.0.2.4")
     assert (answer.status, answer.json["allowed"], answer.json["refused"]) == (1, 4, 2)
     assert answer.json["decisions"][-1]["message"] == "Go away."
+
+
+def test_json_of_a_decision_is_the_same_from_rules_and_from_a_daemon(ration, tmp_path):
+    """The same members, and the same values but for times."""
+    (tmp_path / "rules.yaml").write_text(RULES)
+    for more in ([], ["--times", "6"], ["--cost", "6"]):
+        there = ration("check", "--json", *more, *LOGIN, "ip=192.0.2.40").json
+        here = ration("check", "--json", *more, tmp_path / "rules.yaml", *LOGIN, "ip=192.0.2.40").json
+        ration("reset", *LOGIN, "ip=192.0.2.40")
+
+        def shape(value):
+            if isinstance(value, dict):
+                return {k: "time" if k.startswith(("reset", "retry")) else shape(v) for k, v in value.items()}
+            return [shape(v) for v in value] if isinstance(value, list) else value
+        assert shape(here) == shape(there)
+
+
+def test_explain_for_programs_leaves_out_rules_that_do_not_apply(ration):
+    rules = ration("explain", "--json", *LOGIN, "ip=192.0.2.41").json["rules"]
+    matching = ration("explain", "--json", "--matching", *LOGIN, "ip=192.0.2.41").json["rules"]
+    assert len(rules) == 3 and matching == [rule for rule in rules if rule["applies"]] != rules
 
 
 def test_explain_tells_of_the_daemons_rules_and_counts_nothing(ration):

@@ -4,7 +4,8 @@
  *
  * Of connections, those go first where nothing has happened for longest: idle ones at once, those
  * that wait for their peer (the rest of a message or of a handshake, or output that is not taken)
- * when that has taken a tenth of a second. A connection that is owed an answer stays.
+ * when that has taken a tenth of a second. That a message goes on arriving byte by byte is nothing
+ * that happens: its age counts. A connection that is owed an answer stays.
  *
  * Of unfinished messages, the large ones go: those of at least half the size of the largest, the
  * oldest first, until an eighth of the room is free. If that is not enough, the next round starts
@@ -67,6 +68,12 @@ static bool waits_for_peer(const struct rn_conn *conn)
 
 /* --- connections ---------------------------------------------------------------------- */
 
+/* Since when nothing has been completed. */
+static int64_t quiet_since(const struct rn_conn *conn)
+{
+    return conn->begun_ns != 0 && !conn->closing ? conn->begun_ns : conn->active_ns;
+}
+
 static void close_quiet(struct rn_conn *conn)
 {
     rn_tally_add(&conn->tally->crowded, 1);
@@ -87,8 +94,8 @@ unsigned rn_relief_make_room(struct rn_loop *loop)
     if (now_ns < loop->in_vain_ns)
         return 0;
     for (struct rn_conn *conn = loop->conns; conn; conn = conn->next)
-        if (may_go(conn) && (!waits_for_peer(conn) || now_ns - conn->active_ns >= PATIENCE_NS))
-            offer(&picked, conn, conn->active_ns);
+        if (may_go(conn) && (!waits_for_peer(conn) || now_ns - quiet_since(conn) >= PATIENCE_NS))
+            offer(&picked, conn, quiet_since(conn));
     for (unsigned i = 0; i < picked.count && closed < wanted; i++) {
         struct rn_conn *conn = picked.items[i].conn;
 

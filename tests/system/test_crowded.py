@@ -12,6 +12,8 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -104,6 +106,36 @@ def test_a_frozen_client_keeps_nobody_out(tmp_path, authority, pair, tls):  # no
         with frozen_client(daemon.addresses["http"], 180, tls), \
                 frozen_client(daemon.addresses["admin"], 60, tls):
             serve_all(daemon, context)
+
+
+def drip(connections, done):
+    """Goes on byte by byte, so that none of them is ever quiet."""
+    while not done.wait(0.02):
+        for s in connections:
+            with contextlib.suppress(OSError):
+                s.send(b"x")
+
+
+@pytest.mark.parametrize("port, count, first", [
+    ("admin", 32, b"GET /"),
+    ("admin", 32, b"PUT /v1/rules HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"),
+    ("resp", 120, b"*2\r\n$60000\r\n"),
+], ids=["head", "body", "resp"])
+def test_requests_that_arrive_byte_by_byte_keep_nobody_out(tmp_path, port, count, first):
+    done = threading.Event()
+    with Daemon(tmp_path, RULES, files=FILES) as daemon, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(daemon.socket(port)) for _ in range(count)]
+        for s in slow:
+            s.sendall(first)
+        dripping = threading.Thread(target=drip, args=(slow, done))
+        dripping.start()
+        try:
+            time.sleep(0.2)  # the tenth of a second that anybody may take
+            serve_all(daemon)
+        finally:
+            done.set()
+            dripping.join()
+        assert metric(daemon, "ration_connections_crowded_total") > 0
 
 
 def test_a_grpc_client_is_told_to_go(tmp_path):

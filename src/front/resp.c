@@ -145,16 +145,25 @@ static bool is_http(const struct rn_talk *t)
                             (first.len > 1 && first.data[first.len - 1] == ':'));
 }
 
-/* A web page, or a server that is made to send a request, puts commands into the body of a
- * request to this port. Nothing behind the first line is read. */
-static void refuse_http(struct rn_talk *t)
+/* A web page, or a server that is made to send a request, puts commands into what it sends in
+ * another protocol: HTTP, or RTSP, SMTP, FTP, whose first line is no command either. Nothing
+ * behind that line is read. */
+static void refuse_unknown(struct rn_talk *t)
 {
-    rn_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
-    rn_front_count(&t->desk->counts->resp_http, 1);
-    rn_log(RN_LOG_WARN, "resp.http", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
-           RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
-    t->ended = true;
-    rn_conn_close(t->conn);
+    if (is_http(t)) {
+        rn_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
+        rn_front_count(&t->desk->counts->resp_http, 1);
+        rn_log(RN_LOG_WARN, "resp.http",
+               RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
+               RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
+    } else {
+        rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
+                     rn_excerpt(t->argv[0]).text);
+    }
+    if (is_inline(t)) {
+        t->ended = true;
+        rn_conn_close(t->conn);
+    }
 }
 
 static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
@@ -163,11 +172,8 @@ static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
         rn_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
     }
-    if (!entry && is_http(t))
-        refuse_http(t);
-    else if (!entry)
-        rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
-                     rn_excerpt(t->argv[0]).text);
+    if (!entry)
+        refuse_unknown(t);
     else if (t->argc < entry->argc_min || t->argc > entry->argc_max)
         rn_resp_fail_usage(t);
     else if (is_inline(t) && !(entry->flags & RN_RESP_INLINE))

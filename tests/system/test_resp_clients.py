@@ -560,8 +560,22 @@ def test_commands_in_the_body_of_an_http_request_are_not_executed(tmp_path, star
         assert any("resp.http" in line for line in daemon.log)
 
 
+@pytest.mark.parametrize("start", [b"GET /\r\n", b"OPTIONS * RTSP/1.0\r\n", b"EHLO a\r\n", b"USER a\n",
+                                   b"post / http/1.1\r\n"])
+def test_nothing_behind_a_line_that_is_no_command_is_executed(daemon, start):
+    with daemon.resp() as say:
+        say("RATION.RESET", "ann", "5 per hour")
+        spend_one(say)
+        with daemon.socket("resp") as s:
+            s.sendall(start + b"*3\r\n$12\r\nRATION.RESET\r\n$3\r\nann\r\n$10\r\n5 per hour\r\n")
+            with s.makefile("rb") as file:
+                assert file.read().startswith(b'-ERR unknown command "')
+        assert left(say) == 4
+
+
 def test_inline_commands_change_nothing(daemon):
     with daemon.resp() as say:
+        say("RATION.RESET", "ann", "5 per hour")
         spend_one(say)
         for line in (b'RATION.RESET ann "5 per hour"', b'RATION.TAKE ann "5 per hour"',
                      b"cl.throttle ann 4 5 3600", b"RATION.CHECK user ann",

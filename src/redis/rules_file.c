@@ -54,20 +54,29 @@ void rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
     free(aside);
 }
 
-static bool read_file(const char *path, struct rn_buf *bytes)
+/* NULL: it was read. */
+static const char *read_file(const char *path, struct rn_buf *bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *wrong = NULL;
     char part[4096];
-    ssize_t n = -1;
     struct stat st;
+    ssize_t n;
 
     if (fd < 0)
-        return false;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MAX)
-        while ((n = read(fd, part, sizeof part)) > 0)
+        return strerror(errno);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        wrong = "not a regular file";
+    else if (st.st_size > FILE_MAX)
+        wrong = "larger than 64 MiB";
+    while (!wrong && (n = read(fd, part, sizeof part)) != 0) {
+        if (n < 0)
+            wrong = strerror(errno);
+        else
             rn_buf_put(bytes, part, (size_t)n);
+    }
     close(fd);
-    return n == 0 && !bytes->failed;
+    return bytes->failed ? "out of memory" : wrong;
 }
 
 /* Where the rules begin behind the line; 0: it is no such line. */
@@ -90,10 +99,23 @@ static size_t read_mark(const struct rn_buf *bytes, int64_t *made_us)
 bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us)
 {
     struct rn_buf bytes = {0};
-    size_t at = read_file(path, &bytes) ? read_mark(&bytes, made_us) : 0;
+    const char *wrong;
+    struct stat st;
+    size_t at = 0;
 
+    if (lstat(path, &st) != 0 && errno == ENOENT)
+        return false;
+    wrong = read_file(path, &bytes);
+    if (!wrong)
+        at = read_mark(&bytes, made_us);
+    if (!wrong && at == 0)
+        wrong = "its first line does not say when the rules were made";
     if (at != 0)
         rn_buf_put(text, bytes.data + at, bytes.len - at);
     rn_buf_done(&bytes);
+    if (wrong)
+        rn_log(RN_LOG_ERROR, "rules.lost", RN_LOG_TEXT("file", rn_slice_of(path)),
+               RN_LOG_TEXT("error", rn_slice_of(wrong)),
+               RN_LOG_TEXT("meaning", RN_SLICE("rules that an operator has set are not in force")));
     return at != 0 && text->len > 0 && !text->failed;
 }

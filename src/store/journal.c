@@ -24,6 +24,7 @@
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000L
 #define PATH_BYTES 4096
+#define LOST "; the overrides and bans that were in it do not hold any more"
 
 int rn_journal_init(struct rn_journal *j, const char *path)
 {
@@ -227,8 +228,12 @@ static int read_file(struct rn_journal *j, int fd, const struct stat *st,
     int code = check_file(j, fd, reader, error);
 
     /* Shorter than what was read: not by us, so not what it was. */
-    if (code == 0 && j->id != 0 && (uint64_t)st->st_size < j->end)
+    if (code == 0 && j->id != 0 && (uint64_t)st->st_size < j->end) {
         start_over(j, j->id, reader);
+        notice(error, "\"%s\": cut short while in use" LOST, j->path);
+    }
+    if (code == 0 && st->st_size == 0)
+        notice(error, "\"%s\": an empty file" LOST, j->path);
     if (code == 0)
         code = read_records(j, fd, st->st_size, reader, error);
     remember(j, st); /* also if it is none of ours: until it changes */
@@ -244,8 +249,10 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     if (code != 0)
         return code;
     if (fd < 0) {
-        if (j->id != 0)
+        if (j->id != 0) {
             start_over(j, 0, reader);
+            notice(error, "\"%s\": deleted while in use" LOST, j->path);
+        }
         remember(j, &(struct stat){0});
         return 0;
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The admin port of rationd: reading rules, trying them, putting others in their place."""
 
+import os
 import subprocess
 
 import pytest
@@ -141,6 +142,24 @@ def test_rules_that_an_operator_has_set_survive_a_restart_until_they_are_deleted
         d.start()
         assert "other" not in names(d)
         assert not any("rules.from_api" in line for line in d.log)
+
+
+def test_kept_rules_that_cannot_be_read_are_not_left_out_without_a_word(tmp_path):
+    kept = tmp_path / "state.rules"
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
+        d.stop()
+        d.start()
+        assert not any("rules.lost" in line for line in d.log)
+        for spoil, words in ((lambda: kept.write_bytes(b""), "its first line does not say"),
+                             (lambda: kept.write_bytes(b"limits: []\n"), "its first line does not say"),
+                             (lambda: os.truncate(kept, 1 << 40), "larger than 64 MiB"),
+                             (lambda: (kept.unlink(), kept.symlink_to("nowhere")), "No such file"),
+                             (lambda: (kept.unlink(), os.mkfifo(kept)), "not a regular file")):
+            d.stop()
+            spoil()
+            d.start()
+            assert log_line(d, "rules.lost")["error"].startswith(words)
+            assert d.admin("GET", "/v1/rules").json["version"] == 1
 
 
 def test_pushed_rules_are_called_by_their_file(tmp_path):

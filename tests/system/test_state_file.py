@@ -101,6 +101,23 @@ def test_a_torn_end_of_the_journal_is_said_and_loses_nothing_before_it(tmp_path)
         assert check(daemon, "192.0.2.1").status == check(daemon, "192.0.2.3").status == 429
 
 
+def test_bans_do_not_go_without_a_word(tmp_path):
+    state, journal = tmp_path / "state", tmp_path / "state.overrides"
+    with Daemon(tmp_path, RULES, ["--state", state]) as daemon:
+        for spoil, words in ((lambda: os.truncate(journal, 0), "an empty file"),
+                             (lambda: os.truncate(journal, 40), "cut short while in use"),
+                             (journal.unlink, "deleted while in use")):
+            assert daemon.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.1"}}).status == 200
+            assert check(daemon, "192.0.2.1").status == 429
+            spoil()
+            says(daemon, words + "; the overrides and bans that were in it do not hold any more")
+            assert check(daemon, "192.0.2.1").status == 200
+        daemon.stop()
+        journal.write_bytes(b"")
+        daemon.start()
+        says(daemon, "an empty file; the overrides and bans that were in it")
+
+
 @needs_nginx
 def test_nginx_says_that_its_file_was_deleted_and_goes_on(gateway):
     g = gateway(THREE, server=GIF)

@@ -261,7 +261,9 @@ static void a_file_that_goes_bad_leaves_what_is_known_in_force(void **state)
     write_file(journal_path(), "rubbish", 7);
     assert_int_equal(ration_clients_refresh(r, &error), RATION_EFOREIGN);
     assert_int_equal(limit_of(r, "user=ann"), 3);
-    unlink(journal_path()); /* gone on purpose: gone */
+    unlink(journal_path()); /* perhaps on purpose, so gone; and said */
+    assert_int_equal(ration_clients_refresh(r, &error), 0);
+    assert_non_null(strstr(error.text, "deleted while in use; the overrides and bans"));
     refresh(r);
     assert_int_equal(limit_of(r, "user=ann"), 10);
     ration_close(r);

@@ -44,7 +44,7 @@ struct writer {
     char *out;
     size_t len, room, slash; /* out[slash] is the one before the segment being written */
     size_t again;            /* out[again - 1] is the last that was decoded twice; 0: none */
-    char wide[4];            /* a character of UTF-8 that has begun */
+    char wide[6];            /* a character of UTF-8 that has begun */
     unsigned wide_len, wide_want;
 };
 
@@ -193,7 +193,9 @@ static void take_wide(struct writer *w, char c)
 
     if (byte >= 0xC0 || w->wide_len == 0) {
         end_wide(w);
-        w->wide_want = byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF8 ? 4 : 1;
+        w->wide_want = (unsigned)__builtin_clz(~((unsigned)byte << 24)); /* ones in front */
+        if (w->wide_want > sizeof w->wide)
+            w->wide_want = 1;
     }
     w->wide[w->wide_len++] = c;
     if (w->wide_len == w->wide_want)
@@ -260,6 +262,17 @@ static void end_path(struct writer *w)
         w->len = (size_t)(dot - w->out);
 }
 
+/* %u006c: IIS decodes it, to one of several code pages. */
+static bool is_wide_escape(const char *at, size_t len)
+{
+    if (len < 6 || at[0] != '%' || (at[1] | 0x20) != 'u')
+        return false;
+    for (size_t i = 2; i < 6; i++)
+        if (hex_value((unsigned char)at[i]) < 0)
+            return false;
+    return true;
+}
+
 /* Data NULL: unreadable, or no room. */
 static struct rn_slice write_reading(struct writer *w, struct rn_slice path)
 {
@@ -270,6 +283,7 @@ static struct rn_slice write_reading(struct writer *w, struct rn_slice path)
     while (i < path.len && !w->ended && !w->bad) {
         int high = -1, low = -1;
 
+        w->bad |= is_wide_escape(path.data + i, path.len - i);
         if (path.data[i] == '%' && path.len - i > 2) {
             high = hex_value((unsigned char)path.data[i + 1]);
             low = hex_value((unsigned char)path.data[i + 2]);
@@ -303,8 +317,9 @@ static size_t authority_len(struct rn_slice path)
     return len;
 }
 
-/* The path of http://host/path; anything else is the path. */
-static struct rn_slice drop_scheme(struct rn_slice target)
+/* The path of http://host/path; anything else is the path. Of http:/path and http:\\host
+ * servers do not agree what that is: false. */
+static bool drop_scheme(struct rn_slice target, struct rn_slice *path)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
@@ -312,12 +327,17 @@ static struct rn_slice drop_scheme(struct rn_slice target)
 
     while (len < target.len && target.data[len] && strchr(letters, target.data[len]))
         len++;
-    if (len == 0 || target.len - len < 3 || memcmp(target.data + len, "://", 3) != 0)
-        return target;
+    *path = target;
+    if (len == 0 || target.len - len < 2 || target.data[len] != ':' ||
+        !is_slash(target.data[len + 1]))
+        return true;
+    if (target.len - len < 3 || memcmp(target.data + len, "://", 3) != 0)
+        return false;
     len += 3;
     while (len < target.len && !is_slash(target.data[len]) && target.data[len] != '#')
         len++;
-    return (struct rn_slice){target.data + len, target.len - len};
+    *path = (struct rn_slice){target.data + len, target.len - len};
+    return true;
 }
 
 /* --- all readings ---------------------------------------------------------------------- */
@@ -379,11 +399,11 @@ static bool find_kinds(struct rn_readings *r, struct writer w, struct rn_slice p
 RN_ASIDE void rn_reading_all(struct rn_slice target, const struct rn_path_settings *settings,
                              struct rn_readings *readings)
 {
-    struct rn_slice path = drop_scheme(rn_reading_cut(target)), authority, after;
+    struct rn_slice path, authority, after;
     struct writer w = {.settings = settings};
     size_t used = 0;
     unsigned kinds = 0;
-    bool good = find_kinds(readings, w, path, &kinds);
+    bool good = drop_scheme(rn_reading_cut(target), &path) && find_kinds(readings, w, path, &kinds);
 
     authority = (struct rn_slice){path.data, authority_len(path)};
     after = (struct rn_slice){path.data + authority.len, path.len - authority.len};

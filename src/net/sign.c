@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/siphash.h"
 #include "net/watch.h"
+
+#define INNER_LEVELS 1 /* of directories in a directory */
 
 static const struct rn_hash_key fixed_key = {1, 2};
 
@@ -22,30 +25,41 @@ static void add_stat(struct rn_siphash *hash, const struct stat *is)
     rn_siphash_add(hash, &looks, sizeof looks);
 }
 
-static uint64_t sign_entry(int folder, const char *name)
+static uint64_t sign_folder(int fd, int levels);
+
+static uint64_t sign_entry(int folder, const char *name, int levels)
 {
     struct rn_siphash hash;
     struct stat is;
+    uint64_t entries;
 
     rn_siphash_init(&hash, &fixed_key);
     rn_siphash_add(&hash, name, strlen(name));
-    if (fstatat(folder, name, &is, 0) == 0)
-        add_stat(&hash, &is);
+    if (fstatat(folder, name, &is, 0) != 0)
+        return rn_siphash_done(&hash);
+    add_stat(&hash, &is);
+    if (levels > 0 && S_ISDIR(is.st_mode)) {
+        entries = sign_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
+        rn_siphash_add(&hash, &entries, sizeof entries);
+    }
     return rn_siphash_done(&hash);
 }
 
 /* The order of entries is the file system's: add them up. Names with a dot are
- * those of editors and of the machinery of mounted volumes. */
-static uint64_t sign_folder(const char *path)
+ * those of editors and of the machinery of mounted volumes. Takes the descriptor. */
+static uint64_t sign_folder(int fd, int levels)
 {
-    DIR *folder = opendir(path);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     uint64_t sum = 0;
 
-    if (!folder)
+    if (!folder) {
+        if (fd >= 0)
+            close(fd);
         return 0;
+    }
     for (struct dirent *entry; (entry = readdir(folder));)
         if (entry->d_name[0] != '.')
-            sum += sign_entry(dirfd(folder), entry->d_name);
+            sum += sign_entry(dirfd(folder), entry->d_name, levels);
     closedir(folder);
     return sum;
 }
@@ -57,7 +71,10 @@ static void add_path(struct rn_siphash *hash, const char *path)
 
     rn_siphash_add(hash, real ? real : "", real ? strlen(real) : 0);
     if (real && stat(real, &is) == 0) {
-        uint64_t entries = S_ISDIR(is.st_mode) ? sign_folder(real) : 0;
+        uint64_t entries =
+            S_ISDIR(is.st_mode)
+                ? sign_folder(open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), INNER_LEVELS)
+                : 0;
         if (S_ISDIR(is.st_mode))
             rn_siphash_add(hash, &entries, sizeof entries);
         else

@@ -3,11 +3,14 @@
  * The kernel is asked about directories, never about files: an editor or a
  * deployment replaces the file, and what was watched would be the old one. For
  * each path these are the directory it is in, the one it really is in, those that
- * hold a link on the way, and itself if it is one.
+ * hold a link on the way, and itself and the directories in it if it is one.
  */
 #include "net/watch.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,6 +109,30 @@ static void want_links(struct folders *wanted, const char *path)
     free(copy);
 }
 
+/* The visible directories in a directory: they hold files of rules, too. */
+static void want_inner(struct folders *wanted, const char *path)
+{
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        char *inner = NULL, *real;
+        struct stat is;
+
+        if (entry->d_name[0] == '.' || fstatat(dirfd(folder), entry->d_name, &is, 0) != 0 ||
+            !S_ISDIR(is.st_mode))
+            continue;
+        wanted->failed |= asprintf(&inner, "%s/%s", path, entry->d_name) < 0;
+        real = wanted->failed ? NULL : realpath(inner, NULL);
+        if (real)
+            want(wanted, real, strlen(real));
+        free(real);
+        free(inner);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 static void want_path(struct folders *wanted, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -116,8 +143,10 @@ static void want_path(struct folders *wanted, const char *path)
     if (!real)
         return;
     want_parent(wanted, real, strlen(real));
-    if (stat(real, &is) == 0 && S_ISDIR(is.st_mode))
+    if (stat(real, &is) == 0 && S_ISDIR(is.st_mode)) {
         want(wanted, real, strlen(real));
+        want_inner(wanted, real);
+    }
     free(real);
 }
 

@@ -31,7 +31,7 @@ int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
                  void (*changed)(void *arg), void *arg);
 
 /* A number that changes with what is in the place of these paths: which file a
- * link leads to, its size and times; of a directory, its visible entries. */
+ * link leads to, its size and times; of a directory, its visible entries and theirs. */
 uint64_t rn_watch_sign(const char *const *paths, size_t count);
 
 #endif

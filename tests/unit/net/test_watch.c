@@ -135,6 +135,12 @@ static void files_of_a_directory_are_noticed(void **state)
     wait_for(s.changes == 2);
     unlink(in(&s, "rules.d/a"));
     wait_for(s.changes == 3);
+    mkdir(in(&s, "rules.d/team"), 0700); /* and of those in it */
+    wait_for(s.changes == 4);
+    put_file(in(&s, "rules.d/team/a"), "1");
+    wait_for(s.changes == 5);
+    put_file(in(&s, "rules.d/team/a"), "22");
+    wait_for(s.changes == 6);
     end(&s);
 }
 

@@ -62,7 +62,9 @@ RATION_API void ration_report_each(const struct ration_report *report,
 
 /* Reads files and directories, native or Envoy's, and puts their rules in the
  * place of the current ones. RATION_EPARSE if there is an error, RATION_ENOMEM:
- * the current rules stay. `report` may be NULL; else *report is set in any case
+ * the current rules stay. A sub-directory is a team: once files have been loaded, errors in a
+ * team's files are reported, but only this team keeps its former rules (ration_teams_each), and
+ * the result is 0. `report` may be NULL; else *report is set in any case
  * (to NULL only if there is no memory for one) and to be freed. May wait for
  * another reload and for decisions that have begun. */
 RATION_API int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
@@ -77,10 +79,9 @@ RATION_API int ration_rules_validate(const char *name, const char *text, size_t 
 RATION_API uint64_t ration_rules_version(const struct ration *r);
 
 /* The current rules as one file of the native format (rules of Envoy files, see
- * ration_rule_info, have no such form and are left out, and so are the secrets among the settings of
- * `server:`); empty if there are none. *text is terminated,
- * to be freed by ration_text_free, and *len (may be NULL) its length. 0 or
- * RATION_ENOMEM. */
+ * ration_rule_info, have no such form and are left out, and so are the secrets among the settings
+ * of `server:`); empty if there are none. *text is terminated, to be freed by ration_text_free, and
+ * *len (may be NULL) its length. 0 or RATION_ENOMEM. */
 RATION_API int ration_rules_text(struct ration *r, char **text, size_t *len);
 RATION_API void ration_text_free(char *text);
 
@@ -131,6 +132,19 @@ struct ration_rule_info {
  * for the totals of one. */
 RATION_API void ration_rules_each(struct ration *r,
                                   int (*see)(void *arg, const struct ration_rule_info *info),
+                                  void *arg);
+
+/* A sub-directory of a rules directory. */
+struct ration_team_info {
+    const char *name; /* not terminated */
+    size_t name_len;
+    bool kept;       /* its files had errors when last loaded: what it had before is in force, */
+    uint32_t errors; /* so many, of the first 100 of all teams */
+};
+/* Calls `see` for every team of the files last loaded, until it returns non-zero. As
+ * ration_rules_each otherwise. */
+RATION_API void ration_teams_each(struct ration *r,
+                                  int (*see)(void *arg, const struct ration_team_info *info),
                                   void *arg);
 
 /* --- decisions ----------------------------------------------------------------- */

@@ -286,18 +286,27 @@ static bool read_name(struct rn_exchange *x, char out[NAME_SIZE])
     return !bad;
 }
 
+static int note_kept(void *arg, const struct ration_team_info *info)
+{
+    *(bool *)arg |= info->kept;
+    return 0;
+}
+
 static void reload(struct rn_exchange *x)
 {
     const struct rn_front_daemon *daemon = &x->front->daemon;
     struct ration_report *report = NULL;
     int code = daemon->reload(daemon->arg, rn_admin_author(x), &report);
+    const char *note = NULL;
+    bool kept = false;
 
+    ration_teams_each(x->front->limiter, note_kept, &kept);
+    if (kept)
+        note = "teams with errors in their files keep their former rules";
+    else if (x->front->rules_from_api)
+        note = "the files are in order; the rules that an operator has set stay in force";
     if (code == 0)
-        answer_loaded(
-            x, report,
-            x->front->rules_from_api
-                ? "the files are in order; the rules that an operator has set stay in force"
-                : NULL);
+        answer_loaded(x, report, note);
     else
         answer_bad(x, code, report);
     ration_report_free(report);

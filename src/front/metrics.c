@@ -207,6 +207,8 @@ static void put_rules(struct rn_buf *out, struct rn_front *front)
 
 /* --- reloads -------------------------------------------------------------------------------- */
 
+#define TEAM_KEPT "ration_rules_team_kept"
+
 static void put_reload(struct rn_buf *out, const char *name, const char *source, uint64_t attempts,
                        uint64_t failed)
 {
@@ -216,6 +218,15 @@ static void put_reload(struct rn_buf *out, const char *name, const char *source,
     rn_metrics_put(out, name, labels, 2, attempts - failed);
     labels[1].value = RN_SLICE("failure");
     rn_metrics_put(out, name, labels, 2, failed);
+}
+
+static int put_team(void *arg, const struct ration_team_info *info)
+{
+    const struct rn_metrics_label team =
+        LABEL("team", ((struct rn_slice){info->name, info->name_len}));
+
+    rn_metrics_put(arg, TEAM_KEPT, &team, 1, info->kept);
+    return 0;
 }
 
 static void put_reloads(struct rn_buf *out, const struct rn_front *front)
@@ -235,6 +246,9 @@ static void put_reloads(struct rn_buf *out, const struct rn_front *front)
     put_gauge(out, "ration_rules_last_reload_successful",
               "Whether the last attempt to read the rules files was successful.",
               !front->reload_failed);
+    rn_metrics_begin(out, TEAM_KEPT, RN_METRICS_GAUGE,
+                     "Whether errors in a team's files leave its former rules in force.");
+    ration_teams_each(front->limiter, put_team, out);
     put_gauge(out, "ration_shadow_mode", "Whether the whole service was put into shadow mode.",
               ration_shadow(front->limiter));
 }

@@ -227,7 +227,7 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
     struct demand demand = demand_of(o, ruleset);
     int clients = rn_clients_init(&r->clients), code = rn_shelf_init(&r->shelf);
 
-    if (clients != 0 || code != 0)
+    if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
@@ -290,6 +290,8 @@ void ration_close(struct ration *r)
     rn_calendars_free(r->calendars);
     rn_arena_done(&r->variants);
     rn_shelf_done(&r->shelf);
+    rn_teams_free(r->teams);
+    pthread_mutex_destroy(&r->load_lock);
     rn_clients_done(&r->clients);
     rn_stats_done(&r->stats);
     rn_top_free(r->top);

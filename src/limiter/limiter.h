@@ -27,6 +27,8 @@ struct ration {
     size_t limit_count;
     struct rn_stats stats;
     struct rn_shelf shelf;          /* the rules */
+    struct rn_teams *teams;         /* what their files said when last good; under shelf.lock */
+    pthread_mutex_t load_lock;      /* one load of files at a time */
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* of limits that are not from rules files */
     struct rn_top *top;

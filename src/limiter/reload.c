@@ -152,36 +152,15 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
             rn_book_carry(book, current);
         rn_limiter_set_capacity(r, ruleset);
         rn_book_free(old);
+        if (ruleset->teams) {
+            rn_teams_free(r->teams);
+            r->teams = ruleset->teams;
+            ruleset->teams = NULL;
+        }
     }
     pthread_mutex_unlock(&r->shelf.lock);
     pthread_mutex_unlock(&r->clients.lock);
     return book ? 0 : RATION_ENOMEM;
-}
-
-static struct rn_place place_of(const struct rn_report *report, const struct rn_rule *rule)
-{
-    struct rn_place place = {.line = rule->line, .column = rule->column};
-
-    while (place.file < report->file_count &&
-           !rn_slice_equal(report->files[place.file].name, rule->file))
-        place.file++;
-    return place;
-}
-
-bool rn_reload_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
-                    struct rn_report *report)
-{
-    uint32_t before = report->count[RN_ERROR];
-
-    for (uint32_t i = 0; i < ruleset->limit_count; i++) {
-        const struct rn_rule_limit *limit = ruleset->limits[i];
-        const char *fault = judge(&limit->limit);
-
-        if (fault)
-            rn_report_error(report, place_of(report, limit->rule), "%s has %s",
-                            rn_excerpt(limit->rule->name).text, fault);
-    }
-    return report->count[RN_ERROR] == before;
 }
 
 /* Why there is no ruleset. */
@@ -193,10 +172,6 @@ static int fault_of(const struct rn_report *said)
 static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said,
                    struct ration_report **report)
 {
-    if (ruleset && r->policy && !rn_reload_fits(ruleset, r->policy->judge, said)) {
-        rn_ruleset_free(ruleset);
-        ruleset = NULL;
-    }
     int code =
         ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
 
@@ -211,7 +186,12 @@ int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
     struct rn_report said;
 
     rn_report_init(&said);
-    return install(r, rn_ruleset_load(paths, count, &said), &said, report);
+    pthread_mutex_lock(&r->load_lock); /* `teams` is replaced by loading only */
+    int code = install(
+        r, rn_ruleset_reload(paths, count, r->teams, r->policy ? r->policy->judge : NULL, &said),
+        &said, report);
+    pthread_mutex_unlock(&r->load_lock);
+    return code;
 }
 
 int ration_rules_parse(struct ration *r, const char *name, const char *text, size_t len,
@@ -220,8 +200,14 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
     struct rn_report said;
 
     rn_report_init(&said);
-    return install(r, rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said),
-                   &said, report);
+    struct rn_ruleset *ruleset =
+        rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
+
+    if (ruleset && r->policy && !rn_ruleset_fits(ruleset, r->policy->judge, &said)) {
+        rn_ruleset_free(ruleset);
+        ruleset = NULL;
+    }
+    return install(r, ruleset, &said, report);
 }
 
 int ration_rules_validate(const char *name, const char *text, size_t len,
@@ -243,6 +229,22 @@ int ration_rules_validate(const char *name, const char *text, size_t len,
 uint64_t ration_rules_version(const struct ration *r)
 {
     return __atomic_load_n(&r->shelf.version, __ATOMIC_ACQUIRE);
+}
+
+void ration_teams_each(struct ration *r, int (*see)(void *arg, const struct ration_team_info *info),
+                       void *arg)
+{
+    pthread_mutex_lock(&r->shelf.lock);
+    for (uint32_t i = 1; r->teams && i < r->teams->count; i++) { /* 0 is the root */
+        const struct rn_team *team = &r->teams->items[i];
+
+        if (see(arg, &(struct ration_team_info){.name = team->name.data,
+                                                .name_len = team->name.len,
+                                                .kept = team->kept,
+                                                .errors = team->errors}) != 0)
+            break;
+    }
+    pthread_mutex_unlock(&r->shelf.lock);
 }
 
 int ration_rule_totals(struct ration *r, const char *name, size_t len, struct ration_totals *totals)

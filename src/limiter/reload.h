@@ -10,14 +10,6 @@
 struct ration;
 struct rn_report;
 
-/* NULL, or a constant text that says why a store cannot hold this limit, and what would
- * be right. */
-typedef const char *rn_limit_judge(const struct rn_limit *limit);
-
-/* Whether a store can hold all limits of the rules; those that it cannot are reported. */
-bool rn_reload_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
-                    struct rn_report *report);
-
 /* ration_open for rules that are installed next: the table is divided for them. */
 int rn_limiter_open(const struct ration_options *options, const struct rn_ruleset *ruleset,
                     struct ration **out, struct ration_error *error);

@@ -71,7 +71,7 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_c
     ruleset = load_rules(o, &report);
     *file_count = o->config_count ? report.file_count : 0;
     good = ruleset && rn_options_resolve(o, ruleset) &&
-           (!o->shares || rn_reload_fits(ruleset, rn_code_fault, &report));
+           (!o->shares || rn_ruleset_fits(ruleset, rn_code_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
@@ -80,6 +80,17 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_c
     if (!good)
         rn_ruleset_free(ruleset);
     return good ? ruleset : NULL;
+}
+
+static int log_team(void *arg, const struct ration_team_info *info)
+{
+    (void)arg;
+    if (info->kept)
+        rn_log(RN_LOG_ERROR, "rules.team_kept",
+               RN_LOG_TEXT("team", ((struct rn_slice){info->name, info->name_len})),
+               RN_LOG_NUMBER("errors", info->errors),
+               RN_LOG_TEXT("kept", RN_SLICE("the former rules of this team")));
+    return 0;
 }
 
 static int reload(void *arg, struct rn_author author, struct ration_report **report)
@@ -99,6 +110,7 @@ static int reload(void *arg, struct rn_author author, struct ration_report **rep
         rn_log(RN_LOG_INFO, "rules.reload",
                RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
                RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)), RN_LOG_AUTHOR(author));
+        ration_teams_each(d->limiter, log_team, NULL);
         rn_changes_use_rules(&d->changes);
     } else {
         d->front.reloads_failed++;

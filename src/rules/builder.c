@@ -168,6 +168,13 @@ uint16_t rn_builder_attribute(struct rn_builder *builder, struct rn_slice name)
     return (uint16_t)number;
 }
 
+uint16_t rn_builder_find_attribute(const struct rn_builder *builder, struct rn_slice name)
+{
+    const struct rn_builder_name *known = find_name(&builder->attribute_names, name);
+
+    return known == NULL ? RN_NO_ATTRIBUTE : (uint16_t)known->number;
+}
+
 struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_t number)
 {
     return (struct rn_attribute *)builder->attributes.items + number;

@@ -14,6 +14,7 @@
 
 #include "rules/document.h"
 #include "rules/ruleset.h"
+#include "rules/teams.h"
 
 /* A growing array of `count` pointers or plain values. */
 struct rn_builder_list {
@@ -32,7 +33,9 @@ struct rn_builder {
     struct rn_arena *arena;     /* the ruleset's */
     struct rn_report *report;
     struct rn_slice file; /* the file being read, kept in the arena */
-    bool failed;          /* out of memory */
+    struct rn_slice team; /* whose it is: its names get the prefix `team.`; empty: the root's */
+    const struct rn_teams *teams;
+    bool failed; /* out of memory */
 
     struct rn_builder_list attributes; /* struct rn_attribute */
     struct rn_builder_list rules;      /* struct rn_rule *, each in the arena */
@@ -61,6 +64,8 @@ void rn_builder_done(struct rn_builder *builder);
  * under its own name; `ip` is an address. RN_NO_ATTRIBUTE: there are
  * RN_ATTRIBUTES_MAX already (or memory ran out: `failed`). */
 uint16_t rn_builder_attribute(struct rn_builder *builder, struct rn_slice name);
+/* The number of a known one, RN_NO_ATTRIBUTE if it is not. */
+uint16_t rn_builder_find_attribute(const struct rn_builder *builder, struct rn_slice name);
 /* To say how it is derived. Valid until the next rn_builder_attribute. */
 struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_t number);
 
@@ -114,9 +119,11 @@ struct rn_ruleset *rn_builder_finish(struct rn_builder *builder);
 bool rn_native_parse(struct rn_builder *builder, const struct rn_document *document);
 bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *document);
 
-/* Before any file is parsed, for each native one: what rules of all files may
- * refer to (attributes, tiers) or start from (response, mode). */
+/* Before any file of the root or of a team is parsed, for each native one: what its rules may
+ * refer to (attributes, tiers) or start from (response, mode). The root comes first. */
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document);
+/* Whether only files at the root may have this section. */
+bool rn_native_is_for_root(struct rn_slice section);
 /* After all files: what nobody has referred to. */
 void rn_native_finish(struct rn_builder *builder);
 

@@ -16,7 +16,6 @@
 
 #include <ration/error.h>
 
-#include "base/file.h"
 #include "rules/syntax.h"
 #include "rules/tree.h"
 
@@ -302,26 +301,27 @@ static int read_all(int fd, char **bytes, size_t *len)
     return error;
 }
 
-int rn_document_load(struct rn_document *document, const char *path, struct rn_report *report)
+bool rn_document_read(const char *path, char **bytes, size_t *len, char reason[RN_FILE_PROBLEM])
 {
-    char *bytes = NULL, reason[RN_FILE_PROBLEM];
-    int fd = rn_file_open(path, reason), error = 0;
-    size_t len = 0;
+    int fd = rn_file_open(path, reason), error;
 
-    if (fd >= 0) {
-        error = read_all(fd, &bytes, &len);
-        close(fd);
-        snprintf(reason, sizeof reason, "%s", strerror(error));
-    }
-    if (fd >= 0 && error == 0) {
-        int failed = rn_document_parse(document, rn_slice_of(path), bytes, len, report);
-        free(bytes);
-        return failed;
-    }
-    int failed = add_file(document, rn_slice_of(path), (struct rn_slice){0}, report);
+    if (fd < 0)
+        return false;
+    error = read_all(fd, bytes, len);
+    close(fd);
+    if (error != 0)
+        snprintf(reason, RN_FILE_PROBLEM, "%s", strerror(error));
+    return error == 0;
+}
+
+int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,
+                       struct rn_report *report)
+{
+    int failed = add_file(document, name, (struct rn_slice){0}, report);
+
     if (failed)
         return failed;
-    rn_report_error(report, (struct rn_place){.file = document->file}, "cannot be read: %s",
-                    reason);
+    rn_report_error(report, (struct rn_place){.file = document->file}, "%.*s", (int)problem.len,
+                    problem.data);
     return RATION_EIO;
 }

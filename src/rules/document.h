@@ -14,6 +14,7 @@
 #include <ration/limit.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/slice.h"
 #include "rules/report.h"
 
@@ -59,8 +60,12 @@ struct rn_document {
 int rn_document_parse(struct rn_document *document, struct rn_slice name, const char *bytes,
                       size_t len, struct rn_report *report);
 
-/* The same from a file; RATION_EIO if it cannot be read. */
-int rn_document_load(struct rn_document *document, const char *path, struct rn_report *report);
+/* The bytes of a file, to be freed, or one more than would be parsed. False: `reason` says why. */
+bool rn_document_read(const char *path, char **bytes, size_t *len, char reason[RN_FILE_PROBLEM]);
+/* A document without content, of a file that could not be read: RATION_EIO after reporting it, or
+ * RATION_ENOMEM. */
+int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,
+                       struct rn_report *report);
 
 void rn_document_done(struct rn_document *document);
 

@@ -5,6 +5,8 @@
  */
 #include "rules/native.h"
 
+/* A team's files may hold the first three. */
+#define TEAM_SECTIONS 3
 static const char *const sections[] = {"limits", "attributes", "tiers",  "allow", "deny",
                                        "paths",  "response",   "server", "mode"};
 
@@ -45,6 +47,14 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
                         "%s is no name; use 1 to 63 letters, digits, dots, hyphens and "
                         "underscores, beginning with a letter or a digit",
                         name.len == 0 ? "an empty text" : rn_excerpt(name).text);
+        return RN_SLICE("");
+    }
+    name = rn_native_full_name(builder, name);
+    if (name.len > NAME_MAX_LEN) {
+        rn_report_error(builder->report, node->at,
+                        "with its team this limit is named %s, which is longer than %d "
+                        "characters; shorten it",
+                        rn_excerpt(name).text, NAME_MAX_LEN);
         return RN_SLICE("");
     }
     other = rn_builder_find_rule(builder, name);
@@ -183,6 +193,14 @@ static void read_list(struct rn_builder *builder, const struct rn_node *list, bo
 
 /* --- the file ---------------------------------------------------------------------- */
 
+bool rn_native_is_for_root(struct rn_slice section)
+{
+    for (size_t i = TEAM_SECTIONS; i < RN_COUNT(sections); i++)
+        if (rn_slice_is(section, sections[i]))
+            return true;
+    return false;
+}
+
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
@@ -202,7 +220,8 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
     uint32_t errors = builder->report->count[RN_ERROR];
 
     if (builder->native == NULL ||
-        !rn_native_map(builder, document->root, sections, RN_COUNT(sections)))
+        !rn_native_map(builder, document->root, sections,
+                       builder->team.len != 0 ? TEAM_SECTIONS : RN_COUNT(sections)))
         return false;
     RN_NODE_EACH(section, document->root) {
         struct rn_slice name = section->key->text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading the native format. native.c walks a file and its rules; each other
- * noun of the format has a file: conditions.c, keys.c, amounts.c (limit:),
+ * noun of the format has a file: conditions.c, names.c, keys.c, amounts.c (limit:),
  * behaviour.c (cost, priority, throttle, response and the words), statuses.c
  * (charge_on:), settings.c
  * (the sections beside limits), tokens.c (of server:).
@@ -16,7 +16,8 @@
 
 /* A set of `tiers:`. */
 struct rn_native_set {
-    const struct rn_node *node; /* its key is the name */
+    const struct rn_node *node;
+    struct rn_slice name, team; /* the name has the team's prefix */
     bool used;
 };
 
@@ -42,7 +43,11 @@ struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder,
 
 void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node);
 
-/* --- keys.c ------------------------------------------------------------------------ */
+/* --- names.c ----------------------------------------------------------------------- */
+
+/* What a team calls NAME or TEAM.NAME is TEAM.NAME, in the arena; the root's names are as written.
+ * Data NULL: out of memory. */
+struct rn_slice rn_native_full_name(struct rn_builder *builder, struct rn_slice name);
 
 /* A name, not longer than this: header.X-Api-Key, user. */
 #define RN_ATTRIBUTE_NAME_MAX 128
@@ -51,7 +56,9 @@ void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node);
  * RN_NO_ATTRIBUTE after reporting what is wrong with the name. */
 uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *node,
                              struct rn_slice name, size_t pos);
-/* The same for a whole scalar; other nodes are reported. */
+/* The one that a key of `attributes:` declares, with the team's prefix. */
+uint16_t rn_native_attribute_declared(struct rn_builder *builder, const struct rn_node *node);
+/* As rn_native_attribute for a whole scalar; other nodes are reported. */
 uint16_t rn_native_attribute_node(struct rn_builder *builder, const struct rn_node *node);
 /* As used by a rule. */
 uint16_t rn_native_attribute_used(struct rn_builder *builder, const struct rn_node *node);
@@ -59,6 +66,8 @@ uint16_t rn_native_attribute_used(struct rn_builder *builder, const struct rn_no
  * `prefix`; data NULL after reporting. */
 struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_node *node,
                                  const char *prefix);
+
+/* --- keys.c ------------------------------------------------------------------------ */
 
 void rn_native_key(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
 

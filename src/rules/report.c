@@ -41,6 +41,24 @@ uint32_t rn_report_add_file(struct rn_report *report, struct rn_slice name, stru
     return report->file_count++;
 }
 
+void rn_report_retain(struct rn_report *report,
+                      bool (*is_wanted)(void *arg, const struct rn_diagnostic *d), void *arg)
+{
+    uint32_t count = report->kept_count;
+
+    report->kept_count = 0;
+    memset(report->count, 0, sizeof report->count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct rn_diagnostic d = report->kept[i];
+
+        if (!is_wanted(arg, &d))
+            continue;
+        report->kept[report->kept_count++] = d;
+        report->count[d.severity]++;
+    }
+    memcpy(report->kept_by, report->count, sizeof report->kept_by);
+}
+
 static int compare_places(struct rn_place a, struct rn_place b)
 {
     if (a.file != b.file)

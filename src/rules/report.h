@@ -74,6 +74,10 @@ void rn_report_error(struct rn_report *report, struct rn_place at, const char *f
 void rn_report_warning(struct rn_report *report, struct rn_place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Forgets what is not wanted, and whatever was counted but not kept. */
+void rn_report_retain(struct rn_report *report,
+                      bool (*is_wanted)(void *arg, const struct rn_diagnostic *d), void *arg);
+
 /* The place of byte `pos` of a scalar's text, as parsers of limits or durations
  * report it. Where the file spells the text differently (escapes, folded
  * lines), the place of the node. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From files and directories to a ruleset: finds the files, tells the two
- * formats apart, lets their readers fill a builder, and looks once more at the
- * whole. All files are read before any is understood, since a rule may refer to
- * what another file says.
+ * From files and directories to a ruleset: tells the two formats apart, lets
+ * their readers fill a builder, and looks once more at the whole. The root's
+ * files come first, then those of each team. All files of the root, or of a
+ * team, are read before any is understood, since a rule may refer to what
+ * another file says.
+ *
+ * When only teams have errors, and earlier versions of them are known, those
+ * are compiled in their place, until nothing is wrong or nothing can be
+ * replaced any more.
  */
 #include "rules/ruleset.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "rules/builder.h"
 
@@ -24,14 +25,13 @@ struct source {
 
 struct loader {
     struct rn_builder builder;
-    struct rn_builder_list sources; /* struct source */
-    uint32_t errors;                /* the report's, before */
+    struct rn_builder_list sources; /* struct source: the files of all teams, in order */
 };
 
-/* --- reading ----------------------------------------------------------------------- */
+/* --- one set of texts -------------------------------------------------------------- */
 
 /* A file says by its keys which format it is in. */
-static bool is_envoy(const struct rn_node *root, struct rn_report *report, bool *mixed)
+static bool is_envoy(const struct rn_node *root, struct rn_report *report, bool *refused)
 {
     const struct rn_node *domain = rn_node_find(root, "domain");
     const struct rn_node *descriptors = rn_node_find(root, "descriptors");
@@ -41,7 +41,7 @@ static bool is_envoy(const struct rn_node *root, struct rn_report *report, bool 
         return false;
     if (rn_node_find(root, "limits") == NULL)
         return true;
-    *mixed = true;
+    *refused = true;
     rn_report_error(report, theirs->key->at,
                     "a file with both \"limits\" (the native format) and \"%s\" (Envoy's); put "
                     "them in two files",
@@ -49,125 +49,58 @@ static bool is_envoy(const struct rn_node *root, struct rn_report *report, bool 
     return false;
 }
 
-/* A place for a file's document, which must then be initialised. */
-static struct source *add_source(struct loader *loader, struct rn_slice name)
+/* Whether a team's file says what only the root's may; reported. */
+static bool oversteps(const struct rn_node *root, struct rn_report *report)
 {
-    struct rn_slice copy = rn_builder_dup(&loader->builder, name);
-    struct source *source =
-        copy.data == NULL ? NULL
-                          : rn_builder_push(&loader->builder, &loader->sources, sizeof *source);
+    bool found = false;
 
-    if (source != NULL)
-        source->name = copy;
-    return source;
-}
+    RN_NODE_EACH(section, root) {
+        struct rn_slice name = section->key->text;
 
-static void load_file(struct loader *loader, const char *path)
-{
-    struct source *source = add_source(loader, rn_slice_of(path));
-
-    if (source != NULL &&
-        rn_document_load(&source->document, path, loader->builder.report) == RATION_ENOMEM)
-        loader->builder.failed = true;
-}
-
-/* --- directories ------------------------------------------------------------------- */
-
-static int is_rules_file(const struct dirent *entry)
-{
-    const char *dot = strrchr(entry->d_name, '.');
-
-    return entry->d_name[0] != '.' && dot != NULL &&
-           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
-}
-
-/* By bytes, whatever the locale. */
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static void load_entry(struct loader *loader, const char *directory, const char *name)
-{
-    size_t len = strlen(directory);
-    char *path = NULL;
-
-    while (len > 1 && directory[len - 1] == '/')
-        len--;
-    if (asprintf(&path, "%.*s/%s", (int)len, directory, name) < 0) {
-        loader->builder.failed = true;
-        return;
+        if (!rn_native_is_for_root(name) && !rn_slice_is(name, "domain") &&
+            !rn_slice_is(name, "descriptors"))
+            continue;
+        rn_report_error(report, section->key->at,
+                        "only files at the root may say %s; a team's hold limits, tiers and "
+                        "attributes",
+                        rn_excerpt(name).text);
+        found = true;
     }
-    load_file(loader, path);
-    free(path);
+    return found;
 }
 
-static void load_directory(struct loader *loader, const char *directory)
-{
-    const struct rn_place nowhere = {.file = RN_REPORT_NO_FILE};
-    struct rn_report *report = loader->builder.report;
-    struct rn_excerpt name = rn_excerpt(rn_slice_of(directory));
-    struct dirent **entries;
-    int count = scandir(directory, &entries, is_rules_file, by_name);
-
-    if (count < 0) {
-        rn_report_error(report, nowhere, "directory %s cannot be read: %s", name.text,
-                        strerror(errno));
-        return;
-    }
-    if (count == 0)
-        rn_report_error(report, nowhere,
-                        "directory %s holds no rules; files end in .yaml, .yml or .json",
-                        name.text);
-    for (int i = 0; i < count; i++) {
-        load_entry(loader, directory, entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-}
-
-static void load_path(struct loader *loader, const char *path)
-{
-    struct stat status;
-
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        load_directory(loader, path);
-    else
-        load_file(loader, path);
-}
-
-/* --- understanding ----------------------------------------------------------------- */
-
-/* False: neither, reported; nobody reads the file then. */
-static bool tell_format(struct source *source, struct rn_report *report)
+/* False: neither, or not for a team; reported, and nobody reads the file then. */
+static bool tell_format(struct source *source, bool is_team, struct rn_report *report)
 {
     struct rn_node *root = source->document.root;
-    bool mixed = false;
+    bool refused = false;
 
     if (root == NULL)
         return false;
-    if (root->kind == RN_NODE_MAP)
-        source->envoy = is_envoy(root, report, &mixed);
+    if (is_team && root->kind == RN_NODE_MAP)
+        refused = oversteps(root, report);
+    else if (root->kind == RN_NODE_MAP)
+        source->envoy = is_envoy(root, report, &refused);
     else
         rn_report_error(report, root->at,
                         "a rules file is a map of sections such as \"limits:\", found %s",
                         rn_node_describe(root).text);
-    if (mixed || root->kind != RN_NODE_MAP)
+    if (refused || root->kind != RN_NODE_MAP)
         source->document.root = NULL;
     return source->document.root != NULL;
 }
 
-static void understand(struct loader *loader)
+/* The files of the root or of a team: `count` sources. */
+static void understand(struct loader *loader, struct source *sources, uint32_t count)
 {
     struct rn_builder *builder = &loader->builder;
-    struct source *sources = loader->sources.items;
 
-    for (uint32_t i = 0; i < loader->sources.count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         builder->file = sources[i].name;
-        if (tell_format(&sources[i], builder->report) && !sources[i].envoy)
+        if (tell_format(&sources[i], builder->team.len != 0, builder->report) && !sources[i].envoy)
             rn_native_declare(builder, &sources[i].document);
     }
-    for (uint32_t i = 0; i < loader->sources.count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         builder->file = sources[i].name;
         if (sources[i].document.root == NULL)
             continue;
@@ -176,56 +109,206 @@ static void understand(struct loader *loader)
         else
             rn_native_parse(builder, &sources[i].document);
     }
-    rn_native_finish(builder);
 }
 
-static struct rn_ruleset *finish(struct loader *loader)
+static void understand_teams(struct loader *loader, const struct rn_teams *teams)
+{
+    struct source *sources = loader->sources.items;
+
+    for (uint32_t i = 0; i < teams->count; i++) {
+        loader->builder.team = teams->items[i].name;
+        understand(loader, sources, teams->items[i].file_count);
+        sources += teams->items[i].file_count;
+    }
+    rn_native_finish(&loader->builder);
+}
+
+/* Makes a document of a file. */
+static void add_source(struct loader *loader, const struct rn_team_file *file)
 {
     struct rn_builder *builder = &loader->builder;
-    struct source *sources = loader->sources.items;
+    struct rn_slice name = rn_builder_dup(builder, file->path);
+    struct source *source =
+        name.data == NULL ? NULL : rn_builder_push(builder, &loader->sources, sizeof *source);
+    int code;
+
+    if (source == NULL)
+        return;
+    source->name = name;
+    if (file->problem.data != NULL)
+        code = rn_document_refuse(&source->document, name, file->problem, builder->report);
+    else
+        code = rn_document_parse(&source->document, name, file->text.data, file->text.len,
+                                 builder->report);
+    if (code == RATION_ENOMEM)
+        builder->failed = true;
+}
+
+/* NULL: the report says why, or memory ran out. */
+static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report *report,
+                                  uint32_t errors)
+{
+    struct loader loader = {.sources.items = NULL};
+    struct rn_builder *builder = &loader.builder;
     struct rn_ruleset *ruleset = NULL;
 
+    if (!rn_builder_init(builder, report))
+        return NULL;
+    builder->teams = teams;
+    for (uint32_t i = 0; i < teams->count; i++)
+        for (uint32_t j = 0; j < teams->items[i].file_count; j++)
+            add_source(&loader, &teams->items[i].files[j]);
     if (!builder->failed)
-        understand(loader);
-    if (builder->report->count[RN_ERROR] == loader->errors && !builder->failed)
+        understand_teams(&loader, teams);
+    if (report->count[RN_ERROR] == errors && !builder->failed)
         ruleset = rn_builder_finish(builder);
-    for (uint32_t i = 0; i < loader->sources.count; i++)
-        rn_document_done(&sources[i].document);
-    free(loader->sources.items);
+    for (uint32_t i = 0; i < loader.sources.count; i++)
+        rn_document_done(&((struct source *)loader.sources.items)[i].document);
+    free(loader.sources.items);
     rn_builder_done(builder);
     return ruleset;
 }
 
-static bool begin(struct loader *loader, struct rn_report *report)
+bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+                     struct rn_report *report)
 {
-    *loader = (struct loader){.errors = report->count[RN_ERROR]};
-    return rn_builder_init(&loader->builder, report);
+    uint32_t before = report->count[RN_ERROR];
+
+    for (uint32_t i = 0; i < ruleset->limit_count; i++) {
+        const struct rn_rule *rule = ruleset->limits[i]->rule;
+        const char *fault = judge(&ruleset->limits[i]->limit);
+        /* The last of that name: those before are of versions that were replaced. */
+        struct rn_place at = {report->file_count, rule->line, rule->column};
+
+        while (at.file-- != 0 && !rn_slice_equal(report->files[at.file].name, rule->file))
+            ;
+        if (fault != NULL)
+            rn_report_error(report, at, "%s has %s", rn_excerpt(rule->name).text, fault);
+    }
+    return report->count[RN_ERROR] == before;
+}
+
+/* --- teams with errors ------------------------------------------------------------- */
+
+struct attempt {
+    struct rn_teams *teams;
+    const struct rn_teams *last;
+    struct rn_report *report;
+    uint32_t first_file; /* of this attempt, in the report */
+};
+
+/* Whose file it is in this attempt; NULL: nobody's. */
+static struct rn_team *team_of(const struct attempt *a, uint32_t file)
+{
+    if (file < a->first_file || file == RN_REPORT_NO_FILE)
+        return NULL;
+    file -= a->first_file;
+    for (uint32_t i = 0; i < a->teams->count; i++) {
+        if (file < a->teams->items[i].file_count)
+            return &a->teams->items[i];
+        file -= a->teams->items[i].file_count;
+    }
+    return NULL;
+}
+
+/* Errors of this attempt, all of teams', and those before. */
+static bool is_wanted(void *arg, const struct rn_diagnostic *d)
+{
+    const struct attempt *a = arg;
+
+    return d->at.file < a->first_file || d->severity == RN_ERROR;
+}
+
+/* Puts earlier versions in the place of teams with errors. False: something is wrong with the root
+ * or an earlier version, or memory ran out. */
+static bool replace_teams(struct attempt *a)
+{
+    struct rn_report *report = a->report;
+    bool found = false;
+
+    for (uint32_t i = 0; i < report->kept_count; i++) {
+        const struct rn_diagnostic *d = &report->kept[i];
+        struct rn_team *team = team_of(a, d->at.file);
+
+        if (d->severity != RN_ERROR || (d->at.file < a->first_file && team == NULL))
+            continue;
+        if (team == NULL || team->name.len == 0 || team->kept)
+            return false;
+        team->errors++;
+        found = true;
+    }
+    for (uint32_t i = 0; i < a->teams->count; i++) {
+        struct rn_team *team = &a->teams->items[i];
+
+        if (team->errors == 0 || team->kept)
+            continue;
+        if (!rn_team_keep(team, rn_teams_find(a->last, team->name)))
+            return false;
+    }
+    rn_report_retain(report, is_wanted, a);
+    return found;
+}
+
+/* Takes the teams. */
+static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *last,
+                               rn_limit_judge *judge, struct rn_report *report)
+{
+    struct attempt a = {teams, last, report, report->file_count};
+    struct rn_ruleset *ruleset = NULL;
+
+    while (teams != NULL) {
+        uint32_t errors = report->count[RN_ERROR];
+
+        ruleset = compile(teams, report, errors);
+        if (ruleset != NULL && judge != NULL && !rn_ruleset_fits(ruleset, judge, report)) {
+            rn_ruleset_free(ruleset);
+            ruleset = NULL;
+        }
+        if (ruleset != NULL || last == NULL || report->count[RN_ERROR] == errors ||
+            !replace_teams(&a))
+            break;
+        a.first_file = report->file_count;
+    }
+    if (ruleset == NULL)
+        rn_teams_free(teams);
+    else
+        ruleset->teams = teams;
+    return ruleset;
+}
+
+struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
+                                     const struct rn_teams *last, rn_limit_judge *judge,
+                                     struct rn_report *report)
+{
+    uint32_t errors = report->count[RN_ERROR];
+    struct rn_teams *teams = rn_teams_read(paths, count, report);
+    bool is_whole = report->count[RN_ERROR] == errors;
+    struct rn_ruleset *ruleset = load(teams, is_whole ? last : NULL, judge, report);
+
+    if (ruleset != NULL && !is_whole) {
+        rn_ruleset_free(ruleset);
+        return NULL;
+    }
+    if (ruleset != NULL)
+        rn_teams_drop_root(ruleset->teams);
+    return ruleset;
 }
 
 struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count, struct rn_report *report)
 {
-    struct loader loader;
-
-    if (!begin(&loader, report))
-        return NULL;
-    for (size_t i = 0; i < count; i++)
-        load_path(&loader, paths[i]);
-    return finish(&loader);
+    return rn_ruleset_reload(paths, count, NULL, NULL, report);
 }
 
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
                                     struct rn_report *report)
 {
-    struct loader loader;
+    struct rn_ruleset *ruleset = load(rn_teams_of_text(name, text), NULL, NULL, report);
 
-    if (!begin(&loader, report))
-        return NULL;
-
-    struct source *source = add_source(&loader, name);
-    if (source != NULL &&
-        rn_document_parse(&source->document, name, text.data, text.len, report) == RATION_ENOMEM)
-        loader.builder.failed = true;
-    return finish(&loader);
+    if (ruleset != NULL) {
+        rn_teams_free(ruleset->teams);
+        ruleset->teams = NULL; /* no files: those that were last good stay so */
+    }
+    return ruleset;
 }
 
 void rn_ruleset_free(struct rn_ruleset *ruleset)
@@ -233,7 +316,8 @@ void rn_ruleset_free(struct rn_ruleset *ruleset)
     if (ruleset == NULL)
         return;
 
-    /* It lives beside the arena, not in it, but everything else does. */
+    /* It lives beside the arena, as its teams' texts do; everything else is in it. */
+    rn_teams_free(ruleset->teams);
     rn_arena_done(&ruleset->arena);
     free(ruleset);
 }

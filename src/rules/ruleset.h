@@ -20,6 +20,7 @@
 #include "rules/reading.h"
 #include "rules/report.h"
 #include "rules/statuses.h"
+#include "rules/teams.h"
 
 #define RN_KEY_PARTS_MAX 8
 #define RN_ATTRIBUTES_MAX 256 /* distinct attribute names in a ruleset */
@@ -221,13 +222,30 @@ struct rn_ruleset {
     uint32_t domain_count;
     const struct rn_calendar *const *calendars; /* owned: the limits point to them */
     uint32_t calendar_count;
+    struct rn_teams
+        *teams; /* owned: what was read from files, without the root's; NULL: no files */
 };
 
-/* Loads files and directories (of a directory: *.yaml, *.yml, *.json, sorted by
- * name). All faults of all files go to the report. NULL if there is an error
- * (warnings alone do not prevent loading) or memory ran out. */
+/* NULL, or a constant text that says why a store cannot hold this limit, and what would
+ * be right. */
+typedef const char *rn_limit_judge(const struct rn_limit *limit);
+
+/* Loads files and directories, as teams.h finds them. All faults of all files go
+ * to the report. NULL if there is an error (warnings alone do not prevent
+ * loading) or memory ran out. */
 struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
                                    struct rn_report *report);
+/* The same in the place of rules that were loaded before with the teams `last`
+ * (NULL: there were none). A team whose files have errors keeps the rules it had
+ * then, or has none if it is new; the report has its errors, although there is a
+ * ruleset, and ruleset->teams says which. NULL also if what is kept has errors beside the new
+ * root. A limit that `judge` (may be NULL) refuses is an error. */
+struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
+                                     const struct rn_teams *last, rn_limit_judge *judge,
+                                     struct rn_report *report);
+/* Whether a store can hold all limits of the rules; those that it cannot are reported. */
+bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+                     struct rn_report *report);
 /* The same from memory; `name` stands for the file in messages. */
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
                                     struct rn_report *report);

@@ -58,6 +58,25 @@ static int find_segment(struct rn_slice pattern, struct rn_slice name)
     return -1;
 }
 
+/* The pattern with {name} written as {full}: a team's is printed as a file of the root. */
+static struct rn_slice with_full_name(struct rn_builder *builder, struct rn_slice pattern,
+                                      struct rn_slice name, struct rn_slice full)
+{
+    size_t more = full.len - name.len, at = 0;
+    char *text = rn_builder_alloc(builder, pattern.len + more + 1, 1);
+
+    if (text == NULL)
+        return (struct rn_slice){NULL, 0};
+    while (pattern.data[at] != '{' || pattern.data[at + name.len + 1] != '}' ||
+           memcmp(pattern.data + at + 1, name.data, name.len) != 0)
+        at++;
+    memcpy(text, pattern.data, at + 1);
+    memcpy(text + at + 1, full.data, full.len);
+    memcpy(text + at + 1 + full.len, pattern.data + at + 1 + name.len,
+           pattern.len - at - 1 - name.len);
+    return (struct rn_slice){text, pattern.len + more};
+}
+
 static void derive_from_path(struct rn_builder *builder, const struct rn_node *node,
                              uint16_t number)
 {
@@ -68,6 +87,9 @@ static void derive_from_path(struct rn_builder *builder, const struct rn_node *n
 
     if (!rn_node_as_text(node, builder->report, &text))
         return;
+    if (builder->team.len != 0)
+        name =
+            (struct rn_slice){name.data + builder->team.len + 1, name.len - builder->team.len - 1};
     fault = rn_path_fault(text);
     segment = fault == NULL ? find_segment(text, name) : 0;
     if (fault != NULL)
@@ -85,7 +107,7 @@ static void derive_from_path(struct rn_builder *builder, const struct rn_node *n
     if (fault != NULL || segment < 0)
         return;
     attribute->source = RN_SOURCE_PATH;
-    attribute->pattern = rn_builder_dup(builder, text);
+    attribute->pattern = with_full_name(builder, text, name, attribute->name);
     attribute->segment = (uint16_t)segment;
 }
 
@@ -98,6 +120,12 @@ static void derive_from_proxies(struct rn_builder *builder, const struct rn_node
     struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
     int header = 0;
 
+    if (proxies != NULL && builder->team.len != 0) {
+        rn_report_error(builder->report, proxies->key->at,
+                        "only files at the root may say which proxies are trusted; write "
+                        "{forwarded: x-forwarded-for} to use those");
+        return;
+    }
     if (forwarded != NULL)
         header = rn_native_word(builder, forwarded, "header", headers, RN_COUNT(headers));
     if (header >= 0) {
@@ -115,7 +143,7 @@ static void derive_from_proxies(struct rn_builder *builder, const struct rn_node
 static void read_attribute(struct rn_builder *builder, const struct rn_node *node)
 {
     static const char *const keys[] = {"header", "path", "trusted_proxies", "forwarded"};
-    uint16_t number = rn_native_attribute_node(builder, node->key);
+    uint16_t number = rn_native_attribute_declared(builder, node->key);
     uint32_t errors = builder->report->count[RN_ERROR];
 
     if (number == RN_NO_ATTRIBUTE || !rn_native_map(builder, node, keys, RN_COUNT(keys)) ||
@@ -152,14 +180,21 @@ static struct rn_native_set *find_set(struct rn_builder *builder, struct rn_slic
     struct rn_native_set *sets = builder->native->sets.items;
 
     for (uint32_t i = 0; i < builder->native->sets.count; i++)
-        if (rn_slice_equal(sets[i].node->key->text, name))
+        if (rn_slice_equal(sets[i].name, name))
             return &sets[i];
     return NULL;
 }
 
+/* Whether the file being read may use it. */
+static bool is_open(const struct rn_builder *builder, const struct rn_native_set *set)
+{
+    return set->team.len == 0 || rn_slice_equal(set->team, builder->team);
+}
+
 static void read_set(struct rn_builder *builder, const struct rn_node *node)
 {
-    struct rn_native_set *set = find_set(builder, node->key->text);
+    struct rn_slice name = rn_native_full_name(builder, node->key->text);
+    struct rn_native_set *set = find_set(builder, name);
     const struct rn_node *by = rn_node_find(node, "by"), *use = rn_node_find(node, "use");
     const struct rn_node *odd = by != NULL ? by : use;
 
@@ -173,7 +208,7 @@ static void read_set(struct rn_builder *builder, const struct rn_node *node)
                         odd->key->text.data, (int)node->key->text.len, node->key->text.data);
     set = rn_builder_push(builder, &builder->native->sets, sizeof *set);
     if (set != NULL)
-        set->node = node;
+        *set = (struct rn_native_set){.node = node, .name = name, .team = builder->team};
 }
 
 struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder, const struct rn_node *node)
@@ -185,20 +220,23 @@ struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder, const s
 
     if (!rn_node_as_text(node, builder->report, &name))
         return NULL;
-    set = find_set(builder, name);
-    if (set != NULL)
+    set = find_set(builder, rn_native_full_name(builder, name));
+    if (set == NULL)
+        set = find_set(builder, name);
+    if (set != NULL && is_open(builder, set))
         return set;
-    if (native->sets.count == 0) {
+    const char **names = rn_builder_alloc(builder, native->sets.count + 1, sizeof *names);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; names != NULL && i < native->sets.count; i++)
+        if (is_open(builder, &sets[i]))
+            names[count++] = sets[i].node->key->text.data;
+    if (count != 0)
+        rn_report_unknown_word(builder->report, node, "tiers", names, count);
+    else if (names != NULL)
         rn_report_error(builder->report, node->at,
                         "no tiers are named %s, nor any other; add a section tiers",
                         rn_excerpt(name).text);
-        return NULL;
-    }
-    const char **names = rn_builder_alloc(builder, native->sets.count, sizeof *names);
-    for (uint32_t i = 0; names != NULL && i < native->sets.count; i++)
-        names[i] = sets[i].node->key->text.data;
-    if (names != NULL)
-        rn_report_unknown_word(builder->report, node, "tiers", names, native->sets.count);
     return NULL;
 }
 

@@ -254,10 +254,13 @@ def test_clients_make_no_series(daemon):
 
 @pytest.fixture
 def sharing(tmp_path):
-    """A daemon that shares its limits, and so has all metrics."""
+    """A daemon that shares its limits, with a team, and so has all metrics."""
+    team = tmp_path / "more/team"
+    team.mkdir(parents=True)
+    (team / "a.yaml").write_text("limits: []")
     with RedisServer(tmp_path) as server:
-        redis = ["--redis", f"redis+unix://{server.path}"]
-        with Daemon(tmp_path, RULES, redis) as sharing:
+        options = ["--redis", f"redis+unix://{server.path}", "--config", team.parent]
+        with Daemon(tmp_path, RULES, options) as sharing:
             check(sharing, "/api")
             yield sharing
 

@@ -247,27 +247,29 @@ static void too_large_a_file_is_not_read(void **state)
     free(text);
 }
 
-static void a_file_is_loaded_and_one_that_cannot_be_is_named(void **state)
+static void a_file_is_read_and_one_that_cannot_be_is_named(void **state)
 {
-    char path[] = "/tmp/ration-document-XXXXXX";
+    char path[] = "/tmp/ration-document-XXXXXX", reason[RN_FILE_PROBLEM], *bytes;
     int fd = mkstemp(path);
+    size_t len;
 
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "a: 1\n", 5), 5);
     close(fd);
-    assert_int_equal(rn_document_load(&document, path, &report), 0);
-    assert_true(rn_slice_is(document.root->first->text, "1"));
-    assert_true(rn_slice_is(report.files[0].name, path));
-    rn_document_done(&document);
+    assert_true(rn_document_read(path, &bytes, &len, reason));
+    assert_int_equal(len, 5);
+    assert_memory_equal(bytes, "a: 1\n", 5);
+    free(bytes);
     unlink(path);
-    assert_int_equal(rn_document_load(&document, path, &report), RATION_EIO);
-    assert_first(path, "0:0: cannot be read: No such file or directory");
-    assert_int_equal(report.kept[0].at.file, 1);
-    rn_document_done(&document);
-    assert_int_equal(rn_document_load(&document, "/", &report), RATION_EIO);
-    assert_string_equal(report.kept[1].message,
-                        "cannot be read: it is a directory, not a regular file");
+    assert_false(rn_document_read(path, &bytes, &len, reason));
+    assert_string_equal(reason, "No such file or directory");
+    assert_false(rn_document_read("/", &bytes, &len, reason));
+    assert_string_equal(reason, "it is a directory, not a regular file");
+    assert_int_equal(rn_document_refuse(&document, rn_slice_of(path), rn_slice_of(reason), &report),
+                     RATION_EIO);
+    assert_first(path, "0:0: it is a directory, not a regular file");
+    assert_null(document.root);
 }
 
 #define WITH_REPORT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -286,7 +288,7 @@ int main(void)
         WITH_REPORT(what_yaml_can_do_but_rules_cannot_is_refused),
         WITH_REPORT(a_file_without_content_is_an_error),
         WITH_REPORT(too_large_a_file_is_not_read),
-        WITH_REPORT(a_file_is_loaded_and_one_that_cannot_be_is_named),
+        WITH_REPORT(a_file_is_read_and_one_that_cannot_be_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

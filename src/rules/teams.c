@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From paths to texts: which files there are, and to which team each belongs. */
+#include "rules/teams.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "rules/document.h"
+
+#define ROOT 0
+#define TEAM_NAME_MAX 31 /* so that half of a limit's name is left */
+
+struct reader {
+    struct rn_teams *teams;
+    struct rn_report *report;
+    uint32_t file_count; /* of all teams */
+    bool failed;         /* out of memory */
+};
+
+/* --- teams ------------------------------------------------------------------------- */
+
+static struct rn_teams *make_teams(void)
+{
+    struct rn_teams *teams = calloc(1, sizeof *teams);
+
+    if (teams != NULL && (teams->items = calloc(1, sizeof *teams->items)) == NULL) {
+        free(teams);
+        return NULL;
+    }
+    if (teams != NULL) {
+        teams->count = 1;
+        teams->items[ROOT].name = RN_SLICE("");
+    }
+    return teams;
+}
+
+static void drop_files(struct rn_team *team)
+{
+    free(team->files);
+    team->files = NULL;
+    team->file_count = 0;
+}
+
+void rn_teams_free(struct rn_teams *teams)
+{
+    if (teams == NULL)
+        return;
+    for (uint32_t i = 0; i < teams->count; i++) {
+        drop_files(&teams->items[i]);
+        rn_arena_done(&teams->items[i].arena);
+    }
+    free(teams->items);
+    free(teams);
+}
+
+const struct rn_team *rn_teams_find(const struct rn_teams *teams, struct rn_slice name)
+{
+    for (uint32_t i = 0; i < teams->count; i++)
+        if (rn_slice_equal(teams->items[i].name, name))
+            return &teams->items[i];
+    return NULL;
+}
+
+/* Copies what is given. */
+static bool add_file(struct rn_team *team, struct rn_team_file file)
+{
+    struct rn_team_file *files =
+        reallocarray(team->files, (size_t)team->file_count + 1, sizeof *files);
+    struct rn_slice *other = file.problem.data != NULL ? &file.problem : &file.text;
+
+    if (files == NULL)
+        return false;
+    team->files = files;
+    file.path = rn_arena_dup(&team->arena, file.path);
+    *other = rn_arena_dup(&team->arena, *other);
+    files[team->file_count] = file;
+    team->file_count += file.path.data != NULL && other->data != NULL;
+    return file.path.data != NULL && other->data != NULL;
+}
+
+/* The text is not that of the file as it is now, and messages should say so. */
+static bool keep_file(struct rn_team *team, const struct rn_team_file *file, bool is_marked)
+{
+    struct rn_team_file copy = *file;
+    char *path = NULL;
+
+    if (asprintf(&path, "%s%s", file->path.data, is_marked ? "" : " (former version)") < 0)
+        return false;
+    copy.path = rn_slice_of(path);
+    bool ok = add_file(team, copy);
+
+    free(path);
+    return ok;
+}
+
+bool rn_team_keep(struct rn_team *team, const struct rn_team *former)
+{
+    bool ok = true;
+
+    drop_files(team);
+    team->kept = true;
+    for (uint32_t i = 0; ok && former != NULL && i < former->file_count; i++)
+        ok = keep_file(team, &former->files[i], former->kept);
+    return ok;
+}
+
+void rn_teams_drop_root(struct rn_teams *teams)
+{
+    drop_files(&teams->items[ROOT]);
+    rn_arena_done(&teams->items[ROOT].arena);
+}
+
+struct rn_teams *rn_teams_of_text(struct rn_slice name, struct rn_slice text)
+{
+    struct rn_teams *teams = make_teams();
+
+    if (teams != NULL &&
+        !add_file(&teams->items[ROOT], (struct rn_team_file){.path = name, .text = text})) {
+        rn_teams_free(teams);
+        return NULL;
+    }
+    return teams;
+}
+
+/* --- files ------------------------------------------------------------------------- */
+
+static void add_problem(struct reader *r, uint32_t team, const char *path, const char *problem)
+{
+    struct rn_team_file file = {.path = rn_slice_of(path), .problem = rn_slice_of(problem)};
+
+    r->failed |= !add_file(&r->teams->items[team], file);
+    r->file_count++;
+}
+
+static void read_file(struct reader *r, uint32_t team, const char *path)
+{
+    char reason[RN_FILE_PROBLEM], problem[RN_FILE_PROBLEM + 32];
+    struct rn_team_file file = {.path = rn_slice_of(path)};
+    char *bytes;
+
+    if (!rn_document_read(path, &bytes, &file.text.len, reason)) {
+        snprintf(problem, sizeof problem, "cannot be read: %s", reason);
+        add_problem(r, team, path, problem);
+        return;
+    }
+    file.text.data = bytes;
+    r->failed |= !add_file(&r->teams->items[team], file);
+    r->file_count++;
+    free(bytes);
+}
+
+/* --- directories ------------------------------------------------------------------- */
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static bool is_rules_file(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot != NULL &&
+           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
+}
+
+/* By bytes, whatever the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* A name as its prefix: attributes have no capitals, a dot would end it, and header.NAME is a
+ * header. */
+static bool is_team_name(struct rn_slice name)
+{
+    if (name.len == 0 || name.len > TEAM_NAME_MAX || rn_slice_is(name, "header"))
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i];
+        bool is_letter = c >= 'a' && c <= 'z';
+
+        if (!is_letter && (i == 0 || ((c < '0' || c > '9') && c != '-' && c != '_')))
+            return false;
+    }
+    return true;
+}
+
+/* The number of a team, new or known. */
+static uint32_t find_team(struct reader *r, const char *name)
+{
+    const struct rn_team *known = rn_teams_find(r->teams, rn_slice_of(name));
+    struct rn_team *items, *team;
+
+    if (known != NULL)
+        return (uint32_t)(known - r->teams->items);
+    items = reallocarray(r->teams->items, (size_t)r->teams->count + 1, sizeof *items);
+    if (items == NULL) {
+        r->failed = true;
+        return ROOT;
+    }
+    r->teams->items = items;
+    team = &items[r->teams->count++];
+    *team = (struct rn_team){.errors = 0};
+    team->name = rn_arena_dup(&team->arena, rn_slice_of(name));
+    r->failed |= team->name.data == NULL;
+    return r->teams->count - 1;
+}
+
+static void read_folder(struct reader *r, uint32_t team, const char *path);
+
+static void read_team(struct reader *r, const char *path, const char *name)
+{
+    uint32_t team = find_team(r, name);
+    char problem[256];
+
+    if (r->failed)
+        return;
+    if (is_team_name(rn_slice_of(name))) {
+        read_folder(r, team, path);
+        return;
+    }
+    snprintf(problem, sizeof problem,
+             "%s is no name of a team; use 1 to %d small letters, digits, hyphens and "
+             "underscores, beginning with a letter, and not \"header\"",
+             rn_excerpt(rn_slice_of(name)).text, TEAM_NAME_MAX);
+    add_problem(r, team, path, problem);
+}
+
+/* Files in the first round, directories in the second. */
+static void read_entry(struct reader *r, uint32_t team, const char *folder, const char *name,
+                       bool directories)
+{
+    size_t len = strlen(folder);
+    char *path = NULL;
+
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    if (asprintf(&path, "%.*s%s%s", (int)len, folder, folder[len - 1] == '/' ? "" : "/", name) <
+        0) {
+        r->failed = true;
+        return;
+    }
+    if (is_directory(path) != directories)
+        ;
+    else if (!directories && is_rules_file(name))
+        read_file(r, team, path);
+    else if (directories && team == ROOT)
+        read_team(r, path, name);
+    else if (directories)
+        add_problem(r, team, path, "a directory inside a team's; move its files one directory up");
+    free(path);
+}
+
+static void read_folder(struct reader *r, uint32_t team, const char *path)
+{
+    char problem[256];
+    struct dirent **entries;
+    int count = scandir(path, &entries, is_visible, by_name);
+
+    if (count < 0) {
+        snprintf(problem, sizeof problem, "the directory cannot be read: %s", strerror(errno));
+        add_problem(r, team, path, problem);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        read_entry(r, team, path, entries[i]->d_name, false);
+    for (int i = 0; i < count; i++) {
+        read_entry(r, team, path, entries[i]->d_name, true);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+struct rn_teams *rn_teams_read(const char *const *paths, size_t count, struct rn_report *report)
+{
+    struct reader r = {.teams = make_teams(), .report = report};
+
+    if (r.teams == NULL)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t before = r.file_count;
+
+        if (!is_directory(paths[i]))
+            read_file(&r, ROOT, paths[i]);
+        else
+            read_folder(&r, ROOT, paths[i]);
+        if (r.file_count == before)
+            rn_report_error(report, (struct rn_place){.file = RN_REPORT_NO_FILE},
+                            "directory %s holds no rules; files end in .yaml, .yml or .json",
+                            rn_excerpt(rn_slice_of(paths[i])).text);
+    }
+    if (r.failed) {
+        rn_teams_free(r.teams);
+        return NULL;
+    }
+    return r.teams;
+}

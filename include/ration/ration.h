@@ -186,7 +186,8 @@ struct ration_totals {
     /* Units, of a rule only: of requests that were admitted, late debits included, and of
      * those that were refused. */
     uint64_t hits_allowed, hits_refused;
-    uint64_t uncollected; /* units of late debits beyond one capacity below empty */
+    uint64_t uncollected;    /* units of late debits beyond one capacity below empty */
+    uint64_t shadow_delayed; /* of those allowed under rules: a shadow limit would have delayed */
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

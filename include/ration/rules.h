@@ -191,11 +191,12 @@ struct ration_place {
 struct ration_outcome {
     struct ration_decision decision; /* decided_by is an index into `limits`, or -1 */
     enum ration_outcome_kind kind;
-    bool soft;           /* admitted, above the limit as written */
-    bool shadow_refused; /* admitted, although a rule in shadow mode would have refused */
-    bool hold;           /* the rule asks the server to do the waiting */
-    int64_t delay_ns;    /* wait this long before going ahead: queues and throttling */
-    uint16_t status;     /* how the rule that decided wants a refusal answered, */
+    bool soft;               /* admitted, above the limit as written */
+    bool shadow_refused;     /* admitted, although a rule in shadow mode would have refused */
+    bool hold;               /* the rule asks the server to do the waiting */
+    int64_t delay_ns;        /* wait this long before going ahead: queues and throttling */
+    int64_t shadow_delay_ns; /* as long as limits in shadow mode would have delayed */
+    uint16_t status;         /* how the rule that decided wants a refusal answered, */
     enum ration_header_family headers; /* and any answer */
 
     uint32_t limit_count; /* how many limits applied, */

@@ -134,6 +134,9 @@ static void put_allowed(const struct rn_output *out, const struct ration_outcome
         rn_output_put(out, RN_ODD, ", though %s would refuse (shadow mode)", shadow);
     else if (o->shadow_refused)
         rn_output_put(out, RN_ODD, ", being in shadow mode");
+    else if (o->shadow_delay_ns > 0)
+        rn_output_put(out, RN_ODD, ", though it would wait %s%s but for shadow mode",
+                      several ? "up to " : "", rn_output_time(o->shadow_delay_ns, text));
 }
 
 void rn_decision_line(const struct rn_output *out, const struct ration_outcome *o,
@@ -282,6 +285,8 @@ void rn_decision_json(struct rn_pretty *json, const char *name, const struct rat
     rn_pretty_seconds(json, "delay", o->delay_ns);
     rn_pretty_bool(json, "soft", o->soft);
     rn_pretty_bool(json, "shadow", o->shadow_refused);
+    if (o->shadow_delay_ns > 0)
+        rn_pretty_seconds(json, "shadow_delay", o->shadow_delay_ns);
     if (!o->decision.allowed) {
         rn_pretty_uint(json, "status", o->status);
         rn_pretty_text(json, "message", rn_slice_of(o->message));

@@ -74,6 +74,7 @@ void rn_received_outcome(const struct rn_value *decision, unsigned status, struc
     copy(o->message, sizeof o->message, rn_value_text(decision, "message"));
     o->soft = rn_value_is_true(decision, "soft");
     o->shadow_refused = rn_value_is_true(decision, "shadow");
+    o->shadow_delay_ns = rn_value_seconds(decision, "shadow_delay");
     o->delay_ns = held_ns > 0 ? held_ns : rn_value_seconds(decision, "delay");
     o->hold = held_ns > 0;
     o->kind = kind_of(decision, o);

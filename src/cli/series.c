@@ -8,7 +8,7 @@ static bool is_alike(const struct ration_outcome *a, const struct ration_outcome
 {
     return a->decision.allowed == b->decision.allowed && a->kind == b->kind && a->soft == b->soft &&
            a->shadow_refused == b->shadow_refused && (a->delay_ns > 0) == (b->delay_ns > 0) &&
-           strcmp(a->rule, b->rule) == 0;
+           (a->shadow_delay_ns > 0) == (b->shadow_delay_ns > 0) && strcmp(a->rule, b->rule) == 0;
 }
 
 static void put_run(const struct rn_series *s)

@@ -147,6 +147,7 @@ static int put_rule(void *arg, const struct ration_rule_info *info)
     rn_members_u64(m, "refused", totals->refused);
     rn_members_u64(m, "shadowed", totals->shadowed);
     rn_members_u64(m, "delayed", totals->delayed);
+    rn_members_u64(m, "shadow_delayed", totals->shadow_delayed);
     rn_members_u64(m, "soft", totals->soft);
     rn_members_u64(m, "near", totals->near);
     rn_members_u64(m, "charged", totals->charged);

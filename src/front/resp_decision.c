@@ -47,7 +47,8 @@ static void put_limit(struct rn_buf *out, const struct rn_telling *how,
     int version = how->version;
     char *to;
 
-    rn_resp_put_map(out, version, 4u + l->shadow + (how->full ? 3 : 0));
+    rn_resp_put_map(out, version,
+                    4u + l->shadow + (how->full ? 3u + (l->verdict.delay_ns > 0) : 0));
     if (!(to = rn_buf_reserve(out, PART_MAX)))
         return;
     to = write_numbers(to, version, l->rule, &l->verdict, true);
@@ -57,6 +58,8 @@ static void put_limit(struct rn_buf *out, const struct rn_telling *how,
         to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 7, "allowed"), version, l->verdict.allowed);
         to = write_amount(RN_RESP_PEN_NAME(to, 6, "amount"), version, l->amount);
         to = write_time(RN_RESP_PEN_NAME(to, 6, "period"), version, l->period_ns);
+        if (l->verdict.delay_ns > 0)
+            to = write_time(RN_RESP_PEN_NAME(to, 5, "delay"), version, l->verdict.delay_ns);
     }
     rn_pen_done(out, to);
 }
@@ -152,13 +155,15 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
     bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
 
     rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + banned + note + lease + charge +
-                        (held_ns > 0) + (how->full ? 5u + lease + turn : 0));
+                    8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned + note +
+                        lease + charge + (held_ns > 0) + (how->full ? 5u + lease + turn : 0));
     put_decision(out, how, o);
     if (o->soft)
         put_mark(out, version, "soft");
     if (o->shadow_refused)
         put_mark(out, version, "shadow");
+    if (o->shadow_delay_ns > 0)
+        put_time(out, version, "shadow_delay", o->shadow_delay_ns);
     if (banned)
         put_mark(out, version, "banned");
     if (note)

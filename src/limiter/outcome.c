@@ -21,7 +21,7 @@ static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
     out->kind = kind;
     out->soft = out->shadow_refused = out->hold = false;
-    out->delay_ns = 0;
+    out->delay_ns = out->shadow_delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
     out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
     out->headers = RATION_HEADERS_BOTH;
@@ -84,28 +84,45 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_rule *rule, const struct rn_
                      (written * (100 - from)));
 }
 
-/* Of an admission: whether it is soft, and how long it is to wait. */
+/* Of a limit in shadow mode that would admit, but only later. */
+static RN_ASIDE void add_shadow_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i,
+                                      int64_t delay_ns)
+{
+    if (delay_ns > 0)
+        g->said[g->rule_of[i]] |= RN_SAID_SHADOW_DELAYED;
+    if (delay_ns > out->shadow_delay_ns)
+        out->shadow_delay_ns = delay_ns;
+}
+
+/* Of an admission: whether it is soft, and how long it must wait. The limit's own verdict
+ * tells the delay, too. */
 static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 {
     const struct rn_check *k = &g->check;
     const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
+    struct ration_verdict *verdict = &g->charges[i].verdict;
     uint64_t left = left_after(k, i);
-    int64_t delay_ns = g->charges[i].verdict.delay_ns, throttled_ns = 0;
 
-    if (rn_unlikely(k->items[i].shadow))
+    if (rn_unlikely(g->charges[i].error != 0 || !verdict->allowed))
         return;
-    if (rn_unlikely(rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0))
-        throttled_ns = throttle_ns(rule, g->limits[i], left);
+    if (rn_unlikely(rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0)) {
+        int64_t throttled_ns = throttle_ns(rule, g->limits[i], left);
+
+        if (verdict->delay_ns < throttled_ns)
+            verdict->delay_ns = throttled_ns;
+    }
+    if (rn_unlikely(k->items[i].shadow || g->lenient)) {
+        add_shadow_delay(out, g, i, verdict->delay_ns);
+        return;
+    }
     if (left < k->items[i].soft && k->charges[i].cost != 0) {
         out->soft = true;
         g->said[g->rule_of[i]] |= RN_SAID_SOFT;
     }
-    if (delay_ns < throttled_ns)
-        delay_ns = throttled_ns;
-    if (delay_ns > 0)
+    if (verdict->delay_ns > 0)
         g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
-    if (delay_ns > out->delay_ns) {
-        out->delay_ns = delay_ns;
+    if (verdict->delay_ns > out->delay_ns) {
+        out->delay_ns = verdict->delay_ns;
         out->hold = rule->hold;
     }
 }
@@ -230,12 +247,12 @@ static unsigned tell_limits(struct ration_outcome *out, struct rn_ruling *g)
 
         g->said[g->rule_of[i]] |= (uint8_t)said;
         all |= said;
+        if (allowed)
+            add_delay(out, g, i);
         if (i < RATION_OUTCOME_LIMITS)
             list_limit(&out->limits[out->listed++], g, i);
         if (allowed)
             list_receipt(out, g, i);
-        if (allowed && !g->lenient)
-            add_delay(out, g, i);
     }
     return all;
 }

@@ -199,6 +199,8 @@ static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *
         rn_stats_add(s, &row->shadowed);
     if (said & RN_SAID_DELAYED)
         rn_stats_add(s, &row->delayed);
+    if (said & RN_SAID_SHADOW_DELAYED)
+        rn_stats_add(s, &row->shadow_delayed);
     if (said & RN_SAID_SOFT)
         rn_stats_add(s, &row->soft);
     if (said & RN_SAID_NEAR)
@@ -223,7 +225,7 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
             rn_stats_add_units(s, &row->hits_allowed, units);
             if (rn_unlikely(said != 0))
                 count_remarks(s, row, said);
-            all |= said & (RN_SAID_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
+            all |= said & (RN_SAID_DELAYED | RN_SAID_SHADOW_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
         } else if (said & RN_SAID_REFUSED) {
             rn_stats_add(s, &row->refused);
             rn_stats_add_units(s, &row->hits_refused, units);

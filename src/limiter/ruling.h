@@ -46,8 +46,9 @@ enum rn_said {
     RN_SAID_REFUSED = 1,
     RN_SAID_SHADOWED = 2, /* would have refused, were it not in shadow mode */
     RN_SAID_DELAYED = 4,
-    RN_SAID_SOFT = 8,  /* above the limit as written */
-    RN_SAID_NEAR = 16, /* less than a fifth of it is left */
+    RN_SAID_SOFT = 8,            /* above the limit as written */
+    RN_SAID_NEAR = 16,           /* less than a fifth of it is left */
+    RN_SAID_SHADOW_DELAYED = 32, /* would have delayed, were it not in shadow mode */
 };
 
 /* Large (about 50 KB), on the stack. */

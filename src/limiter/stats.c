@@ -43,6 +43,7 @@ void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts)
     sum->hits_allowed += __atomic_load_n(&counts->hits_allowed, __ATOMIC_RELAXED);
     sum->hits_refused += __atomic_load_n(&counts->hits_refused, __ATOMIC_RELAXED);
     sum->charged += __atomic_load_n(&counts->charged, __ATOMIC_RELAXED);
+    sum->shadow_delayed += __atomic_load_n(&counts->shadow_delayed, __ATOMIC_RELAXED);
     sum->uncollected += __atomic_load_n(&counts->uncollected, __ATOMIC_RELAXED);
 }
 
@@ -62,6 +63,7 @@ void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
                                      .shadowed = sum->shadowed,
                                      .errors = sum->errors,
                                      .delayed = sum->delayed,
+                                     .shadow_delayed = sum->shadow_delayed,
                                      .soft = sum->soft,
                                      .near = sum->near,
                                      .charged = sum->charged,

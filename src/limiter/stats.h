@@ -25,9 +25,10 @@ struct rn_counts {
     uint64_t delayed, soft, near; /* of those allowed; under rules only */
     uint64_t hits_allowed;        /* units, of a rule */
     uint64_t hits_refused;
-    uint64_t charged;     /* outcomes, when they were known; under rules only */
-    uint64_t uncollected; /* units of late debits that no limit could hold */
-    uint64_t unused[5];   /* up to two lines */
+    uint64_t charged;        /* outcomes, when they were known; under rules only */
+    uint64_t uncollected;    /* units of late debits that no limit could hold */
+    uint64_t shadow_delayed; /* of those allowed; under rules only */
+    uint64_t unused[4];      /* up to two lines */
 };
 
 /* All fields but `shared` are accessed atomically, since anyone may read. */

@@ -22,12 +22,38 @@ static enum rn_ngx_verdict verdict_of(const struct ration_outcome *outcome)
         return RN_NGX_REFUSED;
     if (outcome->delay_ns > 0)
         return RN_NGX_DELAYED;
-    return outcome->shadow_refused ? RN_NGX_SHADOWED : RN_NGX_ALLOWED;
+    if (outcome->shadow_refused)
+        return RN_NGX_SHADOWED;
+    return outcome->shadow_delay_ns > 0 ? RN_NGX_SHADOW_DELAYED : RN_NGX_ALLOWED;
+}
+
+/* A refusal delays nobody, whatever a queue has said. */
+static enum rn_ngx_status status_of(const struct ration_outcome *outcome, bool of_places)
+{
+    enum rn_ngx_status status = RN_NGX_STATUS_NONE;
+
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        const struct ration_outcome_limit *l = &outcome->limits[i];
+        int64_t delay_ns = l->shadow ? outcome->shadow_delay_ns : outcome->delay_ns;
+        enum rn_ngx_status said = RN_NGX_STATUS_PASSED;
+
+        if ((l->algorithm == RATION_CONCURRENCY) != of_places)
+            continue;
+        if (!l->verdict.allowed)
+            said = l->shadow ? RN_NGX_STATUS_REJECTED_DRY_RUN : RN_NGX_STATUS_REJECTED;
+        else if (delay_ns > 0 && l->verdict.delay_ns > 0)
+            said = l->shadow ? RN_NGX_STATUS_DELAYED_DRY_RUN : RN_NGX_STATUS_DELAYED;
+        if (said > status)
+            status = said;
+    }
+    return status;
 }
 
 static void note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
 {
     visit->verdict = verdict_of(outcome);
+    visit->rate_status = status_of(outcome, false);
+    visit->concurrency_status = status_of(outcome, true);
     visit->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
     visit->remaining = outcome->decision.verdict.remaining;
     visit->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
@@ -48,6 +74,23 @@ static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_vi
     }
 }
 
+/* The rule in shadow mode that would have refused, or have delayed longest; the one that
+ * decided if none is listed. */
+static const char *shadow_rule(const struct ration_outcome *outcome)
+{
+    const struct ration_outcome_limit *found = NULL;
+
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        const struct ration_outcome_limit *l = &outcome->limits[i];
+
+        if (l->shadow && !l->verdict.allowed)
+            return l->rule;
+        if (l->shadow && l->verdict.delay_ns > (found ? found->verdict.delay_ns : 0))
+            found = l;
+    }
+    return found ? found->rule : outcome->rule;
+}
+
 /* Names of rules are the administrator's; nothing here is the client's. */
 static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
 {
@@ -59,7 +102,13 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
         log_refusal(level, log, visit, outcome->decision.verdict.retry_after_ns);
         break;
     case RN_NGX_SHADOWED:
-        ngx_log_error(level, log, 0, "ration: \"%s\" would refuse, in shadow mode", visit->rule);
+        ngx_log_error(level, log, 0, "ration: \"%s\" would refuse, in shadow mode",
+                      shadow_rule(outcome));
+        break;
+    case RN_NGX_SHADOW_DELAYED:
+        level += level < NGX_LOG_DEBUG;
+        ngx_log_error(level, log, 0, "ration: \"%s\" would delay for %M ms, in shadow mode",
+                      shadow_rule(outcome), rn_ngx_milliseconds(outcome->shadow_delay_ns));
         break;
     case RN_NGX_DELAYED:
         level += level < NGX_LOG_DEBUG;

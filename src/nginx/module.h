@@ -166,8 +166,19 @@ enum rn_ngx_verdict {
     RN_NGX_ALLOWED,
     RN_NGX_DELAYED,
     RN_NGX_REFUSED,
-    RN_NGX_SHADOWED, /* let through, although a limit would have refused */
-    RN_NGX_FAILED,   /* no decision could be made */
+    RN_NGX_SHADOWED,       /* let through, although a limit would have refused */
+    RN_NGX_SHADOW_DELAYED, /* let through at once, although a limit would have delayed */
+    RN_NGX_FAILED,         /* no decision could be made */
+};
+
+/* What limits of one kind said; of several the one that is last here. */
+enum rn_ngx_status {
+    RN_NGX_STATUS_NONE, /* no limit of this kind applied */
+    RN_NGX_STATUS_PASSED,
+    RN_NGX_STATUS_DELAYED_DRY_RUN,
+    RN_NGX_STATUS_REJECTED_DRY_RUN,
+    RN_NGX_STATUS_DELAYED,
+    RN_NGX_STATUS_REJECTED,
 };
 
 /* What a request has asked rationd. */
@@ -193,6 +204,7 @@ struct rn_ngx_visit {
     bool waiting; /* in a queue, until until_ns of the table's time */
     bool timed;   /* `timer` has been set up */
     enum rn_ngx_verdict verdict;
+    enum rn_ngx_status rate_status, concurrency_status;
     enum rn_ngx_question question;
     ngx_str_t headers;              /* lines with CRLF */
     int64_t delay_ns;               /* 0: none */

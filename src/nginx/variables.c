@@ -2,11 +2,13 @@
 /*
  * What was decided, for logs and maps:
  *
- *   $ration_verdict     allowed, delayed, refused, shadow or error
+ *   $ration_verdict     allowed, delayed, refused, shadow, shadow_delayed or error
  *   $ration_rule        that decided
  *   $ration_remaining   units left of its limit
  *   $ration_delay       seconds, such as 0.250
  *   $ration_source      who decided: rationd or zone
+ *   $ration_rate_status, $ration_concurrency_status
+ *                       what limits of that kind said, in the words of nginx's own modules
  *
  * Empty where there is nothing to tell, as before the decision.
  */
@@ -37,8 +39,12 @@ static ngx_int_t give_nothing(ngx_http_variable_value_t *v)
 static ngx_int_t get_verdict(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
     static const char *const words[] = {
-        [RN_NGX_ALLOWED] = "allowed", [RN_NGX_DELAYED] = "delayed", [RN_NGX_REFUSED] = "refused",
-        [RN_NGX_SHADOWED] = "shadow", [RN_NGX_FAILED] = "error",
+        [RN_NGX_ALLOWED] = "allowed",
+        [RN_NGX_DELAYED] = "delayed",
+        [RN_NGX_REFUSED] = "refused",
+        [RN_NGX_SHADOWED] = "shadow",
+        [RN_NGX_SHADOW_DELAYED] = "shadow_delayed",
+        [RN_NGX_FAILED] = "error",
     };
     const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
 
@@ -90,15 +96,38 @@ static ngx_int_t get_source(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     return give(r, v, rn_slice_of(visit->question == RN_NGX_ANSWERED ? "rationd" : "zone"));
 }
 
+/* `data`: whether of places. */
+static ngx_int_t get_status(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    static const char *const words[] = {
+        [RN_NGX_STATUS_PASSED] = "PASSED",
+        [RN_NGX_STATUS_DELAYED_DRY_RUN] = "DELAYED_DRY_RUN",
+        [RN_NGX_STATUS_REJECTED_DRY_RUN] = "REJECTED_DRY_RUN",
+        [RN_NGX_STATUS_DELAYED] = "DELAYED",
+        [RN_NGX_STATUS_REJECTED] = "REJECTED",
+    };
+    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    enum rn_ngx_status status = RN_NGX_STATUS_NONE;
+
+    if (visit)
+        status = data ? visit->concurrency_status : visit->rate_status;
+    return status == RN_NGX_STATUS_NONE ? give_nothing(v) : give(r, v, rn_slice_of(words[status]));
+}
+
 ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
 {
     static struct {
         ngx_str_t name;
         ngx_http_get_variable_pt get;
+        uintptr_t data;
     } all[] = {
-        {ngx_string("ration_verdict"), get_verdict},     {ngx_string("ration_rule"), get_rule},
-        {ngx_string("ration_remaining"), get_remaining}, {ngx_string("ration_delay"), get_delay},
-        {ngx_string("ration_source"), get_source},
+        {ngx_string("ration_verdict"), get_verdict, 0},
+        {ngx_string("ration_rule"), get_rule, 0},
+        {ngx_string("ration_remaining"), get_remaining, 0},
+        {ngx_string("ration_delay"), get_delay, 0},
+        {ngx_string("ration_source"), get_source, 0},
+        {ngx_string("ration_rate_status"), get_status, false},
+        {ngx_string("ration_concurrency_status"), get_status, true},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -108,6 +137,7 @@ ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
         if (!variable)
             return NGX_ERROR;
         variable->get_handler = all[i].get;
+        variable->data = all[i].data;
     }
     return NGX_OK;
 }

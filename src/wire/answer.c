@@ -173,6 +173,10 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"soft\":true");
     if (outcome->shadow_refused)
         rn_buf_put_literal(out, ",\"shadow\":true");
+    if (outcome->shadow_delay_ns > 0) {
+        rn_buf_put_literal(out, ",\"shadow_delay\":");
+        rn_json_put_seconds(out, outcome->shadow_delay_ns);
+    }
     if (outcome->kind == RATION_BY_BAN && !outcome->decision.allowed)
         rn_buf_put_literal(out, ",\"banned\":true");
     if (outcome->kind == RATION_BY_NO_RULE && outcome->message[0]) {

@@ -219,6 +219,11 @@ static bool limit_period(struct reader *r)
     return true;
 }
 
+static bool limit_delay(struct reader *r)
+{
+    return next_time(r, &r->limit->verdict.delay_ns);
+}
+
 static bool read_limit(struct reader *r)
 {
     static const struct member members[] = {
@@ -226,6 +231,7 @@ static bool read_limit(struct reader *r)
         {"remaining", limit_remaining, false}, {"reset_after", limit_reset_after, false},
         {"shadow", limit_shadow, true},        {"allowed", limit_allowed, false},
         {"amount", limit_amount, false},       {"period", limit_period, false},
+        {"delay", limit_delay, true},
     };
     struct rn_reply array;
 
@@ -293,6 +299,11 @@ static bool read_soft(struct reader *r)
 static bool read_shadow(struct reader *r)
 {
     return next_bool(r, &r->outcome->shadow_refused);
+}
+
+static bool read_shadow_delay(struct reader *r)
+{
+    return next_time(r, &r->outcome->shadow_delay_ns);
 }
 
 static bool next_ticket(struct reader *r, struct rn_slice *ticket)
@@ -392,6 +403,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
         {"limits", read_limits, false},
         {"soft", read_soft, true},
         {"shadow", read_shadow, true},
+        {"shadow_delay", read_shadow_delay, true},
         {"lease", read_lease, true},
         {"lease_for", read_lease_for, true},
         {"charge", read_charge, true},

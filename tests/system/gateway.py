@@ -242,6 +242,42 @@ def begin(g, path):
     return s
 
 
+STATUSES = """limits:
+  - {name: api, key: ip, limit: 1 per 7 days, when: {path: /rate}}
+  - {name: line, key: ip, limit: 1 per 3 seconds queue 1, when: {path: /line}}
+  - {name: trial, key: ip, limit: 1 per 7 days queue 1, mode: shadow, when: {path: /trial}}
+  - {name: places, key: ip, limit: 1 concurrent, when: {path: /hold}}
+  - {name: beside, key: ip, limit: 9 per 7 days, when: {path: /hold}}
+  - {name: narrow, key: ip, limit: 1 concurrent, mode: shadow, when: {path: /hold/narrow}}
+"""
+
+
+def telling_statuses(upstream):
+    """A server whose answers tell them, as rate/places."""
+    tell = 'add_header x-statuses "$ration_rate_status/$ration_concurrency_status" always;'
+    return (proxied(upstream, tell) +
+            f" location /shadow {{ ration shadow; ration_attribute path /rate; {tell} empty_gif; }}")
+
+
+def assert_statuses_in_words_of_nginx(g, upstream):
+    """Those that $limit_req_status and $limit_conn_status have."""
+    def told(path, count=1):
+        return [g.ask(path)[1]["x-statuses"] for _ in range(count)]
+
+    assert told("/none") == ["/"]
+    assert told("/rate", 2) == ["PASSED/", "REJECTED/"]
+    assert told("/line", 2) == ["PASSED/", "DELAYED/"]
+    assert told("/trial", 3) == ["PASSED/", "DELAYED_DRY_RUN/", "REJECTED_DRY_RUN/"]
+    assert told("/shadow") == ["REJECTED_DRY_RUN/"]
+    with begin(g, "/hold"), begin(g, "/hold/narrow"):
+        wait_until(lambda: upstream.count("/hold") == 2, "both hold their places")
+        assert told("/hold") == ["PASSED/REJECTED"]
+        with begin(g, "/hold/narrow") as third:
+            wait_until(lambda: upstream.count("/hold") == 3, "a limit in shadow mode lets it through")
+            upstream.release.set()
+            assert b"x-statuses: /REJECTED_DRY_RUN\r\n" in third.recv(4096)
+
+
 def wrk(g, path="/"):
     """For a second: answers, and of these those that were refused."""
     out = subprocess.run(["wrk", "-t2", "-c32", "-d1s", f"http://127.0.0.1:{g.port}{path}"],

@@ -144,7 +144,7 @@ class OverResp:
         self.redis.close()
 
 
-SECONDS = {"reset_after", "retry_after", "delay", "held"}
+SECONDS = {"reset_after", "retry_after", "delay", "shadow_delay", "held"}
 MARKS = {"allowed", "soft", "shadow", "banned"}
 
 

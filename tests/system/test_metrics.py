@@ -29,6 +29,11 @@ limits:
     when: { path: /queue }
     key: user
     limit: 5 per second queue 5
+  - name: line
+    when: { path: /line }
+    key: user
+    limit: 1 per 7 days queue 5
+    mode: shadow
   - name: trial
     when: { path: /trial }
     key: user
@@ -143,6 +148,7 @@ def test_what_is_remarkable_is_counted_once_more(daemon):
         assert check(daemon, "/soft").status == 200
     for _ in range(3):
         assert check(daemon, "/trial").status == 200
+        assert check(daemon, "/line").status == 200
     delays = [check(daemon, "/queue", wait="return").json["delay"] for _ in range(3)]
     with daemon.socket() as s, s.makefile("rb") as file: # one right behind the other
         s.sendall(post("/v1/check", {"attributes": {"path": "/queue", "user": "bob"}, "wait": "hold"}) * 2)
@@ -152,6 +158,8 @@ def test_what_is_remarkable_is_counted_once_more(daemon):
     assert m("ration_rule_soft_admissions_total", rule="soft") == 2
     assert m("ration_rule_shadow_refusals_total", rule="trial") == 2
     assert m("ration_shadow_refusals_total") == 2
+    assert m("ration_rule_shadow_delays_total", rule="line") == 2
+    assert m("ration_shadow_delays_total") == 2
     assert m("ration_rule_delays_total", rule="queue") == sum(d > 0 for d in delays) + (
         "held" in held)
     assert m("ration_held_replies_total") == ("held" in held) == 1
@@ -181,8 +189,8 @@ def test_counters_outlive_a_reload_that_keeps_the_rule(daemon):
     m = page(daemon)
     assert m("ration_rule_decisions_total", rule="api", decision="allowed") == 2
     rules = {dict(labels)["rule"] for _, labels in m.samples if "rule" in dict(labels)}
-    assert rules == {"api", "other", "queue", "trial", "login"}
-    assert m("ration_rules_version") >= 2 and m("ration_rules") == 5
+    assert rules == {"api", "other", "queue", "line", "trial", "login"}
+    assert m("ration_rules_version") >= 2 and m("ration_rules") == 6
 
 
 def test_requests_are_counted_by_protocol(daemon):

@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from gateway import (BUILD, BY_WORKER, MODULE, PLACES, THREE, assert_workers_admit, begin, proxied, sanitizer,
-                     wait_until)
+from gateway import (BUILD, BY_WORKER, MODULE, PLACES, STATUSES, THREE, assert_statuses_in_words_of_nginx,
+                     assert_workers_admit, begin, proxied, sanitizer, telling_statuses, wait_until)
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -199,6 +199,21 @@ def test_in_shadow_mode_everything_is_counted_and_nothing_refused_or_delayed(gat
     verdicts = re.findall(r"/a verdict=(\w+)", g.log())
     assert verdicts == ["allowed"] * 3 + ["shadow"] * 2
     assert g.log("error").count('"api" would refuse, in shadow mode') == 2
+    assert re.findall(r"/line verdict=(\w+) .* delay=(\S+)", g.log()) == [
+        ("allowed", "0.000"), ("shadow_delayed", "0.000"), ("shadow_delayed", "0.000")]
+    delays = [int(ms) for ms in re.findall(r'"line" would delay for (\d+) ms, in shadow mode', g.log("error"))]
+    assert [round(ms / 86400000) for ms in delays] == [7, 14]
+
+
+def test_a_log_line_about_shadow_mode_names_the_rule_that_is_in_it(gateway):
+    g = gateway("limits:\n  - {name: real, key: ip, limit: 3 per 7 days}\n"
+                "  - {name: trial, key: ip, limit: 1 per 7 days, mode: shadow}\n")
+    assert g.statuses(2) == [200] * 2
+    g.wait_for_log('"trial" would refuse, in shadow mode', "error")
+
+
+def test_each_kind_of_limit_has_a_status_of_its_own(gateway, upstream):
+    assert_statuses_in_words_of_nginx(gateway(STATUSES, server=telling_statuses(upstream)), upstream)
 
 
 def test_requests_that_no_rule_applies_to_go_through_untold(gateway):

@@ -9,7 +9,8 @@ import shutil
 import pytest
 
 from asking import OURS, PATIENT, UP, answers
-from gateway import MODULE, PLACES, begin, proxied, wait_until
+from gateway import (MODULE, PLACES, STATUSES, assert_statuses_in_words_of_nginx, begin, proxied, telling_statuses,
+                     wait_until)
 from redis_server import RedisServer
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -134,6 +135,13 @@ def test_in_shadow_mode_everything_is_counted_and_nothing_refused(asking, ration
     g.wait_for_log("/line", "source", 3)
     assert re.findall(r"shadow verdict=(\w+)", g.log("source")) == ["allowed"] * 3 + ["shadow"] * 2
     assert set(re.findall(r"/line verdict=\w+ rule=\S+ source=(\w+)", g.log("source"))) == {"rationd"}
+    assert re.findall(r"/line verdict=(\w+)", g.log("source")) == ["allowed"] + ["shadow_delayed"] * 2
+    assert re.search(r'"line" would delay for \d+ ms, in shadow mode', g.log("error"))
+
+
+def test_each_kind_of_limit_has_a_status_of_its_own(asking, rationd, upstream):
+    g = answers(asking(rationd(STATUSES).address, server=telling_statuses(upstream)))
+    assert_statuses_in_words_of_nginx(g, upstream)
 
 
 def test_a_request_counts_once_whatever_happens_to_it_inside(asking, rationd):

@@ -222,6 +222,56 @@ static void a_shadow_rule_never_refuses_and_says_so(void **state)
     ration_close(r);
 }
 
+static void a_shadow_rule_tells_how_long_it_would_delay(void **state)
+{
+    struct ration *r =
+        open_rules("limits:\n"
+                   "  - { name: line, key: user, limit: 1 per second queue 2, mode: shadow }\n"
+                   "  - { name: slow, key: user, limit: 4 per hour, mode: shadow,\n"
+                   "      throttle: { from: 50%, max_delay: 10s } }\n"
+                   "  - { name: real, key: user, limit: 8 per hour }\n");
+    const int64_t expected[] = {0, SECOND, 5 * SECOND, 10 * SECOND, 0};
+    struct ration_totals totals;
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        struct ration_outcome out = decide(r, "user=ann", T0);
+
+        assert_true(out.decision.allowed);
+        assert_int_equal(out.delay_ns, 0);
+        assert_int_equal(out.shadow_delay_ns, expected[i]);
+        assert_int_equal(out.shadow_refused, i >= 3);
+        assert_int_equal(out.limits[1].verdict.delay_ns, i == 1 ? 0 : expected[i]);
+    }
+    assert_int_equal(ration_rule_totals(r, "slow", 4, &totals), 0);
+    assert_int_equal(totals.shadow_delayed, 2);
+    assert_int_equal(totals.delayed, 0);
+    assert_int_equal(ration_rule_totals(r, "real", 4, &totals), 0);
+    assert_int_equal(totals.shadow_delayed, 0);
+    ration_totals(r, &totals);
+    assert_int_equal(totals.shadow_delayed, 3);
+    ration_close(r);
+}
+
+static void a_service_in_shadow_mode_tells_how_long_it_would_delay(void **state)
+{
+    struct ration *r = open_rules("mode: shadow\n"
+                                  "limits:\n"
+                                  "  - { name: line, key: user, limit: 1 per second queue 2 }\n");
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    (void)state;
+    assert_int_equal(out.shadow_delay_ns, 0);
+    out = decide(r, "user=ann", T0);
+    assert_int_equal(out.shadow_delay_ns, SECOND);
+    assert_int_equal(out.delay_ns, 0);
+    decide(r, "user=ann", T0);
+    out = decide(r, "user=ann", T0);
+    assert_true(out.shadow_refused);
+    assert_int_equal(out.shadow_delay_ns, 0);
+    ration_close(r);
+}
+
 static void a_service_in_shadow_mode_admits_everything(void **state)
 {
     struct ration *r = open_rules("mode: shadow\n"
@@ -350,6 +400,8 @@ int main(void)
         cmocka_unit_test(flapping_between_tiers_mints_nothing),
         cmocka_unit_test(every_admission_counts_once_in_each_state_of_other_tiers),
         cmocka_unit_test(a_shadow_rule_never_refuses_and_says_so),
+        cmocka_unit_test(a_shadow_rule_tells_how_long_it_would_delay),
+        cmocka_unit_test(a_service_in_shadow_mode_tells_how_long_it_would_delay),
         cmocka_unit_test(a_service_in_shadow_mode_admits_everything),
         cmocka_unit_test(lists_come_before_limits),
         cmocka_unit_test(a_monthly_quota_ends_with_the_month_there),

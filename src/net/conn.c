@@ -103,7 +103,8 @@ void rn_conn_cut(struct rn_conn *conn)
 
 /* Closing a socket that has unread input resets the connection, and the peer may
  * lose the last words. So after them its input is read and thrown away for a
- * while. */
+ * while. Not of a connection that we have begun: who was told that it is closed
+ * may free its dialler. */
 static void linger(struct rn_conn *conn)
 {
     say_closed(conn);
@@ -237,8 +238,13 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && !conn->lingering && conn->kept == 0 && rn_conn_unsent(conn) == 0)
+    if (conn->closing && !conn->lingering && conn->kept == 0 && rn_conn_unsent(conn) == 0) {
+        if (conn->dialled) {
+            rn_conn_cut(conn);
+            return;
+        }
         linger(conn);
+    }
     update_poll(conn);
     rn_deadline_update(conn);
 }

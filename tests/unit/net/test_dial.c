@@ -2,6 +2,8 @@
 /* Connections that we begin: to our own echo, to nobody, to somebody silent. */
 #include "net/dial.h"
 
+#include "net/loop.h"
+
 #include "echo.h"
 
 /* What a worker does first, and what it then hears. */
@@ -9,8 +11,9 @@ struct caller {
     struct running r;
     char to[RN_ADDRESS_TEXT];
     struct rn_dialler *dialler;
-    int wishes; /* how often `later` is asked for when it has opened */
-    _Atomic int opened, closed, later, error;
+    int wishes;    /* how often `later` is asked for when it has opened */
+    bool hangs_up; /* at the first word, unread */
+    _Atomic int opened, closed, later, error, left;
     _Atomic bool tried;
     char heard[256];
     _Atomic size_t heard_len;
@@ -30,6 +33,10 @@ static size_t caller_received(struct rn_conn *conn, char *data, size_t len)
 {
     struct caller *c = rn_conn_context(conn);
 
+    if (c->hangs_up) {
+        rn_conn_close(conn);
+        return 0;
+    }
     assert_true(c->heard_len + len < sizeof c->heard);
     memcpy(c->heard + c->heard_len, data, len);
     c->heard_len += len;
@@ -69,6 +76,15 @@ static void call(void *arg, struct rn_loop *loop)
     c->tried = true;
 }
 
+/* What there is of our connections when a worker may free their dialler. */
+static void count_left(void *arg, struct rn_loop *loop)
+{
+    struct caller *c = arg;
+
+    for (const struct rn_conn *conn = loop->conns; conn; conn = conn->next)
+        c->left += conn->dialled;
+}
+
 static void start_caller(struct caller *c, const char *to)
 {
     prepare_server(&c->r, (struct rn_server_options){0});
@@ -76,6 +92,7 @@ static void start_caller(struct caller *c, const char *to)
     snprintf(c->to, sizeof c->to, "%s", to ? to : rn_server_address(c->r.server, "tcp"));
     c->r.calls.arg = c; /* the first member is the running server */
     c->r.calls.worker_begins = call;
+    c->r.calls.worker_ends = count_left;
     start_server(&c->r);
     wait_for(c->tried);
 }
@@ -139,6 +156,30 @@ static void a_socket_that_is_not_there_fails_at_once(void **state)
     stop_caller(&c);
 }
 
+/* The other side does not end the connection, whatever it hears. */
+static void nothing_is_left_of_one_that_was_told_as_closed(void **state)
+{
+    struct caller c = {.hangs_up = true};
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof here;
+    int silent = socket(AF_INET, SOCK_STREAM, 0);
+    char address[32];
+
+    (void)state;
+    assert_int_equal(bind(silent, (struct sockaddr *)&here, len), 0);
+    assert_int_equal(listen(silent, 4), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&here, &len), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(here.sin_port));
+    start_caller(&c, address);
+    int peer = accept(silent, NULL, NULL);
+    assert_int_equal(write(peer, "hello\n", 6), 6);
+    wait_for(c.closed == 1);
+    stop_caller(&c);
+    assert_int_equal(c.left, 0);
+    close(peer);
+    close(silent);
+}
+
 static void a_drain_does_not_wait_for_ours(void **state)
 {
     struct caller c = {0};
@@ -169,6 +210,7 @@ int main(void)
         cmocka_unit_test(later_is_once_however_often_it_was_asked_for),
         cmocka_unit_test(nobody_there_is_told_as_closed),
         cmocka_unit_test(a_socket_that_is_not_there_fails_at_once),
+        cmocka_unit_test(nothing_is_left_of_one_that_was_told_as_closed),
         cmocka_unit_test(a_drain_does_not_wait_for_ours),
     };
 

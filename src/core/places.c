@@ -10,6 +10,7 @@
 
 #define HEADER 2
 #define PLACE 2
+#define RETRY_LEAST_NS 1000000000 /* Retry-After has whole seconds */
 
 static uint32_t count_in(const uint64_t *state, uint32_t words)
 {
@@ -82,6 +83,22 @@ static int64_t wait_ns(const uint64_t *state, uint32_t count, int64_t now, uint3
     return high - now;
 }
 
+/* Nobody knows when a holder is done. The one in the middle, by age, is taken to be half way
+ * through, and all to last as long as that: then places come free at even distances. Not
+ * later than leases end, and not sooner than a client could ask again. */
+static int64_t estimate_ns(const struct rn_limit *limit, const uint64_t *state, uint32_t count,
+                           const struct rn_ask *ask, uint32_t live)
+{
+    uint32_t keep = (uint32_t)(limit->amount - ask->cost);
+    int64_t lease = ask->lease_ns ? ask->lease_ns : limit->lease_ns, needed = live - keep;
+    int64_t age = rn_max_i64(lease - wait_ns(state, count, ask->now_ns, live / 2), 0);
+    int64_t guess = (2 * age * needed + live - 1) / live;
+    int64_t latest = wait_ns(state, count, ask->now_ns, keep);
+
+    guess = rn_max_i64(guess, RETRY_LEAST_NS);
+    return guess < latest ? guess : latest;
+}
+
 static bool renew(uint64_t *state, uint32_t count, const struct rn_ask *ask)
 {
     bool found = false;
@@ -136,12 +153,10 @@ enum rn_outcome rn_places_apply(const struct rn_limit *limit, uint64_t *state, u
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
             answer->retry_after_ns =
-                ask->cost > limit->amount
-                    ? RN_NEVER
-                    : wait_ns(state, count, now, (uint32_t)(limit->amount - ask->cost));
+                ask->cost > limit->amount ? RN_NEVER : estimate_ns(limit, state, count, ask, live);
     }
-    bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE || ask->op == RN_DEBIT ||
-                 (ask->op == RN_TAKE && ask->cost == 0);
+    bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE ||
+                 ask->op == RN_DEBIT || (ask->op == RN_TAKE && ask->cost == 0);
 
     if (!looks && answer->allowed) {
         uint32_t units = ask->op == RN_TAKE ? (uint32_t)ask->cost : 0;

@@ -52,6 +52,15 @@ local function end_at(key, rank)
     return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] or 0)
 end
 
+-- Nobody knows when a holder is done. The one in the middle, by age, is taken to be half
+-- way through, and all to last as long as that: then places come free at even distances.
+-- Not later than leases end, and not sooner than a second.
+local function estimate(key, now, live, needed, lease)
+    local age = math.max(lease - (end_at(key, live - math.floor(live / 2) - 1) - now), 0)
+    local guess = math.ceil(2 * age * needed / live)
+    return math.min(math.max(guess, 1000000), end_at(key, needed - 1) - now)
+end
+
 local function apply(key, now, ask, amount, lease, longest, id)
     local finish = string.format('%.0f', now + lease)
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
@@ -67,7 +76,8 @@ local function apply(key, now, ask, amount, lease, longest, id)
     else
         if ask.cost > math.max(amount - live, 0) then
             allowed = 0
-            retry = ask.cost > amount and -1 or end_at(key, live + ask.cost - amount - 1) - now
+            retry = ask.cost > amount and -1
+                or estimate(key, now, live, live + ask.cost - amount, lease)
         elseif ask.charges and not ask.forces and ask.cost > 0 then
             acquire(key, id, ask.cost, finish)
             write = true

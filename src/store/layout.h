@@ -38,6 +38,7 @@
 #define RN_BLOCK_WORDS_MAX 32768 /* 16,000 places; a larger block than a slab has pieces */
 #define RN_CLASSES 111
 #define RN_NIL UINT32_MAX
+#define RN_EVICT_POOL 8
 
 #define RN_KIND_MASK UINT64_C(15)
 #define RN_KIND_PENDING UINT64_C(15)
@@ -100,12 +101,15 @@ struct rn_context {
 
 /* How far this process has come in looking for room: see store/sweep.h. */
 struct rn_sweep {
-    _Alignas(128) uint64_t at; /* groups visited ever */
-    uint64_t pass_ends;        /* at this many, slabs to drain are chosen again */
-    uint64_t draining;         /* slabs chosen */
-    uint64_t credit;           /* groups that may be visited before a live key must go */
-    uint64_t loose_next;       /* worth another pass when so many words are loose */
-    int64_t barren_until_ns;   /* every block is of a key to keep; look again at this time */
+    _Alignas(128) uint64_t at;    /* groups visited ever */
+    uint64_t pass_ends;           /* at this many, slabs to drain are chosen again */
+    uint64_t draining;            /* slabs chosen */
+    uint64_t credit;              /* groups that may be visited before a live key must go */
+    uint64_t loose_next;          /* worth another pass when so many words are loose */
+    int64_t barren_until_ns;      /* every block is of a key to keep; look again at this time */
+    uint64_t evict_at;            /* groups searched ever for a key to evict: see store/evict.h */
+    uint64_t pool[RN_EVICT_POOL]; /* the best slots that were left, from 1 on; 0: none */
+    uint64_t widest;              /* of the largest block met that does not go last */
 };
 
 struct rn_table {

@@ -17,12 +17,8 @@
 #include "store/slots.h"
 
 #include "store/blocks.h"
-#include "store/sweep.h"
+#include "store/evict.h"
 
-/* A slot is taken from an idle key only this long after it became idle, so
- * that a thread that read the clock and was then held up does not find a
- * bucket full that at its time was not yet. */
-#define GRACE_NS RN_SECOND_NS
 /* A claim older than this was left behind. */
 #define CLAIM_NS RN_SECOND_NS
 #define NONCE_BITS 20
@@ -31,18 +27,6 @@
  * 10^7 for want of a slot and leaves 79 % in their first group; four would lose
  * about 50 for 84 %. */
 #define SPREAD_BELOW 5
-/* The cost of evicting what goes last: this bit, units, and how near it is in 2^24 ns. */
-#define LAST_COST (UINT64_C(1) << 63)
-#define LAST_TIME_BITS 39
-#define LAST_TIME_MAX ((UINT64_C(1) << LAST_TIME_BITS) - 1)
-#define LAST_SPENT_MAX ((UINT64_C(1) << 24) - 1)
-/* For a block, the best of so many keys that have one is evicted; and so many
- * groups are looked at to find them, or all to find one. */
-#define EVICT_CHOICE 16
-#define EVICT_GROUPS 4096
-/* When all groups had none, the next search of all waits so long. */
-#define BARREN_NS RN_SECOND_NS
-
 /* The committed slot of a key among the four of a line. Which of them it is
  * cannot be predicted, so all are compared and then one branch is taken. */
 static struct rn_found find_in_line(struct rn_slot *line, uint64_t tag)
@@ -110,6 +94,14 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
     return sound ? rn_state_idle_at(rn_tag_form(tag), first) : INT64_MIN;
 }
 
+void rn_group_fetch(const struct rn_table *table, const struct rn_group *group)
+{
+    for (unsigned i = 0; i < RN_GROUP_SLOTS; i++)
+        if (rn_tag_has_block(__atomic_load_n(&group->slots[i].tag, __ATOMIC_RELAXED)))
+            __builtin_prefetch(&table->arena[rn_block_offset(
+                __atomic_load_n(&group->slots[i].state, __ATOMIC_RELAXED))]);
+}
+
 bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
                      struct rn_slot_value value)
 {
@@ -121,86 +113,19 @@ bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
     return true;
 }
 
-static uint64_t spent_in(const struct rn_table *table, const struct rn_found *found)
+static struct rn_candidate best_in(const struct rn_table *table, struct rn_group *group,
+                                   uint64_t tag, int64_t now, unsigned *vacant)
 {
-    enum rn_form form = rn_tag_form(found->value.tag);
-    uint64_t state = found->value.state, words[RN_SPENT_WORDS];
-
-    if (!rn_tag_has_block(found->value.tag))
-        return rn_state_spent(form, &state, 1);
-    if (!rn_block_sound(table, state))
-        return 0;
-    uint32_t count = rn_class_words(rn_block_class(state));
-
-    count = count < RN_SPENT_WORDS ? count : RN_SPENT_WORDS;
-    rn_block_read(table, rn_block_class(state), rn_block_offset(state), words, count);
-    return rn_state_spent(form, words, count);
-}
-
-/* What giving a live slot to another key would cost: the time its budget needs to come back,
- * times the units spent where the state tells. A slot that goes last costs more than any other.
- * Among those the units count, however little time is left, and between equals the newest goes:
- * a flood that spends as much only replaces itself. A bucket has no count: a unit for every
- * four seconds of debt. */
-static uint64_t cost_of_loss(const struct rn_table *table, const struct rn_found *found,
-                             int64_t left_ns)
-{
-    uint64_t left = (uint64_t)left_ns, spent = spent_in(table, found), cost;
-
-    if (found->value.tag & RN_TAG_LAST) {
-        spent = spent ? spent : left >> 32;
-        spent = spent < LAST_SPENT_MAX ? spent : LAST_SPENT_MAX;
-        return LAST_COST | spent << LAST_TIME_BITS | (LAST_TIME_MAX - (left >> 24));
-    }
-    if (__builtin_mul_overflow(left, spent ? spent : 1, &cost) || cost >= LAST_COST)
-        return LAST_COST - 1;
-    return cost;
-}
-
-/* The best slot to take so far. Rank 0 is empty, 1 idle, 2 idle only just, 3 live. */
-struct candidate {
-    struct rn_found found;
-    unsigned rank;
-    uint64_t cost;
-};
-
-static struct candidate judge(const struct rn_table *table, struct rn_slot *slot, int64_t now)
-{
-    struct candidate c = {.found = {slot, rn_slot_load(slot)}};
-    int64_t idle_at = rn_slot_idle_at(table, &c.found);
-
-    if (c.found.value.tag == 0)
-        return c;
-    if (idle_at <= now - GRACE_NS) {
-        c.rank = 1;
-    } else if (idle_at <= now) {
-        c.rank = 2;
-        c.cost = (uint64_t)(idle_at - (now - GRACE_NS));
-    } else {
-        c.rank = c.found.value.tag & RN_TAG_KEEP ? 4 : 3;
-        c.cost = cost_of_loss(table, &c.found, idle_at - now);
-    }
-    return c;
-}
-
-static bool better(const struct candidate *a, const struct candidate *b)
-{
-    return !b->found.slot || a->rank < b->rank || (a->rank == b->rank && a->cost < b->cost);
-}
-
-static struct candidate best_in(const struct rn_table *table, struct rn_group *group, uint64_t tag,
-                                int64_t now, unsigned *vacant)
-{
-    struct candidate best = {0};
+    struct rn_candidate best = {0};
     unsigned home = rn_slot_home(tag);
 
     *vacant = 0;
     for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
-        struct candidate c = judge(table, &group->slots[home ^ i], now);
+        struct rn_candidate c = rn_evict_judge(table, &group->slots[home ^ i], now);
 
         *vacant +=
             c.rank <= 1; /* in a table that has run for long, idle slots are the empty ones */
-        if (better(&c, &best))
+        if (rn_evict_better(&c, &best))
             best = c;
     }
     return best;
@@ -212,12 +137,12 @@ static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
                    struct rn_found *claim)
 {
     unsigned vacant_1, vacant_2;
-    struct candidate best = best_in(table, rn_group_first(table, tag), tag, now, &vacant_1);
+    struct rn_candidate best = best_in(table, rn_group_first(table, tag), tag, now, &vacant_1);
 
     if (vacant_1 < SPREAD_BELOW) {
-        struct candidate c = best_in(table, rn_group_second(table, tag), tag, now, &vacant_2);
+        struct rn_candidate c = best_in(table, rn_group_second(table, tag), tag, now, &vacant_2);
 
-        if (best.rank <= 1 && c.rank <= 1 ? vacant_2 > vacant_1 : better(&c, &best))
+        if (best.rank <= 1 && c.rank <= 1 ? vacant_2 > vacant_1 : rn_evict_better(&c, &best))
             best = c;
     }
     if (best.rank > (keep ? 2 : 3))
@@ -297,55 +222,4 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
         }
         seen = claim;
     }
-}
-
-/* Empties a slot; returns the words of its block. */
-static uint64_t empty_slot(struct rn_table *table, const struct candidate *c)
-{
-    if (!c->found.slot || !rn_slot_replace(table, &c->found, (struct rn_slot_value){0, 0}))
-        return 0;
-    if (c->rank == 3)
-        __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
-    return rn_class_words(rn_block_class(c->found.value.state));
-}
-
-uint64_t rn_slots_evict(struct rn_table *table, unsigned class, uint64_t spared, int64_t now_ns)
-{
-    uint64_t at = ((uint64_t)random_bits() << 31 | random_bits()) % table->group_count, words = 0;
-    struct candidate any = {0}, own = {0};
-    bool barren = now_ns < __atomic_load_n(&table->sweep.barren_until_ns, __ATOMIC_RELAXED);
-    unsigned choice = 0;
-
-    for (uint64_t n = 0; n < table->group_count && words == 0 && choice < EVICT_CHOICE; n++) {
-        if (n >= EVICT_GROUPS && (choice != 0 || barren))
-            break;
-        for (unsigned i = 0; i < RN_GROUP_SLOTS; i++) {
-            struct candidate c = judge(table, &table->groups[at].slots[i], now_ns);
-
-            if (!rn_tag_has_block(c.found.value.tag) || rn_same_key(c.found.value.tag, spared))
-                continue;
-            if (c.rank <= 2)
-                words += empty_slot(table, &c);
-            if (c.rank != 3)
-                continue;
-            choice++;
-            if (better(&c, &any))
-                any = c;
-            if (rn_block_class(c.found.value.state) == class && better(&c, &own))
-                own = c;
-        }
-        at = at + 1 < table->group_count ? at + 1 : 0;
-    }
-    if (words != 0) {
-        rn_sweep_credit(table, 1, 0);
-        return words;
-    }
-    words = empty_slot(table, &any);
-    /* a key that goes last does so after keys of other sizes, too */
-    if (own.found.slot && own.found.slot != any.found.slot &&
-        !(own.found.value.tag & ~any.found.value.tag & RN_TAG_LAST))
-        words += empty_slot(table, &own);
-    if (choice == 0 && !barren)
-        __atomic_store_n(&table->sweep.barren_until_ns, now_ns + BARREN_NS, __ATOMIC_RELAXED);
-    return words != 0 ? words : choice;
 }

@@ -87,14 +87,11 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
 /* When the state in a slot is idle; INT64_MIN for an empty or unsound one. */
 int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *found);
 
+/* Starts fetching the blocks of a group from RAM, all at once. */
+void rn_group_fetch(const struct rn_table *table, const struct rn_group *group);
+
 /* Swaps a slot for another value and frees the block it had. */
 bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,
                      struct rn_slot_value value);
-
-/* Evicts, among some live keys that have a block, the one whose loss costs least;
- * if its block has another class, also the best of this class, if there is one.
- * Idle keys go as they are met. `spared` is the tag of a key that stays. Returns
- * the words given back: 0 if there is nobody to evict. */
-uint64_t rn_slots_evict(struct rn_table *table, unsigned class, uint64_t spared, int64_t now_ns);
 
 #endif

@@ -2,7 +2,7 @@
 #include "store/sweep.h"
 
 #include "store/blocks.h"
-#include "store/slots.h"
+#include "store/evict.h"
 
 /* Below this part of all slabs in the pool, each slab taken moves the sweep on. */
 #define LOW_PART 16
@@ -183,6 +183,8 @@ static unsigned sweep_groups(struct rn_table *table, struct rn_context *x, uint6
     for (uint64_t n = 0; n < groups * RN_GROUP_SLOTS; n++) {
         struct rn_group *group = &table->groups[(at + n / RN_GROUP_SLOTS) % table->group_count];
         struct rn_slot *slot = &group->slots[n % RN_GROUP_SLOTS];
+        if (n % RN_GROUP_SLOTS == 0)
+            rn_group_fetch(table, group);
         struct rn_found found = {slot, rn_slot_load(slot)};
 
         if (!rn_tag_has_block(found.value.tag) || !rn_block_sound(table, found.value.state))
@@ -288,7 +290,7 @@ uint32_t rn_sweep_alloc(struct rn_table *table, struct rn_context *x,
     while (block == RN_NIL) {
         block = find_loose(table, x, want);
         if (block != RN_NIL || !want->evict ||
-            rn_slots_evict(table, want->class, want->tag, want->now_ns) == 0)
+            rn_evict_block(table, want->class, want->tag, want->now_ns) == 0)
             break;
         block = rn_block_alloc(table, want->class);
     }

@@ -12,6 +12,7 @@
 #include "base/hints.h"
 #include "core/gcra.h"
 #include "store/blocks.h"
+#include "store/evict.h"
 #include "store/slots.h"
 #include "store/sweep.h"
 
@@ -135,7 +136,7 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
 
     rn_block_write(table, class, block, d->words, d->count);
     struct rn_slot_value old = found.value;
-    uint64_t version = rn_tag_has_block(old.tag) ? rn_block_version(old.state) + 1 : old.state;
+    uint64_t version = rn_evict_version(c->limit, old, c->ask.now_ns);
     struct rn_slot_value new = {tag_for(c, tag, d->form), rn_block_state(class, version, block)};
 
     if (!rn_slot_swap(found.slot, old, new))

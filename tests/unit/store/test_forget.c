@@ -64,6 +64,7 @@ struct attack {
     unsigned flood_flags, each;       /* requests by each of them */
     int64_t after_ns;                 /* how long after the key was refused */
     bool fill_first;                  /* the table with keys that have spent all */
+    double block_share;               /* decides what runs out first */
 };
 
 static uint64_t evictions(const struct rn_table *table, int64_t now)
@@ -89,8 +90,7 @@ static unsigned flood(struct rn_table *table, const struct attack *a, unsigned e
  * it first evicted one; 0: not within twice that many keys, or there is no more room for any. */
 static double price(const struct attack *a)
 {
-    /* slots run out before blocks */
-    struct rn_table_options options = {.bytes = BYTES, .block_share = 75};
+    struct rn_table_options options = {.bytes = BYTES, .block_share = a->block_share};
     struct rn_table *table;
     int64_t now = START + a->after_ns;
     uint64_t keys = 0, room = 0, requests = 0;
@@ -142,11 +142,10 @@ static void print_row(const char *name, const char *on_full, const unsigned each
     print_message("\n");
 }
 
-static void what_is_evicted_last_costs_as_many_requests_a_key_as_were_spent(void **state)
+static void expect_prices(double block_share)
 {
     const unsigned count = MEMORY_SANITIZED ? 3 : sizeof limits / sizeof *limits;
 
-    (void)state;
     print_message(
         "# requests per key that fits: after 1 s, after 30 s, another limit, filled first\n");
     for (unsigned i = 0; i < count; i++)
@@ -156,10 +155,10 @@ static void what_is_evicted_last_costs_as_many_requests_a_key_as_were_spent(void
             bool fades = limit->algorithm == RATION_TOKEN_BUCKET; /* half is back after 30 s */
             double cost[WAYS];
             const struct attack ways[WAYS] = {
-                {limit, flags, limit, flags, 1, .after_ns = SECOND},
-                {limit, flags, limit, flags, 1, .after_ns = 30 * SECOND},
-                {limit, flags, &elsewhere, 0, 1, .after_ns = SECOND},
-                {limit, flags, limit, flags, 1, .after_ns = SECOND, .fill_first = true},
+                {limit, flags, limit, flags, 1, SECOND, false, block_share},
+                {limit, flags, limit, flags, 1, 30 * SECOND, false, block_share},
+                {limit, flags, &elsewhere, 0, 1, SECOND, false, block_share},
+                {limit, flags, limit, flags, 1, SECOND, true, block_share},
             };
 
             for (unsigned k = 0; k < WAYS; k++)
@@ -177,10 +176,48 @@ static void what_is_evicted_last_costs_as_many_requests_a_key_as_were_spent(void
         }
 }
 
+static void what_is_evicted_last_costs_what_was_spent_when_slots_run_out(void **state)
+{
+    (void)state;
+    expect_prices(75);
+}
+
+static void what_is_evicted_last_costs_what_was_spent_when_blocks_run_out(void **state)
+{
+    (void)state;
+    expect_prices(60);
+}
+
+/* Words of aligned windows do not tell which key is newer: a flood takes one slot of each group. */
+static void a_flood_of_equal_aligned_windows_mostly_replaces_itself(void **state)
+{
+    const struct ration_limit limit = {
+        .algorithm = RATION_FIXED_WINDOW, .amount = AMOUNT, .period_ns = MINUTE};
+    const uint64_t victims = 512;
+    struct rn_table *table;
+    uint64_t forgotten = 0;
+
+    (void)state;
+    assert_int_equal(rn_table_open(&(struct rn_table_options){.bytes = BYTES}, &table, NULL), 0);
+    for (uint64_t i = 0; i < victims; i++)
+        charge(table, &limit, RN_CHARGE_EVICT_LAST, i, START, AMOUNT);
+    for (uint64_t i = 0; i < BYTES / 16 * 3; i++)
+        charge(table, &limit, RN_CHARGE_EVICT_LAST, 1000 + i, START + SECOND, AMOUNT);
+    assert_true(evictions(table, START) > BYTES / 16);
+    for (uint64_t i = 0; i < victims; i++)
+        forgotten +=
+            charge(table, &limit, RN_CHARGE_EVICT_LAST, i, START + SECOND, 0).remaining != 0;
+    print_message("# %u of %u forgotten\n", (unsigned)forgotten, (unsigned)victims);
+    assert_true(forgotten < victims / 4);
+    rn_table_close(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_evicted_last_costs_as_many_requests_a_key_as_were_spent),
+        cmocka_unit_test(what_is_evicted_last_costs_what_was_spent_when_slots_run_out),
+        cmocka_unit_test(what_is_evicted_last_costs_what_was_spent_when_blocks_run_out),
+        cmocka_unit_test(a_flood_of_equal_aligned_windows_mostly_replaces_itself),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ const char rn_help_ban[] =
     "Requests that have all of these attributes are refused.\n\n"
     "  ATTRIBUTE=VALUE   ip=192.0.2.7, ip=198.51.100.0/24, user=mallory\n"
     "  --for TIME        how long: 90s, 10m, \"3 days\"; without it, until it is deleted\n"
-    "  --reason TEXT     why, for whoever reads the list\n" HELP_ADMIN
+    "  --reason TEXT     why; the client is told, too\n" HELP_ADMIN
     "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
 
 const char rn_help_rules[] =

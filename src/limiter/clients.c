@@ -342,7 +342,8 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
     rn_clients_lock(r, RATION_NOW);
     code = catch_up(r, false, &notice);
     pthread_mutex_unlock(&c->lock);
-    if (code == RATION_ENOMEM)
+    /* Without them clients that are banned would be admitted, and nobody would know. */
+    if (code != 0 && code != RATION_EBUSY)
         return rn_error_set(error, code, 0, "%s", notice.text);
     if (notice.text[0] != '\0') {
         size_t len = strlen(error->text);

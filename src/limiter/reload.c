@@ -194,6 +194,22 @@ int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
     return code;
 }
 
+int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
+                  struct ration_report **report)
+{
+    struct rn_report said;
+
+    rn_report_init(&said);
+    struct rn_ruleset *ruleset = rn_ruleset_load(paths, count, &said);
+    bool fits = ruleset && (!r->policy || rn_reload_fits(ruleset, r->policy->judge, &said));
+    int code = fits ? 0 : fault_of(&said);
+
+    rn_ruleset_free(ruleset);
+    tell(&said, report);
+    rn_report_done(&said);
+    return code;
+}
+
 int ration_rules_parse(struct ration *r, const char *name, const char *text, size_t len,
                        struct ration_report **report)
 {

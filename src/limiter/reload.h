@@ -9,6 +9,7 @@
 
 struct ration;
 struct rn_report;
+struct ration_report;
 
 /* ration_open for rules that are installed next: the table is divided for them. */
 int rn_limiter_open(const struct ration_options *options, const struct rn_ruleset *ruleset,
@@ -22,6 +23,11 @@ bool rn_limiter_has_secrets(struct ration *r);
 
 /* Sets that for the limits given at open and these rules, or none. */
 void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset);
+
+/* Whether these files could be put in place; says what is wrong with them and changes nothing. 0,
+ * RATION_EPARSE or RATION_ENOMEM; the report is as of ration_rules_load. */
+int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
+                  struct ration_report **report);
 
 /* Puts a ruleset in place at a time of the caller's and takes it, also when it
  * fails: RATION_ENOMEM, the current rules stay. May wait. */

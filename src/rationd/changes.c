@@ -22,13 +22,9 @@ static int use_rules(void *arg, struct rn_slice text)
     return code;
 }
 
-void rn_changes_use_rules(struct rn_changes *changes)
+bool rn_changes_have_rules(const struct rn_changes *changes)
 {
-    struct rn_slice text =
-        changes->fleet ? rn_fleet_rules(changes->fleet) : rn_buf_slice(&changes->kept);
-
-    if (text.len != 0)
-        use_rules(changes, text);
+    return changes->fleet ? rn_fleet_rules(changes->fleet).len != 0 : changes->kept.len != 0;
 }
 
 /* --- between the front and the fleet -------------------------------------------------------- */
@@ -133,6 +129,7 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
 void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_options *options,
                             struct rn_front *front)
 {
+    struct ration_report *report = NULL;
     int64_t made_us;
 
     *changes = (struct rn_changes){.options = options, .front = front};
@@ -140,8 +137,12 @@ void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_o
     if (!changes->rules_path[0])
         return;
     front->fleet = (struct rn_front_fleet){.arg = changes, .rules_changed = on_rules_kept};
-    if (rn_rules_file_load(changes->rules_path, &changes->kept, &made_us))
-        rn_changes_use_rules(changes);
+    if (!rn_rules_file_load(changes->rules_path, &changes->kept, &made_us))
+        return;
+    rn_front_put_rules(front, changes->rules_path, rn_buf_slice(&changes->kept),
+                       (struct rn_author){.by = RN_SLICE("state")}, &report);
+    rn_front_log_report(report);
+    ration_report_free(report);
 }
 
 void rn_changes_end(struct rn_changes *changes)

@@ -25,7 +25,8 @@ struct rn_changes {
 
 /* After rn_shared_begin of the control loop. */
 void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front);
-/* Without other nodes: only rules are kept, if there is a state to keep them beside. */
+/* Without other nodes: only rules are kept, if there is a state to keep them beside. Before
+ * anybody can ask, so that nothing is decided by the files meanwhile. */
 void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_options *options,
                             struct rn_front *front);
 /* After rn_shared_end. */
@@ -40,7 +41,7 @@ int64_t rn_changes_patience_ns(const struct rn_changes *changes);
 
 /* Tells the policy how many nodes there are. */
 void rn_changes_count_nodes(struct rn_changes *changes);
-/* The files were read: the rules that an operator has set, if there are any, beat them. */
-void rn_changes_use_rules(struct rn_changes *changes);
+/* Whether an operator has set rules, which hold in place of the files. */
+bool rn_changes_have_rules(const struct rn_changes *changes);
 
 #endif

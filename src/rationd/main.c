@@ -97,21 +97,28 @@ static int reload(void *arg, struct rn_author author, struct ration_report **rep
 {
     struct daemon *d = arg;
     const struct rn_daemon_options *o = &d->options;
-    int code = o->config_count
-                   ? ration_rules_load(d->limiter, o->configs, o->config_count, report)
-                   : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report);
+    bool beaten = d->front.rules_from_api && rn_changes_have_rules(&d->changes);
+    int code =
+        !o->config_count
+            ? beaten ? 0 : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report)
+        : beaten ? rn_reload_try(d->limiter, o->configs, o->config_count, report)
+                 : ration_rules_load(d->limiter, o->configs, o->config_count, report);
 
     rn_secrets_reload_tokens(&d->front.guard);
     d->front.reloads++;
     d->front.reload_failed = code != 0;
-    if (code == 0) {
+    if (code == 0 && beaten) {
+        rn_log(RN_LOG_WARN, "rules.beaten", RN_LOG_AUTHOR(author),
+               RN_LOG_TEXT("meaning", RN_SLICE("the files are in order, and not in force: an "
+                                               "operator has set other rules")),
+               RN_LOG_TEXT("advice", RN_SLICE("ration rules delete goes back to the files")));
+    } else if (code == 0) {
         d->front.rules_from_api = false;
         d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
         rn_log(RN_LOG_INFO, "rules.reload",
                RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
                RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)), RN_LOG_AUTHOR(author));
         ration_teams_each(d->limiter, log_team, NULL);
-        rn_changes_use_rules(&d->changes);
     } else {
         d->front.reloads_failed++;
         rn_log(RN_LOG_ERROR, "rules.refused",
@@ -262,7 +269,6 @@ static void ready(void *arg)
     struct rn_loop *loop = rn_server_control(d->server);
 
     if (!d->options.shares) {
-        rn_changes_begin_alone(&d->changes, &d->options, &d->front);
         say_ready(d);
         return;
     }
@@ -497,6 +503,8 @@ static int start(struct daemon *d)
     raise_descriptor_limit();
     if (!open_limiter(d, ruleset) || !open_server(d))
         return EXIT_USAGE;
+    if (!d->options.shares)
+        rn_changes_begin_alone(&d->changes, &d->options, &d->front);
     return serve(d);
 }
 

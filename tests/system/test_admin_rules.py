@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import threading
 
 import pytest
 import yaml
@@ -127,8 +128,8 @@ def test_rules_that_an_operator_has_set_survive_a_restart_until_they_are_deleted
     with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
         assert d.admin("PUT", "/v1/rules", other).json["note"] == (
             "these rules last until they are replaced or deleted")
-        d.reload() # the files are read, and beaten again
-        log_line(d, "rules.reload")
+        d.reload() # the files are read, and change nothing
+        log_line(d, "rules.beaten")
         assert names(d) == ["other"]
         d.kill()
         d.start()
@@ -171,3 +172,42 @@ def test_pushed_rules_are_called_by_their_file(tmp_path):
                                   capture_output=True, text=True)
             assert done.returncode == 2
             assert f'{bad}:2:16: error: unknown key "lmit"' in done.stderr, done.stderr
+
+
+def test_a_reload_never_lets_the_files_in_while_an_operator_has_set_rules(tmp_path):
+    """Not for an instant: requests are refused by the operator's rules all the time."""
+    with Daemon(tmp_path, "limits: []", ["--state", tmp_path / "state"]) as d:
+        assert d.admin("PUT", "/v1/rules", "limits: [{name: shut, limit: 0 per second}]").status == 200
+        stop, allowed = threading.Event(), []
+
+        def ask():
+            with d.resp() as resp:
+                while not stop.is_set():
+                    allowed.append(resp("RATION.CHECK", "ip", "192.0.2.7")[1])
+
+        askers = [threading.Thread(target=ask) for _ in range(2)]
+        for asker in askers:
+            asker.start()
+        for _ in range(50):
+            assert d.admin("POST", "/v1/rules/reload").json["note"].startswith("the files are in order")
+            d.reload()
+        stop.set()
+        for asker in askers:
+            asker.join()
+        assert len(allowed) > 100 and set(allowed) == {0}
+        assert any("rules.beaten" in line for line in d.log)
+
+
+def test_bans_that_cannot_be_read_keep_rationd_from_starting(tmp_path):
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
+        assert d.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.66"}}).status == 200
+        d.stop()
+        journal = tmp_path / "state.overrides"
+        sound = journal.read_bytes()
+        journal.write_bytes(b"\xff" + sound[1:])
+        with pytest.raises(RuntimeError, match="it was left alone: move it away"):
+            d.start()
+        journal.write_bytes(sound)
+        d.start()
+        answer = d.http("POST", "/v1/check", {"attributes": {"ip": "192.0.2.66"}}).json
+        assert answer["banned"] and not answer["allowed"]

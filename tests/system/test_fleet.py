@@ -152,7 +152,7 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert nodes[2].admin("GET", "/v1/rules").json["text"] == OTHER_RULES
         # Files that are read again do not win over what was said for all.
         nodes[1].reload()
-        wait("reload", lambda: nodes[1].logged("rules.reload"))
+        wait("reload", lambda: nodes[1].logged("rules.beaten"))
         answer = nodes[2].admin("POST", "/v1/rules/reload")
         assert answer.status == 200 and "stay in force" in answer.json["note"]
         assert all_have(nodes, "k1", 77)()

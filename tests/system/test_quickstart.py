@@ -77,7 +77,7 @@ def test_the_readme_shows_a_refusal_at_once(tmp_path):
         done = run(fresh, commands[0])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[:6] == ["200"] * 5 + ["429"]
-    assert re.search(r"1 +\S+ +login +192\.0\.2\.7", done.stdout), done.stdout
+    assert re.search(r"1 +\S+ +login +192\.0\.2\.1", done.stdout), done.stdout
 
 
 def test_every_command_prints_what_the_page_shows(daemon):

@@ -182,14 +182,20 @@ static inline void remove_files(void)
     unlink(journal_path());
 }
 
+static inline int try_open_state(struct ration **r, struct ration_error *error)
+{
+    return ration_open(
+        &(struct ration_options){.state_path = state_path(), .memory_bytes = UINT64_C(2) << 20}, r,
+        error);
+}
+
 static inline struct ration *open_state(struct ration_error *error)
 {
-    struct ration_options options = {.state_path = state_path(), .memory_bytes = UINT64_C(2) << 20};
     struct ration *r = NULL;
     struct ration_error own;
 
     error = error ? error : &own;
-    if (ration_open(&options, &r, error) != 0)
+    if (try_open_state(&r, error) != 0)
         fail_msg("%s", error->text);
     return r;
 }

@@ -204,6 +204,10 @@ static void a_flipped_byte_never_makes_a_wrong_override(void **state)
         bytes[at] ^= (char)(1 << at % 8);
         write_file(journal_path(), bytes, len);
         bytes[at] ^= (char)(1 << at % 8);
+        if (at < 32) { /* the header */
+            assert_true(try_open_state(&r, &error) < 0);
+            continue;
+        }
         r = open_state(&error);
         rules_at(r, rules, T0);
         uint64_t ann = limit_of(r, "user=ann"), bob = limit_of(r, "user=bob");
@@ -211,8 +215,8 @@ static void a_flipped_byte_never_makes_a_wrong_override(void **state)
 
         assert_true(ann == 3 || ann == 10);
         assert_true(bob == 4 || bob == 10);
-        assert_int_equal((ann == 3) + (bob == 4) + eve, at < 32 ? 0 : 2);
-        assert_true(count_overrides(r) + r->clients.bans.live == (at < 32 ? 0 : 2));
+        assert_int_equal((ann == 3) + (bob == 4) + eve, 2);
+        assert_true(count_overrides(r) + r->clients.bans.live == 2);
         ration_close(r);
     }
     free(bytes);
@@ -228,20 +232,17 @@ static void a_foreign_file_is_told_and_left_alone(void **state)
     (void)state;
     remove_files();
     write_file(journal_path(), foreign, sizeof foreign);
-    struct ration *r = open_state(&error);
+    struct ration *r;
 
+    assert_int_equal(try_open_state(&r, &error), RATION_EFOREIGN);
     assert_non_null(strstr(error.text, "not a file of overrides and bans; it was left alone"));
-    rules_at(r, rules, T0);
-    assert_int_equal(try_set(r, "a", "user=ann", "3 per hour", 0, &error), RATION_EFOREIGN);
-    assert_int_equal(try_ban(r, "user=ann", "", 0, &error), RATION_EFOREIGN);
-    assert_int_equal(limit_of(r, "user=ann"), 10);
-    refresh(r); /* it has been said */
     char *bytes = read_file(journal_path(), &len);
 
     assert_int_equal(len, sizeof foreign);
     assert_memory_equal(bytes, foreign, len);
     free(bytes);
     unlink(journal_path());
+    r = open_state_rules(rules);
     set_limit(r, "a", "user=ann", "3 per hour");
     assert_int_equal(limit_of(r, "user=ann"), 3);
     ration_close(r);

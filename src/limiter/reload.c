@@ -200,9 +200,11 @@ int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
     struct rn_report said;
 
     rn_report_init(&said);
-    struct rn_ruleset *ruleset = rn_ruleset_load(paths, count, &said);
-    bool fits = ruleset && (!r->policy || rn_reload_fits(ruleset, r->policy->judge, &said));
-    int code = fits ? 0 : fault_of(&said);
+    pthread_mutex_lock(&r->load_lock);
+    struct rn_ruleset *ruleset =
+        rn_ruleset_reload(paths, count, r->teams, r->policy ? r->policy->judge : NULL, &said);
+    pthread_mutex_unlock(&r->load_lock);
+    int code = ruleset ? 0 : fault_of(&said);
 
     rn_ruleset_free(ruleset);
     tell(&said, report);

@@ -130,8 +130,8 @@ static void the_capacity_told_is_there(void **state)
         RULE("77 per hour", "sliding-log"),
         RULE("1200 per hour", "sliding-log"),
         "limits: [{name: a, key: address, limit: 20 concurrent}]",
-        "limits: [{name: a, key: address, limit: 500 per hour, algorithm: sliding-log},"
-        " {name: b, key: address, limit: 5 per hour}]",
+        ("limits: [{name: a, key: address, limit: 500 per hour, algorithm: sliding-log},"
+         " {name: b, key: address, limit: 5 per hour}]"),
     };
 
     (void)state;

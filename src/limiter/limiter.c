@@ -368,13 +368,14 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
 }
 
 /* A count keeps the ids of a thread apart; process and time those of a child
- * that was forked with our seed and counts. Hashed, none gives away another. */
+ * that was forked with our seed and counts. Hashed, none gives away another. An id is the
+ * mark of a lease, too: 63 bits, since negative marks are those of policy.h. */
 uint64_t rn_limiter_new_id(struct ration *r)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     uint64_t words[] = {__atomic_fetch_add(&s->ids, 1, __ATOMIC_RELAXED), rn_thread_index(),
                         (uint64_t)getpid(), (uint64_t)rn_clock_boot_ns()};
-    uint64_t id = rn_siphash(&r->id_seed, words, sizeof words);
+    uint64_t id = rn_siphash(&r->id_seed, words, sizeof words) & INT64_MAX;
 
     return id ? id : 1;
 }

@@ -14,7 +14,7 @@ struct rn_calendars {
     struct {
         uint64_t id;
         struct rn_calendar calendar;
-    } items[RN_CALENDARS_MAX];
+    } items[RN_CALENDARS_MAX + RN_CALENDARS_UTC];
 };
 
 struct rn_calendars *rn_calendars_new(void)
@@ -55,7 +55,7 @@ static int add(struct rn_calendars *calendars, const struct ration_limit *spec, 
     uint32_t at = atomic_load_explicit(&calendars->count, memory_order_relaxed), count;
     int64_t *ends;
 
-    if (at == RN_CALENDARS_MAX)
+    if (at >= RN_CALENDARS_MAX + (spec->zone[0] == '\0' ? RN_CALENDARS_UTC : 0))
         return rn_error_set(error, RATION_EFULL, 0,
                             "calendars of %d units and time zones are in use; use fewer zones",
                             RN_CALENDARS_MAX);

@@ -12,6 +12,7 @@
 #include "core/limit.h"
 
 #define RN_CALENDARS_MAX 256 /* callers name the zones; days take 146 KB each */
+#define RN_CALENDARS_UTC 4   /* besides: nobody who names many zones can take those of UTC away */
 
 struct rn_calendars;
 

@@ -408,7 +408,7 @@ def test_the_documented_rights_of_a_user_are_enough(tmp_path):
 
 def test_a_key_that_is_idle_for_a_while_is_given_back(server, tmp_path):
     """Forty at once, and then a pause in which nobody asks."""
-    result = Node(server.path, tmp_path / "log", "1000 per 24h", count=320, depth=40, pace=350,
+    result = Node(server.path, tmp_path / "log", "1000 per 30s", count=320, depth=40, pace=350,
                   deadline_ms=PATIENT).result()
     assert result["granted"] > 0 and result["returned"] > 0
     assert result["promoted"] > 1, "what was given back is not held"

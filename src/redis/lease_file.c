@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -140,6 +141,21 @@ static int open_path(const char *path, bool create, struct stat *st)
     return -1;
 }
 
+static int fail_foreign(struct ration_error *error, const char *path)
+{
+    return fail(error, path, "not a file of leases; it was left alone: move it away", "");
+}
+
+/* Whether the file begins as somebody else's does. Looked at before any part is claimed: the
+ * first may be locked by another worker that is about to find out. */
+static bool is_foreign(int fd)
+{
+    off_t at = (off_t)(offsetof(struct rn_lease_part, header) + offsetof(struct header, magic));
+    uint64_t magic = 0;
+
+    return pread(fd, &magic, sizeof magic, at) > 0 && magic != 0 && magic != MAGIC;
+}
+
 /* 0: it is the caller's, mapped and empty. */
 static int claim(const char *path, int fd, unsigned number, uint64_t holder, off_t size,
                  struct rn_lease_file *out, struct ration_error *error)
@@ -159,9 +175,7 @@ static int claim(const char *path, int fd, unsigned number, uint64_t holder, off
 
     if (foreign || is_left(&part->header, boot)) {
         munmap(part, sizeof *part);
-        return foreign
-                   ? fail(error, path, "not a file of leases; it was left alone: move it away", "")
-                   : RATION_EBUSY;
+        return foreign ? fail_foreign(error, path) : RATION_EBUSY;
     }
     start_part(part, holder, boot);
     *out = file_of(part, holder, fd);
@@ -176,6 +190,10 @@ static int open_file(const char *path, uint64_t holder, struct rn_lease_file *ou
 
     if (fd < 0)
         return fail(error, path, "cannot be opened: ", strerror(errno));
+    if (is_foreign(fd)) {
+        close(fd);
+        return fail_foreign(error, path);
+    }
     for (unsigned i = 0; i < RN_LEASE_FILE_PARTS && code == RATION_EBUSY; i++) {
         if (!lock_part(fd, i))
             continue;

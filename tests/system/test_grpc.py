@@ -323,18 +323,18 @@ def test_metadata_is_added_if_configured(tmp_path):
 def test_a_directory_of_envoyproxy_ratelimit_is_reloaded_by_a_symlink_swap(tmp_path):
     """As Kubernetes mounts a ConfigMap: files behind ..data, which is swapped."""
     config = tmp_path / "config"
-    for version, amount in (("1", 1), ("2", 5)):
+    for version, amount in (("..1", 1), ("..2", 5)):
         (config / version).mkdir(parents=True)
         (config / version / "shop.yaml").write_text(
             "domain: shop\ndescriptors:\n  - key: user\n"
             f"    rate_limit: {{unit: year, requests_per_unit: {amount}}}\n")
-    (config / "..data").symlink_to("1")
+    (config / "..data").symlink_to("..1")
     (config / "shop.yaml").symlink_to("..data/shop.yaml")
     with Daemon(tmp_path, None, ["--config", config, *GRPC]) as daemon:
         with rls.Client(daemon.addresses["grpc"]) as client:
             assert [client.code("shop", {"user": "x"}) for _ in range(2)] == [rls.OK,
                                                                               rls.OVER_LIMIT]
-            (config / "..next").symlink_to("2")
+            (config / "..next").symlink_to("..2")
             os.replace(config / "..next", config / "..data")
             deadline = time.monotonic() + PATIENCE
             while client.ask("shop", {"user": "y"}).statuses[0].current_limit.requests_per_unit != 5:

@@ -116,6 +116,8 @@ static void understand_teams(struct loader *loader, const struct rn_teams *teams
     struct source *sources = loader->sources.items;
 
     for (uint32_t i = 0; i < teams->count; i++) {
+        if (teams->items[i].file_count == 0)
+            continue;
         loader->builder.team = teams->items[i].name;
         understand(loader, sources, teams->items[i].file_count);
         sources += teams->items[i].file_count;

@@ -174,13 +174,14 @@ static void consider(struct search *s, struct rn_slot *slot)
     s->count += s->count < RN_EVICT_POOL;
 }
 
-/* The pool holds slots by number, from 1 on. Whoever lives there now is judged as he is. */
+/* The pool holds slots by number, from 1 on. The key that lives there now is judged as it is. */
 static void consider_pooled(struct search *s, const uint64_t *pooled)
 {
     uint64_t number = __atomic_load_n(pooled, __ATOMIC_RELAXED);
+    struct rn_slot *slots = s->table->groups[0].slots; /* those of all groups are in a row */
 
     if (number != 0)
-        consider(s, &s->table->groups[0].slots[number - 1]);
+        consider(s, slots + (number - 1));
 }
 
 static uint64_t number_of(const struct search *s, const struct rn_candidate *c)

@@ -134,11 +134,12 @@ static void expect_lasting(struct rn_table *table)
 static void expect_nothing_leaked(struct rn_table *table)
 {
     uint64_t used = rn_blocks_bytes_used(table), referred = 0, got = 0;
+    const struct rn_slot *slots = table->groups[0].slots;
     unsigned class = rn_class_of(3);
 
     for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++)
-        if (rn_tag_has_block(table->groups[0].slots[i].tag))
-            referred += 8 * rn_class_words(rn_block_class(table->groups[0].slots[i].state));
+        if (rn_tag_has_block(slots[i].tag))
+            referred += 8 * rn_class_words(rn_block_class(slots[i].state));
     assert_int_equal(used, referred);
     rn_table_clean(table, work->begin + 1000 * DAY);
     rn_contexts_drain(table);

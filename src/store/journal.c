@@ -232,8 +232,6 @@ static int read_file(struct rn_journal *j, int fd, const struct stat *st,
         start_over(j, j->id, reader);
         notice(error, "\"%s\": cut short while in use" LOST, j->path);
     }
-    if (code == 0 && st->st_size == 0)
-        notice(error, "\"%s\": an empty file" LOST, j->path);
     if (code == 0)
         code = read_records(j, fd, st->st_size, reader, error);
     remember(j, st); /* also if it is none of ours: until it changes */
@@ -258,6 +256,8 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     }
     code = read_file(j, fd, &st, reader, error);
     close(fd);
+    if (code == 0 && st.st_size == 0) /* a writer may have just made it: nothing is said there */
+        notice(error, "\"%s\": an empty file" LOST, j->path);
     /* Nobody writes while we have the lock: somebody was interrupted. */
     if (code == 0 && (uint64_t)st.st_size > j->end)
         notice(error,

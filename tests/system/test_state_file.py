@@ -101,6 +101,14 @@ def test_a_torn_end_of_the_journal_is_said_and_loses_nothing_before_it(tmp_path)
         assert check(daemon, "192.0.2.1").status == check(daemon, "192.0.2.3").status == 429
 
 
+def test_the_first_ban_is_no_alarm(tmp_path):
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as daemon:
+        assert daemon.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.1"}}).status == 200
+        assert check(daemon, "192.0.2.1").status == 429
+        daemon.stop()
+        assert not any("do not hold any more" in line for line in daemon.log)
+
+
 def test_bans_do_not_go_without_a_word(tmp_path):
     state, journal = tmp_path / "state", tmp_path / "state.overrides"
     with Daemon(tmp_path, RULES, ["--state", state]) as daemon:

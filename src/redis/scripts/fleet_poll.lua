@@ -42,7 +42,8 @@ local version = tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
 
 local WEEK, SETTLED, KEPT = 7 * 86400 * 1000000, 10 * 1000000, 5
 local tickets = redis.call('HGET', KEYS[1], 'tickets')
-local turned = tonumber(redis.call('HGET', KEYS[1], 'turned') or 0)
+local turned = tonumber(redis.call('HGET', KEYS[1], 'turned') or 0) or 0
+if turned ~= turned then turned = 0 end -- nan
 local before = tickets
 if not tickets then
   tickets = ARGV[4]

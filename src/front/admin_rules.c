@@ -326,12 +326,25 @@ static bool can_be_shared(struct rn_exchange *x)
     return false;
 }
 
-static void tell_fleet(const struct rn_exchange *x, struct rn_slice text)
+/* False: the change will not outlast a restart, although there is a place to keep it. */
+static bool keep_rules(const struct rn_exchange *x, struct rn_slice text)
 {
     const struct rn_front_fleet *fleet = &x->front->fleet;
 
-    if (fleet->rules_changed)
-        fleet->rules_changed(fleet->arg, text);
+    return !fleet->rules_changed || fleet->rules_changed(fleet->arg, text);
+}
+
+/* How long rules that were just put in force last. */
+static const char *note_on_rules(const struct rn_front *front, bool kept)
+{
+    if (!kept)
+        return "these rules could not be saved and last until the next restart; the log says why";
+    if (front->fleet.changed)
+        return "these rules last on all nodes until they are replaced or deleted";
+    if (front->fleet.rules_changed)
+        return "these rules last until they are replaced or deleted";
+    return "these rules last until the next reload or restart, since there is no --state to keep "
+           "them beside";
 }
 
 void rn_admin_put_rules(struct rn_exchange *x)
@@ -344,18 +357,10 @@ void rn_admin_put_rules(struct rn_exchange *x)
     if (!has_body(x) || !is_current(x) || !can_be_shared(x) || !read_name(x, name))
         return;
     code = rn_front_put_rules(x->front, name, text, rn_admin_author(x), &report);
-    if (code == 0) {
-        answer_loaded(x, report,
-                      x->front->fleet.changed
-                          ? "these rules last on all nodes until they are replaced or deleted"
-                      : x->front->fleet.rules_changed
-                          ? "these rules last until they are replaced or deleted"
-                          : "these rules last until the next reload or restart, since there is no "
-                            "--state to keep them beside");
-        tell_fleet(x, text);
-    } else {
+    if (code == 0)
+        answer_loaded(x, report, note_on_rules(x->front, keep_rules(x, text)));
+    else
         answer_bad(x, code, report);
-    }
     ration_report_free(report);
 }
 
@@ -364,8 +369,11 @@ void rn_admin_delete_rules(struct rn_exchange *x)
 {
     if (!is_current(x))
         return;
-    tell_fleet(x, (struct rn_slice){0});
-    reload(x);
+    if (keep_rules(x, (struct rn_slice){0}))
+        reload(x);
+    else
+        rn_exchange_error(x, 503, "store",
+                          "the rules could not be deleted from the disk; the log says why");
 }
 
 void rn_admin_validate(struct rn_exchange *x)

@@ -115,8 +115,9 @@ struct rn_front_daemon {
 struct rn_front_fleet {
     void *arg;
     void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
-    /* data NULL: to the files'. NULL: rules that are set are not kept. */
-    void (*rules_changed)(void *arg, struct rn_slice text);
+    /* data NULL: to the files'. NULL: rules that are set are not kept. False: this change
+     * will not outlast a restart. */
+    bool (*rules_changed)(void *arg, struct rn_slice text);
     size_t rules_max;                                   /* bytes that can be shared */
     void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are no other nodes */
 };

@@ -41,18 +41,23 @@ static void on_changed(void *arg)
     rn_fleet_changed(((struct rn_changes *)arg)->fleet);
 }
 
-static void on_rules_changed(void *arg, struct rn_slice text)
+static bool on_rules_changed(void *arg, struct rn_slice text)
 {
     rn_fleet_rules_changed(((struct rn_changes *)arg)->fleet, text);
+    return true; /* Redis has them */
 }
 
-static void on_rules_kept(void *arg, struct rn_slice text)
+static bool on_rules_kept(void *arg, struct rn_slice text)
 {
     struct rn_changes *changes = arg;
+    bool saved =
+        rn_rules_file_save(changes->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
 
-    rn_buf_clear(&changes->kept);
-    rn_buf_put_slice(&changes->kept, text);
-    rn_rules_file_save(changes->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
+    if (saved || text.len != 0) { /* rules that cannot be deleted go on */
+        rn_buf_clear(&changes->kept);
+        rn_buf_put_slice(&changes->kept, text);
+    }
+    return saved;
 }
 
 static void put_metrics(void *arg, struct rn_buf *out)

@@ -35,23 +35,25 @@ static bool write_file(int fd, struct rn_slice text, int64_t made_us)
     return written && fsync(fd) == 0;
 }
 
-void rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
+bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
 {
     char *aside = NULL;
 
     if (asprintf(&aside, "%s.new-%ld", path, (long)getpid()) < 0)
-        return;
+        return false;
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660);
     bool saved = fd >= 0 && write_file(fd, text, made_us);
 
     if (fd >= 0)
         close(fd);
-    if (!saved || rename(aside, path) != 0) {
+    saved = saved && rename(aside, path) == 0;
+    if (!saved) {
         rn_log(RN_LOG_ERROR, "rules.unsaved", RN_LOG_TEXT("file", rn_slice_of(path)),
                RN_LOG_TEXT("error", rn_slice_of(strerror(errno))));
         unlink(aside);
     }
     free(aside);
+    return saved;
 }
 
 /* NULL: it was read. */

@@ -181,6 +181,14 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* What it links to is gone, or is itself: a team's rules must not go with it unnoticed. */
+static bool leads_nowhere(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) != 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* A name as its prefix: attributes have no capitals, a dot would end it, and header.NAME is a
  * header. */
 static bool is_team_name(struct rn_slice name)
@@ -256,6 +264,8 @@ static void read_entry(struct reader *r, uint32_t team, const char *folder, cons
         ;
     else if (!directories && is_rules_file(name))
         read_file(r, team, path);
+    else if (!directories && leads_nowhere(path))
+        add_problem(r, team, path, "a link that leads nowhere; mend or remove it");
     else if (directories && team == ROOT)
         read_team(r, path, name);
     else if (directories)

@@ -211,3 +211,20 @@ def test_bans_that_cannot_be_read_keep_rationd_from_starting(tmp_path):
         d.start()
         answer = d.http("POST", "/v1/check", {"attributes": {"ip": "192.0.2.66"}}).json
         assert answer["banned"] and not answer["allowed"]
+
+
+def test_rules_that_cannot_be_saved_or_deleted_are_told(tmp_path):
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
+        kept = tmp_path / "state.rules"
+        kept.mkdir() # no file can take its place
+        (kept / "x").touch()
+        answer = d.admin("PUT", "/v1/rules", "limits: []")
+        assert answer.status == 200 and "could not be saved" in answer.json["note"]
+        assert d.admin("GET", "/v1/rules").json["rules"] == []
+        answer = d.admin("DELETE", "/v1/rules")
+        assert answer.status == 503 and "could not be deleted" in answer.json["message"]
+        assert d.admin("GET", "/v1/rules").json["rules"] == []
+        (kept / "x").unlink()
+        kept.rmdir()
+        assert d.admin("DELETE", "/v1/rules").status == 200
+        assert d.admin("GET", "/v1/rules").json["rules"] != []

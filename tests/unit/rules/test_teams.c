@@ -151,6 +151,17 @@ static void what_begins_with_a_dot_is_skipped(void **state)
     expect_rules("all api.login web.login");
 }
 
+static void a_link_that_leads_nowhere_is_an_error(void **state)
+{
+    (void)state;
+    put_two_teams();
+    assert_int_equal(symlink("gone", in_folder("ops")), 0);
+    assert_false(load());
+    expect_said("a link that leads nowhere; mend or remove it");
+    assert_int_equal(unlink(in_folder("ops")), 0);
+    assert_true(load());
+}
+
 static void a_team_uses_its_own_tiers_and_attributes_and_the_roots(void **state)
 {
     (void)state;
@@ -372,6 +383,7 @@ int main(void)
         IN_A_FOLDER(a_sub_directory_is_a_team_and_its_names_have_its_prefix),
         IN_A_FOLDER(a_root_without_files_is_enough_if_a_team_has_some),
         IN_A_FOLDER(what_begins_with_a_dot_is_skipped),
+        IN_A_FOLDER(a_link_that_leads_nowhere_is_an_error),
         IN_A_FOLDER(a_team_uses_its_own_tiers_and_attributes_and_the_roots),
         IN_A_FOLDER(what_a_team_may_not_say_is_refused),
         IN_A_FOLDER(the_root_has_the_first_say_about_a_name),

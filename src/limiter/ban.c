@@ -179,7 +179,7 @@ static void retire(struct rn_roster *roster, struct rn_ban *ban)
 }
 
 int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
-                 const struct rn_client *client, int64_t expires_ns, uint64_t *hash)
+                 const struct rn_client *client, int64_t expires_ns, bool replaces, uint64_t *hash)
 {
     struct rn_ban_kind wanted, *kind;
     struct rn_ban *ban, *before;
@@ -188,6 +188,12 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
     if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
         return RATION_EINVAL;
     *hash = describe_all(roster, book, client, &wanted);
+    before = rn_roll_find(&roster->bans, *hash);
+    if (before && !replaces) {
+        roster->bans_meet = true;
+        if (before->expires_ns >= expires_ns)
+            return 0;
+    }
     code = enter_kind(roster, &wanted, &kind);
     if (code != 0)
         return code;

@@ -16,8 +16,10 @@ struct rn_book *rn_clients_book(struct ration *r)
 
 /* --- rosters ----------------------------------------------------------------------------- */
 
-/* Into the roster, if it can be; RATION_ENOMEM is the only failure. */
-static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn_entry *e)
+/* Into the roster, if it can be, in the place of itself if it `replaces`; RATION_ENOMEM is the
+ * only failure. */
+static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn_entry *e,
+                 bool replaces)
 {
     struct rn_client client;
     uint64_t hash = 0;
@@ -25,7 +27,7 @@ static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn
 
     if (!rn_client_read((struct rn_slice){e->payload, e->len}, &client))
         return e->active = false, 0;
-    code = e->ban ? rn_ban_enter(roster, book, &client, e->expires_ns, &hash)
+    code = e->ban ? rn_ban_enter(roster, book, &client, e->expires_ns, replaces, &hash)
                   : rn_override_enter(roster, book, &client, e->expires_ns, &hash);
     if (code == RATION_ENOMEM)
         return code;
@@ -34,11 +36,14 @@ static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn
     return 0;
 }
 
-static void leave(struct rn_roster *roster, const struct rn_entry *e)
+/* Where bans meet, another one may be left: rn_clients_tidy makes the roster again. */
+static void leave(struct rn_clients *c, struct rn_roster *roster, const struct rn_entry *e)
 {
     if (!roster || !e->active)
         return;
-    if (e->ban)
+    if (e->ban && roster->bans_meet)
+        c->stale = true;
+    else if (e->ban)
         rn_ban_leave(roster, e->hash);
     else
         rn_override_leave(roster, e->hash);
@@ -49,7 +54,7 @@ static int enter_all(struct rn_roll *roll, struct rn_roster *roster, const struc
     uint64_t at = 0;
 
     for (struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
-        if (enter(roster, book, e) != 0)
+        if (enter(roster, book, e, false) != 0)
             return RATION_ENOMEM;
     return 0;
 }
@@ -158,12 +163,15 @@ int rn_clients_put(struct ration *r, struct rn_entry *e)
     if (code != 0 || !rn_roll_reserve(roll))
         return RATION_ENOMEM;
     rn_roll_trim(roll);
-    if (roster && enter(roster, book, e) != 0)
+    const struct rn_entry *known = rn_roll_find(roll, e->identity);
+    bool replaces = known && known->active && roster && !roster->bans_meet;
+
+    if (roster && enter(roster, book, e, replaces) != 0)
         return RATION_ENOMEM;
     struct rn_entry *before = rn_roll_put(roll, e->identity, e);
 
-    if (before && (!e->active || before->hash != e->hash))
-        leave(roster, before);
+    if (before && roster && (!e->active || before->hash != e->hash || roster->bans_meet))
+        leave(c, roster, before);
     free(before);
     if (e->expires_ns < c->next_expiry_ns)
         c->next_expiry_ns = e->expires_ns;
@@ -175,7 +183,7 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
     const struct rn_book *book = rn_clients_book(r);
 
     rn_roll_remove(e->gone ? &r->clients.gone : rn_clients_roll(&r->clients, e->ban), e->identity);
-    leave(book ? book->roster : NULL, e);
+    leave(&r->clients, book ? book->roster : NULL, e);
     free(e);
 }
 

@@ -64,6 +64,7 @@ struct rn_ban {
 struct rn_roster {
     struct rn_roll overrides;        /* struct rn_override, by rn_ruling_hash */
     struct rn_roll bans;             /* struct rn_ban */
+    bool bans_meet;                  /* two are one here, such as /a and /A where case is ignored */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;
     struct rn_ban_kind kinds[RATION_BAN_KINDS_MAX];
@@ -131,9 +132,10 @@ int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ra
 /* RATION_EFULL if RATION_BAN_KINDS_MAX kinds are in use and this would be another. */
 int rn_ban_check(const struct rn_roster *roster, const struct rn_book *book,
                  const struct rn_client *client, struct ration_error *error);
-/* Puts it in force: 0, RATION_EINVAL, RATION_EFULL as above, RATION_ENOMEM. */
+/* Puts it in force, in the place of itself if it `replaces`: 0, RATION_EINVAL, RATION_EFULL as
+ * above, RATION_ENOMEM. Where another ban is the same to the rules, the longer one holds. */
 int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
-                 const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
+                 const struct rn_client *client, int64_t expires_ns, bool replaces, uint64_t *hash);
 void rn_ban_leave(struct rn_roster *roster, uint64_t hash);
 
 /* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be

@@ -106,6 +106,35 @@ static void all_spellings_of_a_path_are_banned(void **state)
     ration_close(r);
 }
 
+static bool is_banned_at(struct ration *r, const char *words, int64_t now_ns)
+{
+    return look(r, words, now_ns).kind == RATION_BY_BAN;
+}
+
+/* Two that are one to the rules: neither ends with the other. */
+static void bans_that_meet_hold_each_by_itself(void **state)
+{
+    struct ration *r = open_rules("paths: {case: ignore}\n"
+                                  "limits: [{name: a, key: user, limit: 9 per hour}]\n");
+    struct ration_error error;
+
+    (void)state;
+    ban(r, "path=/p/secret");
+    assert_int_equal(try_ban(r, "path=/P/Secret", "", 2 * SECOND, &error), 0);
+    assert_true(is_banned_at(r, "path=/p/SECRET", T0));
+    assert_true(is_banned_at(r, "path=/p/SECRET", T0 + 3 * SECOND));
+    ban(r, "path=/P/SECRET");
+    assert_int_equal(unban(r, "path=/p/secret"), 0);
+    assert_true(is_banned_at(r, "path=/p/secret", T0));
+    assert_int_equal(unban(r, "path=/P/SECRET"), 0);
+    assert_true(is_banned_at(r, "path=/p/secret", T0)); /* the one of two seconds */
+    assert_false(is_banned_at(r, "path=/p/secret", T0 + 3 * SECOND));
+    ban(r, "path=/p/secret");
+    assert_int_equal(try_ban(r, "path=/p/secret", "", SECOND, &error), 0); /* made shorter */
+    assert_false(is_banned_at(r, "path=/p/secret", T0 + 3 * SECOND));
+    ration_close(r);
+}
+
 static void networks_are_banned(void **state)
 {
     struct ration *r = open_rules(by_user);
@@ -360,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_ban_for_ever_lasts),
         cmocka_unit_test(all_attributes_must_be_equal),
         cmocka_unit_test(all_spellings_of_a_path_are_banned),
+        cmocka_unit_test(bans_that_meet_hold_each_by_itself),
         cmocka_unit_test(networks_are_banned),
         cmocka_unit_test(clients_behind_trusted_proxies_are_found),
         cmocka_unit_test(lists_of_the_rules_come_first),

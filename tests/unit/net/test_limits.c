@@ -353,7 +353,7 @@ static void without_file_descriptors_accepting_waits(void **state)
     struct running r;
     struct rn_address to;
     struct rlimit before;
-    int fds[CLIENTS], served = 0;
+    int fds[CLIENTS], served = 0, answered = 0;
 
     (void)state;
     getrlimit(RLIMIT_NOFILE, &before);
@@ -376,11 +376,16 @@ static void without_file_descriptors_accepting_waits(void **state)
             struct pollfd poll_fd = {.fd = fds[i], .events = POLLIN};
             if (fds[i] < 0 || poll(&poll_fd, 1, 1) != 1)
                 continue;
-            expect(fds[i], "hello\n");
+            /* One that was accepted and not read yet may have had to leave for another. */
+            char line[6] = "";
+            ssize_t n = recv(fds[i], line, sizeof line, MSG_WAITALL);
+
             shutdown(fds[i], SHUT_RDWR); /* the number stays taken */
             served++;
+            answered += n == sizeof line && memcmp(line, "hello\n", sizeof line) == 0;
             fds[i] = -fds[i];
         }
+    assert_true(answered >= 3);
     setrlimit(RLIMIT_NOFILE, &before);
     for (int i = 0; i < CLIENTS; i++)
         close(-fds[i]);

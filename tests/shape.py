@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of the source tree: figures, and the naming rules that keep it readable.
+
+usage: shape.py ROOT            print figures for each room under src/
+       shape.py ROOT --check    fail on a broken naming rule
+
+The rules:
+- a struct tag is defined once in the tree;
+- a function shared between files is called rn_<file>_<verb>, after the file or the
+  header it is in, or after the folder;
+- no such prefix belongs to two rooms.
+The source is read as clang-format leaves it: a function ends at a brace in column 0.
+"""
+
+import collections
+import pathlib
+import re
+import statistics
+import sys
+
+TAG = re.compile(r"^(?:struct|union|enum) (rn_\w+)\n?\s*\{", re.M)
+FUNCTION = re.compile(
+    r"^(?P<head>(?!typedef|struct \w+ ?\{|union \w+ ?\{|enum|#|/|\}|extern)[A-Za-z_][^;{}=#]*?"
+    r"\b(?P<name>\w+)\([^;{}]*\))\s*\n\{\n(?P<body>.*?)^\}", re.M | re.S)
+COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+def blank(match):
+    """Keeps the line breaks of a comment or a string, and nothing else of it."""
+    return "\n" * match.group(0).count("\n")
+
+
+class Function:
+    def __init__(self, path, match):
+        self.path = path
+        self.name = match["name"]
+        self.static = bool(re.search(r"\bstatic\b", match["head"]))
+        self.lines = match.group(0).count("\n") + 1
+        self.span = match.span()
+
+
+class Tree:
+    def __init__(self, root):
+        self.src = root / "src"
+        self.text = {}
+        self.functions = []
+        for path in sorted(self.src.rglob("*.[ch]")):
+            where = path.relative_to(self.src)
+            text = COMMENT.sub(blank, path.read_text())
+            self.text[where] = text
+            self.functions += [Function(where, m) for m in FUNCTION.finditer(text)]
+        self.words = {where: collections.Counter(re.findall(r"\w+", text))
+                      for where, text in self.text.items()}
+
+    def rooms(self):
+        return sorted({where.parts[0] for where in self.text})
+
+    def called_once(self, function):
+        """Whether a static function has one call, in another function, and no pointer to it."""
+        text = self.text[function.path]
+        named = rf"\b{function.name}\b"
+        heads = len(re.findall(rf"^[A-Za-z_][^;{{}}=()]*{named}\(", text, re.M))
+        calls = len(re.findall(named + r"\(", text)) - heads
+        return calls == 1 and len(re.findall(named, text)) == heads + 1
+
+    def other_files(self, function):
+        """The .c files, besides its own, that name a function."""
+        return [where for where, words in self.words.items()
+                if where != function.path and where.suffix == ".c" and words[function.name]]
+
+
+def share(part, whole):
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def figures(tree):
+    """A line for each room and one for all."""
+    rows = [("room", "files", "lines", "functions", "median", "p99", "longest", "one caller", "one user")]
+    for room in tree.rooms() + ["all"]:
+        inside = [w for w in tree.text if room in ("all", w.parts[0])]
+        functions = [f for f in tree.functions if room in ("all", f.path.parts[0])]
+        lengths = sorted(f.lines for f in functions) or [0]
+        statics = [f for f in functions if f.static and f.path.suffix == ".c"]
+        externs = [f for f in functions if not f.static and f.path.suffix == ".c"]
+        rows.append((room, len(inside),
+                     sum((tree.src / w).read_text().count("\n") for w in inside), len(functions),
+                     int(statistics.median(lengths)), lengths[int(len(lengths) * 0.99)], lengths[-1],
+                     share(sum(map(tree.called_once, statics)), len(statics)),
+                     share(sum(len(tree.other_files(f)) == 1 for f in externs), len(externs))))
+    for row in rows:
+        print("".join(f"{cell:>11}" for cell in row))
+
+
+def doubled_tags(tree):
+    found = collections.defaultdict(list)
+    for where, text in tree.text.items():
+        for match in TAG.finditer(text):
+            found[match[1]].append(where)
+    for tag, places in sorted(found.items()):
+        if len(places) > 1:
+            yield f"{tag} is defined in {' and '.join(map(str, places))}: give each its own name"
+
+
+def headers_of(tree):
+    """Function name: the headers that declare it."""
+    found = collections.defaultdict(list)
+    for where, text in tree.text.items():
+        if where.suffix == ".h":
+            for name in set(re.findall(r"\b(rn_\w+)\(", text)):
+                found[name].append(where)
+    return found
+
+
+def names(where):
+    """What functions of a file may begin with: its stem, its folder, or both."""
+    stem = where.stem.removesuffix("_internal")
+    folders = where.parts[:-1]
+    return {stem, folders[-1], f"{folders[-1]}_{stem}"}
+
+
+def misnamed(tree):
+    headers = headers_of(tree)
+    for f in tree.functions:
+        if f.static or not f.name.startswith("rn_") or f.path.suffix != ".c":
+            continue
+        allowed = set().union(*map(names, [f.path, *headers[f.name]]))
+        if not any(f.name.startswith(f"rn_{name}_") or f.name == f"rn_{name}" for name in allowed):
+            yield f"{f.path}: {f.name}() should begin with rn_{f.path.stem}_"
+
+
+def shared_prefixes(tree):
+    rooms = collections.defaultdict(lambda: collections.defaultdict(set))
+    for f in tree.functions:
+        if not f.static and f.name.startswith("rn_"):
+            rooms[f.name.split("_")[1]][f.path.parts[0]].add(f.name)
+    for prefix, by_room in sorted(rooms.items()):
+        if len(by_room) > 1:
+            examples = ", ".join(f"{room} ({sorted(fs)[0]})" for room, fs in sorted(by_room.items()))
+            yield f"rn_{prefix}_ is a prefix in several rooms: {examples}"
+
+
+def main():
+    tree = Tree(pathlib.Path(sys.argv[1]))
+    if "--check" not in sys.argv:
+        figures(tree)
+        return 0
+    found = [*doubled_tags(tree), *misnamed(tree), *shared_prefixes(tree)]
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,7 +17,7 @@
 #include "net/caps.h"
 #include "net/dial_inner.h"
 #include "net/log.h"
-#include "net/seal.h"
+#include "net/tls_conn.h"
 #include "net/server_inner.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
@@ -83,7 +83,7 @@ void rn_conn_cut(struct rn_conn *conn)
     }
     say_closed(conn);
     untouch(conn);
-    rn_seal_free(conn->seal);
+    rn_tls_conn_free(conn->tls);
     rn_buf_done(&conn->in);
     rn_buf_done(&conn->waiting);
     *conn->link = conn->next;
@@ -213,7 +213,7 @@ static bool has_drained(struct rn_conn *conn)
 /* Bytes of a message that is not complete, wherever they are. */
 static size_t count_unfinished(const struct rn_conn *conn)
 {
-    bool part_of_record = conn->seal && conn->opened && conn->begun_ns != 0 && conn->in.len == 0;
+    bool part_of_record = conn->tls && conn->opened && conn->begun_ns != 0 && conn->in.len == 0;
 
     return conn->in.len + conn->keeps + (part_of_record ? RECORD_BYTES : 0);
 }
@@ -228,8 +228,8 @@ void rn_conn_settle(struct rn_conn *conn)
     if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
         !conn->broken && !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
         rn_conn_limit(conn, RN_CONN_DRAINING);
-    if (conn->seal && is_all_said(conn))
-        rn_seal_end(conn);
+    if (conn->tls && is_all_said(conn))
+        rn_tls_conn_shutdown(conn);
     if (is_over(conn)) {
         rn_conn_cut(conn);
         return;
@@ -319,12 +319,12 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->peer = *peer;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_deadline_fire;
-    if ((!secure || rn_seal_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
+    if ((!secure || rn_tls_conn_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
         link_conn(conn);
         rn_tally_add(&conn->tally->opened, 1);
         return conn;
     }
-    rn_seal_free(conn->seal);
+    rn_tls_conn_free(conn->tls);
     free(conn);
     return NULL;
 }
@@ -351,7 +351,7 @@ void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
         return;
     }
     port->loop->guests++;
-    if (conn->seal)
+    if (conn->tls)
         conn->begun_ns = conn->active_ns; /* of the handshake */
     else
         rn_conn_open(conn);

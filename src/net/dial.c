@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "net/dial_inner.h"
-#include "net/seal.h"
+#include "net/tls_conn.h"
 #include "net/server_inner.h"
 
 struct rn_dialler {
@@ -101,7 +101,7 @@ struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to)
     }
     conn->dialled = conn->calling = true;
     conn->begun_ns = conn->active_ns; /* of the wait for an answer */
-    if (dialler->tls && !rn_seal_new_client(conn, dialler->tls, dialler->server))
+    if (dialler->tls && !rn_tls_conn_new_client(conn, dialler->tls, dialler->server))
         rn_conn_close(conn);
     else
         rn_conn_settle(conn);
@@ -118,8 +118,8 @@ void rn_dial_answered(struct rn_conn *conn)
         return;
     }
     conn->calling = false;
-    if (conn->seal) {
-        rn_seal_begin(conn);
+    if (conn->tls) {
+        rn_tls_conn_begin_handshake(conn);
         return;
     }
     conn->begun_ns = 0;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "net/seal.h"
+#include "net/tls_conn.h"
 #include "net/server_inner.h"
 
 /* A connection that always has more gets this many buffers before the others'
@@ -109,15 +109,15 @@ static void feed_more(struct rn_conn *conn, char *data, size_t len)
         feed(conn, conn->in.data, conn->in.len);
 }
 
-static void feed_sealed(struct rn_conn *conn, const char *data, size_t len)
+static void feed_decrypted(struct rn_conn *conn, const char *data, size_t len)
 {
-    size_t got = rn_seal_open(conn, data, len);
+    size_t got = rn_tls_conn_decrypt(conn, data, len);
 
     if (got > 0 && wants_input(conn))
-        feed_more(conn, conn->loop->plain, got);
+        feed_more(conn, conn->loop->decrypted, got);
     else if (got > 0)
-        keep_rest(conn, conn->loop->plain, got, 0);
-    rn_seal_note_begin(conn);
+        keep_rest(conn, conn->loop->decrypted, got, 0);
+    rn_tls_conn_note_partial_record(conn);
 }
 
 void rn_feed_read(struct rn_conn *conn, bool ended)
@@ -132,8 +132,8 @@ void rn_feed_read(struct rn_conn *conn, bool ended)
             return;
         }
         rn_tally_add(&conn->tally->bytes_in, (uint64_t)n);
-        if (conn->seal)
-            feed_sealed(conn, input, (size_t)n);
+        if (conn->tls)
+            feed_decrypted(conn, input, (size_t)n);
         else
             feed_more(conn, input, (size_t)n);
         if ((size_t)n < RN_READ_BYTES && !ended)

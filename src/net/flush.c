@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/seal.h"
+#include "net/tls_conn.h"
 
 #define RESUME_BYTES ((size_t)64 << 10)
 #define OUT_KEPT_BYTES ((size_t)1 << 20) /* a larger buffer of the loop is given back */
@@ -63,14 +63,14 @@ static void pass_on(struct rn_conn *conn, struct rn_buf *out)
 void rn_flush_out(struct rn_conn *conn)
 {
     conn->loop->writer = NULL;
-    if (conn->seal)
-        rn_seal_wrap(conn);
+    if (conn->tls)
+        rn_tls_conn_encrypt(conn);
     pass_on(conn, &conn->loop->out);
 }
 
-void rn_flush_sealed(struct rn_conn *conn)
+void rn_flush_tls_records(struct rn_conn *conn)
 {
-    pass_on(conn, &conn->loop->sealed);
+    pass_on(conn, &conn->loop->tls_records);
 }
 
 void rn_flush_waiting(struct rn_conn *conn)

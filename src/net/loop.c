@@ -128,6 +128,6 @@ void rn_loop_done(struct rn_loop *loop)
         ;
     uv_loop_close(&loop->uv);
     rn_buf_done(&loop->out);
-    rn_buf_done(&loop->sealed);
-    free(loop->plain);
+    rn_buf_done(&loop->tls_records);
+    free(loop->decrypted);
 }

@@ -45,8 +45,8 @@ struct rn_loop {
     struct rn_conn *conns, *touched;
     struct rn_conn *writer; /* whose output is in `out`; NULL: nobody's */
     struct rn_buf out;
-    struct rn_buf sealed; /* records made and not passed on yet: empty between calls */
-    char *plain;          /* what records held: RN_PLAIN_BYTES; NULL: no TLS so far */
+    struct rn_buf tls_records; /* records made and not passed on yet: empty between calls */
+    char *decrypted; /* what records held: RN_DECRYPTED_BYTES; NULL: no TLS so far */
     size_t guests;        /* of `conns`, those that came to us: what a drain waits for */
     bool holds;           /* does not accept yet */
     bool draining;
@@ -113,7 +113,7 @@ struct rn_conn {
     struct rn_tally *tally;
     struct rn_loop *loop;
     struct rn_conn *next, **link, *next_touched;
-    struct rn_seal *seal; /* NULL: no TLS */
+    struct rn_tls_conn *tls; /* NULL: no TLS */
     struct rn_timer deadline;
     int64_t begun_ns;    /* the first byte of an incomplete message; 0: there is none.
                             Of a handshake, the beginning of the connection */
@@ -161,7 +161,7 @@ void rn_feed_kept(struct rn_conn *conn);
  * the peer does not take. */
 void rn_flush_out(struct rn_conn *conn);
 /* The same with records that TLS has made. */
-void rn_flush_sealed(struct rn_conn *conn);
+void rn_flush_tls_records(struct rn_conn *conn);
 /* Sends what was kept. */
 void rn_flush_waiting(struct rn_conn *conn);
 

@@ -15,7 +15,7 @@
  */
 #include "net/caps.h"
 #include "net/log.h"
-#include "net/seal.h"
+#include "net/tls_conn.h"
 #include "net/server_inner.h"
 
 #include "base/clock.h"
@@ -79,8 +79,8 @@ static void close_quiet(struct rn_conn *conn)
     rn_tally_add(&conn->tally->crowded, 1);
     if (conn->opened && !conn->closing) {
         rn_conn_limit(conn, RN_CONN_CROWDED);
-        if (conn->seal)
-            rn_seal_end(conn);
+        if (conn->tls)
+            rn_tls_conn_shutdown(conn);
     }
     rn_conn_cut(conn);
 }

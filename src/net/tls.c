@@ -141,7 +141,7 @@ struct rn_tls *rn_tls_make(const SSL_METHOD *method, int least_version)
         return NULL;
     atomic_init(&tls->users, 1);
     tls->context = SSL_CTX_new(method);
-    tls->pipe = rn_seal_pipe();
+    tls->pipe = rn_tls_conn_new_bio_method();
     if (tls->context && tls->pipe && set_up(tls->context, least_version))
         return tls;
     rn_tls_unref(tls);
@@ -153,7 +153,7 @@ static bool set_up_server(SSL_CTX *context)
     static const unsigned char name[] = "ration";
 
     SSL_CTX_set_num_tickets(context, 1);
-    SSL_CTX_set_alpn_select_cb(context, rn_seal_choose, NULL);
+    SSL_CTX_set_alpn_select_cb(context, rn_tls_conn_select_alpn, NULL);
     return SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1;
 }
 

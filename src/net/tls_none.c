@@ -4,7 +4,7 @@
  * as far as the other functions.
  */
 #include "base/error.h"
-#include "net/seal.h"
+#include "net/tls_conn.h"
 #include "net/tls.h"
 
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
@@ -42,45 +42,45 @@ bool rn_tls_is_outdated(const struct rn_tls *tls)
     return false;
 }
 
-bool rn_seal_new(struct rn_conn *conn)
+bool rn_tls_conn_new(struct rn_conn *conn)
 {
     (void)conn;
     return false;
 }
 
-bool rn_seal_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
+bool rn_tls_conn_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
 {
     (void)conn, (void)tls, (void)server;
     return false;
 }
 
-void rn_seal_begin(struct rn_conn *conn)
+void rn_tls_conn_begin_handshake(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_seal_free(struct rn_seal *seal)
+void rn_tls_conn_free(struct rn_tls_conn *tls_conn)
 {
-    (void)seal;
+    (void)tls_conn;
 }
 
-size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len)
+size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
 {
     (void)conn, (void)data, (void)len;
     return 0;
 }
 
-void rn_seal_note_begin(struct rn_conn *conn)
+void rn_tls_conn_note_partial_record(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_seal_wrap(struct rn_conn *conn)
+void rn_tls_conn_encrypt(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_seal_end(struct rn_conn *conn)
+void rn_tls_conn_shutdown(struct rn_conn *conn)
 {
     (void)conn;
 }

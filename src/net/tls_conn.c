@@ -6,7 +6,7 @@
  * wait in the middle of something, and between two calls it holds at most one
  * record that is not complete.
  */
-#include "net/seal.h"
+#include "net/tls_conn.h"
 
 #include <assert.h>
 #include <openssl/err.h>
@@ -17,7 +17,7 @@
 #include "net/server_inner.h"
 #include "net/tls_inner.h"
 
-struct rn_seal {
+struct rn_tls_conn {
     struct rn_tls *tls;
     SSL *ssl;
     struct rn_conn *conn;
@@ -31,25 +31,25 @@ struct rn_seal {
 
 static int pipe_read(BIO *bio, char *to, int len)
 {
-    struct rn_seal *seal = BIO_get_data(bio);
-    size_t n = (size_t)len < seal->len ? (size_t)len : seal->len;
+    struct rn_tls_conn *tls_conn = BIO_get_data(bio);
+    size_t n = (size_t)len < tls_conn->len ? (size_t)len : tls_conn->len;
 
     BIO_clear_retry_flags(bio);
     if (n == 0) {
         BIO_set_retry_read(bio);
         return -1;
     }
-    memcpy(to, seal->data, n);
-    seal->data += n;
-    seal->len -= n;
+    memcpy(to, tls_conn->data, n);
+    tls_conn->data += n;
+    tls_conn->len -= n;
     return (int)n;
 }
 
 static int pipe_write(BIO *bio, const char *data, int len)
 {
-    struct rn_seal *seal = BIO_get_data(bio);
+    struct rn_tls_conn *tls_conn = BIO_get_data(bio);
 
-    rn_buf_put(&seal->conn->loop->sealed, data, (size_t)len);
+    rn_buf_put(&tls_conn->conn->loop->tls_records, data, (size_t)len);
     return len; /* what is missing then is noticed by who sends it */
 }
 
@@ -65,7 +65,7 @@ static int pipe_create(BIO *bio)
     return 1;
 }
 
-BIO_METHOD *rn_seal_pipe(void)
+BIO_METHOD *rn_tls_conn_new_bio_method(void)
 {
     BIO_METHOD *pipe = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "ration");
 
@@ -82,11 +82,11 @@ BIO_METHOD *rn_seal_pipe(void)
 
 /* The listener speaks one protocol: who offers others only is turned away
  * (RFC 7301, section 3.2). */
-int rn_seal_choose(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                    const unsigned char *in, unsigned in_len, void *unused)
 {
-    const struct rn_seal *seal = SSL_get_app_data(ssl);
-    const char *ours = seal->conn->protocol->alpn;
+    const struct rn_tls_conn *tls_conn = SSL_get_app_data(ssl);
+    const char *ours = tls_conn->conn->protocol->alpn;
 
     (void)unused;
     if (!ours)
@@ -111,39 +111,39 @@ static struct rn_tls *current_tls(struct rn_server *server)
 }
 
 /* Takes the reference to `tls` over. */
-static struct rn_seal *make_seal(struct rn_conn *conn, struct rn_tls *tls)
+static struct rn_tls_conn *make_tls_conn(struct rn_conn *conn, struct rn_tls *tls)
 {
     struct rn_loop *loop = conn->loop;
-    struct rn_seal *seal = calloc(1, sizeof *seal);
+    struct rn_tls_conn *tls_conn = calloc(1, sizeof *tls_conn);
 
-    if (!loop->plain)
-        loop->plain = malloc(RN_PLAIN_BYTES);
-    if (!seal || !loop->plain) {
-        free(seal);
+    if (!loop->decrypted)
+        loop->decrypted = malloc(RN_DECRYPTED_BYTES);
+    if (!tls_conn || !loop->decrypted) {
+        free(tls_conn);
         rn_tls_unref(tls);
         return NULL;
     }
-    seal->conn = conn;
-    seal->tls = tls;
-    seal->ssl = SSL_new(seal->tls->context);
-    BIO *bio = BIO_new(seal->tls->pipe);
-    if (!seal->ssl || !bio) {
+    tls_conn->conn = conn;
+    tls_conn->tls = tls;
+    tls_conn->ssl = SSL_new(tls_conn->tls->context);
+    BIO *bio = BIO_new(tls_conn->tls->pipe);
+    if (!tls_conn->ssl || !bio) {
         BIO_free(bio);
-        rn_seal_free(seal);
+        rn_tls_conn_free(tls_conn);
         return NULL;
     }
-    BIO_set_data(bio, seal);
-    SSL_set_bio(seal->ssl, bio, bio);
-    SSL_set_app_data(seal->ssl, seal);
-    return seal;
+    BIO_set_data(bio, tls_conn);
+    SSL_set_bio(tls_conn->ssl, bio, bio);
+    SSL_set_app_data(tls_conn->ssl, tls_conn);
+    return tls_conn;
 }
 
-bool rn_seal_new(struct rn_conn *conn)
+bool rn_tls_conn_new(struct rn_conn *conn)
 {
-    conn->seal = make_seal(conn, current_tls(conn->loop->server));
-    if (conn->seal)
-        SSL_set_accept_state(conn->seal->ssl);
-    return conn->seal != NULL;
+    conn->tls = make_tls_conn(conn, current_tls(conn->loop->server));
+    if (conn->tls)
+        SSL_set_accept_state(conn->tls->ssl);
+    return conn->tls != NULL;
 }
 
 /* Whom we expect; a name is also told, an address is not (RFC 6066, section 3). */
@@ -160,47 +160,47 @@ static bool expect_server(SSL *ssl, const char *server, bool any_name)
                  : SSL_set1_host(ssl, server) == 1;
 }
 
-bool rn_seal_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
+bool rn_tls_conn_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
 {
-    struct rn_seal *seal = make_seal(conn, rn_tls_ref(tls));
+    struct rn_tls_conn *tls_conn = make_tls_conn(conn, rn_tls_ref(tls));
 
-    if (seal && !expect_server(seal->ssl, server, tls->any_name)) {
-        rn_seal_free(seal);
-        seal = NULL;
+    if (tls_conn && !expect_server(tls_conn->ssl, server, tls->any_name)) {
+        rn_tls_conn_free(tls_conn);
+        tls_conn = NULL;
     }
-    if (seal)
-        SSL_set_connect_state(seal->ssl);
-    conn->seal = seal;
-    return seal != NULL;
+    if (tls_conn)
+        SSL_set_connect_state(tls_conn->ssl);
+    conn->tls = tls_conn;
+    return tls_conn != NULL;
 }
 
-void rn_seal_begin(struct rn_conn *conn)
+void rn_tls_conn_begin_handshake(struct rn_conn *conn)
 {
     ERR_clear_error();
-    SSL_do_handshake(conn->seal->ssl); /* cannot end here: it waits for the server */
-    rn_flush_sealed(conn);
+    SSL_do_handshake(conn->tls->ssl); /* cannot end here: it waits for the server */
+    rn_flush_tls_records(conn);
 }
 
-void rn_seal_free(struct rn_seal *seal)
+void rn_tls_conn_free(struct rn_tls_conn *tls_conn)
 {
-    if (!seal)
+    if (!tls_conn)
         return;
-    SSL_free(seal->ssl);
-    rn_tls_unref(seal->tls);
-    free(seal->certificate);
-    free(seal);
+    SSL_free(tls_conn->ssl);
+    rn_tls_unref(tls_conn->tls);
+    free(tls_conn->certificate);
+    free(tls_conn);
 }
 
-void rn_seal_end(struct rn_conn *conn)
+void rn_tls_conn_shutdown(struct rn_conn *conn)
 {
-    struct rn_seal *seal = conn->seal;
+    struct rn_tls_conn *tls_conn = conn->tls;
 
-    if (seal->ended || !conn->opened)
+    if (tls_conn->ended || !conn->opened)
         return;
-    seal->ended = true;
+    tls_conn->ended = true;
     ERR_clear_error();
-    SSL_shutdown(seal->ssl);
-    rn_flush_sealed(conn);
+    SSL_shutdown(tls_conn->ssl);
+    rn_flush_tls_records(conn);
 }
 
 /* --- input ---------------------------------------------------------------------------- */
@@ -215,9 +215,9 @@ static bool is_plain_text(unsigned long code)
             reason == SSL_R_WRONG_VERSION_NUMBER);
 }
 
-static const char *reason_of(const struct rn_seal *seal, unsigned long code)
+static const char *reason_of(const struct rn_tls_conn *tls_conn, unsigned long code)
 {
-    long verdict = SSL_get_verify_result(seal->ssl);
+    long verdict = SSL_get_verify_result(tls_conn->ssl);
     const char *reason = ERR_reason_error_string(code);
 
     if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
@@ -230,18 +230,18 @@ static const char *reason_of(const struct rn_seal *seal, unsigned long code)
 static void fail(struct rn_conn *conn)
 {
     static const char unexpected_message[] = {21, 3, 1, 0, 2, 2, 10}; /* a fatal alert */
-    struct rn_buf *sealed = &conn->loop->sealed;
+    struct rn_buf *records = &conn->loop->tls_records;
     unsigned long code = ERR_peek_error();
-    bool plain = !conn->opened && sealed->len == 0 && is_plain_text(code);
+    bool plain = !conn->opened && records->len == 0 && is_plain_text(code);
 
     if (plain)
-        rn_buf_put(sealed, unexpected_message, sizeof unexpected_message);
+        rn_buf_put(records, unexpected_message, sizeof unexpected_message);
     rn_log(RN_LOG_INFO, "tls.failed", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
            RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_TEXT("reason", !plain          ? rn_slice_of(reason_of(conn->seal, code))
+           RN_LOG_TEXT("reason", !plain          ? rn_slice_of(reason_of(conn->tls, code))
                                  : conn->dialled ? RN_SLICE("the server does not speak TLS")
                                                  : RN_SLICE("the client does not speak TLS")));
-    conn->seal->ended = true; /* nothing may follow */
+    conn->tls->ended = true; /* nothing may follow */
     conn->closing = conn->unread = true;
     conn->held = false;
     rn_buf_clear(&conn->in);
@@ -249,46 +249,46 @@ static void fail(struct rn_conn *conn)
 
 static void establish(struct rn_conn *conn)
 {
-    struct rn_seal *seal = conn->seal;
-    const X509 *cert = SSL_get0_peer_certificate(seal->ssl);
+    struct rn_tls_conn *tls_conn = conn->tls;
+    const X509 *cert = SSL_get0_peer_certificate(tls_conn->ssl);
 
-    if (cert && SSL_get_verify_result(seal->ssl) == X509_V_OK) {
-        conn->peer.certificate = seal->certificate = rn_tls_name(cert);
-        conn->broken |= !seal->certificate;
+    if (cert && SSL_get_verify_result(tls_conn->ssl) == X509_V_OK) {
+        conn->peer.certificate = tls_conn->certificate = rn_tls_name(cert);
+        conn->broken |= !tls_conn->certificate;
     }
     conn->begun_ns = 0;
     rn_conn_open(conn);
 }
 
-size_t rn_seal_open(struct rn_conn *conn, const char *data, size_t len)
+size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
 {
-    struct rn_seal *seal = conn->seal;
+    struct rn_tls_conn *tls_conn = conn->tls;
     size_t got = 0, n;
 
-    seal->data = data;
-    seal->len = len;
+    tls_conn->data = data;
+    tls_conn->len = len;
     conn->greeted = true;
     ERR_clear_error();
-    while (SSL_read_ex(seal->ssl, conn->loop->plain + got, RN_PLAIN_BYTES - got, &n) == 1) {
+    while (SSL_read_ex(tls_conn->ssl, conn->loop->decrypted + got, RN_DECRYPTED_BYTES - got, &n) == 1) {
         got += n;
-        assert(got < RN_PLAIN_BYTES);
+        assert(got < RN_DECRYPTED_BYTES);
     }
-    int outcome = SSL_get_error(seal->ssl, 0);
+    int outcome = SSL_get_error(tls_conn->ssl, 0);
     if (outcome == SSL_ERROR_ZERO_RETURN)
         conn->ended = true;
     else if (outcome != SSL_ERROR_WANT_READ)
         fail(conn);
-    rn_flush_sealed(conn);
+    rn_flush_tls_records(conn);
     if (conn->closing || conn->broken)
         return 0;
-    if (!conn->opened && SSL_is_init_finished(seal->ssl))
+    if (!conn->opened && SSL_is_init_finished(tls_conn->ssl))
         establish(conn);
     return got;
 }
 
-void rn_seal_note_begin(struct rn_conn *conn)
+void rn_tls_conn_note_partial_record(struct rn_conn *conn)
 {
-    const SSL *ssl = conn->seal->ssl;
+    const SSL *ssl = conn->tls->ssl;
     bool part = SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
 
     if (!conn->opened || conn->in.len > 0)
@@ -301,7 +301,7 @@ void rn_seal_note_begin(struct rn_conn *conn)
 
 /* --- output --------------------------------------------------------------------------- */
 
-void rn_seal_wrap(struct rn_conn *conn)
+void rn_tls_conn_encrypt(struct rn_conn *conn)
 {
     struct rn_loop *loop = conn->loop;
     struct rn_buf plain = loop->out;
@@ -311,9 +311,9 @@ void rn_seal_wrap(struct rn_conn *conn)
         return;
     conn->broken |= plain.failed;
     ERR_clear_error();
-    if (!conn->seal->ended) /* else nobody may be told anything any more */
-        conn->broken |= SSL_write_ex(conn->seal->ssl, plain.data, plain.len, &n) != 1;
+    if (!conn->tls->ended) /* else nobody may be told anything any more */
+        conn->broken |= SSL_write_ex(conn->tls->ssl, plain.data, plain.len, &n) != 1;
     rn_buf_clear(&plain);
-    loop->out = loop->sealed;
-    loop->sealed = plain;
+    loop->out = loop->tls_records;
+    loop->tls_records = plain;
 }

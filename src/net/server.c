@@ -91,7 +91,7 @@ void rn_server_free(struct rn_server *server)
     rn_watch_done(&server->watch);
     rn_watch_done(&server->tls_watch);
     rn_loop_done(&server->control);
-    rn_secure_done(server);
+    rn_server_tls_done(server);
     while (server->listeners) {
         struct rn_listener *listener = server->listeners;
         server->listeners = listener->next;

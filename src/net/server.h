@@ -52,11 +52,11 @@ const char *rn_server_address(const struct rn_server *server, const char *name);
 
 /* The certificate for listeners that speak TLS. Its files are read now, and again
  * when they change. Once, before rn_server_run. */
-int rn_server_tls(struct rn_server *server, const struct rn_tls_files *files,
-                  struct ration_error *error);
+int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *files,
+                       struct ration_error *error);
 /* The listener of this name, which there is, speaks TLS on its TCP sockets: after
- * rn_server_tls, before rn_server_run. Unix sockets stay as they are. */
-void rn_server_secure(struct rn_server *server, const char *name);
+ * rn_server_tls_load, before rn_server_run. Unix sockets stay as they are. */
+void rn_server_tls_enable(struct rn_server *server, const char *name);
 /* Reads the files again, for connections that come from now on, and logs it. False:
  * they cannot be used, and the former certificate stays. Control thread. */
 bool rn_server_tls_reload(struct rn_server *server);

@@ -43,7 +43,7 @@ struct rn_server {
     _Atomic unsigned running; /* workers */
 };
 
-/* secure.c: frees what it has made. */
-void rn_secure_done(struct rn_server *server);
+/* server_tls.c: frees what it has made. */
+void rn_server_tls_done(struct rn_server *server);
 
 #endif

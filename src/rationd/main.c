@@ -335,7 +335,7 @@ static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting
         return false;
     }
     if (d->options.secure[setting])
-        rn_server_secure(d->server, name);
+        rn_server_tls_enable(d->server, name);
     return true;
 }
 
@@ -343,7 +343,7 @@ static bool load_certificate(struct daemon *d)
 {
     struct ration_error error;
 
-    if (!d->options.tls.cert || rn_server_tls(d->server, &d->options.tls, &error) == 0)
+    if (!d->options.tls.cert || rn_server_tls_load(d->server, &d->options.tls, &error) == 0)
         return true;
     fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
     return false;

@@ -65,8 +65,8 @@ static void a_unix_socket_stays_plain(void **state)
     prepare_tls(&t);
     snprintf(address, sizeof address, "unix:%s/sock", t.folder.path);
     listen_on(&t.r, "local", address);
-    assert_int_equal(rn_server_tls(t.r.server, &t.files, NULL), 0);
-    rn_server_secure(t.r.server, "local");
+    assert_int_equal(rn_server_tls_load(t.r.server, &t.files, NULL), 0);
+    rn_server_tls_enable(t.r.server, "local");
     start_server(&t.r);
     int fd = dial(&t.r, "local");
     say(fd, "hello\n");

@@ -140,10 +140,10 @@ static inline void start_tls(struct tls_running *t)
 {
     struct ration_error error = {0};
 
-    if (rn_server_tls(t->r.server, &t->files, &error) != 0)
+    if (rn_server_tls_load(t->r.server, &t->files, &error) != 0)
         fail_msg("%s", error.text);
     listen_on(&t->r, "tcp", "127.0.0.1:0");
-    rn_server_secure(t->r.server, "tcp");
+    rn_server_tls_enable(t->r.server, "tcp");
     start_server(&t->r);
 }
 

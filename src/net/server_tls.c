@@ -26,7 +26,7 @@ static struct rn_tls_files files_of(const struct rn_server *server)
                                  .only_13 = server->tls_only_13};
 }
 
-static void tell_loaded(const char *path, const struct rn_tls *tls)
+static void log_loaded(const char *path, const struct rn_tls *tls)
 {
     bool outdated = rn_tls_is_outdated(tls);
 
@@ -57,7 +57,7 @@ bool rn_server_tls_reload(struct rn_server *server)
                RN_LOG_TEXT("kept", RN_SLICE("the former certificate")));
         return false;
     }
-    tell_loaded(files.cert, tls);
+    log_loaded(files.cert, tls);
     swap_tls(server, tls);
     return true;
 }
@@ -67,8 +67,8 @@ static void on_change(void *arg)
     rn_server_tls_reload(arg);
 }
 
-int rn_server_tls(struct rn_server *server, const struct rn_tls_files *files,
-                  struct ration_error *error)
+int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *files,
+                       struct ration_error *error)
 {
     const char *const paths[] = {files->cert, files->key, files->client_ca};
     struct rn_tls *tls;
@@ -89,12 +89,12 @@ int rn_server_tls(struct rn_server *server, const struct rn_tls_files *files,
     failed = rn_tls_new(files, &tls, error);
     if (failed != 0)
         return failed;
-    tell_loaded(files->cert, tls);
+    log_loaded(files->cert, tls);
     swap_tls(server, tls);
     return 0;
 }
 
-void rn_server_secure(struct rn_server *server, const char *name)
+void rn_server_tls_enable(struct rn_server *server, const char *name)
 {
     struct rn_listener *listener = server->listeners;
 
@@ -105,7 +105,7 @@ void rn_server_secure(struct rn_server *server, const char *name)
     listener->secure = true;
 }
 
-void rn_secure_done(struct rn_server *server)
+void rn_server_tls_done(struct rn_server *server)
 {
     rn_tls_unref(server->tls);
     for (size_t i = 0; i < RN_TLS_PATHS; i++)

@@ -11,7 +11,7 @@
  * oldest first, until an eighth of the room is free. If that is not enough, the next round starts
  * from a smaller size. An honest message is usually small, and complete at once.
  *
- * Connections belong to their loop, so each loop relieves itself; others are asked (run.c).
+ * Connections belong to their loop, so each loop relieves itself; others are asked (server_run.c).
  */
 #include "net/caps.h"
 #include "net/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a server, and what may be asked of it. Running is run.c's.
+ * Making a server, and what may be asked of it. Running is server_run.c's.
  */
 #include "net/server.h"
 

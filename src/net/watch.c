@@ -202,9 +202,9 @@ static void watch_folders(struct rn_watch *watch)
     free(wanted.paths);
 }
 
-static uint64_t sign(const struct rn_watch *watch)
+static uint64_t read_stamp(const struct rn_watch *watch)
 {
-    return rn_watch_sign((const char *const *)watch->paths, watch->count);
+    return rn_file_stamp_read((const char *const *)watch->paths, watch->count);
 }
 
 static void on_quiet(uv_timer_t *timer)
@@ -213,7 +213,7 @@ static void on_quiet(uv_timer_t *timer)
 
     watch->first_ms = 0;
     watch_folders(watch); /* before looking, so that no change falls between */
-    uint64_t seen = sign(watch);
+    uint64_t seen = read_stamp(watch);
     if (seen == watch->seen)
         return;
     watch->seen = seen;
@@ -225,7 +225,7 @@ static void on_look(uv_timer_t *timer)
 {
     struct rn_watch *watch = timer->data;
 
-    if (sign(watch) != watch->seen)
+    if (read_stamp(watch) != watch->seen)
         note_change(watch);
 }
 
@@ -265,7 +265,7 @@ int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
     watch->first_ms = 0;
     uv_timer_stop(&watch->quiet);
     watch_folders(watch);
-    watch->seen = sign(watch);
+    watch->seen = read_stamp(watch);
     return uv_timer_start(&watch->look, on_look, LOOK_MS, LOOK_MS) == 0 ? 0 : RATION_EIO;
 }
 

@@ -25,9 +25,9 @@ static void add_stat(struct rn_siphash *hash, const struct stat *is)
     rn_siphash_add(hash, &looks, sizeof looks);
 }
 
-static uint64_t sign_folder(int fd, int levels);
+static uint64_t stamp_folder(int fd, int levels);
 
-static uint64_t sign_entry(int folder, const char *name, int levels)
+static uint64_t stamp_entry(int folder, const char *name, int levels)
 {
     struct rn_siphash hash;
     struct stat is;
@@ -39,7 +39,7 @@ static uint64_t sign_entry(int folder, const char *name, int levels)
         return rn_siphash_done(&hash);
     add_stat(&hash, &is);
     if (levels > 0 && S_ISDIR(is.st_mode)) {
-        entries = sign_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
+        entries = stamp_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
         rn_siphash_add(&hash, &entries, sizeof entries);
     }
     return rn_siphash_done(&hash);
@@ -47,7 +47,7 @@ static uint64_t sign_entry(int folder, const char *name, int levels)
 
 /* The order of entries is the file system's: add them up. Names with a dot are
  * those of editors and of the machinery of mounted volumes. Takes the descriptor. */
-static uint64_t sign_folder(int fd, int levels)
+static uint64_t stamp_folder(int fd, int levels)
 {
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     uint64_t sum = 0;
@@ -59,7 +59,7 @@ static uint64_t sign_folder(int fd, int levels)
     }
     for (struct dirent *entry; (entry = readdir(folder));)
         if (entry->d_name[0] != '.')
-            sum += sign_entry(dirfd(folder), entry->d_name, levels);
+            sum += stamp_entry(dirfd(folder), entry->d_name, levels);
     closedir(folder);
     return sum;
 }
@@ -73,7 +73,7 @@ static void add_path(struct rn_siphash *hash, const char *path)
     if (real && stat(real, &is) == 0) {
         uint64_t entries =
             S_ISDIR(is.st_mode)
-                ? sign_folder(open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), INNER_LEVELS)
+                ? stamp_folder(open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), INNER_LEVELS)
                 : 0;
         if (S_ISDIR(is.st_mode))
             rn_siphash_add(hash, &entries, sizeof entries);
@@ -83,7 +83,7 @@ static void add_path(struct rn_siphash *hash, const char *path)
     free(real);
 }
 
-uint64_t rn_watch_sign(const char *const *paths, size_t count)
+uint64_t rn_file_stamp_read(const char *const *paths, size_t count)
 {
     struct rn_siphash hash;
 

@@ -17,8 +17,8 @@
 #include "net/caps.h"
 #include "net/dial_inner.h"
 #include "net/log.h"
-#include "net/tls_conn.h"
 #include "net/server_inner.h"
+#include "net/tls_conn.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
 #define RECORD_BYTES ((size_t)17 << 10) /* what OpenSSL keeps of a record that is not complete */
@@ -340,17 +340,17 @@ void rn_conn_open(struct rn_conn *conn)
     }
 }
 
-void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer)
+void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *peer)
 {
-    bool secure = port->listener->secure && port->socket->is_tcp;
-    struct rn_conn *conn = rn_conn_new(port->loop, port->listener, fd, peer, secure);
+    bool secure = acceptor->listener->secure && acceptor->socket->is_tcp;
+    struct rn_conn *conn = rn_conn_new(acceptor->loop, acceptor->listener, fd, peer, secure);
 
     if (!conn) {
-        rn_caps_give_back(port->listener->caps, peer);
+        rn_caps_give_back(acceptor->listener->caps, peer);
         close(fd);
         return;
     }
-    port->loop->guests++;
+    acceptor->loop->guests++;
     if (conn->tls)
         conn->begun_ns = conn->active_ns; /* of the handshake */
     else

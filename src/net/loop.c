@@ -87,7 +87,7 @@ void rn_loop_drain(struct rn_loop *loop)
 {
     if (loop->draining)
         return;
-    rn_port_close_all(loop);
+    rn_accept_close_all(loop);
     loop->draining = true;
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
@@ -118,7 +118,7 @@ static void close_handle(uv_handle_t *handle, void *unused)
 
 void rn_loop_done(struct rn_loop *loop)
 {
-    rn_port_close_all(loop);
+    rn_accept_close_all(loop);
     while (loop->conns) {
         loop->conns->kept = 0; /* nobody is left who would let it go */
         rn_conn_cut(loop->conns);

@@ -22,14 +22,14 @@
 struct rn_server;
 
 /* A listening socket as one loop sees it. */
-struct rn_port {
+struct rn_acceptor {
     uv_poll_t poll;
     struct rn_timer resume; /* after a pause */
     bool waited;            /* for room, in vain so far */
     struct rn_listener *listener;
     struct rn_socket *socket;
     struct rn_loop *loop;
-    struct rn_port *next;
+    struct rn_acceptor *next;
 };
 
 struct rn_loop {
@@ -41,14 +41,14 @@ struct rn_loop {
     int64_t armed_ns; /* when `timer` fires; INT64_MAX: not set */
     struct rn_server *server;
     unsigned index;
-    struct rn_port *ports;
+    struct rn_acceptor *acceptors;
     struct rn_conn *conns, *touched;
     struct rn_conn *writer; /* whose output is in `out`; NULL: nobody's */
     struct rn_buf out;
     struct rn_buf tls_records; /* records made and not passed on yet: empty between calls */
-    char *decrypted; /* what records held: RN_DECRYPTED_BYTES; NULL: no TLS so far */
-    size_t guests;        /* of `conns`, those that came to us: what a drain waits for */
-    bool holds;           /* does not accept yet */
+    char *decrypted;           /* what records held: RN_DECRYPTED_BYTES; NULL: no TLS so far */
+    size_t guests;             /* of `conns`, those that came to us: what a drain waits for */
+    bool holds;                /* does not accept yet */
     bool draining;
     _Atomic bool crowded;    /* another loop needs room for a connection */
     _Atomic size_t cut_from; /* there is too much unfinished input: end messages of so many
@@ -74,11 +74,11 @@ void rn_loop_drain(struct rn_loop *loop);
 void rn_loop_cut(struct rn_loop *loop);
 
 /* Begins to accept on the socket, unless the loop holds; 0 or a negative errno. */
-int rn_port_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
+int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
 /* A loop that held begins to accept. */
-void rn_port_begin_all(struct rn_loop *loop);
+void rn_accept_start_all(struct rn_loop *loop);
 /* Accepts what has come already and then no more. */
-void rn_port_close_all(struct rn_loop *loop);
+void rn_accept_close_all(struct rn_loop *loop);
 
 /* Takes the time of the loop's current round over. */
 static inline void rn_loop_update(struct rn_loop *loop)
@@ -134,7 +134,7 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
                             const struct rn_peer *peer, bool secure);
 /* Takes the socket over; closes it if that fails. With TLS the protocol is told
  * by rn_conn_open later. */
-void rn_conn_start(struct rn_port *port, int fd, const struct rn_peer *peer);
+void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *peer);
 /* Tells the protocol that there is a connection. */
 void rn_conn_open(struct rn_conn *conn);
 /* To be called when something has happened and nothing of the protocol is on the

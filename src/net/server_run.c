@@ -26,7 +26,7 @@ static void on_worker_woken(struct rn_loop *loop)
 {
     rn_relief_heed(loop);
     if (loop->holds && atomic_load(&loop->server->accepting))
-        rn_port_begin_all(loop);
+        rn_accept_start_all(loop);
     if (atomic_load(&loop->server->stopping))
         rn_loop_drain(loop);
     if (atomic_load(&loop->server->cutting))
@@ -151,26 +151,26 @@ static void stop_control(struct rn_server *server)
 }
 
 /* The sockets of a listener that are for this loop. */
-static int open_ports(struct rn_loop *loop, struct rn_listener *listener)
+static int open_acceptors(struct rn_loop *loop, struct rn_listener *listener)
 {
     int failed = 0;
 
     if (!listener->shared)
-        return rn_port_open(loop, listener,
-                            &listener->sockets[listener->on_control ? 0 : loop->index]);
+        return rn_accept_open(loop, listener,
+                              &listener->sockets[listener->on_control ? 0 : loop->index]);
     for (size_t i = 0; failed == 0 && i < listener->count; i++)
-        failed = rn_port_open(loop, listener, &listener->sockets[i]);
+        failed = rn_accept_open(loop, listener, &listener->sockets[i]);
     return failed;
 }
 
-static int open_all_ports(struct rn_loop *loop, bool is_control)
+static int open_all_acceptors(struct rn_loop *loop, bool is_control)
 {
     int failed = 0;
 
     for (struct rn_listener *listener = loop->server->listeners; failed == 0 && listener;
          listener = listener->next)
         if (listener->on_control == is_control)
-            failed = open_ports(loop, listener);
+            failed = open_acceptors(loop, listener);
     return failed;
 }
 
@@ -213,7 +213,7 @@ static int start_worker(struct rn_server *server, unsigned index)
     }
     worker->loop.woken = on_worker_woken;
     worker->loop.holds = server->options.holds;
-    failed = open_all_ports(&worker->loop, false);
+    failed = open_all_acceptors(&worker->loop, false);
     atomic_fetch_add(&server->running, 1);
     if (failed == 0)
         failed = start_thread(worker);
@@ -229,7 +229,7 @@ static int start_worker(struct rn_server *server, unsigned index)
 
 static int start_workers(struct rn_server *server)
 {
-    int failed = open_all_ports(&server->control, true);
+    int failed = open_all_acceptors(&server->control, true);
 
     for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
         failed = start_worker(server, i);

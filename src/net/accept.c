@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accepting. If there is no place, quiet connections are closed to make room, of
+ * other loops, too: whoever comes waits for them. Those for whom there is none are
+ * closed at once. Without file descriptors we stop asking for a while, since the
+ * kernel would go on telling us that somebody waits.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/caps.h"
+#include "net/log.h"
+#include "net/loop.h"
+#include "net/server_inner.h"
+
+#define BATCH 64
+#define PAUSE_NS INT64_C(100000000)
+#define ROOM_NS INT64_C(20000000) /* until there may be room */
+
+static void on_connection(uv_poll_t *poll, int status, int events);
+
+static void resume(struct rn_timer *timer)
+{
+    struct rn_acceptor *acceptor =
+        (struct rn_acceptor *)((char *)timer - offsetof(struct rn_acceptor, resume));
+
+    uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
+}
+
+static void pause_for(struct rn_acceptor *acceptor, int64_t ns)
+{
+    uv_poll_stop(&acceptor->poll);
+    rn_timer_set(&acceptor->loop->wheel, &acceptor->resume, acceptor->loop->wheel.now_ns + ns);
+}
+
+static void pause_accepting(struct rn_acceptor *acceptor, int code)
+{
+    rn_log(RN_LOG_WARN, "accept.paused",
+           RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
+           RN_LOG_TEXT("reason", rn_slice_of(strerror(code))), RN_LOG_NUMBER("ms", 100));
+    pause_for(acceptor, PAUSE_NS);
+}
+
+/* False: nobody waits, or room may be found in a moment, on other loops, too, and the next one
+ * waits for it. */
+static bool find_room(struct rn_acceptor *acceptor)
+{
+    struct pollfd next = {.fd = acceptor->socket->fd, .events = POLLIN};
+
+    if (rn_caps_are_taken(acceptor->listener->caps) && poll(&next, 1, 0) != 1)
+        return false;
+    if (!rn_caps_are_taken(acceptor->listener->caps) || rn_relief_make_room(acceptor->loop) > 0) {
+        acceptor->waited = false;
+        return true;
+    }
+    if (acceptor->waited || acceptor->loop->draining)
+        return true; /* it will be refused */
+    acceptor->waited = true;
+    if (!acceptor->listener->on_control)
+        rn_relief_ask(acceptor->loop);
+    pause_for(acceptor, ROOM_NS);
+    return false;
+}
+
+static void refuse(struct rn_acceptor *acceptor, const struct rn_peer *peer,
+                   enum rn_caps_answer why)
+{
+    static const char *const caps[] = {
+        [RN_CAPS_TOTAL] = "connections_max", [RN_CAPS_ADDRESS] = "per_address_max"};
+
+    rn_tally_add(&acceptor->listener->tallies[acceptor->loop->index].refused, 1);
+    rn_log(
+        RN_LOG_WARN, "conn.refused", RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
+        RN_LOG_TEXT("peer", rn_slice_of(peer->text)), RN_LOG_TEXT("over", rn_slice_of(caps[why])));
+}
+
+static void admit(struct rn_acceptor *acceptor, int fd, const struct rn_address *from)
+{
+    struct rn_peer peer;
+    int on = 1;
+
+    rn_address_peer(from, &peer);
+    enum rn_caps_answer answer = rn_caps_take(acceptor->listener->caps, &peer);
+    if (answer != RN_CAPS_OK) {
+        refuse(acceptor, &peer, answer);
+        close(fd);
+        return;
+    }
+    if (acceptor->socket->is_tcp)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    rn_conn_start(acceptor, fd, &peer);
+}
+
+/* False: there is nothing more, or nothing can be done. */
+static bool accept_one(struct rn_acceptor *acceptor)
+{
+    struct rn_address from = {.len = sizeof from.to};
+
+    if (!find_room(acceptor))
+        return false;
+    int fd = accept4(acceptor->socket->fd, &from.to.any, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd >= 0) {
+        admit(acceptor, fd, &from);
+        return true;
+    }
+    switch (errno) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM: {
+        int code = errno;
+
+        if (rn_relief_make_room(acceptor->loop) > 0)
+            return true;
+        pause_accepting(acceptor, code);
+        return false;
+    }
+    case EAGAIN:
+        return false;
+    default:
+        return true; /* one that was gone before we came: accept(2) */
+    }
+}
+
+static void accept_batch(struct rn_acceptor *acceptor)
+{
+    for (int i = 0; i < BATCH && accept_one(acceptor); i++)
+        ;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    struct rn_acceptor *acceptor = poll->data;
+
+    (void)status, (void)events;
+    rn_loop_update(acceptor->loop);
+    accept_batch(acceptor);
+}
+
+int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket)
+{
+    struct rn_acceptor *acceptor = calloc(1, sizeof *acceptor);
+    int failed = acceptor ? uv_poll_init(&loop->uv, &acceptor->poll, socket->fd) : -ENOMEM;
+
+    if (failed != 0) {
+        free(acceptor);
+        return failed;
+    }
+    acceptor->poll.data = acceptor;
+    acceptor->listener = listener;
+    acceptor->socket = socket;
+    acceptor->loop = loop;
+    acceptor->resume.fire = resume;
+    acceptor->next = loop->acceptors;
+    loop->acceptors = acceptor;
+    return loop->holds ? 0 : uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
+}
+
+/* That polling a socket begins cannot fail: it was initialised. */
+void rn_accept_start_all(struct rn_loop *loop)
+{
+    loop->holds = false;
+    for (struct rn_acceptor *acceptor = loop->acceptors; acceptor; acceptor = acceptor->next)
+        uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
+}
+
+static void free_acceptor(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void rn_accept_close_all(struct rn_loop *loop)
+{
+    for (struct rn_acceptor *acceptor = loop->acceptors, *next; acceptor; acceptor = next) {
+        next = acceptor->next;
+        accept_batch(acceptor);
+        rn_timer_cancel(&loop->wheel, &acceptor->resume);
+        uv_close((uv_handle_t *)&acceptor->poll, free_acceptor);
+        rn_socket_release(acceptor->socket);
+    }
+    loop->acceptors = NULL;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection's life: what to wait for, when to close, and the calls that a
- * protocol may make. Input is feed.c's, output flush.c's, time deadline.c's.
+ * protocol may make. Input is conn_input.c's, output conn_output.c's, time conn_deadline.c's.
  *
  * Calls of the protocol only note what is wanted. What follows from it is done in
  * rn_conn_settle, when nothing of the protocol is on the stack: after an event,
@@ -206,7 +206,7 @@ static bool has_drained(struct rn_conn *conn)
         conn->busy = false;
     }
     if (conn->loop->writer == conn)
-        rn_flush_out(conn);
+        rn_conn_output_flush(conn);
     return drained;
 }
 
@@ -224,7 +224,7 @@ void rn_conn_settle(struct rn_conn *conn)
         rn_relief_count(conn, count_unfinished(conn));
     call_later(conn);
     if (conn->loop->writer == conn)
-        rn_flush_out(conn);
+        rn_conn_output_flush(conn);
     if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
         !conn->broken && !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
         rn_conn_limit(conn, RN_CONN_DRAINING);
@@ -246,7 +246,7 @@ void rn_conn_settle(struct rn_conn *conn)
         linger(conn);
     }
     update_poll(conn);
-    rn_deadline_update(conn);
+    rn_conn_deadline_update(conn);
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
@@ -264,9 +264,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE) {
         bool was_paused = conn->paused;
-        rn_flush_waiting(conn);
+        rn_conn_output_resume(conn);
         if (was_paused)
-            rn_feed_kept(conn);
+            rn_conn_input_resume(conn);
     }
     if (events & (UV_READABLE | UV_DISCONNECT)) {
         if (conn->lingering)
@@ -274,7 +274,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
         else if (conn->held)
             *(events & UV_DISCONNECT ? &conn->ended : &conn->stuffed) = true;
         else
-            rn_feed_read(conn, events & UV_DISCONNECT);
+            rn_conn_input_read(conn, events & UV_DISCONNECT);
     }
     rn_conn_settle(conn);
 }
@@ -288,7 +288,7 @@ void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
     }
     conn->closing = true;
     if (conn->loop->writer == conn)
-        rn_flush_out(conn);
+        rn_conn_output_flush(conn);
 }
 
 static void link_conn(struct rn_conn *conn)
@@ -318,7 +318,7 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->loop = loop;
     conn->peer = *peer;
     conn->active_ns = loop->wheel.now_ns;
-    conn->deadline.fire = rn_deadline_fire;
+    conn->deadline.fire = rn_conn_deadline_fire;
     if ((!secure || rn_tls_conn_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
         link_conn(conn);
         rn_tally_add(&conn->tally->opened, 1);
@@ -390,7 +390,7 @@ struct rn_buf *rn_conn_out(struct rn_conn *conn)
     if (loop->writer != conn) {
         if (loop->writer) {
             struct rn_conn *other = loop->writer;
-            rn_flush_out(other);
+            rn_conn_output_flush(other);
             touch(other);
         }
         loop->writer = conn;
@@ -424,13 +424,13 @@ void rn_conn_go_on(struct rn_conn *conn)
         return;
     conn->held = conn->stuffed = false;
     touch(conn);
-    rn_feed_kept(conn);
+    rn_conn_input_resume(conn);
 }
 
 void rn_conn_hear(struct rn_conn *conn)
 {
     if (conn->opened && !conn->lingering)
-        rn_feed_read(conn, false);
+        rn_conn_input_read(conn, false);
     touch(conn);
 }
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "net/dial_inner.h"
-#include "net/tls_conn.h"
 #include "net/server_inner.h"
+#include "net/tls_conn.h"
 
 struct rn_dialler {
     struct rn_listener listener;
@@ -129,6 +129,6 @@ void rn_dial_answered(struct rn_conn *conn)
 void rn_dial_end(struct rn_conn *conn)
 {
     if (conn->loop->writer == conn)
-        rn_flush_out(conn);
+        rn_conn_output_flush(conn);
     rn_conn_cut(conn);
 }

@@ -92,8 +92,8 @@ void rn_loop_drain(struct rn_loop *loop)
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
         if (conn->dialled)
-            continue;              /* others may need it to the last */
-        rn_feed_read(conn, false); /* a request on its way is not turned away */
+            continue;                    /* others may need it to the last */
+        rn_conn_input_read(conn, false); /* a request on its way is not turned away */
         rn_conn_settle(conn);
     }
     if (loop->guests == 0)

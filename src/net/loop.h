@@ -151,19 +151,19 @@ static inline size_t rn_conn_unsent(const struct rn_conn *conn)
     return conn->waiting.len - conn->sent;
 }
 
-/* feed.c: reads what is there and calls the protocol. `ended`: the end is known
+/* conn_input.c: reads what is there and calls the protocol. `ended`: the end is known
  * to be near, so read up to it. */
-void rn_feed_read(struct rn_conn *conn, bool ended);
+void rn_conn_input_read(struct rn_conn *conn, bool ended);
 /* Calls the protocol with what was kept. */
-void rn_feed_kept(struct rn_conn *conn);
+void rn_conn_input_resume(struct rn_conn *conn);
 
-/* flush.c: sends the loop's output, which is this connection's, and keeps what
+/* conn_output.c: sends the loop's output, which is this connection's, and keeps what
  * the peer does not take. */
-void rn_flush_out(struct rn_conn *conn);
+void rn_conn_output_flush(struct rn_conn *conn);
 /* The same with records that TLS has made. */
-void rn_flush_tls_records(struct rn_conn *conn);
+void rn_conn_output_flush_tls(struct rn_conn *conn);
 /* Sends what was kept. */
-void rn_flush_waiting(struct rn_conn *conn);
+void rn_conn_output_resume(struct rn_conn *conn);
 
 /* relief.c: closes quiet connections of the loop, those first where nothing has happened for
  * longest. Returns how many. */
@@ -176,8 +176,8 @@ void rn_relief_count(struct rn_conn *conn, size_t bytes);
 /* What other loops have asked for. */
 void rn_relief_heed(struct rn_loop *loop);
 
-/* deadline.c */
-void rn_deadline_update(struct rn_conn *conn);
-void rn_deadline_fire(struct rn_timer *timer);
+/* conn_deadline.c */
+void rn_conn_deadline_update(struct rn_conn *conn);
+void rn_conn_deadline_fire(struct rn_timer *timer);
 
 #endif

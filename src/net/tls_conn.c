@@ -83,7 +83,7 @@ BIO_METHOD *rn_tls_conn_new_bio_method(void)
 /* The listener speaks one protocol: who offers others only is turned away
  * (RFC 7301, section 3.2). */
 int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                   const unsigned char *in, unsigned in_len, void *unused)
+                            const unsigned char *in, unsigned in_len, void *unused)
 {
     const struct rn_tls_conn *tls_conn = SSL_get_app_data(ssl);
     const char *ours = tls_conn->conn->protocol->alpn;
@@ -178,7 +178,7 @@ void rn_tls_conn_begin_handshake(struct rn_conn *conn)
 {
     ERR_clear_error();
     SSL_do_handshake(conn->tls->ssl); /* cannot end here: it waits for the server */
-    rn_flush_tls_records(conn);
+    rn_conn_output_flush_tls(conn);
 }
 
 void rn_tls_conn_free(struct rn_tls_conn *tls_conn)
@@ -200,7 +200,7 @@ void rn_tls_conn_shutdown(struct rn_conn *conn)
     tls_conn->ended = true;
     ERR_clear_error();
     SSL_shutdown(tls_conn->ssl);
-    rn_flush_tls_records(conn);
+    rn_conn_output_flush_tls(conn);
 }
 
 /* --- input ---------------------------------------------------------------------------- */
@@ -269,7 +269,8 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
     tls_conn->len = len;
     conn->greeted = true;
     ERR_clear_error();
-    while (SSL_read_ex(tls_conn->ssl, conn->loop->decrypted + got, RN_DECRYPTED_BYTES - got, &n) == 1) {
+    while (SSL_read_ex(tls_conn->ssl, conn->loop->decrypted + got, RN_DECRYPTED_BYTES - got, &n) ==
+           1) {
         got += n;
         assert(got < RN_DECRYPTED_BYTES);
     }
@@ -278,7 +279,7 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
         conn->ended = true;
     else if (outcome != SSL_ERROR_WANT_READ)
         fail(conn);
-    rn_flush_tls_records(conn);
+    rn_conn_output_flush_tls(conn);
     if (conn->closing || conn->broken)
         return 0;
     if (!conn->opened && SSL_is_init_finished(tls_conn->ssl))

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "net/tls_conn.h"
 #include "net/server_inner.h"
+#include "net/tls_conn.h"
 
 /* A connection that always has more gets this many buffers before the others'
  * turn. */
@@ -58,7 +58,7 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
         used += now;
         was_full = rn_conn_is_full(conn);
         if (conn->loop->writer == conn)
-            rn_flush_out(conn);
+            rn_conn_output_flush(conn);
     } while (was_full && now > 0 && used < len && wants_input(conn));
     return used;
 }
@@ -87,7 +87,7 @@ void rn_conn_received(struct rn_conn *conn, size_t used)
     leave_rest(conn, conn->in.data, conn->in.len, conn->used + used);
 }
 
-void rn_feed_kept(struct rn_conn *conn)
+void rn_conn_input_resume(struct rn_conn *conn)
 {
     if (conn->in.len == 0 || conn->busy || conn->later || !wants_input(conn))
         return;
@@ -120,7 +120,7 @@ static void feed_decrypted(struct rn_conn *conn, const char *data, size_t len)
     rn_tls_conn_note_partial_record(conn);
 }
 
-void rn_feed_read(struct rn_conn *conn, bool ended)
+void rn_conn_input_read(struct rn_conn *conn, bool ended)
 {
     char *input = conn->loop->input;
 

@@ -60,7 +60,7 @@ static void pass_on(struct rn_conn *conn, struct rn_buf *out)
     drop_output(out);
 }
 
-void rn_flush_out(struct rn_conn *conn)
+void rn_conn_output_flush(struct rn_conn *conn)
 {
     conn->loop->writer = NULL;
     if (conn->tls)
@@ -68,12 +68,12 @@ void rn_flush_out(struct rn_conn *conn)
     pass_on(conn, &conn->loop->out);
 }
 
-void rn_flush_tls_records(struct rn_conn *conn)
+void rn_conn_output_flush_tls(struct rn_conn *conn)
 {
     pass_on(conn, &conn->loop->tls_records);
 }
 
-void rn_flush_waiting(struct rn_conn *conn)
+void rn_conn_output_resume(struct rn_conn *conn)
 {
     if (rn_conn_unsent(conn) == 0 || conn->broken)
         return;

@@ -52,7 +52,7 @@ static struct due find_due(const struct rn_conn *conn)
     return due;
 }
 
-void rn_deadline_update(struct rn_conn *conn)
+void rn_conn_deadline_update(struct rn_conn *conn)
 {
     int64_t at_ns = find_due(conn).at_ns;
 
@@ -67,7 +67,7 @@ static void log_cut(const struct rn_conn *conn, const char *event)
            RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
 }
 
-void rn_deadline_fire(struct rn_timer *timer)
+void rn_conn_deadline_fire(struct rn_timer *timer)
 {
     struct rn_conn *conn = (struct rn_conn *)((char *)timer - offsetof(struct rn_conn, deadline));
     struct due due = find_due(conn);

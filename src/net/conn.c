@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "net/caps.h"
-#include "net/dial_inner.h"
+#include "net/dial_internal.h"
 #include "net/log.h"
-#include "net/server_inner.h"
+#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "net/server_inner.h"
+#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 /* A connection that always has more gets this many buffers before the others'

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/dial_inner.h"
-#include "net/server_inner.h"
+#include "net/dial_internal.h"
+#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 struct rn_dialler {

@@ -14,7 +14,7 @@ static void on_timer(uv_timer_t *timer)
     struct rn_loop *loop = timer->data;
 
     loop->armed_ns = INT64_MAX;
-    rn_wheel_turn(&loop->wheel, (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS);
+    rn_wheel_advance(&loop->wheel, (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS);
 }
 
 /* A timer that has moved back is left alone: it fires once for nothing. */

@@ -15,7 +15,7 @@
 
 #include "net/conn.h"
 #include "net/listener.h"
-#include "net/wheel_turn.h"
+#include "net/wheel_internal.h"
 
 #define RN_READ_BYTES ((size_t)64 << 10)
 

@@ -15,8 +15,8 @@
  */
 #include "net/caps.h"
 #include "net/log.h"
+#include "net/server_internal.h"
 #include "net/tls_conn.h"
-#include "net/server_inner.h"
 
 #include "base/clock.h"
 

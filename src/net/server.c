@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "net/log.h"
-#include "net/server_inner.h"
+#include "net/server_internal.h"
 
 #define OWN_FILES 32       /* state, journal, rules, certificates and what reads them */
 #define FILES_OF_LOOP 8    /* listeners, what libuv needs, a connection to Redis */

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/server_inner.h"
+#include "net/server_internal.h"
 
 #define TICK_MS 100
 

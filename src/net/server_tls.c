@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "net/log.h"
-#include "net/server_inner.h"
+#include "net/server_internal.h"
 
 static bool copy_path(char **to, const char *path)
 {

@@ -3,7 +3,7 @@
 #include <openssl/err.h>
 
 #include "base/error.h"
-#include "net/tls_inner.h"
+#include "net/tls_internal.h"
 
 static int read_trusted(SSL_CTX *context, const char *ca, struct ration_error *error)
 {

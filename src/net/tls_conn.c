@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "net/log.h"
-#include "net/server_inner.h"
-#include "net/tls_inner.h"
+#include "net/server_internal.h"
+#include "net/tls_internal.h"
 
 struct rn_tls_conn {
     struct rn_tls *tls;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "net/tls_inner.h"
+#include "net/tls_internal.h"
 
 /* A name that does not fit is left out: half of one could be somebody else's. */
 #define NAMES_MAX_BYTES 1024

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout is drawn in net/wheel_turn.h. */
-#include "net/wheel_turn.h"
+/* The layout is drawn in net/wheel_internal.h. */
+#include "net/wheel_internal.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static void empty_slot(struct rn_wheel *wheel, unsigned level)
     }
 }
 
-void rn_wheel_turn(struct rn_wheel *wheel, int64_t now_ns)
+void rn_wheel_advance(struct rn_wheel *wheel, int64_t now_ns)
 {
     uint64_t target = (uint64_t)(now_ns / RN_WHEEL_TICK_NS), tick;
     unsigned level = 0;

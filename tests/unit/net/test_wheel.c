@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "net/wheel_turn.h"
+#include "net/wheel_internal.h"
 
 #define MS RN_WHEEL_TICK_NS
 #define DAY (86400000 * MS)
@@ -148,7 +148,7 @@ static void timers_fire_as_in_the_model(void **state)
         if (random_below(4) != 0)
             continue;
         now = next_step(now);
-        rn_wheel_turn(&wheel, now);
+        rn_wheel_advance(&wheel, now);
         assert_int_equal(rn_wheel_now(&wheel), now);
         check_model(now);
     }
@@ -176,7 +176,7 @@ static void fires_up_to_two_ticks_later_and_never_before(void **state)
         rn_timer_set(&wheel, &timer, at);
         count = 0;
         while (count == 0)
-            rn_wheel_turn(&wheel, now += MS / 4);
+            rn_wheel_advance(&wheel, now += MS / 4);
         assert_true(now >= at);
         assert_true(now <= at + 2 * MS);
     }
@@ -208,7 +208,7 @@ static void a_far_timer_wakes_a_loop_only_a_few_times(void **state)
     rn_wheel_init(&wheel, START);
     rn_timer_set(&wheel, &timer, START + 60000 * MS);
     for (count = 0; count == 0; wakes++)
-        rn_wheel_turn(&wheel, rn_wheel_next_ns(&wheel));
+        rn_wheel_advance(&wheel, rn_wheel_next_ns(&wheel));
     assert_true(wakes <= 4);
 }
 
@@ -226,9 +226,9 @@ static void one_that_sets_itself_fires_once_a_turn(void **state)
     rn_wheel_init(&wheel, START);
     rn_timer_set(&wheel, &timer, START);
     count = 0;
-    rn_wheel_turn(&wheel, START + 60000 * MS);
+    rn_wheel_advance(&wheel, START + 60000 * MS);
     assert_int_equal(count, 1);
-    rn_wheel_turn(&wheel, START + 120000 * MS);
+    rn_wheel_advance(&wheel, START + 120000 * MS);
     assert_int_equal(count, 2);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside net: the outcome of a connection that we began. */
-#ifndef RN_NET_DIAL_INNER_H
-#define RN_NET_DIAL_INNER_H
+#ifndef RN_NET_DIAL_INTERNAL_H
+#define RN_NET_DIAL_INTERNAL_H
 
 #include "net/loop.h"
 

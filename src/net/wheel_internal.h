@@ -12,8 +12,8 @@
  * whether it is empty, and the next thing to do is found without a search. When
  * time reaches a slot its timers move down, each at most RN_WHEEL_LEVELS times.
  */
-#ifndef RN_NET_WHEEL_TURN_H
-#define RN_NET_WHEEL_TURN_H
+#ifndef RN_NET_WHEEL_INTERNAL_H
+#define RN_NET_WHEEL_INTERNAL_H
 
 #include "net/wheel.h"
 
@@ -33,7 +33,7 @@ struct rn_wheel {
 void rn_wheel_init(struct rn_wheel *wheel, int64_t now_ns);
 
 /* Fires all that is due at `now_ns`, which is not before that of the last call. */
-void rn_wheel_turn(struct rn_wheel *wheel, int64_t now_ns);
+void rn_wheel_advance(struct rn_wheel *wheel, int64_t now_ns);
 
 /* The first time at which turning is of use; INT64_MAX: nothing is set. Often
  * earlier than the first timer, never later than two ticks after it. */

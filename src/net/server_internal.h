@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside net: what the loops of a server share. */
-#ifndef RN_NET_SERVER_INNER_H
-#define RN_NET_SERVER_INNER_H
+#ifndef RN_NET_SERVER_INTERNAL_H
+#define RN_NET_SERVER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

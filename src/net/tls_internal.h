@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside net: what tls.c has read, for tls_conn.c. */
-#ifndef RN_NET_TLS_INNER_H
-#define RN_NET_TLS_INNER_H
+#ifndef RN_NET_TLS_INTERNAL_H
+#define RN_NET_TLS_INTERNAL_H
 
 #include <openssl/ssl.h>
 #include <stdatomic.h>
@@ -32,6 +32,6 @@ char *rn_tls_name(const X509 *cert);
 /* tls_conn.c */
 BIO_METHOD *rn_tls_conn_new_bio_method(void);
 int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                   const unsigned char *in, unsigned in_len, void *unused);
+                            const unsigned char *in, unsigned in_len, void *unused);
 
 #endif

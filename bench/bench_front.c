@@ -59,33 +59,33 @@ struct rn_buf *rn_conn_out(struct rn_conn *conn)
     return &conn->out;
 }
 
-void rn_conn_hold(struct rn_conn *conn)
+void rn_conn_pause(struct rn_conn *conn)
 {
     (void)conn;
     abort(); /* nothing here waits */
 }
 
-void rn_conn_go_on(struct rn_conn *conn)
+void rn_conn_resume(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_conn_keep(struct rn_conn *conn)
+void rn_conn_ref(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_conn_let_go(struct rn_conn *conn)
+void rn_conn_unref(struct rn_conn *conn)
 {
     (void)conn;
 }
 
-void rn_conn_received(struct rn_conn *conn, size_t used)
+void rn_conn_consumed(struct rn_conn *conn, size_t used)
 {
     (void)conn, (void)used;
 }
 
-void rn_conn_call_later(struct rn_conn *conn)
+void rn_conn_call_before_sleep(struct rn_conn *conn)
 {
     (void)conn;
 }

@@ -229,7 +229,7 @@ void rn_grpc_flush(struct rn_grpc_conn *c)
         rn_buf_put(out, data, (size_t)len);
     if (c->buffered != c->told) {
         c->told = c->buffered;
-        rn_conn_keeps(c->conn, c->told);
+        rn_conn_set_buffered(c->conn, c->told);
     }
     if (len < 0 || (c->phase == RN_GRPC_GONE && c->call_count == 0) ||
         (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)))
@@ -337,7 +337,7 @@ static void limited(struct rn_conn *conn, enum rn_conn_limit why)
     rn_grpc_flush(c);
 }
 
-static void later(struct rn_conn *conn)
+static void before_sleep(struct rn_conn *conn)
 {
     rn_grpc_flush(rn_conn_state(conn));
 }
@@ -367,5 +367,5 @@ const struct rn_protocol rn_grpc_protocol = {
     .quiet = quiet,
     .limited = limited,
     .closed = closed,
-    .later = later,
+    .before_sleep = before_sleep,
 };

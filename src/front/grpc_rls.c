@@ -126,7 +126,7 @@ static void decided(void *arg)
     call->deciding = false;
     if (!c->receiving) {
         rn_grpc_note(c, call->asked_ns);
-        rn_conn_call_later(c->conn);
+        rn_conn_call_before_sleep(c->conn);
     }
     if (call->gone)
         rn_grpc_call_free(call);

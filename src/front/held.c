@@ -14,7 +14,7 @@ static void fire(struct rn_timer *timer)
     *held->slot = NULL;
     held->tell(held);
     free(held);
-    rn_conn_go_on(conn);
+    rn_conn_resume(conn);
 }
 
 bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_decided *decided,
@@ -36,7 +36,7 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
                              .telling = *telling,
                              .tell = tell};
     *slot = held;
-    rn_conn_hold(conn);
+    rn_conn_pause(conn);
     /* The wheel's time is that of when this round began, which may be a while ago. */
     rn_timer_set(wheel, &held->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + hold_ns);
     return true;

@@ -119,7 +119,7 @@ struct rn_reply *rn_replies_add(struct rn_replies *r, struct rn_buf *out)
     r->count++;
     r->open++;
     move(&reply->out, out);
-    rn_conn_call_later(r->conn);
+    rn_conn_call_before_sleep(r->conn);
     return reply;
 }
 
@@ -127,7 +127,7 @@ void rn_replies_complete(struct rn_reply *reply)
 {
     reply->open = false;
     reply->of->open--;
-    rn_conn_call_later(reply->of->conn);
+    rn_conn_call_before_sleep(reply->of->conn);
 }
 
 void rn_replies_end(struct rn_reply *reply, struct rn_buf *out)
@@ -186,7 +186,7 @@ bool rn_replies_stop(struct rn_replies *r)
     rn_replies_flush(r);
     r->stopped = must_stop(r, RN_REPLIES_MAX);
     if (r->stopped)
-        rn_conn_hold(r->conn);
+        rn_conn_pause(r->conn);
     return r->stopped;
 }
 
@@ -199,5 +199,5 @@ void rn_replies_go_on(struct rn_replies *r)
     rn_replies_flush(r);
     r->stopped = must_stop(r, RN_REPLIES_MAX / 2);
     if (!r->stopped)
-        rn_conn_go_on(r->conn);
+        rn_conn_resume(r->conn);
 }

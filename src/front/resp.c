@@ -345,7 +345,7 @@ RN_ASIDE static size_t take_turns(struct rn_conn *conn, char *data, size_t len)
             break;
         replies->alone = replies->again = false;
         now = rn_turn_take(conn, replies, talk, data + used, len - used);
-        if (now == RN_CONN_LATER)
+        if (now == RN_CONN_PENDING)
             return now;
         used += now;
     } while (replies->again && used < len);
@@ -368,7 +368,7 @@ static void opened(struct rn_conn *conn)
     state->version = 2;
 }
 
-static void later(struct rn_conn *conn)
+static void before_sleep(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
@@ -384,7 +384,7 @@ static bool drains(struct rn_conn *conn)
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 {
-    later(conn); /* answers come in order */
+    before_sleep(conn); /* answers come in order */
     if (why == RN_CONN_TOO_LONG)
         rn_resp_put_error(rn_conn_out(conn), "ERR", RN_SLICE("Protocol error: too big a command"));
     else if (why == RN_CONN_TOO_SLOW)
@@ -414,6 +414,6 @@ const struct rn_protocol rn_resp_protocol = {
     .limited = limited,
     .drains = drains,
     .quiet = drains,
-    .later = later,
+    .before_sleep = before_sleep,
     .closed = closed,
 };

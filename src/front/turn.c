@@ -181,7 +181,7 @@ static void end_talk(struct rn_turn *turn)
         rn_replies_end(turn->talker.reply, &turn->out);
     } else {
         put_out(turn);
-        rn_conn_received(turn->conn, turn->used);
+        rn_conn_consumed(turn->conn, turn->used);
     }
 }
 
@@ -198,16 +198,16 @@ static void talk_ended(void *arg)
     if (talker.reply)
         rn_replies_go_on(talker.replies);
     else if (!talker.holds)
-        rn_conn_go_on(talker.conn);
-    rn_conn_let_go(talker.conn);
+        rn_conn_resume(talker.conn);
+    rn_conn_unref(talker.conn);
 }
 
 static void go_on(void *arg)
 {
     struct rn_conn *conn = arg;
 
-    rn_conn_go_on(conn);
-    rn_conn_let_go(conn);
+    rn_conn_resume(conn);
+    rn_conn_unref(conn);
 }
 
 /* It waits: how many bytes are nobody else's. */
@@ -219,8 +219,8 @@ static size_t leave_rest(struct rn_turn *turn)
         talker->reply = rn_replies_add(talker->replies, &turn->out);
     if (!talker->reply) {
         talker->waited = true;
-        rn_conn_hold(talker->conn);
-        return RN_CONN_LATER;
+        rn_conn_pause(talker->conn);
+        return RN_CONN_PENDING;
     }
     talker->replies->again = true;
     return (size_t)(talker->rest - turn->data);
@@ -244,7 +244,7 @@ static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_t
         leave_talk(turn);
         return turn->used;
     }
-    rn_conn_keep(talker->conn);
+    rn_conn_ref(talker->conn);
     return leave_rest(turn);
 }
 
@@ -259,8 +259,8 @@ size_t rn_turn_take(struct rn_conn *conn, struct rn_replies *replies, rn_turn_ta
     if (turn)
         return talk_on(turn, &talker, talk, data, len);
     if (front->patience_ns > 0 && wait_in_line(&loop->turns, (struct rn_turn_guest){go_on, conn})) {
-        rn_conn_keep(conn);
-        rn_conn_hold(conn);
+        rn_conn_ref(conn);
+        rn_conn_pause(conn);
         return 0;
     }
     if (replies && replies->open > 0) { /* there is no memory to wait in */
@@ -284,13 +284,13 @@ struct errand {
 static void keep(struct rn_conn *conn)
 {
     if (conn)
-        rn_conn_keep(conn);
+        rn_conn_ref(conn);
 }
 
 static void let_go(struct rn_conn *conn)
 {
     if (conn)
-        rn_conn_let_go(conn);
+        rn_conn_unref(conn);
 }
 
 static void run_work(void *arg)

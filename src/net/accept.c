@@ -160,13 +160,13 @@ int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn
     acceptor->resume.fire = resume;
     acceptor->next = loop->acceptors;
     loop->acceptors = acceptor;
-    return loop->holds ? 0 : uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
+    return loop->accept_later ? 0 : uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
 }
 
 /* That polling a socket begins cannot fail: it was initialised. */
 void rn_accept_start_all(struct rn_loop *loop)
 {
-    loop->holds = false;
+    loop->accept_later = false;
     for (struct rn_acceptor *acceptor = loop->acceptors; acceptor; acceptor = acceptor->next)
         uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
 }

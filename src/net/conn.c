@@ -77,7 +77,7 @@ void rn_conn_cut(struct rn_conn *conn)
 
     untouch(conn);
     rn_timer_cancel(&loop->wheel, &conn->deadline);
-    if (conn->kept > 0) {
+    if (conn->refs > 0) {
         wait_to_be_let_go(conn);
         return;
     }
@@ -91,13 +91,13 @@ void rn_conn_cut(struct rn_conn *conn)
         conn->next->link = conn->link;
     if (!conn->dialled) {
         rn_caps_give_back(conn->listener->caps, &conn->peer);
-        loop->guests--;
+        loop->accepted--;
     }
     rn_relief_count(conn, 0);
     rn_tally_add(&conn->tally->closed, 1);
     uv_close((uv_handle_t *)&conn->poll, free_conn);
     close(conn->fd);
-    if (loop->draining && loop->guests == 0)
+    if (loop->draining && loop->accepted == 0)
         uv_stop(&loop->uv);
 }
 
@@ -127,7 +127,7 @@ bool rn_conn_has_input(const struct rn_conn *conn)
 {
     int bytes = 0;
 
-    return (!conn->busy && !conn->later && conn->in.len > 0) ||
+    return (!conn->busy && !conn->pending && conn->in.len > 0) ||
            (ioctl(conn->fd, FIONREAD, &bytes) == 0 && bytes > 0);
 }
 
@@ -135,13 +135,13 @@ static bool is_idle(const struct rn_conn *conn)
 {
     bool begun = conn->opened ? conn->in.len > 0 || conn->begun_ns != 0 : conn->greeted;
 
-    return !conn->held && !begun && rn_conn_unsent(conn) == 0;
+    return !conn->paused && !begun && rn_conn_unsent(conn) == 0;
 }
 
 /* No output will follow what has been sent. */
 static bool is_all_said(const struct rn_conn *conn)
 {
-    return (conn->closing || (conn->ended && !conn->held)) && rn_conn_unsent(conn) == 0 &&
+    return (conn->closing || (conn->ended && !conn->paused)) && rn_conn_unsent(conn) == 0 &&
            !conn->broken;
 }
 
@@ -149,7 +149,7 @@ static bool is_over(const struct rn_conn *conn)
 {
     bool sent = rn_conn_unsent(conn) == 0;
 
-    return conn->broken || (conn->ended && (conn->held || sent)) ||
+    return conn->broken || (conn->ended && (conn->paused || sent)) ||
            (conn->closing && sent && !conn->lingering && !conn->unread && !rn_conn_has_input(conn));
 }
 
@@ -164,9 +164,9 @@ static void update_poll(struct rn_conn *conn)
         events = UV_WRITABLE;
     else if (conn->lingering)
         events |= UV_READABLE;
-    else if (conn->held)
+    else if (conn->paused)
         events |= conn->stuffed ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT;
-    else if (!conn->closing && !conn->paused && !conn->ended)
+    else if (!conn->closing && !conn->output_full && !conn->ended)
         events |= UV_READABLE | UV_DISCONNECT;
     if (events == conn->events)
         return;
@@ -185,13 +185,13 @@ static void cut_overflow(struct rn_conn *conn)
     rn_conn_cut(conn);
 }
 
-static void call_later(struct rn_conn *conn)
+static void call_before_sleep(struct rn_conn *conn)
 {
-    if (!conn->asked || !conn->opened || conn->closing || conn->broken)
+    if (!conn->sleep_call || !conn->opened || conn->closing || conn->broken)
         return;
-    conn->asked = false;
+    conn->sleep_call = false;
     conn->busy = true;
-    conn->protocol->later(conn);
+    conn->protocol->before_sleep(conn);
     conn->busy = false;
 }
 
@@ -215,14 +215,14 @@ static size_t count_unfinished(const struct rn_conn *conn)
 {
     bool part_of_record = conn->tls && conn->opened && conn->begun_ns != 0 && conn->in.len == 0;
 
-    return conn->in.len + conn->keeps + (part_of_record ? RECORD_BYTES : 0);
+    return conn->in.len + conn->buffered + (part_of_record ? RECORD_BYTES : 0);
 }
 
 void rn_conn_settle(struct rn_conn *conn)
 {
-    if (!conn->later && !conn->dialled && count_unfinished(conn) != conn->counted)
+    if (!conn->pending && !conn->dialled && count_unfinished(conn) != conn->counted)
         rn_relief_count(conn, count_unfinished(conn));
-    call_later(conn);
+    call_before_sleep(conn);
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);
     if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
@@ -238,7 +238,7 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && !conn->lingering && conn->kept == 0 && rn_conn_unsent(conn) == 0) {
+    if (conn->closing && !conn->lingering && conn->refs == 0 && rn_conn_unsent(conn) == 0) {
         if (conn->dialled) {
             rn_conn_cut(conn);
             return;
@@ -263,15 +263,15 @@ static void on_event(uv_poll_t *poll, int status, int events)
         return;
     }
     if (events & UV_WRITABLE) {
-        bool was_paused = conn->paused;
+        bool was_full = conn->output_full;
         rn_conn_output_resume(conn);
-        if (was_paused)
+        if (was_full)
             rn_conn_input_resume(conn);
     }
     if (events & (UV_READABLE | UV_DISCONNECT)) {
         if (conn->lingering)
             discard_input(conn);
-        else if (conn->held)
+        else if (conn->paused)
             *(events & UV_DISCONNECT ? &conn->ended : &conn->stuffed) = true;
         else
             rn_conn_input_read(conn, events & UV_DISCONNECT);
@@ -350,7 +350,7 @@ void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *p
         close(fd);
         return;
     }
-    acceptor->loop->guests++;
+    acceptor->loop->accepted++;
     if (conn->tls)
         conn->begun_ns = conn->active_ns; /* of the handshake */
     else
@@ -406,56 +406,56 @@ bool rn_conn_is_full(const struct rn_conn *conn)
     return rn_conn_unsent(conn) + fresh > RN_CONN_FULL_BYTES;
 }
 
-void rn_conn_keeps(struct rn_conn *conn, size_t bytes)
+void rn_conn_set_buffered(struct rn_conn *conn, size_t bytes)
 {
-    conn->keeps = bytes;
+    conn->buffered = bytes;
     touch(conn);
 }
 
-void rn_conn_hold(struct rn_conn *conn)
+void rn_conn_pause(struct rn_conn *conn)
 {
-    conn->held = true;
+    conn->paused = true;
     touch(conn);
 }
 
-void rn_conn_go_on(struct rn_conn *conn)
+void rn_conn_resume(struct rn_conn *conn)
 {
-    if (conn->later)
+    if (conn->pending)
         return;
-    conn->held = conn->stuffed = false;
+    conn->paused = conn->stuffed = false;
     touch(conn);
     rn_conn_input_resume(conn);
 }
 
-void rn_conn_hear(struct rn_conn *conn)
+void rn_conn_read_now(struct rn_conn *conn)
 {
     if (conn->opened && !conn->lingering)
         rn_conn_input_read(conn, false);
     touch(conn);
 }
 
-void rn_conn_keep(struct rn_conn *conn)
+void rn_conn_ref(struct rn_conn *conn)
 {
-    conn->kept++;
+    conn->refs++;
 }
 
-void rn_conn_let_go(struct rn_conn *conn)
+void rn_conn_unref(struct rn_conn *conn)
 {
-    conn->kept--;
+    conn->refs--;
     touch(conn);
 }
 
-void rn_conn_call_later(struct rn_conn *conn)
+void rn_conn_call_before_sleep(struct rn_conn *conn)
 {
-    conn->asked = true;
+    conn->sleep_call = true;
     touch(conn);
 }
 
 void rn_conn_close(struct rn_conn *conn)
 {
-    conn->unread |= conn->stuffed || (!conn->busy && !conn->later && conn->in.len > 0);
+    conn->unread |= conn->stuffed || (!conn->busy && !conn->pending && conn->in.len > 0);
     conn->closing = true;
-    conn->held = false;
+    conn->paused = false;
     touch(conn);
 }
 

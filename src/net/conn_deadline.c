@@ -43,7 +43,7 @@ static struct due find_due(const struct rn_conn *conn)
         due = sooner(due,
                      conn->progress_ns + (protocol->stall_ns > 0 ? protocol->stall_ns : STALL_NS),
                      STALL);
-    if (conn->held || conn->paused || conn->closing)
+    if (conn->paused || conn->output_full || conn->closing)
         return due;
     if (conn->begun_ns != 0 && patience_ns(conn) > 0)
         due = sooner(due, conn->begun_ns + patience_ns(conn), SLOW);

@@ -16,7 +16,7 @@
 
 static bool wants_input(const struct rn_conn *conn)
 {
-    return !(conn->held || conn->paused || conn->closing || conn->broken);
+    return !(conn->paused || conn->output_full || conn->closing || conn->broken);
 }
 
 /* What the protocol left of `data`. */
@@ -39,7 +39,7 @@ static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t
 }
 
 /* One call of the protocol; it goes on while the protocol stopped only because
- * of output that could then be sent after all. RN_CONN_LATER if it needs more time. */
+ * of output that could then be sent after all. RN_CONN_PENDING if it needs more time. */
 static size_t call_received(struct rn_conn *conn, char *data, size_t len)
 {
     size_t used = 0, now;
@@ -49,9 +49,9 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
         conn->busy = true;
         now = conn->protocol->received(conn, data + used, len - used);
         conn->busy = false;
-        if (now == RN_CONN_LATER) {
-            conn->later = true;
-            conn->used = used;
+        if (now == RN_CONN_PENDING) {
+            conn->pending = true;
+            conn->pending_used = used;
             return now;
         }
         assert(now <= len - used);
@@ -77,19 +77,19 @@ static void feed(struct rn_conn *conn, char *data, size_t len)
 {
     size_t used = call_received(conn, data, len);
 
-    if (used != RN_CONN_LATER)
+    if (used != RN_CONN_PENDING)
         leave_rest(conn, data, len, used);
 }
 
-void rn_conn_received(struct rn_conn *conn, size_t used)
+void rn_conn_consumed(struct rn_conn *conn, size_t used)
 {
-    conn->later = false;
-    leave_rest(conn, conn->in.data, conn->in.len, conn->used + used);
+    conn->pending = false;
+    leave_rest(conn, conn->in.data, conn->in.len, conn->pending_used + used);
 }
 
 void rn_conn_input_resume(struct rn_conn *conn)
 {
-    if (conn->in.len == 0 || conn->busy || conn->later || !wants_input(conn))
+    if (conn->in.len == 0 || conn->busy || conn->pending || !wants_input(conn))
         return;
     conn->begun_ns = conn->loop->wheel.now_ns; /* waiting was not the peer's fault */
     feed(conn, conn->in.data, conn->in.len);
@@ -98,7 +98,7 @@ void rn_conn_input_resume(struct rn_conn *conn)
 static void feed_more(struct rn_conn *conn, char *data, size_t len)
 {
     conn->active_ns = conn->loop->wheel.now_ns;
-    if (conn->in.len == 0 && (conn->dialled || !conn->loop->server->options.waits)) {
+    if (conn->in.len == 0 && (conn->dialled || !conn->loop->server->options.may_pend)) {
         feed(conn, data, len);
         return;
     }

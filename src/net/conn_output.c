@@ -56,7 +56,7 @@ static void pass_on(struct rn_conn *conn, struct rn_buf *out)
     if (taken < out->len && !conn->broken)
         keep(conn, out->data + taken, out->len - taken);
     if (rn_conn_unsent(conn) > RN_CONN_FULL_BYTES)
-        conn->paused = true;
+        conn->output_full = true;
     drop_output(out);
 }
 
@@ -83,5 +83,5 @@ void rn_conn_output_resume(struct rn_conn *conn)
         conn->sent = 0;
     }
     if (rn_conn_unsent(conn) <= RESUME_BYTES)
-        conn->paused = false;
+        conn->output_full = false;
 }

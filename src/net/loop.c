@@ -96,7 +96,7 @@ void rn_loop_drain(struct rn_loop *loop)
         rn_conn_input_read(conn, false); /* a request on its way is not turned away */
         rn_conn_settle(conn);
     }
-    if (loop->guests == 0)
+    if (loop->accepted == 0)
         uv_stop(&loop->uv);
 }
 
@@ -120,7 +120,7 @@ void rn_loop_done(struct rn_loop *loop)
 {
     rn_accept_close_all(loop);
     while (loop->conns) {
-        loop->conns->kept = 0; /* nobody is left who would let it go */
+        loop->conns->refs = 0; /* nobody is left who would let it go */
         rn_conn_cut(loop->conns);
     }
     uv_walk(&loop->uv, close_handle, NULL);

@@ -47,8 +47,8 @@ struct rn_loop {
     struct rn_buf out;
     struct rn_buf tls_records; /* records made and not passed on yet: empty between calls */
     char *decrypted;           /* what records held: RN_DECRYPTED_BYTES; NULL: no TLS so far */
-    size_t guests;             /* of `conns`, those that came to us: what a drain waits for */
-    bool holds;                /* does not accept yet */
+    size_t accepted;           /* of `conns`, those that came to us: what a drain waits for */
+    bool accept_later;         /* does not accept yet */
     bool draining;
     _Atomic bool crowded;    /* another loop needs room for a connection */
     _Atomic size_t cut_from; /* there is too much unfinished input: end messages of so many
@@ -70,12 +70,12 @@ void rn_loop_wake(struct rn_loop *loop);
 /* Stops accepting and closes connections that are idle, the others when they
  * become so. The loop ends with the last of them. */
 void rn_loop_drain(struct rn_loop *loop);
-/* Closes all connections of guests at once. */
+/* Closes all accepted connections at once. */
 void rn_loop_cut(struct rn_loop *loop);
 
-/* Begins to accept on the socket, unless the loop holds; 0 or a negative errno. */
+/* Begins to accept on the socket, unless the loop accepts later; 0 or a negative errno. */
 int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
-/* A loop that held begins to accept. */
+/* A loop that accepts later begins now. */
 void rn_accept_start_all(struct rn_loop *loop);
 /* Accepts what has come already and then no more. */
 void rn_accept_close_all(struct rn_loop *loop);
@@ -91,23 +91,23 @@ struct rn_conn {
     int fd;
     uint8_t events; /* what is polled */
     bool busy;      /* in a call of the protocol */
-    bool held;
-    bool stuffed; /* held, and there is more to read */
-    bool paused;  /* more output waits than the peer reads */
-    bool ended;   /* the peer sends nothing more */
-    bool broken;  /* nothing can be sent or read */
-    bool closing; /* asked for */
-    bool unread;  /* closed before all that was sent has been read */
+    bool paused;
+    bool stuffed;     /* paused, and there is more to read */
+    bool output_full; /* more output waits than the peer reads */
+    bool ended;       /* the peer sends nothing more */
+    bool broken;      /* nothing can be sent or read */
+    bool closing;     /* asked for */
+    bool unread;      /* closed before all that was sent has been read */
     bool lingering;
     bool touched;
-    bool opened;  /* the protocol knows of it */
-    bool dialled; /* we began it */
-    bool calling; /* and nobody has answered yet */
-    bool asked;   /* `later` is to be called */
-    bool greeted; /* a handshake has begun */
-    bool later;   /* the protocol has not said yet how much of `in` it is done with, */
-    size_t used;  /* beyond this */
-    uint32_t kept;
+    bool opened;         /* the protocol knows of it */
+    bool dialled;        /* we began it */
+    bool calling;        /* and nobody has answered yet */
+    bool sleep_call;     /* `before_sleep` must be called */
+    bool greeted;        /* a handshake has begun */
+    bool pending;        /* the protocol has not said yet how much of `in` it is done with, */
+    size_t pending_used; /* beyond this */
+    uint32_t refs;
     const struct rn_protocol *protocol;
     struct rn_listener *listener;
     struct rn_tally *tally;
@@ -120,7 +120,7 @@ struct rn_conn {
     int64_t active_ns;   /* last traffic */
     int64_t progress_ns; /* when output was last moved, while some waits */
     struct rn_buf in;    /* what has not been consumed */
-    size_t keeps;        /* see rn_conn_keeps */
+    size_t buffered;     /* see rn_conn_set_buffered */
     size_t counted;      /* bytes of unfinished input that the server knows of */
     struct rn_buf waiting;
     size_t sent; /* of `waiting` */

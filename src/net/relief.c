@@ -55,7 +55,7 @@ static void offer(struct picked *p, struct rn_conn *conn, int64_t since_ns)
 /* Nothing of ours is under way on it. */
 static bool may_go(struct rn_conn *conn)
 {
-    return !conn->dialled && !conn->held && !conn->later && !conn->busy && conn->kept == 0 &&
+    return !conn->dialled && !conn->paused && !conn->pending && !conn->busy && conn->refs == 0 &&
            (!conn->opened || conn->lingering || !conn->protocol->quiet ||
             conn->protocol->quiet(conn));
 }
@@ -88,7 +88,7 @@ static void close_quiet(struct rn_conn *conn)
 unsigned rn_relief_make_room(struct rn_loop *loop)
 {
     int64_t now_ns = loop->wheel.now_ns;
-    unsigned wanted = (unsigned)(loop->guests / SHARE) + 1, closed = 0;
+    unsigned wanted = (unsigned)(loop->accepted / SHARE) + 1, closed = 0;
     struct picked picked = {.max = wanted < PICKED_MAX / 4 ? 4 * wanted : PICKED_MAX};
 
     if (now_ns < loop->in_vain_ns)
@@ -156,7 +156,7 @@ static void end_unfinished(struct rn_conn *conn)
     rn_conn_limit(conn, RN_CONN_SWAMPED);
     rn_conn_close(conn); /* settled before the loop sleeps */
     conn->unread = true;
-    conn->keeps = 0;
+    conn->buffered = 0;
     rn_buf_done(&conn->in);
     recount(conn, 0);
 }

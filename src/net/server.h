@@ -29,8 +29,8 @@ struct rn_server_options {
     uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for local peers
                                  on unix sockets */
     int64_t drain_ns;         /* how long a stop waits for connections to end */
-    bool waits;               /* protocols may answer RN_CONN_LATER */
-    bool holds;               /* workers do not accept until rn_server_accept: who comes waits */
+    bool may_pend;            /* protocols may answer RN_CONN_PENDING */
+    bool accept_later;        /* workers do not accept until rn_server_accept: who comes waits */
 };
 
 enum rn_server_where { RN_ON_WORKERS, RN_ON_CONTROL };

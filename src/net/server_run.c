@@ -25,7 +25,7 @@ static void wake_workers(struct rn_server *server)
 static void on_worker_woken(struct rn_loop *loop)
 {
     rn_relief_heed(loop);
-    if (loop->holds && atomic_load(&loop->server->accepting))
+    if (loop->accept_later && atomic_load(&loop->server->accepting))
         rn_accept_start_all(loop);
     if (atomic_load(&loop->server->stopping))
         rn_loop_drain(loop);
@@ -212,7 +212,7 @@ static int start_worker(struct rn_server *server, unsigned index)
         return failed;
     }
     worker->loop.woken = on_worker_woken;
-    worker->loop.holds = server->options.holds;
+    worker->loop.accept_later = server->options.accept_later;
     failed = open_all_acceptors(&worker->loop, false);
     atomic_fetch_add(&server->running, 1);
     if (failed == 0)

@@ -243,7 +243,7 @@ static void fail(struct rn_conn *conn)
                                                  : RN_SLICE("the client does not speak TLS")));
     conn->tls->ended = true; /* nothing may follow */
     conn->closing = conn->unread = true;
-    conn->held = false;
+    conn->paused = false;
     rn_buf_clear(&conn->in);
 }
 

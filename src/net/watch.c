@@ -24,7 +24,7 @@
 #define APART_MS 200   /* between two calls */
 #define LATEST_MS 1000 /* after the first change, if they go on and on */
 
-struct rn_watched {
+struct rn_watch_folder {
     uv_fs_event_t event; /* first: freed as one */
     char path[];
 };
@@ -171,7 +171,7 @@ static void forget_folders(struct rn_watch *watch)
 /* One that cannot be watched is looked at every two seconds all the same. */
 static void watch_folder(struct rn_watch *watch, const char *path)
 {
-    struct rn_watched *folder = malloc(sizeof *folder + strlen(path) + 1);
+    struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
 
     if (!folder)
         return;
@@ -193,7 +193,7 @@ static void watch_folders(struct rn_watch *watch)
         want_path(&wanted, watch->paths[i]);
     if (!wanted.failed && !is_same(watch, &wanted)) {
         forget_folders(watch);
-        watch->folders = calloc(wanted.count, sizeof(struct rn_watched *));
+        watch->folders = calloc(wanted.count, sizeof(struct rn_watch_folder *));
         for (size_t i = 0; watch->folders && i < wanted.count; i++)
             watch_folder(watch, wanted.paths[i]);
     }

@@ -15,7 +15,7 @@ struct rn_watch {
     uv_timer_t look, quiet;
     char **paths;
     size_t count;
-    struct rn_watched **folders;
+    struct rn_watch_folder **folders;
     size_t folder_count;
     uint64_t seen;                /* of what is in the files' place */
     uint64_t first_ms, called_ms; /* a change not told yet; the last call */

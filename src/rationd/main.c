@@ -412,8 +412,8 @@ static bool open_server(struct daemon *d)
                                         .per_address_max = d->options.per_address,
                                         .input_max = d->options.input_bytes,
                                         .drain_ns = DRAIN_NS,
-                                        .waits = d->options.shares,
-                                        .holds = d->options.shares};
+                                        .may_pend = d->options.shares,
+                                        .accept_later = d->options.shares};
     struct ration_error error;
 
     if (d->options.shares)

@@ -194,7 +194,7 @@ bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_
 void rn_link_hear(struct rn_link *link)
 {
     if (link->conn)
-        rn_conn_hear(link->conn);
+        rn_conn_read_now(link->conn);
 }
 
 int64_t rn_link_owed_since(const struct rn_link *link)
@@ -216,7 +216,7 @@ unsigned rn_link_room(const struct rn_link *link)
 void rn_link_call_later(struct rn_link *link)
 {
     if (link->conn)
-        rn_conn_call_later(link->conn);
+        rn_conn_call_before_sleep(link->conn);
 }
 
 void rn_link_distrust(struct rn_link *link, const char *why)
@@ -322,7 +322,7 @@ static const struct rn_protocol redis_protocol = {
     .received = on_received,
     .limited = on_limited,
     .closed = on_closed,
-    .later = on_later,
+    .before_sleep = on_later,
 };
 
 /* --- life ----------------------------------------------------------------------------- */

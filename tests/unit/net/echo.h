@@ -59,7 +59,7 @@ static inline void echo_timer(struct rn_timer *timer)
     echo->holding = false;
     if (!echo->silent)
         rn_buf_put_literal(rn_conn_out(echo->conn), "held\n");
-    rn_conn_go_on(echo->conn);
+    rn_conn_resume(echo->conn);
 }
 
 static inline void echo_hold(struct echo *echo, int ms, bool silent)
@@ -68,7 +68,7 @@ static inline void echo_hold(struct echo *echo, int ms, bool silent)
 
     echo->silent = silent;
     echo->holding = true;
-    rn_conn_hold(echo->conn);
+    rn_conn_pause(echo->conn);
     rn_timer_set(wheel, &echo->timer, rn_wheel_now(wheel) + ms * MS);
 }
 

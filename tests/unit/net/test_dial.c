@@ -11,7 +11,7 @@ struct caller {
     struct running r;
     char to[RN_ADDRESS_TEXT];
     struct rn_dialler *dialler;
-    int wishes;    /* how often `later` is asked for when it has opened */
+    int wishes;    /* how often `before_sleep` is asked for when it has opened */
     bool hangs_up; /* at the first word, unread */
     _Atomic int opened, closed, later, error, left;
     _Atomic bool tried;
@@ -26,7 +26,7 @@ static void caller_opened(struct rn_conn *conn)
     c->opened++;
     rn_buf_put_literal(rn_conn_out(conn), "hello\n");
     for (int i = 0; i < c->wishes; i++)
-        rn_conn_call_later(conn);
+        rn_conn_call_before_sleep(conn);
 }
 
 static size_t caller_received(struct rn_conn *conn, char *data, size_t len)
@@ -43,7 +43,7 @@ static size_t caller_received(struct rn_conn *conn, char *data, size_t len)
     return len;
 }
 
-static void caller_later(struct rn_conn *conn)
+static void caller_before_sleep(struct rn_conn *conn)
 {
     ((struct caller *)rn_conn_context(conn))->later++;
     rn_buf_put_literal(rn_conn_out(conn), "later\n");
@@ -59,7 +59,7 @@ static const struct rn_protocol caller_protocol = {.name = "caller",
                                                    .opened = caller_opened,
                                                    .received = caller_received,
                                                    .closed = caller_closed,
-                                                   .later = caller_later};
+                                                   .before_sleep = caller_before_sleep};
 
 static void call(void *arg, struct rn_loop *loop)
 {

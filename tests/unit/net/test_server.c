@@ -337,7 +337,7 @@ static void a_server_that_holds_accepts_when_it_is_told_to(void **state)
     struct running r;
 
     (void)state;
-    start_echo(&r, (struct rn_server_options){.workers = 2, .holds = true});
+    start_echo(&r, (struct rn_server_options){.workers = 2, .accept_later = true});
     int fd = dial(&r, "tcp"), other = dial(&r, "tcp");
     say(fd, "early\n");
     assert_int_equal(counts_of(&r, "tcp").accepted, 0);
@@ -355,7 +355,7 @@ static void one_that_never_was_can_be_stopped(void **state)
     struct running r;
 
     (void)state;
-    start_echo(&r, (struct rn_server_options){.holds = true});
+    start_echo(&r, (struct rn_server_options){.accept_later = true});
     stop_server(&r);
     assert_int_equal(r.stops, 1);
 }

@@ -22,9 +22,9 @@ static void answer_line(struct rn_timer *timer)
 
     slow->waiting = false;
     rn_buf_put(rn_conn_out(slow->conn), slow->data, used);
-    rn_conn_received(slow->conn, used);
-    rn_conn_go_on(slow->conn);
-    rn_conn_let_go(slow->conn);
+    rn_conn_consumed(slow->conn, used);
+    rn_conn_resume(slow->conn);
+    rn_conn_unref(slow->conn);
 }
 
 static void go_on_early(struct rn_timer *timer)
@@ -32,7 +32,7 @@ static void go_on_early(struct rn_timer *timer)
     struct slow *slow = (struct slow *)timer;
     struct rn_wheel *wheel = rn_conn_wheel(slow->conn);
 
-    rn_conn_go_on(slow->conn);
+    rn_conn_resume(slow->conn);
     slow->timer.fire = answer_line;
     rn_timer_set(wheel, &slow->timer, rn_wheel_now(wheel) + LATER_NS);
 }
@@ -51,10 +51,10 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
         .timer = {.fire = answer_line}, .conn = conn, .data = data, .len = len, .waiting = true};
     if (strncmp(data, "go on", 5) == 0)
         slow->timer.fire = go_on_early;
-    rn_conn_keep(conn);
-    rn_conn_hold(conn);
+    rn_conn_ref(conn);
+    rn_conn_pause(conn);
     rn_timer_set(wheel, &slow->timer, rn_wheel_now(wheel) + LATER_NS);
-    return RN_CONN_LATER;
+    return RN_CONN_PENDING;
 }
 
 static void opened(struct rn_conn *conn)
@@ -73,7 +73,7 @@ static void closed(struct rn_conn *conn)
 
 static void start_slow(struct running *r, int64_t drain_ns)
 {
-    prepare_server(r, (struct rn_server_options){.waits = true, .drain_ns = drain_ns});
+    prepare_server(r, (struct rn_server_options){.may_pend = true, .drain_ns = drain_ns});
     r->protocol.state_bytes = sizeof(struct slow);
     r->protocol.opened = opened;
     r->protocol.received = received;

@@ -41,9 +41,9 @@ static bool find_target(struct rn_bench *b)
         return false;
     }
     if (!rn_reach_init(&b->reach, o, o->http != NULL ? "--http" : "--resp", text,
-                       o->http != NULL ? RN_ADDRESS_HTTP : RN_ADDRESS_RESP))
+                       o->http != NULL ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
         return false;
-    if (o->remote || rn_address_is_local(&b->reach.address))
+    if (o->remote || rn_daemon_address_is_local(&b->reach.address))
         return true;
     rn_complain("%s is not on this machine; --remote allows that, if its owner does", text);
     return false;
@@ -52,7 +52,7 @@ static bool find_target(struct rn_bench *b)
 static bool make_plan(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
-    const struct rn_address *address = &b->reach.address;
+    const struct rn_daemon_address *address = &b->reach.address;
     const char *host = address->socket.ss_family == AF_UNIX ? "localhost" : address->text;
 
     if (o->duration_ns != 0 && o->requests != 0) {

@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "cli/address.h"
+#include "cli/daemon_address.h"
 #include "cli/tunnel.h"
 
 #define RN_CALLER_BODY_MAX (64 << 20)
 
 struct rn_caller {
-    struct rn_address address;
+    struct rn_daemon_address address;
     const struct rn_trust *trust; /* if the address is one of TLS. Borrowed */
     const char *token;            /* NULL: none. Borrowed */
     int64_t timeout_ns;           /* for a request as a whole, connecting included */

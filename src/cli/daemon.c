@@ -37,7 +37,7 @@ static bool find_address(struct rn_daemon *d)
     }
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    if (!rn_reach_init(&d->reach, o, source, text, RN_ADDRESS_HTTP))
+    if (!rn_reach_init(&d->reach, o, source, text, RN_DAEMON_ADDRESS_HTTP))
         return false;
     d->caller.address = d->reach.address;
     d->caller.trust = d->reach.trust;

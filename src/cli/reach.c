@@ -25,16 +25,16 @@ static const char *given_or(const char *given, const char *name)
     return given != NULL ? given : rn_reach_environment(name);
 }
 
-static const char *scheme_of(enum rn_address_speech speech, bool tls)
+static const char *scheme_of(enum rn_daemon_address_speech speech, bool tls)
 {
-    if (speech == RN_ADDRESS_RESP)
+    if (speech == RN_DAEMON_ADDRESS_RESP)
         return tls ? "rediss://" : "redis://";
     return tls ? "https://" : "http://";
 }
 
 /* What is for TLS, where none is spoken, is a mistake worth telling. */
 static bool check_plain(const struct rn_reach *reach, const struct rn_options *o,
-                        enum rn_address_speech speech)
+                        enum rn_daemon_address_speech speech)
 {
     const char *option = o->cacert != NULL ? "--cacert"
                          : o->cert != NULL ? "--cert"
@@ -68,17 +68,17 @@ static bool read_trust(struct rn_reach *reach, const struct rn_options *o)
 }
 
 bool rn_reach_init(struct rn_reach *reach, const struct rn_options *o, const char *source,
-                   const char *text, enum rn_address_speech speech)
+                   const char *text, enum rn_daemon_address_speech speech)
 {
-    char problem[RN_ADDRESS_PROBLEM];
-    struct rn_address *address = &reach->address;
+    char problem[RN_DAEMON_ADDRESS_PROBLEM];
+    struct rn_daemon_address *address = &reach->address;
 
     *reach = (struct rn_reach){.trust = NULL};
-    if (!rn_address_parse(text, address, problem)) {
+    if (!rn_daemon_address_parse(text, address, problem)) {
         rn_complain("%s: %s", source, problem);
         return false;
     }
-    if (address->speech != RN_ADDRESS_ANY && address->speech != speech) {
+    if (address->speech != RN_DAEMON_ADDRESS_ANY && address->speech != speech) {
         rn_complain("%s: found %s, expected %s or %s", source, rn_excerpt(rn_slice_of(text)).text,
                     scheme_of(speech, false), scheme_of(speech, true));
         return false;
@@ -113,7 +113,7 @@ static const char *secure(const struct rn_reach *reach, struct rn_line *line)
 
 static const char *connect_line(const struct rn_reach *reach, struct rn_line *line)
 {
-    const struct rn_address *a = &reach->address;
+    const struct rn_daemon_address *a = &reach->address;
     int one = 1;
 
     line->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

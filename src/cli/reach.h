@@ -5,19 +5,19 @@
 #ifndef RN_CLI_REACH_H
 #define RN_CLI_REACH_H
 
-#include "cli/address.h"
+#include "cli/daemon_address.h"
 #include "cli/options.h"
 #include "cli/tunnel.h"
 
 struct rn_reach {
-    struct rn_address address;
+    struct rn_daemon_address address;
     struct rn_trust *trust; /* NULL: in plain */
 };
 
 /* From the text of an address, which `source` gave (--admin), and the options. False after
  * saying on stderr what is wrong. rn_reach_done in any case. */
 bool rn_reach_init(struct rn_reach *reach, const struct rn_options *options, const char *source,
-                   const char *text, enum rn_address_speech speech);
+                   const char *text, enum rn_daemon_address_speech speech);
 void rn_reach_done(struct rn_reach *reach);
 
 /* A connection, waited for, and so is the handshake of TLS. False: `problem` tells why not. */

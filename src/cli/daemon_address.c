@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/address.h"
+#include "cli/daemon_address.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,17 +11,17 @@
 
 #define HERE "127.0.0.1"
 
-static bool complain(const char *text, const char *why, char problem[RN_ADDRESS_PROBLEM])
+static bool complain(const char *text, const char *why, char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
-    snprintf(problem, RN_ADDRESS_PROBLEM,
+    snprintf(problem, RN_DAEMON_ADDRESS_PROBLEM,
              "%s is no address%s%s; write one such as 127.0.0.1:8080, :8080, [::1]:8080 or "
              "unix:/run/ration.sock",
              rn_excerpt(rn_slice_of(text)).text, why[0] == '\0' ? "" : ": ", why);
     return false;
 }
 
-static bool parse_unix(const char *text, struct rn_address *address,
-                       char problem[RN_ADDRESS_PROBLEM])
+static bool parse_unix(const char *text, struct rn_daemon_address *address,
+                       char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
     struct sockaddr_un *un = (struct sockaddr_un *)&address->socket;
     const char *path = text + 5;
@@ -37,7 +37,7 @@ static bool parse_unix(const char *text, struct rn_address *address,
 }
 
 /* Without the brackets that an IPv6 address has before a port. */
-static bool copy_host(const char *text, size_t len, char host[RN_ADDRESS_TEXT])
+static bool copy_host(const char *text, size_t len, char host[RN_DAEMON_ADDRESS_TEXT])
 {
     if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
         text++;
@@ -45,12 +45,12 @@ static bool copy_host(const char *text, size_t len, char host[RN_ADDRESS_TEXT])
     } else if (memchr(text, ':', len) != NULL) {
         return false;
     }
-    snprintf(host, RN_ADDRESS_TEXT, "%.*s", (int)len, text);
+    snprintf(host, RN_DAEMON_ADDRESS_TEXT, "%.*s", (int)len, text);
     return true;
 }
 
-static bool look_up(const char *text, const char *port, struct rn_address *address,
-                    char problem[RN_ADDRESS_PROBLEM])
+static bool look_up(const char *text, const char *port, struct rn_daemon_address *address,
+                    char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
     int code = getaddrinfo(address->host, port, &hints, &found);
@@ -72,16 +72,16 @@ static bool look_up(const char *text, const char *port, struct rn_address *addre
 }
 
 /* Takes https:// and the like off, and a / at the end, as URLs have. */
-static void take_scheme(const char *text, struct rn_address *address)
+static void take_scheme(const char *text, struct rn_daemon_address *address)
 {
     static const struct {
         const char *name;
-        enum rn_address_speech speech;
+        enum rn_daemon_address_speech speech;
         bool tls;
-    } schemes[] = {{"http://", RN_ADDRESS_HTTP, false},
-                   {"https://", RN_ADDRESS_HTTP, true},
-                   {"redis://", RN_ADDRESS_RESP, false},
-                   {"rediss://", RN_ADDRESS_RESP, true}};
+    } schemes[] = {{"http://", RN_DAEMON_ADDRESS_HTTP, false},
+                   {"https://", RN_DAEMON_ADDRESS_HTTP, true},
+                   {"redis://", RN_DAEMON_ADDRESS_RESP, false},
+                   {"rediss://", RN_DAEMON_ADDRESS_RESP, true}};
     size_t len;
 
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -91,19 +91,19 @@ static void take_scheme(const char *text, struct rn_address *address)
         address->speech = schemes[i].speech;
         address->tls = schemes[i].tls;
     }
-    len = strlen(text) -
-          (address->speech != RN_ADDRESS_ANY && text[0] != '\0' && text[strlen(text) - 1] == '/');
+    len = strlen(text) - (address->speech != RN_DAEMON_ADDRESS_ANY && text[0] != '\0' &&
+                          text[strlen(text) - 1] == '/');
     snprintf(address->text, sizeof address->text, "%s%.*s", text[0] == ':' ? HERE : "", (int)len,
              text);
 }
 
-bool rn_address_parse(const char *given, struct rn_address *address,
-                      char problem[RN_ADDRESS_PROBLEM])
+bool rn_daemon_address_parse(const char *given, struct rn_daemon_address *address,
+                             char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
     const char *text = address->text, *colon;
 
-    *address = (struct rn_address){.len = 0};
-    if (strlen(given) >= RN_ADDRESS_TEXT - sizeof HERE)
+    *address = (struct rn_daemon_address){.len = 0};
+    if (strlen(given) >= RN_DAEMON_ADDRESS_TEXT - sizeof HERE)
         return complain(given, "it is too long", problem);
     take_scheme(given, address);
     colon = strrchr(text, ':');
@@ -122,7 +122,7 @@ bool rn_address_parse(const char *given, struct rn_address *address,
     return look_up(given, colon + 1, address, problem);
 }
 
-bool rn_address_is_local(const struct rn_address *address)
+bool rn_daemon_address_is_local(const struct rn_daemon_address *address)
 {
     const struct sockaddr *any = (const struct sockaddr *)&address->socket;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address->socket;

@@ -27,7 +27,7 @@ struct rn_drive_conn {
     char *in;
     size_t in_len;
     bool wants_out; /* the kernel took less than all */
-    struct rn_listener listener;
+    struct rn_response_reader listener;
 };
 
 static int64_t now_ns(void)
@@ -52,7 +52,7 @@ static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
     c->wants_out = false;
     c->first = c->under_way = 0;
     c->in_len = c->out_len = c->out_at = 0;
-    c->listener = (struct rn_listener){.left = 0};
+    c->listener = (struct rn_response_reader){.left = 0};
     d->live++;
     return true;
 }

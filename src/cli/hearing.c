@@ -28,7 +28,8 @@ static uint64_t read_number(const char *at, const char *end)
 
 /* What one value says about the whole answer: an error as such; else of a list of numbers
  * (CL.THROTTLE) the first, which is 0 if allowed; of pairs (allowed, 1, ...) the second. */
-static enum rn_heard judge(const struct rn_speech *s, const struct rn_listener *l, const char *line)
+static enum rn_heard judge(const struct rn_speech *s, const struct rn_response_reader *l,
+                           const char *line)
 {
     if (l->index == 0 && line[0] == '-')
         return RN_HEARD_ERROR;
@@ -42,7 +43,7 @@ static enum rn_heard judge(const struct rn_speech *s, const struct rn_listener *
 }
 
 /* One value, a list without its members. How many bytes; 0: not complete. */
-static size_t take_value(const struct rn_speech *s, struct rn_listener *l, const char *at,
+static size_t take_value(const struct rn_speech *s, struct rn_response_reader *l, const char *at,
                          size_t len)
 {
     const char *end = memchr(at, '\r', len);
@@ -65,8 +66,8 @@ static size_t take_value(const struct rn_speech *s, struct rn_listener *l, const
     return bytes;
 }
 
-static enum rn_heard hear_resp(const struct rn_speech *s, struct rn_listener *l, const char *data,
-                               size_t len, size_t *used)
+static enum rn_heard hear_resp(const struct rn_speech *s, struct rn_response_reader *l,
+                               const char *data, size_t len, size_t *used)
 {
     enum rn_heard verdict;
 
@@ -85,7 +86,7 @@ static enum rn_heard hear_resp(const struct rn_speech *s, struct rn_listener *l,
     if (l->left > 0)
         return RN_HEARD_MORE;
     verdict = l->verdict == RN_HEARD_MORE ? RN_HEARD_ERROR : l->verdict;
-    *l = (struct rn_listener){.left = 0};
+    *l = (struct rn_response_reader){.left = 0};
     return verdict;
 }
 
@@ -104,7 +105,8 @@ static size_t find_length(const char *head, size_t len)
     return SIZE_MAX;
 }
 
-static enum rn_heard hear_head(struct rn_listener *l, const char *data, size_t len, size_t *used)
+static enum rn_heard hear_head(struct rn_response_reader *l, const char *data, size_t len,
+                               size_t *used)
 {
     const char *end = memmem(data, len, "\r\n\r\n", 4);
     size_t head = end == NULL ? 0 : (size_t)(end - data) + 4;
@@ -124,7 +126,8 @@ static enum rn_heard hear_head(struct rn_listener *l, const char *data, size_t l
 }
 
 /* A rule may refuse with any status; its body says so first. */
-static enum rn_heard hear_http(struct rn_listener *l, const char *data, size_t len, size_t *used)
+static enum rn_heard hear_http(struct rn_response_reader *l, const char *data, size_t len,
+                               size_t *used)
 {
     static const char refusal[] = "{\"allowed\":false";
     enum rn_heard verdict;
@@ -144,12 +147,12 @@ static enum rn_heard hear_http(struct rn_listener *l, const char *data, size_t l
         l->verdict = RN_HEARD_REFUSED;
     *used += body;
     verdict = l->verdict;
-    *l = (struct rn_listener){.left = 0};
+    *l = (struct rn_response_reader){.left = 0};
     return verdict;
 }
 
-enum rn_heard rn_speech_hear(const struct rn_speech *s, struct rn_listener *l, const char *data,
-                             size_t len, size_t *used)
+enum rn_heard rn_speech_hear(const struct rn_speech *s, struct rn_response_reader *l,
+                             const char *data, size_t len, size_t *used)
 {
     *used = 0;
     if (len == 0)

@@ -49,7 +49,7 @@ enum rn_heard {
 };
 
 /* What is remembered within one answer. Zeroed is ready. */
-struct rn_listener {
+struct rn_response_reader {
     uint64_t left;         /* RESP: values that are still to come. HTTP: bytes of the body */
     uint32_t index;        /* RESP: how many values have come */
     enum rn_heard verdict; /* MORE: not known yet */
@@ -58,7 +58,7 @@ struct rn_listener {
 
 /* Takes bytes from the front and sets *used to how many; the rest must be given
  * again with what follows. */
-enum rn_heard rn_speech_hear(const struct rn_speech *speech, struct rn_listener *listener,
+enum rn_heard rn_speech_hear(const struct rn_speech *speech, struct rn_response_reader *listener,
                              const char *data, size_t len, size_t *used);
 
 #endif

@@ -17,7 +17,7 @@
 static size_t hear(const struct rn_speech *speech, const char *text, size_t piece,
                    enum rn_heard heard[MOST])
 {
-    struct rn_listener listener = {0};
+    struct rn_response_reader listener = {0};
     size_t len = strlen(text), from = 0, count = 0;
 
     for (size_t given = 0; given < len;) {

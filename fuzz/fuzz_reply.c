@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "wire/answer.h"
-#include "wire/reply.h"
+#include "wire/resp_reply.h"
 #include "wire/told.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,7 +27,7 @@ static enum rn_parse skip(const uint8_t *data, size_t len, size_t *at)
     if (len > 0)
         memcpy(copy, data, len);
     *at = 0;
-    answer = rn_reply_skip(copy, len, at);
+    answer = rn_resp_reply_skip(copy, len, at);
     demand(answer == RN_PARSE_DONE ? *at > 0 && *at <= len : *at == 0);
     free(copy);
     return answer;

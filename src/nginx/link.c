@@ -3,7 +3,7 @@
 
 #include "nginx/module.h"
 #include "nginx/tls.h"
-#include "wire/reply.h"
+#include "wire/resp_reply.h"
 
 #define WAIT_MIN_MS 50
 #define WAIT_MAX_MS 5000
@@ -225,7 +225,7 @@ static bool hear_all(struct rn_ngx_link *link)
 
     while (done < link->in.len) {
         size_t end = done;
-        enum rn_parse answer = rn_reply_skip(link->in.data, link->in.len, &end);
+        enum rn_parse answer = rn_resp_reply_skip(link->in.data, link->in.len, &end);
 
         if (answer == RN_PARSE_MORE)
             break;

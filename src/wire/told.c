@@ -5,7 +5,7 @@
  */
 #include "wire/told.h"
 
-#include "wire/reply.h"
+#include "wire/resp_reply.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SECONDS_DIGITS_MAX 10 /* before the point: the nanoseconds fit 64 bits */
@@ -31,16 +31,16 @@ struct reader {
 
 /* --- values ------------------------------------------------------------------------------ */
 
-static bool next(struct reader *r, struct rn_reply *value)
+static bool next(struct reader *r, struct rn_resp_reply *value)
 {
-    return rn_reply_next(r->reply.data, r->reply.len, &r->at, value) == RN_PARSE_DONE;
+    return rn_resp_reply_next(r->reply.data, r->reply.len, &r->at, value) == RN_PARSE_DONE;
 }
 
 static bool next_text(struct reader *r, struct rn_slice *text)
 {
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
-    if (!next(r, &value) || value.kind != RN_REPLY_BULK)
+    if (!next(r, &value) || value.kind != RN_RESP_REPLY_BULK)
         return false;
     *text = value.text;
     return true;
@@ -48,9 +48,9 @@ static bool next_text(struct reader *r, struct rn_slice *text)
 
 static bool next_integer(struct reader *r, int64_t least, int64_t most, int64_t *n)
 {
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
-    if (!next(r, &value) || value.kind != RN_REPLY_INTEGER || value.number < least ||
+    if (!next(r, &value) || value.kind != RN_RESP_REPLY_INTEGER || value.number < least ||
         value.number > most)
         return false;
     *n = value.number;
@@ -70,12 +70,13 @@ static bool next_bool(struct reader *r, bool *to)
 /* Null: without a limit. */
 static bool next_amount(struct reader *r, uint64_t *to)
 {
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
     if (!next(r, &value))
         return false;
-    *to = value.kind == RN_REPLY_NULL ? UINT64_MAX : (uint64_t)value.number;
-    return value.kind == RN_REPLY_NULL || (value.kind == RN_REPLY_INTEGER && value.number >= 0);
+    *to = value.kind == RN_RESP_REPLY_NULL ? UINT64_MAX : (uint64_t)value.number;
+    return value.kind == RN_RESP_REPLY_NULL ||
+           (value.kind == RN_RESP_REPLY_INTEGER && value.number >= 0);
 }
 
 /* Digits, and up to nine more behind a point. */
@@ -103,14 +104,14 @@ static bool parse_seconds(struct rn_slice text, int64_t *ns)
 /* Null: never. */
 static bool next_time(struct reader *r, int64_t *ns)
 {
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
     if (!next(r, &value))
         return false;
-    if (value.kind == RN_REPLY_NULL)
+    if (value.kind == RN_RESP_REPLY_NULL)
         *ns = RATION_NEVER;
-    return value.kind == RN_REPLY_NULL ||
-           (value.kind == RN_REPLY_BULK && parse_seconds(value.text, ns));
+    return value.kind == RN_RESP_REPLY_NULL ||
+           (value.kind == RN_RESP_REPLY_BULK && parse_seconds(value.text, ns));
 }
 
 static bool next_word(struct reader *r, const char *const *words, size_t count, unsigned *index)
@@ -131,12 +132,12 @@ static bool next_word(struct reader *r, const char *const *words, size_t count, 
 /* Null: none. */
 static bool next_rule(struct reader *r, char rule[RATION_NAME_SIZE])
 {
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
-    if (!next(r, &value) || (value.kind != RN_REPLY_BULK && value.kind != RN_REPLY_NULL))
+    if (!next(r, &value) || (value.kind != RN_RESP_REPLY_BULK && value.kind != RN_RESP_REPLY_NULL))
         return false;
     rn_slice_copy(rule, RATION_NAME_SIZE,
-                  value.kind == RN_REPLY_BULK ? value.text : (struct rn_slice){"", 0});
+                  value.kind == RN_RESP_REPLY_BULK ? value.text : (struct rn_slice){"", 0});
     return true;
 }
 
@@ -163,8 +164,9 @@ static bool read_members(struct reader *r, int64_t count, const struct member *m
             return false;
         while (i < member_count && !rn_slice_is(name, members[i].name))
             i++;
-        if (i == member_count ? rn_reply_skip(r->reply.data, r->reply.len, &r->at) != RN_PARSE_DONE
-                              : !members[i].read(r))
+        if (i == member_count
+                ? rn_resp_reply_skip(r->reply.data, r->reply.len, &r->at) != RN_PARSE_DONE
+                : !members[i].read(r))
             return false;
         seen |= i == member_count ? 0 : 1u << i;
     }
@@ -233,18 +235,19 @@ static bool read_limit(struct reader *r)
         {"amount", limit_amount, false},       {"period", limit_period, false},
         {"delay", limit_delay, true},
     };
-    struct rn_reply array;
+    struct rn_resp_reply array;
 
-    return next(r, &array) && array.kind == RN_REPLY_ARRAY &&
+    return next(r, &array) && array.kind == RN_RESP_REPLY_ARRAY &&
            read_members(r, array.number, members, COUNT(members));
 }
 
 static bool read_limits(struct reader *r)
 {
     struct ration_outcome *o = r->outcome;
-    struct rn_reply array;
+    struct rn_resp_reply array;
 
-    if (!next(r, &array) || array.kind != RN_REPLY_ARRAY || array.number > RATION_OUTCOME_LIMITS)
+    if (!next(r, &array) || array.kind != RN_RESP_REPLY_ARRAY ||
+        array.number > RATION_OUTCOME_LIMITS)
         return false;
     o->limit_count = o->listed = (uint32_t)array.number;
     for (uint32_t i = 0; i < o->listed; i++) {
@@ -416,7 +419,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
     };
     struct ration_outcome *o = told->outcome;
     struct reader r = {.reply = reply, .told = told, .outcome = o};
-    struct rn_reply array;
+    struct rn_resp_reply array;
 
     memset(o, 0, offsetof(struct ration_outcome, limits));
     o->lease = 0;
@@ -424,7 +427,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
     o->at_ns = 0;
     told->lease = told->charge = told->turn = (struct rn_slice){NULL, 0};
     told->lease_ns = 0;
-    if (!next(&r, &array) || array.kind != RN_REPLY_ARRAY ||
+    if (!next(&r, &array) || array.kind != RN_RESP_REPLY_ARRAY ||
         !read_members(&r, array.number, members, COUNT(members)))
         return false;
     o->decision.verdict.allowed = o->decision.allowed;

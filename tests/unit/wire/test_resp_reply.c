@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "wire/reply.h"
+#include "wire/resp_reply.h"
 
 /* A copy without a byte to spare, so that the sanitizer sees a read behind it. */
 static enum rn_parse pass(const char *text, size_t len, size_t *at)
@@ -19,7 +19,7 @@ static enum rn_parse pass(const char *text, size_t len, size_t *at)
 
     memcpy(copy, text, len);
     *at = 0;
-    answer = rn_reply_skip(copy, len, at);
+    answer = rn_resp_reply_skip(copy, len, at);
     free(copy);
     return answer;
 }
@@ -31,12 +31,12 @@ static enum rn_parse pass_text(const char *text)
     return pass(text, strlen(text), &at);
 }
 
-static struct rn_reply one(const char *text)
+static struct rn_resp_reply one(const char *text)
 {
-    struct rn_reply value = {.number = 0};
+    struct rn_resp_reply value = {.number = 0};
     size_t at = 0;
 
-    assert_int_equal(rn_reply_next(text, strlen(text), &at, &value), RN_PARSE_DONE);
+    assert_int_equal(rn_resp_reply_next(text, strlen(text), &at, &value), RN_PARSE_DONE);
     assert_int_equal(at, strlen(text));
     return value;
 }
@@ -44,17 +44,17 @@ static struct rn_reply one(const char *text)
 static void each_kind_is_read(void **state)
 {
     (void)state;
-    assert_int_equal(one("+OK\r\n").kind, RN_REPLY_SIMPLE);
+    assert_int_equal(one("+OK\r\n").kind, RN_RESP_REPLY_SIMPLE);
     assert_true(rn_slice_is(one("+OK\r\n").text, "OK"));
-    assert_int_equal(one("-ERR no\r\n").kind, RN_REPLY_ERROR);
+    assert_int_equal(one("-ERR no\r\n").kind, RN_RESP_REPLY_ERROR);
     assert_true(rn_slice_is(one("-ERR no\r\n").text, "ERR no"));
-    assert_int_equal(one(":-12\r\n").kind, RN_REPLY_INTEGER);
+    assert_int_equal(one(":-12\r\n").kind, RN_RESP_REPLY_INTEGER);
     assert_int_equal(one(":-12\r\n").number, -12);
     assert_int_equal(one(":999999999999999999\r\n").number, INT64_C(999999999999999999));
     assert_true(rn_slice_is(one("$3\r\na\r\n\r\n").text, "a\r\n"));
     assert_int_equal(one("$0\r\n\r\n").text.len, 0);
-    assert_int_equal(one("$-1\r\n").kind, RN_REPLY_NULL);
-    assert_int_equal(one("*7\r\n").kind, RN_REPLY_ARRAY);
+    assert_int_equal(one("$-1\r\n").kind, RN_RESP_REPLY_NULL);
+    assert_int_equal(one("*7\r\n").kind, RN_RESP_REPLY_ARRAY);
     assert_int_equal(one("*7\r\n").number, 7);
 }
 
@@ -127,18 +127,18 @@ static void what_never_ends_or_is_too_deep_is_refused(void **state)
     size_t at;
 
     (void)state;
-    for (int i = 0; i <= RN_REPLY_DEPTH_MAX; i++)
+    for (int i = 0; i <= RN_RESP_REPLY_DEPTH_MAX; i++)
         rn_buf_put_literal(&text, "*1\r\n");
     assert_int_equal(pass(text.data, text.len, &at), RN_PARSE_BAD);
     assert_int_equal(pass(text.data, text.len - 4, &at), RN_PARSE_MORE);
     rn_buf_clear(&text);
-    while (text.len <= RN_REPLY_BYTES_MAX)
+    while (text.len <= RN_RESP_REPLY_BYTES_MAX)
         rn_buf_put_char(&text, '+');
-    assert_int_equal(pass(text.data, RN_REPLY_BYTES_MAX, &at), RN_PARSE_MORE);
+    assert_int_equal(pass(text.data, RN_RESP_REPLY_BYTES_MAX, &at), RN_PARSE_MORE);
     assert_int_equal(pass(text.data, text.len, &at), RN_PARSE_BAD);
     rn_buf_clear(&text);
     rn_buf_put_literal(&text, "*40000\r\n");
-    while (text.len <= RN_REPLY_BYTES_MAX)
+    while (text.len <= RN_RESP_REPLY_BYTES_MAX)
         rn_buf_put_literal(&text, "+\r\n");
     assert_int_equal(pass(text.data, text.len, &at), RN_PARSE_BAD);
     rn_buf_done(&text);

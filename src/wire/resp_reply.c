@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/reply.h"
+#include "wire/resp_reply.h"
 
 #define NUMBER_DIGITS_MAX 18 /* any such number fits 64 bits with a sign */
 
@@ -36,33 +36,33 @@ static enum rn_parse read_number(struct rn_slice line, int64_t *number)
 
 /* `size` bytes at *at, and CR LF. */
 static enum rn_parse read_bulk(const char *data, size_t len, size_t *at, int64_t size,
-                               struct rn_reply *value)
+                               struct rn_resp_reply *value)
 {
     size_t bytes = (size_t)size, have = len - *at;
 
     if (size == -1) {
-        value->kind = RN_REPLY_NULL;
+        value->kind = RN_RESP_REPLY_NULL;
         return RN_PARSE_DONE;
     }
-    if (size < 0 || size > RN_REPLY_BYTES_MAX)
+    if (size < 0 || size > RN_RESP_REPLY_BYTES_MAX)
         return RN_PARSE_BAD;
     if (have < bytes + 2)
         return RN_PARSE_MORE;
-    value->kind = RN_REPLY_BULK;
+    value->kind = RN_RESP_REPLY_BULK;
     value->text = (struct rn_slice){data + *at, bytes};
     *at += bytes + 2;
     return memcmp(data + *at - 2, "\r\n", 2) == 0 ? RN_PARSE_DONE : RN_PARSE_BAD;
 }
 
 static enum rn_parse read_value(const char *data, size_t len, size_t *at, struct rn_slice line,
-                                struct rn_reply *value)
+                                struct rn_resp_reply *value)
 {
     char type = line.data[0];
 
     line = (struct rn_slice){line.data + 1, line.len - 1};
     value->text = line;
     if (type == '+' || type == '-') {
-        value->kind = type == '+' ? RN_REPLY_SIMPLE : RN_REPLY_ERROR;
+        value->kind = type == '+' ? RN_RESP_REPLY_SIMPLE : RN_RESP_REPLY_ERROR;
         return RN_PARSE_DONE;
     }
     if ((type != ':' && type != '$' && type != '*') ||
@@ -70,13 +70,14 @@ static enum rn_parse read_value(const char *data, size_t len, size_t *at, struct
         return RN_PARSE_BAD;
     if (type == '$')
         return read_bulk(data, len, at, value->number, value);
-    value->kind = type == ':' ? RN_REPLY_INTEGER : RN_REPLY_ARRAY;
-    return type == ':' || (value->number >= 0 && value->number <= RN_REPLY_BYTES_MAX)
+    value->kind = type == ':' ? RN_RESP_REPLY_INTEGER : RN_RESP_REPLY_ARRAY;
+    return type == ':' || (value->number >= 0 && value->number <= RN_RESP_REPLY_BYTES_MAX)
                ? RN_PARSE_DONE
                : RN_PARSE_BAD;
 }
 
-enum rn_parse rn_reply_next(const char *data, size_t len, size_t *at, struct rn_reply *value)
+enum rn_parse rn_resp_reply_next(const char *data, size_t len, size_t *at,
+                                 struct rn_resp_reply *value)
 {
     struct rn_slice line;
     size_t next = *at;
@@ -94,11 +95,11 @@ enum rn_parse rn_reply_next(const char *data, size_t len, size_t *at, struct rn_
     return answer;
 }
 
-enum rn_parse rn_reply_skip(const char *data, size_t len, size_t *at)
+enum rn_parse rn_resp_reply_skip(const char *data, size_t len, size_t *at)
 {
-    int64_t left[RN_REPLY_DEPTH_MAX + 1] = {1}; /* members to come, by depth */
+    int64_t left[RN_RESP_REPLY_DEPTH_MAX + 1] = {1}; /* members to come, by depth */
     size_t depth = 0, next = *at;
-    struct rn_reply value;
+    struct rn_resp_reply value;
 
     for (;;) {
         while (left[depth] == 0) {
@@ -107,17 +108,17 @@ enum rn_parse rn_reply_skip(const char *data, size_t len, size_t *at)
                 return RN_PARSE_DONE;
             }
         }
-        enum rn_parse answer = rn_reply_next(data, len, &next, &value);
+        enum rn_parse answer = rn_resp_reply_next(data, len, &next, &value);
 
         if (answer == RN_PARSE_BAD ||
-            (answer == RN_PARSE_MORE ? len : next) - *at > RN_REPLY_BYTES_MAX)
+            (answer == RN_PARSE_MORE ? len : next) - *at > RN_RESP_REPLY_BYTES_MAX)
             return RN_PARSE_BAD;
         if (answer == RN_PARSE_MORE)
             return RN_PARSE_MORE;
         left[depth]--;
-        if (value.kind != RN_REPLY_ARRAY)
+        if (value.kind != RN_RESP_REPLY_ARRAY)
             continue;
-        if (++depth > RN_REPLY_DEPTH_MAX)
+        if (++depth > RN_RESP_REPLY_DEPTH_MAX)
             return RN_PARSE_BAD;
         left[depth] = value.number;
     }

@@ -4,38 +4,39 @@
  * as arrays of bulk strings: rn_resp_put_array, rn_resp_put_bulk.) Nothing is
  * allocated or copied.
  */
-#ifndef RN_WIRE_REPLY_H
-#define RN_WIRE_REPLY_H
+#ifndef RN_WIRE_RESP_REPLY_H
+#define RN_WIRE_RESP_REPLY_H
 
 #include <stdint.h>
 
 #include "base/slice.h"
 #include "wire/parse.h"
 
-#define RN_REPLY_BYTES_MAX (64 * 1024) /* of one reply in all */
-#define RN_REPLY_DEPTH_MAX 8           /* arrays within arrays */
+#define RN_RESP_REPLY_BYTES_MAX (64 * 1024) /* of one reply in all */
+#define RN_RESP_REPLY_DEPTH_MAX 8           /* arrays within arrays */
 
-enum rn_reply_kind {
-    RN_REPLY_SIMPLE,
-    RN_REPLY_ERROR,
-    RN_REPLY_INTEGER,
-    RN_REPLY_BULK,
-    RN_REPLY_NULL,
-    RN_REPLY_ARRAY, /* its members follow, as values of their own */
+enum rn_resp_reply_kind {
+    RN_RESP_REPLY_SIMPLE,
+    RN_RESP_REPLY_ERROR,
+    RN_RESP_REPLY_INTEGER,
+    RN_RESP_REPLY_BULK,
+    RN_RESP_REPLY_NULL,
+    RN_RESP_REPLY_ARRAY, /* its members follow, as values of their own */
 };
 
-struct rn_reply {
-    enum rn_reply_kind kind;
+struct rn_resp_reply {
+    enum rn_resp_reply_kind kind;
     struct rn_slice text; /* SIMPLE, ERROR, BULK: in the data */
     int64_t number;       /* INTEGER; ARRAY: how many members */
 };
 
 /* The value that begins at data[*at]; DONE moves *at behind it. Strict: numbers
  * without spaces, plus signs or leading zeros, lines that end with CR LF. */
-enum rn_parse rn_reply_next(const char *data, size_t len, size_t *at, struct rn_reply *value);
+enum rn_parse rn_resp_reply_next(const char *data, size_t len, size_t *at,
+                                 struct rn_resp_reply *value);
 
 /* Moves *at behind a value and all of its members. BAD also if they nest too deep or
  * are too long. */
-enum rn_parse rn_reply_skip(const char *data, size_t len, size_t *at);
+enum rn_parse rn_resp_reply_skip(const char *data, size_t len, size_t *at);
 
 #endif

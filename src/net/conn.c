@@ -133,7 +133,7 @@ bool rn_conn_has_input(const struct rn_conn *conn)
 
 static bool is_idle(const struct rn_conn *conn)
 {
-    bool begun = conn->opened ? conn->in.len > 0 || conn->begun_ns != 0 : conn->greeted;
+    bool begun = conn->opened ? conn->in.len > 0 || conn->begun_ns != 0 : conn->heard;
 
     return !conn->paused && !begun && rn_conn_unsent(conn) == 0;
 }

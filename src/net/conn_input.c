@@ -132,6 +132,7 @@ void rn_conn_input_read(struct rn_conn *conn, bool ended)
             return;
         }
         rn_tally_add(&conn->tally->bytes_in, (uint64_t)n);
+        conn->heard = true;
         if (conn->tls)
             feed_decrypted(conn, input, (size_t)n);
         else

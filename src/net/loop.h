@@ -104,7 +104,7 @@ struct rn_conn {
     bool dialled;        /* we began it */
     bool calling;        /* and nobody has answered yet */
     bool sleep_call;     /* `before_sleep` must be called */
-    bool greeted;        /* a handshake has begun */
+    bool heard;          /* the peer has sent something */
     bool pending;        /* the protocol has not said yet how much of `in` it is done with, */
     size_t pending_used; /* beyond this */
     uint32_t refs;

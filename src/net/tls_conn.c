@@ -267,7 +267,6 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
 
     tls_conn->data = data;
     tls_conn->len = len;
-    conn->greeted = true;
     ERR_clear_error();
     while (SSL_read_ex(tls_conn->ssl, conn->loop->decrypted + got, RN_DECRYPTED_BYTES - got, &n) ==
            1) {

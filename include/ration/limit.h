@@ -20,14 +20,15 @@
 
 #include <ration/error.h>
 
+/* The numbers are part of state files, keys in Redis and tickets: append only. */
 enum ration_algorithm {
-    RATION_TOKEN_BUCKET,
-    RATION_LEAKY_BUCKET,
-    RATION_FIXED_WINDOW,
-    RATION_SLIDING_LOG,
-    RATION_SLIDING_WINDOW,
-    RATION_CONCURRENCY,
-    RATION_UNLIMITED,
+    RATION_TOKEN_BUCKET = 0,
+    RATION_LEAKY_BUCKET = 1,
+    RATION_FIXED_WINDOW = 2,
+    RATION_SLIDING_LOG = 3,
+    RATION_SLIDING_WINDOW = 4,
+    RATION_CONCURRENCY = 5,
+    RATION_UNLIMITED = 6,
 };
 
 /* Periods of no fixed length. Weeks begin on Monday. */

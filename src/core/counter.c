@@ -119,8 +119,8 @@ static int64_t idle_at(const struct rn_limit *limit, struct counter c, int64_t n
     return c.prev != 0 ? (c.number + 1) * limit->period_ns : now;
 }
 
-enum rn_outcome rn_counter_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                                 const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns, period = limit->period_ns;
     bool write;
@@ -158,13 +158,39 @@ enum rn_outcome rn_counter_apply(const struct rn_limit *limit, uint64_t *state, 
     return RN_WRITE;
 }
 
-int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                          int64_t now_ns)
+static int64_t oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                      const struct rn_ask *ask)
 {
     bool clamped;
+    int64_t now_ns = ask->now_ns;
     struct counter c = roll(limit, state, words, now_ns, &clamped);
 
     if (c.prev == 0 && c.cur == 0)
         return RN_NEVER;
     return rn_max_i64(now_ns - (c.number - (c.prev != 0)) * limit->period_ns, 0);
 }
+
+static uint64_t spent(const uint64_t *state, uint32_t words)
+{
+    return words >= 3 ? (state[1] > state[2] ? state[1] : state[2]) : 0;
+}
+
+static int64_t mark_at(const struct rn_limit *limit, int64_t at_ns)
+{
+    return rn_floor_div(at_ns, limit->period_ns);
+}
+
+static int64_t settles(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    return rn_envelope_settles_span(outer, inner, outer->period_ns, 2 * outer->period_ns);
+}
+
+const struct rn_form_descriptor rn_counter_form = {
+    .algorithm = RATION_SLIDING_WINDOW,
+    .apply = apply,
+    .oldest = oldest,
+    .spent = spent,
+    .mark_at = mark_at,
+    .envelope = rn_envelope_doubled,
+    .settles = settles,
+};

@@ -32,12 +32,6 @@
 /* No mark lasts longer: rates closer than that are no larger and smaller one. */
 #define SETTLES_MAX_NS (2 * RATION_PERIOD_MAX_NS)
 
-struct envelope {
-    uint64_t burst;
-    uint64_t amount; /* in */
-    int64_t period_ns;
-};
-
 /* The shortest and the longest window, where no time zone changes its mind. */
 static void window_lengths(const struct rn_limit *l, int64_t *shortest, int64_t *longest)
 {
@@ -52,31 +46,38 @@ static void window_lengths(const struct rn_limit *l, int64_t *shortest, int64_t 
     }
 }
 
-static struct envelope envelope_of(const struct rn_limit *l)
+struct rn_envelope rn_envelope_smooth(const struct rn_limit *l)
 {
-    struct envelope e = {.burst = l->cap, .amount = l->amount, .period_ns = l->period_ns};
+    return (struct rn_envelope){.burst = l->cap, .amount = l->amount, .period_ns = l->period_ns};
+}
+
+struct rn_envelope rn_envelope_stepped(const struct rn_limit *l)
+{
+    struct rn_envelope e = rn_envelope_smooth(l);
+
+    e.burst += l->step_units;
+    return e;
+}
+
+struct rn_envelope rn_envelope_doubled(const struct rn_limit *l)
+{
+    struct rn_envelope e = rn_envelope_smooth(l);
+
+    e.burst *= 2;
+    return e;
+}
+
+struct rn_envelope rn_envelope_windowed(const struct rn_limit *l)
+{
+    struct rn_envelope e = rn_envelope_doubled(l);
     int64_t longest;
 
-    switch (l->form) {
-    case RN_FORM_STEP:
-        e.burst += l->step_units;
-        break;
-    case RN_FORM_WINDOW:
-    case RN_FORM_WIDE:
-        window_lengths(l, &e.period_ns, &longest);
-        e.burst *= 2;
-        break;
-    case RN_FORM_COUNTER:
-        e.burst *= 2;
-        break;
-    default:
-        break;
-    }
+    window_lengths(l, &e.period_ns, &longest);
     return e;
 }
 
 /* Products stay below 2^111: amounts below 2^51, times below 2^60. */
-static bool fits(const struct envelope *e, int64_t span_ns, uint64_t units)
+static bool fits(const struct rn_envelope *e, int64_t span_ns, uint64_t units)
 {
     return e->burst <= units && (rn_u128)e->amount * (uint64_t)span_ns <=
                                     (rn_u128)(units - e->burst) * (uint64_t)e->period_ns;
@@ -91,9 +92,9 @@ static bool divides(const struct rn_limit *outer, const struct rn_limit *inner)
            inner->calendar_id == 0 && outer->period_ns % inner->period_ns == 0;
 }
 
-static int64_t window_settles(const struct rn_limit *outer, const struct rn_limit *inner)
+int64_t rn_envelope_settles_window(const struct rn_limit *outer, const struct rn_limit *inner)
 {
-    struct envelope e = envelope_of(inner);
+    struct rn_envelope e = rn_envelope_of(inner);
     int64_t shortest, longest;
     bool covers;
 
@@ -111,9 +112,9 @@ static int64_t window_settles(const struct rn_limit *outer, const struct rn_limi
 /* A bucket forgets nothing while it is in debt: what others left in it has to be
  * outrun. After t, debt <= cap + burst + R t - rate t, which is at most cap from
  * t = burst / (rate - R) on. */
-static int64_t bucket_settles(const struct rn_limit *outer, const struct rn_limit *inner)
+int64_t rn_envelope_settles_bucket(const struct rn_limit *outer, const struct rn_limit *inner)
 {
-    struct envelope e = envelope_of(inner);
+    struct rn_envelope e = rn_envelope_of(inner);
     rn_u128 rate = (rn_u128)outer->amount * (uint64_t)e.period_ns;
     rn_u128 needed = (rn_u128)e.amount * (uint64_t)outer->period_ns;
     uint64_t burst = e.burst + outer->step_units;
@@ -128,32 +129,11 @@ static int64_t bucket_settles(const struct rn_limit *outer, const struct rn_limi
     return (int64_t)((uint64_t)per_unit * burst);
 }
 
-int64_t rn_envelope_settles_ns(const struct rn_limit *outer, const struct rn_limit *inner)
+int64_t rn_envelope_settles_span(const struct rn_limit *outer, const struct rn_limit *inner,
+                                 int64_t span_ns, int64_t memory_ns)
 {
-    struct envelope e = envelope_of(inner);
-    int64_t span_ns, memory_ns;
+    struct rn_envelope e = rn_envelope_of(inner);
 
-    switch (outer->form) {
-    case RN_FORM_GCRA:
-    case RN_FORM_FINE:
-    case RN_FORM_STEP:
-        return bucket_settles(outer, inner);
-    case RN_FORM_WINDOW:
-    case RN_FORM_WIDE:
-        return window_settles(outer, inner);
-    case RN_FORM_COUNTER:
-        span_ns = outer->period_ns;
-        memory_ns = 2 * outer->period_ns;
-        break;
-    case RN_FORM_SUBS:
-        span_ns = memory_ns = (int64_t)(outer->subs + 1) * outer->sub_ns;
-        break;
-    case RN_FORM_LOG:
-        span_ns = memory_ns = outer->period_ns + 2 * outer->sub_ns;
-        break;
-    default:
-        return RN_NEVER;
-    }
     return fits(&e, span_ns, outer->amount) ? memory_ns : RN_NEVER;
 }
 

@@ -50,8 +50,8 @@ static rn_i128 charge(rn_i128 debt, rn_i128 unit, rn_i128 most, const struct rn_
     return most + over;
 }
 
-enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                              const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     rn_i128 unit = (rn_i128)limit->unit_ns * ((rn_i128)1 << 32) + limit->unit_frac;
     rn_i128 full = unit * (rn_i128)limit->cap;
@@ -98,3 +98,10 @@ enum rn_outcome rn_fine_apply(const struct rn_limit *limit, uint64_t *state, uin
     answer->reset_after_ns = ceil_ns(debt);
     return outcome;
 }
+
+const struct rn_form_descriptor rn_fine_form = {
+    .algorithm = RATION_TOKEN_BUCKET,
+    .apply = apply,
+    .envelope = rn_envelope_smooth,
+    .settles = rn_envelope_settles_bucket,
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to core/: one apply function per form, and the few lines of
- * arithmetic they share.
+ * Private to core/: one descriptor for each form, and the few lines of arithmetic
+ * that forms share.
  */
 #ifndef RN_CORE_FORMS_H
 #define RN_CORE_FORMS_H
@@ -15,10 +15,59 @@ __extension__ typedef unsigned __int128 rn_u128;
 #define RN_WINDOW_QUANTUM_NS INT64_C(320000)
 #define RN_WINDOW_COUNT_BITS 20
 
-typedef enum rn_outcome rn_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                                 const struct rn_ask *ask, struct rn_answer *answer);
-rn_apply rn_gcra_apply, rn_fine_apply, rn_step_apply, rn_window_apply, rn_wide_apply,
-    rn_counter_apply, rn_subs_apply, rn_log_apply, rn_places_apply;
+/* Everything that core knows of a form. Each form has one, in its own file, and
+ * descriptor_of() in limit.c lists them all. A function that is NULL is not needed:
+ * its comment says what holds then. */
+struct rn_form_descriptor {
+    enum ration_algorithm algorithm; /* of a limit whose state has this form */
+
+    /* See rn_limit_apply() and rn_form_apply(). Never NULL. */
+    enum rn_outcome (*apply)(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer);
+
+    /* Age of the oldest charge that still counts. NULL: the state does not tell. */
+    int64_t (*oldest)(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                      const struct rn_ask *ask);
+
+    /* See rn_state_idle_at(). NULL: the word is that time. */
+    int64_t (*idle_at)(uint64_t word);
+
+    /* See rn_state_spent(). NULL: 0. */
+    uint64_t (*spent)(const uint64_t *state, uint32_t words);
+
+    /* See rn_limit_mark_at(). NULL: the mark does not follow from the time. */
+    int64_t (*mark_at)(const struct rn_limit *limit, int64_t at_ns);
+
+    /* A word form: the block form that takes over when the amount outgrows the word,
+     * and its state. RN_FORM_NONE: there is none. */
+    enum rn_form grows_into;
+    void (*grow)(uint64_t word, uint64_t *state);
+
+    /* The envelope of a limit, and whether one covers another: see envelope.h. Concurrency
+     * and unlimited have neither. */
+    struct rn_envelope (*envelope)(const struct rn_limit *limit);
+    int64_t (*settles)(const struct rn_limit *outer, const struct rn_limit *inner);
+};
+
+extern const struct rn_form_descriptor rn_gcra_form, rn_step_form, rn_window_form, rn_fine_form,
+    rn_wide_form, rn_counter_form, rn_subs_form, rn_log_form, rn_places_form;
+
+/* Most units in a time t: burst + amount * t / period. */
+struct rn_envelope {
+    uint64_t burst;
+    uint64_t amount;
+    int64_t period_ns;
+};
+struct rn_envelope rn_envelope_of(const struct rn_limit *limit);
+struct rn_envelope rn_envelope_smooth(const struct rn_limit *limit);
+struct rn_envelope rn_envelope_stepped(const struct rn_limit *limit);
+struct rn_envelope rn_envelope_windowed(const struct rn_limit *limit);
+struct rn_envelope rn_envelope_doubled(const struct rn_limit *limit);
+int64_t rn_envelope_settles_bucket(const struct rn_limit *outer, const struct rn_limit *inner);
+int64_t rn_envelope_settles_window(const struct rn_limit *outer, const struct rn_limit *inner);
+/* `outer` counts all charges of the last span_ns or more, and forgets them after memory_ns. */
+int64_t rn_envelope_settles_span(const struct rn_limit *outer, const struct rn_limit *inner,
+                                 int64_t span_ns, int64_t memory_ns);
 
 /* A fixed window apart from its packing. */
 struct rn_window {
@@ -32,16 +81,6 @@ uint64_t rn_window_pack(struct rn_window window);
 /* FINE: arrival time in 2^-32 ns. */
 rn_i128 rn_fine_unpack(const uint64_t *state);
 void rn_fine_pack(uint64_t *state, rn_i128 tat);
-
-int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask);
-int64_t rn_counter_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                          int64_t now_ns);
-/* The counts in so many words of a block. */
-uint64_t rn_subs_spent(const uint64_t *state, uint32_t words);
-int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                       int64_t now_ns);
-int64_t rn_log_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                      int64_t now_ns);
 
 static inline uint64_t rn_min_u64(uint64_t a, uint64_t b)
 {

@@ -58,8 +58,8 @@ static int64_t charge_anyway(const struct rn_limit *limit, int64_t debt, const s
     return debt;
 }
 
-enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                              const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns, before = rn_gcra_debt(*state, now);
     int64_t debt = before > 2 * limit->full_ns ? 2 * limit->full_ns : before;
@@ -87,3 +87,18 @@ enum rn_outcome rn_gcra_apply(const struct rn_limit *limit, uint64_t *state, uin
     answer->mark = (int64_t)*state;
     return debt != before ? RN_WRITE : RN_KEEP;
 }
+
+static void grow(uint64_t word, uint64_t *state)
+{
+    state[0] = word;
+    state[1] = 0;
+}
+
+const struct rn_form_descriptor rn_gcra_form = {
+    .algorithm = RATION_TOKEN_BUCKET,
+    .apply = apply,
+    .grows_into = RN_FORM_FINE,
+    .grow = grow,
+    .envelope = rn_envelope_smooth,
+    .settles = rn_envelope_settles_bucket,
+};

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "core/algorithm.h"
+#include "core/envelope.h"
 #include "core/forms.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -133,7 +135,7 @@ const char *rn_limit_fault(const struct ration_limit *s)
 
     if (fault || s->algorithm == RATION_UNLIMITED)
         return fault;
-    if ((unsigned)s->algorithm > RATION_UNLIMITED)
+    if (!rn_algorithm_find((uint64_t)s->algorithm))
         return "an unknown algorithm";
     if (s->algorithm == RATION_CONCURRENCY)
         return s->amount > RATION_PLACES_MAX ? "more than 16,000 concurrent; write at most that"
@@ -305,42 +307,44 @@ static enum rn_outcome apply_none(const struct rn_limit *limit, uint64_t *state,
     return RN_KEEP;
 }
 
-static rn_apply *const applies[] = {
-    [RN_FORM_NONE] = apply_none,          [RN_FORM_GCRA] = rn_gcra_apply,
-    [RN_FORM_STEP] = rn_step_apply,       [RN_FORM_WINDOW] = rn_window_apply,
-    [RN_FORM_FINE] = rn_fine_apply,       [RN_FORM_WIDE] = rn_wide_apply,
-    [RN_FORM_COUNTER] = rn_counter_apply, [RN_FORM_SUBS] = rn_subs_apply,
-    [RN_FORM_LOG] = rn_log_apply,         [RN_FORM_PLACES] = rn_places_apply,
-};
+static const struct rn_form_descriptor none = {.algorithm = RATION_UNLIMITED, .apply = apply_none};
 
-static int64_t oldest_of(enum rn_form form, const struct rn_limit *limit, const uint64_t *state,
-                         uint32_t words, const struct rn_ask *ask)
+/* A form may come from a damaged state file: one that is unknown has no state. */
+static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
 {
-    int64_t now_ns = ask->now_ns;
-
     switch (form) {
+    case RN_FORM_NONE:
+        return &none;
+    case RN_FORM_GCRA:
+        return &rn_gcra_form;
+    case RN_FORM_STEP:
+        return &rn_step_form;
     case RN_FORM_WINDOW:
+        return &rn_window_form;
+    case RN_FORM_FINE:
+        return &rn_fine_form;
     case RN_FORM_WIDE:
-        if (form == RN_FORM_WIDE && words >= RN_WIDE_WORDS && state[2] != 0)
-            return rn_window_oldest(limit, (int64_t)state[3], ask);
-        return rn_window_oldest(limit, rn_state_idle_at(form, state[0]), ask);
+        return &rn_wide_form;
     case RN_FORM_COUNTER:
-        return rn_counter_oldest(limit, state, words, now_ns);
+        return &rn_counter_form;
     case RN_FORM_SUBS:
-        return rn_subs_oldest(limit, state, words, now_ns);
+        return &rn_subs_form;
     case RN_FORM_LOG:
-        return rn_log_oldest(limit, state, words, now_ns);
-    default:
-        return RN_NEVER;
+        return &rn_log_form;
+    case RN_FORM_PLACES:
+        return &rn_places_form;
     }
+    return &none;
 }
 
 enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, uint64_t *state,
                               uint32_t words, const struct rn_ask *ask, struct rn_answer *answer)
 {
+    const struct rn_form_descriptor *d = descriptor_of(form);
+
     if (__builtin_expect(ask->op == RN_OLDEST, 0))
-        answer->oldest_ns = oldest_of(form, limit, state, words, ask);
-    return applies[form](limit, state, words, ask, answer);
+        answer->oldest_ns = d->oldest ? d->oldest(limit, state, words, ask) : RN_NEVER;
+    return d->apply(limit, state, words, ask, answer);
 }
 
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
@@ -351,63 +355,57 @@ enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, ui
 
 int64_t rn_state_idle_at(enum rn_form form, uint64_t state)
 {
-    return form == RN_FORM_WINDOW ? rn_window_unpack(state).end_ns : (int64_t)state;
+    const struct rn_form_descriptor *d = descriptor_of(form);
+
+    return d->idle_at ? d->idle_at(state) : (int64_t)state;
 }
 
 uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words)
 {
-    switch (form) {
-    case RN_FORM_WINDOW:
-        return rn_window_unpack(state[0]).count;
-    case RN_FORM_WIDE:
-    case RN_FORM_PLACES:
-        return words >= 2 ? state[1] : 0;
-    case RN_FORM_COUNTER:
-        return words >= 3 ? (state[1] > state[2] ? state[1] : state[2]) : 0;
-    case RN_FORM_SUBS:
-        return rn_subs_spent(state, words);
-    case RN_FORM_LOG:
-        return words >= 3 ? (uint32_t)state[2] : 0;
-    case RN_FORM_NONE:
-    case RN_FORM_GCRA:
-    case RN_FORM_STEP:
-    case RN_FORM_FINE:
-        break;
-    }
-    return 0;
+    const struct rn_form_descriptor *d = descriptor_of(form);
+
+    return d->spent ? d->spent(state, words) : 0;
+}
+
+enum ration_algorithm rn_form_algorithm(enum rn_form form)
+{
+    return descriptor_of(form)->algorithm;
+}
+
+enum rn_form rn_form_grows_into(enum rn_form form)
+{
+    return descriptor_of(form)->grows_into;
 }
 
 bool rn_limit_convert(const struct rn_limit *limit, enum rn_form from, uint64_t word,
                       uint64_t *state)
 {
-    if (from == RN_FORM_GCRA && limit->form == RN_FORM_FINE) {
-        state[0] = word;
-        state[1] = 0;
-        return true;
-    }
-    if (from == RN_FORM_WINDOW && (limit->form == RN_FORM_WIDE || limit->form == RN_FORM_WINDOW)) {
-        struct rn_window w = rn_window_unpack(word);
+    const struct rn_form_descriptor *d = descriptor_of(from);
 
-        state[0] = (uint64_t)w.end_ns;
-        state[1] = w.count;
-        return true;
-    }
-    return false;
+    if (d->grows_into == RN_FORM_NONE || (limit->form != d->grows_into && limit->form != from))
+        return false;
+    d->grow(word, state);
+    return true;
 }
 
 bool rn_limit_mark_at(const struct rn_limit *limit, int64_t at_ns, int64_t *mark)
 {
-    switch (limit->form) {
-    case RN_FORM_COUNTER:
-        *mark = rn_floor_div(at_ns, limit->period_ns);
-        return true;
-    case RN_FORM_SUBS:
-        *mark = rn_floor_div(at_ns, limit->sub_ns);
-        return true;
-    case RN_FORM_LOG: /* rounded up, by less than a quantum */
-        *mark = at_ns + limit->sub_ns - 1;
-        return true;
-    default:
+    const struct rn_form_descriptor *d = descriptor_of(limit->form);
+
+    if (!d->mark_at)
         return false;
-    }
+    *mark = d->mark_at(limit, at_ns);
+    return true;
+}
+
+int64_t rn_envelope_settles_ns(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    const struct rn_form_descriptor *d = descriptor_of(outer->form);
+
+    return d->settles && descriptor_of(inner->form)->envelope ? d->settles(outer, inner) : RN_NEVER;
+}
+
+struct rn_envelope rn_envelope_of(const struct rn_limit *limit)
+{
+    return descriptor_of(limit->form)->envelope(limit);
 }

@@ -24,7 +24,6 @@ enum rn_form {
     RN_FORM_GCRA = 1,    /* word: theoretical arrival time, ns */
     RN_FORM_STEP = 2,    /* word: stepped bucket, see step.c */
     RN_FORM_WINDOW = 3,  /* word: end (44 bits) and count (20 bits) of a fixed window */
-    RN_FORM_BLOCKS = 4,  /* the forms from here on live in blocks */
     RN_FORM_FINE = 4,    /* GCRA with a fraction of a nanosecond per unit */
     RN_FORM_WIDE = 5,    /* fixed window with a 64-bit count and an exact end */
     RN_FORM_COUNTER = 6, /* two windows, weighted */
@@ -32,6 +31,15 @@ enum rn_form {
     RN_FORM_LOG = 8,     /* one 16-bit time per unit */
     RN_FORM_PLACES = 9,  /* concurrency: one {expiry, id} per place taken */
 };
+
+/* Whether a state of this form is one word. All others are blocks of words. */
+static inline bool rn_form_is_word(unsigned form)
+{
+    const unsigned words =
+        1u << RN_FORM_NONE | 1u << RN_FORM_GCRA | 1u << RN_FORM_STEP | 1u << RN_FORM_WINDOW;
+
+    return form < 32 && (words >> form & 1) != 0;
+}
 
 /* Where the windows of a calendar limit end: wall time in nanoseconds, strictly
  * ascending; ends[0] is where the first window begins. Immutable, and outlives
@@ -151,6 +159,11 @@ int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns);
 /* When a state equals none; judged from form and state alone. `state` is the
  * word, or the first word of the block. */
 int64_t rn_state_idle_at(enum rn_form form, uint64_t state);
+/* The algorithm that writes states of a form. A form does not tell a leaky bucket from a
+ * token bucket. */
+enum ration_algorithm rn_form_algorithm(enum rn_form form);
+/* The block form of the same shape that holds more than the word, or RN_FORM_NONE. */
+enum rn_form rn_form_grows_into(enum rn_form form);
 /* Units spent, as far as form and state alone tell: 0 for buckets, whose time to idle tells it.
  * `words` of the state are given, of a block RN_SPENT_WORDS if it has so many. */
 #define RN_SPENT_WORDS 24

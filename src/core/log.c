@@ -245,7 +245,7 @@ static bool remove_units(const struct rn_limit *limit, uint64_t *state, struct l
     return true;
 }
 
-enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                              const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns;
@@ -300,13 +300,41 @@ enum rn_outcome rn_log_apply(const struct rn_limit *limit, uint64_t *state, uint
     return write ? RN_WRITE : RN_KEEP;
 }
 
-int64_t rn_log_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                      int64_t now_ns)
+static int64_t oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                      const struct rn_ask *ask)
 {
     bool clamped;
-    struct log l = look(limit, state, words, now_ns, &clamped);
+    struct log l = look(limit, state, words, ask->now_ns, &clamped);
 
     if (live(&l) == 0)
         return RN_NEVER;
-    return rn_max_i64(now_ns - (leaves(limit, state, &l, 0) - limit->period_ns), 0);
+    return rn_max_i64(ask->now_ns - (leaves(limit, state, &l, 0) - limit->period_ns), 0);
 }
+
+static uint64_t spent(const uint64_t *state, uint32_t words)
+{
+    return words >= 3 ? (uint32_t)state[2] : 0;
+}
+
+/* Rounded up, by less than a quantum. */
+static int64_t mark_at(const struct rn_limit *limit, int64_t at_ns)
+{
+    return at_ns + limit->sub_ns - 1;
+}
+
+static int64_t settles(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    int64_t counted_ns = outer->period_ns + 2 * outer->sub_ns;
+
+    return rn_envelope_settles_span(outer, inner, counted_ns, counted_ns);
+}
+
+const struct rn_form_descriptor rn_log_form = {
+    .algorithm = RATION_SLIDING_LOG,
+    .apply = apply,
+    .oldest = oldest,
+    .spent = spent,
+    .mark_at = mark_at,
+    .envelope = rn_envelope_smooth,
+    .settles = settles,
+};

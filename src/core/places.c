@@ -129,8 +129,8 @@ static bool lies_ahead(const uint64_t *state, uint32_t count, int64_t now)
     return false;
 }
 
-enum rn_outcome rn_places_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                                const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns;
     uint32_t count = count_in(state, words);
@@ -174,3 +174,14 @@ enum rn_outcome rn_places_apply(const struct rn_limit *limit, uint64_t *state, u
     answer->reset_after_ns = live && (int64_t)state[0] > now ? (int64_t)state[0] - now : 0;
     return write ? RN_WRITE : RN_KEEP;
 }
+
+static uint64_t spent(const uint64_t *state, uint32_t words)
+{
+    return words >= 2 ? state[1] : 0;
+}
+
+const struct rn_form_descriptor rn_places_form = {
+    .algorithm = RATION_CONCURRENCY,
+    .apply = apply,
+    .spent = spent,
+};

@@ -37,8 +37,8 @@ static int64_t wait_ns(const struct rn_limit *limit, int64_t now, int64_t units)
     return units <= 0 ? 0 : (now / limit->step_ns + steps) * limit->step_ns - now;
 }
 
-enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                              const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns, cap = (int64_t)limit->cap;
     int64_t clock = now / limit->step_ns * (int64_t)limit->step_units;
@@ -81,3 +81,10 @@ enum rn_outcome rn_step_apply(const struct rn_limit *limit, uint64_t *state, uin
     answer->reset_after_ns = wait_ns(limit, now, debt);
     return write ? RN_WRITE : RN_KEEP;
 }
+
+const struct rn_form_descriptor rn_step_form = {
+    .algorithm = RATION_TOKEN_BUCKET,
+    .apply = apply,
+    .envelope = rn_envelope_stepped,
+    .settles = rn_envelope_settles_bucket,
+};

@@ -67,7 +67,8 @@ struct view {
     uint64_t owed;  /* as of newest */
 };
 
-uint64_t rn_subs_spent(const uint64_t *state, uint32_t words)
+/* The counts in so many words of a block. */
+static uint64_t spent(const uint64_t *state, uint32_t words)
 {
     unsigned bits = words > HEADER ? (unsigned)(state[1] & 0xFF) : 0;
     uint64_t total = 0;
@@ -241,8 +242,8 @@ static void store(const struct rn_limit *limit, uint64_t *state, struct view *v,
     state[1] = v->owed << WIDTH_BITS | v->bits;
 }
 
-enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                              const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                             const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t now = ask->now_ns;
     unsigned bits = bits_for(limit->amount);
@@ -290,14 +291,36 @@ enum rn_outcome rn_subs_apply(const struct rn_limit *limit, uint64_t *state, uin
     return write ? RN_WRITE : RN_KEEP;
 }
 
-int64_t rn_subs_oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
-                       int64_t now_ns)
+static int64_t oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                      const struct rn_ask *ask)
 {
     bool clamped;
-    struct view v = look(limit, state, words, now_ns, &clamped);
+    struct view v = look(limit, state, words, ask->now_ns, &clamped);
 
     for (struct walk w = walk_all(&v); walk_on(&v, &w);)
         if (w.count != 0)
-            return rn_max_i64(now_ns - w.number * limit->sub_ns, 0);
+            return rn_max_i64(ask->now_ns - w.number * limit->sub_ns, 0);
     return RN_NEVER;
 }
+
+static int64_t mark_at(const struct rn_limit *limit, int64_t at_ns)
+{
+    return rn_floor_div(at_ns, limit->sub_ns);
+}
+
+static int64_t settles(const struct rn_limit *outer, const struct rn_limit *inner)
+{
+    int64_t counted_ns = (int64_t)(outer->subs + 1) * outer->sub_ns;
+
+    return rn_envelope_settles_span(outer, inner, counted_ns, counted_ns);
+}
+
+const struct rn_form_descriptor rn_subs_form = {
+    .algorithm = RATION_SLIDING_WINDOW,
+    .apply = apply,
+    .oldest = oldest,
+    .spent = spent,
+    .mark_at = mark_at,
+    .envelope = rn_envelope_smooth,
+    .settles = settles,
+};

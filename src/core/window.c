@@ -87,7 +87,7 @@ static int64_t new_end(const struct rn_limit *limit, const struct rn_ask *ask)
 
 /* Since the window began, if its end is still the calendar's; else since the
  * earliest it can have. */
-int64_t rn_window_oldest(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask)
+static int64_t age_of(const struct rn_limit *limit, int64_t end_ns, const struct rn_ask *ask)
 {
     int64_t now = ask->now_ns, wall = now + ask->wall_offset_ns, begin, end;
 
@@ -274,8 +274,8 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
     return write;
 }
 
-enum rn_outcome rn_window_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                                const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply_packed(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                                    const struct rn_ask *ask, struct rn_answer *answer)
 {
     struct rn_window w = rn_window_unpack(*state);
     bool write = apply(limit, &w, RN_WINDOW_QUANTUM_NS, ask, answer);
@@ -291,8 +291,8 @@ enum rn_outcome rn_window_apply(const struct rn_limit *limit, uint64_t *state, u
 
 /* Under a limit that packs its windows the ends stay rounded: receipts tell windows apart
  * by them. */
-enum rn_outcome rn_wide_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
-                              const struct rn_ask *ask, struct rn_answer *answer)
+static enum rn_outcome apply_wide(const struct rn_limit *limit, uint64_t *state, uint32_t words,
+                                  const struct rn_ask *ask, struct rn_answer *answer)
 {
     int64_t quantum = limit->form == RN_FORM_WINDOW ? RN_WINDOW_QUANTUM_NS : 1;
     bool owes = words >= RN_WIDE_WORDS && state[2] != 0;
@@ -312,3 +312,63 @@ enum rn_outcome rn_wide_apply(const struct rn_limit *limit, uint64_t *state, uin
     }
     return RN_WRITE;
 }
+
+static int64_t oldest(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                      const struct rn_ask *ask)
+{
+    (void)words;
+    return age_of(limit, rn_window_unpack(state[0]).end_ns, ask);
+}
+
+static int64_t oldest_wide(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
+                           const struct rn_ask *ask)
+{
+    bool owes = words >= RN_WIDE_WORDS && state[2] != 0;
+
+    return age_of(limit, (int64_t)state[owes ? 3 : 0], ask);
+}
+
+static int64_t idle_at(uint64_t word)
+{
+    return rn_window_unpack(word).end_ns;
+}
+
+static uint64_t spent(const uint64_t *state, uint32_t words)
+{
+    (void)words;
+    return rn_window_unpack(state[0]).count;
+}
+
+static uint64_t spent_wide(const uint64_t *state, uint32_t words)
+{
+    return words >= 2 ? state[1] : 0;
+}
+
+static void grow(uint64_t word, uint64_t *state)
+{
+    struct rn_window w = rn_window_unpack(word);
+
+    state[0] = (uint64_t)w.end_ns;
+    state[1] = w.count;
+}
+
+const struct rn_form_descriptor rn_window_form = {
+    .algorithm = RATION_FIXED_WINDOW,
+    .apply = apply_packed,
+    .oldest = oldest,
+    .idle_at = idle_at,
+    .spent = spent,
+    .grows_into = RN_FORM_WIDE,
+    .grow = grow,
+    .envelope = rn_envelope_windowed,
+    .settles = rn_envelope_settles_window,
+};
+
+const struct rn_form_descriptor rn_wide_form = {
+    .algorithm = RATION_FIXED_WINDOW,
+    .apply = apply_wide,
+    .oldest = oldest_wide,
+    .spent = spent_wide,
+    .envelope = rn_envelope_windowed,
+    .settles = rn_envelope_settles_window,
+};

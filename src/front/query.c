@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/query.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
+#include "core/algorithm.h"
 #include "front/decide.h"
 #include "rules/report.h"
 
@@ -55,11 +58,19 @@ static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
 {
     enum ration_algorithm algorithm;
 
-    if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "unknown algorithm %s; write token-bucket, leaky-bucket, fixed-window, "
-                            "sliding-log or sliding-window",
-                            rn_excerpt(name).text);
+    if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0) {
+        const char *rates[RN_ALGORITHMS];
+        size_t n = rn_algorithm_rates(rates), len = 0;
+        char list[160] = "";
+
+        for (size_t i = 0; i < n; i++)
+            len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", rates[i],
+                                    i + 2 < n    ? ", "
+                                    : i + 2 == n ? " or "
+                                                 : "");
+        return rn_error_set(error, RATION_EINVAL, 0, "unknown algorithm %s; write %s",
+                            rn_excerpt(name).text, list);
+    }
     const char *implied = implied_by(limit);
 
     if (implied && algorithm != limit->algorithm)

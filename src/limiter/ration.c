@@ -35,30 +35,6 @@ void ration_memory(const struct ration *r, int64_t now_ns, struct ration_memory 
                                      .block_bytes_used = m.block_bytes_used};
 }
 
-/* A slot does not tell a leaky bucket from a token bucket. */
-static enum ration_algorithm algorithm_of(enum rn_form form)
-{
-    switch (form) {
-    case RN_FORM_GCRA:
-    case RN_FORM_STEP:
-    case RN_FORM_FINE:
-        return RATION_TOKEN_BUCKET;
-    case RN_FORM_WINDOW:
-    case RN_FORM_WIDE:
-        return RATION_FIXED_WINDOW;
-    case RN_FORM_COUNTER:
-    case RN_FORM_SUBS:
-        return RATION_SLIDING_WINDOW;
-    case RN_FORM_LOG:
-        return RATION_SLIDING_LOG;
-    case RN_FORM_PLACES:
-        return RATION_CONCURRENCY;
-    case RN_FORM_NONE:
-        break;
-    }
-    return RATION_UNLIMITED;
-}
-
 struct visitor {
     int64_t now_ns;
     int (*see)(void *arg, const struct ration_entry *entry);
@@ -71,7 +47,7 @@ static int visit(void *arg, const struct rn_table_entry *entry)
 
     return v->see(v->arg, &(struct ration_entry){.hash = entry->tag,
                                                  .idle_after_ns = entry->idle_at_ns - v->now_ns,
-                                                 .algorithm = algorithm_of(entry->form)});
+                                                 .algorithm = rn_form_algorithm(entry->form)});
 }
 
 void ration_each(const struct ration *r, int64_t now_ns,

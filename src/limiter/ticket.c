@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "core/algorithm.h"
 #include "core/limit.h"
 #include "limiter/limiter.h"
 
@@ -161,9 +162,11 @@ static void put_spec(struct writer *w, const struct ration_limit *spec)
 
 static void get_spec(struct reader *r, struct ration_limit *spec)
 {
-    *spec =
-        (struct ration_limit){.algorithm = (enum ration_algorithm)get_up_to(r, RATION_UNLIMITED),
-                              .amount = get_number(r)};
+    const struct rn_algorithm *algorithm = rn_algorithm_find(get_number(r));
+
+    r->bad |= !algorithm;
+    *spec = (struct ration_limit){.algorithm = algorithm ? algorithm->algorithm : RATION_UNLIMITED,
+                                  .amount = get_number(r)};
     spec->period_ns = (int64_t)get_up_to(r, INT64_MAX);
     spec->burst = get_number(r);
     spec->queue = get_number(r);

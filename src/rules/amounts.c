@@ -5,11 +5,10 @@
  */
 #include "rules/amounts.h"
 
+#include "core/algorithm.h"
+
 #define LIMITS_MAX 16 /* that apply at once */
 
-/* In the order of enum ration_algorithm. */
-static const char *const algorithms[] = {"token-bucket", "leaky-bucket",   "fixed-window",
-                                         "sliding-log",  "sliding-window", "concurrency"};
 static const char *const alignments[] = {"epoch", "first"};
 
 /* --- one text ---------------------------------------------------------------------- */
@@ -69,7 +68,7 @@ static struct rn_rule_limit *read_text(struct rn_amounts *r, const struct rn_nod
         *ok = false;
         return NULL;
     }
-    r->used[spec.algorithm] = true;
+    r->used |= 1u << spec.algorithm;
     if (spec.algorithm == RATION_UNLIMITED)
         return NULL;
     if (spec.algorithm == RATION_FIXED_WINDOW) {
@@ -171,6 +170,21 @@ static void read_sub_windows(struct rn_amounts *r, const struct rn_node *node)
         r->sub_windows = (uint32_t)value;
 }
 
+/* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
+static void read_algorithm(struct rn_amounts *r, const struct rn_node *node)
+{
+    const char *names[RN_ALGORITHMS];
+    enum ration_algorithm algorithm;
+    size_t n = rn_algorithm_rates(names);
+
+    names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
+
+    int word = rn_native_word(r->builder, node, "algorithm", names, n);
+
+    if (word >= 0 && ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0)
+        r->algorithm = (int)algorithm;
+}
+
 static void read_refinements(struct rn_amounts *r)
 {
     const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
@@ -179,8 +193,7 @@ static void read_refinements(struct rn_amounts *r)
     const struct rn_node *subs = rn_node_find(r->map, "sub_windows");
 
     if (algorithm != NULL)
-        r->algorithm =
-            rn_native_word(r->builder, algorithm, "algorithm", algorithms, RN_COUNT(algorithms));
+        read_algorithm(r, algorithm);
     if (align != NULL)
         r->from_first =
             rn_native_word(r->builder, align, "align", alignments, RN_COUNT(alignments)) == 1;

@@ -18,8 +18,8 @@ struct rn_amounts {
     bool from_first;
     int64_t lease_ns;
     /* Of the limits read so far: */
-    bool used[RATION_UNLIMITED + 1]; /* their algorithms */
-    bool on_calendar, off_calendar;  /* some fixed windows are, or are not */
+    uint32_t used;                  /* their algorithms, 1 << algorithm each */
+    bool on_calendar, off_calendar; /* some fixed windows are, or are not */
 };
 
 /* A text or a list of texts; false after reporting. */

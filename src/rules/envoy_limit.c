@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "core/algorithm.h"
 #include "rules/envoy_read.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -27,10 +28,6 @@ static const int calendar_units[] = {[RATION_CALENDAR_DAY] = 4,
                                      [RATION_CALENDAR_WEEK] = 7,
                                      [RATION_CALENDAR_MONTH] = 5,
                                      [RATION_CALENDAR_YEAR] = 6};
-
-static const char *const algorithms[] = {"fixed-window", "token-bucket", "leaky-bucket",
-                                         "sliding-log", "sliding-window"};
-#define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
 struct rn_envoy_named {
     const struct rn_envoy_limit *limit;
@@ -126,16 +123,18 @@ static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node,
 static bool read_algorithm(struct rn_envoy_reader *r, const struct rn_node *node,
                            enum ration_algorithm *algorithm)
 {
+    const char *names[RN_ALGORITHMS];
+    enum ration_algorithm found;
     struct rn_slice text;
 
     if (!rn_node_as_text(node, r->report, &text))
         return false;
-    for (size_t i = 0; i < ALGORITHMS; i++) {
-        if (strlen(algorithms[i]) == text.len &&
-            strncasecmp(algorithms[i], text.data, text.len) == 0)
-            return ration_algorithm_parse(text.data, text.len, algorithm) == 0;
+    if (ration_algorithm_parse(text.data, text.len, &found) == 0 &&
+        rn_algorithm_find(found)->is_rate) {
+        *algorithm = found;
+        return true;
     }
-    rn_report_unknown_word(r->report, node, "algorithm", algorithms, ALGORITHMS);
+    rn_report_unknown_word(r->report, node, "algorithm", names, rn_algorithm_rates(names));
     return false;
 }
 

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "core/algorithm.h"
 #include "core/limit.h"
 
 #define EXAMPLES "write for example 100 per minute, 20 concurrent or unlimited"
@@ -398,24 +399,20 @@ size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t si
                             steps);
 }
 
-static const char *const names[] = {
-    [RATION_TOKEN_BUCKET] = "token-bucket",     [RATION_LEAKY_BUCKET] = "leaky-bucket",
-    [RATION_FIXED_WINDOW] = "fixed-window",     [RATION_SLIDING_LOG] = "sliding-log",
-    [RATION_SLIDING_WINDOW] = "sliding-window", [RATION_CONCURRENCY] = "concurrency",
-    [RATION_UNLIMITED] = "unlimited",
-};
-#define NAMES (sizeof names / sizeof names[0])
-
 const char *ration_algorithm_name(enum ration_algorithm algorithm)
 {
-    return (size_t)algorithm < NAMES ? names[algorithm] : "unknown";
+    const struct rn_algorithm *found = rn_algorithm_find((uint64_t)algorithm);
+
+    return found ? found->name : "unknown";
 }
 
 int ration_algorithm_parse(const char *text, size_t len, enum ration_algorithm *algorithm)
 {
-    for (size_t i = 0; i < NAMES; i++) {
-        if (strlen(names[i]) == len && strncasecmp(text, names[i], len) == 0) {
-            *algorithm = (enum ration_algorithm)i;
+    for (size_t i = 0; i < RN_ALGORITHMS; i++) {
+        const struct rn_algorithm *a = &rn_algorithms[i];
+
+        if (strlen(a->name) == len && strncasecmp(text, a->name, len) == 0) {
+            *algorithm = a->algorithm;
             return 0;
         }
     }

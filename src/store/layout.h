@@ -168,9 +168,9 @@ static inline enum rn_form rn_tag_form(uint64_t tag)
 
 static inline bool rn_tag_has_block(uint64_t tag)
 {
-    uint64_t kind = tag & RN_KIND_MASK;
+    unsigned kind = (unsigned)(tag & RN_KIND_MASK);
 
-    return kind >= RN_FORM_BLOCKS && kind != RN_KIND_PENDING;
+    return !rn_form_is_word(kind) && kind != RN_KIND_PENDING;
 }
 
 #endif

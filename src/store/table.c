@@ -74,8 +74,7 @@ static void extend(struct draft *d, uint32_t count)
  * one it has when the amount is larger. */
 static bool fits_form(const struct rn_limit *limit, enum rn_form form)
 {
-    return form == limit->form || (form == RN_FORM_FINE && limit->form == RN_FORM_GCRA) ||
-           (form == RN_FORM_WIDE && limit->form == RN_FORM_WINDOW);
+    return form == limit->form || form == rn_form_grows_into(limit->form);
 }
 
 static bool holds_block(const struct rn_limit *limit, struct rn_slot_value value)
@@ -182,7 +181,7 @@ static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_
     if (outcome == RN_KEEP)
         return finish(c, 0);
     if (__builtin_expect(outcome == RN_GROW, 0))
-        return apply_block(table, c, tag, found, RN_FORM_WIDE);
+        return apply_block(table, c, tag, found, rn_form_grows_into(form));
     if (__builtin_expect(!found.slot, 0)) {
         if (need_slot(table, c, tag, &found, &error) == AGAIN)
             return AGAIN;

@@ -64,3 +64,9 @@ def test_bad_files_are_rejected_unless_only_their_meaning_is_bad(path):
 
 def test_every_semantic_fault_has_a_file():
     assert SEMANTIC <= {p.stem for p in (RULES / "bad").iterdir()}
+
+
+def test_the_algorithms_are_those_of_the_program():
+    report = (RULES / "bad" / "algorithm_unknown_far.txt").read_text()
+    allowed = report.split("allowed here: ")[1].split("\n")[0].split(", ")
+    assert schema()["$defs"]["rule"]["properties"]["algorithm"]["enum"] == allowed

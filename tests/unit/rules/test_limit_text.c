@@ -11,6 +11,8 @@
 
 #include <ration/limit.h>
 
+#include "core/algorithm.h"
+
 #define S INT64_C(1000000000)
 #define MINUTE (60 * S)
 #define DAY (86400 * S)
@@ -455,10 +457,11 @@ static void algorithms_have_names(void **state)
     enum ration_algorithm algorithm;
 
     (void)state;
-    for (int i = RATION_TOKEN_BUCKET; i <= RATION_UNLIMITED; i++) {
-        const char *name = ration_algorithm_name((enum ration_algorithm)i);
+    for (size_t i = 0; i < RN_ALGORITHMS; i++) {
+        const char *name = ration_algorithm_name(rn_algorithms[i].algorithm);
+        assert_string_equal(name, rn_algorithms[i].name);
         assert_int_equal(ration_algorithm_parse(name, strlen(name), &algorithm), 0);
-        assert_int_equal((int)algorithm, i);
+        assert_int_equal(algorithm, rn_algorithms[i].algorithm);
     }
     assert_string_equal(ration_algorithm_name(RATION_SLIDING_LOG), "sliding-log");
     assert_string_equal(ration_algorithm_name((enum ration_algorithm)99), "unknown");

@@ -9,7 +9,7 @@
 
 static void the_limits_cover_every_form(void **state)
 {
-    unsigned seen = 0;
+    unsigned seen = 0, known = 0;
 
     (void)state;
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -21,7 +21,10 @@ static void the_limits_cover_every_form(void **state)
         assert_true(a.shape == b.shape);
         seen |= 1u << a.form;
     }
-    assert_int_equal(seen, (2u << RN_FORM_PLACES) - 2);
+    for (unsigned form = 0; form < 32; form++)
+        if (rn_form_algorithm((enum rn_form)form) != RATION_UNLIMITED)
+            known |= 1u << form;
+    assert_int_equal(seen, known);
 }
 
 static void a_fresh_key_admits_its_capacity_and_no_more(void **state)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one table of algorithms: their names, and what other rooms must know of each.
+ * The rules parser, messages and the API read it; tests compare the JSON schema with it.
+ */
+#ifndef RN_CORE_ALGORITHM_H
+#define RN_CORE_ALGORITHM_H
+
+#include <ration/limit.h>
+
+#define RN_ALGORITHMS 7
+
+extern const struct rn_algorithm {
+    enum ration_algorithm algorithm;
+    const char *name;
+    bool is_rate;    /* can decide a limit such as 100 per minute */
+    bool needs_each; /* must see each request before it is admitted: never async */
+} rn_algorithms[RN_ALGORITHMS];
+
+/* NULL if there is no such algorithm. */
+const struct rn_algorithm *rn_algorithm_find(uint64_t number);
+
+/* The names of those that can decide a rate. Returns how many. */
+size_t rn_algorithm_rates(const char *names[RN_ALGORITHMS]);
+
+#endif

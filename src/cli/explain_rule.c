@@ -150,11 +150,27 @@ static void put_charge_on(const struct rn_output *out, const struct rn_rule *rul
     rn_output_put(out, RN_PLAIN, "when the answer is known, if its status is %s\n", text);
 }
 
+static void put_throttle(const struct rn_output *out, const struct rn_throttle *throttle)
+{
+    char text[RN_TIME_TEXT];
+
+    if (!throttle->on)
+        return;
+    put_label(out, "throttle");
+    if (throttle->from_units != 0)
+        rn_output_put(out, RN_PLAIN, " from %" PRIu64 " requests on", throttle->from_units);
+    else
+        rn_output_put(out, RN_PLAIN, " from %u%% on", throttle->from_percent);
+    if (throttle->max_ns != 0)
+        rn_output_put(out, RN_PLAIN, ", up to %s\n", rn_output_time(throttle->max_ns, text));
+    else
+        rn_output_put(out, RN_PLAIN, ", at the rate of the limit\n");
+}
+
 static void put_manner(const struct rn_output *out, const struct rn_explained *e,
                        const struct rn_explained_rule *found)
 {
     const struct rn_rule *rule = found->rule;
-    char text[RN_TIME_TEXT];
 
     put_label(out, "cost");
     rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", found->match.cost);
@@ -168,11 +184,7 @@ static void put_manner(const struct rn_output *out, const struct rn_explained *e
         put_label(out, "soft");
         rn_output_put(out, RN_PLAIN, "%u%% more is admitted and marked\n", rule->soft_percent);
     }
-    if (rule->throttle_max_ns != 0) {
-        put_label(out, "throttle");
-        rn_output_put(out, RN_PLAIN, " from %u%% on, up to %s\n", rule->throttle_from_percent,
-                      rn_output_time(rule->throttle_max_ns, text));
-    }
+    put_throttle(out, &rule->throttle);
     if (rule->shadow || e->session->ruleset->shadow) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");

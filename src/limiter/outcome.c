@@ -67,21 +67,48 @@ static uint64_t left_after(const struct rn_check *k, size_t i)
     return left > cost ? left - cost : 0;
 }
 
-/* From nothing at `from` percent of the limit as written up to throttle_max_ns
- * where it is reached, in proportion. */
-static RN_ASIDE int64_t throttle_ns(const struct rn_rule *rule, const struct rn_rule_limit *limit,
-                                    uint64_t left)
+/* What is spent after this request. A bucket that refills evenly tells it to the nanosecond: the
+ * time to full. Where the two do not agree (another node's bucket, a share of it), whole units
+ * count, as for all other limits. */
+static u128 spent_after(const struct rn_check *k, size_t i, const struct rn_limit *l, u128 full)
 {
-    uint64_t from = rule->throttle_from_percent;
-    u128 written = limit->limit.cap - limit->soft_units, spent = limit->limit.cap - left;
+    uint64_t left = left_after(k, i), whole = left < l->cap ? l->cap - left : 0;
+    u128 most = full * whole / l->cap, unit = full / l->cap, exact;
 
-    if (spent * 100 <= written * from)
+    if (!rn_throttle_can_pace(l))
+        return most;
+    exact = (u128)(uint64_t)k->items[i].answer.reset_after_ns;
+    if (k->look_only && !k->items[i].by_outcome)
+        exact += unit * k->charges[i].cost;
+    return exact <= most && exact + unit > most ? exact : most;
+}
+
+/* Nothing up to `from` of the limit as written; from there on in proportion up to max_ns where it
+ * is reached, or as long as the limit takes to refill what lies above `from`. Reckoned in
+ * nanoseconds of refill, below 2^61, or in hundredths of a unit, below 2^58: a product with a time
+ * fits. */
+static RN_ASIDE int64_t throttle_ns(const struct rn_check *k, size_t i,
+                                    const struct rn_throttle *throttle,
+                                    const struct rn_rule_limit *limit)
+{
+    const struct rn_limit *l = &limit->limit;
+    bool paces = rn_throttle_can_pace(l);
+    u128 full = paces ? (uint64_t)l->full_ns : (u128)l->cap * 100;
+    u128 written, from, spent;
+
+    if (l->cap == 0)
         return 0;
+    written = full * (l->cap - limit->soft_units) / l->cap;
+    from = throttle->from_units != 0 ? full * throttle->from_units / l->cap
+                                     : written * throttle->from_percent / 100;
+    spent = spent_after(k, i, l, full);
+    if (spent <= from)
+        return 0;
+    if (throttle->max_ns == 0)
+        return paces ? (int64_t)(spent - from) : 0;
     if (spent >= written)
-        return rule->throttle_max_ns;
-    /* Capacities are below 2^51: the product stays below 2^121. */
-    return (int64_t)((spent * 100 - written * from) * (uint64_t)rule->throttle_max_ns /
-                     (written * (100 - from)));
+        return throttle->max_ns;
+    return (int64_t)((spent - from) * (uint64_t)throttle->max_ns / (written - from));
 }
 
 /* Of a limit in shadow mode that would admit, but only later. */
@@ -105,8 +132,8 @@ static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 
     if (rn_unlikely(g->charges[i].error != 0 || !verdict->allowed))
         return;
-    if (rn_unlikely(rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0)) {
-        int64_t throttled_ns = throttle_ns(rule, g->limits[i], left);
+    if (rn_unlikely(rule->throttle.on)) {
+        int64_t throttled_ns = throttle_ns(k, i, &rule->throttle, g->limits[i]);
 
         if (verdict->delay_ns < throttled_ns)
             verdict->delay_ns = throttled_ns;

@@ -14,8 +14,7 @@ bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
     bool counts = rn_compiled_counts(l) && algorithm != RATION_LEAKY_BUCKET;
     bool alone =
         l->shape_count + l->guard_count == 0 && book->families[rule->index].until_ns == INT64_MIN;
-    bool waits =
-        rule->max_wait_ns != 0 || (rule->throttle_from_percent < 100 && rule->throttle_max_ns > 0);
+    bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
 
     return counts && alone && !waits && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;

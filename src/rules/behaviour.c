@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rule behaves besides counting: cost, priority, soft part, throttling,
- * waiting, failures, the response; and the words, lengths and maps that many
+ * How a rule behaves besides counting: cost, priority, soft part, waiting,
+ * failures, the response; and the words, lengths and maps that many
  * parts of the format are made of.
  */
 #include "rules/native.h"
@@ -64,9 +64,8 @@ bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const
     return true;
 }
 
-/* The value of a required key; NULL after reporting. */
-static const struct rn_node *require(struct rn_builder *builder, const struct rn_node *map,
-                                     const char *key, const char *example)
+const struct rn_node *rn_native_require(struct rn_builder *builder, const struct rn_node *map,
+                                        const char *key, const char *example)
 {
     const struct rn_node *node = rn_node_find(map, key);
 
@@ -252,9 +251,9 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
 
     if (!rn_native_map(builder, map, keys, RN_COUNT(keys)))
         return;
-    by = require(builder, map, "by", "importance");
-    levels = require(builder, map, "levels", "{critical: 0%, normal: 20%}");
-    otherwise = require(builder, map, "default", "normal");
+    by = rn_native_require(builder, map, "by", "importance");
+    levels = rn_native_require(builder, map, "levels", "{critical: 0%, normal: 20%}");
+    otherwise = rn_native_require(builder, map, "default", "normal");
     if (by != NULL)
         priority->attribute = rn_native_attribute_used(builder, by);
     if (levels != NULL)
@@ -263,31 +262,13 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
         read_default_level(builder, otherwise, priority);
 }
 
-/* --- soft and throttle ------------------------------------------------------------- */
+/* --- soft -------------------------------------------------------------------------- */
 
 static void read_soft(struct rn_builder *builder, const struct rn_node *node, uint8_t *percent)
 {
     if (rn_node_as_percent(node, builder->report, percent) && *percent == 0)
         rn_report_error(builder->report, node->at,
                         "a soft part of 0%% admits nothing more; leave it out");
-}
-
-static void read_throttle(struct rn_builder *builder, const struct rn_node *map,
-                          struct rn_rule *rule)
-{
-    static const char *const keys[] = {"from", "max_delay"};
-    const struct rn_node *from, *delay;
-
-    if (!rn_native_map(builder, map, keys, RN_COUNT(keys)))
-        return;
-    from = require(builder, map, "from", "80%");
-    delay = require(builder, map, "max_delay", "2s");
-    if (from != NULL && rn_node_as_percent(from, builder->report, &rule->throttle_from_percent) &&
-        rule->throttle_from_percent == 100)
-        rn_report_error(builder->report, from->at,
-                        "throttling from 100%% on never begins; write less, for example 80%%");
-    if (delay != NULL)
-        rn_native_duration(builder, delay, &rule->throttle_max_ns);
 }
 
 /* --- all of them ------------------------------------------------------------------- */
@@ -314,7 +295,7 @@ void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
     if ((node = rn_node_find(map, "soft")) != NULL)
         read_soft(builder, node, &rule->soft_percent);
     if ((node = rn_node_find(map, "throttle")) != NULL)
-        read_throttle(builder, node, rule);
+        rn_native_throttle(builder, node, &rule->throttle);
     if ((node = rn_node_find(map, "cost")) != NULL)
         read_cost(builder, node, &rule->cost);
     if ((node = rn_node_find(map, "charge_on")) != NULL)

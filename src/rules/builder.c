@@ -198,7 +198,6 @@ struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name
         .default_tier = UINT32_MAX,
         .cost.attribute = RN_NO_ATTRIBUTE,
         .priority.attribute = RN_NO_ATTRIBUTE,
-        .throttle_from_percent = 100,
         .response.status = 429,
     };
     if (find_name(&builder->rule_names, copy) == NULL &&

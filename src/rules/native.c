@@ -100,7 +100,7 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
 /* Whether a request under this rule may have to wait. */
 static bool can_wait(const struct rn_rule *rule)
 {
-    if (rule->throttle_max_ns != 0)
+    if (rule->throttle.on)
         return true;
     for (uint32_t i = 0; i < rule->tier_count; i++)
         for (uint32_t j = 0; j < rule->tiers[i].limit_count; j++)
@@ -145,8 +145,10 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
     rn_native_behaviour(builder, map, rule);
     if (limit != NULL)
         rn_native_amounts(builder, map, limit, rule);
-    if (builder->report->count[RN_ERROR] == errors && !builder->failed)
-        check_waiting(builder, map, rule);
+    if (builder->report->count[RN_ERROR] != errors || builder->failed)
+        return;
+    check_waiting(builder, map, rule);
+    rn_native_throttle_check(builder, map, rule);
 }
 
 static void read_rules(struct rn_builder *builder, const struct rn_node *list)

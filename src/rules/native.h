@@ -2,9 +2,8 @@
 /*
  * Reading the native format. native.c walks a file and its rules; each other
  * noun of the format has a file: conditions.c, names.c, keys.c, amounts.c (limit:),
- * behaviour.c (cost, priority, throttle, response and the words), statuses.c
- * (charge_on:), settings.c
- * (the sections beside limits), tokens.c (of server:).
+ * throttle.c, behaviour.c (cost, priority, response and the words), statuses.c
+ * (charge_on:), settings.c (the sections beside limits), tokens.c (of server:).
  *
  * All of these report what is wrong and go on, leaving what they were to fill
  * at its default: whether there was an error is the report's to say.
@@ -107,12 +106,23 @@ bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, 
 /* Reports the keys of a map that are not in the list; false if it is no map. */
 bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
                    size_t count);
+/* The value of a required key; NULL after reporting. */
+const struct rn_node *rn_native_require(struct rn_builder *builder, const struct rn_node *map,
+                                        const char *key, const char *example);
 void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         struct rn_response *response);
 bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
 /* Everything of a rule but name, when, key and limit. */
 void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
                          struct rn_rule *rule);
+
+/* --- throttle.c -------------------------------------------------------------------- */
+
+void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
+                        struct rn_throttle *throttle);
+/* Whether throttling can begin under the limits of the rule `map`, once they have been read. */
+void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
+                              const struct rn_rule *rule);
 
 /* --- statuses.c ------------------------------------------------------------------- */
 

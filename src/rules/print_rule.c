@@ -155,14 +155,20 @@ static void print_priority(struct rn_printer *p, const struct rn_priority *prior
     rn_print(p, "}\n");
 }
 
-static void print_throttle(struct rn_printer *p, const struct rn_rule *rule)
+static void print_throttle(struct rn_printer *p, const struct rn_throttle *throttle)
 {
     char text[RN_DURATION_TEXT];
 
-    if (rule->throttle_from_percent == 100)
+    if (!throttle->on)
         return;
-    rn_duration_write(rule->throttle_max_ns, text, sizeof text);
-    rn_print(p, "    throttle: {from: %u%%, max_delay: %s}\n", rule->throttle_from_percent, text);
+    if (throttle->from_units != 0)
+        rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
+    else
+        rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
+    rn_duration_write(throttle->max_ns, text, sizeof text);
+    if (throttle->max_ns != 0)
+        rn_print(p, ", max_delay: %s", text);
+    rn_print(p, "}\n");
 }
 
 static void print_response(struct rn_printer *p, const struct rn_response *response)
@@ -230,7 +236,7 @@ void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
     print_refinements(p, rule);
     if (rule->soft_percent != 0)
         rn_print(p, "    soft: %u%%\n", rule->soft_percent);
-    print_throttle(p, rule);
+    print_throttle(p, &rule->throttle);
     print_cost(p, &rule->cost);
     print_charge_on(p, rule);
     print_priority(p, &rule->priority);

@@ -95,6 +95,20 @@ struct rn_priority {
     uint32_t default_level;
 };
 
+/* Requests wait, ever longer, once `from` is spent of the limit as written. */
+struct rn_throttle {
+    bool on;
+    uint8_t from_percent;
+    uint64_t from_units; /* 0: from_percent tells */
+    int64_t max_ns; /* where the limit is reached; 0: until what lies above `from` is refilled */
+};
+
+/* Whether the limit refills evenly, so that it tells how long a request must wait. */
+static inline bool rn_throttle_can_pace(const struct rn_limit *limit)
+{
+    return limit->algorithm == RATION_TOKEN_BUCKET && limit->form != RN_FORM_STEP;
+}
+
 /* --- limits --------------------------------------------------------------------- */
 
 struct rn_rule_limit {
@@ -147,8 +161,7 @@ struct rn_rule {
     struct rn_priority priority;
     bool shadow;
     uint8_t soft_percent;
-    uint8_t throttle_from_percent; /* 100: no throttling */
-    int64_t throttle_max_ns;
+    struct rn_throttle throttle;
     int64_t spread_ns; /* calendar windows end up to this much later, by key */
     bool hold;         /* wait: hold */
     int64_t max_wait_ns;

@@ -365,6 +365,18 @@ def test_check_tells_the_outcome_of_its_requests(ration):
         'ration: --status: found "99", expected a status from 100 to 599'
 
 
+@pytest.mark.parametrize("throttle, told", [
+    ("{from: 80%, max_delay: 2s}", "from 80% on, up to 2.0 s"),
+    ("{from: 3 requests, max_delay: 2s}", "from 3 requests on, up to 2.0 s"),
+    ("{from: 3 requests}", "from 3 requests on, at the rate of the limit"),
+])
+def test_explain_tells_where_throttling_begins(ration, throttle, told):
+    (ration.folder / "slow.yaml").write_text(
+        f"limits:\n  - {{name: slow, key: user, limit: 10 per second burst 6, throttle: {throttle}}}\n")
+    answer = ration("explain", "slow.yaml", "user=ann")
+    assert f"throttle {told}\n" in answer.out
+
+
 def test_explain_says_when_an_outcome_is_charged(ration):
     (ration.folder / "rules.yaml").write_text(OUTCOMES)
     answer = ration("explain", "rules.yaml", "ip=192.0.2.7")

@@ -4,6 +4,7 @@
 #include "rules_fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* --- soft limits, throttling, priorities ---------------------------------------------------- */
 
@@ -49,6 +50,127 @@ static void throttling_delays_more_and_more_then_refuses(void **state)
     assert_false(refused.decision.allowed);
     assert_int_equal(refused.delay_ns, 0);
     ration_close(r);
+}
+
+static void throttling_reckons_with_parts_of_a_unit(void **state)
+{
+    struct ration *r = open_rules("limits:\n"
+                                  "  - name: t\n"
+                                  "    key: user\n"
+                                  "    limit: 10 per 10 seconds\n"
+                                  "    throttle: { from: 5 requests, max_delay: 5s }\n");
+
+    (void)state;
+    assert_int_equal(admitted(r, "user=ann", 6, T0), 6);
+    /* A quarter of a unit has come back: 6.75 are spent. */
+    assert_int_equal(look(r, "user=ann", T0 + SECOND / 4).delay_ns, SECOND * 7 / 4);
+    assert_int_equal(decide(r, "user=ann", T0 + SECOND / 4).delay_ns, SECOND * 7 / 4);
+    ration_close(r);
+}
+
+static void throttling_in_requests_counts_whole_units_of_a_window(void **state)
+{
+    struct ration *r = open_rules("limits:\n"
+                                  "  - name: t\n"
+                                  "    key: user\n"
+                                  "    limit: 4 per hour\n"
+                                  "    algorithm: sliding-log\n"
+                                  "    throttle: { from: 1 request, max_delay: 3s }\n");
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(look(r, "user=ann", T0 + i).delay_ns, i * SECOND);
+        assert_int_equal(decide(r, "user=ann", T0 + i).delay_ns, i * SECOND);
+    }
+    assert_false(decide(r, "user=ann", T0 + 4).decision.allowed);
+    ration_close(r);
+}
+
+static void without_max_delay_a_request_waits_for_the_refill_also_above_a_soft_limit(void **state)
+{
+    struct ration *r = open_rules("limits:\n"
+                                  "  - name: t\n"
+                                  "    key: user\n"
+                                  "    limit: 4 per 4 seconds\n"
+                                  "    soft: 50%\n"
+                                  "    throttle: { from: 50% }\n");
+
+    (void)state;
+    for (int i = 1; i <= 6; i++)
+        assert_int_equal(decide(r, "user=ann", T0).delay_ns, i <= 2 ? 0 : (i - 2) * SECOND);
+    assert_false(decide(r, "user=ann", T0).decision.allowed);
+    ration_close(r);
+}
+
+/* --- limit_req of nginx ---------------------------------------------------------------------- */
+
+/* What nginx keeps of a key: thousandths of a request above the rate, at a time in ms. */
+struct limit_req {
+    int64_t rate; /* thousandths of a request per second */
+    int64_t burst, delay;
+    bool known;
+    int64_t excess, last_ms;
+};
+
+/* The delay in ms, or -1: refused. */
+static int64_t limit_req_ask(struct limit_req *l, int64_t now_ms)
+{
+    int64_t excess = 0;
+
+    if (l->known)
+        excess = l->excess - l->rate * (now_ms - l->last_ms) / 1000 + 1000;
+    if (excess < 0)
+        excess = 0;
+    if (excess > l->burst * 1000)
+        return -1;
+    l->known = true;
+    l->excess = excess;
+    l->last_ms = now_ms;
+    return excess <= l->delay * 1000 ? 0 : (excess - l->delay * 1000) * 1000 / l->rate;
+}
+
+/* The same requests, at random times, to nginx's arithmetic and to a rule. */
+static void compare_with_limit_req(struct limit_req l, const char *rule)
+{
+    struct ration *r = open_rules(rule);
+    unsigned delayed = 0, refused = 0;
+    int64_t at_ms = 0;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        at_ms += rand() % 3 == 0 ? rand() % (3000000 / (int)l.rate) : 0;
+        int64_t expected = limit_req_ask(&l, at_ms);
+        struct ration_outcome out = decide(r, "user=ann", T0 + at_ms * SECOND / 1000);
+
+        assert_int_equal(out.decision.allowed, expected >= 0);
+        assert_int_equal(out.delay_ns, expected > 0 ? expected * SECOND / 1000 : 0);
+        delayed += expected > 0;
+        refused += expected < 0;
+    }
+    assert_true(refused > 200);
+    assert_true(l.delay >= l.burst || delayed > 200);
+    ration_close(r);
+}
+
+/* Rates at which nginx's milliseconds and thousandths have no rests. */
+static void a_limit_req_has_a_rule_that_decides_and_delays_the_same(void **state)
+{
+    (void)state;
+    srand(24);
+    compare_with_limit_req((struct limit_req){.rate = 10000, .burst = 5, .delay = 2},
+                           "limits: [{ name: t, key: user, limit: 10 per second burst 6,\n"
+                           "           throttle: { from: 3 requests } }]\n");
+    compare_with_limit_req((struct limit_req){.rate = 5000, .burst = 20, .delay = 8},
+                           "limits: [{ name: t, key: user, limit: 5 per second burst 21,\n"
+                           "           throttle: { from: 9 requests } }]\n");
+    compare_with_limit_req((struct limit_req){.rate = 10000, .burst = 5, .delay = 2},
+                           "limits: [{ name: t, key: user, limit: 10 per second burst 6,\n"
+                           "           throttle: { from: 3 requests, max_delay: 300ms } }]\n");
+    compare_with_limit_req((struct limit_req){.rate = 10000, .burst = 5},
+                           "limits: [{ name: t, key: user, limit: 10 per second queue 5 }]\n");
+    compare_with_limit_req((struct limit_req){.rate = 10000, .burst = 5, .delay = 5},
+                           "limits: [{ name: t, key: user, limit: 10 per second burst 6 }]\n");
+    compare_with_limit_req((struct limit_req){.rate = 10000},
+                           "limits: [{ name: t, key: user, limit: 10 per second burst 1 }]\n");
 }
 
 static void lower_priorities_are_refused_first(void **state)
@@ -229,6 +351,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_soft_limit_admits_a_tenth_more_and_marks_it),
         cmocka_unit_test(throttling_delays_more_and_more_then_refuses),
+        cmocka_unit_test(throttling_reckons_with_parts_of_a_unit),
+        cmocka_unit_test(throttling_in_requests_counts_whole_units_of_a_window),
+        cmocka_unit_test(without_max_delay_a_request_waits_for_the_refill_also_above_a_soft_limit),
+        cmocka_unit_test(a_limit_req_has_a_rule_that_decides_and_delays_the_same),
         cmocka_unit_test(lower_priorities_are_refused_first),
         cmocka_unit_test(a_queue_delays_and_a_wait_too_long_is_a_refusal),
         cmocka_unit_test(a_concurrency_rule_holds_a_place_until_released),

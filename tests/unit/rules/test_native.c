@@ -117,7 +117,7 @@ static void a_rule_has_sensible_defaults(void **state)
     assert_int_equal(rule->condition_count, 0);
     assert_int_equal(rule->key_count, 0);
     assert_int_equal(rule->default_tier, 0);
-    assert_int_equal(rule->throttle_from_percent, 100);
+    assert_false(rule->throttle.on);
     assert_int_equal(rule->on_store_failure, RN_FAIL_LOCAL);
     assert_int_equal(rule->consistency, RN_STRICT);
     assert_int_equal(rule->response.status, 429);

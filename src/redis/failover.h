@@ -15,7 +15,7 @@
 #ifndef RN_REDIS_FAILOVER_H
 #define RN_REDIS_FAILOVER_H
 
-#include "redis/link.h"
+#include "redis/conn/link.h"
 
 #define RN_FAILOVER_PAUSE_NS (INT64_C(3) * 1000000000) /* until a replica is selected */
 #define RN_FAILOVER_FORMER_NS                                                                      \

@@ -7,7 +7,7 @@
 #ifndef RN_REDIS_GREETING_H
 #define RN_REDIS_GREETING_H
 
-#include "redis/link.h"
+#include "redis/conn/link.h"
 
 /* The connection has been made. */
 void rn_greeting_send(struct rn_link *link);

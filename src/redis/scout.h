@@ -7,7 +7,7 @@
 #ifndef RN_REDIS_SCOUT_H
 #define RN_REDIS_SCOUT_H
 
-#include "redis/link.h"
+#include "redis/conn/link.h"
 
 #define RN_SCOUT_SERVERS 64
 #define RN_SCOUT_EVERY_NS (INT64_C(100) * 1000000)  /* at most */

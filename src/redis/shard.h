@@ -7,8 +7,8 @@
 #define RN_REDIS_SHARD_H
 
 #include "redis/breaker.h"
+#include "redis/conn/link.h"
 #include "redis/counts.h"
-#include "redis/link.h"
 #include "redis/skew.h"
 
 /* A reply that is owed for longer than this will not come: another connection. */

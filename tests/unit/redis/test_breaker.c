@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "redis/breaker.h"
-#include "redis/link.h"
+#include "redis/conn/link.h"
 
 #define MS INT64_C(1000000)
 

@@ -28,8 +28,9 @@
 #define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
 #define RN_LINK_WAIT_MAX_NS (INT64_C(800) * 1000000)
 #define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
-#define RN_LINK_LASTED_NS (INT64_C(1) * 1000000000) /* what was up so long is made again at once   \
-                                                     */
+#define RN_LINK_LASTED_NS                                                                          \
+    (INT64_C(1) * 1000000000) /* what was up so long is made again at once                         \
+                               */
 
 /* NULL: the connection was lost; whether the command was run is not known. */
 typedef void rn_link_reply(void *arg, const redisReply *reply);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/link.h"
+#include "redis/conn/link.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "net/dial.h"
 #include "net/resolve.h"
 #include "net/server.h"
-#include "redis/greeting.h"
+#include "redis/conn/greeting.h"
 
 #define UNREAD_MAX_BYTES ((size_t)4 << 20) /* of one reply; ours have a few hundred */
 

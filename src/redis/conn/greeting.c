@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/greeting.h"
+#include "redis/conn/greeting.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "net/address.h"
 #include "net/tls.h"
 #include "net/wheel.h"
-#include "redis/history.h"
+#include "redis/conn/history.h"
 #include "redis/url.h"
 
 #define RN_LINK_COMMANDS 1024 /* that may wait for a reply */

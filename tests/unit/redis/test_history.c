@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/history.h"
+#include "redis/conn/history.h"
 
 #define ONE "0123456789abcdef0123456789abcdef01234567"
 #define OTHER "0123456789abcdef0123456789abcdef01234568"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/history.h"
+#include "redis/conn/history.h"
 
 #include <stdlib.h>
 #include <string.h>

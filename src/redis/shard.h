@@ -6,7 +6,7 @@
 #ifndef RN_REDIS_SHARD_H
 #define RN_REDIS_SHARD_H
 
-#include "redis/breaker.h"
+#include "redis/cluster/breaker.h"
 #include "redis/conn/link.h"
 #include "redis/counts.h"
 #include "redis/skew.h"

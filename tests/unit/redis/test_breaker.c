@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/breaker.h"
+#include "redis/cluster/breaker.h"
 #include "redis/conn/link.h"
 
 #define MS INT64_C(1000000)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/breaker.h"
+#include "redis/cluster/breaker.h"
 
 /* Half to one and a half of the interval. */
 static int64_t next_probe(int64_t now_ns, uint64_t random)

@@ -7,9 +7,9 @@
 #define RN_REDIS_SHARD_H
 
 #include "redis/cluster/breaker.h"
+#include "redis/cluster/skew.h"
 #include "redis/conn/link.h"
 #include "redis/counts.h"
-#include "redis/skew.h"
 
 /* A reply that is owed for longer than this will not come: another connection. */
 #define RN_SHARD_OWED_NS (INT64_C(1) * 1000000000)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "redis/skew.h"
+#include "redis/cluster/skew.h"
 
 #define MS INT64_C(1000000)
 #define START_US INT64_C(1800000000000000)

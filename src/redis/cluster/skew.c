@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/skew.h"
+#include "redis/cluster/skew.h"
 
 int64_t rn_skew_note(struct rn_skew *skew, int64_t store_us, int64_t sent_ns, int64_t got_ns)
 {

@@ -9,9 +9,9 @@
 
 #include <pthread.h>
 
+#include "redis/cluster/shard.h"
 #include "redis/failover.h"
 #include "redis/scout.h"
-#include "redis/shard.h"
 #include "redis/slot.h"
 
 #define RN_SHARDS 128 /* at most; masters beyond are not asked */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/shard.h"
+#include "redis/cluster/shard.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
+#include "redis/cluster/failover.h"
 #include "redis/cluster/shard.h"
-#include "redis/failover.h"
 #include "redis/scout.h"
 #include "redis/slot.h"
 

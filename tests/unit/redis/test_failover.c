@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "redis/failover.h"
+#include "redis/cluster/failover.h"
 
 static char address[RN_URL_ADDRESS];
 

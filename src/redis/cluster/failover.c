@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/failover.h"
+#include "redis/cluster/failover.h"
 
 #include <stdio.h>
 #include <stdlib.h>

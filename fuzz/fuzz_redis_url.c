@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/slot.h"
+#include "redis/cluster/hash_slot.h"
 #include "redis/url.h"
 #include "redis/verdict.h"
 
@@ -57,7 +57,7 @@ static void demand_verdict(const char *text)
 
     rn_verdict_parse(text, &verdict);
     redirects = verdict.kind == RN_MOVED || verdict.kind == RN_ASK;
-    demand(verdict.slot < RN_SLOTS);
+    demand(verdict.slot < RN_HASH_SLOTS);
     demand_ended(verdict.address, sizeof verdict.address);
     demand(!redirects || strrchr(verdict.address, ':') != NULL);
     rn_verdict_complete(verdict.address, "host:1");

@@ -69,7 +69,7 @@ bool rn_call_begin(struct rn_trips *trips, const struct rn_call_ask *ask)
     *call = (struct call){.trip = {.ops = &call_ops,
                                    .trips = trips,
                                    .script = ask->script,
-                                   .slot = rn_slot_of(ask->keys[0]),
+                                   .slot = rn_hash_slot_of(ask->keys[0]),
                                    .until_ns = ask->until_ns},
                           .reply = ask->reply,
                           .arg = ask->arg,

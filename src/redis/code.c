@@ -152,7 +152,7 @@ char rn_code_kind(enum rn_script script)
 }
 
 /* Of all with three hexadecimal digits, the one nearest to the middle of its 64th of the
- * slots: see redis/slot.h. */
+ * slots: see redis/cluster/hash_slot.h. */
 static const char tags[RN_CODE_TAGS][4] = {
     "464", "65b", "4b0", "6af", "574", "74b", "5c0", "ef6", "96a", "f12", "9be", "fe6", "094",
     "56b", "8ce", "5bf", "5a3", "7be", "557", "76a", "ffc", "6ce", "447", "67a", "8af", "fd8",
@@ -306,9 +306,8 @@ static void put_places(struct pen *pen, const struct rn_limit *l, const struct r
 
 /* As batch.lua numbers them. */
 static const unsigned char operations[] = {
-    [RN_PEEK] = 0,      [RN_OLDEST] = 0, [RN_TAKE] = 1,    [RN_FORCE] = 2,
-    [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
-    [RN_DEBIT] = 11,
+    [RN_PEEK] = 0,  [RN_OLDEST] = 0,  [RN_TAKE] = 1,  [RN_FORCE] = 2,  [RN_GIVE_BACK] = 3,
+    [RN_RENEW] = 4, [RN_RELEASE] = 5, [RN_RESET] = 6, [RN_DEBIT] = 11,
 };
 
 #define LEASE 7

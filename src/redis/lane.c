@@ -474,7 +474,8 @@ static void init_lanes(struct rn_lanes *lanes)
 {
     for (unsigned i = 0; i < RN_SCRIPTS_STRICT * lanes->tags; i++) {
         lanes->lanes[i].script = (uint8_t)(i / lanes->tags);
-        lanes->lanes[i].slot = lanes->tags > 1 ? rn_slot_of(rn_code_tag_name(i % lanes->tags)) : 0;
+        lanes->lanes[i].slot =
+            lanes->tags > 1 ? rn_hash_slot_of(rn_code_tag_name(i % lanes->tags)) : 0;
     }
     for (unsigned i = 0; i < RN_LANE_SEATS; i++)
         free_seat(lanes, &lanes->seats[i]);

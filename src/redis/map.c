@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "redis/slot.h"
+#include "redis/cluster/hash_slot.h"
 
 static bool is_array(const redisReply *reply, size_t least)
 {
@@ -36,8 +36,8 @@ static bool read_range(const redisReply *entry, const char *near, const struct r
     struct rn_map_range range;
     char replica[RN_URL_ADDRESS];
 
-    if (!is_array(entry, 3) || !is_number(entry->element[0], 0, RN_SLOTS - 1) ||
-        !is_number(entry->element[1], entry->element[0]->integer, RN_SLOTS - 1) ||
+    if (!is_array(entry, 3) || !is_number(entry->element[0], 0, RN_HASH_SLOTS - 1) ||
+        !is_number(entry->element[1], entry->element[0]->integer, RN_HASH_SLOTS - 1) ||
         !read_server(entry->element[2], near, range.address))
         return false;
     range.first = (uint16_t)entry->element[0]->integer;

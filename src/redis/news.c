@@ -11,7 +11,7 @@
 
 struct reading {
     struct rn_routes *routes;
-    uint8_t fresh[RN_SLOTS];
+    uint8_t fresh[RN_HASH_SLOTS];
 };
 
 static void on_range(void *arg, const struct rn_map_range *range)
@@ -47,7 +47,7 @@ static void tell_map(struct rn_routes *routes)
         masters += shard->slots > 0;
         slots += shard->slots;
     }
-    rn_log(slots == RN_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
+    rn_log(slots == RN_HASH_SLOTS ? RN_LOG_INFO : RN_LOG_WARN, "redis.cluster",
            RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
 }
 

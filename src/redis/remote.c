@@ -396,7 +396,7 @@ bool rn_remote_doubts(const struct rn_remote *remote)
 
 unsigned rn_remote_server(const struct rn_remote *remote, struct rn_slice key)
 {
-    const struct rn_shard *shard = rn_routes_owner(&remote->routes, rn_slot_of(key));
+    const struct rn_shard *shard = rn_routes_owner(&remote->routes, rn_hash_slot_of(key));
 
     return shard ? shard->index : RN_SHARDS;
 }

@@ -48,7 +48,7 @@ bool rn_routes_are_up(const struct rn_routes *routes)
             return false;
         slots += shard->slots;
     }
-    return slots == RN_SLOTS;
+    return slots == RN_HASH_SLOTS;
 }
 
 static void note_open(struct rn_routes *routes)
@@ -160,11 +160,11 @@ static void move_slot(struct rn_routes *routes, unsigned slot, unsigned to)
     routes->owner[slot] = (uint8_t)to;
 }
 
-bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS])
+bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_HASH_SLOTS])
 {
     bool changed = false;
 
-    for (unsigned slot = 0; slot < RN_SLOTS; slot++) {
+    for (unsigned slot = 0; slot < RN_HASH_SLOTS; slot++) {
         if (fresh[slot] == routes->owner[slot])
             continue;
         changed = true;
@@ -248,7 +248,7 @@ static bool start_single(struct rn_routes *routes)
 {
     bool sentinel = routes->url->kind == RN_URL_SENTINEL;
     struct rn_shard *shard = add_shard(routes, sentinel ? "" : routes->url->hosts[0]);
-    const uint8_t fresh[RN_SLOTS] = {0};
+    const uint8_t fresh[RN_HASH_SLOTS] = {0};
 
     return shard && rn_routes_set_owners(routes, fresh);
 }

@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 #include "redis/cluster/failover.h"
+#include "redis/cluster/hash_slot.h"
 #include "redis/cluster/shard.h"
 #include "redis/scout.h"
-#include "redis/slot.h"
 
 #define RN_SHARDS 128 /* at most; masters beyond are not asked */
 
@@ -42,7 +42,7 @@ struct rn_routes {
     struct rn_timer timer;
     pthread_mutex_t lock; /* of which shards there are, and their names */
     struct rn_shard *shards[RN_SHARDS];
-    uint8_t owner[RN_SLOTS]; /* RN_SHARDS: nobody */
+    uint8_t owner[RN_HASH_SLOTS]; /* RN_SHARDS: nobody */
 };
 
 /* Begins to connect. `url` and `events` are borrowed until the end. */

@@ -15,7 +15,7 @@ bool rn_news_follow(struct rn_routes *routes);
 void rn_news_ask_offset(struct rn_routes *routes);
 
 /* Takes these owners over, by index of the shard. Returns whether anything has changed. */
-bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_SLOTS]);
+bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_HASH_SLOTS]);
 /* What the shard is called, for other threads, too. */
 void rn_routes_set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address);
 

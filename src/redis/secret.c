@@ -78,7 +78,7 @@ void rn_secret_check(struct rn_secret *secret)
     if (secret->state == RN_SECRET_NONE || secret->asking)
         return;
     struct rn_shard *shard =
-        rn_routes_owner(secret->routes, rn_slot_of(rn_slice_of(RN_SECRET_NAME)));
+        rn_routes_owner(secret->routes, rn_hash_slot_of(rn_slice_of(RN_SECRET_NAME)));
     secret->asked = shard;
     secret->asking = shard && rn_link_room(&shard->link) >= 2 &&
                      rn_shard_send(shard, 4, leave, NULL, on_left, secret) &&

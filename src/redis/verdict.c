@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/slot.h"
+#include "redis/cluster/hash_slot.h"
 
 bool rn_verdict_address(const char *host, unsigned port, char out[RN_URL_ADDRESS])
 {
@@ -43,7 +43,7 @@ static bool parse_redirection(const char *text, struct rn_verdict *out)
 {
     const char *rest, *end;
     char host[RN_URL_WORD];
-    long slot = parse_number(text, ' ', RN_SLOTS - 1, &rest);
+    long slot = parse_number(text, ' ', RN_HASH_SLOTS - 1, &rest);
     const char *colon = slot < 0 ? NULL : strrchr(rest, ':');
     long port = colon ? parse_number(colon + 1, '\0', 65535, &end) : -1;
 

@@ -11,8 +11,8 @@
 
 #include <ration/error.h>
 
+#include "redis/cluster/hash_slot.h"
 #include "redis/code.h"
-#include "redis/slot.h"
 
 #define SECOND INT64_C(1000000000)
 #define DAY (86400 * SECOND)
@@ -335,7 +335,7 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
 
 static void each_part_of_the_slots_has_a_tag_near_its_middle(void **state)
 {
-    const uint16_t part = RN_SLOTS / RN_CODE_TAGS;
+    const uint16_t part = RN_HASH_SLOTS / RN_CODE_TAGS;
 
     (void)state;
     for (unsigned i = 0; i < RN_CODE_TAGS; i++) {
@@ -344,11 +344,11 @@ static void each_part_of_the_slots_has_a_tag_near_its_middle(void **state)
         struct rn_charge charge = {.limit = &l, .key = (uint64_t)i << 58 | 7};
         char name[RN_CODE_NAME];
         size_t len = rn_code_name(&charge, name);
-        uint16_t slot = rn_slot_of((struct rn_slice){name, len});
+        uint16_t slot = rn_hash_slot_of((struct rn_slice){name, len});
 
         assert_int_equal(slot / part, i);
         assert_in_range(slot % part, part / 4, 3 * part / 4);
-        assert_int_equal(slot, rn_slot_of(rn_code_tag_name(i)));
+        assert_int_equal(slot, rn_hash_slot_of(rn_code_tag_name(i)));
     }
 }
 

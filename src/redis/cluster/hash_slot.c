@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/slot.h"
+#include "redis/cluster/hash_slot.h"
 
 /* CRC-16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, from zero, highest bit first. Bit by
  * bit: what is hashed here has three bytes, and rarely. */
@@ -15,7 +15,7 @@ static uint16_t crc16(struct rn_slice text)
     return (uint16_t)crc;
 }
 
-uint16_t rn_slot_of(struct rn_slice name)
+uint16_t rn_hash_slot_of(struct rn_slice name)
 {
     const char *open = name.len > 0 ? memchr(name.data, '{', name.len) : NULL;
     size_t rest = open ? name.len - (size_t)(open + 1 - name.data) : 0;
@@ -23,5 +23,5 @@ uint16_t rn_slot_of(struct rn_slice name)
 
     if (shut && shut > open + 1)
         name = (struct rn_slice){open + 1, (size_t)(shut - open - 1)};
-    return crc16(name) % RN_SLOTS;
+    return crc16(name) % RN_HASH_SLOTS;
 }

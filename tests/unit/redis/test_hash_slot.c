@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "redis/cluster/hash_slot.h"
 #include "redis/map.h"
-#include "redis/slot.h"
 
 static void names_have_the_slots_of_the_specification(void **state)
 {
@@ -35,8 +35,8 @@ static void names_have_the_slots_of_the_specification(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rn_slot_of(rn_slice_of(rows[i].name)) != rows[i].slot)
-            fail_msg("%s has slot %u", rows[i].name, rn_slot_of(rn_slice_of(rows[i].name)));
+        if (rn_hash_slot_of(rn_slice_of(rows[i].name)) != rows[i].slot)
+            fail_msg("%s has slot %u", rows[i].name, rn_hash_slot_of(rn_slice_of(rows[i].name)));
 }
 
 static void errors_say_whether_to_go_elsewhere(void **state)

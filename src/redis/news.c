@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "net/log.h"
-#include "redis/map.h"
+#include "redis/cluster/hash_slot_map.h"
 #include "redis/routes_inner.h"
 
 /* --- what a cluster tells ----------------------------------------------------------- */
@@ -14,7 +14,7 @@ struct reading {
     uint8_t fresh[RN_HASH_SLOTS];
 };
 
-static void on_range(void *arg, const struct rn_map_range *range)
+static void on_range(void *arg, const struct rn_hash_slot_map_range *range)
 {
     struct reading *reading = arg;
     struct rn_shard *shard = rn_routes_find(reading->routes, range->address);
@@ -68,11 +68,12 @@ static const char *on_map(void *arg, const redisReply *reply, const char *from)
 {
     struct rn_routes *routes = arg;
     struct reading reading = {.routes = routes};
-    struct rn_map_visit visit = {.arg = &reading, .range = on_range, .replica = on_replica};
+    struct rn_hash_slot_map_visit visit = {
+        .arg = &reading, .range = on_range, .replica = on_replica};
 
     memcpy(reading.fresh, routes->owner, sizeof reading.fresh);
     rn_scout_forget(&routes->scout);
-    if (!rn_map_read(reply, from, &visit))
+    if (!rn_hash_slot_map_read(reply, from, &visit))
         return "it does not tell the slots of a cluster";
     rn_count(&routes->totals->refreshes, 1);
     bool changed = rn_routes_set_owners(routes, reading.fresh);

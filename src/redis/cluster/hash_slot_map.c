@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/map.h"
+#include "redis/cluster/hash_slot_map.h"
 
 #include <string.h>
 
@@ -31,9 +31,10 @@ static bool read_server(const redisReply *server, const char *near, char out[RN_
     return true;
 }
 
-static bool read_range(const redisReply *entry, const char *near, const struct rn_map_visit *visit)
+static bool read_range(const redisReply *entry, const char *near,
+                       const struct rn_hash_slot_map_visit *visit)
 {
-    struct rn_map_range range;
+    struct rn_hash_slot_map_range range;
     char replica[RN_URL_ADDRESS];
 
     if (!is_array(entry, 3) || !is_number(entry->element[0], 0, RN_HASH_SLOTS - 1) ||
@@ -51,7 +52,8 @@ static bool read_range(const redisReply *entry, const char *near, const struct r
     return true;
 }
 
-bool rn_map_read(const redisReply *reply, const char *near, const struct rn_map_visit *visit)
+bool rn_hash_slot_map_read(const redisReply *reply, const char *near,
+                           const struct rn_hash_slot_map_visit *visit)
 {
     if (!is_array(reply, 1))
         return false;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "redis/cluster/hash_slot.h"
+#include "redis/cluster/redirect.h"
 #include "redis/url.h"
-#include "redis/verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -52,15 +52,15 @@ static void demand_whole(const struct rn_url *url)
 /* The same text as an error of Redis. */
 static void demand_verdict(const char *text)
 {
-    struct rn_verdict verdict;
+    struct rn_redirect verdict;
     bool redirects;
 
-    rn_verdict_parse(text, &verdict);
-    redirects = verdict.kind == RN_MOVED || verdict.kind == RN_ASK;
+    rn_redirect_parse(text, &verdict);
+    redirects = verdict.kind == RN_REDIRECT_MOVED || verdict.kind == RN_REDIRECT_ASK;
     demand(verdict.slot < RN_HASH_SLOTS);
     demand_ended(verdict.address, sizeof verdict.address);
     demand(!redirects || strrchr(verdict.address, ':') != NULL);
-    rn_verdict_complete(verdict.address, "host:1");
+    rn_redirect_complete(verdict.address, "host:1");
     demand_ended(verdict.address, sizeof verdict.address);
     demand(!redirects || verdict.address[0] != ':');
 }

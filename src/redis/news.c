@@ -156,12 +156,12 @@ static const char *on_master(void *arg, const redisReply *reply, const char *fro
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[0]->type != REDIS_REPLY_STRING ||
         reply->element[1]->type != REDIS_REPLY_STRING ||
-        !rn_verdict_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
-                            address)) {
+        !rn_redirect_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
+                             address)) {
         rn_link_fail(&shard->link, "Sentinel knows no master of this name");
         return "it knows no master of this name";
     }
-    rn_verdict_complete(address, from);
+    rn_redirect_complete(address, from);
     rn_count(&routes->totals->refreshes, 1);
     routes->astray = false;
     if (!rn_failover_replaces(routes->failover, address) || !rn_news_follow(routes))

@@ -6,8 +6,8 @@
 
 #include "net/log.h"
 #include "net/server.h"
+#include "redis/cluster/redirect.h"
 #include "redis/script.h"
-#include "redis/verdict.h"
 
 static void check_in(struct rn_secret *secret, int64_t ns)
 {
@@ -38,7 +38,7 @@ static void set_state(struct rn_secret *secret, enum rn_secret_state state)
 static void on_left(void *arg, const redisReply *reply)
 {
     struct rn_secret *secret = arg;
-    struct rn_verdict verdict;
+    struct rn_redirect verdict;
 
     if (!reply)
         return;
@@ -46,8 +46,8 @@ static void on_left(void *arg, const redisReply *reply)
         rn_shard_serves(secret->asked, RN_SCRIPTS);
         return;
     }
-    rn_verdict_parse(reply->str, &verdict);
-    if (verdict.kind == RN_FAILED)
+    rn_redirect_parse(reply->str, &verdict);
+    if (verdict.kind == RN_REDIRECT_FAILED)
         rn_shard_refuses(secret->asked, RN_SCRIPTS, reply->str);
 }
 

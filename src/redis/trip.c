@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "net/server.h"
+#include "redis/cluster/redirect.h"
 #include "redis/code.h"
-#include "redis/verdict.h"
 
 static int64_t now_of(const struct rn_trips *trips)
 {
@@ -178,18 +178,18 @@ static bool split(struct rn_trip *trip)
     return trip->ops->split && trip->ops->split(trip);
 }
 
-static void follow(struct rn_trip *trip, const redisReply *reply, struct rn_verdict *verdict)
+static void follow(struct rn_trip *trip, const redisReply *reply, struct rn_redirect *redirect)
 {
     struct rn_routes *routes = trip->trips->routes;
-    bool moved = verdict->kind == RN_MOVED;
+    bool moved = redirect->kind == RN_REDIRECT_MOVED;
 
     rn_count(moved ? &trip->trips->counts->moved : &trip->trips->counts->asked, 1);
-    rn_verdict_complete(verdict->address, trip->shard->link.address);
+    rn_redirect_complete(redirect->address, trip->shard->link.address);
     if (moved)
-        rn_routes_patch(routes, verdict->slot, verdict->address);
+        rn_routes_patch(routes, redirect->slot, redirect->address);
     else if (split(trip))
         return;
-    trip->guest = moved ? NULL : rn_routes_find(routes, verdict->address);
+    trip->guest = moved ? NULL : rn_routes_find(routes, redirect->address);
     if (++trip->hops > RN_TRIP_HOPS || (!moved && !trip->guest) || is_over(trip))
         trip->ops->ended(trip, reply);
     else
@@ -257,33 +257,33 @@ static void fail(struct rn_trip *trip, const redisReply *reply, const char *why)
 static void take_error(struct rn_trip *trip, const redisReply *reply)
 {
     bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
-    struct rn_verdict verdict;
+    struct rn_redirect redirect;
 
-    rn_verdict_parse(reply->str, &verdict);
-    switch (verdict.kind) {
-    case RN_FAILED:
+    rn_redirect_parse(reply->str, &redirect);
+    switch (redirect.kind) {
+    case RN_REDIRECT_FAILED:
         fail(trip, reply, reply->str);
         return;
-    case RN_NO_SCRIPT:
+    case RN_REDIRECT_NO_SCRIPT:
         send_in_full(trip, reply);
         return;
-    case RN_MOVED:
-    case RN_ASK:
+    case RN_REDIRECT_MOVED:
+    case RN_REDIRECT_ASK:
         if (cluster)
-            follow(trip, reply, &verdict);
+            follow(trip, reply, &redirect);
         else
             fail(trip, reply, "it is a node of a cluster: write redis+cluster://");
         return;
-    case RN_TRY_AGAIN:
+    case RN_REDIRECT_TRY_AGAIN:
         if (!split(trip) && !send_bare(trip))
             send_until_together(trip, reply);
         return;
-    case RN_NOT_HERE:
+    case RN_REDIRECT_NOT_HERE:
         rn_link_leave(&trip->shard->link, reply->str);
         break;
-    case RN_NOT_NOW:
+    case RN_REDIRECT_NOT_NOW:
         break;
-    case RN_NO_OWNER:
+    case RN_REDIRECT_NO_OWNER:
         rn_routes_refresh(trip->trips->routes);
         break;
     }

@@ -7,7 +7,7 @@
 
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/verdict.h"
+#include "redis/cluster/redirect.h"
 
 /* --- what Sentinels say ----------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ static bool read_address(const char *text, unsigned n, char out[RN_URL_ADDRESS])
 
     return word_at(text, n, host, sizeof host) && word_at(text, n + 1, port, sizeof port) &&
            atoi(port) > 0 && atoi(port) <= 65535 &&
-           rn_verdict_address(host, (unsigned)atoi(port), out);
+           rn_redirect_address(host, (unsigned)atoi(port), out);
 }
 
 /* master NAME HOST PORT
@@ -127,7 +127,7 @@ static void on_pushed(void *arg, const redisReply *reply)
         begin(f, "");
         break;
     case RN_FAILOVER_TO:
-        rn_verdict_complete(address, listener->address);
+        rn_redirect_complete(address, listener->address);
         begin(f, address);
         break;
     case RN_FAILOVER_ENDS:

@@ -25,9 +25,9 @@ static bool read_server(const redisReply *server, const char *near, char out[RN_
 
     if (host->type != REDIS_REPLY_STRING && host->type != REDIS_REPLY_NIL)
         return false;
-    if (!rn_verdict_address(is_named ? host->str : "", (unsigned)server->element[1]->integer, out))
+    if (!rn_redirect_address(is_named ? host->str : "", (unsigned)server->element[1]->integer, out))
         return false;
-    rn_verdict_complete(out, near);
+    rn_redirect_complete(out, near);
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "redis/verdict.h"
+#include "redis/cluster/redirect.h"
 
 struct rn_hash_slot_map_range {
     uint16_t first, last;

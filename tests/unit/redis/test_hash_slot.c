@@ -43,42 +43,42 @@ static void errors_say_whether_to_go_elsewhere(void **state)
 {
     static const struct {
         const char *error;
-        enum rn_verdict_kind kind;
+        enum rn_redirect_kind kind;
         unsigned slot;
         const char *address;
     } rows[] = {
-        {"MOVED 3999 127.0.0.1:6381", RN_MOVED, 3999, "127.0.0.1:6381"},
-        {"ASK 0 node-3.example:7", RN_ASK, 0, "node-3.example:7"},
-        {"MOVED 16383 ::1:7000", RN_MOVED, 16383, "[::1]:7000"},
-        {"MOVED 5 :7000", RN_MOVED, 5, ":7000"},
-        {"MOVED 16384 a:1", RN_FAILED, 0, ""},
-        {"MOVED -1 a:1", RN_FAILED, 0, ""},
-        {"MOVED 1 a:0", RN_FAILED, 0, ""},
-        {"MOVED 1 a:65536", RN_FAILED, 0, ""},
-        {"MOVED 1 a:1x", RN_FAILED, 0, ""},
-        {"MOVED 1 a", RN_FAILED, 0, ""},
-        {"MOVED ", RN_FAILED, 0, ""},
-        {"ASKED 1 a:1", RN_FAILED, 0, ""},
-        {"TRYAGAIN Multiple keys request during rehashing of slot", RN_TRY_AGAIN, 0, ""},
-        {"CLUSTERDOWN The cluster is down", RN_NO_OWNER, 0, ""},
-        {"READONLY You can't write against a read only replica.", RN_NOT_HERE, 0, ""},
-        {"LOADING Redis is loading the dataset in memory", RN_NOT_HERE, 0, ""},
-        {"MASTERDOWN Link with MASTER is down", RN_NOT_HERE, 0, ""},
-        {"BUSY Redis is busy running a script.", RN_NOT_NOW, 0, ""},
-        {"NOSCRIPT No matching script.", RN_NO_SCRIPT, 0, ""},
-        {"ERR value is not an integer", RN_FAILED, 0, ""},
-        {"CROSSSLOT Keys in request don't hash to the same slot", RN_FAILED, 0, ""},
-        {"", RN_FAILED, 0, ""},
+        {"MOVED 3999 127.0.0.1:6381", RN_REDIRECT_MOVED, 3999, "127.0.0.1:6381"},
+        {"ASK 0 node-3.example:7", RN_REDIRECT_ASK, 0, "node-3.example:7"},
+        {"MOVED 16383 ::1:7000", RN_REDIRECT_MOVED, 16383, "[::1]:7000"},
+        {"MOVED 5 :7000", RN_REDIRECT_MOVED, 5, ":7000"},
+        {"MOVED 16384 a:1", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED -1 a:1", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED 1 a:0", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED 1 a:65536", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED 1 a:1x", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED 1 a", RN_REDIRECT_FAILED, 0, ""},
+        {"MOVED ", RN_REDIRECT_FAILED, 0, ""},
+        {"ASKED 1 a:1", RN_REDIRECT_FAILED, 0, ""},
+        {"TRYAGAIN Multiple keys request during rehashing of slot", RN_REDIRECT_TRY_AGAIN, 0, ""},
+        {"CLUSTERDOWN The cluster is down", RN_REDIRECT_NO_OWNER, 0, ""},
+        {"READONLY You can't write against a read only replica.", RN_REDIRECT_NOT_HERE, 0, ""},
+        {"LOADING Redis is loading the dataset in memory", RN_REDIRECT_NOT_HERE, 0, ""},
+        {"MASTERDOWN Link with MASTER is down", RN_REDIRECT_NOT_HERE, 0, ""},
+        {"BUSY Redis is busy running a script.", RN_REDIRECT_NOT_NOW, 0, ""},
+        {"NOSCRIPT No matching script.", RN_REDIRECT_NO_SCRIPT, 0, ""},
+        {"ERR value is not an integer", RN_REDIRECT_FAILED, 0, ""},
+        {"CROSSSLOT Keys in request don't hash to the same slot", RN_REDIRECT_FAILED, 0, ""},
+        {"", RN_REDIRECT_FAILED, 0, ""},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct rn_verdict verdict;
+        struct rn_redirect verdict;
 
-        rn_verdict_parse(rows[i].error, &verdict);
+        rn_redirect_parse(rows[i].error, &verdict);
         if (verdict.kind != rows[i].kind)
             fail_msg("%s", rows[i].error);
-        if (verdict.kind != RN_FAILED) {
+        if (verdict.kind != RN_REDIRECT_FAILED) {
             assert_int_equal(verdict.slot, rows[i].slot);
             assert_string_equal(verdict.address, rows[i].address);
         }
@@ -90,9 +90,9 @@ static void a_server_without_a_host_has_that_of_who_told(void **state)
     char address[RN_URL_ADDRESS] = ":7001", whole[RN_URL_ADDRESS] = "b:1";
 
     (void)state;
-    rn_verdict_complete(address, "[::1]:7000");
+    rn_redirect_complete(address, "[::1]:7000");
     assert_string_equal(address, "[::1]:7001");
-    rn_verdict_complete(whole, "a:7000");
+    rn_redirect_complete(whole, "a:7000");
     assert_string_equal(whole, "b:1");
 }
 

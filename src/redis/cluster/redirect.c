@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/verdict.h"
+#include "redis/cluster/redirect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "redis/cluster/hash_slot.h"
 
-bool rn_verdict_address(const char *host, unsigned port, char out[RN_URL_ADDRESS])
+bool rn_redirect_address(const char *host, unsigned port, char out[RN_URL_ADDRESS])
 {
     const char *form = strchr(host, ':') ? "[%s]:%u" : "%s:%u";
     int len = snprintf(out, RN_URL_ADDRESS, form, host, port);
@@ -15,7 +15,7 @@ bool rn_verdict_address(const char *host, unsigned port, char out[RN_URL_ADDRESS
     return len > 0 && len < RN_URL_ADDRESS;
 }
 
-void rn_verdict_complete(char address[RN_URL_ADDRESS], const char *near)
+void rn_redirect_complete(char address[RN_URL_ADDRESS], const char *near)
 {
     const char *colon = strrchr(near, ':');
     size_t host = colon ? (size_t)(colon - near) : 0, port = strlen(address);
@@ -39,7 +39,7 @@ static long parse_number(const char *text, char end, long most, const char **aft
 }
 
 /* "SLOT HOST:PORT"; the host may have colons, or be missing. */
-static bool parse_redirection(const char *text, struct rn_verdict *out)
+static bool parse_redirection(const char *text, struct rn_redirect *out)
 {
     const char *rest, *end;
     char host[RN_URL_WORD];
@@ -51,25 +51,31 @@ static bool parse_redirection(const char *text, struct rn_verdict *out)
         return false;
     out->slot = (uint16_t)slot;
     snprintf(host, sizeof host, "%.*s", (int)(colon - rest), rest);
-    return rn_verdict_address(host, (unsigned)port, out->address);
+    return rn_redirect_address(host, (unsigned)port, out->address);
 }
 
-void rn_verdict_parse(const char *error, struct rn_verdict *out)
+void rn_redirect_parse(const char *error, struct rn_redirect *out)
 {
     static const struct {
         const char *word;
-        enum rn_verdict_kind kind;
+        enum rn_redirect_kind kind;
     } rows[] = {
-        {"NOSCRIPT ", RN_NO_SCRIPT},   {"MOVED ", RN_MOVED},       {"ASK ", RN_ASK},
-        {"TRYAGAIN ", RN_TRY_AGAIN},   {"READONLY ", RN_NOT_HERE}, {"LOADING ", RN_NOT_HERE},
-        {"MASTERDOWN ", RN_NOT_HERE},  {"NOAUTH ", RN_NOT_HERE},   {"BUSY ", RN_NOT_NOW},
-        {"CLUSTERDOWN ", RN_NO_OWNER},
+        {"NOSCRIPT ", RN_REDIRECT_NO_SCRIPT},
+        {"MOVED ", RN_REDIRECT_MOVED},
+        {"ASK ", RN_REDIRECT_ASK},
+        {"TRYAGAIN ", RN_REDIRECT_TRY_AGAIN},
+        {"READONLY ", RN_REDIRECT_NOT_HERE},
+        {"LOADING ", RN_REDIRECT_NOT_HERE},
+        {"MASTERDOWN ", RN_REDIRECT_NOT_HERE},
+        {"NOAUTH ", RN_REDIRECT_NOT_HERE},
+        {"BUSY ", RN_REDIRECT_NOT_NOW},
+        {"CLUSTERDOWN ", RN_REDIRECT_NO_OWNER},
     };
 
-    *out = (struct rn_verdict){.kind = RN_FAILED};
+    *out = (struct rn_redirect){.kind = RN_REDIRECT_FAILED};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t len = strlen(rows[i].word);
-        bool redirects = rows[i].kind == RN_MOVED || rows[i].kind == RN_ASK;
+        bool redirects = rows[i].kind == RN_REDIRECT_MOVED || rows[i].kind == RN_REDIRECT_ASK;
 
         if (strncmp(error, rows[i].word, len) != 0)
             continue;

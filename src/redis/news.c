@@ -21,12 +21,12 @@ static void on_range(void *arg, const struct rn_hash_slot_map_range *range)
 
     memset(reading->fresh + range->first, shard ? (int)shard->index : RN_SHARDS,
            (size_t)(range->last - range->first + 1));
-    rn_scout_learn(&reading->routes->scout, range->address);
+    rn_topology_probe_learn(&reading->routes->probe, range->address);
 }
 
 static void on_replica(void *arg, const char *address)
 {
-    rn_scout_learn(&((struct reading *)arg)->routes->scout, address);
+    rn_topology_probe_learn(&((struct reading *)arg)->routes->probe, address);
 }
 
 /* Who holds more or fewer slots than the log says; then how many there are in all. */
@@ -72,7 +72,7 @@ static const char *on_map(void *arg, const redisReply *reply, const char *from)
         .arg = &reading, .range = on_range, .replica = on_replica};
 
     memcpy(reading.fresh, routes->owner, sizeof reading.fresh);
-    rn_scout_forget(&routes->scout);
+    rn_topology_probe_forget(&routes->probe);
     if (!rn_hash_slot_map_read(reply, from, &visit))
         return "it does not tell the slots of a cluster";
     rn_count(&routes->totals->refreshes, 1);
@@ -175,7 +175,7 @@ static void on_missed(void *arg, const char *why)
 
     if (!routes->astray)
         rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
-               RN_LOG_TEXT("server", rn_slice_of(routes->scout.link.address)));
+               RN_LOG_TEXT("server", rn_slice_of(routes->probe.link.address)));
     routes->astray = true;
     if (routes->url->kind == RN_URL_SENTINEL)
         rn_link_fail(&routes->shards[0]->link, why);
@@ -194,12 +194,12 @@ bool rn_news_start(struct rn_routes *routes)
     routes->question[0] = sentinel ? "SENTINEL" : "CLUSTER";
     routes->question[1] = sentinel ? "GET-MASTER-ADDR-BY-NAME" : "SLOTS";
     routes->question[2] = sentinel ? routes->url->master : NULL;
-    routes->scout_events = (struct rn_scout_events){
+    routes->probe_events = (struct rn_topology_probe_events){
         .arg = routes, .told = sentinel ? on_master : on_map, .missed = on_missed};
     routes->failover_events = (struct rn_failover_events){.arg = routes, .changed = on_failover};
     if (sentinel)
         routes->failover = rn_failover_new(routes->loop, &options, &routes->failover_events);
     return (routes->failover || !sentinel) &&
-           rn_scout_init(&routes->scout, routes->loop, &options, routes->question,
-                         &routes->scout_events);
+           rn_topology_probe_init(&routes->probe, routes->loop, &options, routes->question,
+                                  &routes->probe_events);
 }

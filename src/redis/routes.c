@@ -187,7 +187,7 @@ void rn_routes_refresh(struct rn_routes *routes)
 {
     if (!has_scout(routes))
         return;
-    rn_scout_ask(&routes->scout);
+    rn_topology_probe_ask(&routes->probe);
     wake_in(routes, HURRY_NS);
 }
 
@@ -202,7 +202,7 @@ static void on_timer(struct rn_timer *timer)
     /* A Sentinel is asked all the time: a former master that is cut off from the others
      * would go on answering. */
     if (broken || routes->url->kind == RN_URL_SENTINEL)
-        rn_scout_ask(&routes->scout);
+        rn_topology_probe_ask(&routes->probe);
     if (!broken && routes->url->kind == RN_URL_SENTINEL)
         rn_news_ask_offset(routes);
     retire_shards(routes);
@@ -301,7 +301,7 @@ int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct 
 
 void rn_routes_done(struct rn_routes *routes)
 {
-    rn_scout_done(&routes->scout);
+    rn_topology_probe_done(&routes->probe);
     rn_failover_free(routes->failover);
     for (unsigned i = 0; i < RN_SHARDS; i++)
         if (routes->shards[i])

@@ -12,7 +12,7 @@
 #include "redis/cluster/failover.h"
 #include "redis/cluster/hash_slot.h"
 #include "redis/cluster/shard.h"
-#include "redis/scout.h"
+#include "redis/cluster/topology_probe.h"
 
 #define RN_SHARDS 128 /* at most; masters beyond are not asked */
 
@@ -33,9 +33,9 @@ struct rn_routes {
     const struct rn_routes_events *events;
     struct rn_link_options shard_options;
     struct rn_shard_events shard_events;
-    struct rn_scout_events scout_events;
-    struct rn_scout scout;        /* zeroed: there is nobody to ask */
-    struct rn_failover *failover; /* NULL: there is no Sentinel */
+    struct rn_topology_probe_events probe_events;
+    struct rn_topology_probe probe; /* zeroed: there is nobody to ask */
+    struct rn_failover *failover;   /* NULL: there is no Sentinel */
     struct rn_failover_events failover_events;
     const char *question[4];
     bool astray; /* the last who was asked has not answered */

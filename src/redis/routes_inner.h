@@ -5,7 +5,7 @@
 
 #include "redis/routes.h"
 
-/* Begins to ask, and goes on when rn_scout_ask is called. False: out of memory. */
+/* Begins to ask, and goes on when rn_topology_probe_ask is called. False: out of memory. */
 bool rn_news_start(struct rn_routes *routes);
 
 /* Has the link of a master that is being replaced go to who takes over. False: no master is. */

@@ -4,16 +4,16 @@
  * nodes of a cluster, where its slots are; Sentinels, who is master. One connection to
  * one of them; when it is lost, silent or of no use, to the next.
  */
-#ifndef RN_REDIS_SCOUT_H
-#define RN_REDIS_SCOUT_H
+#ifndef RN_REDIS_TOPOLOGY_PROBE_H
+#define RN_REDIS_TOPOLOGY_PROBE_H
 
 #include "redis/conn/link.h"
 
-#define RN_SCOUT_SERVERS 64
-#define RN_SCOUT_EVERY_NS (INT64_C(100) * 1000000)  /* at most */
-#define RN_SCOUT_ANSWER_NS (INT64_C(500) * 1000000) /* is waited for */
+#define RN_TOPOLOGY_PROBE_SERVERS 64
+#define RN_TOPOLOGY_PROBE_EVERY_NS (INT64_C(100) * 1000000)  /* at most */
+#define RN_TOPOLOGY_PROBE_ANSWER_NS (INT64_C(500) * 1000000) /* is waited for */
 
-struct rn_scout_events {
+struct rn_topology_probe_events {
     void *arg;
     /* No error. `from` is the address of who answers. Returns NULL, or why the next
      * server is to be asked. */
@@ -22,10 +22,10 @@ struct rn_scout_events {
     void (*missed)(void *arg, const char *why);
 };
 
-struct rn_scout {
+struct rn_topology_probe {
     struct rn_link link;
     struct rn_link_events link_events;
-    const struct rn_scout_events *events;
+    const struct rn_topology_probe_events *events;
     const char *const *question; /* NULL at its end; borrowed */
     char (*servers)[RN_URL_ADDRESS];
     unsigned seed_count, server_count, next; /* the first are those of the URL */
@@ -36,18 +36,18 @@ struct rn_scout {
 
 /* The question is asked for the first time at once. The options' purpose says of whom.
  * False: out of memory. */
-bool rn_scout_init(struct rn_scout *scout, struct rn_loop *loop,
-                   const struct rn_link_options *options, const char *const *question,
-                   const struct rn_scout_events *events);
+bool rn_topology_probe_init(struct rn_topology_probe *probe, struct rn_loop *loop,
+                            const struct rn_link_options *options, const char *const *question,
+                            const struct rn_topology_probe_events *events);
 /* Does nothing for one that is zeroed. */
-void rn_scout_done(struct rn_scout *scout);
+void rn_topology_probe_done(struct rn_topology_probe *probe);
 
 /* `told` follows, sooner or later. Asking for it again meanwhile makes no difference. */
-void rn_scout_ask(struct rn_scout *scout);
+void rn_topology_probe_ask(struct rn_topology_probe *probe);
 
 /* The servers that may be asked besides those of the URL are these from now on. Begin with
- * rn_scout_forget. */
-void rn_scout_forget(struct rn_scout *scout);
-void rn_scout_learn(struct rn_scout *scout, const char *address);
+ * rn_topology_probe_forget. */
+void rn_topology_probe_forget(struct rn_topology_probe *probe);
+void rn_topology_probe_learn(struct rn_topology_probe *probe, const char *address);
 
 #endif

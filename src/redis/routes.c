@@ -204,7 +204,7 @@ static void on_timer(struct rn_timer *timer)
     if (broken || routes->url->kind == RN_URL_SENTINEL)
         rn_topology_probe_ask(&routes->probe);
     if (!broken && routes->url->kind == RN_URL_SENTINEL)
-        rn_news_ask_offset(routes);
+        rn_topology_ask_offset(routes);
     retire_shards(routes);
     wake_in(routes, broken ? HURRY_NS : LOOK_NS);
 }
@@ -212,7 +212,7 @@ static void on_timer(struct rn_timer *timer)
 static void on_seek(void *arg, struct rn_shard *shard)
 {
     (void)shard;
-    if (!rn_news_follow(arg))
+    if (!rn_topology_follow(arg))
         rn_routes_refresh(arg);
 }
 
@@ -264,7 +264,7 @@ static bool start(struct rn_routes *routes)
     routes->shard_events = (struct rn_shard_events){
         .arg = routes, .seek = on_seek, .up = on_up, .down = on_down, .later = on_later};
     if (has_scout(routes)) {
-        if (!rn_news_start(routes))
+        if (!rn_topology_start(routes))
             return false;
         wake_in(routes, LOOK_NS);
     }

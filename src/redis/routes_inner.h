@@ -6,13 +6,13 @@
 #include "redis/routes.h"
 
 /* Begins to ask, and goes on when rn_topology_probe_ask is called. False: out of memory. */
-bool rn_news_start(struct rn_routes *routes);
+bool rn_topology_start(struct rn_routes *routes);
 
 /* Has the link of a master that is being replaced go to who takes over. False: no master is. */
-bool rn_news_follow(struct rn_routes *routes);
+bool rn_topology_follow(struct rn_routes *routes);
 
 /* Asks the master how far its history has come: who replaces it may have less of it. */
-void rn_news_ask_offset(struct rn_routes *routes);
+void rn_topology_ask_offset(struct rn_routes *routes);
 
 /* Takes these owners over, by index of the shard. Returns whether anything has changed. */
 bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_HASH_SLOTS]);

@@ -105,7 +105,7 @@ static void go_to(struct rn_routes *routes, const char *address)
 }
 
 /* As often as it takes until it is a master: it will be soon. */
-bool rn_news_follow(struct rn_routes *routes)
+bool rn_topology_follow(struct rn_routes *routes)
 {
     const char *next = routes->failover ? rn_failover_next(routes->failover) : NULL;
 
@@ -127,7 +127,7 @@ static void on_offset(void *arg, const redisReply *reply)
         rn_history_note(&link->history, reply->str);
 }
 
-void rn_news_ask_offset(struct rn_routes *routes)
+void rn_topology_ask_offset(struct rn_routes *routes)
 {
     const char *argv[] = {"INFO", "replication"};
 
@@ -139,7 +139,7 @@ static void on_failover(void *arg)
 {
     struct rn_link *link = &((struct rn_routes *)arg)->shards[0]->link;
 
-    rn_news_ask_offset(arg);
+    rn_topology_ask_offset(arg);
     if (link->owed_count > 0)
         rn_link_leave(link, "the master is being replaced");
     else
@@ -164,7 +164,7 @@ static const char *on_master(void *arg, const redisReply *reply, const char *fro
     rn_redirect_complete(address, from);
     rn_count(&routes->totals->refreshes, 1);
     routes->astray = false;
-    if (!rn_failover_replaces(routes->failover, address) || !rn_news_follow(routes))
+    if (!rn_failover_replaces(routes->failover, address) || !rn_topology_follow(routes))
         go_to(routes, address);
     return NULL;
 }
@@ -183,7 +183,7 @@ static void on_missed(void *arg, const char *why)
 
 /* --- asking ---------------------------------------------------------------------------- */
 
-bool rn_news_start(struct rn_routes *routes)
+bool rn_topology_start(struct rn_routes *routes)
 {
     bool sentinel = routes->url->kind == RN_URL_SENTINEL;
     struct rn_link_options options = {.url = routes->url,

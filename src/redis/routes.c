@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/routes_inner.h"
+#include "redis/cluster/routes_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

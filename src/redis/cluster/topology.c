@@ -5,7 +5,7 @@
 
 #include "net/log.h"
 #include "redis/cluster/hash_slot_map.h"
-#include "redis/routes_inner.h"
+#include "redis/cluster/routes_internal.h"
 
 /* --- what a cluster tells ----------------------------------------------------------- */
 

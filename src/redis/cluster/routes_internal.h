@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between routes.c, which keeps the routes, and news.c, which hears what they are. */
-#ifndef RN_REDIS_ROUTES_INNER_H
-#define RN_REDIS_ROUTES_INNER_H
+#ifndef RN_REDIS_ROUTES_INTERNAL_H
+#define RN_REDIS_ROUTES_INTERNAL_H
 
 #include "redis/routes.h"
 

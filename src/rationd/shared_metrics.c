@@ -7,7 +7,7 @@
 
 #include "limiter/limiter.h"
 #include "rationd/shared.h"
-#include "redis/routes.h"
+#include "redis/cluster/routes.h"
 #include "wire/metrics.h"
 
 #define US_PER_SECOND 1e6

@@ -8,7 +8,7 @@
 #ifndef RN_REDIS_SECRET_H
 #define RN_REDIS_SECRET_H
 
-#include "redis/routes.h"
+#include "redis/cluster/routes.h"
 
 #define RN_SECRET_NAME "ration:secret"
 #define RN_SECRET_BYTES 64

@@ -16,7 +16,7 @@
 #ifndef RN_REDIS_TRIP_H
 #define RN_REDIS_TRIP_H
 
-#include "redis/routes.h"
+#include "redis/cluster/routes.h"
 #include "redis/script.h"
 
 #define RN_TRIP_HOPS 3

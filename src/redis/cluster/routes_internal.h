@@ -3,7 +3,7 @@
 #ifndef RN_REDIS_ROUTES_INTERNAL_H
 #define RN_REDIS_ROUTES_INTERNAL_H
 
-#include "redis/routes.h"
+#include "redis/cluster/routes.h"
 
 /* Begins to ask, and goes on when rn_topology_probe_ask is called. False: out of memory. */
 bool rn_topology_start(struct rn_routes *routes);

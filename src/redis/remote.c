@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/fiber.h"
 #include "net/server.h"
+#include "redis/cluster/secret_check.h"
 #include "redis/code.h"
 #include "redis/refusals.h"
-#include "redis/secret.h"
 
 struct rn_remote {
     struct rn_store store; /* first */
@@ -17,7 +17,7 @@ struct rn_remote {
     struct rn_routes routes;
     struct rn_routes_events routes_events;
     struct rn_trips trips;
-    struct rn_secret secret;
+    struct rn_secret_check secret;
     struct rn_lanes lanes;
     struct rn_lanes_events lanes_events;
     struct rn_timer timer;
@@ -173,7 +173,7 @@ static void on_timer(struct rn_timer *timer)
 static void note_up(void *arg)
 {
     struct rn_remote *remote = arg;
-    bool refused = remote->secret.state == RN_SECRET_REFUSED;
+    bool refused = remote->secret.state == RN_SECRET_CHECK_REFUSED;
 
     atomic_store_explicit(&remote->counts.up, rn_remote_is_up(remote), memory_order_relaxed);
     atomic_store_explicit(&remote->counts.refused, refused, memory_order_relaxed);
@@ -184,7 +184,7 @@ static void on_up(void *arg, struct rn_shard *shard)
     struct rn_remote *remote = arg;
 
     note_up(remote);
-    rn_secret_check(&remote->secret);
+    rn_secret_check_again(&remote->secret);
     rn_trips_retry(&remote->trips);
     rn_link_call_later(&shard->link);
 }
@@ -210,7 +210,7 @@ static void on_moved(void *arg)
     struct rn_remote *remote = arg;
 
     note_up(remote);
-    rn_secret_check(&remote->secret);
+    rn_secret_check_again(&remote->secret);
     rn_lanes_reroute(&remote->lanes);
     rn_trips_retry(&remote->trips);
 }
@@ -276,7 +276,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     rn_count(&remote->counts.charges, n);
     if (open == 0)
         return RN_DONE;
-    bool allowed = done && rn_secret_allows(&remote->secret);
+    bool allowed = done && rn_secret_check_allows(&remote->secret);
     struct rn_job *job = allowed ? begin_job(remote, deadline_of(remote)) : NULL;
     if (!job) {
         rn_count(&remote->counts.turned_away, open);
@@ -308,7 +308,7 @@ bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
 
     if (whole.until_ns == 0)
         whole.until_ns = now_of(remote) + remote->deadline_ns;
-    return rn_secret_allows(&remote->secret) && rn_call_begin(&remote->trips, &whole);
+    return rn_secret_check_allows(&remote->secret) && rn_call_begin(&remote->trips, &whole);
 }
 
 /* --- life --------------------------------------------------------------------------- */
@@ -354,7 +354,7 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
 
 void rn_remote_agree(struct rn_remote *remote, const char *fingerprint)
 {
-    rn_secret_init(&remote->secret, &remote->routes, fingerprint, note_up, remote);
+    rn_secret_check_init(&remote->secret, &remote->routes, fingerprint, note_up, remote);
 }
 
 void rn_remote_free(struct rn_remote *remote)
@@ -362,7 +362,7 @@ void rn_remote_free(struct rn_remote *remote)
     if (!remote)
         return;
     rn_trips_done(&remote->trips);
-    rn_secret_done(&remote->secret);
+    rn_secret_check_done(&remote->secret);
     rn_routes_done(&remote->routes);
     while (remote->jobs)
         finish_job(remote, remote->jobs);
@@ -408,5 +408,5 @@ unsigned rn_remote_tags(const struct rn_remote *remote)
 
 bool rn_remote_is_up(const struct rn_remote *remote)
 {
-    return rn_routes_are_up(&remote->routes) && rn_secret_allows(&remote->secret);
+    return rn_routes_are_up(&remote->routes) && rn_secret_check_allows(&remote->secret);
 }

@@ -29,8 +29,8 @@ struct rn_remote;
 int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadline_ns,
                   struct rn_remote **out, struct ration_error *error);
 /* Before the loop goes on: charges are only sent once it is known that all nodes of this
- * Redis have the same fingerprint of the secret that keys are hashed with (redis/secret.h);
- * until then, and if they have not, everything is RATION_ESTORE. */
+ * Redis have the same fingerprint of the secret that keys are hashed with
+ * (redis/cluster/secret_check.h); until then, and if they have not, everything is RATION_ESTORE. */
 void rn_remote_agree(struct rn_remote *remote, const char *fingerprint);
 /* Whatever is under way ends with RATION_ESTORE first. */
 void rn_remote_free(struct rn_remote *remote);

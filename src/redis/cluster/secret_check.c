@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/secret.h"
+#include "redis/cluster/secret_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,35 +9,35 @@
 #include "redis/cluster/redirect.h"
 #include "redis/script.h"
 
-static void check_in(struct rn_secret *secret, int64_t ns)
+static void check_in(struct rn_secret_check *secret, int64_t ns)
 {
     struct rn_wheel *wheel = rn_loop_wheel(secret->routes->loop);
 
     rn_timer_set(wheel, &secret->timer, rn_wheel_now(wheel) + ns);
 }
 
-static void set_state(struct rn_secret *secret, enum rn_secret_state state)
+static void set_state(struct rn_secret_check *secret, enum rn_secret_check_state state)
 {
-    enum rn_secret_state before = secret->state;
+    enum rn_secret_check_state before = secret->state;
 
     if (state == before)
         return;
     secret->state = state;
-    if (state == RN_SECRET_REFUSED)
+    if (state == RN_SECRET_CHECK_REFUSED)
         rn_log(RN_LOG_ERROR, "redis.refused",
                RN_LOG_TEXT("reason", RN_SLICE("the nodes of this Redis do not have the same "
                                               "redis_key_secret: each limit would be counted "
                                               "several times")),
-               RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_NAME)));
-    else if (before == RN_SECRET_REFUSED)
-        rn_log(RN_LOG_INFO, "redis.agreed", RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_NAME)));
+               RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
+    else if (before == RN_SECRET_CHECK_REFUSED)
+        rn_log(RN_LOG_INFO, "redis.agreed", RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
     secret->changed(secret->arg);
 }
 
 /* To whether the fingerprint could be left. */
 static void on_left(void *arg, const redisReply *reply)
 {
-    struct rn_secret *secret = arg;
+    struct rn_secret_check *secret = arg;
     struct rn_redirect verdict;
 
     if (!reply)
@@ -53,58 +53,59 @@ static void on_left(void *arg, const redisReply *reply)
 
 static void on_found(void *arg, const redisReply *reply)
 {
-    struct rn_secret *secret = arg;
+    struct rn_secret_check *secret = arg;
 
     secret->asking = false;
-    if (secret->state == RN_SECRET_NONE)
+    if (secret->state == RN_SECRET_CHECK_NONE)
         return; /* it is the end */
     if (!reply || reply->type != REDIS_REPLY_STRING) {
         if (reply && reply->type == REDIS_REPLY_ERROR)
             rn_routes_refresh(secret->routes); /* the slot has moved, as a rule */
-        check_in(secret, RN_SECRET_SOON_NS);
+        check_in(secret, RN_SECRET_CHECK_SOON_NS);
         return;
     }
     bool same = strcmp(reply->str, secret->fingerprint) == 0;
 
-    set_state(secret, same ? RN_SECRET_AGREED : RN_SECRET_REFUSED);
-    check_in(secret, same ? RN_SECRET_LATER_NS : RN_SECRET_AGAIN_NS);
+    set_state(secret, same ? RN_SECRET_CHECK_AGREED : RN_SECRET_CHECK_REFUSED);
+    check_in(secret, same ? RN_SECRET_CHECK_LATER_NS : RN_SECRET_CHECK_AGAIN_NS);
 }
 
-void rn_secret_check(struct rn_secret *secret)
+void rn_secret_check_again(struct rn_secret_check *secret)
 {
-    const char *leave[] = {"SET", RN_SECRET_NAME, secret->fingerprint, "NX"};
-    const char *look[] = {"GET", RN_SECRET_NAME};
+    const char *leave[] = {"SET", RN_SECRET_CHECK_NAME, secret->fingerprint, "NX"};
+    const char *look[] = {"GET", RN_SECRET_CHECK_NAME};
 
-    if (secret->state == RN_SECRET_NONE || secret->asking)
+    if (secret->state == RN_SECRET_CHECK_NONE || secret->asking)
         return;
     struct rn_shard *shard =
-        rn_routes_owner(secret->routes, rn_hash_slot_of(rn_slice_of(RN_SECRET_NAME)));
+        rn_routes_owner(secret->routes, rn_hash_slot_of(rn_slice_of(RN_SECRET_CHECK_NAME)));
     secret->asked = shard;
     secret->asking = shard && rn_link_room(&shard->link) >= 2 &&
                      rn_shard_send(shard, 4, leave, NULL, on_left, secret) &&
                      rn_shard_send(shard, 2, look, NULL, on_found, secret);
     if (!secret->asking)
-        check_in(secret, RN_SECRET_SOON_NS);
+        check_in(secret, RN_SECRET_CHECK_SOON_NS);
 }
 
 static void on_timer(struct rn_timer *timer)
 {
-    rn_secret_check((struct rn_secret *)((char *)timer - offsetof(struct rn_secret, timer)));
+    rn_secret_check_again(
+        (struct rn_secret_check *)((char *)timer - offsetof(struct rn_secret_check, timer)));
 }
 
-void rn_secret_init(struct rn_secret *secret, struct rn_routes *routes, const char *fingerprint,
-                    void (*changed)(void *arg), void *arg)
+void rn_secret_check_init(struct rn_secret_check *secret, struct rn_routes *routes,
+                          const char *fingerprint, void (*changed)(void *arg), void *arg)
 {
-    *secret = (struct rn_secret){
-        .routes = routes, .state = RN_SECRET_UNKNOWN, .changed = changed, .arg = arg};
+    *secret = (struct rn_secret_check){
+        .routes = routes, .state = RN_SECRET_CHECK_UNKNOWN, .changed = changed, .arg = arg};
     snprintf(secret->fingerprint, sizeof secret->fingerprint, "%s", fingerprint);
     secret->timer.fire = on_timer;
-    rn_secret_check(secret);
+    rn_secret_check_again(secret);
 }
 
-void rn_secret_done(struct rn_secret *secret)
+void rn_secret_check_done(struct rn_secret_check *secret)
 {
     if (secret->routes)
         rn_timer_cancel(rn_loop_wheel(secret->routes->loop), &secret->timer);
-    secret->state = RN_SECRET_NONE;
+    secret->state = RN_SECRET_CHECK_NONE;
 }

@@ -8,7 +8,7 @@
 #ifndef RN_REDIS_CODE_H
 #define RN_REDIS_CODE_H
 
-#include "redis/script.h"
+#include "redis/scripts/script.h"
 #include "store/store.h"
 
 #define RN_CODE_BYTES 128 /* of an argument, at most */

@@ -17,7 +17,7 @@
 #define RN_REDIS_TRIP_H
 
 #include "redis/cluster/routes.h"
-#include "redis/script.h"
+#include "redis/scripts/script.h"
 
 #define RN_TRIP_HOPS 3
 #define RN_TRIP_AGAIN_NS (INT64_C(2) * 1000000) /* at the earliest, for want of news */

@@ -7,7 +7,7 @@
 #include "net/log.h"
 #include "net/server.h"
 #include "redis/cluster/redirect.h"
-#include "redis/script.h"
+#include "redis/scripts/script.h"
 
 static void check_in(struct rn_secret_check *secret, int64_t ns)
 {

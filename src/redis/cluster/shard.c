@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/script.h"
+#include "redis/scripts/script.h"
 
 static int64_t now_of(const struct rn_shard *shard)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "net/server.h"
-#include "redis/script.h"
+#include "redis/scripts/script.h"
 
 static void become_up(struct rn_link *link)
 {

@@ -53,7 +53,7 @@ def row(name):
 def main():
     pathlib.Path(sys.argv[1]).write_text(
         "/* Made by embed.py. */\n"
-        '#include "redis/script.h"\n\n' + "\n".join(map(as_c, NAMES)) +
+        '#include "redis/scripts/script.h"\n\n' + "\n".join(map(as_c, NAMES)) +
         "\nconst struct rn_script_text rn_scripts[RN_SCRIPTS] = {\n" +
         "".join(map(row, NAMES)) + "};\n")
 

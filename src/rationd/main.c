@@ -22,7 +22,7 @@
 #include "rationd/options.h"
 #include "rationd/secrets.h"
 #include "rationd/shared.h"
-#include "redis/code.h"
+#include "redis/codec.h"
 
 #define EXIT_USAGE 2
 #define REDIS_WAIT_NS RN_SECOND_NS
@@ -71,7 +71,7 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_c
     ruleset = load_rules(o, &report);
     *file_count = o->config_count ? report.file_count : 0;
     good = ruleset && rn_options_resolve(o, ruleset) &&
-           (!o->shares || rn_ruleset_fits(ruleset, rn_code_fault, &report));
+           (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "limiter/share.h"
 #include "net/log.h"
-#include "redis/code.h"
+#include "redis/codec.h"
 
 #define COUNT_NS RN_SECOND_NS
 
@@ -39,7 +39,7 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
     shared->limiter = limiter;
     snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
              rn_siphash(&secret, "fingerprint", 11));
-    if (rn_limiter_share(limiter, &secret, rn_code_fault) != 0) {
+    if (rn_limiter_share(limiter, &secret, rn_codec_fault) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }

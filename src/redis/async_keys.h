@@ -15,7 +15,7 @@ struct rn_async_key {
 
     /* A report of it, ready to be sent. */
     uint8_t name_len, arg_len;
-    char name[RN_CODE_NAME], arg[RN_CODE_BYTES];
+    char name[RN_CODEC_NAME], arg[RN_CODEC_BYTES];
     int64_t written_ns;
 
     /* Waits to be reported at due_ns. link NULL: does not. */

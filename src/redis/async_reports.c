@@ -44,7 +44,7 @@ static void take_out(struct rn_async_line *line, struct rn_async_key *key)
 
 static struct rn_async_line *line_of(struct rn_async_reports *r, const struct rn_async_key *key)
 {
-    return &r->lines[r->line_count == 1 ? 0 : rn_code_tag(key->key)];
+    return &r->lines[r->line_count == 1 ? 0 : rn_codec_tag(key->key)];
 }
 
 static int64_t next_tick(const struct rn_async_reports *r, int64_t now_ns)
@@ -78,7 +78,7 @@ static void on_reply(void *arg, const redisReply *reply);
 
 /* The words of a call, while it is being written. */
 struct draft {
-    char mark[RN_CODE_NAME], number[24], units[RN_ASYNC_KEYS_OF_CALL][24];
+    char mark[RN_CODEC_NAME], number[24], units[RN_ASYNC_KEYS_OF_CALL][24];
     struct rn_slice keys[RN_CALL_KEYS], args[1 + 2 * RN_ASYNC_KEYS_OF_CALL];
 };
 
@@ -87,13 +87,14 @@ static void write_draft(const struct rn_async_line *line, struct draft *d)
     unsigned tag = (unsigned)(line - line->owner->lines);
 
     snprintf(d->number, sizeof d->number, "%" PRIu64, line->number);
-    d->keys[0] = (struct rn_slice){d->mark, rn_code_mark(tag, line->owner->holder, d->mark)};
+    d->keys[0] =
+        (struct rn_slice){d->mark, rn_codec_report_number_name(tag, line->owner->holder, d->mark)};
     d->args[0] = rn_slice_of(d->number);
     for (size_t i = 0; i < line->count; i++) {
         const struct rn_async_key *key = line->sent[i];
 
         snprintf(d->units[i], sizeof d->units[i], "%c%" PRIu64,
-                 rn_code_kind(key->holding.view.kind), key->holding.sent);
+                 rn_codec_kind(key->holding.view.kind), key->holding.sent);
         d->keys[1 + i] = (struct rn_slice){key->name, key->name_len};
         d->args[1 + 2 * i] = rn_slice_of(d->units[i]);
         d->args[2 + 2 * i] = (struct rn_slice){key->arg, key->arg_len};
@@ -231,8 +232,8 @@ static void write_key(struct rn_async_key *key, const struct rn_charge *charge, 
 {
     if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
         return;
-    key->arg_len = (uint8_t)rn_code_write(charge, 0, key->arg);
-    key->name_len = (uint8_t)rn_code_name(charge, key->name);
+    key->arg_len = (uint8_t)rn_codec_write(charge, 0, key->arg);
+    key->name_len = (uint8_t)rn_codec_name(charge, key->name);
     key->written_ns = now_ns;
 }
 
@@ -263,7 +264,7 @@ bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop,
                                    .remote = remote,
                                    .counts = counts,
                                    .timer = {.fire = on_timer},
-                                   .line_count = by_tag ? RN_CODE_TAGS : 1};
+                                   .line_count = by_tag ? RN_CODEC_TAGS : 1};
     r->lines = calloc(r->line_count, sizeof *r->lines);
     if (!r->lines || getrandom(&r->holder, sizeof r->holder, 0) != sizeof r->holder)
         return false;

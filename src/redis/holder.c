@@ -87,7 +87,7 @@ static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_
 }
 
 void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_t now_ns,
-                   struct rn_code_lease *lease)
+                   struct rn_codec_lease_request *request)
 {
     int64_t lease_ns = rn_sizing_lease_ns(&h->sizing, h->scarce);
     uint64_t hold = rn_sizing_want(&h->sizing, &h->demand, lease_ns, waiting, now_ns);
@@ -96,27 +96,27 @@ void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_
 
     h->least = least;
     begin_call(h, want, back, now_ns);
-    *lease = (struct rn_code_lease){.want = want,
-                                    .keep = h->units,
-                                    .back = back,
-                                    .least = least,
-                                    .lease_ns = lease_ns,
-                                    .ends_us = h->ends_us};
+    *request = (struct rn_codec_lease_request){.want = want,
+                                               .keep = h->units,
+                                               .back = back,
+                                               .least = least,
+                                               .lease_ns = lease_ns,
+                                               .ends_us = h->ends_us};
 }
 
-void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_code_lease *lease)
+void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_codec_lease_request *request)
 {
     uint64_t back = h->units;
 
     h->least = 0;
     begin_call(h, 0, back, now_ns);
-    *lease = (struct rn_code_lease){.back = back, .ends_us = h->ends_us};
+    *request = (struct rn_codec_lease_request){.back = back, .ends_us = h->ends_us};
 }
 
-void rn_holder_unask(struct rn_holder *h, const struct rn_code_lease *lease)
+void rn_holder_unask(struct rn_holder *h, const struct rn_codec_lease_request *request)
 {
     h->in_flight = false;
-    h->units += lease->back;
+    h->units += request->back;
     h->known = h->units;
 }
 

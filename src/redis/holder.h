@@ -12,7 +12,7 @@
 #ifndef RN_REDIS_HOLDER_H
 #define RN_REDIS_HOLDER_H
 
-#include "redis/code.h"
+#include "redis/codec.h"
 #include "redis/sizing.h"
 
 struct rn_holder {
@@ -75,11 +75,12 @@ bool rn_holder_ends_soon(const struct rn_holder *holder);
 /* Begins a call: holder and number are the caller's to fill in. `least` units are of
  * use, `waiting` are waited for. */
 void rn_holder_ask(struct rn_holder *holder, uint64_t least, uint64_t waiting, int64_t now_ns,
-                   struct rn_code_lease *lease);
+                   struct rn_codec_lease_request *request);
 /* The same, to give back all. */
-void rn_holder_ask_out(struct rn_holder *holder, int64_t now_ns, struct rn_code_lease *lease);
+void rn_holder_ask_out(struct rn_holder *holder, int64_t now_ns,
+                       struct rn_codec_lease_request *request);
 /* It was not sent. */
-void rn_holder_unask(struct rn_holder *holder, const struct rn_code_lease *lease);
+void rn_holder_unask(struct rn_holder *holder, const struct rn_codec_lease_request *request);
 /* It was answered; returns how many units came too late or were taken away. */
 uint64_t rn_holder_take_in(struct rn_holder *holder, const struct rn_grant *grant, int64_t now_ns);
 /* It was not, and never will be; returns how many units are lost by that. */

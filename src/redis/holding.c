@@ -15,7 +15,7 @@ int64_t rn_holding_settle_ns(const struct rn_limit *l, uint64_t most, unsigned h
     __extension__ typedef unsigned __int128 wide;
     wide ns;
 
-    switch (rn_code_script(l)) {
+    switch (rn_codec_script(l)) {
     case RN_SCRIPT_WINDOW:
         return l->longest_ns;
     case RN_SCRIPT_COUNTER:

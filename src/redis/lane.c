@@ -123,9 +123,9 @@ void rn_lanes_reroute(struct rn_lanes *lanes)
 
 static struct rn_lane *lane_of(const struct rn_lanes *lanes, const struct rn_charge *charge)
 {
-    unsigned tag = rn_code_tag(charge->key) % lanes->tags;
+    unsigned tag = rn_codec_tag(charge->key) % lanes->tags;
 
-    return &lanes->lanes[rn_code_script_of(charge) * lanes->tags + tag];
+    return &lanes->lanes[rn_codec_script_of(charge) * lanes->tags + tag];
 }
 
 /* --- calls -------------------------------------------------------------------------- */
@@ -152,8 +152,8 @@ static void drop_unawaited(struct rn_lane_call *call)
  * the nonce, which argument is whose, and the arguments, each of them once: charges of one
  * limit mostly ask for the same. */
 struct message {
-    char names[2 * RN_LANE_BATCH][RN_CODE_NAME];
-    char arguments[RN_LANE_BATCH][RN_CODE_BYTES];
+    char names[2 * RN_LANE_BATCH][RN_CODEC_NAME];
+    char arguments[RN_LANE_BATCH][RN_CODEC_BYTES];
     char which[RN_LANE_BATCH]; /* each charge's */
     char nonce[24];
     struct rn_slice words[2 + 3 * RN_LANE_BATCH];
@@ -165,14 +165,14 @@ static void add_keys(struct message *m, const struct rn_seats *seats)
     for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
         char *name = m->names[m->keys];
 
-        m->words[m->keys++] = (struct rn_slice){name, rn_code_name(rn_seat_charge(seat), name)};
+        m->words[m->keys++] = (struct rn_slice){name, rn_codec_name(rn_seat_charge(seat), name)};
     }
     for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
         char *name = m->names[m->keys];
 
-        if (rn_code_pardons(rn_seat_charge(seat)))
+        if (rn_codec_uses_reset_log(rn_seat_charge(seat)))
             m->words[m->keys++] =
-                (struct rn_slice){name, rn_code_pardon(rn_seat_charge(seat), name)};
+                (struct rn_slice){name, rn_codec_reset_log_name(rn_seat_charge(seat), name)};
     }
     m->count = m->keys;
 }
@@ -184,7 +184,7 @@ static size_t add_argument(struct message *m, size_t n, size_t i, const struct r
 {
     struct rn_slice *words = m->words + m->count;
     char *bytes = m->arguments[n];
-    size_t len = rn_code_write(charge, pardon, bytes), at = n;
+    size_t len = rn_codec_write(charge, pardon, bytes), at = n;
 
     while (at > 0 && !rn_slice_equal(words[at - 1], (struct rn_slice){bytes, len}))
         at--;
@@ -202,7 +202,7 @@ static void add_arguments(struct message *m, const struct rn_lane_call *call)
     m->words[m->count++] = (struct rn_slice){m->nonce, (size_t)len};
     m->words[m->count++] = (struct rn_slice){m->which, call->count};
     for (const struct rn_seat *seat = call->seats.first; seat; seat = seat->next, i++) {
-        pardon += rn_code_pardons(rn_seat_charge(seat));
+        pardon += rn_codec_uses_reset_log(rn_seat_charge(seat));
         n = add_argument(m, n, i, rn_seat_charge(seat), pardon);
     }
     m->count += n;
@@ -262,12 +262,12 @@ static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const c
 {
     struct rn_seat *seat;
 
-    for (; (seat = rn_seats_take(seats)); answers += RN_CODE_ANSWER) {
+    for (; (seat = rn_seats_take(seats)); answers += RN_CODEC_ANSWER) {
         uint64_t late = seat->late;
 
         seat->late = 0;
         if (rn_seat_is_awaited(seat))
-            rn_code_read(rn_seat_charge(seat), answers);
+            rn_codec_read(rn_seat_charge(seat), answers);
         answer(lanes, seat, 0);
         if (late != 0)
             give_back(lanes, rn_lates_answer(&lanes->lates, late, answers));
@@ -304,7 +304,7 @@ static bool go_together(const struct rn_seat *a, const struct rn_seat *b)
 {
     const struct rn_charge *one = rn_seat_charge(a), *other = rn_seat_charge(b);
 
-    return one->key == other->key && rn_code_pardons(one) == rn_code_pardons(other);
+    return one->key == other->key && rn_codec_uses_reset_log(one) == rn_codec_uses_reset_log(other);
 }
 
 /* Keys of a slot that is on the move: one call for each from now on. */
@@ -475,7 +475,7 @@ static void init_lanes(struct rn_lanes *lanes)
     for (unsigned i = 0; i < RN_SCRIPTS_STRICT * lanes->tags; i++) {
         lanes->lanes[i].script = (uint8_t)(i / lanes->tags);
         lanes->lanes[i].slot =
-            lanes->tags > 1 ? rn_hash_slot_of(rn_code_tag_name(i % lanes->tags)) : 0;
+            lanes->tags > 1 ? rn_hash_slot_of(rn_codec_tag_name(i % lanes->tags)) : 0;
     }
     for (unsigned i = 0; i < RN_LANE_SEATS; i++)
         free_seat(lanes, &lanes->seats[i]);
@@ -491,7 +491,7 @@ bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_rem
     bool cluster = trips->routes->url->kind == RN_URL_CLUSTER;
 
     *lanes = (struct rn_lanes){
-        .trips = trips, .counts = counts, .events = events, .tags = cluster ? RN_CODE_TAGS : 1};
+        .trips = trips, .counts = counts, .events = events, .tags = cluster ? RN_CODEC_TAGS : 1};
     lanes->lanes = calloc(RN_SCRIPTS_STRICT * lanes->tags, sizeof *lanes->lanes);
     lanes->seats = calloc(RN_LANE_SEATS, sizeof *lanes->seats);
     lanes->calls = calloc(RN_LANE_CALLS, sizeof *lanes->calls);

@@ -16,7 +16,7 @@
 #ifndef RN_REDIS_LANE_H
 #define RN_REDIS_LANE_H
 
-#include "redis/code.h"
+#include "redis/codec.h"
 #include "redis/late.h"
 #include "redis/seat.h"
 #include "redis/trip.h"
@@ -50,7 +50,7 @@ struct rn_lanes {
     struct rn_trips *trips;
     struct rn_remote_counts *counts;
     const struct rn_lanes_events *events;
-    unsigned tags; /* 1, or in a cluster RN_CODE_TAGS */
+    unsigned tags; /* 1, or in a cluster RN_CODEC_TAGS */
     struct rn_lane *lanes;
     struct {
         struct rn_lane *first, **end;

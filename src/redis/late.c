@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "redis/code.h"
+#include "redis/codec.h"
 
 bool rn_lates_init(struct rn_lates *lates)
 {
@@ -71,7 +71,7 @@ struct rn_late *rn_lates_answer(struct rn_lates *lates, uint64_t id, const char 
         return NULL;
     struct rn_charge *charge = &late->charge;
 
-    rn_code_read(charge, answer);
+    rn_codec_read(charge, answer);
     if (charge->error != 0 || !charge->answer.allowed) {
         rn_late_end(late);
         return NULL;

@@ -43,7 +43,7 @@ uint64_t rn_lates_note(struct rn_lates *lates, const struct rn_charge *charge);
 /* There will be no reply. */
 void rn_lates_forget(struct rn_lates *lates, uint64_t id);
 
-/* The reply has come, and says so (RN_CODE_ANSWER bytes); the request of this charge was refused.
+/* The reply has come, and says so (RN_CODEC_ANSWER bytes); the request of this charge was refused.
  * Either returns what is to be given back now, NULL: nothing, or not yet. */
 struct rn_late *rn_lates_answer(struct rn_lates *lates, uint64_t id, const char *answer);
 struct rn_late *rn_lates_disown(struct rn_lates *lates, uint64_t id,

@@ -275,12 +275,12 @@ static void set_state(struct rn_lease_record *r, enum rn_lease_record_state stat
 
 static uint64_t check_of_record(const struct rn_lease_record *r, uint64_t holder)
 {
-    char text[3 + RN_CODE_NAME + RN_CODE_PARAMS];
+    char text[3 + RN_CODEC_NAME + RN_CODEC_PARAMS];
     struct rn_hash_key key = {check_key.k0 ^ holder, check_key.k1};
 
     memcpy(text, (const char[]){(char)r->script, (char)r->name_len, (char)r->params_len}, 3);
-    memcpy(text + 3, r->name, RN_CODE_NAME);
-    memcpy(text + 3 + RN_CODE_NAME, r->params, RN_CODE_PARAMS);
+    memcpy(text + 3, r->name, RN_CODEC_NAME);
+    memcpy(text + 3 + RN_CODEC_NAME, r->params, RN_CODEC_PARAMS);
     return rn_siphash(&key, text, sizeof text);
 }
 
@@ -324,7 +324,7 @@ void rn_lease_record_clear(struct rn_lease_record *r)
 bool rn_lease_record_take(struct rn_lease_record *r, uint64_t holder, struct rn_lease_record *out)
 {
     bool sound = r->state == RN_RECORD_HELD && rn_script_leases(r->script) &&
-                 r->name_len <= RN_CODE_NAME && r->params_len <= RN_CODE_PARAMS &&
+                 r->name_len <= RN_CODEC_NAME && r->params_len <= RN_CODEC_PARAMS &&
                  r->check == check_of_record(r, holder) && r->units <= r->known && r->call > 0;
 
     *out = *r;

@@ -34,7 +34,7 @@ struct rn_lease_record {
     uint64_t known, call;   /* units that the store knows of, once that call was run */
     int64_t ends_us, mark;  /* of the lease; the receipt of what is held */
     uint64_t check;         /* of the holder, the script and these: */
-    char name[RN_CODE_NAME], params[RN_CODE_PARAMS];
+    char name[RN_CODEC_NAME], params[RN_CODEC_PARAMS];
 };
 
 struct rn_lease_part;

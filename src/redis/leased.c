@@ -121,9 +121,9 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
     held->amount = l->amount;
     held->period_ns = l->period_ns;
     held->sub_ns = l->sub_ns;
-    held->script = rn_code_script_of(charge);
-    held->name_len = rn_code_name(charge, held->name);
-    held->params_len = rn_code_params(charge, held->params);
+    held->script = rn_codec_script_of(charge);
+    held->name_len = rn_codec_name(charge, held->name);
+    held->params_len = rn_codec_params(charge, held->params);
     rn_lease_record_name(held->record, held->leased->id,
                          &(struct rn_lease_what){.script = held->script,
                                                  .name = {held->name, held->name_len},
@@ -132,7 +132,7 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
 
 static bool may_be_held(const struct rn_limit *l)
 {
-    return rn_sizing_of(l, true).lease_ns > 0 && !rn_code_fault(l);
+    return rn_sizing_of(l, true).lease_ns > 0 && !rn_codec_fault(l);
 }
 
 static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
@@ -163,7 +163,7 @@ static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, 
 static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge *charge,
                                 int64_t now_ns)
 {
-    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_code_leases(charge->limit))
+    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_codec_leases(charge->limit))
         return NULL;
     struct rn_stock *held = rn_stock_find(&leased->table, charge->key);
 

@@ -21,7 +21,7 @@ struct rn_past {
         struct rn_leased *leased;
         int64_t since_us; /* its history began, by the clock of the store; 0: not known */
         bool asked;
-    } tags[RN_CODE_TAGS];
+    } tags[RN_CODEC_TAGS];
     int64_t whole_ns; /* from here on nothing is held that a store may not know of */
     _Atomic bool is_whole;
 };

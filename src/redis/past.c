@@ -82,15 +82,15 @@ static void on_told(void *arg, const redisReply *reply)
     ask_some(leased);
 }
 
-static size_t name_of(const struct rn_past *past, unsigned number, char out[RN_CODE_NAME])
+static size_t name_of(const struct rn_past *past, unsigned number, char out[RN_CODEC_NAME])
 {
-    return rn_code_history(past->count > 1 ? number : RN_CODE_TAGS, out);
+    return rn_codec_history_name(past->count > 1 ? number : RN_CODEC_TAGS, out);
 }
 
 static bool ask(struct rn_leased *leased, unsigned number)
 {
     struct rn_past *past = &leased->past;
-    char name[RN_CODE_NAME], text[24];
+    char name[RN_CODEC_NAME], text[24];
     const struct rn_slice key = {name, name_of(past, number, name)};
     const struct rn_slice arg = {
         text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)++leased->calls)};
@@ -126,7 +126,7 @@ static void ask_each_server(struct rn_leased *leased)
 {
     struct rn_past *past = &leased->past;
     bool seen[RN_SHARDS + 1] = {[RN_SHARDS] = true};
-    char name[RN_CODE_NAME];
+    char name[RN_CODEC_NAME];
 
     for (unsigned i = 0; i < past->count; i++) {
         unsigned server =

@@ -39,7 +39,7 @@ static void on_returned(void *arg, const redisReply *reply)
     struct rn_leased *leased = call->leased;
     struct rn_recovery *r = &leased->recovery;
     struct rn_trip_answers answers;
-    int64_t n[RN_CODE_NUMBERS] = {0};
+    int64_t n[RN_CODEC_NUMBERS] = {0};
 
     call->busy = false;
     if (!rn_leased_goes_on(leased))
@@ -49,7 +49,7 @@ static void on_returned(void *arg, const redisReply *reply)
         rn_lease_record_put_back(&r->part.records[call->index], &call->record);
         r->next = 0;
     } else if (reply && rn_trip_read(reply, call->nonce, 1, &answers)) {
-        rn_code_numbers(answers.bytes, RN_CODE_NUMBERS, n);
+        rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
         r->units += n[0] > 0 ? (uint64_t)n[0] : 0;
         rn_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
         r->keys++;
@@ -61,21 +61,21 @@ static void on_returned(void *arg, const redisReply *reply)
 static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
 {
     const struct rn_lease_record *record = &call->record;
-    const struct rn_code_lease lease = {.holder = leased->recovery.part.holder,
-                                        .call = record->call,
-                                        .back = record->units,
-                                        .known = record->known,
-                                        .mark = record->mark,
-                                        .ends_us = record->ends_us};
-    char nonce[24], argument[RN_CODE_BYTES], reset[RN_CODE_NAME];
+    const struct rn_codec_lease_request request = {.holder = leased->recovery.part.holder,
+                                                   .call = record->call,
+                                                   .back = record->units,
+                                                   .known = record->known,
+                                                   .mark = record->mark,
+                                                   .ends_us = record->ends_us};
+    char nonce[24], argument[RN_CODEC_BYTES], reset[RN_CODEC_NAME];
 
     call->nonce = ++leased->calls;
     const struct rn_slice name = {record->name, record->name_len};
-    const struct rn_slice keys[] = {name, {reset, rn_code_pardon_of(name, reset)}};
+    const struct rn_slice keys[] = {name, {reset, rn_codec_reset_log_of(name, reset)}};
     const struct rn_slice args[] = {
         {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)call->nonce)},
         {"\0", 1},
-        {argument, rn_code_write_return(&lease, record->params, record->params_len, argument)},
+        {argument, rn_codec_write_return(&request, record->params, record->params_len, argument)},
     };
     const struct rn_call_ask ask = {.script = (enum rn_script)record->script,
                                     .keys = keys,

@@ -7,7 +7,7 @@
 #include "base/fiber.h"
 #include "net/server.h"
 #include "redis/cluster/secret_check.h"
-#include "redis/code.h"
+#include "redis/codec.h"
 #include "redis/refusals.h"
 
 struct rn_remote {
@@ -232,7 +232,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
         rn_count(&remote->counts.remembered, 1);
         return true;
     }
-    charge->error = rn_code_fault(charge->limit) ? RATION_EINVAL : RATION_ESTORE;
+    charge->error = rn_codec_fault(charge->limit) ? RATION_EINVAL : RATION_ESTORE;
     return charge->error == RATION_EINVAL;
 }
 

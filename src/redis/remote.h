@@ -46,7 +46,7 @@ bool rn_remote_is_up(const struct rn_remote *remote);
 
 /* The number of the server that holds the slot of a key; RN_SHARDS: nobody is known to. */
 unsigned rn_remote_server(const struct rn_remote *remote, struct rn_slice key);
-/* How many tags have keys that do not go together in a call: 1, or RN_CODE_TAGS. */
+/* How many tags have keys that do not go together in a call: 1, or RN_CODEC_TAGS. */
 unsigned rn_remote_tags(const struct rn_remote *remote);
 
 /* Any thread, as long as the store lives. */

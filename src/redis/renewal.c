@@ -85,10 +85,10 @@ static void serve(struct rn_stock *held, bool strict)
 /* --- replies ------------------------------------------------------------------------------ */
 
 /* Granted, left, and so on: leases.lua. */
-static bool read_numbers(const struct rn_trip_answers *answers, int64_t n[RN_CODE_NUMBERS])
+static bool read_numbers(const struct rn_trip_answers *answers, int64_t n[RN_CODEC_NUMBERS])
 {
-    rn_code_numbers(answers->bytes, RN_CODE_NUMBERS, n);
-    for (size_t i = 0; i < RN_CODE_NUMBERS; i++)
+    rn_codec_numbers(answers->bytes, RN_CODEC_NUMBERS, n);
+    for (size_t i = 0; i < RN_CODEC_NUMBERS; i++)
         if (n[i] < 0)
             return false;
     return true;
@@ -108,9 +108,9 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
     case RN_SCRIPT_LEASE_WINDOW:
         return now_us + reset_us;
     case RN_SCRIPT_LEASE_COUNTER:
-        return now_us / rn_code_us(held->period_ns);
+        return now_us / rn_codec_us(held->period_ns);
     case RN_SCRIPT_LEASE_SUBS:
-        return now_us / rn_code_us(held->sub_ns);
+        return now_us / rn_codec_us(held->sub_ns);
     default:
         return now_us;
     }
@@ -119,7 +119,7 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
 static bool read_grant(const struct rn_stock *held, const redisReply *reply, struct rn_grant *out)
 {
     struct rn_trip_answers answers;
-    int64_t n[RN_CODE_NUMBERS];
+    int64_t n[RN_CODEC_NUMBERS];
 
     if (!reply || !rn_trip_read(reply, held->call, 1, &answers) || !read_numbers(&answers, n))
         return false;
@@ -187,19 +187,19 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
+static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *request)
 {
     struct rn_leased *leased = held->leased;
-    char nonce[24], argument[RN_CODE_BYTES];
+    char nonce[24], argument[RN_CODEC_BYTES];
 
-    lease->holder = leased->id;
-    lease->call = held->call = ++leased->calls;
+    request->holder = leased->id;
+    request->call = held->call = ++leased->calls;
     rn_lease_record_note(held->record, &held->holder, held->call);
     const struct rn_slice name = {held->name, held->name_len};
     const struct rn_slice args[] = {
-        {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)lease->call)},
+        {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)request->call)},
         {"\0", 1}, /* the first argument is the charge's */
-        {argument, rn_code_write_lease(lease, held->params, held->params_len, argument)},
+        {argument, rn_codec_write_lease(request, held->params, held->params_len, argument)},
     };
     const struct rn_call_ask ask = {.script = held->script,
                                     .keys = &name,
@@ -211,38 +211,38 @@ static bool send_call(struct rn_stock *held, struct rn_code_lease *lease)
                                     .arg = held};
 
     if (!rn_remote_call(leased->remote, &ask)) {
-        rn_holder_unask(&held->holder, lease);
+        rn_holder_unask(&held->holder, request);
         rn_lease_record_note(held->record, &held->holder, held->call);
         return false;
     }
     leased->in_flight++;
     rn_count(&leased->counts.calls, 1);
-    rn_count(&leased->counts.returned, lease->back);
+    rn_count(&leased->counts.returned, request->back);
     return true;
 }
 
 bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
 {
     uint64_t waiting = held->queue.units > least ? held->queue.units : least;
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     held->leaving = false;
-    rn_holder_ask(&held->holder, least, waiting, now_ns, &lease);
-    return send_call(held, &lease);
+    rn_holder_ask(&held->holder, least, waiting, now_ns, &request);
+    return send_call(held, &request);
 }
 
 /* All that is held and nobody waits for. */
 static void give_back(struct rn_stock *held, int64_t now_ns)
 {
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     if (held->holder.in_flight || held->queue.first)
         return;
     rn_leased_expire(held, now_ns);
     if (held->holder.units == 0)
         return;
-    rn_holder_ask_out(&held->holder, now_ns, &lease);
-    send_call(held, &lease);
+    rn_holder_ask_out(&held->holder, now_ns, &request);
+    send_call(held, &request);
 }
 
 void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)

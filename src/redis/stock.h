@@ -31,7 +31,7 @@ struct rn_stock {
     uint64_t amount;
     int64_t period_ns, sub_ns;
     enum rn_script script;
-    char name[RN_CODE_NAME], params[RN_CODE_PARAMS];
+    char name[RN_CODEC_NAME], params[RN_CODEC_PARAMS];
     size_t name_len, params_len;
 };
 

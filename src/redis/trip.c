@@ -7,7 +7,7 @@
 
 #include "net/server.h"
 #include "redis/cluster/redirect.h"
-#include "redis/code.h"
+#include "redis/codec.h"
 
 static int64_t now_of(const struct rn_trips *trips)
 {
@@ -37,7 +37,7 @@ struct command {
     const char *argv[6 + RN_TRIP_WORDS];
     size_t lens[6 + RN_TRIP_WORDS];
     int argc;
-    char count[24], history[RN_CODE_NAME], id[RN_HISTORY_SHORT + 1], doubt[24];
+    char count[24], history[RN_CODEC_NAME], id[RN_HISTORY_SHORT + 1], doubt[24];
 };
 
 static void add(struct command *c, const char *word, size_t len)
@@ -70,7 +70,8 @@ static void add_history(struct command *c, const struct rn_trip *trip, struct rn
     bool cluster = trip->trips->routes->url->kind == RN_URL_CLUSTER;
 
     add(c, c->history,
-        cluster ? rn_code_history_of(key, c->history) : rn_code_history(RN_CODE_TAGS, c->history));
+        cluster ? rn_codec_history_of(key, c->history)
+                : rn_codec_history_name(RN_CODEC_TAGS, c->history));
 }
 
 static void add_id(struct command *c, const struct rn_trip *trip)
@@ -81,7 +82,7 @@ static void add_id(struct command *c, const struct rn_trip *trip)
 
 static void add_doubt(struct command *c, const struct rn_trip *trip)
 {
-    int64_t us = rn_code_us(rn_shard_doubt_ns(trip->shard));
+    int64_t us = rn_codec_us(rn_shard_doubt_ns(trip->shard));
 
     add(c, c->doubt, (size_t)snprintf(c->doubt, sizeof c->doubt, "%" PRId64, us));
 }
@@ -297,11 +298,11 @@ bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
     size_t len = (size_t)snprintf(expected, sizeof expected, "%" PRIu64, nonce);
 
     if (reply->type != REDIS_REPLY_STRING ||
-        reply->len != len + RN_CODE_NUMBER + RN_CODE_ANSWER * count ||
+        reply->len != len + RN_CODEC_NUMBER + RN_CODEC_ANSWER * count ||
         memcmp(reply->str, expected, len) != 0)
         return false;
-    rn_code_numbers(reply->str + len, 1, &out->store_us);
-    out->bytes = reply->str + len + RN_CODE_NUMBER;
+    rn_codec_numbers(reply->str + len, 1, &out->store_us);
+    out->bytes = reply->str + len + RN_CODEC_NUMBER;
     return true;
 }
 

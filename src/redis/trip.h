@@ -80,7 +80,7 @@ bool rn_trip_send(struct rn_trip *trip, size_t keys, const struct rn_slice *word
 /* Of a script that decides charges. False: the reply is that to another call, or none. */
 struct rn_trip_answers {
     int64_t store_us;  /* its time */
-    const char *bytes; /* RN_CODE_ANSWER for each charge; borrowed from the reply */
+    const char *bytes; /* RN_CODEC_ANSWER for each charge; borrowed from the reply */
 };
 bool rn_trip_read(const redisReply *reply, uint64_t nonce, size_t count,
                   struct rn_trip_answers *out);

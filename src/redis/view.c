@@ -7,15 +7,15 @@
 /* Half of what is exact is left for what may be charged beyond the limit. */
 bool rn_view_serves(const struct rn_limit *l)
 {
-    struct rn_code_parts parts;
+    struct rn_codec_parts parts;
 
-    if (rn_code_fault(l))
+    if (rn_codec_fault(l))
         return false;
     switch (l->form) {
     case RN_FORM_GCRA:
     case RN_FORM_FINE:
     case RN_FORM_STEP:
-        rn_code_bucket(l, &parts);
+        rn_codec_bucket(l, &parts);
         return l->algorithm == RATION_TOKEN_BUCKET && parts.full < EXACT / 2;
     case RN_FORM_WINDOW:
     case RN_FORM_WIDE:
@@ -28,22 +28,22 @@ bool rn_view_serves(const struct rn_limit *l)
 
 void rn_view_init(struct rn_view *v, const struct rn_limit *l, int64_t store_us, int64_t now_ns)
 {
-    *v = (struct rn_view){.kind = rn_code_script(l),
+    *v = (struct rn_view){.kind = rn_codec_script(l),
                           .from_first = l->from_first,
                           .cap = l->cap,
                           .amount = l->amount,
                           .period_ns = l->period_ns,
-                          .period_us = rn_code_us(l->period_ns),
+                          .period_us = rn_codec_us(l->period_ns),
                           .store_us = store_us,
                           .at_ns = now_ns};
     if (v->kind == RN_SCRIPT_BUCKET)
-        rn_code_bucket(l, &v->parts);
+        rn_codec_bucket(l, &v->parts);
 }
 
 bool rn_view_is_of(const struct rn_view *v, const struct rn_limit *l)
 {
     return v->cap == l->cap && v->amount == l->amount && v->period_ns == l->period_ns &&
-           v->from_first == l->from_first && v->kind == rn_code_script(l);
+           v->from_first == l->from_first && v->kind == rn_codec_script(l);
 }
 
 bool rn_view_learn(struct rn_view *v, const long long numbers[RN_VIEW_NUMBERS], long long store_us,

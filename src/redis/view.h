@@ -12,7 +12,7 @@
 #ifndef RN_REDIS_VIEW_H
 #define RN_REDIS_VIEW_H
 
-#include "redis/code.h"
+#include "redis/codec.h"
 
 #define RN_VIEW_NUMBERS 3 /* of a state, as reports are answered */
 
@@ -22,7 +22,7 @@ struct rn_view {
     uint64_t cap;    /* units of a limit of which nothing is spent */
     uint64_t amount;
     int64_t period_ns, period_us;
-    struct rn_code_parts parts; /* buckets */
+    struct rn_codec_parts parts; /* buckets */
 
     /* Bucket: debt in parts, the tick at which it was so. Window: its end or 0, units
      * spent. Counter: number of the current window, previous and current count. */
@@ -31,7 +31,7 @@ struct rn_view {
 };
 
 /* Limits whose states can be seen: token buckets, fixed windows, sliding counters,
- * without fault (redis/code.h). */
+ * without fault (redis/codec.h). */
 bool rn_view_serves(const struct rn_limit *limit);
 
 /* Nothing is spent; the time of the store is `store_us` now. */

@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-#include "redis/code.h"
+#include "redis/codec.h"
 
 __extension__ typedef __int128 model_wide;
 
 struct store_model {
     const struct rn_limit *limit;
-    struct rn_code_parts parts; /* of buckets: the unit of what is told */
+    struct rn_codec_parts parts; /* of buckets: the unit of what is told */
     long long told[3];
     bool forgiving; /* a planted fault: what exceeds the limit is forgotten */
 };
@@ -23,8 +23,8 @@ static inline struct store_model store_model_of(const struct rn_limit *limit)
 {
     struct store_model m = {.limit = limit};
 
-    if (rn_code_script(limit) == RN_SCRIPT_BUCKET)
-        rn_code_bucket(limit, &m.parts);
+    if (rn_codec_script(limit) == RN_SCRIPT_BUCKET)
+        rn_codec_bucket(limit, &m.parts);
     return m;
 }
 
@@ -37,7 +37,7 @@ static inline void model_age(struct store_model *m, long long now_us)
 {
     long long *t = m->told, tick, number;
 
-    switch (rn_code_script(m->limit)) {
+    switch (rn_codec_script(m->limit)) {
     case RN_SCRIPT_BUCKET:
         for (tick = now_us / m->parts.tick_us; t[1] < tick && t[0] > 0;) {
             long long most = t[0] / m->parts.paid + 1,
@@ -68,7 +68,7 @@ static inline long long model_left(struct store_model *m, long long now_us)
     model_wide area;
 
     model_age(m, now_us);
-    switch (rn_code_script(m->limit)) {
+    switch (rn_codec_script(m->limit)) {
     case RN_SCRIPT_BUCKET:
         area = (model_wide)m->parts.full - t[0];
         return (long long)(area >= 0 ? area / m->parts.unit
@@ -89,7 +89,7 @@ static inline void model_charge(struct store_model *m, long long now_us, long lo
 
     if (m->forgiving && units > left)
         units = left > 0 ? left : 0;
-    switch (rn_code_script(m->limit)) {
+    switch (rn_codec_script(m->limit)) {
     case RN_SCRIPT_BUCKET:
         t[0] += units * m->parts.unit;
         break;

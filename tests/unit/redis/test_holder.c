@@ -32,13 +32,13 @@ static struct rn_holder fresh(uint64_t amount, uint64_t burst)
 static struct rn_holder with_units(uint64_t units)
 {
     struct rn_holder h = fresh(1000, 4000);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
-    rn_holder_ask(&h, 1, units, BEGIN, &lease);
+    rn_holder_ask(&h, 1, units, BEGIN, &request);
     rn_holder_take_in(&h,
                       &(struct rn_grant){.granted = units,
                                          .left = 500,
-                                         .lease_ns = lease.lease_ns,
+                                         .lease_ns = request.lease_ns,
                                          .mark = MARK,
                                          .ends_us = ENDS},
                       BEGIN);
@@ -59,11 +59,11 @@ static void what_is_granted_can_be_spent_once(void **state)
 static void the_deadline_counts_from_before_the_call_was_sent(void **state)
 {
     struct rn_holder h = fresh(1000, 4000);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
-    assert_int_equal(lease.lease_ns, SECOND);
+    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    assert_int_equal(request.lease_ns, SECOND);
     rn_holder_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND},
                       BEGIN + SECOND / 2);
     assert_int_equal(rn_holder_expire(&h, BEGIN + 998 * MS), 0);
@@ -76,10 +76,10 @@ static void the_deadline_counts_from_before_the_call_was_sent(void **state)
 static void a_grant_that_comes_too_late_is_burnt(void **state)
 {
     struct rn_holder h = fresh(1000, 4000);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
+    rn_holder_ask(&h, 1, 10, BEGIN, &request);
     assert_int_equal(rn_holder_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND},
                                        BEGIN + SECOND),
                      10);
@@ -90,28 +90,28 @@ static void a_grant_that_comes_too_late_is_burnt(void **state)
 static void a_call_tells_what_is_held_and_a_lost_one_changes_nothing(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
     assert_true(rn_holder_spend(&h, 6));
-    rn_holder_ask(&h, 1, 10, BEGIN + 100 * MS, &lease);
-    assert_int_equal(lease.keep, 4);
-    assert_int_equal(lease.want, 6);
+    rn_holder_ask(&h, 1, 10, BEGIN + 100 * MS, &request);
+    assert_int_equal(request.keep, 4);
+    assert_int_equal(request.want, 6);
     assert_true(rn_holder_spend(&h, 1)); /* while it is in flight */
     rn_holder_lose(&h);
     assert_int_equal(h.units, 3);
     assert_int_equal(h.deadline_ns, BEGIN + 999 * MS);
-    rn_holder_ask(&h, 1, 10, BEGIN + 200 * MS, &lease);
-    assert_int_equal(lease.keep, 3);
+    rn_holder_ask(&h, 1, 10, BEGIN + 200 * MS, &request);
+    assert_int_equal(request.keep, 3);
 }
 
 static void what_the_store_does_not_know_of_is_dropped(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 100 * MS, &lease);
+    rn_holder_ask(&h, 1, 15, BEGIN + 100 * MS, &request);
     assert_int_equal(
         rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = false},
                           BEGIN + 101 * MS),
@@ -122,10 +122,10 @@ static void what_the_store_does_not_know_of_is_dropped(void **state)
 static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void **state)
 {
     struct rn_holder h = with_units(10), lost;
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 900 * MS, &lease);
+    rn_holder_ask(&h, 1, 15, BEGIN + 900 * MS, &request);
     assert_int_equal(rn_holder_expire(&h, BEGIN + SECOND), 0);
     assert_false(rn_holder_spend(&h, 1)); /* before the reply nobody knows */
     lost = h;
@@ -142,11 +142,11 @@ static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void
 static void a_lease_that_ends_with_its_window_ends_soon(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
     assert_false(rn_holder_ends_soon(&h));
-    rn_holder_ask(&h, 1, 15, BEGIN, &lease);
+    rn_holder_ask(&h, 1, 15, BEGIN, &request);
     rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = 4 * MS, .kept = true},
                       BEGIN);
     assert_true(rn_holder_ends_soon(&h));
@@ -155,10 +155,10 @@ static void a_lease_that_ends_with_its_window_ends_soon(void **state)
 static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 500 * MS, &lease);
+    rn_holder_ask(&h, 1, 15, BEGIN + 500 * MS, &request);
     rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
                       BEGIN + 501 * MS);
     assert_int_equal(rn_holder_expire(&h, BEGIN + 1400 * MS), 0);
@@ -168,19 +168,19 @@ static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
 static void only_what_was_spent_since_the_last_call_can_be_put_back(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
     assert_true(rn_holder_spend(&h, 4));
     assert_true(rn_holder_unspend(&h, 1, MARK));
     assert_false(rn_holder_unspend(&h, 4, MARK));
     assert_false(rn_holder_unspend(&h, 1, MARK - 1)); /* another one's */
-    rn_holder_ask(&h, 1, 10, BEGIN + 10 * MS, &lease);
+    rn_holder_ask(&h, 1, 10, BEGIN + 10 * MS, &request);
     assert_true(rn_holder_spend(&h, 2));
     assert_false(rn_holder_unspend(&h, 1, MARK)); /* whether it has been told is not known */
     rn_holder_lose(&h);
     assert_false(rn_holder_unspend(&h, 1, MARK));
-    rn_holder_ask(&h, 1, 10, BEGIN + 20 * MS, &lease);
+    rn_holder_ask(&h, 1, 10, BEGIN + 20 * MS, &request);
     rn_holder_take_in(
         &h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true, .mark = MARK + 7},
         BEGIN + 21 * MS);
@@ -192,21 +192,21 @@ static void only_what_was_spent_since_the_last_call_can_be_put_back(void **state
 static void a_call_tells_when_the_lease_ends_unless_it_may_have_none(void **state)
 {
     struct rn_holder h = with_units(10);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
-    assert_int_equal(lease.ends_us, ENDS);
+    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    assert_int_equal(request.ends_us, ENDS);
     rn_holder_lose(&h);
-    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
-    assert_int_equal(lease.ends_us, 0);
+    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    assert_int_equal(request.ends_us, 0);
     rn_holder_take_in(&h, &(struct rn_grant){.kept = true, .lease_ns = SECOND, .ends_us = 2 * ENDS},
                       BEGIN);
-    rn_holder_ask_out(&h, BEGIN, &lease);
-    assert_int_equal(lease.ends_us, 2 * ENDS);
+    rn_holder_ask_out(&h, BEGIN, &request);
+    assert_int_equal(request.ends_us, 2 * ENDS);
     rn_holder_take_in(&h, &(struct rn_grant){.lease_ns = SECOND, .ends_us = 3 * ENDS}, BEGIN);
-    rn_holder_ask(&h, 1, 10, BEGIN, &lease);
-    assert_int_equal(lease.ends_us, 0); /* of nothing there is no lease */
+    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    assert_int_equal(request.ends_us, 0); /* of nothing there is no lease */
 }
 
 static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
@@ -227,11 +227,11 @@ static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
 static void where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once(void **state)
 {
     struct rn_holder h = fresh(1000, 4000);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
     struct rn_answer answer;
 
     (void)state;
-    rn_holder_ask(&h, 3, 3, BEGIN, &lease);
+    rn_holder_ask(&h, 3, 3, BEGIN, &request);
     rn_holder_take_in(&h,
                       &(struct rn_grant){.retry_after_ns = 400 * MS, .left = 2, .lease_ns = SECOND},
                       BEGIN + MS);
@@ -249,19 +249,19 @@ static void where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once(void **
 static void what_is_too_much_goes_back(void **state)
 {
     struct rn_holder h = with_units(100);
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
 
     (void)state;
     rn_demand_note(&h.demand, 2, BEGIN);
-    rn_holder_ask(&h, 0, 0, BEGIN + 150 * MS, &lease);
-    assert_int_equal(lease.want, 0);
-    assert_int_equal(lease.keep, 20);
-    assert_int_equal(lease.back, 80);
-    rn_holder_unask(&h, &lease);
+    rn_holder_ask(&h, 0, 0, BEGIN + 150 * MS, &request);
+    assert_int_equal(request.want, 0);
+    assert_int_equal(request.keep, 20);
+    assert_int_equal(request.back, 80);
+    rn_holder_unask(&h, &request);
     assert_int_equal(h.units, 100);
-    rn_holder_ask_out(&h, BEGIN + 150 * MS, &lease);
-    assert_int_equal(lease.keep, 0);
-    assert_int_equal(lease.back, 100);
+    rn_holder_ask_out(&h, BEGIN + 150 * MS, &request);
+    assert_int_equal(request.keep, 0);
+    assert_int_equal(request.back, 100);
     assert_false(rn_holder_spend(&h, 1));
 }
 
@@ -281,7 +281,7 @@ struct message {
     int64_t at_ns; /* 0: none */
     bool is_reply;
     size_t node;
-    struct rn_code_lease lease;
+    struct rn_codec_lease_request request;
     struct rn_grant grant;
 };
 
@@ -357,7 +357,7 @@ static struct lease *lease_of(uint64_t id)
     return spare;
 }
 
-static struct rn_grant run(const struct rn_code_lease *ask)
+static struct rn_grant run(const struct rn_codec_lease_request *ask)
 {
     struct lease *l = lease_of(ask->holder);
     uint64_t left, least = ask->least;
@@ -421,11 +421,11 @@ static void call(size_t node, bool all_back)
 
     rn_holder_expire(h, w.now_ns);
     if (all_back)
-        rn_holder_ask_out(h, w.now_ns, &m.lease);
+        rn_holder_ask_out(h, w.now_ns, &m.request);
     else
-        rn_holder_ask(h, 1, 1 + dice(60), w.now_ns, &m.lease);
-    m.lease.holder = w.ids[node];
-    m.lease.call = ++w.calls[node];
+        rn_holder_ask(h, 1, 1 + dice(60), w.now_ns, &m.request);
+    m.request.holder = w.ids[node];
+    m.request.call = ++w.calls[node];
     post(m);
 }
 
@@ -435,9 +435,10 @@ static void arrive(struct message m)
 
     if (!m.is_reply) {
         m.is_reply = true;
-        m.grant = run(&m.lease);
+        m.grant = run(&m.request);
         post(m);
-    } else if (w.ids[m.node] == m.lease.holder && w.calls[m.node] == m.lease.call && h->in_flight) {
+    } else if (w.ids[m.node] == m.request.holder && w.calls[m.node] == m.request.call &&
+               h->in_flight) {
         rn_holder_take_in(h, &m.grant, w.now_ns);
     }
 }

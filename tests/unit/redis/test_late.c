@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/code.h"
+#include "redis/codec.h"
 #include "redis/late.h"
 
 #define MARK 1234567
@@ -41,8 +41,8 @@ static int tear_down(void **state)
 /* The reply: made, or refused. */
 static struct rn_late *answer(struct scene *s, uint64_t id, bool allowed)
 {
-    double numbers[RN_CODE_NUMBERS] = {allowed, 7, 0, 1, 0, MARK};
-    char bytes[RN_CODE_ANSWER];
+    double numbers[RN_CODEC_NUMBERS] = {allowed, 7, 0, 1, 0, MARK};
+    char bytes[RN_CODEC_ANSWER];
 
     memcpy(bytes, numbers, sizeof bytes);
     return rn_lates_answer(&s->lates, id, bytes);

@@ -12,7 +12,7 @@
 #include <ration/error.h>
 
 #include "redis/cluster/hash_slot.h"
-#include "redis/code.h"
+#include "redis/codec.h"
 
 #define SECOND INT64_C(1000000000)
 #define DAY (86400 * SECOND)
@@ -37,9 +37,9 @@ static double number_at(const char *bytes, size_t at)
 /* What follows the four numbers that all charges have. */
 static void expect_numbers(const struct rn_charge *charge, const double *expected, size_t n)
 {
-    char bytes[RN_CODE_BYTES];
+    char bytes[RN_CODEC_BYTES];
 
-    assert_int_equal(rn_code_write(charge, 0, bytes), 8 * (4 + n));
+    assert_int_equal(rn_codec_write(charge, 0, bytes), 8 * (4 + n));
     for (size_t i = 0; i < n; i++)
         if (number_at(bytes, 4 + i) != expected[i])
             fail_msg("number %zu is %f, not %f", i, number_at(bytes, 4 + i), expected[i]);
@@ -72,8 +72,8 @@ static void buckets_are_counted_in_parts_that_leave_no_rest(void **state)
         struct rn_limit l = limit_of(rows[i].spec);
         struct rn_charge charge = {.limit = &l, .ask = {.op = RN_TAKE, .cost = 1}};
 
-        assert_null(rn_code_fault(&l));
-        assert_int_equal(rn_code_script_of(&charge), RN_SCRIPT_BUCKET);
+        assert_null(rn_codec_fault(&l));
+        assert_int_equal(rn_codec_script_of(&charge), RN_SCRIPT_BUCKET);
         expect_numbers(&charge, rows[i].expected, 5);
     }
 }
@@ -101,12 +101,12 @@ static void what_cannot_be_exact_is_refused(void **state)
         struct rn_limit l;
 
         rn_limit_init(&l, &bad[i]);
-        assert_non_null(rn_code_fault(&l));
+        assert_non_null(rn_codec_fault(&l));
     }
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct rn_limit l = limit_of(good[i]);
 
-        assert_null(rn_code_fault(&l));
+        assert_null(rn_codec_fault(&l));
     }
 }
 
@@ -125,8 +125,8 @@ static void windows_and_logs_are_told_in_microseconds(void **state)
     expect_numbers(&(struct rn_charge){.limit = &window}, (double[]){5, 2, 1, 0, 0, 0, 2}, 7);
     expect_numbers(&(struct rn_charge){.limit = &log}, (double[]){5, 1, 10e6}, 3);
     expect_numbers(&(struct rn_charge){.limit = &subs}, (double[]){5, 2500000, 5}, 3);
-    assert_int_equal(rn_code_script_of(&(struct rn_charge){.limit = &log}),
-                     rn_code_script_of(&(struct rn_charge){.limit = &subs}));
+    assert_int_equal(rn_codec_script_of(&(struct rn_charge){.limit = &log}),
+                     rn_codec_script_of(&(struct rn_charge){.limit = &subs}));
 }
 
 /* Nobody may mistake one for the other: they have different keys. */
@@ -162,10 +162,10 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
         struct rn_limit l = limit_of(rows[i].spec);
         struct rn_charge charge = {
             .limit = &l, .key = UINT64_C(0xFFC0000000000012), .flags = RN_CHARGE_LEASED};
-        char name[RN_CODE_NAME];
+        char name[RN_CODEC_NAME];
 
-        assert_int_equal(rn_code_script_of(&charge), rows[i].script);
-        assert_int_equal(rn_code_name(&charge, name), strlen(rows[i].name));
+        assert_int_equal(rn_codec_script_of(&charge), rows[i].script);
+        assert_int_equal(rn_codec_name(&charge, name), strlen(rows[i].name));
         assert_string_equal(name, rows[i].name);
     }
 }
@@ -175,19 +175,19 @@ static void a_call_for_a_lease_ends_with_who_asks(void **state)
     struct rn_limit l = limit_of((struct ration_limit){
         .algorithm = RATION_TOKEN_BUCKET, .amount = 3, .period_ns = SECOND, .burst = 50});
     struct rn_charge charge = {.limit = &l, .flags = RN_CHARGE_LEASED};
-    const struct rn_code_lease lease = {.want = 40,
-                                        .keep = 7,
-                                        .back = 2,
-                                        .least = 1,
-                                        .lease_ns = SECOND / 4,
-                                        .holder = UINT64_C(0x0807060504030201),
-                                        .call = 9,
-                                        .ends_us = 123};
+    const struct rn_codec_lease_request request = {.want = 40,
+                                                   .keep = 7,
+                                                   .back = 2,
+                                                   .least = 1,
+                                                   .lease_ns = SECOND / 4,
+                                                   .holder = UINT64_C(0x0807060504030201),
+                                                   .call = 9,
+                                                   .ends_us = 123};
     const double head[] = {7, 40, 250000, 7, 1, 3, 1000000, 50e6, 0}, tail[] = {9, 2, 1, 123};
-    char params[RN_CODE_PARAMS], out[RN_CODE_BYTES];
+    char params[RN_CODEC_PARAMS], out[RN_CODEC_BYTES];
 
     (void)state;
-    size_t len = rn_code_write_lease(&lease, params, rn_code_params(&charge, params), out);
+    size_t len = rn_codec_write_lease(&request, params, rn_codec_params(&charge, params), out);
 
     assert_int_equal(len, sizeof head + 8 + sizeof tail);
     assert_memory_equal(out, head, sizeof head);
@@ -216,9 +216,9 @@ static void a_calendar_is_told_with_room_for_a_clock_that_is_off(void **state)
         struct rn_charge charge = {
             .limit = &l,
             .ask = {.now_ns = rows[i].wall_hour * hour - SECOND, .wall_offset_ns = SECOND}};
-        char bytes[RN_CODE_BYTES];
+        char bytes[RN_CODEC_BYTES];
 
-        rn_code_write(&charge, 0, bytes);
+        rn_codec_write(&charge, 0, bytes);
         assert_true(number_at(bytes, 7) == rows[i].first * 3600e6);
         assert_true(number_at(bytes, 8) == rows[i].second * 3600e6);
         assert_true(number_at(bytes, 9) == rows[i].third * 3600e6);
@@ -232,14 +232,14 @@ static void a_refund_tells_its_age_rounded_up_and_its_mark(void **state)
     struct rn_charge charge = {
         .limit = &l,
         .ask = {.op = RN_GIVE_BACK, .cost = 2, .now_ns = 5001, .at_ns = 1000, .mark = 77}};
-    char bytes[RN_CODE_BYTES];
+    char bytes[RN_CODEC_BYTES];
 
     (void)state;
-    rn_code_write(&charge, 0, bytes);
+    rn_codec_write(&charge, 0, bytes);
     assert_true(number_at(bytes, 0) == 3 && number_at(bytes, 1) == 2);
     assert_true(number_at(bytes, 2) == 5 && number_at(bytes, 3) == 77);
     charge.ask.at_ns = 9000; /* a clock that went back */
-    rn_code_write(&charge, 0, bytes);
+    rn_codec_write(&charge, 0, bytes);
     assert_true(number_at(bytes, 2) == 0);
 }
 
@@ -252,21 +252,21 @@ static void what_pardons_names_the_key_that_tells_of_resets(void **state)
         .flags = RN_CHARGE_PARDON,
         .key = UINT64_C(0xffc0000000000012),
         .ask = {.op = RN_GIVE_BACK, .now_ns = 5000, .at_ns = 1000, .mark = 77}};
-    char bytes[RN_CODE_BYTES], name[RN_CODE_NAME];
+    char bytes[RN_CODEC_BYTES], name[RN_CODEC_NAME];
 
     (void)state;
-    assert_true(rn_code_pardons(&charge));
-    size_t len = rn_code_write(&charge, 9, bytes);
+    assert_true(rn_codec_uses_reset_log(&charge));
+    size_t len = rn_codec_write(&charge, 9, bytes);
     assert_true(number_at(bytes, 0) == 8 && number_at(bytes, 2) == 4);
     assert_true(number_at(bytes, len / 8 - 1) == 9);
     charge.ask.op = RN_RESET; /* remembered for as long as a charge may count */
-    assert_int_equal(rn_code_write(&charge, 9, bytes), len);
+    assert_int_equal(rn_codec_write(&charge, 9, bytes), len);
     assert_true(number_at(bytes, 0) == 9 && number_at(bytes, 2) == 60e6);
-    rn_code_pardon(&charge, name);
+    rn_codec_reset_log_name(&charge, name);
     assert_string_equal(name, "ration:{802}:f:ffc0000000000012");
     charge.flags = 0;
-    assert_false(rn_code_pardons(&charge));
-    assert_int_equal(rn_code_write(&charge, 9, bytes), len - 16);
+    assert_false(rn_codec_uses_reset_log(&charge));
+    assert_int_equal(rn_codec_write(&charge, 9, bytes), len - 16);
     assert_true(number_at(bytes, 0) == 6);
 }
 
@@ -291,8 +291,8 @@ static void a_refund_tells_when_its_take_was_if_the_mark_does(void **state)
         struct rn_charge charge = {.limit = &l,
                                    .flags = RN_CHARGE_PARDON,
                                    .ask = {.op = RN_GIVE_BACK, .cost = 1, .mark = 77}};
-        char bytes[RN_CODE_BYTES];
-        size_t len = rn_code_write(&charge, 1, bytes);
+        char bytes[RN_CODEC_BYTES];
+        size_t len = rn_codec_write(&charge, 1, bytes);
 
         assert_true(number_at(bytes, len / 8 - 2) == rows[i].made);
     }
@@ -308,10 +308,10 @@ static void places_and_takes_need_no_pardon(void **state)
         .limit = &places, .flags = RN_CHARGE_PARDON, .ask = {.op = RN_GIVE_BACK}};
 
     (void)state;
-    assert_false(rn_code_pardons(&charge));
+    assert_false(rn_codec_uses_reset_log(&charge));
     charge.limit = &bucket;
     charge.ask.op = RN_TAKE;
-    assert_false(rn_code_pardons(&charge));
+    assert_false(rn_codec_uses_reset_log(&charge));
 }
 
 static void names_hold_a_tag_a_kind_and_the_key(void **state)
@@ -319,46 +319,46 @@ static void names_hold_a_tag_a_kind_and_the_key(void **state)
     struct rn_limit l = limit_of(
         (struct ration_limit){.algorithm = RATION_SLIDING_LOG, .amount = 5, .period_ns = SECOND});
     struct rn_charge charge = {.limit = &l, .key = UINT64_C(0xffc0000000000012)};
-    char name[RN_CODE_NAME], history[RN_CODE_NAME];
+    char name[RN_CODEC_NAME], history[RN_CODEC_NAME];
 
     (void)state;
-    size_t len = rn_code_name(&charge, name);
+    size_t len = rn_codec_name(&charge, name);
     assert_string_equal(name, "ration:{802}:l:ffc0000000000012");
     assert_int_equal(len, strlen(name));
-    rn_code_history_of(rn_slice_of(name), history);
+    rn_codec_history_of(rn_slice_of(name), history);
     assert_string_equal(history, "ration:{802}:history");
-    rn_code_history(63, name);
+    rn_codec_history_name(63, name);
     assert_string_equal(name, history);
-    rn_code_history(RN_CODE_TAGS, name);
+    rn_codec_history_name(RN_CODEC_TAGS, name);
     assert_string_equal(name, "ration:history");
 }
 
 static void each_part_of_the_slots_has_a_tag_near_its_middle(void **state)
 {
-    const uint16_t part = RN_HASH_SLOTS / RN_CODE_TAGS;
+    const uint16_t part = RN_HASH_SLOTS / RN_CODEC_TAGS;
 
     (void)state;
-    for (unsigned i = 0; i < RN_CODE_TAGS; i++) {
+    for (unsigned i = 0; i < RN_CODEC_TAGS; i++) {
         struct rn_limit l = limit_of((struct ration_limit){
             .algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
         struct rn_charge charge = {.limit = &l, .key = (uint64_t)i << 58 | 7};
-        char name[RN_CODE_NAME];
-        size_t len = rn_code_name(&charge, name);
+        char name[RN_CODEC_NAME];
+        size_t len = rn_codec_name(&charge, name);
         uint16_t slot = rn_hash_slot_of((struct rn_slice){name, len});
 
         assert_int_equal(slot / part, i);
         assert_in_range(slot % part, part / 4, 3 * part / 4);
-        assert_int_equal(slot, rn_hash_slot_of(rn_code_tag_name(i)));
+        assert_int_equal(slot, rn_hash_slot_of(rn_codec_tag_name(i)));
     }
 }
 
 /* As the scripts answer. */
-static void read_answer(struct rn_charge *charge, const double numbers[RN_CODE_NUMBERS])
+static void read_answer(struct rn_charge *charge, const double numbers[RN_CODEC_NUMBERS])
 {
-    char answer[RN_CODE_ANSWER];
+    char answer[RN_CODEC_ANSWER];
 
     memcpy(answer, numbers, sizeof answer); /* on machines that store the low byte first */
-    rn_code_read(charge, answer);
+    rn_codec_read(charge, answer);
 }
 
 static void answers_are_read_and_nonsense_is_an_error(void **state)
@@ -382,7 +382,7 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     read_answer(&charge, (double[]){1, -5, 0, 0, 0, 0});
     assert_int_equal(charge.error, RATION_ESTORE);
     for (size_t i = 0; i < 5; i++) {
-        double numbers[RN_CODE_NUMBERS] = {0};
+        double numbers[RN_CODEC_NUMBERS] = {0};
 
         numbers[i] = NAN;
         read_answer(&charge, numbers);

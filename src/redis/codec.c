@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/code.h"
+#include "redis/codec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-int64_t rn_code_us(int64_t ns)
+int64_t rn_codec_us(int64_t ns)
 {
     return ns / US_NS + (ns % US_NS > 0);
 }
@@ -56,14 +56,14 @@ static struct parts parts_of(const struct rn_limit *l)
     return p;
 }
 
-void rn_code_bucket(const struct rn_limit *limit, struct rn_code_parts *out)
+void rn_codec_bucket(const struct rn_limit *limit, struct rn_codec_parts *out)
 {
     struct parts p = parts_of(limit);
 
-    *out = (struct rn_code_parts){.tick_us = (int64_t)p.tick_us,
-                                  .paid = (int64_t)p.paid,
-                                  .unit = (int64_t)p.unit,
-                                  .full = (int64_t)p.full};
+    *out = (struct rn_codec_parts){.tick_us = (int64_t)p.tick_us,
+                                   .paid = (int64_t)p.paid,
+                                   .unit = (int64_t)p.unit,
+                                   .full = (int64_t)p.full};
 }
 
 static const char *fault_of_bucket(const struct rn_limit *l)
@@ -80,7 +80,7 @@ static const char *fault_of_bucket(const struct rn_limit *l)
     return NULL;
 }
 
-const char *rn_code_fault(const struct rn_limit *l)
+const char *rn_codec_fault(const struct rn_limit *l)
 {
     switch (l->form) {
     case RN_FORM_GCRA:
@@ -88,7 +88,7 @@ const char *rn_code_fault(const struct rn_limit *l)
     case RN_FORM_STEP:
         return fault_of_bucket(l);
     case RN_FORM_COUNTER:
-        return (wide)l->amount * (uint64_t)rn_code_us(l->period_ns) < EXACT / 2
+        return (wide)l->amount * (uint64_t)rn_codec_us(l->period_ns) < EXACT / 2
                    ? NULL
                    : "a sliding window too long for its amount to be counted exactly in Redis; use "
                      "sub_windows";
@@ -97,7 +97,7 @@ const char *rn_code_fault(const struct rn_limit *l)
     }
 }
 
-enum rn_script rn_code_script(const struct rn_limit *l)
+enum rn_script rn_codec_script(const struct rn_limit *l)
 {
     switch (l->form) {
     case RN_FORM_WINDOW:
@@ -115,9 +115,9 @@ enum rn_script rn_code_script(const struct rn_limit *l)
     }
 }
 
-bool rn_code_leases(const struct rn_limit *l)
+bool rn_codec_leases(const struct rn_limit *l)
 {
-    switch (rn_code_script(l)) {
+    switch (rn_codec_script(l)) {
     case RN_SCRIPT_BUCKET: /* of a queue, whoever leaves is told when: nothing to lease */
         return l->algorithm == RATION_TOKEN_BUCKET && l->form != RN_FORM_NONE;
     case RN_SCRIPT_WINDOW:
@@ -129,7 +129,7 @@ bool rn_code_leases(const struct rn_limit *l)
     }
 }
 
-enum rn_script rn_code_script_of(const struct rn_charge *charge)
+enum rn_script rn_codec_script_of(const struct rn_charge *charge)
 {
     static const enum rn_script with_leases[] = {
         [RN_SCRIPT_BUCKET] = RN_SCRIPT_LEASE_BUCKET,
@@ -137,14 +137,14 @@ enum rn_script rn_code_script_of(const struct rn_charge *charge)
         [RN_SCRIPT_COUNTER] = RN_SCRIPT_LEASE_COUNTER,
         [RN_SCRIPT_LOG] = RN_SCRIPT_LEASE_LOG,
     };
-    enum rn_script script = rn_code_script(charge->limit);
+    enum rn_script script = rn_codec_script(charge->limit);
 
-    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_code_leases(charge->limit))
+    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_codec_leases(charge->limit))
         return script;
     return charge->limit->form == RN_FORM_SUBS ? RN_SCRIPT_LEASE_SUBS : with_leases[script];
 }
 
-char rn_code_kind(enum rn_script script)
+char rn_codec_kind(enum rn_script script)
 {
     static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C', 'L', 'L'};
 
@@ -153,7 +153,7 @@ char rn_code_kind(enum rn_script script)
 
 /* Of all with three hexadecimal digits, the one nearest to the middle of its 64th of the
  * slots: see redis/cluster/hash_slot.h. */
-static const char tags[RN_CODE_TAGS][4] = {
+static const char tags[RN_CODEC_TAGS][4] = {
     "464", "65b", "4b0", "6af", "574", "74b", "5c0", "ef6", "96a", "f12", "9be", "fe6", "094",
     "56b", "8ce", "5bf", "5a3", "7be", "557", "76a", "ffc", "6ce", "447", "67a", "8af", "fd8",
     "85b", "28a", "ddc", "4ae", "94b", "39a", "712", "52d", "7e6", "b37", "602", "43d", "6d6",
@@ -161,55 +161,55 @@ static const char tags[RN_CODE_TAGS][4] = {
     "6e8", "5dc", "731", "be0", "fbe", "da3", "f6a", "912", "5e5", "8d6", "511", "802",
 };
 
-struct rn_slice rn_code_tag_name(unsigned tag)
+struct rn_slice rn_codec_tag_name(unsigned tag)
 {
     return rn_slice_of(tags[tag]);
 }
 
-static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODE_NAME])
+static size_t print_name(unsigned tag, char kind, uint64_t key, char out[RN_CODEC_NAME])
 {
-    return (size_t)snprintf(out, RN_CODE_NAME, "ration:{%s}:%c:%016" PRIx64, tags[tag], kind, key);
+    return (size_t)snprintf(out, RN_CODEC_NAME, "ration:{%s}:%c:%016" PRIx64, tags[tag], kind, key);
 }
 
-size_t rn_code_name(const struct rn_charge *charge, char out[RN_CODE_NAME])
+size_t rn_codec_name(const struct rn_charge *charge, char out[RN_CODEC_NAME])
 {
-    return print_name(rn_code_tag(charge->key), rn_code_kind(rn_code_script_of(charge)),
+    return print_name(rn_codec_tag(charge->key), rn_codec_kind(rn_codec_script_of(charge)),
                       charge->key, out);
 }
 
-bool rn_code_pardons(const struct rn_charge *charge)
+bool rn_codec_uses_reset_log(const struct rn_charge *charge)
 {
     return (charge->flags & RN_CHARGE_PARDON) && charge->limit->form != RN_FORM_PLACES &&
            (charge->ask.op == RN_GIVE_BACK || charge->ask.op == RN_RESET);
 }
 
-size_t rn_code_pardon(const struct rn_charge *charge, char out[RN_CODE_NAME])
+size_t rn_codec_reset_log_name(const struct rn_charge *charge, char out[RN_CODEC_NAME])
 {
-    return print_name(rn_code_tag(charge->key), 'f', charge->key, out);
+    return print_name(rn_codec_tag(charge->key), 'f', charge->key, out);
 }
 
-size_t rn_code_pardon_of(struct rn_slice name, char out[RN_CODE_NAME])
+size_t rn_codec_reset_log_of(struct rn_slice name, char out[RN_CODEC_NAME])
 {
     memcpy(out, name.data, name.len);
     out[sizeof "ration:{...}:" - 1] = 'f';
     return name.len;
 }
 
-size_t rn_code_mark(unsigned tag, uint64_t holder, char out[RN_CODE_NAME])
+size_t rn_codec_report_number_name(unsigned tag, uint64_t holder, char out[RN_CODEC_NAME])
 {
     return print_name(tag, 'r', holder, out);
 }
 
-size_t rn_code_history(unsigned tag, char out[RN_CODE_NAME])
+size_t rn_codec_history_name(unsigned tag, char out[RN_CODEC_NAME])
 {
-    return (size_t)(tag < RN_CODE_TAGS
-                        ? snprintf(out, RN_CODE_NAME, "ration:{%s}:history", tags[tag])
-                        : snprintf(out, RN_CODE_NAME, "ration:history"));
+    return (size_t)(tag < RN_CODEC_TAGS
+                        ? snprintf(out, RN_CODEC_NAME, "ration:{%s}:history", tags[tag])
+                        : snprintf(out, RN_CODEC_NAME, "ration:history"));
 }
 
-size_t rn_code_history_of(struct rn_slice name, char out[RN_CODE_NAME])
+size_t rn_codec_history_of(struct rn_slice name, char out[RN_CODEC_NAME])
 {
-    return (size_t)snprintf(out, RN_CODE_NAME, "%.*s:history", (int)sizeof "ration:{...}" - 1,
+    return (size_t)snprintf(out, RN_CODEC_NAME, "%.*s:history", (int)sizeof "ration:{...}" - 1,
                             name.data);
 }
 
@@ -281,10 +281,10 @@ static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t w
 static void put_window(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)rn_code_us(l->period_ns));
+    put(pen, (double)rn_codec_us(l->period_ns));
     put(pen, l->from_first);
     put_calendar(pen, l->calendar, ask->now_ns + ask->wall_offset_ns);
-    put(pen, (double)rn_code_us(l->longest_ns));
+    put(pen, (double)rn_codec_us(l->longest_ns));
 }
 
 static void put_log(struct pen *pen, const struct rn_limit *l)
@@ -292,15 +292,15 @@ static void put_log(struct pen *pen, const struct rn_limit *l)
     bool subs = l->form == RN_FORM_SUBS;
 
     put(pen, (double)l->amount);
-    put(pen, subs ? (double)rn_code_us(l->sub_ns) : 1);
-    put(pen, subs ? (double)l->subs + 1 : (double)rn_code_us(l->period_ns));
+    put(pen, subs ? (double)rn_codec_us(l->sub_ns) : 1);
+    put(pen, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
 }
 
 static void put_places(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
     put(pen, (double)l->amount);
-    put(pen, (double)rn_code_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
-    put(pen, (double)rn_code_us(RATION_LEASE_MAX_NS));
+    put(pen, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+    put(pen, (double)rn_codec_us(RATION_LEASE_MAX_NS));
     put_word(pen, ask->id);
 }
 
@@ -317,13 +317,13 @@ static const unsigned char operations[] = {
 
 static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
 {
-    switch (rn_code_script(l)) {
+    switch (rn_codec_script(l)) {
     case RN_SCRIPT_WINDOW:
         put_window(pen, l, ask);
         break;
     case RN_SCRIPT_COUNTER:
         put(pen, (double)l->amount);
-        put(pen, (double)rn_code_us(l->period_ns));
+        put(pen, (double)rn_codec_us(l->period_ns));
         break;
     case RN_SCRIPT_LOG:
         put_log(pen, l);
@@ -337,7 +337,7 @@ static void put_params(struct pen *pen, const struct rn_limit *l, const struct r
     }
 }
 
-size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS])
+size_t rn_codec_params(const struct rn_charge *charge, char out[RN_CODEC_PARAMS])
 {
     struct pen pen = {.out = out};
 
@@ -347,7 +347,7 @@ size_t rn_code_params(const struct rn_charge *charge, char out[RN_CODE_PARAMS])
 
 static unsigned operation_of(const struct rn_charge *charge)
 {
-    if (!rn_code_pardons(charge))
+    if (!rn_codec_uses_reset_log(charge))
         return operations[charge->ask.op];
     return charge->ask.op == RN_RESET ? FORGIVE : GIVE_BACK_UNFORGIVEN;
 }
@@ -368,12 +368,12 @@ static int64_t made_at(const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
     bool is_time = l->form == RN_FORM_LOG ||
-                   (rn_code_script(l) == RN_SCRIPT_BUCKET && l->algorithm == RATION_TOKEN_BUCKET);
+                   (rn_codec_script(l) == RN_SCRIPT_BUCKET && l->algorithm == RATION_TOKEN_BUCKET);
 
     return charge->ask.op == RN_GIVE_BACK && is_time ? charge->ask.mark : 0;
 }
 
-size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODE_BYTES])
+size_t rn_codec_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODEC_BYTES])
 {
     const struct rn_limit *l = charge->limit;
     const struct rn_ask *ask = &charge->ask;
@@ -382,51 +382,51 @@ size_t rn_code_write(const struct rn_charge *charge, size_t pardon, char out[RN_
 
     put(&pen, operation_of(charge));
     put(&pen, (double)ask->cost);
-    put(&pen, (double)rn_code_us(age_of(charge)));
+    put(&pen, (double)rn_codec_us(age_of(charge)));
     put(&pen, marked ? (double)ask->mark : 0);
     put_params(&pen, l, ask);
-    if (rn_code_pardons(charge)) {
+    if (rn_codec_uses_reset_log(charge)) {
         put(&pen, (double)made_at(charge));
         put(&pen, (double)pardon);
     }
     return pen.len;
 }
 
-size_t rn_code_write_lease(const struct rn_code_lease *lease, const char *params, size_t len,
-                           char out[RN_CODE_BYTES])
+size_t rn_codec_write_lease(const struct rn_codec_lease_request *request, const char *params,
+                            size_t len, char out[RN_CODEC_BYTES])
 {
     struct pen pen = {.out = out};
 
     put(&pen, LEASE);
-    put(&pen, (double)lease->want);
-    put(&pen, (double)(lease->lease_ns / US_NS));
-    put(&pen, (double)lease->keep);
+    put(&pen, (double)request->want);
+    put(&pen, (double)(request->lease_ns / US_NS));
+    put(&pen, (double)request->keep);
     memcpy(out + pen.len, params, len);
     pen.len += len;
-    put_word(&pen, lease->holder);
-    put(&pen, (double)lease->call);
-    put(&pen, (double)lease->back);
-    put(&pen, (double)lease->least);
-    put(&pen, (double)lease->ends_us);
+    put_word(&pen, request->holder);
+    put(&pen, (double)request->call);
+    put(&pen, (double)request->back);
+    put(&pen, (double)request->least);
+    put(&pen, (double)request->ends_us);
     return pen.len;
 }
 
-size_t rn_code_write_return(const struct rn_code_lease *lease, const char *params, size_t len,
-                            char out[RN_CODE_BYTES])
+size_t rn_codec_write_return(const struct rn_codec_lease_request *request, const char *params,
+                             size_t len, char out[RN_CODEC_BYTES])
 {
     struct pen pen = {.out = out};
 
     put(&pen, RETURN);
     put(&pen, 0);
     put(&pen, 0);
-    put(&pen, (double)lease->mark);
+    put(&pen, (double)request->mark);
     memcpy(out + pen.len, params, len);
     pen.len += len;
-    put_word(&pen, lease->holder);
-    put(&pen, (double)lease->call);
-    put(&pen, (double)lease->back);
-    put(&pen, (double)lease->known);
-    put(&pen, (double)lease->ends_us);
+    put_word(&pen, request->holder);
+    put(&pen, (double)request->call);
+    put(&pen, (double)request->back);
+    put(&pen, (double)request->known);
+    put(&pen, (double)request->ends_us);
     return pen.len;
 }
 
@@ -443,10 +443,10 @@ static double take_double(const char *bytes)
     return number;
 }
 
-void rn_code_numbers(const char *bytes, size_t count, int64_t *out)
+void rn_codec_numbers(const char *bytes, size_t count, int64_t *out)
 {
     for (size_t i = 0; i < count; i++) {
-        double number = take_double(bytes + RN_CODE_NUMBER * i);
+        double number = take_double(bytes + RN_CODEC_NUMBER * i);
 
         out[i] = number > -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
     }
@@ -457,11 +457,11 @@ static int64_t to_ns(int64_t us)
     return us >= INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
 }
 
-void rn_code_read(struct rn_charge *charge, const char answer[RN_CODE_ANSWER])
+void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])
 {
-    int64_t n[RN_CODE_NUMBERS];
+    int64_t n[RN_CODEC_NUMBERS];
 
-    rn_code_numbers(answer, RN_CODE_NUMBERS, n);
+    rn_codec_numbers(answer, RN_CODEC_NUMBERS, n);
     bool sound = (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[2] >= -1 && n[3] >= 0 && n[4] >= 0;
 
     charge->error = sound ? 0 : RATION_ESTORE;

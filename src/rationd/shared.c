@@ -158,9 +158,9 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 static bool is_up(const struct rn_way *way)
 {
-    const struct rn_remote_counts *counts = rn_remote_counts(way->remote);
+    const struct rn_redis_counts *counts = rn_remote_counts(way->remote);
 
-    return counts->up && !rn_counts_refused(&counts->refused_ns);
+    return counts->up && !rn_redis_counts_refused(&counts->refused_ns);
 }
 
 static bool is_whole(const struct rn_way *way)

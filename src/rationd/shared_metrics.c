@@ -24,7 +24,7 @@ struct family {
     enum rn_metrics_type type;
 };
 
-#define OF_REMOTE(field) offsetof(struct rn_remote_counts, field), REMOTE, RN_METRICS_COUNTER
+#define OF_REMOTE(field) offsetof(struct rn_redis_counts, field), REMOTE, RN_METRICS_COUNTER
 #define OF_LEASED(field, type) offsetof(struct rn_leased_counts, field), LEASED, RN_METRICS_##type
 #define OF_ASYNC(field, type) offsetof(struct rn_async_counts, field), ASYNC, RN_METRICS_##type
 

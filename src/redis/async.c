@@ -110,7 +110,7 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
         return false;
     before = key->holding.unsent;
     here = rn_holding_decide(&key->holding, charge, now_ns, key->most);
-    rn_count(&a->counts.unreported, key->holding.unsent - before);
+    rn_redis_count(&a->counts.unreported, key->holding.unsent - before);
     want_report(a, key, charge, now_ns);
     return here;
 }
@@ -138,8 +138,8 @@ static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
             batch[i].error = RATION_ESTORE;
         passed += !here;
     }
-    rn_count(&a->counts.decided, n - passed);
-    rn_count(&a->counts.passed, passed);
+    rn_redis_count(&a->counts.decided, n - passed);
+    rn_redis_count(&a->counts.passed, passed);
     return passed;
 }
 
@@ -208,7 +208,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     struct job *job = a->spare;
 
     if (!has_ours(a, batch, n)) {
-        rn_count(&a->counts.passed, n);
+        rn_redis_count(&a->counts.passed, n);
         return rn_store_apply(a->next, batch, n, done, arg);
     }
     if (decide_all(a, batch, n) == 0 || !job)

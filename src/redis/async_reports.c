@@ -118,8 +118,8 @@ static void send_call(struct rn_async_line *line)
                                                         .arg = line});
 
     line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
-    rn_count(&r->counts->trips, sent);
-    rn_count(&r->counts->resent, sent && line->doubtful);
+    rn_redis_count(&r->counts->trips, sent);
+    rn_redis_count(&r->counts->resent, sent && line->doubtful);
     line->doubtful |= sent;
 }
 
@@ -188,9 +188,9 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
 
     for (size_t i = 0; i < RN_VIEW_NUMBERS; i++)
         numbers[i] = element[1 + i]->integer;
-    rn_count(&r->counts->reports, 1);
-    rn_count(&r->counts->units, h->sent);
-    rn_count(&r->counts->unreported, UINT64_C(0) - h->sent);
+    rn_redis_count(&r->counts->reports, 1);
+    rn_redis_count(&r->counts->units, h->sent);
+    rn_redis_count(&r->counts->unreported, UINT64_C(0) - h->sent);
     rn_holding_learn(h, element[0]->integer == 1 ? numbers : NULL, r->store_us, got_ns);
     if (h->unsent > 0)
         wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);

@@ -76,7 +76,7 @@ bool rn_call_begin(struct rn_trips *trips, const struct rn_call_ask *ask)
                           .key_count = ask->key_count};
     append(call, append(call, call->words, ask->keys, ask->key_count), ask->args, ask->arg_count);
     if (rn_trip_begin(&call->trip)) {
-        rn_count(&trips->counts->others, 1);
+        rn_redis_count(&trips->counts->others, 1);
         return true;
     }
     free(call);

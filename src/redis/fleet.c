@@ -41,7 +41,7 @@ static struct rn_slice key_of(char letter)
 
 static void note_failure(struct rn_fleet *fleet, const char *why)
 {
-    rn_fleet_count(&fleet->counts.failed, 1);
+    rn_redis_count(&fleet->counts.failed, 1);
     atomic_store(&fleet->counts.synced, false);
     fleet->in_touch = false;
     fleet->doubt = true;

@@ -61,8 +61,8 @@ static bool take_over(struct rn_fleet *fleet, struct fetched *f)
     int code =
         f->count > 0 ? rn_share_merge(fleet->limiter, f->items, f->count, &merged, &error) : 0;
 
-    rn_fleet_count(&fleet->counts.taken, merged.taken);
-    rn_fleet_count(&fleet->counts.refused, merged.refused + f->bad);
+    rn_redis_count(&fleet->counts.taken, merged.taken);
+    rn_redis_count(&fleet->counts.refused, merged.refused + f->bad);
     if (merged.refused + f->bad > 0)
         rn_log(RN_LOG_WARN, "fleet.refused", RN_LOG_NUMBER("changes", merged.refused + f->bad));
     if (code == RATION_EBUSY)
@@ -147,7 +147,7 @@ static void on_rules_offered(void *arg, const redisReply *reply)
         return;
     /* Others may have later ones, which we shall fetch; so may we, by now. */
     fleet->rules.shared = fleet->rules.told_us == fleet->rules.made_us;
-    rn_fleet_count(&fleet->counts.published, (uint64_t)reply->integer);
+    rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
 }
 
@@ -174,7 +174,7 @@ static void on_offered(void *arg, const redisReply *reply)
         fleet->walk = (struct rn_share_walk){0}; /* from the beginning, after the next poll */
         return;
     }
-    rn_fleet_count(&fleet->counts.published, (uint64_t)reply->integer);
+    rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
 }
 

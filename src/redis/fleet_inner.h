@@ -46,12 +46,6 @@ struct rn_fleet {
     struct rn_fleet_counts counts;
 };
 
-static inline void rn_fleet_count(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-
 /* fleet.c: runs one of the fleet's scripts over the keys named by letters: h(ead),
  * n(odes), i(tems), v(alues), e(nds). False: it was not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,

@@ -87,9 +87,9 @@ void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_value *va
     if (!had && !rules->set)
         return; /* its own they were, and are */
     if (fleet->options.use_rules(fleet->options.arg, text) != 0) {
-        rn_fleet_count(&fleet->counts.refused, 1);
+        rn_redis_count(&fleet->counts.refused, 1);
         return;
     }
-    rn_fleet_count(&fleet->counts.taken, 1);
+    rn_redis_count(&fleet->counts.taken, 1);
     save(fleet);
 }

@@ -45,7 +45,7 @@ static void end_return(struct rn_lanes *lanes, struct rn_late *late)
 {
     bool done = late->charge.error == 0;
 
-    rn_count(done ? &lanes->counts->returned : &lanes->counts->burnt, 1);
+    rn_redis_count(done ? &lanes->counts->returned : &lanes->counts->burnt, 1);
     if (done)
         lanes->events->returned(lanes->events->arg, &late->charge);
     rn_late_end(late);
@@ -285,7 +285,7 @@ static void on_ended(struct rn_trip *trip, const redisReply *reply)
     struct rn_seats seats = end_call(call);
 
     if (is_answer && !whole) {
-        rn_count(&lanes->counts->mismatches, 1);
+        rn_redis_count(&lanes->counts->mismatches, 1);
         rn_link_distrust(&shard->link, "the reply to another call");
     }
     if (whole) {
@@ -371,8 +371,8 @@ static void count_call(struct rn_lanes *lanes, size_t charges)
 {
     unsigned size = 63u - (unsigned)__builtin_clzll(charges);
 
-    rn_count(&lanes->counts->calls, 1);
-    rn_count(&lanes->counts->sizes[size], 1);
+    rn_redis_count(&lanes->counts->calls, 1);
+    rn_redis_count(&lanes->counts->sizes[size], 1);
 }
 
 /* There is a spare call. Returns whether another one may follow at once: it will not have a
@@ -485,7 +485,7 @@ static void init_lanes(struct rn_lanes *lanes)
     }
 }
 
-bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_remote_counts *counts,
+bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_redis_counts *counts,
                    const struct rn_lanes_events *events)
 {
     bool cluster = trips->routes->url->kind == RN_URL_CLUSTER;

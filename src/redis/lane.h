@@ -48,7 +48,7 @@ struct rn_lanes_events {
 
 struct rn_lanes {
     struct rn_trips *trips;
-    struct rn_remote_counts *counts;
+    struct rn_redis_counts *counts;
     const struct rn_lanes_events *events;
     unsigned tags; /* 1, or in a cluster RN_CODEC_TAGS */
     struct rn_lane *lanes;
@@ -63,7 +63,7 @@ struct rn_lanes {
 };
 
 /* False: out of memory; rn_lanes_done all the same. */
-bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_remote_counts *counts,
+bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_redis_counts *counts,
                    const struct rn_lanes_events *events);
 void rn_lanes_done(struct rn_lanes *lanes);
 

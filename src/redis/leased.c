@@ -25,7 +25,7 @@ void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 
     if (burnt > 0)
         rn_lease_record_spent(held->record, 0);
-    rn_count(&held->leased->counts.burnt, burnt);
+    rn_redis_count(&held->leased->counts.burnt, burnt);
 }
 
 /* What is spent is recorded before anybody hears of it: after a kill the rest is returned. */
@@ -55,7 +55,7 @@ bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t n
         rn_holder_hope(&held->holder);
     charge->error = 0;
     rn_holder_answer(&held->holder, allowed, now_ns, &charge->answer);
-    rn_count(&held->leased->counts.here, 1);
+    rn_redis_count(&held->leased->counts.here, 1);
     return true;
 }
 
@@ -140,7 +140,7 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
 {
     struct rn_stock *held = rn_stock_add(&leased->table, charge->key, now_ns);
 
-    rn_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
+    rn_redis_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
         return NULL;
     learn_limit(held, charge);
@@ -196,7 +196,7 @@ static void on_part(void *arg, struct rn_charge *batch, size_t n)
 void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge)
 {
-    rn_count(&leased->counts.passed_on, 1);
+    rn_redis_count(&leased->counts.passed_on, 1);
     if (rn_store_apply(behind(leased), charge, 1, on_part, job) == RN_DONE)
         rn_waiting_answered(job, 1);
 }
@@ -226,7 +226,7 @@ static void pass_on_until(struct passage *p, size_t end)
     p->begin = end + 1;
     if (n == 0)
         return;
-    rn_count(&p->leased->counts.passed_on, n);
+    rn_redis_count(&p->leased->counts.passed_on, n);
     if (!need_job(p)) {
         for (size_t i = 0; i < n; i++)
             run[i].error = RATION_ESTORE;
@@ -260,7 +260,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
             await(&p, held, &batch[i]);
     }
     if (p.begin == 0) {
-        rn_count(&leased->counts.passed_on, n);
+        rn_redis_count(&leased->counts.passed_on, n);
         return rn_store_apply(behind(leased), batch, n, done, arg);
     }
     pass_on_until(&p, n);

@@ -51,7 +51,7 @@ static void on_returned(void *arg, const redisReply *reply)
     } else if (reply && rn_trip_read(reply, call->nonce, 1, &answers)) {
         rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
         r->units += n[0] > 0 ? (uint64_t)n[0] : 0;
-        rn_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
+        rn_redis_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
         r->keys++;
     }
     if (!rn_timer_is_set(&r->timer))

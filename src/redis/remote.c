@@ -23,7 +23,7 @@ struct rn_remote {
     struct rn_timer timer;
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REMOTE_JOBS];
-    struct rn_remote_counts counts;
+    struct rn_redis_counts counts;
     struct rn_refusals refusals;
 };
 
@@ -108,7 +108,7 @@ static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *c
 {
     struct rn_remote *remote = arg;
 
-    rn_count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
+    rn_redis_count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
     rn_refusals_note(&remote->refusals, charge, charge->ask.now_ns);
     if (--job->left == 0)
         finish_job(remote, job);
@@ -127,7 +127,7 @@ static void blame_shards(struct rn_remote *remote, const struct rn_job *job, boo
         if (!shard)
             continue;
         late[shard->index] = true;
-        rn_count(&shard->counts.late, 1);
+        rn_redis_count(&shard->counts.late, 1);
     }
 }
 
@@ -142,7 +142,7 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
         rn_lanes_expire(&remote->lanes, now_ns);
     while ((job = remote->jobs) && job->deadline_ns <= now_ns) {
         blame_shards(remote, job, late);
-        rn_count(&remote->counts.late, job->left);
+        rn_redis_count(&remote->counts.late, job->left);
         finish_job(remote, job);
     }
     for (unsigned i = 0; i < RN_SHARDS; i++)
@@ -229,7 +229,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
         return true;
     }
     if (rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns)) {
-        rn_count(&remote->counts.remembered, 1);
+        rn_redis_count(&remote->counts.remembered, 1);
         return true;
     }
     charge->error = rn_codec_fault(charge->limit) ? RATION_EINVAL : RATION_ESTORE;
@@ -251,9 +251,9 @@ static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
             job->left++;
             continue;
         }
-        rn_count(&remote->counts.turned_away, 1);
+        rn_redis_count(&remote->counts.turned_away, 1);
         if (shard)
-            rn_count(&shard->counts.turned_away, 1);
+            rn_redis_count(&shard->counts.turned_away, 1);
     }
 }
 
@@ -273,13 +273,13 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
 
     for (size_t i = 0; i < n; i++)
         open += !is_settled(remote, &batch[i]);
-    rn_count(&remote->counts.charges, n);
+    rn_redis_count(&remote->counts.charges, n);
     if (open == 0)
         return RN_DONE;
     bool allowed = done && rn_secret_check_allows(&remote->secret);
     struct rn_job *job = allowed ? begin_job(remote, deadline_of(remote)) : NULL;
     if (!job) {
-        rn_count(&remote->counts.turned_away, open);
+        rn_redis_count(&remote->counts.turned_away, open);
         return RN_DONE;
     }
     job->batch = batch;
@@ -376,7 +376,7 @@ struct rn_store *rn_remote_store(struct rn_remote *remote)
     return &remote->store;
 }
 
-const struct rn_remote_counts *rn_remote_counts(const struct rn_remote *remote)
+const struct rn_redis_counts *rn_remote_counts(const struct rn_remote *remote)
 {
     return &remote->counts;
 }

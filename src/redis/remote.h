@@ -16,8 +16,8 @@
 #define RN_REDIS_REMOTE_H
 
 #include "redis/call.h"
-#include "redis/counts.h"
 #include "redis/lane.h"
+#include "redis/redis_counts.h"
 
 #define RN_REMOTE_DEADLINE_NS (INT64_C(25) * 1000000)
 #define RN_REMOTE_JOBS 1024 /* under way at once; one more has RATION_ESTORE */
@@ -50,7 +50,7 @@ unsigned rn_remote_server(const struct rn_remote *remote, struct rn_slice key);
 unsigned rn_remote_tags(const struct rn_remote *remote);
 
 /* Any thread, as long as the store lives. */
-const struct rn_remote_counts *rn_remote_counts(const struct rn_remote *remote);
+const struct rn_redis_counts *rn_remote_counts(const struct rn_remote *remote);
 /* The servers, as rn_routes_list. */
 size_t rn_remote_shards(struct rn_remote *remote, struct rn_routes_shard *out, size_t max);
 

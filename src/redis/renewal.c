@@ -47,7 +47,7 @@ bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct 
 /* It has had the error since it began to wait. */
 static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
 {
-    rn_count(&leased->counts.late, 1);
+    rn_redis_count(&leased->counts.late, 1);
     rn_waiting_answered(rn_waiting_end(waiter), 1);
 }
 
@@ -74,7 +74,7 @@ static void serve(struct rn_stock *held, bool strict)
 
         rn_leased_expire(held, now_ns);
         if (rn_leased_decide(held, charge, now_ns)) {
-            rn_count(&leased->counts.waited, 1);
+            rn_redis_count(&leased->counts.waited, 1);
             rn_waiting_answered(rn_waiting_end(waiter), 1);
         } else if (strict || !rn_renewal_begin(held, charge->ask.cost, now_ns)) {
             rn_leased_pass_on(leased, rn_waiting_end(waiter), charge);
@@ -140,7 +140,7 @@ static void drop(struct rn_stock *held)
 
     rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
     rn_stock_drop(&leased->table, held);
-    rn_count(&leased->counts.demoted, 1);
+    rn_redis_count(&leased->counts.demoted, 1);
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
 
@@ -151,9 +151,9 @@ static void take_in(struct rn_stock *held, const struct rn_grant *grant)
     struct rn_leased_counts *counts = &held->leased->counts;
     bool crowded = grant->granted < held->holder.least && grant->retry_after_ns == 0;
 
-    rn_count(&counts->grants, grant->granted > 0);
-    rn_count(&counts->granted, grant->granted);
-    rn_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
+    rn_redis_count(&counts->grants, grant->granted > 0);
+    rn_redis_count(&counts->granted, grant->granted);
+    rn_redis_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
     rn_lease_record_note(held->record, &held->holder, held->call);
     serve(held, crowded);
     if (!held->holder.in_flight && (crowded || held->leaving) && held->holder.units == 0) {
@@ -177,9 +177,9 @@ static void on_reply(void *arg, const redisReply *reply)
         take_in(held, &grant);
         return;
     }
-    rn_count(&leased->counts.burnt, rn_holder_lose(&held->holder));
+    rn_redis_count(&leased->counts.burnt, rn_holder_lose(&held->holder));
     rn_lease_record_note(held->record, &held->holder, held->call);
-    rn_count(&leased->counts.lost, 1);
+    rn_redis_count(&leased->counts.lost, 1);
     while (held->queue.first && !held->holder.in_flight)
         give_up(leased, held->queue.first);
     rn_renewal_watch(held, rn_clock_boot_ns());
@@ -216,8 +216,8 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
         return false;
     }
     leased->in_flight++;
-    rn_count(&leased->counts.calls, 1);
-    rn_count(&leased->counts.returned, request->back);
+    rn_redis_count(&leased->counts.calls, 1);
+    rn_redis_count(&leased->counts.returned, request->back);
     return true;
 }
 

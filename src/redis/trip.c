@@ -184,7 +184,7 @@ static void follow(struct rn_trip *trip, const redisReply *reply, struct rn_redi
     struct rn_routes *routes = trip->trips->routes;
     bool moved = redirect->kind == RN_REDIRECT_MOVED;
 
-    rn_count(moved ? &trip->trips->counts->moved : &trip->trips->counts->asked, 1);
+    rn_redis_count(moved ? &trip->trips->counts->moved : &trip->trips->counts->asked, 1);
     rn_redirect_complete(redirect->address, trip->shard->link.address);
     if (moved)
         rn_routes_patch(routes, redirect->slot, redirect->address);
@@ -204,7 +204,7 @@ static void send_later(struct rn_trip *trip, const redisReply *reply)
         return;
     }
     trip->guest = NULL;
-    rn_count(&trip->trips->counts->resent, 1);
+    rn_redis_count(&trip->trips->counts->resent, 1);
     park(trip);
 }
 
@@ -234,7 +234,7 @@ static void send_in_full(struct rn_trip *trip, const redisReply *reply)
         return;
     }
     trip->in_full = true;
-    rn_count(&trip->trips->counts->resent, 1);
+    rn_redis_count(&trip->trips->counts->resent, 1);
     send_or_park(trip);
 }
 
@@ -244,7 +244,7 @@ static bool send_bare(struct rn_trip *trip)
     if (!rn_script_leases(trip->script) || trip->bare || is_over(trip))
         return false;
     trip->bare = true;
-    rn_count(&trip->trips->counts->resent, 1);
+    rn_redis_count(&trip->trips->counts->resent, 1);
     send_or_park(trip);
     return true;
 }
@@ -329,8 +329,7 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- life --------------------------------------------------------------------------- */
 
-void rn_trips_init(struct rn_trips *trips, struct rn_routes *routes,
-                   struct rn_remote_counts *counts)
+void rn_trips_init(struct rn_trips *trips, struct rn_routes *routes, struct rn_redis_counts *counts)
 {
     *trips = (struct rn_trips){.routes = routes, .counts = counts};
     trips->timer.fire = on_timer;

@@ -40,7 +40,7 @@ struct rn_trip_ops {
 /* Those of one store. */
 struct rn_trips {
     struct rn_routes *routes;
-    struct rn_remote_counts *counts;
+    struct rn_redis_counts *counts;
     struct rn_trip *parked; /* until they are sent again */
     struct rn_timer timer;
 };
@@ -61,7 +61,7 @@ struct rn_trip {
 };
 
 void rn_trips_init(struct rn_trips *trips, struct rn_routes *routes,
-                   struct rn_remote_counts *counts);
+                   struct rn_redis_counts *counts);
 /* Those that are parked end. Before the routes do. */
 void rn_trips_done(struct rn_trips *trips);
 /* Something is known better: those parked are sent if they can be. */

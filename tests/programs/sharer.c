@@ -227,7 +227,7 @@ static void print_shards(void)
 
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
-    const struct rn_remote_counts *c = rn_remote_counts(run.remote);
+    const struct rn_redis_counts *c = rn_remote_counts(run.remote);
     const struct row rows[] = {
         {"calls", &c->calls},         {"resent", &c->resent},
         {"late", &c->late},           {"remembered", &c->remembered},

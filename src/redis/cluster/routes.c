@@ -284,7 +284,7 @@ static int read_trust(struct rn_routes *routes, struct ration_error *error)
 }
 
 int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
-                   const struct rn_routes_events *events, struct rn_remote_counts *totals,
+                   const struct rn_routes_events *events, struct rn_redis_counts *totals,
                    struct ration_error *error)
 {
     *routes = (struct rn_routes){.loop = loop, .url = url, .events = events, .totals = totals};
@@ -317,7 +317,7 @@ static void copy_shard(const struct rn_shard *shard, struct rn_routes_shard *out
 {
     const struct rn_shard_counts *c = &shard->counts;
 
-    *out = (struct rn_routes_shard){.up = c->up && !rn_counts_refused(&c->refused_ns),
+    *out = (struct rn_routes_shard){.up = c->up && !rn_redis_counts_refused(&c->refused_ns),
                                     .open = c->open,
                                     .slots = c->slots,
                                     .trips = c->trips,

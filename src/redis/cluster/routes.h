@@ -29,7 +29,7 @@ struct rn_routes {
     struct rn_loop *loop;
     const struct rn_url *url;
     struct rn_tls *tls;
-    struct rn_remote_counts *totals;
+    struct rn_redis_counts *totals;
     const struct rn_routes_events *events;
     struct rn_link_options shard_options;
     struct rn_shard_events shard_events;
@@ -47,7 +47,7 @@ struct rn_routes {
 
 /* Begins to connect. `url` and `events` are borrowed until the end. */
 int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
-                   const struct rn_routes_events *events, struct rn_remote_counts *totals,
+                   const struct rn_routes_events *events, struct rn_redis_counts *totals,
                    struct ration_error *error);
 /* Owed replies are answered with NULL; no event follows. */
 void rn_routes_done(struct rn_routes *routes);

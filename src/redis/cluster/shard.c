@@ -109,8 +109,8 @@ static void note_state(struct rn_shard *shard)
 {
     struct rn_shard_counts *c = &shard->counts;
 
-    rn_count(&shard->totals->connects, shard->link.attempts - atomic_load(&c->connects));
-    rn_count(&shard->totals->opened, shard->breaker.opened - atomic_load(&c->opened));
+    rn_redis_count(&shard->totals->connects, shard->link.attempts - atomic_load(&c->connects));
+    rn_redis_count(&shard->totals->opened, shard->breaker.opened - atomic_load(&c->opened));
     atomic_store_explicit(&c->connects, shard->link.attempts, memory_order_relaxed);
     atomic_store_explicit(&c->opened, shard->breaker.opened, memory_order_relaxed);
     atomic_store_explicit(&c->open, shard->breaker.open, memory_order_relaxed);
@@ -166,8 +166,8 @@ void rn_shard_was_late(struct rn_shard *shard)
 
 static void note_step(struct rn_shard *shard, int64_t step_ns)
 {
-    rn_count(&shard->counts.clock_steps, 1);
-    rn_count(&shard->totals->clock_steps, 1);
+    rn_redis_count(&shard->counts.clock_steps, 1);
+    rn_redis_count(&shard->totals->clock_steps, 1);
     rn_log(RN_LOG_WARN, "redis.clock", RN_LOG_NUMBER("stepped_ms", step_ns / 1000000),
            RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
 }
@@ -224,7 +224,7 @@ bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const si
     if (!rn_link_send(&shard->link, argc, argv, lens, reply, arg))
         return false;
     shard->used_ns = now_of(shard);
-    rn_count(&shard->counts.trips, 1);
+    rn_redis_count(&shard->counts.trips, 1);
     if (!rn_timer_is_set(&shard->timer))
         set_timer(shard);
     return true;
@@ -277,7 +277,7 @@ static void on_changed(void *arg)
 
 struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options *options,
                               const char *address, const struct rn_shard_events *events,
-                              struct rn_remote_counts *totals)
+                              struct rn_redis_counts *totals)
 {
     struct rn_shard *shard = calloc(1, sizeof *shard);
 

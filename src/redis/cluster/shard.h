@@ -9,7 +9,7 @@
 #include "redis/cluster/breaker.h"
 #include "redis/cluster/skew.h"
 #include "redis/conn/link.h"
-#include "redis/counts.h"
+#include "redis/redis_counts.h"
 
 /* A reply that is owed for longer than this will not come: another connection. */
 #define RN_SHARD_OWED_NS (INT64_C(1) * 1000000000)
@@ -27,7 +27,7 @@ struct rn_shard_counts {
     _Atomic uint64_t trips; /* scripts and other commands sent */
     _Atomic uint64_t connects, opened, late, turned_away, clock_steps;
     _Atomic int64_t skew_us;    /* its clock less ours, at the last reply */
-    _Atomic int64_t refused_ns; /* when it last refused a call: rn_counts_refused */
+    _Atomic int64_t refused_ns; /* when it last refused a call: rn_redis_counts_refused */
 };
 
 struct rn_shard_events {
@@ -43,7 +43,7 @@ struct rn_shard {
     struct rn_link link;
     struct rn_link_events link_events;
     const struct rn_shard_events *events;
-    struct rn_remote_counts *totals;
+    struct rn_redis_counts *totals;
     struct rn_breaker breaker;
     struct rn_skew skew;
     struct rn_timer timer;
@@ -62,7 +62,7 @@ struct rn_shard {
 /* Everything is borrowed until the end. `address` "": sought. NULL: out of memory. */
 struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options *options,
                               const char *address, const struct rn_shard_events *events,
-                              struct rn_remote_counts *totals);
+                              struct rn_redis_counts *totals);
 /* Replies that are owed are answered with NULL; no event follows. NULL is fine. */
 void rn_shard_free(struct rn_shard *shard);
 

@@ -75,7 +75,7 @@ static const char *on_map(void *arg, const redisReply *reply, const char *from)
     rn_topology_probe_forget(&routes->probe);
     if (!rn_hash_slot_map_read(reply, from, &visit))
         return "it does not tell the slots of a cluster";
-    rn_count(&routes->totals->refreshes, 1);
+    rn_redis_count(&routes->totals->refreshes, 1);
     bool changed = rn_routes_set_owners(routes, reading.fresh);
     if (changed || !is_told(routes))
         tell_map(routes);
@@ -162,7 +162,7 @@ static const char *on_master(void *arg, const redisReply *reply, const char *fro
         return "it knows no master of this name";
     }
     rn_redirect_complete(address, from);
-    rn_count(&routes->totals->refreshes, 1);
+    rn_redis_count(&routes->totals->refreshes, 1);
     routes->astray = false;
     if (!rn_failover_replaces(routes->failover, address) || !rn_topology_follow(routes))
         go_to(routes, address);

@@ -8,7 +8,7 @@
 #include "net/server.h"
 #include "redis/cluster/secret_check.h"
 #include "redis/codec.h"
-#include "redis/refusals.h"
+#include "redis/strict/refusal_cache.h"
 
 struct rn_remote {
     struct rn_store store; /* first */
@@ -24,7 +24,7 @@ struct rn_remote {
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REMOTE_JOBS];
     struct rn_redis_counts counts;
-    struct rn_refusals refusals;
+    struct rn_refusal_cache refusals;
 };
 
 static int64_t now_of(const struct rn_remote *remote)
@@ -101,7 +101,7 @@ static void on_returned(void *arg, struct rn_charge *charge)
 {
     struct rn_remote *remote = arg;
 
-    (void)rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns);
+    (void)rn_refusal_cache_find(&remote->refusals, charge, charge->ask.now_ns);
 }
 
 static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *charge)
@@ -109,7 +109,7 @@ static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *c
     struct rn_remote *remote = arg;
 
     rn_redis_count(charge->error == 0 ? &remote->counts.answered : &remote->counts.failed, 1);
-    rn_refusals_note(&remote->refusals, charge, charge->ask.now_ns);
+    rn_refusal_cache_note(&remote->refusals, charge, charge->ask.now_ns);
     if (--job->left == 0)
         finish_job(remote, job);
 }
@@ -228,7 +228,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
         charge->error = 0;
         return true;
     }
-    if (rn_refusals_find(&remote->refusals, charge, charge->ask.now_ns)) {
+    if (rn_refusal_cache_find(&remote->refusals, charge, charge->ask.now_ns)) {
         rn_redis_count(&remote->counts.remembered, 1);
         return true;
     }

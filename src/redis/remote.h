@@ -9,8 +9,8 @@
  * have been made all the same; if the request was refused, it is given back when the reply
  * comes (redis/late.h), and burnt if none does. While the breaker of a server is open,
  * charges that it would decide have RATION_ESTORE at once; others are not concerned.
- * Refusals are remembered (redis/refusals.h): those who come again too early are answered
- * here.
+ * Refusals are remembered (redis/strict/refusal_cache.h): those who come again too early are
+ * answered here.
  */
 #ifndef RN_REDIS_REMOTE_H
 #define RN_REDIS_REMOTE_H

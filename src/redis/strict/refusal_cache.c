@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/refusals.h"
+#include "redis/strict/refusal_cache.h"
 
-static struct rn_refusal *place_of(struct rn_refusals *refusals, uint64_t key)
+static struct rn_cached_refusal *place_of(struct rn_refusal_cache *refusals, uint64_t key)
 {
-    return &refusals->places[key & (RN_REFUSALS - 1)];
+    return &refusals->places[key & (RN_REFUSAL_CACHE_SIZE - 1)];
 }
 
-static bool is_of(const struct rn_refusal *refusal, const struct rn_charge *charge)
+static bool is_of(const struct rn_cached_refusal *refusal, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
@@ -14,9 +14,10 @@ static bool is_of(const struct rn_refusal *refusal, const struct rn_charge *char
            refusal->period_ns == l->period_ns;
 }
 
-bool rn_refusals_find(struct rn_refusals *refusals, struct rn_charge *charge, int64_t now_ns)
+bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *charge,
+                           int64_t now_ns)
 {
-    struct rn_refusal *refusal = place_of(refusals, charge->key);
+    struct rn_cached_refusal *refusal = place_of(refusals, charge->key);
     enum rn_op op = charge->ask.op;
 
     if (refusal->until_ns <= now_ns)
@@ -35,7 +36,8 @@ bool rn_refusals_find(struct rn_refusals *refusals, struct rn_charge *charge, in
     return true;
 }
 
-void rn_refusals_note(struct rn_refusals *refusals, const struct rn_charge *charge, int64_t sent_ns)
+void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_charge *charge,
+                           int64_t sent_ns)
 {
     const struct rn_answer *answer = &charge->answer;
     const struct rn_limit *l = charge->limit;
@@ -44,14 +46,14 @@ void rn_refusals_note(struct rn_refusals *refusals, const struct rn_charge *char
     if (charge->ask.op != RN_TAKE || charge->error != 0 || answer->allowed ||
         l->form == RN_FORM_PLACES || retry <= 0 || retry == RN_NEVER)
         return;
-    *place_of(refusals, charge->key) = (struct rn_refusal){
+    *place_of(refusals, charge->key) = (struct rn_cached_refusal){
         .key = charge->key,
         .cost = charge->ask.cost,
         .remaining = answer->remaining,
         .amount = l->amount,
         .cap = l->cap,
         .period_ns = l->period_ns,
-        .until_ns = sent_ns + (retry < RN_REFUSAL_MAX_NS ? retry : RN_REFUSAL_MAX_NS),
+        .until_ns = sent_ns + (retry < RN_REFUSAL_CACHE_MAX_NS ? retry : RN_REFUSAL_CACHE_MAX_NS),
         .retry_ns = sent_ns + retry,
         .reset_ns = sent_ns + answer->reset_after_ns,
     };

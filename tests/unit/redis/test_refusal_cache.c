@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/refusals.h"
+#include "redis/strict/refusal_cache.h"
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -27,40 +27,42 @@ static struct rn_charge take(const struct rn_limit *l, uint64_t cost)
     return (struct rn_charge){.limit = l, .key = 42, .ask = {.op = RN_TAKE, .cost = cost}};
 }
 
-static struct rn_refusals *open_refusals(void)
+static struct rn_refusal_cache *open_refusals(void)
 {
-    struct rn_refusals *r = calloc(1, sizeof *r);
+    struct rn_refusal_cache *r = calloc(1, sizeof *r);
 
     assert_non_null(r);
     return r;
 }
 
 /* A take of that cost, sent at 1 s, was refused for this long. */
-static void refuse(struct rn_refusals *r, const struct rn_limit *l, uint64_t cost, int64_t retry_ns)
+static void refuse(struct rn_refusal_cache *r, const struct rn_limit *l, uint64_t cost,
+                   int64_t retry_ns)
 {
     struct rn_charge charge = take(l, cost);
 
     charge.answer = (struct rn_answer){
         .remaining = cost - 1, .retry_after_ns = retry_ns, .reset_after_ns = 60 * SECOND};
-    rn_refusals_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND);
 }
 
-static bool finds(struct rn_refusals *r, const struct rn_limit *l, uint64_t cost, int64_t at_ns)
+static bool finds(struct rn_refusal_cache *r, const struct rn_limit *l, uint64_t cost,
+                  int64_t at_ns)
 {
     struct rn_charge charge = take(l, cost);
 
-    return rn_refusals_find(r, &charge, at_ns);
+    return rn_refusal_cache_find(r, &charge, at_ns);
 }
 
 static void it_holds_until_the_units_are_there(void **state)
 {
-    struct rn_refusals *r = open_refusals();
+    struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100);
     struct rn_charge charge = take(&l, 5);
 
     (void)state;
     refuse(r, &l, 5, 600 * MS);
-    assert_true(rn_refusals_find(r, &charge, SECOND + 200 * MS));
+    assert_true(rn_refusal_cache_find(r, &charge, SECOND + 200 * MS));
     assert_false(charge.answer.allowed);
     assert_int_equal(charge.answer.remaining, 4);
     assert_int_equal(charge.answer.retry_after_ns, 400 * MS);
@@ -72,7 +74,7 @@ static void it_holds_until_the_units_are_there(void **state)
 
 static void it_holds_for_a_second_at_most(void **state)
 {
-    struct rn_refusals *r = open_refusals();
+    struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_FIXED_WINDOW, 100);
 
     (void)state;
@@ -84,7 +86,7 @@ static void it_holds_for_a_second_at_most(void **state)
 
 static void larger_costs_are_refused_and_smaller_ones_asked(void **state)
 {
-    struct rn_refusals *r = open_refusals();
+    struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_SLIDING_LOG, 100);
     struct rn_charge impossible = take(&l, 101);
 
@@ -92,14 +94,14 @@ static void larger_costs_are_refused_and_smaller_ones_asked(void **state)
     refuse(r, &l, 5, 600 * MS);
     assert_true(finds(r, &l, 6, SECOND));
     assert_false(finds(r, &l, 4, SECOND));
-    assert_true(rn_refusals_find(r, &impossible, SECOND));
+    assert_true(rn_refusal_cache_find(r, &impossible, SECOND));
     assert_int_equal(impossible.answer.retry_after_ns, RN_NEVER);
     free(r);
 }
 
 static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
 {
-    struct rn_refusals *r = open_refusals();
+    struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100),
                     larger = limit_of(RATION_TOKEN_BUCKET, 200);
     const enum rn_op enders[] = {RN_GIVE_BACK, RN_RESET}, others[] = {RN_PEEK, RN_OLDEST, RN_FORCE};
@@ -110,7 +112,7 @@ static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
 
         charge.ask.op = enders[i];
         refuse(r, &l, 5, 600 * MS);
-        assert_false(rn_refusals_find(r, &charge, SECOND));
+        assert_false(rn_refusal_cache_find(r, &charge, SECOND));
         assert_false(finds(r, &l, 5, SECOND));
     }
     refuse(r, &l, 5, 600 * MS);
@@ -118,7 +120,7 @@ static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
         struct rn_charge charge = take(&l, 5);
 
         charge.ask.op = others[i];
-        assert_false(rn_refusals_find(r, &charge, SECOND));
+        assert_false(rn_refusal_cache_find(r, &charge, SECOND));
     }
     assert_false(finds(r, &larger, 5, SECOND));
     assert_true(finds(r, &l, 5, SECOND));
@@ -127,7 +129,7 @@ static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
 
 static void only_refused_takes_of_units_are_noted(void **state)
 {
-    struct rn_refusals *r = open_refusals();
+    struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100), places;
     struct rn_charge charge = take(&l, 5);
 
@@ -138,13 +140,13 @@ static void only_refused_takes_of_units_are_noted(void **state)
     refuse(r, &l, 5, RN_NEVER);
     assert_false(finds(r, &l, 5, SECOND));
     charge.answer = (struct rn_answer){.allowed = true, .retry_after_ns = 600 * MS};
-    rn_refusals_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND);
     charge.answer.allowed = false;
     charge.ask.op = RN_PEEK;
-    rn_refusals_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND);
     charge.ask.op = RN_TAKE;
     charge.error = -1;
-    rn_refusals_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND);
     assert_false(finds(r, &l, 5, SECOND));
     free(r);
 }

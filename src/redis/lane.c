@@ -34,21 +34,21 @@ static int64_t now_of(const struct rn_lanes *lanes)
 static void free_seat(struct rn_lanes *lanes, struct rn_seat *seat)
 {
     if (seat->late != 0)
-        rn_lates_forget(&lanes->lates, seat->late);
+        rn_late_charges_forget(&lanes->lates, seat->late);
     seat->late = 0;
     seat->next = lanes->spare_seats;
     lanes->spare_seats = seat;
 }
 
 /* A refund was answered, or failed: then the charge is burnt. */
-static void end_return(struct rn_lanes *lanes, struct rn_late *late)
+static void end_return(struct rn_lanes *lanes, struct rn_late_charge *late)
 {
     bool done = late->charge.error == 0;
 
     rn_redis_count(done ? &lanes->counts->returned : &lanes->counts->burnt, 1);
     if (done)
         lanes->events->returned(lanes->events->arg, &late->charge);
-    rn_late_end(late);
+    rn_late_charges_end(late);
 }
 
 static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
@@ -61,7 +61,7 @@ static void answer(struct rn_lanes *lanes, struct rn_seat *seat, int error)
     if (error != 0)
         rn_seat_charge(&was)->error = error;
     if (!was.job->done) {
-        end_return(lanes, (struct rn_late *)was.job);
+        end_return(lanes, (struct rn_late_charge *)was.job);
         return;
     }
     lanes->events->answered(lanes->events->arg, was.job, rn_seat_charge(&was));
@@ -239,7 +239,7 @@ static struct rn_seats end_call(struct rn_lane_call *call)
 }
 
 /* Behind whatever waits, if the server can be asked and there is room. NULL: nothing. */
-static void give_back(struct rn_lanes *lanes, struct rn_late *late)
+static void give_back(struct rn_lanes *lanes, struct rn_late_charge *late)
 {
     if (!late)
         return;
@@ -270,7 +270,7 @@ static void read_answers(struct rn_lanes *lanes, struct rn_seats *seats, const c
             rn_codec_read(rn_seat_charge(seat), answers);
         answer(lanes, seat, 0);
         if (late != 0)
-            give_back(lanes, rn_lates_answer(&lanes->lates, late, answers));
+            give_back(lanes, rn_late_charges_answer(&lanes->lates, late, answers));
     }
 }
 
@@ -439,14 +439,14 @@ void rn_lanes_expire(struct rn_lanes *lanes, int64_t now_ns)
         for (struct rn_seat *seat = call->seats.first; seat; seat = seat->next) {
             if (!rn_seat_is_awaited(seat) || !seat->job->done || seat->job->deadline_ns > now_ns)
                 continue;
-            seat->late = rn_lates_note(&lanes->lates, rn_seat_charge(seat));
+            seat->late = rn_late_charges_note(&lanes->lates, rn_seat_charge(seat));
             rn_seat_charge(seat)->late = seat->late;
         }
 }
 
 void rn_lanes_disown(struct rn_lanes *lanes, const struct rn_charge *charge, uint64_t late)
 {
-    give_back(lanes, rn_lates_disown(&lanes->lates, late, charge));
+    give_back(lanes, rn_late_charges_disown(&lanes->lates, late, charge));
 }
 
 /* --- the lanes ---------------------------------------------------------------------- */
@@ -495,7 +495,7 @@ bool rn_lanes_init(struct rn_lanes *lanes, struct rn_trips *trips, struct rn_red
     lanes->lanes = calloc(RN_SCRIPTS_STRICT * lanes->tags, sizeof *lanes->lanes);
     lanes->seats = calloc(RN_LANE_SEATS, sizeof *lanes->seats);
     lanes->calls = calloc(RN_LANE_CALLS, sizeof *lanes->calls);
-    if (!lanes->lanes || !lanes->seats || !lanes->calls || !rn_lates_init(&lanes->lates))
+    if (!lanes->lanes || !lanes->seats || !lanes->calls || !rn_late_charges_init(&lanes->lates))
         return false;
     init_lanes(lanes);
     return true;
@@ -506,6 +506,6 @@ void rn_lanes_done(struct rn_lanes *lanes)
     free(lanes->lanes);
     free(lanes->seats);
     free(lanes->calls);
-    rn_lates_done(&lanes->lates);
+    rn_late_charges_done(&lanes->lates);
     *lanes = (struct rn_lanes){0};
 }

@@ -10,15 +10,15 @@
  * arrived: such a call stands aside, and the lane goes on without it, even with the same key.
  *
  * Charges belong to jobs. A job that has ended leaves its charges behind: those that
- * wait are skipped, those in flight are late (redis/late.h). What is given back of them goes
- * behind all others, where a call has room or nothing else waits; it is never sent again.
+ * wait are skipped, those in flight are late (redis/strict/late_charges.h). What is given back of
+ * them goes behind all others, where a call has room or nothing else waits; it is never sent again.
  */
 #ifndef RN_REDIS_LANE_H
 #define RN_REDIS_LANE_H
 
 #include "redis/codec.h"
-#include "redis/late.h"
 #include "redis/seat.h"
+#include "redis/strict/late_charges.h"
 #include "redis/trip.h"
 
 #define RN_LANE_BATCH 64
@@ -57,7 +57,7 @@ struct rn_lanes {
     } ready[RN_SHARDS + 1]; /* by the shard that they wait for; the last: nobody's */
     struct rn_seat *seats, *spare_seats;
     struct rn_lane_call *calls, *spare_calls, *flying;
-    struct rn_lates lates;
+    struct rn_late_charges lates;
     uint16_t aside; /* calls */
     uint64_t nonce;
 };

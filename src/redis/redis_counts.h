@@ -14,13 +14,13 @@
 struct rn_redis_counts {
     _Atomic uint64_t charges, answered; /* answered: in time, by Redis */
     _Atomic uint64_t late;              /* the deadline passed */
-    _Atomic uint64_t returned;          /* made all the same, and given back: redis/late.h */
-    _Atomic uint64_t burnt;             /* or not given back, as there was no way */
-    _Atomic uint64_t remembered;        /* refused without asking: redis/strict/refusal_cache.h */
-    _Atomic uint64_t turned_away;       /* at once: breaker open, or too many under way */
-    _Atomic uint64_t failed;            /* an error, or the connection was lost */
-    _Atomic uint64_t opened;            /* how often a breaker did */
-    _Atomic uint64_t calls;             /* of scripts, by charges */
+    _Atomic uint64_t returned; /* made all the same, and given back: redis/strict/late_charges.h */
+    _Atomic uint64_t burnt;    /* or not given back, as there was no way */
+    _Atomic uint64_t remembered;  /* refused without asking: redis/strict/refusal_cache.h */
+    _Atomic uint64_t turned_away; /* at once: breaker open, or too many under way */
+    _Atomic uint64_t failed;      /* an error, or the connection was lost */
+    _Atomic uint64_t opened;      /* how often a breaker did */
+    _Atomic uint64_t calls;       /* of scripts, by charges */
     _Atomic uint64_t sizes[RN_REDIS_COUNTS_SIZES];
     _Atomic uint64_t others;       /* other calls: redis/call.h */
     _Atomic uint64_t resent;       /* not run, and so sent once more to the same server */

@@ -7,10 +7,9 @@
  * An answer comes within the deadline, counted from rn_store_apply, or the charge has
  * RATION_ESTORE: what that means for a request is not decided here. The charge may
  * have been made all the same; if the request was refused, it is given back when the reply
- * comes (redis/late.h), and burnt if none does. While the breaker of a server is open,
- * charges that it would decide have RATION_ESTORE at once; others are not concerned.
- * Refusals are remembered (redis/strict/refusal_cache.h): those who come again too early are
- * answered here.
+ * comes (redis/strict/late_charges.h), and burnt if none does. While the breaker of a server is
+ * open, charges that it would decide have RATION_ESTORE at once; others are not concerned. Refusals
+ * are remembered (redis/strict/refusal_cache.h): those who come again too early are answered here.
  */
 #ifndef RN_REDIS_REMOTE_H
 #define RN_REDIS_REMOTE_H

@@ -23,7 +23,8 @@ struct rn_seat {
     struct rn_job *job;
     uint64_t life;
     size_t index;  /* in the job's batch */
-    uint64_t late; /* what the charge is known by once its job has ended: rn_late.id; 0: nothing */
+    uint64_t late; /* what the charge is known by once its job has ended: rn_late_charge.id; 0:
+                      nothing */
     struct rn_seat *next;
 };
 

@@ -18,8 +18,8 @@ struct rn_remote {
     struct rn_routes_events routes_events;
     struct rn_trips trips;
     struct rn_secret_check secret;
-    struct rn_lanes lanes;
-    struct rn_lanes_events lanes_events;
+    struct rn_batch_queues lanes;
+    struct rn_batch_queues_events lanes_events;
     struct rn_timer timer;
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REMOTE_JOBS];
@@ -121,7 +121,7 @@ static void blame_shards(struct rn_remote *remote, const struct rn_job *job, boo
         const struct rn_charge *charge = &job->batch[i];
         struct rn_shard *shard =
             charge->error == RATION_ESTORE
-                ? rn_routes_owner(&remote->routes, rn_lanes_slot(&remote->lanes, charge))
+                ? rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->lanes, charge))
                 : NULL;
 
         if (!shard)
@@ -139,7 +139,7 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
     struct rn_job *job;
 
     if (remote->jobs && remote->jobs->deadline_ns <= now_ns)
-        rn_lanes_expire(&remote->lanes, now_ns);
+        rn_batch_queues_expire(&remote->lanes, now_ns);
     while ((job = remote->jobs) && job->deadline_ns <= now_ns) {
         blame_shards(remote, job, late);
         rn_redis_count(&remote->counts.late, job->left);
@@ -194,7 +194,7 @@ static void on_down(void *arg, struct rn_shard *shard)
     struct rn_remote *remote = arg;
 
     note_up(remote);
-    rn_lanes_fail(&remote->lanes, shard);
+    rn_batch_queues_fail(&remote->lanes, shard);
 }
 
 /* What came up in this round goes out in one write. */
@@ -202,7 +202,7 @@ static void on_later(void *arg, struct rn_shard *shard)
 {
     struct rn_remote *remote = arg;
 
-    rn_lanes_send(&remote->lanes, shard);
+    rn_batch_queues_send(&remote->lanes, shard);
 }
 
 static void on_moved(void *arg)
@@ -211,7 +211,7 @@ static void on_moved(void *arg)
 
     note_up(remote);
     rn_secret_check_again(&remote->secret);
-    rn_lanes_reroute(&remote->lanes);
+    rn_batch_queues_reroute(&remote->lanes);
     rn_trips_retry(&remote->trips);
 }
 
@@ -244,10 +244,10 @@ static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
         if (charge->error != RATION_ESTORE)
             continue;
         struct rn_shard *shard =
-            rn_routes_owner(&remote->routes, rn_lanes_slot(&remote->lanes, charge));
+            rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->lanes, charge));
         bool hopeless = !shard || shard->breaker.open;
 
-        if (!hopeless && rn_lanes_add(&remote->lanes, job, i)) {
+        if (!hopeless && rn_batch_queues_add(&remote->lanes, job, i)) {
             job->left++;
             continue;
         }
@@ -297,7 +297,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
 
 static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
 {
-    rn_lanes_disown(&((struct rn_remote *)(void *)store)->lanes, charge, late);
+    rn_batch_queues_disown(&((struct rn_remote *)(void *)store)->lanes, charge, late);
 }
 
 static const struct rn_store_ops remote_ops = {.apply = apply, .disown = disown};
@@ -317,8 +317,8 @@ static void init_events(struct rn_remote *remote)
 {
     remote->routes_events = (struct rn_routes_events){
         .arg = remote, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
-    remote->lanes_events =
-        (struct rn_lanes_events){.arg = remote, .answered = on_answered, .returned = on_returned};
+    remote->lanes_events = (struct rn_batch_queues_events){
+        .arg = remote, .answered = on_answered, .returned = on_returned};
     remote->timer.fire = on_timer;
     for (size_t i = 0; i < RN_REMOTE_JOBS; i++) {
         remote->pool[i].next = remote->spare;
@@ -344,7 +344,8 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
         return failed;
     }
     rn_trips_init(&remote->trips, &remote->routes, &remote->counts);
-    if (!rn_lanes_init(&remote->lanes, &remote->trips, &remote->counts, &remote->lanes_events)) {
+    if (!rn_batch_queues_init(&remote->lanes, &remote->trips, &remote->counts,
+                              &remote->lanes_events)) {
         rn_remote_free(remote);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
@@ -367,7 +368,7 @@ void rn_remote_free(struct rn_remote *remote)
     while (remote->jobs)
         finish_job(remote, remote->jobs);
     rn_timer_cancel(rn_loop_wheel(remote->loop), &remote->timer);
-    rn_lanes_done(&remote->lanes);
+    rn_batch_queues_done(&remote->lanes);
     free(remote);
 }
 

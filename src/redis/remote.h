@@ -15,8 +15,8 @@
 #define RN_REDIS_REMOTE_H
 
 #include "redis/call.h"
-#include "redis/lane.h"
 #include "redis/redis_counts.h"
+#include "redis/strict/batch_queue.h"
 
 #define RN_REMOTE_DEADLINE_NS (INT64_C(25) * 1000000)
 #define RN_REMOTE_JOBS 1024 /* under way at once; one more has RATION_ESTORE */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One run of a script over keys of one slot, by whoever knows the script: those of
- * leases and reports, which are not charges. It is run at most once: redis/trip.h.
+ * leases and reports, which are not charges. It is run at most once: redis/strict/script_call.h.
  */
 #ifndef RN_REDIS_CALL_H
 #define RN_REDIS_CALL_H
 
-#include "redis/trip.h"
+#include "redis/strict/script_call.h"
 
 #define RN_CALL_KEYS 64
 #define RN_CALL_ARGS 192
@@ -25,6 +25,6 @@ struct rn_call_ask {
 };
 
 /* False: not sent. */
-bool rn_call_begin(struct rn_trips *trips, const struct rn_call_ask *ask);
+bool rn_call_begin(struct rn_script_calls *calls, const struct rn_call_ask *ask);
 
 #endif

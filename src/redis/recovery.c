@@ -38,7 +38,7 @@ static void on_returned(void *arg, const redisReply *reply)
     struct rn_recovery_call *call = arg;
     struct rn_leased *leased = call->leased;
     struct rn_recovery *r = &leased->recovery;
-    struct rn_trip_answers answers;
+    struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS] = {0};
 
     call->busy = false;
@@ -48,7 +48,7 @@ static void on_returned(void *arg, const redisReply *reply)
     if (reply && reply->type == REDIS_REPLY_ERROR) { /* it was not run */
         rn_lease_record_put_back(&r->part.records[call->index], &call->record);
         r->next = 0;
-    } else if (reply && rn_trip_read(reply, call->nonce, 1, &answers)) {
+    } else if (reply && rn_script_call_read(reply, call->nonce, 1, &answers)) {
         rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
         r->units += n[0] > 0 ? (uint64_t)n[0] : 0;
         rn_redis_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);

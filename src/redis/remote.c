@@ -16,10 +16,10 @@ struct rn_remote {
     int64_t deadline_ns;
     struct rn_routes routes;
     struct rn_routes_events routes_events;
-    struct rn_trips trips;
+    struct rn_script_calls calls;
     struct rn_secret_check secret;
-    struct rn_batch_queues lanes;
-    struct rn_batch_queues_events lanes_events;
+    struct rn_batch_queues queues;
+    struct rn_batch_queues_events queues_events;
     struct rn_timer timer;
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REMOTE_JOBS];
@@ -121,7 +121,7 @@ static void blame_shards(struct rn_remote *remote, const struct rn_job *job, boo
         const struct rn_charge *charge = &job->batch[i];
         struct rn_shard *shard =
             charge->error == RATION_ESTORE
-                ? rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->lanes, charge))
+                ? rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->queues, charge))
                 : NULL;
 
         if (!shard)
@@ -139,7 +139,7 @@ static void expire_jobs(struct rn_remote *remote, int64_t now_ns)
     struct rn_job *job;
 
     if (remote->jobs && remote->jobs->deadline_ns <= now_ns)
-        rn_batch_queues_expire(&remote->lanes, now_ns);
+        rn_batch_queues_expire(&remote->queues, now_ns);
     while ((job = remote->jobs) && job->deadline_ns <= now_ns) {
         blame_shards(remote, job, late);
         rn_redis_count(&remote->counts.late, job->left);
@@ -185,7 +185,7 @@ static void on_up(void *arg, struct rn_shard *shard)
 
     note_up(remote);
     rn_secret_check_again(&remote->secret);
-    rn_trips_retry(&remote->trips);
+    rn_script_calls_retry(&remote->calls);
     rn_link_call_later(&shard->link);
 }
 
@@ -194,7 +194,7 @@ static void on_down(void *arg, struct rn_shard *shard)
     struct rn_remote *remote = arg;
 
     note_up(remote);
-    rn_batch_queues_fail(&remote->lanes, shard);
+    rn_batch_queues_fail(&remote->queues, shard);
 }
 
 /* What came up in this round goes out in one write. */
@@ -202,7 +202,7 @@ static void on_later(void *arg, struct rn_shard *shard)
 {
     struct rn_remote *remote = arg;
 
-    rn_batch_queues_send(&remote->lanes, shard);
+    rn_batch_queues_send(&remote->queues, shard);
 }
 
 static void on_moved(void *arg)
@@ -211,8 +211,8 @@ static void on_moved(void *arg)
 
     note_up(remote);
     rn_secret_check_again(&remote->secret);
-    rn_batch_queues_reroute(&remote->lanes);
-    rn_trips_retry(&remote->trips);
+    rn_batch_queues_reroute(&remote->queues);
+    rn_script_calls_retry(&remote->calls);
 }
 
 /* --- the contract ------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ static bool is_settled(struct rn_remote *remote, struct rn_charge *charge)
     return charge->error == RATION_EINVAL;
 }
 
-static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
+static void add_to_queues(struct rn_remote *remote, struct rn_job *job)
 {
     for (size_t i = 0; i < job->n; i++) {
         struct rn_charge *charge = &job->batch[i];
@@ -244,10 +244,10 @@ static void add_to_lanes(struct rn_remote *remote, struct rn_job *job)
         if (charge->error != RATION_ESTORE)
             continue;
         struct rn_shard *shard =
-            rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->lanes, charge));
+            rn_routes_owner(&remote->routes, rn_batch_queues_slot(&remote->queues, charge));
         bool hopeless = !shard || shard->breaker.open;
 
-        if (!hopeless && rn_batch_queues_add(&remote->lanes, job, i)) {
+        if (!hopeless && rn_batch_queues_add(&remote->queues, job, i)) {
             job->left++;
             continue;
         }
@@ -286,7 +286,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     job->n = n;
     job->done = done;
     job->arg = arg;
-    add_to_lanes(remote, job);
+    add_to_queues(remote, job);
     if (job->left == 0) {
         end_job(remote, job);
         return RN_DONE;
@@ -297,7 +297,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
 
 static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
 {
-    rn_batch_queues_disown(&((struct rn_remote *)(void *)store)->lanes, charge, late);
+    rn_batch_queues_disown(&((struct rn_remote *)(void *)store)->queues, charge, late);
 }
 
 static const struct rn_store_ops remote_ops = {.apply = apply, .disown = disown};
@@ -308,7 +308,7 @@ bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
 
     if (whole.until_ns == 0)
         whole.until_ns = now_of(remote) + remote->deadline_ns;
-    return rn_secret_check_allows(&remote->secret) && rn_call_begin(&remote->trips, &whole);
+    return rn_secret_check_allows(&remote->secret) && rn_call_begin(&remote->calls, &whole);
 }
 
 /* --- life --------------------------------------------------------------------------- */
@@ -317,7 +317,7 @@ static void init_events(struct rn_remote *remote)
 {
     remote->routes_events = (struct rn_routes_events){
         .arg = remote, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
-    remote->lanes_events = (struct rn_batch_queues_events){
+    remote->queues_events = (struct rn_batch_queues_events){
         .arg = remote, .answered = on_answered, .returned = on_returned};
     remote->timer.fire = on_timer;
     for (size_t i = 0; i < RN_REMOTE_JOBS; i++) {
@@ -343,9 +343,9 @@ int rn_remote_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadli
         free(remote);
         return failed;
     }
-    rn_trips_init(&remote->trips, &remote->routes, &remote->counts);
-    if (!rn_batch_queues_init(&remote->lanes, &remote->trips, &remote->counts,
-                              &remote->lanes_events)) {
+    rn_script_calls_init(&remote->calls, &remote->routes, &remote->counts);
+    if (!rn_batch_queues_init(&remote->queues, &remote->calls, &remote->counts,
+                              &remote->queues_events)) {
         rn_remote_free(remote);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
@@ -362,13 +362,13 @@ void rn_remote_free(struct rn_remote *remote)
 {
     if (!remote)
         return;
-    rn_trips_done(&remote->trips);
+    rn_script_calls_done(&remote->calls);
     rn_secret_check_done(&remote->secret);
     rn_routes_done(&remote->routes);
     while (remote->jobs)
         finish_job(remote, remote->jobs);
     rn_timer_cancel(rn_loop_wheel(remote->loop), &remote->timer);
-    rn_batch_queues_done(&remote->lanes);
+    rn_batch_queues_done(&remote->queues);
     free(remote);
 }
 
@@ -404,7 +404,7 @@ unsigned rn_remote_server(const struct rn_remote *remote, struct rn_slice key)
 
 unsigned rn_remote_tags(const struct rn_remote *remote)
 {
-    return remote->lanes.tags;
+    return remote->queues.tags;
 }
 
 bool rn_remote_is_up(const struct rn_remote *remote)

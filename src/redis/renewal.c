@@ -85,7 +85,7 @@ static void serve(struct rn_stock *held, bool strict)
 /* --- replies ------------------------------------------------------------------------------ */
 
 /* Granted, left, and so on: leases.lua. */
-static bool read_numbers(const struct rn_trip_answers *answers, int64_t n[RN_CODEC_NUMBERS])
+static bool read_numbers(const struct rn_script_call_answers *answers, int64_t n[RN_CODEC_NUMBERS])
 {
     rn_codec_numbers(answers->bytes, RN_CODEC_NUMBERS, n);
     for (size_t i = 0; i < RN_CODEC_NUMBERS; i++)
@@ -118,10 +118,11 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
 
 static bool read_grant(const struct rn_stock *held, const redisReply *reply, struct rn_grant *out)
 {
-    struct rn_trip_answers answers;
+    struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS];
 
-    if (!reply || !rn_trip_read(reply, held->call, 1, &answers) || !read_numbers(&answers, n))
+    if (!reply || !rn_script_call_read(reply, held->call, 1, &answers) ||
+        !read_numbers(&answers, n))
         return false;
     *out = (struct rn_grant){.granted = (uint64_t)n[0],
                              .left = (uint64_t)n[1],

@@ -12,7 +12,7 @@
 #include "net/server.h"
 
 struct rn_batch {
-    struct rn_trip trip; /* first */
+    struct rn_script_call call; /* first */
     struct rn_batch_queues *queues;
     struct rn_batch_queue *queue;
     struct rn_seats seats;
@@ -25,7 +25,7 @@ struct rn_batch {
 
 static int64_t now_of(const struct rn_batch_queues *queues)
 {
-    return rn_wheel_now(rn_loop_wheel(queues->trips->routes->loop));
+    return rn_wheel_now(rn_loop_wheel(queues->calls->routes->loop));
 }
 
 /* --- seats -------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void fail_all(struct rn_batch_queues *queues, struct rn_seats *seats)
 
 static void make_ready(struct rn_batch_queues *queues, struct rn_batch_queue *queue)
 {
-    struct rn_shard *shard = rn_routes_owner(queues->trips->routes, queue->slot);
+    struct rn_shard *shard = rn_routes_owner(queues->calls->routes, queue->slot);
     unsigned at = shard ? shard->index : RN_SHARDS;
 
     if (queue->ready || queue->in_flight > 0 || (!queue->waiting.first && !queue->behind.first))
@@ -209,9 +209,9 @@ static void add_arguments(struct message *m, const struct rn_batch *batch)
     m->count += n;
 }
 
-static bool send_batch(struct rn_trip *trip)
+static bool send_batch(struct rn_script_call *call)
 {
-    struct rn_batch *batch = (struct rn_batch *)trip;
+    struct rn_batch *batch = (struct rn_batch *)call;
     struct message message;
 
     drop_unawaited(batch);
@@ -222,7 +222,7 @@ static bool send_batch(struct rn_trip *trip)
     message.keys = 0;
     add_keys(&message, &batch->seats);
     add_arguments(&message, batch);
-    return rn_trip_send(trip, message.keys, message.words, message.count);
+    return rn_script_call_send(call, message.keys, message.words, message.count);
 }
 
 /* The call is over. Returns what it held; the queue may send again. */
@@ -245,7 +245,7 @@ static void give_back(struct rn_batch_queues *queues, struct rn_late_charge *lat
     if (!late)
         return;
     struct rn_batch_queue *queue = queue_of(queues, &late->charge);
-    const struct rn_shard *shard = rn_routes_owner(queues->trips->routes, queue->slot);
+    const struct rn_shard *shard = rn_routes_owner(queues->calls->routes, queue->slot);
     struct rn_seat *seat = shard && !shard->breaker.open ? queues->spare_seats : NULL;
 
     if (!seat) {
@@ -276,14 +276,14 @@ static void read_answers(struct rn_batch_queues *queues, struct rn_seats *seats,
     }
 }
 
-static void on_ended(struct rn_trip *trip, const redisReply *reply)
+static void on_ended(struct rn_script_call *call, const redisReply *reply)
 {
-    struct rn_batch *batch = (struct rn_batch *)trip;
+    struct rn_batch *batch = (struct rn_batch *)call;
     struct rn_batch_queues *queues = batch->queues;
-    struct rn_shard *shard = trip->shard;
+    struct rn_shard *shard = call->shard;
     bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
-    struct rn_trip_answers answers;
-    bool whole = is_answer && rn_trip_read(reply, batch->nonce, batch->count, &answers);
+    struct rn_script_call_answers answers;
+    bool whole = is_answer && rn_script_call_read(reply, batch->nonce, batch->count, &answers);
     struct rn_seats seats = end_batch(batch);
 
     if (is_answer && !whole) {
@@ -310,9 +310,9 @@ static bool go_together(const struct rn_seat *a, const struct rn_seat *b)
 }
 
 /* Keys of a slot that is on the move: one call for each from now on. */
-static bool split_batch(struct rn_trip *trip)
+static bool split_batch(struct rn_script_call *call)
 {
-    struct rn_batch *batch = (struct rn_batch *)trip;
+    struct rn_batch *batch = (struct rn_batch *)call;
     struct rn_batch_queue *queue = batch->queue;
     bool several = false;
 
@@ -328,9 +328,9 @@ static bool split_batch(struct rn_trip *trip)
     return true;
 }
 
-static void step_aside(struct rn_trip *trip)
+static void step_aside(struct rn_script_call *call)
 {
-    struct rn_batch *batch = (struct rn_batch *)trip;
+    struct rn_batch *batch = (struct rn_batch *)call;
     struct rn_batch_queues *queues = batch->queues;
 
     if (batch->aside || queues->aside == RN_BATCH_QUEUE_ASIDE)
@@ -341,7 +341,7 @@ static void step_aside(struct rn_trip *trip)
     make_ready(queues, batch->queue);
 }
 
-static const struct rn_trip_ops batch_ops = {
+static const struct rn_script_call_ops batch_ops = {
     .send = send_batch, .ended = on_ended, .split = split_batch, .step_aside = step_aside};
 
 /* --- sending ------------------------------------------------------------------------ */
@@ -363,8 +363,8 @@ static void fill_batch(struct rn_batch *batch, struct rn_seats *from, bool narro
         }
         rn_seats_append(&batch->seats, seat);
         batch->count++;
-        if (seat->job->deadline_ns > batch->trip.until_ns)
-            batch->trip.until_ns = seat->job->deadline_ns;
+        if (seat->job->deadline_ns > batch->call.until_ns)
+            batch->call.until_ns = seat->job->deadline_ns;
     }
     rn_seats_put_back(from, &others);
 }
@@ -384,8 +384,8 @@ static bool send_next(struct rn_batch_queues *queues, struct rn_batch_queue *que
     struct rn_batch *batch = queues->spare_batches;
 
     queues->spare_batches = batch->next;
-    *batch = (struct rn_batch){.trip = {.ops = &batch_ops,
-                                        .trips = queues->trips,
+    *batch = (struct rn_batch){.call = {.ops = &batch_ops,
+                                        .calls = queues->calls,
                                         .script = (enum rn_script)queue->script,
                                         .slot = queue->slot},
                                .queues = queues,
@@ -399,7 +399,7 @@ static bool send_next(struct rn_batch_queues *queues, struct rn_batch_queue *que
     fill_batch(batch, &queue->waiting, narrow);
     fill_batch(batch, &queue->behind, narrow);
     size_t count = batch->count;
-    if (count > 0 && rn_trip_begin(&batch->trip)) {
+    if (count > 0 && rn_script_call_begin(&batch->call)) {
         count_batch(queues, count);
         return narrow && count < RN_BATCH_CHARGES;
     }
@@ -488,14 +488,14 @@ static void init_queues(struct rn_batch_queues *queues)
     }
 }
 
-bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_trips *trips,
+bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_script_calls *calls,
                           struct rn_redis_counts *counts,
                           const struct rn_batch_queues_events *events)
 {
-    bool cluster = trips->routes->url->kind == RN_URL_CLUSTER;
+    bool cluster = calls->routes->url->kind == RN_URL_CLUSTER;
 
     *queues = (struct rn_batch_queues){
-        .trips = trips, .counts = counts, .events = events, .tags = cluster ? RN_CODEC_TAGS : 1};
+        .calls = calls, .counts = counts, .events = events, .tags = cluster ? RN_CODEC_TAGS : 1};
     queues->queues = calloc(RN_SCRIPTS_STRICT * queues->tags, sizeof *queues->queues);
     queues->seats = calloc(RN_BATCH_QUEUE_CHARGES, sizeof *queues->seats);
     queues->batches = calloc(RN_BATCH_QUEUE_BATCHES, sizeof *queues->batches);

@@ -19,7 +19,7 @@
 #include "redis/codec.h"
 #include "redis/seat.h"
 #include "redis/strict/late_charges.h"
-#include "redis/trip.h"
+#include "redis/strict/script_call.h"
 
 #define RN_BATCH_CHARGES 64
 #define RN_BATCH_QUEUE_CHARGES 8192 /* of all queues together */
@@ -47,7 +47,7 @@ struct rn_batch_queues_events {
 };
 
 struct rn_batch_queues {
-    struct rn_trips *trips;
+    struct rn_script_calls *calls;
     struct rn_redis_counts *counts;
     const struct rn_batch_queues_events *events;
     unsigned tags; /* 1, or in a cluster RN_CODEC_TAGS */
@@ -63,7 +63,7 @@ struct rn_batch_queues {
 };
 
 /* False: out of memory; rn_batch_queues_done all the same. */
-bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_trips *trips,
+bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_script_calls *calls,
                           struct rn_redis_counts *counts,
                           const struct rn_batch_queues_events *events);
 void rn_batch_queues_done(struct rn_batch_queues *queues);

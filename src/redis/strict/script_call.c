@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/strict/script_call.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "net/server.h"
+#include "redis/cluster/redirect.h"
+#include "redis/codec.h"
+
+static int64_t now_of(const struct rn_script_calls *calls)
+{
+    return rn_wheel_now(rn_loop_wheel(calls->routes->loop));
+}
+
+static bool is_over(const struct rn_script_call *call)
+{
+    return now_of(call->calls) >= call->until_ns;
+}
+
+static void end_unrun(struct rn_script_call *call)
+{
+    static char text[] = "ERR not run, and there was no time to send it again";
+    redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = sizeof text - 1};
+
+    call->ops->ended(call, &reply);
+}
+
+/* --- sending ------------------------------------------------------------------------ */
+
+static void on_reply(void *arg, const redisReply *reply);
+
+/* A command that is being put together. Besides words: script and its name, the number of keys,
+ * the history, its id and the doubt. */
+struct command {
+    const char *argv[6 + RN_SCRIPT_CALL_WORDS];
+    size_t lens[6 + RN_SCRIPT_CALL_WORDS];
+    int argc;
+    char count[24], history[RN_CODEC_NAME], id[RN_HISTORY_SHORT + 1], doubt[24];
+};
+
+static void add(struct command *c, const char *word, size_t len)
+{
+    c->argv[c->argc] = word;
+    c->lens[c->argc++] = len;
+}
+
+static void add_words(struct command *c, const struct rn_slice *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add(c, words[i].data, words[i].len);
+}
+
+static void add_script(struct command *c, const struct rn_script_call *call)
+{
+    const struct rn_script_text *script = &rn_scripts[call->script];
+
+    if (call->in_full) {
+        add(c, "EVAL", 4);
+        add(c, script->text.data, script->text.len);
+    } else {
+        add(c, "EVALSHA", 7);
+        add(c, script->sha, sizeof script->sha - 1);
+    }
+}
+
+static void add_history(struct command *c, const struct rn_script_call *call, struct rn_slice key)
+{
+    bool cluster = call->calls->routes->url->kind == RN_URL_CLUSTER;
+
+    add(c, c->history,
+        cluster ? rn_codec_history_of(key, c->history)
+                : rn_codec_history_name(RN_CODEC_TAGS, c->history));
+}
+
+static void add_id(struct command *c, const struct rn_script_call *call)
+{
+    rn_history_short(&call->shard->link.history, c->id);
+    add(c, c->id, RN_HISTORY_SHORT);
+}
+
+static void add_doubt(struct command *c, const struct rn_script_call *call)
+{
+    int64_t us = rn_codec_us(rn_shard_doubt_ns(call->shard));
+
+    add(c, c->doubt, (size_t)snprintf(c->doubt, sizeof c->doubt, "%" PRId64, us));
+}
+
+static void put_together(struct command *c, const struct rn_script_call *call, size_t keys,
+                         const struct rn_slice *words, size_t count)
+{
+    bool leases = rn_script_leases(call->script);
+    bool with_history = leases && !call->bare && !call->guest;
+
+    c->argc = 0;
+    add_script(c, call);
+    add(c, c->count, (size_t)snprintf(c->count, sizeof c->count, "%zu", keys + with_history));
+    add_words(c, words, keys);
+    if (with_history)
+        add_history(c, call, words[0]);
+    add_words(c, words + keys, count - keys);
+    if (with_history || call->script == RN_SCRIPT_HISTORY)
+        add_id(c, call);
+    else if (leases)
+        add(c, "", 0);
+    if (leases)
+        add_doubt(c, call);
+}
+
+bool rn_script_call_send(struct rn_script_call *call, size_t keys, const struct rn_slice *words,
+                         size_t count)
+{
+    const char *asking[] = {"ASKING"};
+    struct command command;
+
+    assert(count <= RN_SCRIPT_CALL_WORDS);
+    if (rn_link_room(&call->shard->link) < 2)
+        return false;
+    put_together(&command, call, keys, words, count);
+    if (call->guest && !rn_shard_send(call->shard, 1, asking, NULL, NULL, NULL))
+        return false;
+    return rn_shard_send(call->shard, command.argc, command.argv, command.lens, on_reply, call);
+}
+
+/* False: nobody can be sent it now. */
+static bool try_send(struct rn_script_call *call)
+{
+    call->shard = call->guest ? call->guest : rn_routes_owner(call->calls->routes, call->slot);
+    return call->shard && rn_shard_is_up(call->shard) && call->ops->send(call);
+}
+
+bool rn_script_call_begin(struct rn_script_call *call)
+{
+    return try_send(call);
+}
+
+/* --- waiting ------------------------------------------------------------------------ */
+
+static void park(struct rn_script_call *call)
+{
+    struct rn_script_calls *calls = call->calls;
+
+    call->next = calls->parked;
+    calls->parked = call;
+    if (!rn_timer_is_set(&calls->timer))
+        rn_timer_set(rn_loop_wheel(calls->routes->loop), &calls->timer,
+                     now_of(calls) + RN_SCRIPT_CALL_AGAIN_NS);
+}
+
+void rn_script_calls_retry(struct rn_script_calls *calls)
+{
+    struct rn_script_call *call = calls->parked, *next;
+
+    calls->parked = NULL;
+    for (; call; call = next) {
+        next = call->next;
+        if (is_over(call))
+            end_unrun(call);
+        else if (!try_send(call))
+            park(call);
+    }
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    rn_script_calls_retry(
+        (struct rn_script_calls *)((char *)timer - offsetof(struct rn_script_calls, timer)));
+}
+
+static void send_or_park(struct rn_script_call *call)
+{
+    if (!try_send(call))
+        park(call);
+}
+
+/* --- answers ------------------------------------------------------------------------ */
+
+static bool split(struct rn_script_call *call)
+{
+    return call->ops->split && call->ops->split(call);
+}
+
+static void follow(struct rn_script_call *call, const redisReply *reply,
+                   struct rn_redirect *redirect)
+{
+    struct rn_routes *routes = call->calls->routes;
+    bool moved = redirect->kind == RN_REDIRECT_MOVED;
+
+    rn_redis_count(moved ? &call->calls->counts->moved : &call->calls->counts->asked, 1);
+    rn_redirect_complete(redirect->address, call->shard->link.address);
+    if (moved)
+        rn_routes_patch(routes, redirect->slot, redirect->address);
+    else if (split(call))
+        return;
+    call->guest = moved ? NULL : rn_routes_find(routes, redirect->address);
+    if (++call->hops > RN_SCRIPT_CALL_HOPS || (!moved && !call->guest) || is_over(call))
+        call->ops->ended(call, reply);
+    else
+        send_or_park(call);
+}
+
+static void send_later(struct rn_script_call *call, const redisReply *reply)
+{
+    if (is_over(call)) {
+        call->ops->ended(call, reply);
+        return;
+    }
+    call->guest = NULL;
+    rn_redis_count(&call->calls->counts->resent, 1);
+    park(call);
+}
+
+static void send_once_more(struct rn_script_call *call, const redisReply *reply)
+{
+    if (call->again) {
+        call->ops->ended(call, reply);
+        return;
+    }
+    call->again = true;
+    send_later(call, reply);
+}
+
+/* The owner of the slot is asked anew each time: redirections count from there. */
+static void send_until_together(struct rn_script_call *call, const redisReply *reply)
+{
+    call->hops = 0;
+    if (call->ops->step_aside)
+        call->ops->step_aside(call);
+    send_later(call, reply);
+}
+
+static void send_in_full(struct rn_script_call *call, const redisReply *reply)
+{
+    if (call->in_full || is_over(call)) {
+        call->ops->ended(call, reply);
+        return;
+    }
+    call->in_full = true;
+    rn_redis_count(&call->calls->counts->resent, 1);
+    send_or_park(call);
+}
+
+/* A key and its history do not go together now. */
+static bool send_bare(struct rn_script_call *call)
+{
+    if (!rn_script_leases(call->script) || call->bare || is_over(call))
+        return false;
+    call->bare = true;
+    rn_redis_count(&call->calls->counts->resent, 1);
+    send_or_park(call);
+    return true;
+}
+
+static void fail(struct rn_script_call *call, const redisReply *reply, const char *why)
+{
+    rn_shard_refuses(call->shard, call->script, why);
+    call->ops->ended(call, reply);
+}
+
+static void take_error(struct rn_script_call *call, const redisReply *reply)
+{
+    bool cluster = call->calls->routes->url->kind == RN_URL_CLUSTER;
+    struct rn_redirect redirect;
+
+    rn_redirect_parse(reply->str, &redirect);
+    switch (redirect.kind) {
+    case RN_REDIRECT_FAILED:
+        fail(call, reply, reply->str);
+        return;
+    case RN_REDIRECT_NO_SCRIPT:
+        send_in_full(call, reply);
+        return;
+    case RN_REDIRECT_MOVED:
+    case RN_REDIRECT_ASK:
+        if (cluster)
+            follow(call, reply, &redirect);
+        else
+            fail(call, reply, "it is a node of a cluster: write redis+cluster://");
+        return;
+    case RN_REDIRECT_TRY_AGAIN:
+        if (!split(call) && !send_bare(call))
+            send_until_together(call, reply);
+        return;
+    case RN_REDIRECT_NOT_HERE:
+        rn_link_leave(&call->shard->link, reply->str);
+        break;
+    case RN_REDIRECT_NOT_NOW:
+        break;
+    case RN_REDIRECT_NO_OWNER:
+        rn_routes_refresh(call->calls->routes);
+        break;
+    }
+    send_once_more(call, reply);
+}
+
+bool rn_script_call_read(const redisReply *reply, uint64_t nonce, size_t count,
+                         struct rn_script_call_answers *out)
+{
+    char expected[24];
+    size_t len = (size_t)snprintf(expected, sizeof expected, "%" PRIu64, nonce);
+
+    if (reply->type != REDIS_REPLY_STRING ||
+        reply->len != len + RN_CODEC_NUMBER + RN_CODEC_ANSWER * count ||
+        memcmp(reply->str, expected, len) != 0)
+        return false;
+    rn_codec_numbers(reply->str + len, 1, &out->store_us);
+    out->bytes = reply->str + len + RN_CODEC_NUMBER;
+    return true;
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct rn_script_call *call = arg;
+
+    if (!reply) {
+        call->ops->ended(call, NULL);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        take_error(call, reply);
+        return;
+    }
+    rn_shard_serves(call->shard, call->script);
+    if (call->script < RN_SCRIPTS_STRICT && reply->type == REDIS_REPLY_ARRAY &&
+        reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
+        rn_shard_refuses_key(call->shard, reply->element[1]->str); /* see batch.lua */
+        reply = reply->element[0];
+    }
+    call->ops->ended(call, reply);
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+void rn_script_calls_init(struct rn_script_calls *calls, struct rn_routes *routes,
+                          struct rn_redis_counts *counts)
+{
+    *calls = (struct rn_script_calls){.routes = routes, .counts = counts};
+    calls->timer.fire = on_timer;
+}
+
+void rn_script_calls_done(struct rn_script_calls *calls)
+{
+    while (calls->parked) {
+        struct rn_script_call *call = calls->parked;
+
+        calls->parked = call->next;
+        end_unrun(call);
+    }
+    rn_timer_cancel(rn_loop_wheel(calls->routes->loop), &calls->timer);
+}

@@ -79,7 +79,7 @@ static void on_reply(void *arg, const redisReply *reply);
 /* The words of a call, while it is being written. */
 struct draft {
     char mark[RN_CODEC_NAME], number[24], units[RN_ASYNC_KEYS_OF_CALL][24];
-    struct rn_slice keys[RN_CALL_KEYS], args[1 + 2 * RN_ASYNC_KEYS_OF_CALL];
+    struct rn_slice keys[RN_SCRIPT_REQUEST_KEYS], args[1 + 2 * RN_ASYNC_KEYS_OF_CALL];
 };
 
 static void write_draft(const struct rn_async_line *line, struct draft *d)
@@ -107,15 +107,15 @@ static void send_call(struct rn_async_line *line)
     struct draft draft;
 
     write_draft(line, &draft);
-    bool sent =
-        rn_remote_call(r->remote, &(struct rn_call_ask){.script = RN_SCRIPT_REPORT,
-                                                        .keys = draft.keys,
-                                                        .args = draft.args,
-                                                        .key_count = 1 + line->count,
-                                                        .arg_count = 1 + 2 * line->count,
-                                                        .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
-                                                        .reply = on_reply,
-                                                        .arg = line});
+    bool sent = rn_remote_call(r->remote,
+                               &(struct rn_script_request){.script = RN_SCRIPT_REPORT,
+                                                           .keys = draft.keys,
+                                                           .args = draft.args,
+                                                           .key_count = 1 + line->count,
+                                                           .arg_count = 1 + 2 * line->count,
+                                                           .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
+                                                           .reply = on_reply,
+                                                           .arg = line});
 
     line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
     rn_redis_count(&r->counts->trips, sent);

@@ -14,7 +14,7 @@
 #include "redis/remote.h"
 
 #define RN_ASYNC_TICK_NS (INT64_C(100) * 1000000)
-#define RN_ASYNC_KEYS_OF_CALL (RN_CALL_KEYS - 1)
+#define RN_ASYNC_KEYS_OF_CALL (RN_SCRIPT_REQUEST_KEYS - 1)
 
 /* Written by the loop's thread, read by any. */
 struct rn_async_counts {

@@ -59,15 +59,15 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
     for (; keys[count] != '\0'; count++)
         names[count] = key_of(keys[count]);
     fleet->calling = rn_remote_call(
-        fleet->remote,
-        &(struct rn_call_ask){.script = script,
-                              .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
-                              .keys = names,
-                              .key_count = count,
-                              .args = args,
-                              .arg_count = arg_count,
-                              .reply = reply,
-                              .arg = fleet});
+        fleet->remote, &(struct rn_script_request){
+                           .script = script,
+                           .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
+                           .keys = names,
+                           .key_count = count,
+                           .args = args,
+                           .arg_count = arg_count,
+                           .reply = reply,
+                           .arg = fleet});
     if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* else it is still connecting */
         note_failure(fleet, "Redis cannot be reached");
     return fleet->calling;

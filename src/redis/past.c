@@ -94,13 +94,13 @@ static bool ask(struct rn_leased *leased, unsigned number)
     const struct rn_slice key = {name, name_of(past, number, name)};
     const struct rn_slice arg = {
         text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)++leased->calls)};
-    const struct rn_call_ask ask = {.script = RN_SCRIPT_HISTORY,
-                                    .keys = &key,
-                                    .key_count = 1,
-                                    .args = &arg,
-                                    .arg_count = 1,
-                                    .reply = on_told,
-                                    .arg = &past->tags[number]};
+    const struct rn_script_request ask = {.script = RN_SCRIPT_HISTORY,
+                                          .keys = &key,
+                                          .key_count = 1,
+                                          .args = &arg,
+                                          .arg_count = 1,
+                                          .reply = on_told,
+                                          .arg = &past->tags[number]};
 
     if (past->tags[number].asked)
         return true;

@@ -77,13 +77,13 @@ static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
         {"\0", 1},
         {argument, rn_codec_write_return(&request, record->params, record->params_len, argument)},
     };
-    const struct rn_call_ask ask = {.script = (enum rn_script)record->script,
-                                    .keys = keys,
-                                    .key_count = 2,
-                                    .args = args,
-                                    .arg_count = 3,
-                                    .reply = on_returned,
-                                    .arg = call};
+    const struct rn_script_request ask = {.script = (enum rn_script)record->script,
+                                          .keys = keys,
+                                          .key_count = 2,
+                                          .args = args,
+                                          .arg_count = 3,
+                                          .reply = on_returned,
+                                          .arg = call};
 
     return rn_remote_call(leased->remote, &ask);
 }

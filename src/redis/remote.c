@@ -302,13 +302,14 @@ static void disown(struct rn_store *store, const struct rn_charge *charge, uint6
 
 static const struct rn_store_ops remote_ops = {.apply = apply, .disown = disown};
 
-bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask)
+bool rn_remote_call(struct rn_remote *remote, const struct rn_script_request *ask)
 {
-    struct rn_call_ask whole = *ask;
+    struct rn_script_request whole = *ask;
 
     if (whole.until_ns == 0)
         whole.until_ns = now_of(remote) + remote->deadline_ns;
-    return rn_secret_check_allows(&remote->secret) && rn_call_begin(&remote->calls, &whole);
+    return rn_secret_check_allows(&remote->secret) &&
+           rn_script_request_send(&remote->calls, &whole);
 }
 
 /* --- life --------------------------------------------------------------------------- */

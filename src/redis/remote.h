@@ -14,9 +14,9 @@
 #ifndef RN_REDIS_REMOTE_H
 #define RN_REDIS_REMOTE_H
 
-#include "redis/call.h"
 #include "redis/redis_counts.h"
 #include "redis/strict/batch_queue.h"
+#include "redis/strict/script_request.h"
 
 #define RN_REMOTE_DEADLINE_NS (INT64_C(25) * 1000000)
 #define RN_REMOTE_JOBS 1024 /* under way at once; one more has RATION_ESTORE */
@@ -37,7 +37,7 @@ void rn_remote_free(struct rn_remote *remote);
 struct rn_store *rn_remote_store(struct rn_remote *remote);
 /* Runs a script beside the charges, now. False: it was not sent, as the server of its
  * slot cannot be asked. The time that the caller waits is its own affair. */
-bool rn_remote_call(struct rn_remote *remote, const struct rn_call_ask *ask);
+bool rn_remote_call(struct rn_remote *remote, const struct rn_script_request *ask);
 /* A server may have lost states, a little while ago: rn_shard_doubt. */
 bool rn_remote_doubts(const struct rn_remote *remote);
 /* All servers can be asked, and charges are sent. */

@@ -202,14 +202,14 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
         {"\0", 1}, /* the first argument is the charge's */
         {argument, rn_codec_write_lease(request, held->params, held->params_len, argument)},
     };
-    const struct rn_call_ask ask = {.script = held->script,
-                                    .keys = &name,
-                                    .key_count = 1,
-                                    .args = args,
-                                    .arg_count = 3,
-                                    .until_ns = deadline_of(leased),
-                                    .reply = on_reply,
-                                    .arg = held};
+    const struct rn_script_request ask = {.script = held->script,
+                                          .keys = &name,
+                                          .key_count = 1,
+                                          .args = args,
+                                          .arg_count = 3,
+                                          .until_ns = deadline_of(leased),
+                                          .reply = on_reply,
+                                          .arg = held};
 
     if (!rn_remote_call(leased->remote, &ask)) {
         rn_holder_unask(&held->holder, request);

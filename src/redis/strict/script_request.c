@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/call.h"
+#include "redis/strict/script_request.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-static_assert(RN_CALL_KEYS + RN_CALL_ARGS <= RN_SCRIPT_CALL_WORDS, "words of a call");
+static_assert(RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS <= RN_SCRIPT_CALL_WORDS,
+              "words of a call");
 
 struct request {
     struct rn_script_call call; /* first */
     rn_link_reply *reply;
     void *arg;
     size_t key_count, word_count;
-    size_t lens[RN_CALL_KEYS + RN_CALL_ARGS];
+    size_t lens[RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS];
     char words[]; /* keys, then arguments, one behind the other */
 };
 
 static bool send_call(struct rn_script_call *call)
 {
     const struct request *request = (const struct request *)call;
-    struct rn_slice words[RN_CALL_KEYS + RN_CALL_ARGS];
+    struct rn_slice words[RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS];
     const char *word = request->words;
 
     for (size_t i = 0; i < request->word_count; word += request->lens[i], i++)
@@ -56,11 +57,12 @@ static char *append(struct request *request, char *at, const struct rn_slice *wo
     return at;
 }
 
-bool rn_call_begin(struct rn_script_calls *calls, const struct rn_call_ask *ask)
+bool rn_script_request_send(struct rn_script_calls *calls, const struct rn_script_request *ask)
 {
     struct request *request;
 
-    if (ask->key_count == 0 || ask->key_count > RN_CALL_KEYS || ask->arg_count > RN_CALL_ARGS)
+    if (ask->key_count == 0 || ask->key_count > RN_SCRIPT_REQUEST_KEYS ||
+        ask->arg_count > RN_SCRIPT_REQUEST_ARGS)
         return false;
     request = malloc(sizeof *request + measure(ask->keys, ask->key_count) +
                      measure(ask->args, ask->arg_count));

@@ -3,15 +3,15 @@
  * One run of a script over keys of one slot, by whoever knows the script: those of
  * leases and reports, which are not charges. It is run at most once: redis/strict/script_call.h.
  */
-#ifndef RN_REDIS_CALL_H
-#define RN_REDIS_CALL_H
+#ifndef RN_REDIS_SCRIPT_REQUEST_H
+#define RN_REDIS_SCRIPT_REQUEST_H
 
 #include "redis/strict/script_call.h"
 
-#define RN_CALL_KEYS 64
-#define RN_CALL_ARGS 192
+#define RN_SCRIPT_REQUEST_KEYS 64
+#define RN_SCRIPT_REQUEST_ARGS 192
 
-struct rn_call_ask {
+struct rn_script_request {
     enum rn_script script;
     const struct rn_slice *keys, *args; /* borrowed during the call only; the first key's
                                            slot is that of all */
@@ -25,6 +25,6 @@ struct rn_call_ask {
 };
 
 /* False: not sent. */
-bool rn_call_begin(struct rn_script_calls *calls, const struct rn_call_ask *ask);
+bool rn_script_request_send(struct rn_script_calls *calls, const struct rn_script_request *ask);
 
 #endif

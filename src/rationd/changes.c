@@ -98,7 +98,7 @@ static void keep_rules_beside_state(struct rn_changes *changes)
                  changes->options->state);
 }
 
-static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
+static bool open_fleet(struct rn_changes *changes, struct rn_redis *redis)
 {
     struct rn_fleet_options options = {.changes = changes->options->redis_changes,
                                        .rules_path =
@@ -108,11 +108,11 @@ static bool open_fleet(struct rn_changes *changes, struct rn_remote *remote)
                                        .use_rules = use_rules};
     struct ration_error error;
 
-    if (remote && rn_fleet_new(changes->loop, remote, changes->front->limiter, &options,
-                               &changes->fleet, &error) == 0)
+    if (redis && rn_fleet_new(changes->loop, redis, changes->front->limiter, &options,
+                              &changes->fleet, &error) == 0)
         return true;
     rn_log(RN_LOG_ERROR, "fleet.unusable",
-           RN_LOG_TEXT("error", rn_slice_of(remote ? error.text : "Redis cannot be used")));
+           RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
     return false;
 }
 
@@ -121,7 +121,7 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     *changes = (struct rn_changes){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(changes);
-    if (!open_fleet(changes, shared->ways[shared->count - 1].remote))
+    if (!open_fleet(changes, shared->ways[shared->count - 1].redis))
         return;
     front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};
     if (!shared->options->redis_changes)

@@ -95,18 +95,18 @@ static int open_way(struct rn_way *way, struct ration_error *error)
     struct rn_async_options async = {.nodes = nodes_of(way->shared),
                                      .workers = way->shared->count,
                                      .by_tag = o->redis.kind == RN_URL_CLUSTER};
-    int code = rn_remote_new(way->loop, &o->redis, o->redis_deadline_ns, &way->remote, error);
+    int code = rn_redis_new(way->loop, &o->redis, o->redis_deadline_ns, &way->redis, error);
 
     if (code != 0)
         return code;
-    rn_remote_agree(way->remote, way->shared->fingerprint);
+    rn_redis_agree(way->redis, way->shared->fingerprint);
     code = rn_leased_new(
-        way->loop, way->remote,
+        way->loop, way->redis,
         &(struct rn_leased_options){.deadline_ns = o->redis_deadline_ns,
                                     .path = o->state ? way->shared->leases_path : NULL},
         &way->leased, error);
     if (code == 0)
-        code = rn_async_new(way->loop, way->remote, rn_leased_store(way->leased), &async,
+        code = rn_async_new(way->loop, way->redis, rn_leased_store(way->leased), &async,
                             &way->async, error);
     return code;
 }
@@ -118,7 +118,7 @@ static void close_way(struct rn_way *way)
     if (way->async)
         rn_async_stop(way->async);
     rn_leased_free(way->leased);
-    rn_remote_free(way->remote);
+    rn_redis_free(way->redis);
     rn_async_free(way->async);
 }
 
@@ -144,11 +144,11 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 {
     struct rn_way *place = &shared->ways[rn_loop_index(loop)], way = *place;
 
-    if (!way.remote)
+    if (!way.redis)
         return;
     rn_timer_cancel(rn_loop_wheel(loop), &place->timer);
     pthread_mutex_lock(&shared->lock);
-    place->remote = NULL;
+    place->redis = NULL;
     pthread_mutex_unlock(&shared->lock);
     close_way(&way); /* who waits may still use it */
     rn_policy_use(NULL);
@@ -158,7 +158,7 @@ void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
 
 static bool is_up(const struct rn_way *way)
 {
-    const struct rn_redis_counts *counts = rn_remote_counts(way->remote);
+    const struct rn_redis_counts *counts = rn_redis_counts(way->redis);
 
     return counts->up && !rn_redis_counts_refused(&counts->refused_ns);
 }
@@ -174,7 +174,7 @@ static bool are_all(struct rn_shared *shared, bool (*is)(const struct rn_way *wa
 
     pthread_mutex_lock(&shared->lock);
     for (unsigned i = 0; i < shared->count; i++)
-        count += shared->ways[i].remote && is(&shared->ways[i]);
+        count += shared->ways[i].redis && is(&shared->ways[i]);
     pthread_mutex_unlock(&shared->lock);
     return count == shared->count;
 }

@@ -12,7 +12,7 @@
 #include "rationd/options.h"
 #include "redis/async.h"
 #include "redis/leased.h"
-#include "redis/remote.h"
+#include "redis/redis.h"
 
 /* The store as one loop has it: what is not decided by the first is passed on to the next. */
 struct rn_way {
@@ -21,7 +21,7 @@ struct rn_way {
     struct rn_loop *loop;
     struct rn_async *async;
     struct rn_leased *leased;
-    struct rn_remote *remote; /* NULL: there is no way */
+    struct rn_redis *redis; /* NULL: there is no way */
 };
 
 struct rn_shared {

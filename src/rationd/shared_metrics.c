@@ -88,7 +88,7 @@ static const struct family families[] = {
 
 static uint64_t value_of(const struct rn_way *way, const struct family *family)
 {
-    const void *const counts[] = {[REMOTE] = rn_remote_counts(way->remote),
+    const void *const counts[] = {[REMOTE] = rn_redis_counts(way->redis),
                                   [LEASED] = rn_leased_counts(way->leased),
                                   [ASYNC] = rn_async_counts(way->async)};
     const _Atomic uint64_t *counter =
@@ -104,7 +104,7 @@ static void put_families(struct rn_shared *shared, struct rn_buf *out)
         uint64_t sum = 0;
 
         for (unsigned i = 0; i < shared->count; i++)
-            sum += shared->ways[i].remote ? value_of(&shared->ways[i], &families[f]) : 0;
+            sum += shared->ways[i].redis ? value_of(&shared->ways[i], &families[f]) : 0;
         rn_metrics_begin(out, families[f].name, families[f].type, families[f].help);
         rn_metrics_put(out, families[f].name, NULL, 0, sum);
     }
@@ -116,9 +116,9 @@ static void put_families(struct rn_shared *shared, struct rn_buf *out)
 static void put_servers(struct rn_shared *shared, struct rn_buf *out)
 {
     static const char up[] = "ration_store_server_up", skew[] = "ration_store_clock_skew_seconds";
-    struct rn_remote *remote = shared->ways[0].remote;
-    struct rn_routes_shard *servers = remote ? calloc(RN_SHARDS, sizeof *servers) : NULL;
-    size_t count = servers ? rn_remote_shards(remote, servers, RN_SHARDS) : 0;
+    struct rn_redis *redis = shared->ways[0].redis;
+    struct rn_routes_shard *servers = redis ? calloc(RN_SHARDS, sizeof *servers) : NULL;
+    size_t count = servers ? rn_redis_shards(redis, servers, RN_SHARDS) : 0;
 
     rn_metrics_begin(out, up, RN_METRICS_GAUGE,
                      "Whether a server of the store can be asked, and serves.");

@@ -225,7 +225,7 @@ static void disown(struct rn_store *store, const struct rn_charge *charge, uint6
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-int rn_async_new(struct rn_loop *loop, struct rn_remote *remote, struct rn_store *next,
+int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error)
 {
@@ -233,7 +233,7 @@ int rn_async_new(struct rn_loop *loop, struct rn_remote *remote, struct rn_store
     struct rn_async *a = calloc(1, sizeof *a);
 
     if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||
-        !rn_async_reports_init(&a->reports, loop, remote, options->by_tag, &a->counts)) {
+        !rn_async_reports_init(&a->reports, loop, redis, options->by_tag, &a->counts)) {
         rn_async_free(a);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }

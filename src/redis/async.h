@@ -30,9 +30,9 @@ struct rn_async_options {
 
 struct rn_async;
 
-/* `remote` takes the reports, `next` decides what is not decided here; both are borrowed.
+/* `redis` takes the reports, `next` decides what is not decided here; both are borrowed.
  * RATION_ENOMEM. */
-int rn_async_new(struct rn_loop *loop, struct rn_remote *remote, struct rn_store *next,
+int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error);
 /* A clean stop: what is unreported is sent off, and from then on everything is passed on.

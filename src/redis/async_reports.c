@@ -107,15 +107,15 @@ static void send_call(struct rn_async_line *line)
     struct draft draft;
 
     write_draft(line, &draft);
-    bool sent = rn_remote_call(r->remote,
-                               &(struct rn_script_request){.script = RN_SCRIPT_REPORT,
-                                                           .keys = draft.keys,
-                                                           .args = draft.args,
-                                                           .key_count = 1 + line->count,
-                                                           .arg_count = 1 + 2 * line->count,
-                                                           .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
-                                                           .reply = on_reply,
-                                                           .arg = line});
+    bool sent = rn_redis_call(r->redis,
+                              &(struct rn_script_request){.script = RN_SCRIPT_REPORT,
+                                                          .keys = draft.keys,
+                                                          .args = draft.args,
+                                                          .key_count = 1 + line->count,
+                                                          .arg_count = 1 + 2 * line->count,
+                                                          .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
+                                                          .reply = on_reply,
+                                                          .arg = line});
 
     line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
     rn_redis_count(&r->counts->trips, sent);
@@ -255,13 +255,13 @@ void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
         wake_at(r, next_tick(r, now_ns));
 }
 
-bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop,
-                           struct rn_remote *remote, bool by_tag, struct rn_async_counts *counts)
+bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop, struct rn_redis *redis,
+                           bool by_tag, struct rn_async_counts *counts)
 {
     uint64_t phase = 0;
 
     *r = (struct rn_async_reports){.loop = loop,
-                                   .remote = remote,
+                                   .redis = redis,
                                    .counts = counts,
                                    .timer = {.fire = on_timer},
                                    .line_count = by_tag ? RN_CODEC_TAGS : 1};

@@ -11,7 +11,7 @@
 #define RN_REDIS_ASYNC_REPORTS_H
 
 #include "redis/async_keys.h"
-#include "redis/remote.h"
+#include "redis/redis.h"
 
 #define RN_ASYNC_TICK_NS (INT64_C(100) * 1000000)
 #define RN_ASYNC_KEYS_OF_CALL (RN_SCRIPT_REQUEST_KEYS - 1)
@@ -43,7 +43,7 @@ struct rn_async_line {
 
 struct rn_async_reports {
     struct rn_loop *loop;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     struct rn_async_counts *counts;
     struct rn_timer timer;
     bool stopped;
@@ -57,7 +57,7 @@ struct rn_async_reports {
 
 /* False: out of memory. */
 bool rn_async_reports_init(struct rn_async_reports *reports, struct rn_loop *loop,
-                           struct rn_remote *remote, bool by_tag, struct rn_async_counts *counts);
+                           struct rn_redis *redis, bool by_tag, struct rn_async_counts *counts);
 /* Everything is sent that has not been, without waiting for an answer. Nothing is begun
  * from then on. */
 void rn_async_reports_stop(struct rn_async_reports *reports);

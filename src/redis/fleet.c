@@ -58,16 +58,16 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
 
     for (; keys[count] != '\0'; count++)
         names[count] = key_of(keys[count]);
-    fleet->calling = rn_remote_call(
-        fleet->remote, &(struct rn_script_request){
-                           .script = script,
-                           .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
-                           .keys = names,
-                           .key_count = count,
-                           .args = args,
-                           .arg_count = arg_count,
-                           .reply = reply,
-                           .arg = fleet});
+    fleet->calling = rn_redis_call(
+        fleet->redis, &(struct rn_script_request){
+                          .script = script,
+                          .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
+                          .keys = names,
+                          .key_count = count,
+                          .args = args,
+                          .arg_count = arg_count,
+                          .reply = reply,
+                          .arg = fleet});
     if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* else it is still connecting */
         note_failure(fleet, "Redis cannot be reached");
     return fleet->calling;
@@ -230,7 +230,7 @@ static int name_node(struct rn_fleet *fleet, struct ration_error *error)
     return 0;
 }
 
-int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *limiter,
+int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *limiter,
                  const struct rn_fleet_options *options, struct rn_fleet **out,
                  struct ration_error *error)
 {
@@ -248,7 +248,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *
         return failed;
     }
     fleet->loop = loop;
-    fleet->remote = remote;
+    fleet->redis = redis;
     fleet->limiter = limiter;
     fleet->options = *options;
     fleet->timer.fire = on_timer;

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 #include "limiter/limiter.h"
-#include "redis/remote.h"
+#include "redis/redis.h"
 
 #define RN_FLEET_EVERY_NS (INT64_C(250) * 1000000)
 #define RN_FLEET_FIRST_NS (INT64_C(20) * 1000000)   /* until there was a first answer */
@@ -48,13 +48,13 @@ struct rn_fleet_counts {
     _Atomic bool synced;        /* and it is now, as far as is known */
 };
 
-/* Begins to ask. What `rules_path` has kept is put in force at once. `remote` and
+/* Begins to ask. What `rules_path` has kept is put in force at once. `redis` and
  * `limiter` are borrowed until the end; strings of the options until then, too.
  * RATION_ENOMEM, RATION_EIO. */
-int rn_fleet_new(struct rn_loop *loop, struct rn_remote *remote, struct ration *limiter,
+int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *limiter,
                  const struct rn_fleet_options *options, struct rn_fleet **out,
                  struct ration_error *error);
-/* After its remote, which may still owe it an answer. */
+/* After its redis, which may still owe it an answer. */
 void rn_fleet_free(struct rn_fleet *fleet);
 /* This node goes: it counts no more. Changes are still taken over. */
 void rn_fleet_leave(struct rn_fleet *fleet);

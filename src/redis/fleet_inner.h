@@ -21,7 +21,7 @@ struct rn_fleet_rules {
 
 struct rn_fleet {
     struct rn_loop *loop;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     struct ration *limiter;
     struct rn_fleet_options options;
     struct rn_timer timer; /* the next round */

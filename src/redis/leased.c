@@ -14,7 +14,7 @@
 
 static struct rn_store *behind(const struct rn_leased *leased)
 {
-    return rn_remote_store(leased->remote);
+    return rn_redis_store(leased->redis);
 }
 
 /* --- one charge ----------------------------------------------------------------------- */
@@ -301,7 +301,7 @@ static bool open_records(struct rn_leased *leased, const char *path)
     return leased->file.records != NULL;
 }
 
-int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote,
+int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
                   const struct rn_leased_options *options, struct rn_leased **out,
                   struct ration_error *error)
 {
@@ -319,8 +319,8 @@ int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote,
     }
     leased->store.ops = &leased_ops;
     leased->loop = loop;
-    leased->remote = remote;
-    leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REMOTE_DEADLINE_NS;
+    leased->redis = redis;
+    leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REDIS_DEADLINE_NS;
     leased->patience.fire = on_patience;
     rn_stock_init(&leased->table, leased, leased->file.records);
     rn_waiting_init(&leased->waiting);

@@ -16,7 +16,7 @@
 #ifndef RN_REDIS_LEASED_H
 #define RN_REDIS_LEASED_H
 
-#include "redis/remote.h"
+#include "redis/redis.h"
 
 /* A key that is not asked for in this time is given back; sooner if its lease ends sooner. */
 #define RN_LEASED_IDLE_NS (INT64_C(250) * 1000000)
@@ -37,15 +37,15 @@ struct rn_leased_counts {
 struct rn_leased;
 
 struct rn_leased_options {
-    int64_t deadline_ns; /* 0: RN_REMOTE_DEADLINE_NS */
+    int64_t deadline_ns; /* 0: RN_REDIS_DEADLINE_NS */
     const char *path;    /* of the file of leases (redis/lease_file.h), borrowed; NULL: none */
 };
-/* In the loop's thread. `remote` outlives it. */
-int rn_leased_new(struct rn_loop *loop, struct rn_remote *remote,
+/* In the loop's thread. `redis` outlives it. */
+int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
                   const struct rn_leased_options *options, struct rn_leased **out,
                   struct ration_error *error);
 /* Gives back what is held; who waits has RATION_ESTORE. Memory is kept until the
- * replies under way have come, or `remote` is freed. NULL is fine. */
+ * replies under way have come, or `redis` is freed. NULL is fine. */
 void rn_leased_free(struct rn_leased *leased);
 
 struct rn_store *rn_leased_store(struct rn_leased *leased);

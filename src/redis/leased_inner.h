@@ -46,7 +46,7 @@ struct rn_recovery {
 struct rn_leased {
     struct rn_store store; /* first */
     struct rn_loop *loop;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     int64_t deadline_ns;
     uint64_t id;      /* of this holder: random, so that no two are ever the same */
     uint64_t calls;   /* numbered, of all keys */

@@ -104,7 +104,7 @@ static bool ask(struct rn_leased *leased, unsigned number)
 
     if (past->tags[number].asked)
         return true;
-    if (!rn_remote_call(leased->remote, &ask))
+    if (!rn_redis_call(leased->redis, &ask))
         return false;
     past->tags[number] = (struct rn_past_tag){
         .leased = leased, .since_us = past->tags[number].since_us, .asked = true};
@@ -130,7 +130,7 @@ static void ask_each_server(struct rn_leased *leased)
 
     for (unsigned i = 0; i < past->count; i++) {
         unsigned server =
-            rn_remote_server(leased->remote, (struct rn_slice){name, name_of(past, i, name)});
+            rn_redis_server(leased->redis, (struct rn_slice){name, name_of(past, i, name)});
 
         if (!seen[server])
             ask(leased, i);
@@ -149,7 +149,7 @@ static void on_timer(struct rn_timer *timer)
         atomic_store_explicit(&past->is_whole, true, memory_order_relaxed);
     if (over) {
         past->has_lost = false;
-        if (past->failed || ++past->looks >= ROUND_LOOKS || rn_remote_doubts(leased->remote))
+        if (past->failed || ++past->looks >= ROUND_LOOKS || rn_redis_doubts(leased->redis))
             begin_round(past);
         else
             ask_each_server(leased);
@@ -160,7 +160,7 @@ static void on_timer(struct rn_timer *timer)
 
 void rn_past_begin(struct rn_leased *leased)
 {
-    leased->past.count = rn_remote_tags(leased->remote);
+    leased->past.count = rn_redis_tags(leased->redis);
     leased->past.timer.fire = on_timer;
     wake_in(leased, 0);
 }

@@ -85,7 +85,7 @@ static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
                                           .reply = on_returned,
                                           .arg = call};
 
-    return rn_remote_call(leased->remote, &ask);
+    return rn_redis_call(leased->redis, &ask);
 }
 
 static struct rn_recovery_call *unused_call(struct rn_recovery *r)

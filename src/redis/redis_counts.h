@@ -34,7 +34,7 @@ struct rn_redis_counts {
         refused_ns;       /* when a server last refused to run a call: rn_redis_counts_refused */
     _Atomic bool up;      /* every charge is sent */
     _Atomic bool open;    /* some breaker is */
-    _Atomic bool refused; /* the nodes do not agree: rn_remote_agree */
+    _Atomic bool refused; /* the nodes do not agree: rn_redis_agree */
 };
 
 /* Whether a server that last refused a call then, by the boot-time clock, does not serve. Nobody

@@ -211,7 +211,7 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
                                           .reply = on_reply,
                                           .arg = held};
 
-    if (!rn_remote_call(leased->remote, &ask)) {
+    if (!rn_redis_call(leased->redis, &ask)) {
         rn_holder_unask(&held->holder, request);
         rn_lease_record_note(held->record, &held->holder, held->call);
         return false;

@@ -52,7 +52,7 @@ static struct {
     unsigned nodes;
     int64_t deadline_ns; /* 0: the usual one */
     struct row *row;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     struct rn_async *async;
     struct rn_loop *loop;
     struct rn_timer beat;
@@ -162,7 +162,7 @@ static void beat(struct rn_timer *timer)
     struct rn_wheel *wheel = rn_loop_wheel(run.loop);
 
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + MS);
-    if (!run.row->up && !rn_remote_is_up(run.remote))
+    if (!run.row->up && !rn_redis_is_up(run.redis))
         return;
     run.row->up = 1;
     if (run.per_ms == 0)
@@ -179,9 +179,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
-        rn_async_new(loop, run.remote, rn_remote_store(run.remote), &options, &run.async, &error) !=
-            0)
+    if (rn_redis_new(loop, &run.url, run.deadline_ns, &run.redis, &error) != 0 ||
+        rn_async_new(loop, run.redis, rn_redis_store(run.redis), &options, &run.async, &error) != 0)
         die(error.text);
     for (size_t i = 0; i < PLACES; i++) {
         run.places[i].next = run.spare;
@@ -196,10 +195,10 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     const struct rn_async_counts *c = rn_async_counts(run.async);
 
     (void)arg, (void)loop;
-    uint64_t strict_trips = rn_remote_counts(run.remote)->calls;
+    uint64_t strict_trips = rn_redis_counts(run.redis)->calls;
 
     rn_async_stop(run.async);
-    rn_remote_free(run.remote);
+    rn_redis_free(run.redis);
     printf("{\"decided\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"reports\":%" PRIu64
            ",\"units\":%" PRIu64 ",\"trips\":%" PRIu64 ",\"resent\":%" PRIu64
            ",\"unreported\":%" PRIu64 ",\"strict_trips\":%" PRIu64 "}\n",

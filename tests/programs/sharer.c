@@ -52,7 +52,7 @@ static struct {
     int64_t deadline_ns;
     const char *fingerprint; /* NULL: none */
     long count, begun, ended, depth, pace_ms;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     bool is_leased, is_cold;
     struct rn_leased *leased; /* NULL: decided by the store alone */
     int log;                  /* -1: none */
@@ -115,7 +115,7 @@ static void check_both(struct place *p)
     for (uint32_t i = 0; i < 2; i++)
         p->charges[i] = (struct ration_charge){.limit = i, .hash = run.key + i, .cost = 1};
     rn_check_init(&p->check, run.both, p->charges, 2, RATION_NOW);
-    p->check.store = rn_remote_store(run.remote);
+    p->check.store = rn_redis_store(run.redis);
     p->check.done = on_checked;
     p->check.arg = p;
     if (rn_check_start(&p->check) == RN_DONE)
@@ -148,14 +148,14 @@ static void begin(struct rn_timer *timer)
                                    .key = next_key(),
                                    .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
-    struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_remote_store(run.remote);
+    struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_redis_store(run.redis);
     if (rn_store_apply(store, &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
 }
 
 static void start_when_up(struct rn_timer *timer)
 {
-    if (!rn_remote_is_up(run.remote) || (run.leased && !rn_leased_is_whole(run.leased))) {
+    if (!rn_redis_is_up(run.redis) || (run.leased && !rn_leased_is_whole(run.leased))) {
         set(timer, MS);
         return;
     }
@@ -173,8 +173,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     (void)arg;
     run.loop = loop;
-    if (rn_remote_new(loop, &run.url, run.deadline_ns, &run.remote, &error) != 0 ||
-        (run.is_leased && rn_leased_new(loop, run.remote,
+    if (rn_redis_new(loop, &run.url, run.deadline_ns, &run.redis, &error) != 0 ||
+        (run.is_leased && rn_leased_new(loop, run.redis,
                                         &(struct rn_leased_options){.deadline_ns = run.deadline_ns,
                                                                     .path = getenv("LEASES")},
                                         &run.leased, &error) != 0)) {
@@ -182,7 +182,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
         exit(2);
     }
     if (run.fingerprint)
-        rn_remote_agree(run.remote, run.fingerprint);
+        rn_redis_agree(run.redis, run.fingerprint);
     run.start.fire = start_when_up;
     set(&run.start, 0);
 }
@@ -214,7 +214,7 @@ static void print_leases(void)
 static void print_shards(void)
 {
     struct rn_routes_shard shards[8];
-    size_t n = rn_remote_shards(run.remote, shards, 8);
+    size_t n = rn_redis_shards(run.redis, shards, 8);
 
     printf("\"shards\":{");
     for (size_t i = 0; i < n && i < 8; i++)
@@ -227,7 +227,7 @@ static void print_shards(void)
 
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
-    const struct rn_redis_counts *c = rn_remote_counts(run.remote);
+    const struct rn_redis_counts *c = rn_redis_counts(run.redis);
     const struct row rows[] = {
         {"calls", &c->calls},         {"resent", &c->resent},
         {"late", &c->late},           {"remembered", &c->remembered},
@@ -245,7 +245,7 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     print_rows(rows, sizeof rows / sizeof *rows);
     print_shards();
     rn_leased_free(run.leased);
-    rn_remote_free(run.remote);
+    rn_redis_free(run.redis);
 }
 
 static int parse_limit(const char *text, size_t len, const char *algorithm,

@@ -67,7 +67,7 @@ static void answer_call(struct behind *b, size_t at)
 static struct {
     struct rn_server *server;
     struct rn_timer timer;
-    struct rn_remote *remote;
+    struct rn_redis *redis;
     struct rn_async *async;
     struct behind behind;
     struct rn_limit limit;
@@ -103,8 +103,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     (void)arg;
     run.behind.store.ops = &behind_ops;
     EXPECT(rn_url_parse("redis+unix:///nonexistent/redis.sock", &url, &error) == 0);
-    EXPECT(rn_remote_new(loop, &url, 0, &run.remote, &error) == 0);
-    EXPECT(rn_async_new(loop, run.remote, &run.behind.store, &(struct rn_async_options){0},
+    EXPECT(rn_redis_new(loop, &url, 0, &run.redis, &error) == 0);
+    EXPECT(rn_async_new(loop, run.redis, &run.behind.store, &(struct rn_async_options){0},
                         &run.async, &error) == 0);
     run.timer.fire = begin_test;
     /* By then the worker has settled, and takes up keys as if nothing were spent. */
@@ -115,7 +115,7 @@ static void worker_ends(void *arg, struct rn_loop *loop)
 {
     (void)arg, (void)loop;
     rn_async_stop(run.async);
-    rn_remote_free(run.remote);
+    rn_redis_free(run.redis);
     rn_async_free(run.async);
 }
 

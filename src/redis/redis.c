@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis/redis.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/fiber.h"
+#include "net/server.h"
+#include "redis/cluster/secret_check.h"
+#include "redis/codec.h"
+#include "redis/strict/refusal_cache.h"
+
+struct rn_redis {
+    struct rn_store store; /* first */
+    struct rn_loop *loop;
+    int64_t deadline_ns;
+    struct rn_routes routes;
+    struct rn_routes_events routes_events;
+    struct rn_script_calls calls;
+    struct rn_secret_check secret;
+    struct rn_batch_queues queues;
+    struct rn_batch_queues_events queues_events;
+    struct rn_timer timer;
+    struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
+    struct rn_job pool[RN_REDIS_JOBS];
+    struct rn_redis_counts counts;
+    struct rn_refusal_cache refusals;
+};
+
+static int64_t now_of(const struct rn_redis *redis)
+{
+    return rn_wheel_now(rn_loop_wheel(redis->loop));
+}
+
+static void set_timer(struct rn_redis *redis)
+{
+    if (redis->jobs &&
+        (!rn_timer_is_set(&redis->timer) || redis->jobs->deadline_ns < redis->timer.at_ns))
+        rn_timer_set(rn_loop_wheel(redis->loop), &redis->timer, redis->jobs->deadline_ns);
+}
+
+/* --- jobs --------------------------------------------------------------------------- */
+
+/* The job that the link leads to; NULL: it is the first one's. */
+static struct rn_job *job_before(struct rn_redis *redis, struct rn_job **link)
+{
+    return link == &redis->jobs ? NULL
+                                : (struct rn_job *)((char *)link - offsetof(struct rn_job, next));
+}
+
+/* Among the others by its deadline, which is the last one as a rule. NULL: too many. */
+static struct rn_job *begin_job(struct rn_redis *redis, int64_t deadline_ns)
+{
+    struct rn_job *job = redis->spare, *before = redis->last;
+
+    if (!job)
+        return NULL;
+    redis->spare = job->next;
+    while (before && before->deadline_ns > deadline_ns)
+        before = job_before(redis, before->link);
+    job->link = before ? &before->next : &redis->jobs;
+    job->next = *job->link;
+    *job->link = job;
+    if (job->next)
+        job->next->link = &job->next;
+    else
+        redis->last = job;
+    job->left = 0;
+    job->deadline_ns = deadline_ns;
+    return job;
+}
+
+/* From here on nobody touches its batch. */
+static void end_job(struct rn_redis *redis, struct rn_job *job)
+{
+    struct rn_job *before = job_before(redis, job->link);
+
+    *job->link = job->next;
+    if (job->next)
+        job->next->link = job->link;
+    else
+        redis->last = before;
+    job->life++;
+    job->next = redis->spare;
+    redis->spare = job;
+}
+
+static void finish_job(struct rn_redis *redis, struct rn_job *job)
+{
+    struct rn_charge *batch = job->batch;
+    size_t n = job->n;
+    rn_store_done *done = job->done;
+    void *arg = job->arg;
+
+    end_job(redis, job);
+    done(arg, batch, n);
+}
+
+/* What was refused while a late charge counted may be admitted now. */
+static void on_returned(void *arg, struct rn_charge *charge)
+{
+    struct rn_redis *redis = arg;
+
+    (void)rn_refusal_cache_find(&redis->refusals, charge, charge->ask.now_ns);
+}
+
+static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *charge)
+{
+    struct rn_redis *redis = arg;
+
+    rn_redis_count(charge->error == 0 ? &redis->counts.answered : &redis->counts.failed, 1);
+    rn_refusal_cache_note(&redis->refusals, charge, charge->ask.now_ns);
+    if (--job->left == 0)
+        finish_job(redis, job);
+}
+
+/* Of a job that was not answered in time: which servers were not. */
+static void blame_shards(struct rn_redis *redis, const struct rn_job *job, bool late[RN_SHARDS])
+{
+    for (size_t i = 0; i < job->n; i++) {
+        const struct rn_charge *charge = &job->batch[i];
+        struct rn_shard *shard =
+            charge->error == RATION_ESTORE
+                ? rn_routes_owner(&redis->routes, rn_batch_queues_slot(&redis->queues, charge))
+                : NULL;
+
+        if (!shard)
+            continue;
+        late[shard->index] = true;
+        rn_redis_count(&shard->counts.late, 1);
+    }
+}
+
+/* Charges without an answer have the error that they were given at the beginning. One
+ * stall of a server is one failure, however many wait for it. */
+static void expire_jobs(struct rn_redis *redis, int64_t now_ns)
+{
+    bool late[RN_SHARDS] = {false};
+    struct rn_job *job;
+
+    if (redis->jobs && redis->jobs->deadline_ns <= now_ns)
+        rn_batch_queues_expire(&redis->queues, now_ns);
+    while ((job = redis->jobs) && job->deadline_ns <= now_ns) {
+        blame_shards(redis, job, late);
+        rn_redis_count(&redis->counts.late, job->left);
+        finish_job(redis, job);
+    }
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (late[i] && redis->routes.shards[i])
+            rn_shard_was_late(redis->routes.shards[i]);
+}
+
+static bool is_due(const struct rn_redis *redis)
+{
+    return redis->jobs && redis->jobs->deadline_ns <= now_of(redis);
+}
+
+static void on_timer(struct rn_timer *timer)
+{
+    struct rn_redis *redis = (struct rn_redis *)((char *)timer - offsetof(struct rn_redis, timer));
+
+    /* After a long round of the loop, what is due may have been answered meanwhile. */
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (redis->routes.shards[i] && is_due(redis))
+            rn_link_hear(&redis->routes.shards[i]->link);
+    expire_jobs(redis, now_of(redis));
+    set_timer(redis);
+}
+
+/* --- what the routes tell ------------------------------------------------------------ */
+
+static void note_up(void *arg)
+{
+    struct rn_redis *redis = arg;
+    bool refused = redis->secret.state == RN_SECRET_CHECK_REFUSED;
+
+    atomic_store_explicit(&redis->counts.up, rn_redis_is_up(redis), memory_order_relaxed);
+    atomic_store_explicit(&redis->counts.refused, refused, memory_order_relaxed);
+}
+
+static void on_up(void *arg, struct rn_shard *shard)
+{
+    struct rn_redis *redis = arg;
+
+    note_up(redis);
+    rn_secret_check_again(&redis->secret);
+    rn_script_calls_retry(&redis->calls);
+    rn_link_call_later(&shard->link);
+}
+
+static void on_down(void *arg, struct rn_shard *shard)
+{
+    struct rn_redis *redis = arg;
+
+    note_up(redis);
+    rn_batch_queues_fail(&redis->queues, shard);
+}
+
+/* What came up in this round goes out in one write. */
+static void on_later(void *arg, struct rn_shard *shard)
+{
+    struct rn_redis *redis = arg;
+
+    rn_batch_queues_send(&redis->queues, shard);
+}
+
+static void on_moved(void *arg)
+{
+    struct rn_redis *redis = arg;
+
+    note_up(redis);
+    rn_secret_check_again(&redis->secret);
+    rn_batch_queues_reroute(&redis->queues);
+    rn_script_calls_retry(&redis->calls);
+}
+
+/* --- the contract ------------------------------------------------------------------------------
+ */
+
+/* Charges that need no store, or that no store like this can hold. */
+static bool is_settled(struct rn_redis *redis, struct rn_charge *charge)
+{
+    uint64_t none = 0;
+
+    if (charge->limit->form == RN_FORM_NONE) {
+        rn_limit_apply(charge->limit, &none, 1, &charge->ask, &charge->answer);
+        charge->error = 0;
+        return true;
+    }
+    if (rn_refusal_cache_find(&redis->refusals, charge, charge->ask.now_ns)) {
+        rn_redis_count(&redis->counts.remembered, 1);
+        return true;
+    }
+    charge->error = rn_codec_fault(charge->limit) ? RATION_EINVAL : RATION_ESTORE;
+    return charge->error == RATION_EINVAL;
+}
+
+static void add_to_queues(struct rn_redis *redis, struct rn_job *job)
+{
+    for (size_t i = 0; i < job->n; i++) {
+        struct rn_charge *charge = &job->batch[i];
+
+        if (charge->error != RATION_ESTORE)
+            continue;
+        struct rn_shard *shard =
+            rn_routes_owner(&redis->routes, rn_batch_queues_slot(&redis->queues, charge));
+        bool hopeless = !shard || shard->breaker.open;
+
+        if (!hopeless && rn_batch_queues_add(&redis->queues, job, i)) {
+            job->left++;
+            continue;
+        }
+        rn_redis_count(&redis->counts.turned_away, 1);
+        if (shard)
+            rn_redis_count(&shard->counts.turned_away, 1);
+    }
+}
+
+/* Ours, or that of who asks if it comes first. */
+static int64_t deadline_of(const struct rn_redis *redis)
+{
+    int64_t ours = now_of(redis) + redis->deadline_ns, theirs = rn_fiber_until();
+
+    return theirs < ours ? theirs : ours;
+}
+
+static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
+                              rn_store_done *done, void *arg)
+{
+    struct rn_redis *redis = (struct rn_redis *)(void *)store;
+    size_t open = 0;
+
+    for (size_t i = 0; i < n; i++)
+        open += !is_settled(redis, &batch[i]);
+    rn_redis_count(&redis->counts.charges, n);
+    if (open == 0)
+        return RN_DONE;
+    bool allowed = done && rn_secret_check_allows(&redis->secret);
+    struct rn_job *job = allowed ? begin_job(redis, deadline_of(redis)) : NULL;
+    if (!job) {
+        rn_redis_count(&redis->counts.turned_away, open);
+        return RN_DONE;
+    }
+    job->batch = batch;
+    job->n = n;
+    job->done = done;
+    job->arg = arg;
+    add_to_queues(redis, job);
+    if (job->left == 0) {
+        end_job(redis, job);
+        return RN_DONE;
+    }
+    set_timer(redis);
+    return RN_PENDING;
+}
+
+static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+{
+    rn_batch_queues_disown(&((struct rn_redis *)(void *)store)->queues, charge, late);
+}
+
+static const struct rn_store_ops redis_ops = {.apply = apply, .disown = disown};
+
+bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask)
+{
+    struct rn_script_request whole = *ask;
+
+    if (whole.until_ns == 0)
+        whole.until_ns = now_of(redis) + redis->deadline_ns;
+    return rn_secret_check_allows(&redis->secret) && rn_script_request_send(&redis->calls, &whole);
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+static void init_events(struct rn_redis *redis)
+{
+    redis->routes_events = (struct rn_routes_events){
+        .arg = redis, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
+    redis->queues_events = (struct rn_batch_queues_events){
+        .arg = redis, .answered = on_answered, .returned = on_returned};
+    redis->timer.fire = on_timer;
+    for (size_t i = 0; i < RN_REDIS_JOBS; i++) {
+        redis->pool[i].next = redis->spare;
+        redis->spare = &redis->pool[i];
+    }
+}
+
+int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadline_ns,
+                 struct rn_redis **out, struct ration_error *error)
+{
+    struct rn_redis *redis = calloc(1, sizeof *redis);
+
+    if (!redis)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    redis->store.ops = &redis_ops;
+    redis->loop = loop;
+    redis->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REDIS_DEADLINE_NS;
+    init_events(redis);
+    int failed =
+        rn_routes_init(&redis->routes, loop, url, &redis->routes_events, &redis->counts, error);
+    if (failed != 0) {
+        free(redis);
+        return failed;
+    }
+    rn_script_calls_init(&redis->calls, &redis->routes, &redis->counts);
+    if (!rn_batch_queues_init(&redis->queues, &redis->calls, &redis->counts,
+                              &redis->queues_events)) {
+        rn_redis_free(redis);
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
+    *out = redis;
+    return 0;
+}
+
+void rn_redis_agree(struct rn_redis *redis, const char *fingerprint)
+{
+    rn_secret_check_init(&redis->secret, &redis->routes, fingerprint, note_up, redis);
+}
+
+void rn_redis_free(struct rn_redis *redis)
+{
+    if (!redis)
+        return;
+    rn_script_calls_done(&redis->calls);
+    rn_secret_check_done(&redis->secret);
+    rn_routes_done(&redis->routes);
+    while (redis->jobs)
+        finish_job(redis, redis->jobs);
+    rn_timer_cancel(rn_loop_wheel(redis->loop), &redis->timer);
+    rn_batch_queues_done(&redis->queues);
+    free(redis);
+}
+
+struct rn_store *rn_redis_store(struct rn_redis *redis)
+{
+    return &redis->store;
+}
+
+const struct rn_redis_counts *rn_redis_counts(const struct rn_redis *redis)
+{
+    return &redis->counts;
+}
+
+size_t rn_redis_shards(struct rn_redis *redis, struct rn_routes_shard *out, size_t max)
+{
+    return rn_routes_list(&redis->routes, out, max);
+}
+
+bool rn_redis_doubts(const struct rn_redis *redis)
+{
+    for (unsigned i = 0; i < RN_SHARDS; i++)
+        if (redis->routes.shards[i] && rn_shard_doubt_ns(redis->routes.shards[i]) > 0)
+            return true;
+    return false;
+}
+
+unsigned rn_redis_server(const struct rn_redis *redis, struct rn_slice key)
+{
+    const struct rn_shard *shard = rn_routes_owner(&redis->routes, rn_hash_slot_of(key));
+
+    return shard ? shard->index : RN_SHARDS;
+}
+
+unsigned rn_redis_tags(const struct rn_redis *redis)
+{
+    return redis->queues.tags;
+}
+
+bool rn_redis_is_up(const struct rn_redis *redis)
+{
+    return rn_routes_are_up(&redis->routes) && rn_secret_check_allows(&redis->secret);
+}

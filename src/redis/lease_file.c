@@ -299,7 +299,7 @@ void rn_lease_record_name(struct rn_lease_record *r, uint64_t holder,
 
 /* Buckets and logs count what was not returned as spent when the lease ended, others when it was
  * granted. A call that was lost may have changed when it ends: to later, which costs at most. */
-void rn_lease_record_note(struct rn_lease_record *r, const struct rn_holder *h, uint64_t call)
+void rn_lease_record_note(struct rn_lease_record *r, const struct rn_lease *h, uint64_t call)
 {
     bool by_end = r->script == RN_SCRIPT_LEASE_BUCKET || r->script == RN_SCRIPT_LEASE_LOG;
 

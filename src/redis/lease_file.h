@@ -20,7 +20,7 @@
 
 #include <ration/error.h>
 
-#include "redis/holder.h"
+#include "redis/leased/lease.h"
 
 #define RN_LEASE_FILE_RECORDS 4096
 #define RN_LEASE_FILE_PARTS 256 /* of 772 KB each */
@@ -63,7 +63,7 @@ struct rn_lease_what {
 void rn_lease_record_name(struct rn_lease_record *record, uint64_t holder,
                           const struct rn_lease_what *what);
 /* As the holder stands, and its last call: before that is sent, and after it was answered. */
-void rn_lease_record_note(struct rn_lease_record *record, const struct rn_holder *h, uint64_t call);
+void rn_lease_record_note(struct rn_lease_record *record, const struct rn_lease *h, uint64_t call);
 void rn_lease_record_clear(struct rn_lease_record *record);
 /* Before an admission is answered. */
 static inline void rn_lease_record_spent(struct rn_lease_record *record, uint64_t units)

@@ -21,7 +21,7 @@ static struct rn_store *behind(const struct rn_leased *leased)
 
 void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 {
-    uint64_t burnt = rn_holder_expire(&held->holder, now_ns);
+    uint64_t burnt = rn_lease_expire(&held->lease, now_ns);
 
     if (burnt > 0)
         rn_lease_record_spent(held->record, 0);
@@ -31,13 +31,13 @@ void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 /* What is spent is recorded before anybody hears of it: after a kill the rest is returned. */
 static bool fits(struct rn_stock *held, const struct rn_ask *ask)
 {
-    struct rn_holder *h = &held->holder;
+    struct rn_lease *h = &held->lease;
     bool fits;
 
     if (ask->op == RN_PEEK)
         return ask->cost <= h->units;
-    fits = ask->op == RN_GIVE_BACK ? rn_holder_unspend(h, ask->cost, ask->mark)
-                                   : rn_holder_spend(h, ask->cost);
+    fits = ask->op == RN_GIVE_BACK ? rn_lease_unspend(h, ask->cost, ask->mark)
+                                   : rn_lease_spend(h, ask->cost);
     if (fits)
         rn_lease_record_spent(held->record, h->units);
     return fits;
@@ -49,21 +49,21 @@ bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t n
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
     bool allowed = fits(held, ask);
 
-    if (!allowed && !(may_be_refused && rn_holder_refuses(&held->holder, ask->cost, now_ns)))
+    if (!allowed && !(may_be_refused && rn_lease_refuses(&held->lease, ask->cost, now_ns)))
         return false;
     if (ask->op == RN_GIVE_BACK)
-        rn_holder_hope(&held->holder);
+        rn_lease_hope(&held->lease);
     charge->error = 0;
-    rn_holder_answer(&held->holder, allowed, now_ns, &charge->answer);
+    rn_lease_answer(&held->lease, allowed, now_ns, &charge->answer);
     rn_redis_count(&held->leased->counts.here, 1);
     return true;
 }
 
 static void renew_if_low(struct rn_stock *held, int64_t now_ns)
 {
-    if (!rn_holder_runs_low(&held->holder, now_ns))
+    if (!rn_lease_runs_low(&held->lease, now_ns))
         return;
-    if (rn_demand_is_cold(&held->holder.demand, now_ns))
+    if (rn_demand_is_cold(&held->lease.demand, now_ns))
         rn_renewal_retire(held, now_ns);
     else
         rn_renewal_begin(held, 0, now_ns);
@@ -73,7 +73,7 @@ enum verdict { DECIDED, WAITS, PASSED_ON };
 
 static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int64_t now_ns)
 {
-    const struct rn_holder *h = &held->holder;
+    const struct rn_lease *h = &held->lease;
     enum rn_op op = charge->ask.op;
 
     if ((op != RN_TAKE && op != RN_PEEK) || charge->ask.cost > h->sizing.cap / LARGE_PARTS)
@@ -88,9 +88,9 @@ static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int6
 static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
 {
     if (charge->ask.op == RN_TAKE)
-        rn_demand_note(&held->holder.demand, charge->ask.cost, now_ns);
+        rn_demand_note(&held->lease.demand, charge->ask.cost, now_ns);
     if (charge->ask.op == RN_RESET)
-        rn_holder_hope(&held->holder);
+        rn_lease_hope(&held->lease);
     if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
         return PASSED_ON;
     rn_leased_expire(held, now_ns);
@@ -117,7 +117,7 @@ static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
-    held->holder.sizing = rn_sizing_of(l, held->leased->file.fd >= 0);
+    held->lease.sizing = rn_sizing_of(l, held->leased->file.fd >= 0);
     held->amount = l->amount;
     held->period_ns = l->period_ns;
     held->sub_ns = l->sub_ns;
@@ -144,7 +144,7 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
     if (!held)
         return NULL;
     learn_limit(held, charge);
-    held->holder.demand = *demand;
+    held->lease.demand = *demand;
     *demand = (struct rn_demand){0};
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
     rn_renewal_watch(held, now_ns);
@@ -154,9 +154,9 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
 /* A calendar moves on, so that windows are told anew whenever a call may be due. */
 static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, int64_t now_ns)
 {
-    return held->amount == l->amount && held->holder.sizing.cap == l->cap &&
+    return held->amount == l->amount && held->lease.sizing.cap == l->cap &&
            held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
-           (!l->calendar || !rn_holder_runs_low(&held->holder, now_ns));
+           (!l->calendar || !rn_lease_runs_low(&held->lease, now_ns));
 }
 
 /* NULL: it is for the store behind. */
@@ -334,10 +334,10 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
  * file for whoever comes next. */
 static void give_back_last(struct rn_stock *held)
 {
-    bool was_in_flight = held->holder.in_flight;
+    bool was_in_flight = held->lease.in_flight;
 
     rn_renewal_retire(held, rn_clock_boot_ns());
-    if (!was_in_flight && held->holder.in_flight)
+    if (!was_in_flight && held->lease.in_flight)
         rn_lease_record_clear(held->record);
 }
 

@@ -67,7 +67,7 @@ static void serve(struct rn_stock *held, bool strict)
 {
     struct rn_leased *leased = held->leased;
 
-    while (held->queue.first && !held->holder.in_flight) {
+    while (held->queue.first && !held->lease.in_flight) {
         int64_t now_ns = rn_clock_boot_ns();
         struct rn_waiter *waiter = held->queue.first;
         struct rn_charge *charge = waiter->charge;
@@ -150,19 +150,19 @@ static void give_back(struct rn_stock *held, int64_t now_ns);
 static void take_in(struct rn_stock *held, const struct rn_grant *grant)
 {
     struct rn_leased_counts *counts = &held->leased->counts;
-    bool crowded = grant->granted < held->holder.least && grant->retry_after_ns == 0;
+    bool crowded = grant->granted < held->lease.least && grant->retry_after_ns == 0;
 
     rn_redis_count(&counts->grants, grant->granted > 0);
     rn_redis_count(&counts->granted, grant->granted);
-    rn_redis_count(&counts->burnt, rn_holder_take_in(&held->holder, grant, rn_clock_boot_ns()));
-    rn_lease_record_note(held->record, &held->holder, held->call);
+    rn_redis_count(&counts->burnt, rn_lease_take_in(&held->lease, grant, rn_clock_boot_ns()));
+    rn_lease_record_note(held->record, &held->lease, held->call);
     serve(held, crowded);
-    if (!held->holder.in_flight && (crowded || held->leaving) && held->holder.units == 0) {
+    if (!held->lease.in_flight && (crowded || held->leaving) && held->lease.units == 0) {
         drop(held);
         return;
     }
     rn_renewal_watch(held, rn_clock_boot_ns());
-    if (rn_holder_ends_soon(&held->holder))
+    if (rn_lease_ends_soon(&held->lease))
         give_back(held, rn_clock_boot_ns());
 }
 
@@ -178,10 +178,10 @@ static void on_reply(void *arg, const redisReply *reply)
         take_in(held, &grant);
         return;
     }
-    rn_redis_count(&leased->counts.burnt, rn_holder_lose(&held->holder));
-    rn_lease_record_note(held->record, &held->holder, held->call);
+    rn_redis_count(&leased->counts.burnt, rn_lease_lose(&held->lease));
+    rn_lease_record_note(held->record, &held->lease, held->call);
     rn_redis_count(&leased->counts.lost, 1);
-    while (held->queue.first && !held->holder.in_flight)
+    while (held->queue.first && !held->lease.in_flight)
         give_up(leased, held->queue.first);
     rn_renewal_watch(held, rn_clock_boot_ns());
 }
@@ -195,7 +195,7 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
 
     request->holder = leased->id;
     request->call = held->call = ++leased->calls;
-    rn_lease_record_note(held->record, &held->holder, held->call);
+    rn_lease_record_note(held->record, &held->lease, held->call);
     const struct rn_slice name = {held->name, held->name_len};
     const struct rn_slice args[] = {
         {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)request->call)},
@@ -212,8 +212,8 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
                                           .arg = held};
 
     if (!rn_redis_call(leased->redis, &ask)) {
-        rn_holder_unask(&held->holder, request);
-        rn_lease_record_note(held->record, &held->holder, held->call);
+        rn_lease_unask(&held->lease, request);
+        rn_lease_record_note(held->record, &held->lease, held->call);
         return false;
     }
     leased->in_flight++;
@@ -228,7 +228,7 @@ bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
     struct rn_codec_lease_request request;
 
     held->leaving = false;
-    rn_holder_ask(&held->holder, least, waiting, now_ns, &request);
+    rn_lease_ask(&held->lease, least, waiting, now_ns, &request);
     return send_call(held, &request);
 }
 
@@ -237,12 +237,12 @@ static void give_back(struct rn_stock *held, int64_t now_ns)
 {
     struct rn_codec_lease_request request;
 
-    if (held->holder.in_flight || held->queue.first)
+    if (held->lease.in_flight || held->queue.first)
         return;
     rn_leased_expire(held, now_ns);
-    if (held->holder.units == 0)
+    if (held->lease.units == 0)
         return;
-    rn_holder_ask_out(&held->holder, now_ns, &request);
+    rn_lease_ask_out(&held->lease, now_ns, &request);
     send_call(held, &request);
 }
 
@@ -250,7 +250,7 @@ void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
 {
     held->leaving = true;
     give_back(held, now_ns);
-    if (!held->holder.in_flight && !held->queue.first && held->holder.units == 0)
+    if (!held->lease.in_flight && !held->queue.first && held->lease.units == 0)
         drop(held);
 }
 
@@ -259,7 +259,7 @@ void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
 /* When something must be done about a key that nobody asks for meanwhile. */
 static int64_t due_of(const struct rn_stock *held)
 {
-    const struct rn_holder *h = &held->holder;
+    const struct rn_lease *h = &held->lease;
     int64_t idle_ns = held->used_ns + RN_LEASED_IDLE_NS;
 
     return h->units > 0 && h->renew_ns < idle_ns ? h->renew_ns : idle_ns;
@@ -275,7 +275,7 @@ static void wake_in(struct rn_stock *held, int64_t ns)
 /* Nobody has asked for it for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
 static bool is_idle(struct rn_stock *held, int64_t now_ns)
 {
-    struct rn_holder *h = &held->holder;
+    struct rn_lease *h = &held->lease;
 
     return held->used_ns <= h->sent_ns || held->used_ns <= now_ns - RN_LEASED_IDLE_NS ||
            rn_demand_is_cold(&h->demand, now_ns);
@@ -286,7 +286,7 @@ static void on_due(struct rn_timer *timer)
     struct rn_stock *held = (struct rn_stock *)((char *)timer - offsetof(struct rn_stock, timer));
     int64_t now_ns = rn_clock_boot_ns();
 
-    if (held->holder.in_flight)
+    if (held->lease.in_flight)
         return; /* its reply sets the timer again */
     rn_leased_expire(held, now_ns);
     if (now_ns < due_of(held)) {

@@ -51,7 +51,7 @@ void rn_stock_drop(struct rn_stock_table *t, struct rn_stock *held)
 {
     struct rn_stock **link = chain_of(t, held->key);
 
-    assert(!held->holder.in_flight && !held->queue.first && !rn_timer_is_set(&held->timer));
+    assert(!held->lease.in_flight && !held->queue.first && !rn_timer_is_set(&held->timer));
     while (*link != held)
         link = &(*link)->next;
     *link = held->next;

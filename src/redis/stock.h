@@ -19,7 +19,7 @@ struct rn_stock {
     struct rn_leased *leased;       /* whose it is */
     struct rn_lease_record *record; /* what of it survives a kill */
     uint64_t key;
-    struct rn_holder holder;
+    struct rn_lease lease;
     struct rn_stock *next; /* in its chain, or among the unused */
     int64_t used_ns;
     bool leaving;          /* dropped when the call in flight has given back all */

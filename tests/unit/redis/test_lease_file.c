@@ -49,7 +49,7 @@ static const struct rn_lease_what what = {.script = RN_SCRIPT_LEASE_WINDOW,
 /* 40 were granted by call 3; 15 of them are spent. */
 static void hold(struct rn_lease_record *record)
 {
-    struct rn_holder h = {.units = 40, .known = 40, .ends_us = 1000, .mark = 77};
+    struct rn_lease h = {.units = 40, .known = 40, .ends_us = 1000, .mark = 77};
 
     rn_lease_record_name(record, HOLDER, &what);
     rn_lease_record_note(record, &h, 3);
@@ -220,7 +220,7 @@ static void a_file_of_somebody_else_is_left_alone(void **state)
 static void
 what_is_late_is_not_spent_and_a_lost_call_does_not_hide_when_the_lease_ends(void **state)
 {
-    struct rn_holder h = {.units = 0, .late = 10, .known = 10, .in_flight = true, .mark = 1};
+    struct rn_lease h = {.units = 0, .late = 10, .known = 10, .in_flight = true, .mark = 1};
     struct rn_lease_what bucket = what;
     struct rn_lease_record r = {0};
 

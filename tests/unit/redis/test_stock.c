@@ -68,7 +68,7 @@ static void no_more_are_held_than_there_is_room_for(void **state)
     rn_stock_drop(table, rn_stock_find(table, 7));
     struct rn_stock *held = rn_stock_add(table, 1, 5);
     assert_non_null(held);
-    assert_int_equal(held->holder.units, 0);
+    assert_int_equal(held->lease.units, 0);
     assert_ptr_equal(rn_stock_find(table, 1), held);
     free(table);
 }

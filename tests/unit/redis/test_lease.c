@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "redis/holder.h"
+#include "redis/leased/lease.h"
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -18,251 +18,249 @@
 #define MARK 4711
 #define ENDS 5000000
 
-static struct rn_holder fresh(uint64_t amount, uint64_t burst)
+static struct rn_lease fresh(uint64_t amount, uint64_t burst)
 {
     struct ration_limit spec = {
         .algorithm = RATION_TOKEN_BUCKET, .amount = amount, .period_ns = SECOND, .burst = burst};
     struct rn_limit limit;
 
     rn_limit_init(&limit, &spec);
-    return (struct rn_holder){.sizing = rn_sizing_of(&limit, true)};
+    return (struct rn_lease){.sizing = rn_sizing_of(&limit, true)};
 }
 
 /* One of 1000 a second, that has `units` since BEGIN. */
-static struct rn_holder with_units(uint64_t units)
+static struct rn_lease with_units(uint64_t units)
 {
-    struct rn_holder h = fresh(1000, 4000);
+    struct rn_lease h = fresh(1000, 4000);
     struct rn_codec_lease_request request;
 
-    rn_holder_ask(&h, 1, units, BEGIN, &request);
-    rn_holder_take_in(&h,
-                      &(struct rn_grant){.granted = units,
-                                         .left = 500,
-                                         .lease_ns = request.lease_ns,
-                                         .mark = MARK,
-                                         .ends_us = ENDS},
-                      BEGIN);
+    rn_lease_ask(&h, 1, units, BEGIN, &request);
+    rn_lease_take_in(&h,
+                     &(struct rn_grant){.granted = units,
+                                        .left = 500,
+                                        .lease_ns = request.lease_ns,
+                                        .mark = MARK,
+                                        .ends_us = ENDS},
+                     BEGIN);
     return h;
 }
 
 static void what_is_granted_can_be_spent_once(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
 
     (void)state;
-    assert_true(rn_holder_spend(&h, 7));
-    assert_false(rn_holder_spend(&h, 4));
-    assert_true(rn_holder_spend(&h, 3));
-    assert_false(rn_holder_spend(&h, 1));
+    assert_true(rn_lease_spend(&h, 7));
+    assert_false(rn_lease_spend(&h, 4));
+    assert_true(rn_lease_spend(&h, 3));
+    assert_false(rn_lease_spend(&h, 1));
 }
 
 static void the_deadline_counts_from_before_the_call_was_sent(void **state)
 {
-    struct rn_holder h = fresh(1000, 4000);
+    struct rn_lease h = fresh(1000, 4000);
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    rn_lease_ask(&h, 1, 10, BEGIN, &request);
     assert_int_equal(request.lease_ns, SECOND);
-    rn_holder_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND},
-                      BEGIN + SECOND / 2);
-    assert_int_equal(rn_holder_expire(&h, BEGIN + 998 * MS), 0);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND}, BEGIN + SECOND / 2);
+    assert_int_equal(rn_lease_expire(&h, BEGIN + 998 * MS), 0);
     assert_int_equal(h.units, 10);
     /* A thousandth early: clocks do not run alike. */
-    assert_int_equal(rn_holder_expire(&h, BEGIN + 999 * MS), 10);
-    assert_false(rn_holder_spend(&h, 1));
+    assert_int_equal(rn_lease_expire(&h, BEGIN + 999 * MS), 10);
+    assert_false(rn_lease_spend(&h, 1));
 }
 
 static void a_grant_that_comes_too_late_is_burnt(void **state)
 {
-    struct rn_holder h = fresh(1000, 4000);
+    struct rn_lease h = fresh(1000, 4000);
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &request);
-    assert_int_equal(rn_holder_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND},
-                                       BEGIN + SECOND),
-                     10);
-    assert_false(rn_holder_spend(&h, 1));
+    rn_lease_ask(&h, 1, 10, BEGIN, &request);
+    assert_int_equal(
+        rn_lease_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND}, BEGIN + SECOND),
+        10);
+    assert_false(rn_lease_spend(&h, 1));
     assert_false(h.in_flight);
 }
 
 static void a_call_tells_what_is_held_and_a_lost_one_changes_nothing(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    assert_true(rn_holder_spend(&h, 6));
-    rn_holder_ask(&h, 1, 10, BEGIN + 100 * MS, &request);
+    assert_true(rn_lease_spend(&h, 6));
+    rn_lease_ask(&h, 1, 10, BEGIN + 100 * MS, &request);
     assert_int_equal(request.keep, 4);
     assert_int_equal(request.want, 6);
-    assert_true(rn_holder_spend(&h, 1)); /* while it is in flight */
-    rn_holder_lose(&h);
+    assert_true(rn_lease_spend(&h, 1)); /* while it is in flight */
+    rn_lease_lose(&h);
     assert_int_equal(h.units, 3);
     assert_int_equal(h.deadline_ns, BEGIN + 999 * MS);
-    rn_holder_ask(&h, 1, 10, BEGIN + 200 * MS, &request);
+    rn_lease_ask(&h, 1, 10, BEGIN + 200 * MS, &request);
     assert_int_equal(request.keep, 3);
 }
 
 static void what_the_store_does_not_know_of_is_dropped(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 100 * MS, &request);
+    rn_lease_ask(&h, 1, 15, BEGIN + 100 * MS, &request);
     assert_int_equal(
-        rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = false},
-                          BEGIN + 101 * MS),
+        rn_lease_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = false},
+                         BEGIN + 101 * MS),
         10);
     assert_int_equal(h.units, 5);
 }
 
 static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void **state)
 {
-    struct rn_holder h = with_units(10), lost;
+    struct rn_lease h = with_units(10), lost;
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 900 * MS, &request);
-    assert_int_equal(rn_holder_expire(&h, BEGIN + SECOND), 0);
-    assert_false(rn_holder_spend(&h, 1)); /* before the reply nobody knows */
+    rn_lease_ask(&h, 1, 15, BEGIN + 900 * MS, &request);
+    assert_int_equal(rn_lease_expire(&h, BEGIN + SECOND), 0);
+    assert_false(rn_lease_spend(&h, 1)); /* before the reply nobody knows */
     lost = h;
     assert_int_equal(
-        rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
-                          BEGIN + 1100 * MS),
+        rn_lease_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
+                         BEGIN + 1100 * MS),
         0);
-    assert_true(rn_holder_spend(&h, 15));
-    assert_int_equal(rn_holder_lose(&lost), 10);
-    assert_int_equal(rn_holder_expire(&lost, BEGIN + 1100 * MS), 0);
-    assert_false(rn_holder_spend(&lost, 1));
+    assert_true(rn_lease_spend(&h, 15));
+    assert_int_equal(rn_lease_lose(&lost), 10);
+    assert_int_equal(rn_lease_expire(&lost, BEGIN + 1100 * MS), 0);
+    assert_false(rn_lease_spend(&lost, 1));
 }
 
 static void a_lease_that_ends_with_its_window_ends_soon(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    assert_false(rn_holder_ends_soon(&h));
-    rn_holder_ask(&h, 1, 15, BEGIN, &request);
-    rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = 4 * MS, .kept = true},
-                      BEGIN);
-    assert_true(rn_holder_ends_soon(&h));
+    assert_false(rn_lease_ends_soon(&h));
+    rn_lease_ask(&h, 1, 15, BEGIN, &request);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = 4 * MS, .kept = true}, BEGIN);
+    assert_true(rn_lease_ends_soon(&h));
 }
 
 static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 15, BEGIN + 500 * MS, &request);
-    rn_holder_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
-                      BEGIN + 501 * MS);
-    assert_int_equal(rn_holder_expire(&h, BEGIN + 1400 * MS), 0);
-    assert_true(rn_holder_spend(&h, 15));
+    rn_lease_ask(&h, 1, 15, BEGIN + 500 * MS, &request);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
+                     BEGIN + 501 * MS);
+    assert_int_equal(rn_lease_expire(&h, BEGIN + 1400 * MS), 0);
+    assert_true(rn_lease_spend(&h, 15));
 }
 
 static void only_what_was_spent_since_the_last_call_can_be_put_back(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    assert_true(rn_holder_spend(&h, 4));
-    assert_true(rn_holder_unspend(&h, 1, MARK));
-    assert_false(rn_holder_unspend(&h, 4, MARK));
-    assert_false(rn_holder_unspend(&h, 1, MARK - 1)); /* another one's */
-    rn_holder_ask(&h, 1, 10, BEGIN + 10 * MS, &request);
-    assert_true(rn_holder_spend(&h, 2));
-    assert_false(rn_holder_unspend(&h, 1, MARK)); /* whether it has been told is not known */
-    rn_holder_lose(&h);
-    assert_false(rn_holder_unspend(&h, 1, MARK));
-    rn_holder_ask(&h, 1, 10, BEGIN + 20 * MS, &request);
-    rn_holder_take_in(
+    assert_true(rn_lease_spend(&h, 4));
+    assert_true(rn_lease_unspend(&h, 1, MARK));
+    assert_false(rn_lease_unspend(&h, 4, MARK));
+    assert_false(rn_lease_unspend(&h, 1, MARK - 1)); /* another one's */
+    rn_lease_ask(&h, 1, 10, BEGIN + 10 * MS, &request);
+    assert_true(rn_lease_spend(&h, 2));
+    assert_false(rn_lease_unspend(&h, 1, MARK)); /* whether it has been told is not known */
+    rn_lease_lose(&h);
+    assert_false(rn_lease_unspend(&h, 1, MARK));
+    rn_lease_ask(&h, 1, 10, BEGIN + 20 * MS, &request);
+    rn_lease_take_in(
         &h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true, .mark = MARK + 7},
         BEGIN + 21 * MS);
-    assert_true(rn_holder_spend(&h, 3));
-    assert_false(rn_holder_unspend(&h, 1, MARK));
-    assert_true(rn_holder_unspend(&h, 3, MARK + 7));
+    assert_true(rn_lease_spend(&h, 3));
+    assert_false(rn_lease_unspend(&h, 1, MARK));
+    assert_true(rn_lease_unspend(&h, 3, MARK + 7));
 }
 
 static void a_call_tells_when_the_lease_ends_unless_it_may_have_none(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    rn_lease_ask(&h, 1, 10, BEGIN, &request);
     assert_int_equal(request.ends_us, ENDS);
-    rn_holder_lose(&h);
-    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    rn_lease_lose(&h);
+    rn_lease_ask(&h, 1, 10, BEGIN, &request);
     assert_int_equal(request.ends_us, 0);
-    rn_holder_take_in(&h, &(struct rn_grant){.kept = true, .lease_ns = SECOND, .ends_us = 2 * ENDS},
-                      BEGIN);
-    rn_holder_ask_out(&h, BEGIN, &request);
+    rn_lease_take_in(&h, &(struct rn_grant){.kept = true, .lease_ns = SECOND, .ends_us = 2 * ENDS},
+                     BEGIN);
+    rn_lease_ask_out(&h, BEGIN, &request);
     assert_int_equal(request.ends_us, 2 * ENDS);
-    rn_holder_take_in(&h, &(struct rn_grant){.lease_ns = SECOND, .ends_us = 3 * ENDS}, BEGIN);
-    rn_holder_ask(&h, 1, 10, BEGIN, &request);
+    rn_lease_take_in(&h, &(struct rn_grant){.lease_ns = SECOND, .ends_us = 3 * ENDS}, BEGIN);
+    rn_lease_ask(&h, 1, 10, BEGIN, &request);
     assert_int_equal(request.ends_us, 0); /* of nothing there is no lease */
 }
 
 static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
 {
-    struct rn_holder h = with_units(10);
+    struct rn_lease h = with_units(10);
 
     (void)state;
-    assert_false(rn_holder_runs_low(&h, BEGIN + 400 * MS));
-    assert_true(rn_holder_runs_low(&h, BEGIN + 500 * MS));
-    assert_true(rn_holder_spend(&h, 4));
-    assert_false(rn_holder_runs_low(&h, BEGIN));
-    assert_true(rn_holder_spend(&h, 1));
-    assert_true(rn_holder_runs_low(&h, BEGIN));
+    assert_false(rn_lease_runs_low(&h, BEGIN + 400 * MS));
+    assert_true(rn_lease_runs_low(&h, BEGIN + 500 * MS));
+    assert_true(rn_lease_spend(&h, 4));
+    assert_false(rn_lease_runs_low(&h, BEGIN));
+    assert_true(rn_lease_spend(&h, 1));
+    assert_true(rn_lease_runs_low(&h, BEGIN));
     h.in_flight = true;
-    assert_false(rn_holder_runs_low(&h, BEGIN));
+    assert_false(rn_lease_runs_low(&h, BEGIN));
 }
 
 static void where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once(void **state)
 {
-    struct rn_holder h = fresh(1000, 4000);
+    struct rn_lease h = fresh(1000, 4000);
     struct rn_codec_lease_request request;
     struct rn_answer answer;
 
     (void)state;
-    rn_holder_ask(&h, 3, 3, BEGIN, &request);
-    rn_holder_take_in(&h,
-                      &(struct rn_grant){.retry_after_ns = 400 * MS, .left = 2, .lease_ns = SECOND},
-                      BEGIN + MS);
-    assert_true(rn_holder_refuses(&h, 1, BEGIN + 124 * MS)); /* the pause */
-    assert_false(rn_holder_refuses(&h, 2, BEGIN + 125 * MS));
-    assert_true(rn_holder_refuses(&h, 3, BEGIN + 399 * MS)); /* as the store said */
-    assert_false(rn_holder_refuses(&h, 3, BEGIN + 400 * MS));
-    rn_holder_answer(&h, false, BEGIN + 100 * MS, &answer);
+    rn_lease_ask(&h, 3, 3, BEGIN, &request);
+    rn_lease_take_in(&h,
+                     &(struct rn_grant){.retry_after_ns = 400 * MS, .left = 2, .lease_ns = SECOND},
+                     BEGIN + MS);
+    assert_true(rn_lease_refuses(&h, 1, BEGIN + 124 * MS)); /* the pause */
+    assert_false(rn_lease_refuses(&h, 2, BEGIN + 125 * MS));
+    assert_true(rn_lease_refuses(&h, 3, BEGIN + 399 * MS)); /* as the store said */
+    assert_false(rn_lease_refuses(&h, 3, BEGIN + 400 * MS));
+    rn_lease_answer(&h, false, BEGIN + 100 * MS, &answer);
     assert_int_equal(answer.retry_after_ns, 300 * MS);
     assert_int_equal(answer.remaining, 0);
-    rn_holder_hope(&h);
-    assert_false(rn_holder_refuses(&h, 3, BEGIN + 2 * MS));
+    rn_lease_hope(&h);
+    assert_false(rn_lease_refuses(&h, 3, BEGIN + 2 * MS));
 }
 
 static void what_is_too_much_goes_back(void **state)
 {
-    struct rn_holder h = with_units(100);
+    struct rn_lease h = with_units(100);
     struct rn_codec_lease_request request;
 
     (void)state;
     rn_demand_note(&h.demand, 2, BEGIN);
-    rn_holder_ask(&h, 0, 0, BEGIN + 150 * MS, &request);
+    rn_lease_ask(&h, 0, 0, BEGIN + 150 * MS, &request);
     assert_int_equal(request.want, 0);
     assert_int_equal(request.keep, 20);
     assert_int_equal(request.back, 80);
-    rn_holder_unask(&h, &request);
+    rn_lease_unask(&h, &request);
     assert_int_equal(h.units, 100);
-    rn_holder_ask_out(&h, BEGIN + 150 * MS, &request);
+    rn_lease_ask_out(&h, BEGIN + 150 * MS, &request);
     assert_int_equal(request.keep, 0);
     assert_int_equal(request.back, 100);
-    assert_false(rn_holder_spend(&h, 1));
+    assert_false(rn_lease_spend(&h, 1));
 }
 
 /* --- many of them ------------------------------------------------------------------------ */
@@ -290,7 +288,7 @@ static struct world {
     int64_t now_ns, last_ns;
     int64_t level; /* in ns of refill */
     struct lease leases[64];
-    struct rn_holder nodes[NODES];
+    struct rn_lease nodes[NODES];
     uint64_t ids[NODES], calls[NODES], next_id;
     struct message way[ON_THE_WAY];
     int64_t full_ns; /* the judge: an exact bucket is full again then */
@@ -404,9 +402,9 @@ static void post(struct message message)
 
 static void spend(size_t node, uint64_t units)
 {
-    rn_holder_expire(&w.nodes[node], w.now_ns);
+    rn_lease_expire(&w.nodes[node], w.now_ns);
     rn_demand_note(&w.nodes[node].demand, units, w.now_ns);
-    if (!rn_holder_spend(&w.nodes[node], units))
+    if (!rn_lease_spend(&w.nodes[node], units))
         return;
     w.full_ns = (w.full_ns > w.now_ns ? w.full_ns : w.now_ns) + (int64_t)units * EACH;
     if (w.full_ns - w.now_ns - BURST * EACH > w.excess)
@@ -416,14 +414,14 @@ static void spend(size_t node, uint64_t units)
 
 static void call(size_t node, bool all_back)
 {
-    struct rn_holder *h = &w.nodes[node];
+    struct rn_lease *h = &w.nodes[node];
     struct message m = {.node = node};
 
-    rn_holder_expire(h, w.now_ns);
+    rn_lease_expire(h, w.now_ns);
     if (all_back)
-        rn_holder_ask_out(h, w.now_ns, &m.request);
+        rn_lease_ask_out(h, w.now_ns, &m.request);
     else
-        rn_holder_ask(h, 1, 1 + dice(60), w.now_ns, &m.request);
+        rn_lease_ask(h, 1, 1 + dice(60), w.now_ns, &m.request);
     m.request.holder = w.ids[node];
     m.request.call = ++w.calls[node];
     post(m);
@@ -431,7 +429,7 @@ static void call(size_t node, bool all_back)
 
 static void arrive(struct message m)
 {
-    struct rn_holder *h = &w.nodes[m.node];
+    struct rn_lease *h = &w.nodes[m.node];
 
     if (!m.is_reply) {
         m.is_reply = true;
@@ -439,20 +437,20 @@ static void arrive(struct message m)
         post(m);
     } else if (w.ids[m.node] == m.request.holder && w.calls[m.node] == m.request.call &&
                h->in_flight) {
-        rn_holder_take_in(h, &m.grant, w.now_ns);
+        rn_lease_take_in(h, &m.grant, w.now_ns);
     }
 }
 
 static void act(size_t node)
 {
-    struct rn_holder *h = &w.nodes[node];
+    struct rn_lease *h = &w.nodes[node];
     uint64_t chance = dice(100);
 
     if (chance == 0) { /* killed, and another comes */
         *h = fresh(1000, BURST);
         w.ids[node] = ++w.next_id;
     } else if (h->in_flight && w.now_ns - h->sent_ns > 30 * MS) {
-        rn_holder_lose(h);
+        rn_lease_lose(h);
     } else if (!h->in_flight && (chance < 30 || h->units == 0)) {
         call(node, chance < 3);
     } else {

@@ -9,13 +9,13 @@
  * held, not how much was spent since the last one: so it does not matter which of the
  * calls before were run, and what came of a lost one is never spent by anybody.
  */
-#ifndef RN_REDIS_HOLDER_H
-#define RN_REDIS_HOLDER_H
+#ifndef RN_REDIS_LEASE_H
+#define RN_REDIS_LEASE_H
 
 #include "redis/codec.h"
 #include "redis/sizing.h"
 
-struct rn_holder {
+struct rn_lease {
     struct rn_sizing sizing;
     struct rn_demand demand;
     uint64_t units, known; /* to spend; the store knows of: units <= known */
@@ -51,39 +51,39 @@ struct rn_grant {
 /* Drops what may not be spent any more; returns how much. Before anything else, each
  * time the clock was read. While a call is in flight nothing is dropped yet: it may have come
  * in time, and its answer tells. */
-uint64_t rn_holder_expire(struct rn_holder *holder, int64_t now_ns);
+uint64_t rn_lease_expire(struct rn_lease *lease, int64_t now_ns);
 
 /* False: not enough. */
-bool rn_holder_spend(struct rn_holder *holder, uint64_t cost);
+bool rn_lease_spend(struct rn_lease *lease, uint64_t cost);
 /* Undoes a spend that was answered with this mark. False: the store may have been told of it,
  * or somebody else has made it, and the store must be asked: only there is known what it is
  * worth by now. */
-bool rn_holder_unspend(struct rn_holder *holder, uint64_t cost, int64_t mark);
+bool rn_lease_unspend(struct rn_lease *lease, uint64_t cost, int64_t mark);
 /* Whether it is known without asking that there are not so many. */
-bool rn_holder_refuses(const struct rn_holder *holder, uint64_t cost, int64_t now_ns);
+bool rn_lease_refuses(const struct rn_lease *lease, uint64_t cost, int64_t now_ns);
 /* Forgets what is known of that. */
-void rn_holder_hope(struct rn_holder *holder);
+void rn_lease_hope(struct rn_lease *lease);
 /* Remaining, retry after a refusal and so on, as far as known. */
-void rn_holder_answer(const struct rn_holder *holder, bool allowed, int64_t now_ns,
-                      struct rn_answer *answer);
+void rn_lease_answer(const struct rn_lease *lease, bool allowed, int64_t now_ns,
+                     struct rn_answer *answer);
 
 /* Worth a call although what there is will do for now. */
-bool rn_holder_runs_low(const struct rn_holder *holder, int64_t now_ns);
+bool rn_lease_runs_low(const struct rn_lease *lease, int64_t now_ns);
 /* The lease that was last granted is over so soon that it is not worth renewing: it ends with
  * its window. */
-bool rn_holder_ends_soon(const struct rn_holder *holder);
+bool rn_lease_ends_soon(const struct rn_lease *lease);
 /* Begins a call: holder and number are the caller's to fill in. `least` units are of
  * use, `waiting` are waited for. */
-void rn_holder_ask(struct rn_holder *holder, uint64_t least, uint64_t waiting, int64_t now_ns,
-                   struct rn_codec_lease_request *request);
+void rn_lease_ask(struct rn_lease *lease, uint64_t least, uint64_t waiting, int64_t now_ns,
+                  struct rn_codec_lease_request *request);
 /* The same, to give back all. */
-void rn_holder_ask_out(struct rn_holder *holder, int64_t now_ns,
-                       struct rn_codec_lease_request *request);
+void rn_lease_ask_out(struct rn_lease *lease, int64_t now_ns,
+                      struct rn_codec_lease_request *request);
 /* It was not sent. */
-void rn_holder_unask(struct rn_holder *holder, const struct rn_codec_lease_request *request);
+void rn_lease_unask(struct rn_lease *lease, const struct rn_codec_lease_request *request);
 /* It was answered; returns how many units came too late or were taken away. */
-uint64_t rn_holder_take_in(struct rn_holder *holder, const struct rn_grant *grant, int64_t now_ns);
+uint64_t rn_lease_take_in(struct rn_lease *lease, const struct rn_grant *grant, int64_t now_ns);
 /* It was not, and never will be; returns how many units are lost by that. */
-uint64_t rn_holder_lose(struct rn_holder *holder);
+uint64_t rn_lease_lose(struct rn_lease *lease);
 
 #endif

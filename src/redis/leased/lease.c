@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/holder.h"
+#include "redis/leased/lease.h"
 
 /* A lease must end here before it does there. The call's way takes care of the time it
  * was sent; this of two clocks that do not run alike: by one in a thousand, and crystals
@@ -8,7 +8,7 @@
 /* A grant of less than this part of what was wanted, and no more left, is little. */
 #define LITTLE_PARTS 8
 
-uint64_t rn_holder_expire(struct rn_holder *h, int64_t now_ns)
+uint64_t rn_lease_expire(struct rn_lease *h, int64_t now_ns)
 {
     uint64_t over = now_ns >= h->deadline_ns ? h->units : 0;
 
@@ -22,7 +22,7 @@ uint64_t rn_holder_expire(struct rn_holder *h, int64_t now_ns)
     return over;
 }
 
-bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
+bool rn_lease_spend(struct rn_lease *h, uint64_t cost)
 {
     if (cost > h->units)
         return false;
@@ -30,7 +30,7 @@ bool rn_holder_spend(struct rn_holder *h, uint64_t cost)
     return true;
 }
 
-bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t mark)
+bool rn_lease_unspend(struct rn_lease *h, uint64_t cost, int64_t mark)
 {
     if (h->asked || mark != h->mark || cost > h->known - h->units)
         return false;
@@ -38,19 +38,19 @@ bool rn_holder_unspend(struct rn_holder *h, uint64_t cost, int64_t mark)
     return true;
 }
 
-bool rn_holder_refuses(const struct rn_holder *h, uint64_t cost, int64_t now_ns)
+bool rn_lease_refuses(const struct rn_lease *h, uint64_t cost, int64_t now_ns)
 {
     return cost > h->units &&
            (now_ns < h->pause_ns || (cost >= h->short_of && now_ns < h->retry_ns));
 }
 
-void rn_holder_hope(struct rn_holder *h)
+void rn_lease_hope(struct rn_lease *h)
 {
     h->pause_ns = h->retry_ns = 0;
 }
 
-void rn_holder_answer(const struct rn_holder *h, bool allowed, int64_t now_ns,
-                      struct rn_answer *answer)
+void rn_lease_answer(const struct rn_lease *h, bool allowed, int64_t now_ns,
+                     struct rn_answer *answer)
 {
     uint64_t cap = h->sizing.cap, remaining = h->units + (allowed ? h->left : 0);
     int64_t again_ns = h->pause_ns > h->retry_ns ? h->pause_ns : h->retry_ns;
@@ -67,17 +67,17 @@ void rn_holder_answer(const struct rn_holder *h, bool allowed, int64_t now_ns,
     };
 }
 
-bool rn_holder_runs_low(const struct rn_holder *h, int64_t now_ns)
+bool rn_lease_runs_low(const struct rn_lease *h, int64_t now_ns)
 {
     return !h->in_flight && now_ns >= h->pause_ns && (h->units <= h->half || now_ns >= h->renew_ns);
 }
 
-bool rn_holder_ends_soon(const struct rn_holder *h)
+bool rn_lease_ends_soon(const struct rn_lease *h)
 {
     return h->deadline_ns - h->sent_ns < RN_SIZING_SHORTEST_NS / 2;
 }
 
-static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_t now_ns)
+static void begin_call(struct rn_lease *h, uint64_t want, uint64_t back, int64_t now_ns)
 {
     h->in_flight = h->asked = true;
     h->sent_ns = now_ns;
@@ -86,8 +86,8 @@ static void begin_call(struct rn_holder *h, uint64_t want, uint64_t back, int64_
     h->known = h->units;
 }
 
-void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_t now_ns,
-                   struct rn_codec_lease_request *request)
+void rn_lease_ask(struct rn_lease *h, uint64_t least, uint64_t waiting, int64_t now_ns,
+                  struct rn_codec_lease_request *request)
 {
     int64_t lease_ns = rn_sizing_lease_ns(&h->sizing, h->scarce);
     uint64_t hold = rn_sizing_want(&h->sizing, &h->demand, lease_ns, waiting, now_ns);
@@ -104,7 +104,7 @@ void rn_holder_ask(struct rn_holder *h, uint64_t least, uint64_t waiting, int64_
                                                .ends_us = h->ends_us};
 }
 
-void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_codec_lease_request *request)
+void rn_lease_ask_out(struct rn_lease *h, int64_t now_ns, struct rn_codec_lease_request *request)
 {
     uint64_t back = h->units;
 
@@ -113,7 +113,7 @@ void rn_holder_ask_out(struct rn_holder *h, int64_t now_ns, struct rn_codec_leas
     *request = (struct rn_codec_lease_request){.back = back, .ends_us = h->ends_us};
 }
 
-void rn_holder_unask(struct rn_holder *h, const struct rn_codec_lease_request *request)
+void rn_lease_unask(struct rn_lease *h, const struct rn_codec_lease_request *request)
 {
     h->in_flight = false;
     h->units += request->back;
@@ -121,7 +121,7 @@ void rn_holder_unask(struct rn_holder *h, const struct rn_codec_lease_request *r
 }
 
 /* Whether it makes sense to ask again soon. */
-static void judge(struct rn_holder *h, const struct rn_grant *g)
+static void judge(struct rn_lease *h, const struct rn_grant *g)
 {
     bool lacks = g->granted < h->least;
 
@@ -135,7 +135,7 @@ static void judge(struct rn_holder *h, const struct rn_grant *g)
               : 0;
 }
 
-uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_t now_ns)
+uint64_t rn_lease_take_in(struct rn_lease *h, const struct rn_grant *g, int64_t now_ns)
 {
     uint64_t burnt = 0;
     int64_t lease_ns = g->lease_ns - g->lease_ns / DRIFT_PARTS;
@@ -158,10 +158,10 @@ uint64_t rn_holder_take_in(struct rn_holder *h, const struct rn_grant *g, int64_
     h->asked = false;
     h->ends_us = h->known > 0 ? g->ends_us : 0;
     judge(h, g);
-    return burnt + rn_holder_expire(h, now_ns);
+    return burnt + rn_lease_expire(h, now_ns);
 }
 
-uint64_t rn_holder_lose(struct rn_holder *h)
+uint64_t rn_lease_lose(struct rn_lease *h)
 {
     uint64_t burnt = h->late;
 

@@ -13,7 +13,7 @@
 #define RN_REDIS_LEASE_H
 
 #include "redis/codec.h"
-#include "redis/sizing.h"
+#include "redis/leased/sizing.h"
 
 struct rn_lease {
     struct rn_sizing sizing;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "redis/sizing.h"
+#include "redis/leased/sizing.h"
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/sizing.h"
+#include "redis/leased/sizing.h"
 
 #include "core/envelope.h"
 

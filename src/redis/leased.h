@@ -38,7 +38,7 @@ struct rn_leased;
 
 struct rn_leased_options {
     int64_t deadline_ns; /* 0: RN_REDIS_DEADLINE_NS */
-    const char *path;    /* of the file of leases (redis/lease_file.h), borrowed; NULL: none */
+    const char *path; /* of the file of leases (redis/leased/lease_file.h), borrowed; NULL: none */
 };
 /* In the loop's thread. `redis` outlives it. */
 int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "net/wheel.h"
-#include "redis/lease_file.h"
 #include "redis/leased.h"
+#include "redis/leased/lease_file.h"
 #include "redis/stock.h"
 
 /* What is known of the histories of stores: in a cluster each tag has one. */

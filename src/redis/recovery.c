@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Returns what holders that were killed had not spent, from what their parts of the file of leases
- * say (redis/lease_file.h): at the start, and whenever another process on the same file is found
- * gone. Each record is taken out before its call is sent, so that none is returned twice; what
- * comes of a lost call is burnt.
+ * say (redis/leased/lease_file.h): at the start, and whenever another process on the same file is
+ * found gone. Each record is taken out before its call is sent, so that none is returned twice;
+ * what comes of a lost call is burnt.
  */
 #include <stdio.h>
 

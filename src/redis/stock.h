@@ -7,7 +7,7 @@
 #define RN_REDIS_STOCK_H
 
 #include "net/wheel.h"
-#include "redis/lease_file.h"
+#include "redis/leased/lease_file.h"
 #include "redis/waiting.h"
 
 #define RN_STOCK_MAX 4096     /* keys held at once; others are strict. A power of two */

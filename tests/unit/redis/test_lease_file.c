@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "redis/lease_file.h"
+#include "redis/leased/lease_file.h"
 
 #define HOLDER 4711
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/lease_file.h"
+#include "redis/leased/lease_file.h"
 
 #include <assert.h>
 #include <errno.h>

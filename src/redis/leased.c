@@ -19,7 +19,7 @@ static struct rn_store *behind(const struct rn_leased *leased)
 
 /* --- one charge ----------------------------------------------------------------------- */
 
-void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
+void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns)
 {
     uint64_t burnt = rn_lease_expire(&held->lease, now_ns);
 
@@ -29,7 +29,7 @@ void rn_leased_expire(struct rn_stock *held, int64_t now_ns)
 }
 
 /* What is spent is recorded before anybody hears of it: after a kill the rest is returned. */
-static bool fits(struct rn_stock *held, const struct rn_ask *ask)
+static bool fits(struct rn_hot_key *held, const struct rn_ask *ask)
 {
     struct rn_lease *h = &held->lease;
     bool fits;
@@ -43,7 +43,7 @@ static bool fits(struct rn_stock *held, const struct rn_ask *ask)
     return fits;
 }
 
-bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
+bool rn_leased_decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
@@ -59,7 +59,7 @@ bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t n
     return true;
 }
 
-static void renew_if_low(struct rn_stock *held, int64_t now_ns)
+static void renew_if_low(struct rn_hot_key *held, int64_t now_ns)
 {
     if (!rn_lease_runs_low(&held->lease, now_ns))
         return;
@@ -71,7 +71,7 @@ static void renew_if_low(struct rn_stock *held, int64_t now_ns)
 
 enum verdict { DECIDED, WAITS, PASSED_ON };
 
-static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int64_t now_ns)
+static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_lease *h = &held->lease;
     enum rn_op op = charge->ask.op;
@@ -85,7 +85,7 @@ static bool may_wait(struct rn_stock *held, const struct rn_charge *charge, int6
     return rn_renewal_begin(held, charge->ask.cost, now_ns);
 }
 
-static enum verdict judge(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns)
+static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
 {
     if (charge->ask.op == RN_TAKE)
         rn_demand_note(&held->lease.demand, charge->ask.cost, now_ns);
@@ -113,7 +113,7 @@ bool rn_leased_goes_on(struct rn_leased *leased)
 
 /* --- which keys are held --------------------------------------------------------------- */
 
-static void learn_limit(struct rn_stock *held, const struct rn_charge *charge)
+static void learn_limit(struct rn_hot_key *held, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
@@ -135,10 +135,10 @@ static bool may_be_held(const struct rn_limit *l)
     return rn_sizing_of(l, true).lease_ns > 0 && !rn_codec_fault(l);
 }
 
-static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge *charge,
-                                struct rn_demand *demand, int64_t now_ns)
+static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_charge *charge,
+                                  struct rn_demand *demand, int64_t now_ns)
 {
-    struct rn_stock *held = rn_stock_add(&leased->table, charge->key, now_ns);
+    struct rn_hot_key *held = rn_hot_keys_add(&leased->table, charge->key, now_ns);
 
     rn_redis_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
     if (!held)
@@ -152,7 +152,7 @@ static struct rn_stock *promote(struct rn_leased *leased, const struct rn_charge
 }
 
 /* A calendar moves on, so that windows are told anew whenever a call may be due. */
-static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, int64_t now_ns)
+static bool is_as_learnt(const struct rn_hot_key *held, const struct rn_limit *l, int64_t now_ns)
 {
     return held->amount == l->amount && held->lease.sizing.cap == l->cap &&
            held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
@@ -160,16 +160,16 @@ static bool is_as_learnt(const struct rn_stock *held, const struct rn_limit *l, 
 }
 
 /* NULL: it is for the store behind. */
-static struct rn_stock *held_of(struct rn_leased *leased, const struct rn_charge *charge,
-                                int64_t now_ns)
+static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_charge *charge,
+                                  int64_t now_ns)
 {
     if (!(charge->flags & RN_CHARGE_LEASED) || !rn_codec_leases(charge->limit))
         return NULL;
-    struct rn_stock *held = rn_stock_find(&leased->table, charge->key);
+    struct rn_hot_key *held = rn_hot_keys_find(&leased->table, charge->key);
 
     if (!held && charge->ask.op == RN_TAKE) {
         struct rn_demand *demand =
-            rn_stock_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
+            rn_hot_keys_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
         if (rn_demand_is_hot(demand, charge->limit->cap, now_ns) && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
@@ -235,7 +235,7 @@ static void pass_on_until(struct passage *p, size_t end)
     }
 }
 
-static void await(struct passage *p, struct rn_stock *held, struct rn_charge *charge)
+static void await(struct passage *p, struct rn_hot_key *held, struct rn_charge *charge)
 {
     charge->error = RATION_ESTORE;
     if (need_job(p))
@@ -250,7 +250,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     int64_t now_ns = rn_clock_boot_ns();
 
     for (size_t i = 0; i < n; i++) {
-        struct rn_stock *held = held_of(leased, &batch[i], now_ns);
+        struct rn_hot_key *held = held_of(leased, &batch[i], now_ns);
         enum verdict verdict = held ? judge(held, &batch[i], now_ns) : PASSED_ON;
 
         if (verdict == PASSED_ON)
@@ -322,7 +322,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
     leased->redis = redis;
     leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REDIS_DEADLINE_NS;
     leased->patience.fire = on_patience;
-    rn_stock_init(&leased->table, leased, leased->file.records);
+    rn_hot_keys_init(&leased->table, leased, leased->file.records);
     rn_waiting_init(&leased->waiting);
     rn_past_begin(leased);
     rn_recovery_begin(leased);
@@ -332,7 +332,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
 
 /* What cannot be given back now, as a call for it is in flight or Redis is away, stays in the
  * file for whoever comes next. */
-static void give_back_last(struct rn_stock *held)
+static void give_back_last(struct rn_hot_key *held)
 {
     bool was_in_flight = held->lease.in_flight;
 
@@ -346,8 +346,8 @@ void rn_leased_free(struct rn_leased *leased)
     if (!leased)
         return;
     rn_renewal_give_up(leased, INT64_MAX);
-    for (size_t i = 0; i < RN_STOCK_MAX; i++) {
-        for (struct rn_stock *held = leased->table.chains[i], *next; held; held = next) {
+    for (size_t i = 0; i < RN_HOT_KEYS_MAX; i++) {
+        for (struct rn_hot_key *held = leased->table.chains[i], *next; held; held = next) {
             next = held->next;
             rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
             give_back_last(held);

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "net/wheel.h"
 #include "redis/leased.h"
+#include "redis/leased/hot_keys.h"
 #include "redis/leased/lease_file.h"
-#include "redis/stock.h"
 
 /* What is known of the histories of stores: in a cluster each tag has one. */
 struct rn_past {
@@ -57,7 +57,7 @@ struct rn_leased {
     const char *path; /* of the file of leases; NULL: there is none */
     struct rn_lease_file file;
     struct rn_recovery recovery;
-    struct rn_stock_table table;
+    struct rn_hot_keys table;
     struct rn_waiting waiting;
     struct rn_leased_counts counts;
 };
@@ -71,9 +71,9 @@ void rn_recovery_begin(struct rn_leased *leased);
 void rn_recovery_end(struct rn_leased *leased);
 
 /* leased.c: decides a charge out of what is held. False: more is needed. */
-bool rn_leased_decide(struct rn_stock *held, struct rn_charge *charge, int64_t now_ns);
+bool rn_leased_decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns);
 /* Drops what may not be spent any more. */
-void rn_leased_expire(struct rn_stock *held, int64_t now_ns);
+void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns);
 /* A call was answered. False: it was the last of one that has ended, and is no more. */
 bool rn_leased_goes_on(struct rn_leased *leased);
 /* Has a charge that waited here decided by the store behind. */
@@ -81,15 +81,16 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge);
 
 /* renewal.c: calls for more, for whoever waits or `least` units. False: not sent. */
-bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns);
+bool rn_renewal_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns);
 /* Gives back all, and then drops the key. */
-void rn_renewal_retire(struct rn_stock *held, int64_t now_ns);
+void rn_renewal_retire(struct rn_hot_key *held, int64_t now_ns);
 /* Sees to it, from now on, that a lease does not end while something is held of it: that of a
  * key in use is renewed, that of an idle one given back. */
-void rn_renewal_watch(struct rn_stock *held, int64_t now_ns);
+void rn_renewal_watch(struct rn_hot_key *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
-bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge);
+bool rn_renewal_await(struct rn_hot_key *held, struct rn_waiting_job *job,
+                      struct rn_charge *charge);
 /* Ends the wait of those whose time is up, on the loop's clock. */
 void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns);
 

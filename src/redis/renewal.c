@@ -34,7 +34,7 @@ static void set_patience(struct rn_leased *leased, int64_t at_ns)
         rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
 }
 
-bool rn_renewal_await(struct rn_stock *held, struct rn_waiting_job *job, struct rn_charge *charge)
+bool rn_renewal_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge)
 {
     int64_t deadline_ns = deadline_of(held->leased);
 
@@ -63,7 +63,7 @@ void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns)
 
 /* In order, as far as what there is goes. Each one that is answered may lead to more
  * charges, which queue behind. `strict`: what does not fit is for the store behind. */
-static void serve(struct rn_stock *held, bool strict)
+static void serve(struct rn_hot_key *held, bool strict)
 {
     struct rn_leased *leased = held->leased;
 
@@ -102,7 +102,7 @@ static int64_t to_ns(int64_t us)
 /* The receipt of what is spent, as the scripts without leases give it. What is spent from now
  * on, of buckets and logs, was spent no earlier than now: no refund gives back more than it is
  * worth, and no clock but the store's tells what that is. */
-static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t reset_us)
+static int64_t mark_of(const struct rn_hot_key *held, int64_t now_us, int64_t reset_us)
 {
     switch (held->script) {
     case RN_SCRIPT_LEASE_WINDOW:
@@ -116,7 +116,7 @@ static int64_t mark_of(const struct rn_stock *held, int64_t now_us, int64_t rese
     }
 }
 
-static bool read_grant(const struct rn_stock *held, const redisReply *reply, struct rn_grant *out)
+static bool read_grant(const struct rn_hot_key *held, const redisReply *reply, struct rn_grant *out)
 {
     struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS];
@@ -135,19 +135,19 @@ static bool read_grant(const struct rn_stock *held, const redisReply *reply, str
     return true;
 }
 
-static void drop(struct rn_stock *held)
+static void drop(struct rn_hot_key *held)
 {
     struct rn_leased *leased = held->leased;
 
     rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
-    rn_stock_drop(&leased->table, held);
+    rn_hot_keys_drop(&leased->table, held);
     rn_redis_count(&leased->counts.demoted, 1);
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
 }
 
-static void give_back(struct rn_stock *held, int64_t now_ns);
+static void give_back(struct rn_hot_key *held, int64_t now_ns);
 
-static void take_in(struct rn_stock *held, const struct rn_grant *grant)
+static void take_in(struct rn_hot_key *held, const struct rn_grant *grant)
 {
     struct rn_leased_counts *counts = &held->leased->counts;
     bool crowded = grant->granted < held->lease.least && grant->retry_after_ns == 0;
@@ -168,7 +168,7 @@ static void take_in(struct rn_stock *held, const struct rn_grant *grant)
 
 static void on_reply(void *arg, const redisReply *reply)
 {
-    struct rn_stock *held = arg;
+    struct rn_hot_key *held = arg;
     struct rn_leased *leased = held->leased;
     struct rn_grant grant;
 
@@ -188,7 +188,7 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *request)
+static bool send_call(struct rn_hot_key *held, struct rn_codec_lease_request *request)
 {
     struct rn_leased *leased = held->leased;
     char nonce[24], argument[RN_CODEC_BYTES];
@@ -222,7 +222,7 @@ static bool send_call(struct rn_stock *held, struct rn_codec_lease_request *requ
     return true;
 }
 
-bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
+bool rn_renewal_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns)
 {
     uint64_t waiting = held->queue.units > least ? held->queue.units : least;
     struct rn_codec_lease_request request;
@@ -233,7 +233,7 @@ bool rn_renewal_begin(struct rn_stock *held, uint64_t least, int64_t now_ns)
 }
 
 /* All that is held and nobody waits for. */
-static void give_back(struct rn_stock *held, int64_t now_ns)
+static void give_back(struct rn_hot_key *held, int64_t now_ns)
 {
     struct rn_codec_lease_request request;
 
@@ -246,7 +246,7 @@ static void give_back(struct rn_stock *held, int64_t now_ns)
     send_call(held, &request);
 }
 
-void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
+void rn_renewal_retire(struct rn_hot_key *held, int64_t now_ns)
 {
     held->leaving = true;
     give_back(held, now_ns);
@@ -257,7 +257,7 @@ void rn_renewal_retire(struct rn_stock *held, int64_t now_ns)
 /* --- before a lease ends -------------------------------------------------------------------- */
 
 /* When something must be done about a key that nobody asks for meanwhile. */
-static int64_t due_of(const struct rn_stock *held)
+static int64_t due_of(const struct rn_hot_key *held)
 {
     const struct rn_lease *h = &held->lease;
     int64_t idle_ns = held->used_ns + RN_LEASED_IDLE_NS;
@@ -265,7 +265,7 @@ static int64_t due_of(const struct rn_stock *held)
     return h->units > 0 && h->renew_ns < idle_ns ? h->renew_ns : idle_ns;
 }
 
-static void wake_in(struct rn_stock *held, int64_t ns)
+static void wake_in(struct rn_hot_key *held, int64_t ns)
 {
     struct rn_wheel *wheel = rn_loop_wheel(held->leased->loop);
 
@@ -273,7 +273,7 @@ static void wake_in(struct rn_stock *held, int64_t ns)
 }
 
 /* Nobody has asked for it for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
-static bool is_idle(struct rn_stock *held, int64_t now_ns)
+static bool is_idle(struct rn_hot_key *held, int64_t now_ns)
 {
     struct rn_lease *h = &held->lease;
 
@@ -283,7 +283,8 @@ static bool is_idle(struct rn_stock *held, int64_t now_ns)
 
 static void on_due(struct rn_timer *timer)
 {
-    struct rn_stock *held = (struct rn_stock *)((char *)timer - offsetof(struct rn_stock, timer));
+    struct rn_hot_key *held =
+        (struct rn_hot_key *)((char *)timer - offsetof(struct rn_hot_key, timer));
     int64_t now_ns = rn_clock_boot_ns();
 
     if (held->lease.in_flight)
@@ -300,7 +301,7 @@ static void on_due(struct rn_timer *timer)
         rn_renewal_begin(held, 0, now_ns);
 }
 
-void rn_renewal_watch(struct rn_stock *held, int64_t now_ns)
+void rn_renewal_watch(struct rn_hot_key *held, int64_t now_ns)
 {
     held->timer.fire = on_due;
     wake_in(held, due_of(held) - now_ns);

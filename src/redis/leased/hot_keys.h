@@ -3,24 +3,24 @@
  * The keys of which a worker holds something, and those that may become such: a table
  * of fixed size. One thread.
  */
-#ifndef RN_REDIS_STOCK_H
-#define RN_REDIS_STOCK_H
+#ifndef RN_REDIS_HOT_KEYS_H
+#define RN_REDIS_HOT_KEYS_H
 
 #include "net/wheel.h"
 #include "redis/leased/lease_file.h"
 #include "redis/waiting.h"
 
-#define RN_STOCK_MAX 4096     /* keys held at once; others are strict. A power of two */
-#define RN_STOCK_WATCHED 4096 /* a power of two */
+#define RN_HOT_KEYS_MAX 4096     /* keys held at once; others are strict. A power of two */
+#define RN_HOT_KEYS_WATCHED 4096 /* a power of two */
 
 struct rn_leased;
 
-struct rn_stock {
+struct rn_hot_key {
     struct rn_leased *leased;       /* whose it is */
     struct rn_lease_record *record; /* what of it survives a kill */
     uint64_t key;
     struct rn_lease lease;
-    struct rn_stock *next; /* in its chain, or among the unused */
+    struct rn_hot_key *next; /* in its chain, or among the unused */
     int64_t used_ns;
     bool leaving;          /* dropped when the call in flight has given back all */
     struct rn_timer timer; /* set while no call is in flight: rn_renewal_watch */
@@ -36,32 +36,32 @@ struct rn_stock {
 };
 
 /* A key that is not held, and what is asked of it. A newer one may take its place. */
-struct rn_watched {
+struct rn_hot_keys_watched {
     uint64_t key;
     struct rn_demand demand;
 };
 
-struct rn_stock_table {
-    struct rn_stock *chains[RN_STOCK_MAX];
-    struct rn_stock *spare;
+struct rn_hot_keys {
+    struct rn_hot_key *chains[RN_HOT_KEYS_MAX];
+    struct rn_hot_key *spare;
     size_t count;
-    struct rn_stock pool[RN_STOCK_MAX];
-    struct rn_watched watched[RN_STOCK_WATCHED];
+    struct rn_hot_key pool[RN_HOT_KEYS_MAX];
+    struct rn_hot_keys_watched watched[RN_HOT_KEYS_WATCHED];
 };
 
-/* Of a zeroed one. `records`: RN_STOCK_MAX of them. */
-void rn_stock_init(struct rn_stock_table *table, struct rn_leased *leased,
-                   struct rn_lease_record *records);
+/* Of a zeroed one. `records`: RN_HOT_KEYS_MAX of them. */
+void rn_hot_keys_init(struct rn_hot_keys *table, struct rn_leased *leased,
+                      struct rn_lease_record *records);
 
 /* NULL: it is not held. */
-struct rn_stock *rn_stock_find(struct rn_stock_table *table, uint64_t key);
+struct rn_hot_key *rn_hot_keys_find(struct rn_hot_keys *table, uint64_t key);
 /* A key that is not held. NULL: too many are. */
-struct rn_stock *rn_stock_add(struct rn_stock_table *table, uint64_t key, int64_t now_ns);
+struct rn_hot_key *rn_hot_keys_add(struct rn_hot_keys *table, uint64_t key, int64_t now_ns);
 /* Nothing may be in flight, nobody wait, and no timer be set. */
-void rn_stock_drop(struct rn_stock_table *table, struct rn_stock *held);
+void rn_hot_keys_drop(struct rn_hot_keys *table, struct rn_hot_key *held);
 
 /* Notes what is asked of a key that is not held. */
-struct rn_demand *rn_stock_watch(struct rn_stock_table *table, uint64_t key, uint64_t units,
-                                 int64_t now_ns);
+struct rn_demand *rn_hot_keys_watch(struct rn_hot_keys *table, uint64_t key, uint64_t units,
+                                    int64_t now_ns);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "net/wheel.h"
 #include "redis/leased/lease_file.h"
-#include "redis/waiting.h"
+#include "redis/leased/waiting.h"
 
 #define RN_HOT_KEYS_MAX 4096     /* keys held at once; others are strict. A power of two */
 #define RN_HOT_KEYS_WATCHED 4096 /* a power of two */

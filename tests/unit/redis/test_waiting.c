@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/waiting.h"
+#include "redis/leased/waiting.h"
 
 static size_t ended;
 

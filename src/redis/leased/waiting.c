@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/waiting.h"
+#include "redis/leased/waiting.h"
 
 void rn_waiting_init(struct rn_waiting *w)
 {

@@ -64,9 +64,9 @@ static void renew_if_low(struct rn_hot_key *held, int64_t now_ns)
     if (!rn_lease_runs_low(&held->lease, now_ns))
         return;
     if (rn_demand_is_cold(&held->lease.demand, now_ns))
-        rn_renewal_retire(held, now_ns);
+        rn_renew_retire(held, now_ns);
     else
-        rn_renewal_begin(held, 0, now_ns);
+        rn_renew_begin(held, 0, now_ns);
 }
 
 enum verdict { DECIDED, WAITS, PASSED_ON };
@@ -82,7 +82,7 @@ static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, in
         return now_ns - h->sent_ns < held->leased->deadline_ns;
     if (held->queue.first)
         return true; /* those before it are being served: its turn comes, without a call */
-    return rn_renewal_begin(held, charge->ask.cost, now_ns);
+    return rn_renew_begin(held, charge->ask.cost, now_ns);
 }
 
 static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
@@ -147,7 +147,7 @@ static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_char
     held->lease.demand = *demand;
     *demand = (struct rn_demand){0};
     atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
-    rn_renewal_watch(held, now_ns);
+    rn_renew_watch(held, now_ns);
     return held;
 }
 
@@ -239,7 +239,7 @@ static void await(struct passage *p, struct rn_hot_key *held, struct rn_charge *
 {
     charge->error = RATION_ESTORE;
     if (need_job(p))
-        rn_renewal_await(held, p->job, charge);
+        rn_renew_await(held, p->job, charge);
 }
 
 static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
@@ -286,7 +286,7 @@ static void on_patience(struct rn_timer *timer)
     struct rn_leased *leased =
         (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, patience));
 
-    rn_renewal_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
+    rn_renew_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
 /* The limits are as strict without the file: a kill costs more. */
@@ -336,7 +336,7 @@ static void give_back_last(struct rn_hot_key *held)
 {
     bool was_in_flight = held->lease.in_flight;
 
-    rn_renewal_retire(held, rn_clock_boot_ns());
+    rn_renew_retire(held, rn_clock_boot_ns());
     if (!was_in_flight && held->lease.in_flight)
         rn_lease_record_clear(held->record);
 }
@@ -345,7 +345,7 @@ void rn_leased_free(struct rn_leased *leased)
 {
     if (!leased)
         return;
-    rn_renewal_give_up(leased, INT64_MAX);
+    rn_renew_give_up(leased, INT64_MAX);
     for (size_t i = 0; i < RN_HOT_KEYS_MAX; i++) {
         for (struct rn_hot_key *held = leased->table.chains[i], *next; held; held = next) {
             next = held->next;

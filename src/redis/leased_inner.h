@@ -81,17 +81,16 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge);
 
 /* renewal.c: calls for more, for whoever waits or `least` units. False: not sent. */
-bool rn_renewal_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns);
+bool rn_renew_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns);
 /* Gives back all, and then drops the key. */
-void rn_renewal_retire(struct rn_hot_key *held, int64_t now_ns);
+void rn_renew_retire(struct rn_hot_key *held, int64_t now_ns);
 /* Sees to it, from now on, that a lease does not end while something is held of it: that of a
  * key in use is renewed, that of an idle one given back. */
-void rn_renewal_watch(struct rn_hot_key *held, int64_t now_ns);
+void rn_renew_watch(struct rn_hot_key *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
-bool rn_renewal_await(struct rn_hot_key *held, struct rn_waiting_job *job,
-                      struct rn_charge *charge);
+bool rn_renew_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge);
 /* Ends the wait of those whose time is up, on the loop's clock. */
-void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns);
+void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns);
 
 #endif

@@ -23,7 +23,7 @@ struct rn_hot_key {
     struct rn_hot_key *next; /* in its chain, or among the unused */
     int64_t used_ns;
     bool leaving;          /* dropped when the call in flight has given back all */
-    struct rn_timer timer; /* set while no call is in flight: rn_renewal_watch */
+    struct rn_timer timer; /* set while no call is in flight: rn_renew_watch */
     struct rn_queue queue; /* charges that wait for the call in flight */
     uint64_t call;         /* the number of the last one */
 

@@ -34,7 +34,7 @@ static void set_patience(struct rn_leased *leased, int64_t at_ns)
         rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
 }
 
-bool rn_renewal_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge)
+bool rn_renew_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge)
 {
     int64_t deadline_ns = deadline_of(held->leased);
 
@@ -51,7 +51,7 @@ static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
     rn_waiting_answered(rn_waiting_end(waiter), 1);
 }
 
-void rn_renewal_give_up(struct rn_leased *leased, int64_t now_ns)
+void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns)
 {
     struct rn_waiter *next;
 
@@ -76,7 +76,7 @@ static void serve(struct rn_hot_key *held, bool strict)
         if (rn_leased_decide(held, charge, now_ns)) {
             rn_redis_count(&leased->counts.waited, 1);
             rn_waiting_answered(rn_waiting_end(waiter), 1);
-        } else if (strict || !rn_renewal_begin(held, charge->ask.cost, now_ns)) {
+        } else if (strict || !rn_renew_begin(held, charge->ask.cost, now_ns)) {
             rn_leased_pass_on(leased, rn_waiting_end(waiter), charge);
         }
     }
@@ -161,7 +161,7 @@ static void take_in(struct rn_hot_key *held, const struct rn_grant *grant)
         drop(held);
         return;
     }
-    rn_renewal_watch(held, rn_clock_boot_ns());
+    rn_renew_watch(held, rn_clock_boot_ns());
     if (rn_lease_ends_soon(&held->lease))
         give_back(held, rn_clock_boot_ns());
 }
@@ -183,7 +183,7 @@ static void on_reply(void *arg, const redisReply *reply)
     rn_redis_count(&leased->counts.lost, 1);
     while (held->queue.first && !held->lease.in_flight)
         give_up(leased, held->queue.first);
-    rn_renewal_watch(held, rn_clock_boot_ns());
+    rn_renew_watch(held, rn_clock_boot_ns());
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static bool send_call(struct rn_hot_key *held, struct rn_codec_lease_request *re
     return true;
 }
 
-bool rn_renewal_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns)
+bool rn_renew_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns)
 {
     uint64_t waiting = held->queue.units > least ? held->queue.units : least;
     struct rn_codec_lease_request request;
@@ -246,7 +246,7 @@ static void give_back(struct rn_hot_key *held, int64_t now_ns)
     send_call(held, &request);
 }
 
-void rn_renewal_retire(struct rn_hot_key *held, int64_t now_ns)
+void rn_renew_retire(struct rn_hot_key *held, int64_t now_ns)
 {
     held->leaving = true;
     give_back(held, now_ns);
@@ -291,17 +291,17 @@ static void on_due(struct rn_timer *timer)
         return; /* its reply sets the timer again */
     rn_leased_expire(held, now_ns);
     if (now_ns < due_of(held)) {
-        rn_renewal_watch(held, now_ns);
+        rn_renew_watch(held, now_ns);
         return;
     }
     wake_in(held, AGAIN_NS);
     if (is_idle(held, now_ns))
-        rn_renewal_retire(held, now_ns);
+        rn_renew_retire(held, now_ns);
     else
-        rn_renewal_begin(held, 0, now_ns);
+        rn_renew_begin(held, 0, now_ns);
 }
 
-void rn_renewal_watch(struct rn_hot_key *held, int64_t now_ns)
+void rn_renew_watch(struct rn_hot_key *held, int64_t now_ns)
 {
     held->timer.fire = on_due;
     wake_in(held, due_of(held) - now_ns);

@@ -324,7 +324,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
     leased->patience.fire = on_patience;
     rn_hot_keys_init(&leased->table, leased, leased->file.records);
     rn_waiting_init(&leased->waiting);
-    rn_past_begin(leased);
+    rn_loss_probe_begin(leased);
     rn_recovery_begin(leased);
     *out = leased;
     return 0;
@@ -354,7 +354,7 @@ void rn_leased_free(struct rn_leased *leased)
         }
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
-    rn_past_end(leased);
+    rn_loss_probe_end(leased);
     rn_recovery_end(leased);
     rn_lease_file_close(&leased->file);
     leased->ending = true;
@@ -369,7 +369,7 @@ struct rn_store *rn_leased_store(struct rn_leased *leased)
 
 bool rn_leased_is_whole(const struct rn_leased *leased)
 {
-    return atomic_load_explicit(&leased->past.is_whole, memory_order_relaxed);
+    return atomic_load_explicit(&leased->loss_probe.is_whole, memory_order_relaxed);
 }
 
 const struct rn_leased_counts *rn_leased_counts(const struct rn_leased *leased)

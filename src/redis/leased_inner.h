@@ -10,14 +10,14 @@
 #include "redis/leased/lease_file.h"
 
 /* What is known of the histories of stores: in a cluster each tag has one. */
-struct rn_past {
+struct rn_loss_probe {
     struct rn_timer timer;
     unsigned next, count; /* of which to ask; how many there are */
     unsigned asked;       /* that have not answered */
     unsigned looks;       /* since */
     bool failed;          /* one has not, in this round */
     bool has_lost;        /* this round is because one had begun anew */
-    struct rn_past_tag {
+    struct rn_loss_probe_tag {
         struct rn_leased *leased;
         int64_t since_us; /* its history began, by the clock of the store; 0: not known */
         bool asked;
@@ -53,7 +53,7 @@ struct rn_leased {
     size_t in_flight; /* calls whose reply will come here */
     bool ending;      /* freed when none is in flight */
     struct rn_timer patience;
-    struct rn_past past;
+    struct rn_loss_probe loss_probe;
     const char *path; /* of the file of leases; NULL: there is none */
     struct rn_lease_file file;
     struct rn_recovery recovery;
@@ -63,8 +63,8 @@ struct rn_leased {
 };
 
 /* past.c: begins to ask. */
-void rn_past_begin(struct rn_leased *leased);
-void rn_past_end(struct rn_leased *leased);
+void rn_loss_probe_begin(struct rn_leased *leased);
+void rn_loss_probe_end(struct rn_leased *leased);
 
 /* recovery.c: begins to look for what killed holders have left. */
 void rn_recovery_begin(struct rn_leased *leased);

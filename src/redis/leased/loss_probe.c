@@ -26,10 +26,10 @@ static int64_t now_of(const struct rn_leased *leased)
 
 static void wake_in(struct rn_leased *leased, int64_t ns)
 {
-    rn_timer_set(rn_loop_wheel(leased->loop), &leased->past.timer, now_of(leased) + ns);
+    rn_timer_set(rn_loop_wheel(leased->loop), &leased->loss_probe.timer, now_of(leased) + ns);
 }
 
-static void begin_round(struct rn_past *past)
+static void begin_round(struct rn_loss_probe *past)
 {
     past->next = 0;
     past->looks = 0;
@@ -39,7 +39,7 @@ static void begin_round(struct rn_past *past)
 static void ask_some(struct rn_leased *leased);
 
 /* One history that has begun anew is a sign that others of its server have been lost as well. */
-static void note_since(struct rn_past *past, struct rn_past_tag *tag, int64_t since_us)
+static void note_since(struct rn_loss_probe *past, struct rn_loss_probe_tag *tag, int64_t since_us)
 {
     bool lost = tag->since_us != 0 && tag->since_us != since_us;
 
@@ -59,9 +59,9 @@ static bool is_told(const redisReply *reply)
 
 static void on_told(void *arg, const redisReply *reply)
 {
-    struct rn_past_tag *tag = arg;
+    struct rn_loss_probe_tag *tag = arg;
     struct rn_leased *leased = tag->leased;
-    struct rn_past *past = &leased->past;
+    struct rn_loss_probe *past = &leased->loss_probe;
 
     tag->asked = false;
     if (!rn_leased_goes_on(leased))
@@ -82,14 +82,14 @@ static void on_told(void *arg, const redisReply *reply)
     ask_some(leased);
 }
 
-static size_t name_of(const struct rn_past *past, unsigned number, char out[RN_CODEC_NAME])
+static size_t name_of(const struct rn_loss_probe *past, unsigned number, char out[RN_CODEC_NAME])
 {
     return rn_codec_history_name(past->count > 1 ? number : RN_CODEC_TAGS, out);
 }
 
 static bool ask(struct rn_leased *leased, unsigned number)
 {
-    struct rn_past *past = &leased->past;
+    struct rn_loss_probe *past = &leased->loss_probe;
     char name[RN_CODEC_NAME], text[24];
     const struct rn_slice key = {name, name_of(past, number, name)};
     const struct rn_slice arg = {
@@ -106,7 +106,7 @@ static bool ask(struct rn_leased *leased, unsigned number)
         return true;
     if (!rn_redis_call(leased->redis, &ask))
         return false;
-    past->tags[number] = (struct rn_past_tag){
+    past->tags[number] = (struct rn_loss_probe_tag){
         .leased = leased, .since_us = past->tags[number].since_us, .asked = true};
     leased->in_flight++;
     past->asked++;
@@ -115,7 +115,7 @@ static bool ask(struct rn_leased *leased, unsigned number)
 
 static void ask_some(struct rn_leased *leased)
 {
-    struct rn_past *past = &leased->past;
+    struct rn_loss_probe *past = &leased->loss_probe;
 
     while (past->next < past->count && past->asked < AT_ONCE && ask(leased, past->next))
         past->next++;
@@ -124,7 +124,7 @@ static void ask_some(struct rn_leased *leased)
 /* The first tag that each server has. */
 static void ask_each_server(struct rn_leased *leased)
 {
-    struct rn_past *past = &leased->past;
+    struct rn_loss_probe *past = &leased->loss_probe;
     bool seen[RN_SHARDS + 1] = {[RN_SHARDS] = true};
     char name[RN_CODEC_NAME];
 
@@ -141,8 +141,8 @@ static void ask_each_server(struct rn_leased *leased)
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_leased *leased =
-        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, past.timer));
-    struct rn_past *past = &leased->past;
+        (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, loss_probe.timer));
+    struct rn_loss_probe *past = &leased->loss_probe;
     bool over = past->next == past->count && past->asked == 0;
 
     if (over && !past->failed && now_of(leased) >= past->whole_ns)
@@ -158,14 +158,14 @@ static void on_timer(struct rn_timer *timer)
     wake_in(leased, rn_leased_is_whole(leased) ? LOOK_NS : SOON_NS);
 }
 
-void rn_past_begin(struct rn_leased *leased)
+void rn_loss_probe_begin(struct rn_leased *leased)
 {
-    leased->past.count = rn_redis_tags(leased->redis);
-    leased->past.timer.fire = on_timer;
+    leased->loss_probe.count = rn_redis_tags(leased->redis);
+    leased->loss_probe.timer.fire = on_timer;
     wake_in(leased, 0);
 }
 
-void rn_past_end(struct rn_leased *leased)
+void rn_loss_probe_end(struct rn_leased *leased)
 {
-    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->past.timer);
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->loss_probe.timer);
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/leased_inner.h"
+#include "redis/leased/leased_internal.h"
 
 #define LARGE_PARTS 4 /* a cost above this part of the limit is strict */
 

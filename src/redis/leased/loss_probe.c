@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "net/server.h"
-#include "redis/leased_inner.h"
+#include "redis/leased/leased_internal.h"
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)  /* between looks until it is whole */

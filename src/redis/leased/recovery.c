@@ -9,7 +9,7 @@
 
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/leased_inner.h"
+#include "redis/leased/leased_internal.h"
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)   /* after a call that could not be sent */

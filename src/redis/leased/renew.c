@@ -11,7 +11,7 @@
 
 #include "base/fiber.h"
 #include "net/server.h"
-#include "redis/leased_inner.h"
+#include "redis/leased/leased_internal.h"
 
 #define US_NS 1000
 #define AGAIN_NS                                                                                   \

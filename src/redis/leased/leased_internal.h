@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to leased.c, which decides, and renewal.c, which asks for more. */
-#ifndef RN_REDIS_LEASED_INNER_H
-#define RN_REDIS_LEASED_INNER_H
+#ifndef RN_REDIS_LEASED_INTERNAL_H
+#define RN_REDIS_LEASED_INTERNAL_H
 
 #include "base/clock.h"
 #include "net/wheel.h"

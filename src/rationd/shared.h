@@ -11,7 +11,7 @@
 #include "front/front.h"
 #include "rationd/options.h"
 #include "redis/async.h"
-#include "redis/leased.h"
+#include "redis/leased/leased.h"
 #include "redis/redis.h"
 
 /* The store as one loop has it: what is not decided by the first is passed on to the next. */

@@ -29,7 +29,7 @@
 #include "limiter/check.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "redis/leased.h"
+#include "redis/leased/leased.h"
 
 #define DEPTH_MAX 512
 #define MS INT64_C(1000000)

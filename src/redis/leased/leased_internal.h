@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "net/wheel.h"
-#include "redis/leased.h"
 #include "redis/leased/hot_keys.h"
 #include "redis/leased/lease_file.h"
+#include "redis/leased/leased.h"
 
 /* What is known of the histories of stores: in a cluster each tag has one. */
 struct rn_loss_probe {

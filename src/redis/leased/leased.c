@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/leased.h"
+#include "redis/leased/leased.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -196,7 +196,7 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
         wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);
 }
 
-/* Time counts from now, which the script was not run after: see redis/view.h. */
+/* Time counts from now, which the script was not run after: see redis/async/view.h. */
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_async_line *line = arg;

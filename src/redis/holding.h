@@ -34,7 +34,7 @@
 #ifndef RN_REDIS_HOLDING_H
 #define RN_REDIS_HOLDING_H
 
-#include "redis/view.h"
+#include "redis/async/view.h"
 #include "store/store.h"
 
 enum rn_holding_stage {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "redis/view.h"
+#include "redis/async/view.h"
 #include "store_model.h"
 
 #define SECOND INT64_C(1000000000)

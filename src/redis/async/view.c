@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/view.h"
+#include "redis/async/view.h"
 
 #define US_NS 1000
 #define EXACT (INT64_C(1) << 53)

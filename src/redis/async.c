@@ -54,10 +54,11 @@ static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge
 
     if (!rn_view_serves(limit) || !(key = rn_async_keys_add(&a->keys, charge->key, now_ns)))
         return NULL;
-    most = rn_holding_most(limit, a->permille, a->holders);
-    settled = now_ns - a->started_ns >= rn_holding_settle_ns(limit, most, a->holders);
-    rn_holding_init(&key->holding, charge, settled ? RN_HOLDING_FRESH : RN_HOLDING_UNKNOWN,
-                    rn_async_reports_store_us(&a->reports, now_ns), now_ns);
+    most = rn_local_budget_most(limit, a->permille, a->holders);
+    settled = now_ns - a->started_ns >= rn_local_budget_settle_ns(limit, most, a->holders);
+    rn_local_budget_init(&key->budget, charge,
+                         settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN,
+                         rn_async_reports_store_us(&a->reports, now_ns), now_ns);
     atomic_store_explicit(&a->counts.keys, a->keys.used, memory_order_relaxed);
     return key;
 }
@@ -72,14 +73,14 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
         key = begin_key(a, charge, now_ns);
     if (!key)
         return NULL;
-    if (!rn_view_is_of(&key->holding.view, charge->limit)) {
+    if (!rn_view_is_of(&key->budget.view, charge->limit)) {
         if (!rn_view_serves(charge->limit))
             return NULL;
-        rn_view_init(&key->holding.view, charge->limit,
+        rn_view_init(&key->budget.view, charge->limit,
                      rn_async_reports_store_us(&a->reports, now_ns), now_ns);
-        rn_holding_doubt(&key->holding);
+        rn_local_budget_doubt(&key->budget);
     }
-    key->most = rn_holding_most(charge->limit, a->permille, a->holders);
+    key->most = rn_local_budget_most(charge->limit, a->permille, a->holders);
     return key;
 }
 
@@ -88,12 +89,12 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
 static void want_report(struct rn_async *a, struct rn_async_key *key,
                         const struct rn_charge *charge, int64_t now_ns)
 {
-    const struct rn_holding *h = &key->holding;
+    const struct rn_local_budget *h = &key->budget;
 
     if (h->unsent >= (key->most + 1) / 2 ||
         (h->unsent > 0 && charge->ask.op == RN_RESET)) /* before it: to be forgotten, too */
         rn_async_reports_want(&a->reports, key, charge, true);
-    else if (h->stage != RN_HOLDING_UNKNOWN &&
+    else if (h->stage != RN_LOCAL_BUDGET_UNKNOWN &&
              (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
         rn_async_reports_want(&a->reports, key, charge, false);
 }
@@ -108,9 +109,9 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
 
     if (!key)
         return false;
-    before = key->holding.unsent;
-    here = rn_holding_decide(&key->holding, charge, now_ns, key->most);
-    rn_redis_count(&a->counts.unreported, key->holding.unsent - before);
+    before = key->budget.unsent;
+    here = rn_local_budget_decide(&key->budget, charge, now_ns, key->most);
+    rn_redis_count(&a->counts.unreported, key->budget.unsent - before);
     want_report(a, key, charge, now_ns);
     return here;
 }
@@ -155,8 +156,8 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
         if (!key)
             continue;
         if (op == RN_RESET)
-            rn_holding_doubt(&key->holding);
-        if (op == RN_GIVE_BACK || op == RN_DEBIT || key->holding.stage == RN_HOLDING_UNKNOWN)
+            rn_local_budget_doubt(&key->budget);
+        if (op == RN_GIVE_BACK || op == RN_DEBIT || key->budget.stage == RN_LOCAL_BUDGET_UNKNOWN)
             rn_async_reports_want(&a->reports, key, &charges[i], true);
     }
 }

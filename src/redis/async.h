@@ -6,7 +6,7 @@
  *
  * Charges flagged RN_CHARGE_ASYNC of token buckets, fixed windows and sliding counters
  * are decided from what Redis last told of the key and what was admitted here since
- * (redis/holding.h, with the bound on what all workers together admit, and its proof).
+ * (redis/async/local_budget.h, with the bound on what all workers together admit, and its proof).
  * All others are passed on, and so is what cannot be decided here: a key of which not
  * enough is known, or of which as much is unreported as may be; so if Redis is silent,
  * that has RATION_ESTORE from the store behind. Resets go there, too, and refunds of what

@@ -78,7 +78,7 @@ static struct rn_async_key *make_room(struct rn_async_keys *keys, int64_t now_ns
     for (unsigned i = 0; i < TRIES; i++) {
         struct rn_async_key *k = keys->oldest;
 
-        if (!k->link && rn_holding_is_idle(&k->holding, now_ns, k->most)) {
+        if (!k->link && rn_local_budget_is_idle(&k->budget, now_ns, k->most)) {
             forget(keys, k);
             return k;
         }

@@ -6,11 +6,11 @@
 #ifndef RN_REDIS_ASYNC_KEYS_H
 #define RN_REDIS_ASYNC_KEYS_H
 
-#include "redis/holding.h"
+#include "redis/async/local_budget.h"
 
 struct rn_async_key {
     uint64_t key;
-    struct rn_holding holding;
+    struct rn_local_budget budget;
     uint64_t most; /* that may be held: as of the last decision */
 
     /* A report of it, ready to be sent. */

@@ -94,7 +94,7 @@ static void write_draft(const struct rn_async_line *line, struct draft *d)
         const struct rn_async_key *key = line->sent[i];
 
         snprintf(d->units[i], sizeof d->units[i], "%c%" PRIu64,
-                 rn_codec_kind(key->holding.view.kind), key->holding.sent);
+                 rn_codec_kind(key->budget.view.kind), key->budget.sent);
         d->keys[1 + i] = (struct rn_slice){key->name, key->name_len};
         d->args[1 + 2 * i] = rn_slice_of(d->units[i]);
         d->args[2 + 2 * i] = (struct rn_slice){key->arg, key->arg_len};
@@ -131,7 +131,7 @@ static bool fill_call(struct rn_async_line *line, int64_t now_ns)
         struct rn_async_key *key = line->first;
 
         take_out(line, key);
-        rn_holding_send(&key->holding);
+        rn_local_budget_send(&key->budget);
         line->sent[line->count++] = key;
     }
     line->number += line->count > 0;
@@ -183,7 +183,7 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
                   int64_t got_ns)
 {
     struct rn_async_reports *r = line->owner;
-    struct rn_holding *h = &key->holding;
+    struct rn_local_budget *h = &key->budget;
     long long numbers[RN_VIEW_NUMBERS];
 
     for (size_t i = 0; i < RN_VIEW_NUMBERS; i++)
@@ -191,7 +191,7 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
     rn_redis_count(&r->counts->reports, 1);
     rn_redis_count(&r->counts->units, h->sent);
     rn_redis_count(&r->counts->unreported, UINT64_C(0) - h->sent);
-    rn_holding_learn(h, element[0]->integer == 1 ? numbers : NULL, r->store_us, got_ns);
+    rn_local_budget_learn(h, element[0]->integer == 1 ? numbers : NULL, r->store_us, got_ns);
     if (h->unsent > 0)
         wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);
 }
@@ -246,7 +246,7 @@ void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
     if (r->stopped)
         return;
     write_key(key, charge, now_ns);
-    if (key->holding.reporting || (key->link && (!now || key->due_ns == 0)))
+    if (key->budget.reporting || (key->link && (!now || key->due_ns == 0)))
         return;
     wait_in_line(r, key, now);
     if (now && line->stage == RN_LINE_FREE)
@@ -285,7 +285,7 @@ static void send_all(struct rn_async_line *line)
     if (line->stage == RN_LINE_FAILED)
         send_call(line);
     for (size_t i = 0; i < line->count; i++)
-        if (line->sent[i]->holding.unsent > 0)
+        if (line->sent[i]->budget.unsent > 0)
             wait_in_line(line->owner, line->sent[i], true);
     while (line->stage != RN_LINE_FAILED && fill_call(line, INT64_MAX))
         send_call(line);

@@ -30,7 +30,7 @@ static struct rn_async_key *add(struct rn_async_keys *keys, uint64_t key)
     struct rn_async_key *k = rn_async_keys_add(keys, key, 0);
 
     if (k) {
-        rn_holding_init(&k->holding, &charge, RN_HOLDING_FRESH, 1000, 0);
+        rn_local_budget_init(&k->budget, &charge, RN_LOCAL_BUDGET_FRESH, 1000, 0);
         k->most = 5;
     }
     return k;
@@ -66,11 +66,11 @@ static void what_is_unreported_or_nearly_spent_is_not_forgotten(void **state)
     const long long spent[] = {59000000, 0, 0}; /* one of 100 is left */
 
     (void)state;
-    rn_async_keys_find(&keys, 0)->holding.unsent = 1;
-    rn_holding_send(&rn_async_keys_find(&keys, UINT64_C(1) << 40)->holding);
-    rn_async_keys_find(&keys, UINT64_C(2) << 40)->holding.stage = RN_HOLDING_UNKNOWN;
+    rn_async_keys_find(&keys, 0)->budget.unsent = 1;
+    rn_local_budget_send(&rn_async_keys_find(&keys, UINT64_C(1) << 40)->budget);
+    rn_async_keys_find(&keys, UINT64_C(2) << 40)->budget.stage = RN_LOCAL_BUDGET_UNKNOWN;
     struct rn_async_key *low = rn_async_keys_find(&keys, UINT64_C(3) << 40);
-    rn_holding_learn(&low->holding, spent, 1000, 0);
+    rn_local_budget_learn(&low->budget, spent, 1000, 0);
     assert_null(add(&keys, 99));
     assert_null(add(&keys, 99));
     assert_non_null(rn_async_keys_add(&keys, 99, 3 * SECOND)); /* five more have come back */
@@ -87,7 +87,7 @@ static void those_that_stay_do_not_keep_others_from_going(void **state)
 
     (void)state;
     for (uint64_t i = 0; i < 39; i++)
-        rn_async_keys_find(&keys, i << 40)->holding.unsent = 1;
+        rn_async_keys_find(&keys, i << 40)->budget.unsent = 1;
     while (!add(&keys, 99))
         assert_true(++tries < 40);
     assert_null(rn_async_keys_find(&keys, UINT64_C(39) << 40));

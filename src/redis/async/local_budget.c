@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/holding.h"
+#include "redis/async/local_budget.h"
 
-uint64_t rn_holding_most(const struct rn_limit *l, unsigned permille, unsigned holders)
+uint64_t rn_local_budget_most(const struct rn_limit *l, unsigned permille, unsigned holders)
 {
     uint64_t units = l->cap / 1000 * permille + l->cap % 1000 * permille / 1000;
 
@@ -10,7 +10,7 @@ uint64_t rn_holding_most(const struct rn_limit *l, unsigned permille, unsigned h
 }
 
 /* No view is below -n c, so that it takes a bucket (n + 1) c units to be at c. */
-int64_t rn_holding_settle_ns(const struct rn_limit *l, uint64_t most, unsigned holders)
+int64_t rn_local_budget_settle_ns(const struct rn_limit *l, uint64_t most, unsigned holders)
 {
     __extension__ typedef unsigned __int128 wide;
     wide ns;
@@ -28,10 +28,10 @@ int64_t rn_holding_settle_ns(const struct rn_limit *l, uint64_t most, unsigned h
     }
 }
 
-void rn_holding_init(struct rn_holding *h, const struct rn_charge *charge,
-                     enum rn_holding_stage stage, int64_t store_us, int64_t now_ns)
+void rn_local_budget_init(struct rn_local_budget *h, const struct rn_charge *charge,
+                          enum rn_local_budget_stage stage, int64_t store_us, int64_t now_ns)
 {
-    *h = (struct rn_holding){.stage = stage, .sent_up_to = charge->ask.now_ns - 1};
+    *h = (struct rn_local_budget){.stage = stage, .sent_up_to = charge->ask.now_ns - 1};
     rn_view_init(&h->view, charge->limit, store_us, now_ns);
 }
 
@@ -43,19 +43,19 @@ struct sight {
     int64_t left; /* with what is unreported taken off */
 };
 
-static struct sight look(const struct rn_holding *h, int64_t now_ns)
+static struct sight look(const struct rn_local_budget *h, int64_t now_ns)
 {
     struct sight s = {.store_us = rn_view_time(&h->view, now_ns)};
 
-    s.left = rn_view_left(&h->view, s.store_us) - (int64_t)rn_holding_units(h);
+    s.left = rn_view_left(&h->view, s.store_us) - (int64_t)rn_local_budget_units(h);
     return s;
 }
 
-static void answer(const struct rn_holding *h, struct rn_charge *charge, int64_t store_us,
+static void answer(const struct rn_local_budget *h, struct rn_charge *charge, int64_t store_us,
                    bool allowed)
 {
     const struct rn_view *v = &h->view;
-    uint64_t units = rn_holding_units(h), cost = charge->ask.cost;
+    uint64_t units = rn_local_budget_units(h), cost = charge->ask.cost;
     int64_t left = rn_view_left(v, store_us) - (int64_t)units;
 
     charge->error = 0;
@@ -77,9 +77,9 @@ static bool fits(uint64_t cost, int64_t left)
 }
 
 /* False: that would be more than may be held. */
-static bool hold(struct rn_holding *h, const struct rn_ask *ask, uint64_t units, uint64_t most)
+static bool hold(struct rn_local_budget *h, const struct rn_ask *ask, uint64_t units, uint64_t most)
 {
-    uint64_t held = rn_holding_units(h);
+    uint64_t held = rn_local_budget_units(h);
 
     if (units > 0 && (held >= most || units > most - held))
         return false;
@@ -92,7 +92,7 @@ static bool hold(struct rn_holding *h, const struct rn_ask *ask, uint64_t units,
 /* A unit that is in no report yet was never charged, so to drop it is to undo the take.
  * Whether it was this take's is told by the time: units of an earlier one may be paid
  * off meanwhile, and to drop another's for them would be to admit them twice. */
-static bool drop(struct rn_holding *h, const struct rn_ask *ask)
+static bool drop(struct rn_local_budget *h, const struct rn_ask *ask)
 {
     if (ask->cost == 0 || ask->cost > h->unsent || ask->at_ns <= h->sent_up_to)
         return false;
@@ -100,14 +100,14 @@ static bool drop(struct rn_holding *h, const struct rn_ask *ask)
     return true;
 }
 
-bool rn_holding_decide(struct rn_holding *h, struct rn_charge *charge, int64_t now_ns,
-                       uint64_t most)
+bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge, int64_t now_ns,
+                            uint64_t most)
 {
     const struct rn_ask *ask = &charge->ask;
     struct sight s;
     bool allowed = true, here = false;
 
-    if (h->stage == RN_HOLDING_UNKNOWN)
+    if (h->stage == RN_LOCAL_BUDGET_UNKNOWN)
         return false;
     s = look(h, now_ns);
     switch (ask->op) {
@@ -139,16 +139,16 @@ bool rn_holding_decide(struct rn_holding *h, struct rn_charge *charge, int64_t n
 
 /* --- what becomes of it ---------------------------------------------------------------------- */
 
-bool rn_holding_is_idle(const struct rn_holding *h, int64_t now_ns, uint64_t most)
+bool rn_local_budget_is_idle(const struct rn_local_budget *h, int64_t now_ns, uint64_t most)
 {
     uint64_t enough = most < h->view.cap ? most : h->view.cap;
 
-    if (h->reporting || rn_holding_units(h) > 0 || h->stage == RN_HOLDING_UNKNOWN)
+    if (h->reporting || rn_local_budget_units(h) > 0 || h->stage == RN_LOCAL_BUDGET_UNKNOWN)
         return false;
     return rn_view_left(&h->view, rn_view_time(&h->view, now_ns)) >= (int64_t)enough;
 }
 
-uint64_t rn_holding_send(struct rn_holding *h)
+uint64_t rn_local_budget_send(struct rn_local_budget *h)
 {
     h->reporting = true;
     h->sent = h->unsent;
@@ -157,18 +157,18 @@ uint64_t rn_holding_send(struct rn_holding *h)
     return h->sent;
 }
 
-void rn_holding_learn(struct rn_holding *h, const long long numbers[RN_VIEW_NUMBERS],
-                      long long store_us, int64_t now_ns)
+void rn_local_budget_learn(struct rn_local_budget *h, const long long numbers[RN_VIEW_NUMBERS],
+                           long long store_us, int64_t now_ns)
 {
     bool learnt = numbers && rn_view_learn(&h->view, numbers, store_us, now_ns);
 
-    h->stage = learnt && !h->outdated ? RN_HOLDING_KNOWN : RN_HOLDING_UNKNOWN;
+    h->stage = learnt && !h->outdated ? RN_LOCAL_BUDGET_KNOWN : RN_LOCAL_BUDGET_UNKNOWN;
     h->reporting = h->outdated = false;
     h->sent = 0;
 }
 
-void rn_holding_doubt(struct rn_holding *h)
+void rn_local_budget_doubt(struct rn_local_budget *h)
 {
-    h->stage = RN_HOLDING_UNKNOWN;
+    h->stage = RN_LOCAL_BUDGET_UNKNOWN;
     h->outdated = h->reporting;
 }

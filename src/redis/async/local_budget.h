@@ -22,7 +22,7 @@
  *
  * Nothing known. A view in which nothing is spent has the term 0, so it may be taken up
  * whenever that of the worker is 0 already: the first time, if what it may have known
- * before it was started again would have c units left by now (rn_holding_settle_ns); and
+ * before it was started again would have c units left by now (rn_local_budget_settle_ns); and
  * again, if it was forgotten while it had c left. So first requests need not wait for
  * Redis, and no restart and no eviction admits anything. Until then, and wherever it is
  * not sure what the state is, decisions are strict.
@@ -31,20 +31,20 @@
  * Redis's clock is set back, states age less than in the proof, and never more; if it is
  * set forward, every state gains what strict limits gain by it, too, and no more.
  */
-#ifndef RN_REDIS_HOLDING_H
-#define RN_REDIS_HOLDING_H
+#ifndef RN_REDIS_LOCAL_BUDGET_H
+#define RN_REDIS_LOCAL_BUDGET_H
 
 #include "redis/async/view.h"
 #include "store/store.h"
 
-enum rn_holding_stage {
-    RN_HOLDING_FRESH,   /* never told: as if nothing were spent */
-    RN_HOLDING_UNKNOWN, /* strict, until a report is answered */
-    RN_HOLDING_KNOWN,
+enum rn_local_budget_stage {
+    RN_LOCAL_BUDGET_FRESH,   /* never told: as if nothing were spent */
+    RN_LOCAL_BUDGET_UNKNOWN, /* strict, until a report is answered */
+    RN_LOCAL_BUDGET_KNOWN,
 };
 
-struct rn_holding {
-    enum rn_holding_stage stage;
+struct rn_local_budget {
+    enum rn_local_budget_stage stage;
     bool reporting;     /* a report is under way, */
     bool outdated;      /* and what it will tell is not to be believed */
     uint64_t unsent;    /* admitted, in no report yet */
@@ -55,37 +55,37 @@ struct rn_holding {
 };
 
 /* c: what a worker may hold of a limit, `permille` of it among all holders; 1 at least. */
-uint64_t rn_holding_most(const struct rn_limit *limit, unsigned permille, unsigned holders);
+uint64_t rn_local_budget_most(const struct rn_limit *limit, unsigned permille, unsigned holders);
 
 /* How long after its start a worker knows that a view it may have had before would have
  * c units left. */
-int64_t rn_holding_settle_ns(const struct rn_limit *limit, uint64_t most, unsigned holders);
+int64_t rn_local_budget_settle_ns(const struct rn_limit *limit, uint64_t most, unsigned holders);
 
 /* For the key and the limit of this charge, in one of the first two stages. The time of
  * the store is about `store_us`. */
-void rn_holding_init(struct rn_holding *h, const struct rn_charge *charge,
-                     enum rn_holding_stage stage, int64_t store_us, int64_t now_ns);
+void rn_local_budget_init(struct rn_local_budget *h, const struct rn_charge *charge,
+                          enum rn_local_budget_stage stage, int64_t store_us, int64_t now_ns);
 
-static inline uint64_t rn_holding_units(const struct rn_holding *h)
+static inline uint64_t rn_local_budget_units(const struct rn_local_budget *h)
 {
     return h->unsent + h->sent;
 }
 
 /* Decides a take, a look, a forced charge or a refund: true, and it is answered. False:
  * for the store to decide; nothing has changed. `now_ns` is our monotonic clock. */
-bool rn_holding_decide(struct rn_holding *h, struct rn_charge *charge, int64_t now_ns,
-                       uint64_t most);
+bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge, int64_t now_ns,
+                            uint64_t most);
 
 /* Whether nothing is lost by forgetting it. */
-bool rn_holding_is_idle(const struct rn_holding *h, int64_t now_ns, uint64_t most);
+bool rn_local_budget_is_idle(const struct rn_local_budget *h, int64_t now_ns, uint64_t most);
 
 /* A report begins: returns its units. */
-uint64_t rn_holding_send(struct rn_holding *h);
+uint64_t rn_local_budget_send(struct rn_local_budget *h);
 /* It was answered. NULL: the key could not be charged. */
-void rn_holding_learn(struct rn_holding *h, const long long numbers[RN_VIEW_NUMBERS],
-                      long long store_us, int64_t now_ns);
+void rn_local_budget_learn(struct rn_local_budget *h, const long long numbers[RN_VIEW_NUMBERS],
+                           long long store_us, int64_t now_ns);
 /* Something has happened to the state that reports do not tell of in time: a reset, a
  * refund, another limit. */
-void rn_holding_doubt(struct rn_holding *h);
+void rn_local_budget_doubt(struct rn_local_budget *h);
 
 #endif

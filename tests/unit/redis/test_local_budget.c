@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers decide on their own: each by itself, and several of them with a store
- * whose answers are late, lost or given twice, against the bound of redis/holding.h. */
+ * whose answers are late, lost or given twice, against the bound of redis/async/local_budget.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "redis/holding.h"
+#include "redis/async/local_budget.h"
 #include "store_model.h"
 
 #define SECOND INT64_C(1000000000)
@@ -40,36 +40,36 @@ static struct rn_charge ask_for(const struct rn_limit *l, enum rn_op op, uint64_
         .limit = l, .key = 1, .ask = {.op = op, .cost = cost, .now_ns = 1000}};
 }
 
-static struct rn_holding begin(const struct rn_limit *l, enum rn_holding_stage stage)
+static struct rn_local_budget begin(const struct rn_limit *l, enum rn_local_budget_stage stage)
 {
     struct rn_charge charge = ask_for(l, RN_TAKE, 1);
-    struct rn_holding h;
+    struct rn_local_budget h;
 
-    rn_holding_init(&h, &charge, stage, START_US, 0);
+    rn_local_budget_init(&h, &charge, stage, START_US, 0);
     return h;
 }
 
 /* 60 of 100 are spent. */
-static struct rn_holding begin_known(const struct rn_limit *l)
+static struct rn_local_budget begin_known(const struct rn_limit *l)
 {
-    struct rn_holding h = begin(l, RN_HOLDING_UNKNOWN);
+    struct rn_local_budget h = begin(l, RN_LOCAL_BUDGET_UNKNOWN);
     struct store_model store = store_model_of(l);
 
     model_charge(&store, START_US, 60);
-    rn_holding_send(&h);
-    rn_holding_learn(&h, store.told, START_US, 0);
+    rn_local_budget_send(&h);
+    rn_local_budget_learn(&h, store.told, START_US, 0);
     return h;
 }
 
 static void what_is_unknown_is_not_decided(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
-    struct rn_holding h = begin(&l, RN_HOLDING_UNKNOWN);
+    struct rn_local_budget h = begin(&l, RN_LOCAL_BUDGET_UNKNOWN);
     struct rn_charge take = ask_for(&l, RN_TAKE, 1), look = ask_for(&l, RN_PEEK, 1);
 
     (void)state;
-    assert_false(rn_holding_decide(&h, &take, 0, 10));
-    assert_false(rn_holding_decide(&h, &look, 0, 10));
+    assert_false(rn_local_budget_decide(&h, &take, 0, 10));
+    assert_false(rn_local_budget_decide(&h, &look, 0, 10));
 }
 
 static void what_is_known_is_decided_until_as_much_is_held_as_may_be(void **state)
@@ -80,105 +80,105 @@ static void what_is_known_is_decided_until_as_much_is_held_as_may_be(void **stat
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct rn_limit l = limit_of(all[i]);
-        struct rn_holding h = begin_known(&l);
+        struct rn_local_budget h = begin_known(&l);
         struct rn_charge take = ask_for(&l, RN_TAKE, 4), small = ask_for(&l, RN_TAKE, 2);
 
-        assert_true(rn_holding_decide(&h, &take, 0, 10));
+        assert_true(rn_local_budget_decide(&h, &take, 0, 10));
         assert_true(take.answer.allowed);
         assert_int_equal(take.answer.remaining, 36);
         assert_int_equal(take.error, 0);
-        assert_true(rn_holding_decide(&h, &take, 0, 10));
-        assert_false(rn_holding_decide(&h, &take, 0, 10));
-        assert_int_equal(rn_holding_units(&h), 8);
-        assert_true(rn_holding_decide(&h, &small, 0, 10));
-        assert_int_equal(rn_holding_send(&h), 10);
-        assert_false(rn_holding_decide(&h, &small, 0, 10));
+        assert_true(rn_local_budget_decide(&h, &take, 0, 10));
+        assert_false(rn_local_budget_decide(&h, &take, 0, 10));
+        assert_int_equal(rn_local_budget_units(&h), 8);
+        assert_true(rn_local_budget_decide(&h, &small, 0, 10));
+        assert_int_equal(rn_local_budget_send(&h), 10);
+        assert_false(rn_local_budget_decide(&h, &small, 0, 10));
     }
 }
 
 static void a_refusal_needs_no_trip_and_says_when(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
-    struct rn_holding h = begin_known(&l);
+    struct rn_local_budget h = begin_known(&l);
     struct rn_charge take = ask_for(&l, RN_TAKE, 41), huge = ask_for(&l, RN_TAKE, 101),
                      one = ask_for(&l, RN_TAKE, 5);
 
     (void)state;
-    assert_true(rn_holding_decide(&h, &one, 0, 10));
-    assert_true(rn_holding_decide(&h, &take, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &one, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &take, 0, 10));
     assert_false(take.answer.allowed);
     assert_int_equal(take.answer.retry_after_ns, 6 * 600000000LL);
     assert_int_equal(take.answer.remaining, 35);
-    assert_true(rn_holding_decide(&h, &huge, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &huge, 0, 10));
     assert_true(huge.answer.retry_after_ns == RN_NEVER);
 }
 
 static void a_look_holds_nothing_and_a_forced_charge_what_fits(void **state)
 {
     struct rn_limit l = limit_of(RATION_FIXED_WINDOW);
-    struct rn_holding h = begin_known(&l);
+    struct rn_local_budget h = begin_known(&l);
     struct rn_charge look = ask_for(&l, RN_PEEK, 40), force = ask_for(&l, RN_FORCE, 50);
 
     (void)state;
-    assert_true(rn_holding_decide(&h, &look, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &look, 0, 10));
     assert_true(look.answer.allowed);
-    assert_int_equal(rn_holding_units(&h), 0);
-    assert_false(rn_holding_decide(&h, &force, 0, 39));
-    assert_true(rn_holding_decide(&h, &force, 0, 40));
+    assert_int_equal(rn_local_budget_units(&h), 0);
+    assert_false(rn_local_budget_decide(&h, &force, 0, 39));
+    assert_true(rn_local_budget_decide(&h, &force, 0, 40));
     assert_true(force.answer.allowed);
-    assert_int_equal(rn_holding_units(&h), 40);
+    assert_int_equal(rn_local_budget_units(&h), 40);
     assert_int_equal(force.answer.remaining, 0);
 }
 
 static void a_take_is_undone_here_unless_it_may_have_been_reported(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
-    struct rn_holding h = begin_known(&l);
+    struct rn_local_budget h = begin_known(&l);
     struct rn_charge take = ask_for(&l, RN_TAKE, 4), back = ask_for(&l, RN_GIVE_BACK, 4);
 
     (void)state;
     back.ask.at_ns = take.ask.now_ns;
-    assert_true(rn_holding_decide(&h, &take, 0, 10));
-    assert_true(rn_holding_decide(&h, &back, 0, 10));
-    assert_int_equal(rn_holding_units(&h), 0);
+    assert_true(rn_local_budget_decide(&h, &take, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &back, 0, 10));
+    assert_int_equal(rn_local_budget_units(&h), 0);
     assert_int_equal(back.answer.remaining, 40);
-    assert_false(rn_holding_decide(&h, &back, 0, 10));
+    assert_false(rn_local_budget_decide(&h, &back, 0, 10));
 
-    assert_true(rn_holding_decide(&h, &take, 0, 10));
-    rn_holding_send(&h);
+    assert_true(rn_local_budget_decide(&h, &take, 0, 10));
+    rn_local_budget_send(&h);
     take.ask.now_ns++; /* another take, whose units are not those of the first */
-    assert_true(rn_holding_decide(&h, &take, 0, 10));
-    assert_false(rn_holding_decide(&h, &back, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &take, 0, 10));
+    assert_false(rn_local_budget_decide(&h, &back, 0, 10));
     back.ask.at_ns++;
-    assert_true(rn_holding_decide(&h, &back, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &back, 0, 10));
 }
 
 static void a_take_from_before_a_key_was_forgotten_is_not_undone_here(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
-    struct rn_holding h = begin(&l, RN_HOLDING_FRESH);
+    struct rn_local_budget h = begin(&l, RN_LOCAL_BUDGET_FRESH);
     struct rn_charge take = ask_for(&l, RN_TAKE, 4), back = ask_for(&l, RN_GIVE_BACK, 4);
 
     (void)state;
     back.ask.at_ns = take.ask.now_ns - 1;
-    assert_true(rn_holding_decide(&h, &take, 0, 10));
-    assert_false(rn_holding_decide(&h, &back, 0, 10));
+    assert_true(rn_local_budget_decide(&h, &take, 0, 10));
+    assert_false(rn_local_budget_decide(&h, &back, 0, 10));
 }
 
 static void after_a_doubt_the_answer_under_way_is_not_believed(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
-    struct rn_holding h = begin_known(&l);
+    struct rn_local_budget h = begin_known(&l);
     const long long empty[3] = {60000000, START_US, 0};
 
     (void)state;
-    rn_holding_send(&h);
-    rn_holding_doubt(&h);
-    rn_holding_learn(&h, empty, START_US, 0);
-    assert_int_equal(h.stage, RN_HOLDING_UNKNOWN);
-    rn_holding_send(&h);
-    rn_holding_learn(&h, empty, START_US, 0);
-    assert_int_equal(h.stage, RN_HOLDING_KNOWN);
+    rn_local_budget_send(&h);
+    rn_local_budget_doubt(&h);
+    rn_local_budget_learn(&h, empty, START_US, 0);
+    assert_int_equal(h.stage, RN_LOCAL_BUDGET_UNKNOWN);
+    rn_local_budget_send(&h);
+    rn_local_budget_learn(&h, empty, START_US, 0);
+    assert_int_equal(h.stage, RN_LOCAL_BUDGET_KNOWN);
 }
 
 static void a_worker_holds_its_share_and_one_at_least(void **state)
@@ -187,12 +187,12 @@ static void a_worker_holds_its_share_and_one_at_least(void **state)
 
     (void)state;
     l.cap = 10000;
-    assert_int_equal(rn_holding_most(&l, 50, 4), 125);
-    assert_int_equal(rn_holding_most(&l, 50, 1), 500);
+    assert_int_equal(rn_local_budget_most(&l, 50, 4), 125);
+    assert_int_equal(rn_local_budget_most(&l, 50, 1), 500);
     l.cap = 3;
-    assert_int_equal(rn_holding_most(&l, 50, 4), 1);
+    assert_int_equal(rn_local_budget_most(&l, 50, 4), 1);
     l.cap = RATION_AMOUNT_MAX;
-    assert_int_equal(rn_holding_most(&l, 1000, 1), RATION_AMOUNT_MAX);
+    assert_int_equal(rn_local_budget_most(&l, 1000, 1), RATION_AMOUNT_MAX);
 }
 
 /* --- several, and a store ------------------------------------------------------------------ */
@@ -212,7 +212,7 @@ enum fault {
 #define PERMILLE 300 /* 10 of 100 each */
 
 struct worker {
-    struct rn_holding h;
+    struct rn_local_budget h;
     bool begun; /* the key is known */
     int64_t started_ns;
     uint64_t number, run; /* reports: the last one, and the last that the store has run */
@@ -264,11 +264,13 @@ static void note_admission(struct world *w, long long units)
 
 static void begin_worker(struct world *w, struct worker *k, const struct rn_charge *charge)
 {
-    bool settled = now_ns(w) - k->started_ns >= rn_holding_settle_ns(w->limit, w->most, WORKERS);
+    bool settled =
+        now_ns(w) - k->started_ns >= rn_local_budget_settle_ns(w->limit, w->most, WORKERS);
 
-    rn_holding_init(&k->h, charge,
-                    settled || w->fault == UNSETTLED ? RN_HOLDING_FRESH : RN_HOLDING_UNKNOWN,
-                    w->store_us, now_ns(w));
+    rn_local_budget_init(&k->h, charge,
+                         settled || w->fault == UNSETTLED ? RN_LOCAL_BUDGET_FRESH
+                                                          : RN_LOCAL_BUDGET_UNKNOWN,
+                         w->store_us, now_ns(w));
     k->begun = true;
 }
 
@@ -280,7 +282,7 @@ static void take(struct world *w, struct worker *k)
     charge.ask.now_ns = now_ns(w);
     if (!k->begun)
         begin_worker(w, k, &charge);
-    if (rn_holding_decide(&k->h, &charge, now_ns(w), w->fault == UNBOUNDED ? 1000 : w->most)) {
+    if (rn_local_budget_decide(&k->h, &charge, now_ns(w), w->fault == UNBOUNDED ? 1000 : w->most)) {
         w->refused += !charge.answer.allowed;
         if (charge.answer.allowed)
             note_admission(w, cost);
@@ -294,7 +296,7 @@ static void report(struct world *w, struct worker *k)
 {
     if (!k->begun || k->h.reporting)
         return;
-    rn_holding_send(&k->h);
+    rn_local_budget_send(&k->h);
     k->number++;
     k->sent_ns = now_ns(w);
     k->answered = false;
@@ -315,20 +317,22 @@ static void run_call(struct world *w, struct worker *k)
 static void answer_call(struct world *w, struct worker *k)
 {
     if (k->begun && k->h.reporting && k->answered)
-        rn_holding_learn(&k->h, k->told, k->told_us, w->fault == EARLY ? k->sent_ns : now_ns(w));
+        rn_local_budget_learn(&k->h, k->told, k->told_us,
+                              w->fault == EARLY ? k->sent_ns : now_ns(w));
 }
 
 static void lose_call(struct world *w, struct worker *k)
 {
     k->answered = false;
     if (w->fault == GIVES_UP && k->begun && k->h.reporting)
-        rn_holding_learn(&k->h, k->told, k->told_us, now_ns(w));
+        rn_local_budget_learn(&k->h, k->told, k->told_us, now_ns(w));
 }
 
 static void forget(struct world *w, struct worker *k)
 {
-    bool idle = k->begun && (w->fault == FORGETFUL ? !k->h.reporting && rn_holding_units(&k->h) == 0
-                                                   : rn_holding_is_idle(&k->h, now_ns(w), w->most));
+    bool idle =
+        k->begun && (w->fault == FORGETFUL ? !k->h.reporting && rn_local_budget_units(&k->h) == 0
+                                           : rn_local_budget_is_idle(&k->h, now_ns(w), w->most));
 
     if (idle)
         k->begun = false;
@@ -412,7 +416,7 @@ static long long worst_excess(const struct rn_limit *l, enum fault fault, bool s
                           .truth = store_model_of(l),
                           .now_us = START_US + (long long)below(60000000),
                           .set_back = set_back,
-                          .most = rn_holding_most(l, PERMILLE, WORKERS),
+                          .most = rn_local_budget_most(l, PERMILLE, WORKERS),
                           .excess = -1000};
 
         w.store_us = w.now_us;

@@ -10,7 +10,7 @@
 #ifndef RN_REDIS_ASYNC_REPORTS_H
 #define RN_REDIS_ASYNC_REPORTS_H
 
-#include "redis/async_keys.h"
+#include "redis/async/async_keys.h"
 #include "redis/redis.h"
 
 #define RN_ASYNC_TICK_NS (INT64_C(100) * 1000000)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "redis/async_keys.h"
+#include "redis/async/async_keys.h"
 
 #define SECOND INT64_C(1000000000)
 

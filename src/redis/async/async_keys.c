@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/async_keys.h"
+#include "redis/async/async_keys.h"
 
 #include <stdlib.h>
 

@@ -23,7 +23,7 @@ struct rn_async {
     unsigned permille, workers, holders;
     int64_t started_ns;
     struct rn_async_keys keys;
-    struct rn_async_reports reports;
+    struct rn_reports reports;
     struct rn_async_counts counts;
     struct job *spare;
     struct job pool[RN_ASYNC_JOBS];
@@ -58,7 +58,7 @@ static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge
     settled = now_ns - a->started_ns >= rn_local_budget_settle_ns(limit, most, a->holders);
     rn_local_budget_init(&key->budget, charge,
                          settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN,
-                         rn_async_reports_store_us(&a->reports, now_ns), now_ns);
+                         rn_reports_store_us(&a->reports, now_ns), now_ns);
     atomic_store_explicit(&a->counts.keys, a->keys.used, memory_order_relaxed);
     return key;
 }
@@ -76,8 +76,8 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
     if (!rn_view_is_of(&key->budget.view, charge->limit)) {
         if (!rn_view_serves(charge->limit))
             return NULL;
-        rn_view_init(&key->budget.view, charge->limit,
-                     rn_async_reports_store_us(&a->reports, now_ns), now_ns);
+        rn_view_init(&key->budget.view, charge->limit, rn_reports_store_us(&a->reports, now_ns),
+                     now_ns);
         rn_local_budget_doubt(&key->budget);
     }
     key->most = rn_local_budget_most(charge->limit, a->permille, a->holders);
@@ -93,10 +93,10 @@ static void want_report(struct rn_async *a, struct rn_async_key *key,
 
     if (h->unsent >= (key->most + 1) / 2 ||
         (h->unsent > 0 && charge->ask.op == RN_RESET)) /* before it: to be forgotten, too */
-        rn_async_reports_want(&a->reports, key, charge, true);
+        rn_reports_want(&a->reports, key, charge, true);
     else if (h->stage != RN_LOCAL_BUDGET_UNKNOWN &&
              (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
-        rn_async_reports_want(&a->reports, key, charge, false);
+        rn_reports_want(&a->reports, key, charge, false);
 }
 
 /* False: for the store behind. */
@@ -158,7 +158,7 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
         if (op == RN_RESET)
             rn_local_budget_doubt(&key->budget);
         if (op == RN_GIVE_BACK || op == RN_DEBIT || key->budget.stage == RN_LOCAL_BUDGET_UNKNOWN)
-            rn_async_reports_want(&a->reports, key, &charges[i], true);
+            rn_reports_want(&a->reports, key, &charges[i], true);
     }
 }
 
@@ -234,7 +234,7 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *
     struct rn_async *a = calloc(1, sizeof *a);
 
     if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||
-        !rn_async_reports_init(&a->reports, loop, redis, options->by_tag, &a->counts)) {
+        !rn_reports_init(&a->reports, loop, redis, options->by_tag, &a->counts)) {
         rn_async_free(a);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
@@ -255,14 +255,14 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *
 
 void rn_async_stop(struct rn_async *a)
 {
-    rn_async_reports_stop(&a->reports);
+    rn_reports_stop(&a->reports);
 }
 
 void rn_async_free(struct rn_async *a)
 {
     if (!a)
         return;
-    rn_async_reports_done(&a->reports);
+    rn_reports_done(&a->reports);
     rn_async_keys_done(&a->keys);
     free(a);
 }

@@ -15,7 +15,7 @@
 #ifndef RN_REDIS_ASYNC_H
 #define RN_REDIS_ASYNC_H
 
-#include "redis/async_reports.h"
+#include "redis/async/reports.h"
 
 #define RN_ASYNC_PERMILLE 50
 #define RN_ASYNC_KEYS 16384

@@ -7,8 +7,8 @@
  * same number and the same units, until it is: the script charges it once. There is one
  * call under way at a time, or one for each hash tag where Redis is a cluster.
  */
-#ifndef RN_REDIS_ASYNC_REPORTS_H
-#define RN_REDIS_ASYNC_REPORTS_H
+#ifndef RN_REDIS_REPORTS_H
+#define RN_REDIS_REPORTS_H
 
 #include "redis/async/async_keys.h"
 #include "redis/redis.h"
@@ -28,20 +28,20 @@ struct rn_async_counts {
     _Atomic uint64_t keys;       /* known, now */
 };
 
-struct rn_async_reports;
+struct rn_reports;
 
 /* The calls of one hash tag, or all. */
-struct rn_async_line {
-    struct rn_async_reports *owner;
+struct rn_reports_line {
+    struct rn_reports *owner;
     struct rn_async_key *first, **last; /* that wait, by due_ns */
     uint64_t number;                    /* of the last call */
-    enum { RN_LINE_FREE, RN_LINE_WAITS, RN_LINE_FAILED } stage;
+    enum { RN_REPORTS_FREE, RN_REPORTS_WAITS, RN_REPORTS_FAILED } stage;
     bool doubtful; /* it was sent before, and may have been run */
     size_t count;
     struct rn_async_key *sent[RN_ASYNC_KEYS_OF_CALL];
 };
 
-struct rn_async_reports {
+struct rn_reports {
     struct rn_loop *loop;
     struct rn_redis *redis;
     struct rn_async_counts *counts;
@@ -52,23 +52,23 @@ struct rn_async_reports {
     long long store_us; /* the time of Redis, */
     int64_t heard_ns;   /* when we last heard of it; 0: never */
     size_t line_count;
-    struct rn_async_line *lines;
+    struct rn_reports_line *lines;
 };
 
 /* False: out of memory. */
-bool rn_async_reports_init(struct rn_async_reports *reports, struct rn_loop *loop,
-                           struct rn_redis *redis, bool by_tag, struct rn_async_counts *counts);
+bool rn_reports_init(struct rn_reports *reports, struct rn_loop *loop, struct rn_redis *redis,
+                     bool by_tag, struct rn_async_counts *counts);
 /* Everything is sent that has not been, without waiting for an answer. Nothing is begun
  * from then on. */
-void rn_async_reports_stop(struct rn_async_reports *reports);
+void rn_reports_stop(struct rn_reports *reports);
 /* When no answer can come any more. */
-void rn_async_reports_done(struct rn_async_reports *reports);
+void rn_reports_done(struct rn_reports *reports);
 
 /* The key is to be reported: at the next tick, or `now`. The charge is one of it. */
-void rn_async_reports_want(struct rn_async_reports *reports, struct rn_async_key *key,
-                           const struct rn_charge *charge, bool now);
+void rn_reports_want(struct rn_reports *reports, struct rn_async_key *key,
+                     const struct rn_charge *charge, bool now);
 
 /* The time of Redis, or what we take for it. */
-int64_t rn_async_reports_store_us(const struct rn_async_reports *reports, int64_t now_ns);
+int64_t rn_reports_store_us(const struct rn_reports *reports, int64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/async_reports.h"
+#include "redis/async/reports.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,14 +12,14 @@
 
 #define NUMBERS (1 + RN_VIEW_NUMBERS) /* of a key, in a reply */
 
-static int64_t now_of(const struct rn_async_reports *r)
+static int64_t now_of(const struct rn_reports *r)
 {
     return rn_wheel_now(rn_loop_wheel(r->loop));
 }
 
 /* --- who waits -------------------------------------------------------------------------- */
 
-static void put_last(struct rn_async_line *line, struct rn_async_key *key)
+static void put_last(struct rn_reports_line *line, struct rn_async_key *key)
 {
     key->next = NULL;
     key->link = line->last;
@@ -27,7 +27,7 @@ static void put_last(struct rn_async_line *line, struct rn_async_key *key)
     line->last = &key->next;
 }
 
-static void put_first(struct rn_async_line *line, struct rn_async_key *key)
+static void put_first(struct rn_reports_line *line, struct rn_async_key *key)
 {
     key->next = line->first;
     key->link = &line->first;
@@ -35,34 +35,34 @@ static void put_first(struct rn_async_line *line, struct rn_async_key *key)
     line->first = key;
 }
 
-static void take_out(struct rn_async_line *line, struct rn_async_key *key)
+static void take_out(struct rn_reports_line *line, struct rn_async_key *key)
 {
     *key->link = key->next;
     *(key->next ? &key->next->link : &line->last) = key->link;
     key->link = NULL;
 }
 
-static struct rn_async_line *line_of(struct rn_async_reports *r, const struct rn_async_key *key)
+static struct rn_reports_line *line_of(struct rn_reports *r, const struct rn_async_key *key)
 {
     return &r->lines[r->line_count == 1 ? 0 : rn_codec_tag(key->key)];
 }
 
-static int64_t next_tick(const struct rn_async_reports *r, int64_t now_ns)
+static int64_t next_tick(const struct rn_reports *r, int64_t now_ns)
 {
     int64_t since = now_ns - r->phase_ns;
 
     return r->phase_ns + (since / RN_ASYNC_TICK_NS + 1) * RN_ASYNC_TICK_NS;
 }
 
-static void wake_at(struct rn_async_reports *r, int64_t at_ns)
+static void wake_at(struct rn_reports *r, int64_t at_ns)
 {
     if (!r->stopped && (!rn_timer_is_set(&r->timer) || at_ns < r->timer.at_ns))
         rn_timer_set(rn_loop_wheel(r->loop), &r->timer, at_ns);
 }
 
-static void wait_in_line(struct rn_async_reports *r, struct rn_async_key *key, bool now)
+static void wait_in_line(struct rn_reports *r, struct rn_async_key *key, bool now)
 {
-    struct rn_async_line *line = line_of(r, key);
+    struct rn_reports_line *line = line_of(r, key);
 
     if (key->link && now)
         take_out(line, key);
@@ -82,7 +82,7 @@ struct draft {
     struct rn_slice keys[RN_SCRIPT_REQUEST_KEYS], args[1 + 2 * RN_ASYNC_KEYS_OF_CALL];
 };
 
-static void write_draft(const struct rn_async_line *line, struct draft *d)
+static void write_draft(const struct rn_reports_line *line, struct draft *d)
 {
     unsigned tag = (unsigned)(line - line->owner->lines);
 
@@ -101,9 +101,9 @@ static void write_draft(const struct rn_async_line *line, struct draft *d)
     }
 }
 
-static void send_call(struct rn_async_line *line)
+static void send_call(struct rn_reports_line *line)
 {
-    struct rn_async_reports *r = line->owner;
+    struct rn_reports *r = line->owner;
     struct draft draft;
 
     write_draft(line, &draft);
@@ -117,14 +117,14 @@ static void send_call(struct rn_async_line *line)
                                                           .reply = on_reply,
                                                           .arg = line});
 
-    line->stage = sent ? RN_LINE_WAITS : RN_LINE_FAILED;
+    line->stage = sent ? RN_REPORTS_WAITS : RN_REPORTS_FAILED;
     rn_redis_count(&r->counts->trips, sent);
     rn_redis_count(&r->counts->resent, sent && line->doubtful);
     line->doubtful |= sent;
 }
 
 /* Those that are due. False: nobody is. */
-static bool fill_call(struct rn_async_line *line, int64_t now_ns)
+static bool fill_call(struct rn_reports_line *line, int64_t now_ns)
 {
     line->count = 0;
     while (line->first && line->first->due_ns <= now_ns && line->count < RN_ASYNC_KEYS_OF_CALL) {
@@ -139,23 +139,23 @@ static bool fill_call(struct rn_async_line *line, int64_t now_ns)
     return line->count > 0;
 }
 
-static void serve(struct rn_async_line *line, int64_t now_ns)
+static void serve(struct rn_reports_line *line, int64_t now_ns)
 {
-    if (line->stage == RN_LINE_FREE && fill_call(line, now_ns))
+    if (line->stage == RN_REPORTS_FREE && fill_call(line, now_ns))
         send_call(line);
-    if (line->stage == RN_LINE_FAILED || line->first)
+    if (line->stage == RN_REPORTS_FAILED || line->first)
         wake_at(line->owner, next_tick(line->owner, now_ns));
 }
 
 /* A tick. */
 static void on_timer(struct rn_timer *timer)
 {
-    struct rn_async_reports *r =
-        (struct rn_async_reports *)((char *)timer - offsetof(struct rn_async_reports, timer));
+    struct rn_reports *r =
+        (struct rn_reports *)((char *)timer - offsetof(struct rn_reports, timer));
     int64_t now_ns = now_of(r);
 
     for (size_t i = 0; i < r->line_count; i++) {
-        if (r->lines[i].stage == RN_LINE_FAILED)
+        if (r->lines[i].stage == RN_REPORTS_FAILED)
             send_call(&r->lines[i]);
         serve(&r->lines[i], now_ns);
     }
@@ -163,7 +163,7 @@ static void on_timer(struct rn_timer *timer)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-static bool reads_whole(const struct rn_async_line *line, const redisReply *reply)
+static bool reads_whole(const struct rn_reports_line *line, const redisReply *reply)
 {
     char number[24];
 
@@ -179,10 +179,10 @@ static bool reads_whole(const struct rn_async_line *line, const redisReply *repl
     return true;
 }
 
-static void learn(struct rn_async_line *line, struct rn_async_key *key, redisReply *const *element,
-                  int64_t got_ns)
+static void learn(struct rn_reports_line *line, struct rn_async_key *key,
+                  redisReply *const *element, int64_t got_ns)
 {
-    struct rn_async_reports *r = line->owner;
+    struct rn_reports *r = line->owner;
     struct rn_local_budget *h = &key->budget;
     long long numbers[RN_VIEW_NUMBERS];
 
@@ -199,25 +199,25 @@ static void learn(struct rn_async_line *line, struct rn_async_key *key, redisRep
 /* Time counts from now, which the script was not run after: see redis/async/view.h. */
 static void on_reply(void *arg, const redisReply *reply)
 {
-    struct rn_async_line *line = arg;
-    struct rn_async_reports *r = line->owner;
+    struct rn_reports_line *line = arg;
+    struct rn_reports *r = line->owner;
     int64_t got_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
 
     if (!reads_whole(line, reply)) {
-        line->stage = RN_LINE_FAILED;
+        line->stage = RN_REPORTS_FAILED;
         wake_at(r, next_tick(r, now_of(r)));
         return;
     }
     r->store_us = reply->element[1]->integer;
     r->heard_ns = got_ns;
-    line->stage = RN_LINE_FREE;
+    line->stage = RN_REPORTS_FREE;
     for (size_t i = 0; i < line->count; i++)
         learn(line, line->sent[i], &reply->element[2 + NUMBERS * i], got_ns);
     if (!r->stopped)
         serve(line, now_of(r));
 }
 
-int64_t rn_async_reports_store_us(const struct rn_async_reports *r, int64_t now_ns)
+int64_t rn_reports_store_us(const struct rn_reports *r, int64_t now_ns)
 {
     if (r->heard_ns == 0)
         return rn_clock_read_ns(CLOCK_REALTIME) / 1000;
@@ -237,10 +237,10 @@ static void write_key(struct rn_async_key *key, const struct rn_charge *charge, 
     key->written_ns = now_ns;
 }
 
-void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
-                           const struct rn_charge *charge, bool now)
+void rn_reports_want(struct rn_reports *r, struct rn_async_key *key, const struct rn_charge *charge,
+                     bool now)
 {
-    struct rn_async_line *line = line_of(r, key);
+    struct rn_reports_line *line = line_of(r, key);
     int64_t now_ns = now_of(r);
 
     if (r->stopped)
@@ -249,22 +249,22 @@ void rn_async_reports_want(struct rn_async_reports *r, struct rn_async_key *key,
     if (key->budget.reporting || (key->link && (!now || key->due_ns == 0)))
         return;
     wait_in_line(r, key, now);
-    if (now && line->stage == RN_LINE_FREE)
+    if (now && line->stage == RN_REPORTS_FREE)
         serve(line, now_ns);
     else
         wake_at(r, next_tick(r, now_ns));
 }
 
-bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop, struct rn_redis *redis,
-                           bool by_tag, struct rn_async_counts *counts)
+bool rn_reports_init(struct rn_reports *r, struct rn_loop *loop, struct rn_redis *redis,
+                     bool by_tag, struct rn_async_counts *counts)
 {
     uint64_t phase = 0;
 
-    *r = (struct rn_async_reports){.loop = loop,
-                                   .redis = redis,
-                                   .counts = counts,
-                                   .timer = {.fire = on_timer},
-                                   .line_count = by_tag ? RN_CODEC_TAGS : 1};
+    *r = (struct rn_reports){.loop = loop,
+                             .redis = redis,
+                             .counts = counts,
+                             .timer = {.fire = on_timer},
+                             .line_count = by_tag ? RN_CODEC_TAGS : 1};
     r->lines = calloc(r->line_count, sizeof *r->lines);
     if (!r->lines || getrandom(&r->holder, sizeof r->holder, 0) != sizeof r->holder)
         return false;
@@ -280,18 +280,18 @@ bool rn_async_reports_init(struct rn_async_reports *r, struct rn_loop *loop, str
 /* Calls are run in the order in which they were sent, so that several may be. One that
  * failed goes first; if that fails again, nobody is there to hear. Then keys that have
  * more to report than is under way, and all others. */
-static void send_all(struct rn_async_line *line)
+static void send_all(struct rn_reports_line *line)
 {
-    if (line->stage == RN_LINE_FAILED)
+    if (line->stage == RN_REPORTS_FAILED)
         send_call(line);
     for (size_t i = 0; i < line->count; i++)
         if (line->sent[i]->budget.unsent > 0)
             wait_in_line(line->owner, line->sent[i], true);
-    while (line->stage != RN_LINE_FAILED && fill_call(line, INT64_MAX))
+    while (line->stage != RN_REPORTS_FAILED && fill_call(line, INT64_MAX))
         send_call(line);
 }
 
-void rn_async_reports_stop(struct rn_async_reports *r)
+void rn_reports_stop(struct rn_reports *r)
 {
     r->stopped = true;
     for (size_t i = 0; i < r->line_count; i++)
@@ -299,7 +299,7 @@ void rn_async_reports_stop(struct rn_async_reports *r)
     rn_timer_cancel(rn_loop_wheel(r->loop), &r->timer);
 }
 
-void rn_async_reports_done(struct rn_async_reports *r)
+void rn_reports_done(struct rn_reports *r)
 {
     free(r->lines);
 }

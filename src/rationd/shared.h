@@ -10,7 +10,7 @@
 
 #include "front/front.h"
 #include "rationd/options.h"
-#include "redis/async.h"
+#include "redis/async/async.h"
 #include "redis/leased/leased.h"
 #include "redis/redis.h"
 

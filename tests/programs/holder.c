@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "net/server.h"
-#include "redis/async.h"
+#include "redis/async/async.h"
 #include "shared_tally.h"
 
 #define PLACES 4096

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "net/server.h"
-#include "redis/async.h"
+#include "redis/async/async.h"
 
 #define MS INT64_C(1000000)
 #define HELD 50 /* c, of a limit of 1000 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/async.h"
+#include "redis/async/async.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 
 #include <ration/rules.h>
 
-#include "redis/fleet_item.h"
+#include "redis/fleet/item.h"
 
 #define RULES "limits: [{name: a, key: user, limit: 10 per hour}]"
 
@@ -29,11 +29,11 @@ static struct ration *open_node(void)
     return r;
 }
 
-static void write_again(struct rn_slice bytes, const struct rn_fleet_value *value)
+static void write_again(struct rn_slice bytes, const struct rn_fleet_item *value)
 {
     struct rn_buf again = {0};
 
-    rn_fleet_value_write(&again, value);
+    rn_fleet_item_write(&again, value);
     demand(!again.failed && rn_slice_equal(rn_buf_slice(&again), bytes));
     rn_buf_done(&again);
 }
@@ -56,10 +56,10 @@ static void tell(struct ration *r, const struct rn_share_item *item)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rn_slice bytes = {(const char *)data, size};
-    struct rn_fleet_value value;
+    struct rn_fleet_item value;
     struct rn_client client;
 
-    if (!rn_fleet_value_read(bytes, &value))
+    if (!rn_fleet_item_read(bytes, &value))
         return 0;
     write_again(bytes, &value);
     struct rn_share_item item = {.kind = value.kind, .payload = value.text};

@@ -21,16 +21,16 @@
 struct fetched {
     struct rn_share_item *items; /* overrides and bans */
     size_t count;
-    struct rn_fleet_value rules; /* kind 0: there are none */
+    struct rn_fleet_item rules; /* kind 0: there are none */
     size_t bad;
 };
 
 static void sort_out(struct fetched *f, struct rn_slice name, struct rn_slice bytes)
 {
     struct rn_share_item *item = &f->items[f->count];
-    struct rn_fleet_value value;
+    struct rn_fleet_item value;
 
-    if (!rn_fleet_value_read(bytes, &value)) {
+    if (!rn_fleet_item_read(bytes, &value)) {
         f->bad++;
     } else if (rn_slice_is(name, RN_FLEET_RULES)) {
         f->rules = value;
@@ -153,10 +153,10 @@ static void on_rules_offered(void *arg, const redisReply *reply)
 
 static void offer_rules(struct rn_fleet *fleet)
 {
-    struct rn_fleet_value value = rn_fleet_rules_value(fleet);
+    struct rn_fleet_item value = rn_fleet_rules_value(fleet);
     struct rn_buf bytes = {0};
 
-    rn_fleet_value_write(&bytes, &value);
+    rn_fleet_item_write(&bytes, &value);
     fleet->rules.told_us = value.made_us;
     if (!bytes.failed)
         rn_fleet_call(fleet, RN_SCRIPT_FLEET_OFFER, "hive",
@@ -189,8 +189,8 @@ static bool send_batch(struct rn_fleet *fleet)
         const struct rn_share_item *item = &batch->items[i];
         size_t before = bytes.len;
 
-        rn_fleet_value_write(&bytes, &(struct rn_fleet_value){item->kind, item->made_us,
-                                                              item->expires_us, item->payload});
+        rn_fleet_item_write(&bytes, &(struct rn_fleet_item){item->kind, item->made_us,
+                                                            item->expires_us, item->payload});
         args[2 * i] = (struct rn_slice){item->name, sizeof item->name};
         args[2 * i + 1] = (struct rn_slice){NULL, bytes.len - before};
     }

@@ -5,7 +5,7 @@
 
 #include "net/server.h"
 #include "redis/fleet.h"
-#include "redis/fleet_item.h"
+#include "redis/fleet/item.h"
 
 #define RN_FLEET_LOT 64        /* changes that are offered at once */
 #define RN_FLEET_TICKET_KEYS 5 /* that tickets are signed with, at most: KEPT in fleet_poll.lua */
@@ -69,8 +69,8 @@ bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us);
 /* fleet_rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);
 /* Others have these. */
-void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_value *value);
-struct rn_fleet_value rn_fleet_rules_value(const struct rn_fleet *fleet);
+void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *value);
+struct rn_fleet_item rn_fleet_rules_value(const struct rn_fleet *fleet);
 
 /* fleet_tickets.c */
 void rn_fleet_tickets_init(struct rn_fleet *fleet);

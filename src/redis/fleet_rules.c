@@ -11,13 +11,13 @@ struct rn_slice rn_fleet_rules(const struct rn_fleet *fleet)
     return fleet->rules.set ? rn_buf_slice(&fleet->rules.text) : (struct rn_slice){0};
 }
 
-struct rn_fleet_value rn_fleet_rules_value(const struct rn_fleet *fleet)
+struct rn_fleet_item rn_fleet_rules_value(const struct rn_fleet *fleet)
 {
     const struct rn_fleet_rules *rules = &fleet->rules;
 
-    return (struct rn_fleet_value){.kind = rules->set ? RN_FLEET_RULES_SET : RN_FLEET_RULES_DELETE,
-                                   .made_us = rules->made_us,
-                                   .text = rn_buf_slice(&rules->text)};
+    return (struct rn_fleet_item){.kind = rules->set ? RN_FLEET_RULES_SET : RN_FLEET_RULES_DELETE,
+                                  .made_us = rules->made_us,
+                                  .text = rn_buf_slice(&rules->text)};
 }
 
 void rn_fleet_rules_load(struct rn_fleet *fleet)
@@ -63,13 +63,13 @@ void rn_fleet_rules_changed(struct rn_fleet *fleet, struct rn_slice text)
     rn_fleet_changed(fleet);
 }
 
-static bool is_known(const struct rn_fleet_rules *rules, const struct rn_fleet_value *value)
+static bool is_known(const struct rn_fleet_rules *rules, const struct rn_fleet_item *value)
 {
     return rules->made_us == value->made_us && rules->set == (value->kind == RN_FLEET_RULES_SET) &&
            rn_slice_equal(rn_buf_slice(&rules->text), value->text);
 }
 
-void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_value *value)
+void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *value)
 {
     struct rn_fleet_rules *rules = &fleet->rules;
     struct rn_slice text = value->kind == RN_FLEET_RULES_SET ? value->text : (struct rn_slice){0};

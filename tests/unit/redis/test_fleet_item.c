@@ -7,13 +7,13 @@
 
 #include <cmocka.h>
 
-#include "redis/fleet_item.h"
+#include "redis/fleet/item.h"
 
 static struct rn_slice write(struct rn_buf *out, uint32_t kind, int64_t made, int64_t expires,
                              const char *text)
 {
     rn_buf_clear(out);
-    rn_fleet_value_write(out, &(struct rn_fleet_value){kind, made, expires, rn_slice_of(text)});
+    rn_fleet_item_write(out, &(struct rn_fleet_item){kind, made, expires, rn_slice_of(text)});
     assert_false(out->failed);
     return rn_buf_slice(out);
 }
@@ -33,16 +33,16 @@ static void a_value_is_what_the_scripts_expect(void **state)
 static void what_was_written_is_read(void **state)
 {
     struct rn_buf out = {0};
-    struct rn_fleet_value value;
+    struct rn_fleet_item value;
 
     (void)state;
     assert_true(
-        rn_fleet_value_read(write(&out, 4, 1800000000000001, 1900000000000002, "5 text"), &value));
+        rn_fleet_item_read(write(&out, 4, 1800000000000001, 1900000000000002, "5 text"), &value));
     assert_int_equal(value.kind, 4);
     assert_int_equal(value.made_us, 1800000000000001);
     assert_int_equal(value.expires_us, 1900000000000002);
     assert_true(rn_slice_is(value.text, "5 text"));
-    assert_true(rn_fleet_value_read(write(&out, 1, 0, 0, ""), &value));
+    assert_true(rn_fleet_item_read(write(&out, 1, 0, 0, ""), &value));
     assert_int_equal(value.text.len, 0);
     rn_buf_done(&out);
 }
@@ -57,11 +57,11 @@ static void anything_else_is_no_value(void **state)
         "18000000000000011000000000000000 text",
         "limits: []\nlimits: []\nlimits: []\nlimits: []\n",
     };
-    struct rn_fleet_value value;
+    struct rn_fleet_item value;
 
     (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_false(rn_fleet_value_read(rn_slice_of(others[i]), &value));
+        assert_false(rn_fleet_item_read(rn_slice_of(others[i]), &value));
 }
 
 int main(void)

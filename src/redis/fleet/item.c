@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/fleet_item.h"
+#include "redis/fleet/item.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #define DIGITS 16
 #define HEAD (2 * DIGITS + 1)
 
-void rn_fleet_value_write(struct rn_buf *out, const struct rn_fleet_value *value)
+void rn_fleet_item_write(struct rn_buf *out, const struct rn_fleet_item *value)
 {
     char head[2 * 24];
     int len = snprintf(head, sizeof head, "%0*" PRId64 "%u%0*" PRId64, DIGITS, value->made_us,
@@ -28,7 +28,7 @@ static bool read_digits(const char *at, int64_t *number)
     return true;
 }
 
-bool rn_fleet_value_read(struct rn_slice bytes, struct rn_fleet_value *value)
+bool rn_fleet_item_read(struct rn_slice bytes, struct rn_fleet_item *value)
 {
     if (bytes.len < HEAD || !read_digits(bytes.data, &value->made_us) ||
         !read_digits(bytes.data + DIGITS + 1, &value->expires_us) || bytes.data[DIGITS] < '0' ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keys that tickets are signed with. Without other nodes there is one, derived from the
- * table's secret. Nodes that share limits also share random keys (redis/fleet_tickets.c): the
+ * table's secret. Nodes that share limits also share random keys (redis/fleet/tickets.c): the
  * newest signs, tickets of earlier ones are honoured, and this node's own stays among them.
  *
  * One thread adds keys; any thread reads them, without a lock. While the oldest key is

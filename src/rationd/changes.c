@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "limiter/limiter.h"
 #include "net/log.h"
-#include "redis/rules_file.h"
+#include "redis/fleet/rules_file.h"
 #include "wire/metrics.h"
 
 /* --- rules ------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * The rules as they were given, behind a line that says when they were made. Nothing behind
  * it: the files of rules hold.
  */
-#include "redis/rules_file.h"
+#include "redis/fleet/rules_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

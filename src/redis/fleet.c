@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/log.h"
-#include "redis/fleet_inner.h"
+#include "redis/fleet/fleet_internal.h"
 
 #define BUSY_NS (INT64_C(5) * 1000000)
 #define RESEND_NS (INT64_C(500) * 1000000)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "net/log.h"
-#include "redis/fleet_inner.h"
+#include "redis/fleet/fleet_internal.h"
 
 #define FETCH_ITEMS "500"
 #define FETCH_BYTES "262144"

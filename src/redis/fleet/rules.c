@@ -3,8 +3,8 @@
  * The rules that all nodes have. A node also keeps them in a file, for a start without Redis.
  */
 #include "base/clock.h"
+#include "redis/fleet/fleet_internal.h"
 #include "redis/fleet/rules_file.h"
-#include "redis/fleet_inner.h"
 
 struct rn_slice rn_fleet_rules(const struct rn_fleet *fleet)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/fleet_inner.h"
+#include "redis/fleet/fleet_internal.h"
 
 #define DIGITS 32
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the files of the fleet. */
-#ifndef RN_REDIS_FLEET_INNER_H
-#define RN_REDIS_FLEET_INNER_H
+#ifndef RN_REDIS_FLEET_INTERNAL_H
+#define RN_REDIS_FLEET_INTERNAL_H
 
 #include "net/server.h"
 #include "redis/fleet.h"

@@ -2,7 +2,7 @@
 /*
  * Overrides and bans between nodes that each have their own: what was changed here and
  * others may not know, and what others have changed. Whoever carries it to and fro
- * (redis/fleet.h) may lose, repeat and reorder it: of two changes of the same client
+ * (redis/fleet/fleet.h) may lose, repeat and reorder it: of two changes of the same client
  * the one made later holds, also if it is a deletion, so that all end up with the same.
  *
  * "Later" is by the wall clocks of the nodes; but a change of something that the node

@@ -8,7 +8,7 @@
 #define RN_RATIOND_CHANGES_H
 
 #include "rationd/shared.h"
-#include "redis/fleet.h"
+#include "redis/fleet/fleet.h"
 
 /* How much longer a start waits while there is more and more to take over. */
 #define RN_CHANGES_PATIENCE_NS (INT64_C(10) * 1000000000)

@@ -4,7 +4,7 @@
 #define RN_REDIS_FLEET_INTERNAL_H
 
 #include "net/server.h"
-#include "redis/fleet.h"
+#include "redis/fleet/fleet.h"
 #include "redis/fleet/item.h"
 
 #define RN_FLEET_LOT 64        /* changes that are offered at once */

@@ -3,7 +3,7 @@
  * The node's round: ask, fetch what is new, offer what others may not know, wait for
  * the next one. One call at a time, so that nothing overtakes anything.
  */
-#include "redis/fleet.h"
+#include "redis/fleet/fleet.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@ import pathlib
 
 from daemon import free_port
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 SLOTS = 16384
 SOON_MS, HARDLY_EVER_MS = 500, 60000

@@ -19,7 +19,7 @@ import pytest
 from daemon import BUILD, PATIENCE
 from redis_cluster import SLOTS, Member
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 HOLDER = BUILD / "tests" / "holder"
 NODES = 4

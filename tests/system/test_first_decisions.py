@@ -17,7 +17,7 @@ from daemon import Daemon, Resp, free_port
 from nodes import Nodes, metric
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 STARTS = 100 if os.environ.get("RATION_SOAK") else 10
 RULES = "".join(f"  - {{name: {name}, key: user, limit: 50000 per day, {more}, on_store_failure: refuse}}\n"

@@ -13,7 +13,7 @@ from forger import DUE, LEASE, PUBLISHED, TURN, Ticket, forge_refund, is_signed,
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 LIMITS = {"bucket": "100 per day",
           "window": "{algorithm: fixed-window, limit: 100 per day}",

@@ -14,7 +14,7 @@ import pytest
 from crowd import resp_allowed
 from nodes import Nodes, metric
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 LIMIT, DECISIONS = (60000, 100000) if os.environ.get("RATION_SOAK") else (1500, 2500)
 CLIENTS, DEPTH = 4, 8

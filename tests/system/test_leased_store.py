@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes (tests/programs/sharer.c) that hold leases of one limit by a real redis-server:
+"""Nodes (tests/programs/redis_node.c) that hold leases of one limit by a real redis-server:
 together they never admit more than the limit, whatever becomes of nodes, network and
 clocks, and while nothing is wrong hardly less."""
 
@@ -19,7 +19,7 @@ from daemon import BUILD, PATIENCE, Daemon
 from faults import Proxy
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from sharer import LeasedNode as Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import LeasedNode as Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SECOND = 10**9

@@ -10,7 +10,7 @@ import pytest
 
 from daemon import Daemon
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 from stillclock import StillClock
 
 RULES = """

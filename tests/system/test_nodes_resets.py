@@ -9,7 +9,7 @@ import pytest
 
 from daemon import Daemon
 from redis_cluster import RedisCluster
-from sharer import wait_for
+from redis_node import wait_for
 from test_nodes_guards import alone, nodes
 
 RULES = """

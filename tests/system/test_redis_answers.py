@@ -11,7 +11,7 @@ import pytest
 from crowd import check, read_http, wait_for
 from daemon import PATIENCE, Daemon
 from impostor import NAMES, REFUSING, TRYAGAIN, Impostor, admission
-from sharer import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
+from redis_node import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
 
 SECONDS = 20000  # a deadline that no test waits for
 

@@ -5,7 +5,7 @@ cluster loses a master."""
 from daemon import Daemon
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 RULES = "limits: [{name: api, key: api_key, limit: 1000 per day, on_store_failure: %s}]\n"
 

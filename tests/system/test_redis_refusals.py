@@ -11,7 +11,7 @@ import pytest
 from daemon import free_port
 from nodes import Nodes
 from redis_server import RedisServer
-from sharer import wait_for
+from redis_node import wait_for
 
 RULES = "".join(f"  - {{name: {name}, key: user, when: {{path: /{name}}}, {limit}, on_store_failure: refuse}}\n"
                 for name, limit in (("bucket", "limit: 1000 per day"),

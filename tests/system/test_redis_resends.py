@@ -16,7 +16,7 @@ from crowd import wait_for
 from daemon import PATIENCE, Daemon
 from impostor import NAMES, REFUSING, TRYAGAIN, Impostor
 from redis_cluster import RedisCluster
-from sharer import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
+from redis_node import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
 
 REDIRECTING = [b"MOVED %d 127.0.0.1:%d", b"ASK %d 127.0.0.1:%d"]
 every_error = pytest.mark.parametrize("error", REFUSING + REDIRECTING, ids=[*NAMES, "MOVED", "ASK"])
@@ -57,7 +57,7 @@ class Late:
         return error
 
     def takes(self):
-        """Whether they were admitted, one after the other: tests/programs/sharer.c."""
+        """Whether they were admitted, one after the other: tests/programs/redis_node.c."""
         whole = self.log.stat().st_size // 16 * 16
         return [ended > 0 for _, ended in struct.iter_unpack("=qq", self.log.read_bytes()[:whole])]
 

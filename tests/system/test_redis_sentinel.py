@@ -11,7 +11,7 @@ import redis
 
 from daemon import PATIENCE, free_port
 from redis_server import RedisServer
-from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 PLENTY = "1000000 per 24h"
 

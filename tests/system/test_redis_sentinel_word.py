@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from impostor import Impostor, admission
-from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 ENDLESS = 10**9
 

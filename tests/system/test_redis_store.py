@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes (tests/programs/sharer.c) that share limits by a real redis-server: together
+"""Nodes (tests/programs/redis_node.c) that share limits by a real redis-server: together
 they admit what one would, and each answers in time whatever Redis does."""
 
 import pathlib
@@ -13,7 +13,7 @@ import pytest
 from daemon import free_port
 from faults import StepClock
 from redis_server import RedisServer
-from sharer import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 PLENTY, ENDLESS = "1000000 per 24h", 10**9

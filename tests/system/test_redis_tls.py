@@ -7,7 +7,7 @@ import pytest
 
 from daemon import free_port
 from redis_server import RedisServer
-from sharer import SHARER, Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import REDIS_NODE, Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 from test_tls import Authority, has_tls
 
 pytestmark = pytest.mark.skipif(not has_tls(), reason="this build has no TLS")
@@ -97,6 +97,6 @@ def test_the_servers_of_a_cluster_are_reached_by_tls(tmp_path, authority):
 
 
 def test_files_that_cannot_be_used_are_told_of_at_once():
-    words = [SHARER, "rediss://localhost?ca=/none.pem", "1 per hour", "fixed-window", "1", "1", "1", "0"]
+    words = [REDIS_NODE, "rediss://localhost?ca=/none.pem", "1 per hour", "fixed-window", "1", "1", "1", "0"]
     run = subprocess.run(words, capture_output=True, text=True)
     assert run.returncode == 2 and "cannot read /none.pem: No such file or directory" in run.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes without a front (tests/programs/sharer.c), for tests of what they share."""
+"""Nodes without a front (tests/programs/redis_node.c), for tests of what they share."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from daemon import BUILD, PATIENCE
 
-SHARER = BUILD / "tests" / "sharer"
+REDIS_NODE = BUILD / "tests" / "redis_node"
 
 
 class Node:
@@ -24,7 +24,7 @@ class Node:
     def __init__(self, url, limit="1000 per 7 days", algorithm="fixed-window", key=7, count=1000,
                  depth=64, pace=0, deadline=5000, fingerprint=None):
         self.process = subprocess.Popen(
-            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline))],
+            [REDIS_NODE, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline))],
             env={**os.environ, **({"FINGERPRINT": fingerprint} if fingerprint else {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log, self.seen = "", 0
         Node.started.append(self)
@@ -68,7 +68,7 @@ class LeasedNode(Node):
                  deadline_ms=0, mode="leased", env=None):
         url = where if "://" in where else f"redis+unix://{where}"
         self.process = subprocess.Popen(
-            [SHARER, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline_ms)), mode, log],
+            [REDIS_NODE, url, limit, algorithm, *map(str, (key, count, depth, pace, deadline_ms)), mode, log],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
         self.log = ""
         Node.started.append(self)

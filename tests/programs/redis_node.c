@@ -2,7 +2,8 @@
 /*
  * A node without a front: takes from one limit of a Redis, as strictly as a daemon.
  *
- *   sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS [leased|cold [LOG]]]
+ *   redis_node URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS [DEADLINE_MS [leased|cold
+ * [LOG]]]
  *
  * Makes COUNT takes, DEPTH at a time, each of them PACE_MS after the last of its
  * place was answered (0: at once), and prints what came of it as JSON. KEY 0: another
@@ -178,7 +179,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
                                         &(struct rn_leased_options){.deadline_ns = run.deadline_ns,
                                                                     .path = getenv("LEASES")},
                                         &run.leased, &error) != 0)) {
-        fprintf(stderr, "sharer: %s\n", error.text);
+        fprintf(stderr, "redis_node: %s\n", error.text);
         exit(2);
     }
     if (run.fingerprint)
@@ -286,7 +287,7 @@ int main(int argc, char **argv)
     struct ration_error error = {0};
 
     if (argc < 8 || argc > 11) {
-        fprintf(stderr, "usage: sharer URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
+        fprintf(stderr, "usage: redis_node URL LIMIT[+LIMIT] ALGORITHM KEY COUNT DEPTH PACE_MS "
                         "[DEADLINE_MS [leased|cold [LOG]]]\n");
         return 2;
     }
@@ -296,7 +297,7 @@ int main(int argc, char **argv)
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limits(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0) {
-        fprintf(stderr, "sharer: %s\n", error.text);
+        fprintf(stderr, "redis_node: %s\n", error.text);
         return 2;
     }
     run.spread = argv[4][0] == '+' ? 1 : UINT64_C(0x9E3779B97F4A7C15);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes (tests/programs/holder.c) that decide on their own and report to a real
+"""Nodes (tests/programs/async_node.c) that decide on their own and report to a real
 redis-server afterwards: whatever happens, together they admit at most what the limit
 admits, and what each may hold."""
 
@@ -21,7 +21,7 @@ from redis_cluster import SLOTS, Member
 from redis_server import RedisServer
 from redis_node import wait_for
 
-HOLDER = BUILD / "tests" / "holder"
+ASYNC_NODE = BUILD / "tests" / "async_node"
 NODES = 4
 DAY_S = 86400
 DAILY = "10000 per 24h"  # refills one in 8 seconds
@@ -44,7 +44,7 @@ class Fleet:
 
     def start(self, url=None):
         self.nodes.append(subprocess.Popen(
-            [HOLDER, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes)),
+            [ASYNC_NODE, url or self.url, *map(str, self.options), self.tally, str(len(self.nodes)),
              str(self.deadline_ms)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return len(self.nodes) - 1

@@ -2,7 +2,7 @@
 /*
  * A node without a front that decides on its own and reports to Redis afterwards.
  *
- *   holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]
+ *   async_node URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]
  *
  * Makes PER_MS takes each millisecond, of KEYS keys in turn, until SIGTERM; then prints
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
     struct ration_error error = {0};
 
     if (argc != 9 && argc != 10)
-        die("usage: holder URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]");
+        die("usage: async_node URL LIMIT ALGORITHM KEYS PER_MS NODES TALLY INDEX [DEADLINE_MS]");
     if (rn_url_parse(argv[1], &run.url, &error) != 0 ||
         parse_limit(argv[2], argv[3], &error) != 0 ||
         rn_server_new(&options, &run.server, &error) != 0)

@@ -370,6 +370,22 @@ static void on_bus_error(int number)
     signal(number, SIG_DFL);
 }
 
+/* Files beside the state are named after the file itself, whatever link leads to it: each of them
+ * is found again by whichever name it is opened. */
+static bool follow_state_link(struct rn_daemon_options *options)
+{
+    char *real = realpath(options->state, NULL);
+    int len = real ? snprintf(options->state_path, sizeof options->state_path, "%s", real) : -1;
+
+    free(real);
+    options->state = options->state_path;
+    if (len >= 0 && (size_t)len < sizeof options->state_path)
+        return true;
+    fprintf(stderr, "rationd: --state: the file has gone, or its path is longer than %zu bytes\n",
+            sizeof options->state_path - 1);
+    return false;
+}
+
 static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
 {
     struct ration_error error;
@@ -378,6 +394,10 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
                                                  .memory_bytes = d->options.memory_bytes},
                         ruleset, &d->limiter, &error) != 0) {
         fprintf(stderr, "rationd: %s\n", error.text);
+        rn_ruleset_free(ruleset);
+        return false;
+    }
+    if (d->options.state && !follow_state_link(&d->options)) {
         rn_ruleset_free(ruleset);
         return false;
     }

@@ -301,9 +301,11 @@ static int read_all(int fd, char **bytes, size_t *len)
     return error;
 }
 
-bool rn_document_read(const char *path, char **bytes, size_t *len, char reason[RN_FILE_PROBLEM])
+bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
+                      char reason[RN_FILE_PROBLEM])
 {
-    int fd = rn_file_open(path, reason), error;
+    int fd = folder ? rn_file_open_inside(path, folder, reason) : rn_file_open(path, reason);
+    int error;
 
     if (fd < 0)
         return false;

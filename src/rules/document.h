@@ -60,8 +60,10 @@ struct rn_document {
 int rn_document_parse(struct rn_document *document, struct rn_slice name, const char *bytes,
                       size_t len, struct rn_report *report);
 
-/* The bytes of a file, to be freed, or one more than would be parsed. False: `reason` says why. */
-bool rn_document_read(const char *path, char **bytes, size_t *len, char reason[RN_FILE_PROBLEM]);
+/* The bytes of a file, to be freed, or one more than would be parsed. It must be inside `folder`
+ * unless that is NULL (see rn_file_open_inside). False: `reason` says why. */
+bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
+                      char reason[RN_FILE_PROBLEM]);
 /* A document without content, of a file that could not be read: RATION_EIO after reporting it, or
  * RATION_ENOMEM. */
 int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,

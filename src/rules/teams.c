@@ -17,6 +17,7 @@
 struct reader {
     struct rn_teams *teams;
     struct rn_report *report;
+    char *folder;        /* the real path of the directory that is read; NULL: one file */
     uint32_t file_count; /* of all teams */
     bool failed;         /* out of memory */
 };
@@ -142,7 +143,7 @@ static void read_file(struct reader *r, uint32_t team, const char *path)
     struct rn_team_file file = {.path = rn_slice_of(path)};
     char *bytes;
 
-    if (!rn_document_read(path, &bytes, &file.text.len, reason)) {
+    if (!rn_document_read(path, r->folder, &bytes, &file.text.len, reason)) {
         snprintf(problem, sizeof problem, "cannot be read: %s", reason);
         add_problem(r, team, path, problem);
         return;
@@ -266,6 +267,9 @@ static void read_entry(struct reader *r, uint32_t team, const char *folder, cons
         read_file(r, team, path);
     else if (!directories && leads_nowhere(path))
         add_problem(r, team, path, "a link that leads nowhere; mend or remove it");
+    else if (directories && !rn_file_is_inside(path, r->folder))
+        add_problem(r, team == ROOT ? find_team(r, name) : team, path,
+                    "a link that leads out of the directory; put the files themselves there");
     else if (directories && team == ROOT)
         read_team(r, path, name);
     else if (directories)
@@ -302,10 +306,12 @@ struct rn_teams *rn_teams_read(const char *const *paths, size_t count, struct rn
     for (size_t i = 0; i < count; i++) {
         uint32_t before = r.file_count;
 
-        if (!is_directory(paths[i]))
+        r.folder = is_directory(paths[i]) ? realpath(paths[i], NULL) : NULL;
+        if (r.folder == NULL)
             read_file(&r, ROOT, paths[i]);
         else
             read_folder(&r, ROOT, paths[i]);
+        free(r.folder);
         if (r.file_count == before)
             rn_report_error(report, (struct rn_place){.file = RN_REPORT_NO_FILE},
                             "directory %s holds no rules; files end in .yaml, .yml or .json",

@@ -228,3 +228,16 @@ def test_rules_that_cannot_be_saved_or_deleted_are_told(tmp_path):
         kept.rmdir()
         assert d.admin("DELETE", "/v1/rules").status == 200
         assert d.admin("GET", "/v1/rules").json["rules"] != []
+
+
+def test_files_beside_a_linked_state_have_the_name_of_the_file_itself(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/state")
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "disk" / "state"]) as d:
+        assert d.admin("PUT", "/v1/rules", "limits: [{name: other, limit: 1 per day}]").status == 200
+        assert d.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.66"}}).status == 200
+    with Daemon(tmp_path, RULES, ["--state", tmp_path / "link"]) as d:
+        assert [rule["name"] for rule in d.admin("GET", "/v1/rules").json["rules"]] == ["other"]
+        assert len(d.admin("GET", "/v1/bans").json["bans"]) == 1
+    assert {path.name for path in (tmp_path / "disk").iterdir()} >= {"state.rules", "state.overrides"}
+    assert not list(tmp_path.glob("link?*"))

@@ -257,14 +257,14 @@ static void a_file_is_read_and_one_that_cannot_be_is_named(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "a: 1\n", 5), 5);
     close(fd);
-    assert_true(rn_document_read(path, &bytes, &len, reason));
+    assert_true(rn_document_read(path, NULL, &bytes, &len, reason));
     assert_int_equal(len, 5);
     assert_memory_equal(bytes, "a: 1\n", 5);
     free(bytes);
     unlink(path);
-    assert_false(rn_document_read(path, &bytes, &len, reason));
+    assert_false(rn_document_read(path, NULL, &bytes, &len, reason));
     assert_string_equal(reason, "No such file or directory");
-    assert_false(rn_document_read("/", &bytes, &len, reason));
+    assert_false(rn_document_read("/", NULL, &bytes, &len, reason));
     assert_string_equal(reason, "it is a directory, not a regular file");
     assert_int_equal(rn_document_refuse(&document, rn_slice_of(path), rn_slice_of(reason), &report),
                      RATION_EIO);

@@ -162,6 +162,50 @@ static void a_link_that_leads_nowhere_is_an_error(void **state)
     assert_true(load());
 }
 
+/* A team may not be able to read the file, and messages would quote it. */
+static void a_link_out_of_the_directory_is_not_followed(void **state)
+{
+    static const char text[] = "hunter2: s3cret\n";
+    char outside[] = "/tmp/ration-secret-XXXXXX";
+    int fd = mkstemp(outside);
+
+    (void)state;
+    put_two_teams();
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    assert_int_equal(symlink(outside, in_folder("web/b.yaml")), 0);
+    assert_false(load());
+    expect_said("web/b.yaml: error: cannot be read: it is a link that leads out of the directory; "
+                "put the file itself there");
+    struct text said = text_of_report(&report);
+    assert_null(strstr(said.data, "hunter2"));
+    free(said.data);
+    assert_int_equal(unlink(in_folder("web/b.yaml")), 0);
+    assert_int_equal(symlink(outside, in_folder("root2.yaml")), 0);
+    assert_false(load());
+    expect_said("root2.yaml: error: cannot be read: it is a link that leads out");
+    assert_int_equal(unlink(in_folder("root2.yaml")), 0);
+    assert_int_equal(symlink("/", in_folder("ops")), 0);
+    assert_false(load());
+    expect_said("ops: error: a link that leads out of the directory; put the files themselves "
+                "there");
+    assert_int_equal(unlink(in_folder("ops")), 0);
+    assert_int_equal(unlink(outside), 0);
+    assert_true(load());
+}
+
+static void a_link_inside_the_directory_is_followed(void **state)
+{
+    (void)state;
+    put_two_teams();
+    make_team("..2026");
+    put("..2026/more.yaml", LIMIT("more"));
+    assert_int_equal(symlink("..2026", in_folder("..data")), 0);
+    assert_int_equal(symlink("../..data/more.yaml", in_folder("web/more.yaml")), 0);
+    assert_true(load());
+    expect_rules("all api.login web.login web.more");
+}
+
 static void a_team_uses_its_own_tiers_and_attributes_and_the_roots(void **state)
 {
     (void)state;
@@ -384,6 +428,8 @@ int main(void)
         IN_A_FOLDER(a_root_without_files_is_enough_if_a_team_has_some),
         IN_A_FOLDER(what_begins_with_a_dot_is_skipped),
         IN_A_FOLDER(a_link_that_leads_nowhere_is_an_error),
+        IN_A_FOLDER(a_link_out_of_the_directory_is_not_followed),
+        IN_A_FOLDER(a_link_inside_the_directory_is_followed),
         IN_A_FOLDER(a_team_uses_its_own_tiers_and_attributes_and_the_roots),
         IN_A_FOLDER(what_a_team_may_not_say_is_refused),
         IN_A_FOLDER(the_root_has_the_first_say_about_a_name),

@@ -47,11 +47,11 @@ static bool can_be_said(const struct ration_request *request, const struct rn_bu
 
 /* --- the end of it ------------------------------------------------------------------------ */
 
-static void conclude(struct rn_ngx_visit *visit, enum rn_ngx_question question)
+static void conclude(struct rn_ngx_context *context, enum rn_ngx_question question)
 {
-    rn_ngx_visit_stop(visit);
-    visit->question = question;
-    rn_ngx_resume(visit);
+    rn_ngx_context_stop(context);
+    context->question = question;
+    rn_ngx_resume(context);
 }
 
 /* An error is an answer, but no decision. */
@@ -87,17 +87,17 @@ static bool makes_sense(struct rn_slice reply, bool decided)
 
 static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
-    struct rn_ngx_visit *visit = arg;
+    struct rn_ngx_context *context = arg;
     struct rn_told told = {.outcome = &link->worker->outcome};
     bool decided = read_decision(link, reply, &told);
 
-    if (decided && rn_ngx_lease_hold(visit, link, &told) == NGX_OK &&
-        rn_ngx_ticket_keep(visit, link, told.charge, &visit->charge) == NGX_OK &&
-        rn_ngx_ticket_keep(visit, link, told.turn, &visit->turn) == NGX_OK) {
+    if (decided && rn_ngx_lease_hold(context, link, &told) == NGX_OK &&
+        rn_ngx_ticket_keep(context, link, told.charge, &context->charge) == NGX_OK &&
+        rn_ngx_ticket_keep(context, link, told.turn, &context->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
-        conclude(visit, RN_NGX_ANSWERED);
+        conclude(context, RN_NGX_ANSWERED);
     } else {
-        conclude(visit, RN_NGX_UNANSWERED);
+        conclude(context, RN_NGX_UNANSWERED);
     }
     return makes_sense(reply, decided);
 }
@@ -132,51 +132,53 @@ static bool hear_gone(struct rn_ngx_link *link, void *arg, struct rn_slice reply
 
 static void miss(ngx_event_t *event)
 {
-    struct rn_ngx_visit *visit = event->data;
-    struct rn_ngx_link *link = visit->link;
+    struct rn_ngx_context *context = event->data;
+    struct rn_ngx_link *link = context->link;
 
-    rn_ngx_link_forget(link, visit->number, hear_late);
-    conclude(visit, RN_NGX_UNANSWERED);
+    rn_ngx_link_forget(link, context->number, hear_late);
+    conclude(context, RN_NGX_UNANSWERED);
     rn_ngx_link_missed(link);
 }
 
 /* --- the beginning ------------------------------------------------------------------------- */
 
-static void set_deadline(struct rn_ngx_visit *visit, ngx_msec_t timeout_ms)
+static void set_deadline(struct rn_ngx_context *context, ngx_msec_t timeout_ms)
 {
-    rn_ngx_visit_time(visit, miss);
-    ngx_add_timer(&visit->timer, timeout_ms);
+    rn_ngx_context_time(context, miss);
+    ngx_add_timer(&context->timer, timeout_ms);
 }
 
-static ngx_int_t send_command(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+static ngx_int_t send_command(struct rn_ngx_context *context, struct rn_ngx_link *link,
                               ngx_msec_t timeout_ms)
 {
-    uint64_t number = rn_ngx_link_send(link, rn_buf_slice(&visit->worker->command), hear, visit);
+    uint64_t number =
+        rn_ngx_link_send(link, rn_buf_slice(&context->worker->command), hear, context);
     ngx_int_t code;
 
     if (number == 0)
         return NGX_DECLINED;
-    code = rn_ngx_pause(visit);
+    code = rn_ngx_pause(context);
     if (code != NGX_AGAIN) {
         rn_ngx_link_forget(link, number, hear_gone);
         return code;
     }
-    visit->link = link;
-    visit->number = number;
-    visit->question = RN_NGX_ASKED;
-    set_deadline(visit, timeout_ms);
+    context->link = link;
+    context->number = number;
+    context->question = RN_NGX_ASKED;
+    set_deadline(context, timeout_ms);
     return NGX_AGAIN;
 }
 
-ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
+ngx_int_t rn_ngx_ask(struct rn_ngx_context *context)
 {
-    const struct rn_ngx_location *location = rn_ngx_location_of(visit->request);
+    const struct rn_ngx_location *location = rn_ngx_location_of(context->request);
     struct rn_ngx_link *link = rn_ngx_server_pick(location->server);
-    struct rn_buf *command = &visit->worker->command;
+    struct rn_buf *command = &context->worker->command;
     struct ration_request request;
 
-    visit->question = RN_NGX_UNANSWERED;
-    if (!link || rn_ngx_attributes_read(visit->request, visit->worker, true, &request) != NGX_OK)
+    context->question = RN_NGX_UNANSWERED;
+    if (!link ||
+        rn_ngx_attributes_read(context->request, context->worker, true, &request) != NGX_OK)
         return NGX_DECLINED;
     write_command(command, &request);
     if (command->failed) {
@@ -184,15 +186,15 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit)
         return NGX_DECLINED;
     }
     if (can_be_said(&request, command))
-        return send_command(visit, link, location->timeout_ms);
+        return send_command(context, link, location->timeout_ms);
     if (request.shadow)
         return NGX_DECLINED;
-    ngx_log_error(NGX_LOG_INFO, visit->request->connection->log, 0,
+    ngx_log_error(NGX_LOG_INFO, context->request->connection->log, 0,
                   "ration: more headers than rationd takes");
     return NGX_HTTP_REQUEST_HEADER_TOO_LARGE;
 }
 
-void rn_ngx_ask_end(struct rn_ngx_visit *visit)
+void rn_ngx_ask_end(struct rn_ngx_context *context)
 {
-    rn_ngx_link_forget(visit->link, visit->number, hear_gone);
+    rn_ngx_link_forget(context->link, context->number, hear_gone);
 }

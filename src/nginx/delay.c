@@ -11,34 +11,34 @@ static void wake(ngx_event_t *event)
     rn_ngx_resume(event->data);
 }
 
-static ngx_int_t wait_more(struct rn_ngx_visit *visit, int64_t now_ns)
+static ngx_int_t wait_more(struct rn_ngx_context *context, int64_t now_ns)
 {
-    ngx_int_t code = rn_ngx_pause(visit);
+    ngx_int_t code = rn_ngx_pause(context);
 
     if (code == NGX_AGAIN)
-        ngx_add_timer(&visit->timer, rn_ngx_milliseconds(visit->until_ns - now_ns));
+        ngx_add_timer(&context->timer, rn_ngx_milliseconds(context->until_ns - now_ns));
     return code;
 }
 
-ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns)
+ngx_int_t rn_ngx_delay_begin(struct rn_ngx_context *context, int64_t now_ns)
 {
-    visit->outcome = ngx_palloc(visit->request->pool, sizeof *visit->outcome);
-    if (!visit->outcome)
+    context->outcome = ngx_palloc(context->request->pool, sizeof *context->outcome);
+    if (!context->outcome)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    *visit->outcome = visit->worker->outcome;
-    visit->waiting = true;
-    visit->until_ns = now_ns + visit->delay_ns;
-    rn_ngx_visit_time(visit, wake);
-    return wait_more(visit, now_ns);
+    *context->outcome = context->worker->outcome;
+    context->waiting = true;
+    context->until_ns = now_ns + context->delay_ns;
+    rn_ngx_context_time(context, wake);
+    return wait_more(context, now_ns);
 }
 
-ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit)
+ngx_int_t rn_ngx_delay_check(struct rn_ngx_context *context)
 {
-    int64_t now_ns = ration_now(visit->worker->limiter);
+    int64_t now_ns = ration_now(context->worker->limiter);
 
-    if (now_ns < visit->until_ns)
-        return wait_more(visit, now_ns);
-    visit->waiting = false;
+    if (now_ns < context->until_ns)
+        return wait_more(context, now_ns);
+    context->waiting = false;
     return NGX_DECLINED;
 }
 
@@ -47,11 +47,11 @@ void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn)
     rn_ngx_ticket_send(link, RN_SLICE("RATION.REFUND"), turn, (struct rn_slice){NULL, 0});
 }
 
-void rn_ngx_delay_end(struct rn_ngx_visit *visit)
+void rn_ngx_delay_end(struct rn_ngx_context *context)
 {
-    visit->waiting = false;
+    context->waiting = false;
     /* What cannot be returned is burnt. */
-    (void)ration_outcome_give_back(visit->worker->limiter, visit->outcome, RATION_NOW);
-    if (visit->turn)
-        rn_ngx_delay_leave(visit->turn->link, rn_ngx_slice(visit->turn->text));
+    (void)ration_outcome_give_back(context->worker->limiter, context->outcome, RATION_NOW);
+    if (context->turn)
+        rn_ngx_delay_leave(context->turn->link, rn_ngx_slice(context->turn->text));
 }

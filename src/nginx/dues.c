@@ -12,15 +12,15 @@ struct rn_ngx_dues {
     struct ration_receipt items[];
 };
 
-ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+ngx_int_t rn_ngx_dues_note(struct rn_ngx_context *context, const struct ration_outcome *outcome)
 {
     size_t bytes = outcome->due_count * sizeof *outcome->dues;
 
-    visit->dues = ngx_palloc(visit->request->pool, sizeof *visit->dues + bytes);
-    if (!visit->dues)
+    context->dues = ngx_palloc(context->request->pool, sizeof *context->dues + bytes);
+    if (!context->dues)
         return NGX_ERROR;
-    visit->dues->count = outcome->due_count;
-    memcpy(visit->dues->items, outcome->dues, bytes);
+    context->dues->count = outcome->due_count;
+    memcpy(context->dues->items, outcome->dues, bytes);
     return NGX_OK;
 }
 
@@ -31,27 +31,27 @@ static unsigned status_of(const ngx_http_request_t *r)
 }
 
 /* Once: the ticket says which limits of rationd's it is about. */
-static RN_ASIDE void tell_rationd(struct rn_ngx_visit *visit, unsigned status)
+static RN_ASIDE void tell_rationd(struct rn_ngx_context *context, unsigned status)
 {
     char digits[sizeof "000"];
 
     (void)snprintf(digits, sizeof digits, "%03u", status % 1000);
-    rn_ngx_ticket_send(visit->charge->link, RN_SLICE("RATION.CHARGE"),
-                       rn_ngx_slice(visit->charge->text), rn_slice_of(digits));
-    visit->charge = NULL;
+    rn_ngx_ticket_send(context->charge->link, RN_SLICE("RATION.CHARGE"),
+                       rn_ngx_slice(context->charge->text), rn_slice_of(digits));
+    context->charge = NULL;
 }
 
 RN_HOT ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r)
 {
-    struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
-    const struct rn_ngx_dues *dues = visit ? visit->dues : NULL;
+    struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
+    const struct rn_ngx_dues *dues = context ? context->dues : NULL;
     int code;
 
-    if (visit && visit->charge)
-        tell_rationd(visit, status_of(r));
+    if (context && context->charge)
+        tell_rationd(context, status_of(r));
     if (!dues)
         return NGX_OK;
-    code = rn_due_charge(visit->worker->limiter,
+    code = rn_due_charge(context->worker->limiter,
                          &(struct rn_due){.items = dues->items, .count = dues->count}, status_of(r),
                          RATION_NOW, NULL);
     if (code != 0 && code != RATION_EGONE) {

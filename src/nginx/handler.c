@@ -2,7 +2,7 @@
 /*
  * One decision for each request that a client makes. The phase runs again after
  * an internal redirect (an error page, try_files) and for subrequests: they
- * belong to a visit that has been decided.
+ * belong to a context that has been decided.
  */
 #include "limiter/alone.h"
 #include "nginx/module.h"
@@ -49,22 +49,22 @@ static enum rn_ngx_status status_of(const struct ration_outcome *outcome, bool o
     return status;
 }
 
-static void note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+static void note(struct rn_ngx_context *context, const struct ration_outcome *outcome)
 {
-    visit->verdict = verdict_of(outcome);
-    visit->rate_status = status_of(outcome, false);
-    visit->concurrency_status = status_of(outcome, true);
-    visit->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
-    visit->remaining = outcome->decision.verdict.remaining;
-    visit->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
-    memcpy(visit->rule, outcome->rule, sizeof visit->rule);
+    context->verdict = verdict_of(outcome);
+    context->rate_status = status_of(outcome, false);
+    context->concurrency_status = status_of(outcome, true);
+    context->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
+    context->remaining = outcome->decision.verdict.remaining;
+    context->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
+    memcpy(context->rule, outcome->rule, sizeof context->rule);
 }
 
 /* A deny list has no rule. */
-static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_visit *visit,
+static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_context *context,
                         int64_t retry_after_ns)
 {
-    const char *by = visit->rule[0] != '\0' ? visit->rule : "a list or a ban";
+    const char *by = context->rule[0] != '\0' ? context->rule : "a list or a ban";
 
     if (retry_after_ns == RATION_NEVER) {
         ngx_log_error(level, log, 0, "ration: refused by \"%s\"", by);
@@ -92,14 +92,14 @@ static const char *shadow_rule(const struct ration_outcome *outcome)
 }
 
 /* Names of rules are the administrator's; nothing here is the client's. */
-static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_outcome *outcome)
+static void log_verdict(const struct rn_ngx_context *context, const struct ration_outcome *outcome)
 {
-    ngx_uint_t level = rn_ngx_location_of(visit->request)->log_level;
-    ngx_log_t *log = visit->request->connection->log;
+    ngx_uint_t level = rn_ngx_location_of(context->request)->log_level;
+    ngx_log_t *log = context->request->connection->log;
 
-    switch (visit->verdict) {
+    switch (context->verdict) {
     case RN_NGX_REFUSED:
-        log_refusal(level, log, visit, outcome->decision.verdict.retry_after_ns);
+        log_refusal(level, log, context, outcome->decision.verdict.retry_after_ns);
         break;
     case RN_NGX_SHADOWED:
         ngx_log_error(level, log, 0, "ration: \"%s\" would refuse, in shadow mode",
@@ -112,8 +112,8 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
         break;
     case RN_NGX_DELAYED:
         level += level < NGX_LOG_DEBUG;
-        ngx_log_error(level, log, 0, "ration: delayed by \"%s\" for %M ms", visit->rule,
-                      rn_ngx_milliseconds(visit->delay_ns));
+        ngx_log_error(level, log, 0, "ration: delayed by \"%s\" for %M ms", context->rule,
+                      rn_ngx_milliseconds(context->delay_ns));
         break;
     case RN_NGX_ALLOWED:
     case RN_NGX_FAILED:
@@ -123,20 +123,20 @@ static void log_verdict(const struct rn_ngx_visit *visit, const struct ration_ou
 
 /* 0, or a code after saying which. The clock is read while the memory of the key is
  * fetched: when that was, the outcome tells. */
-static int decide(struct rn_ngx_visit *visit)
+static int decide(struct rn_ngx_context *context)
 {
-    struct rn_ngx_worker *worker = visit->worker;
+    struct rn_ngx_worker *worker = context->worker;
     struct ration_request request;
     int code = RATION_ENOMEM;
 
-    if (visit->question == RN_NGX_ANSWERED)
+    if (context->question == RN_NGX_ANSWERED)
         return 0;
-    if (rn_ngx_attributes_read(visit->request, worker, false, &request) == NGX_OK)
-        code = visit->question == RN_NGX_UNANSWERED
+    if (rn_ngx_attributes_read(context->request, worker, false, &request) == NGX_OK)
+        code = context->question == RN_NGX_UNANSWERED
                    ? rn_alone_decide(worker->limiter, &request, RATION_NOW, &worker->outcome)
                    : ration_decide(worker->limiter, &request, RATION_NOW, &worker->outcome);
     if (code != 0) {
-        ngx_log_error(NGX_LOG_ERR, visit->request->connection->log, 0,
+        ngx_log_error(NGX_LOG_ERR, context->request->connection->log, 0,
                       "ration: no decision could be made: %s",
                       code == RATION_EINVAL ? "more limits apply than can be decided together"
                                             : ration_error_text(code));
@@ -154,71 +154,71 @@ static int64_t time_of(const struct rn_ngx_worker *worker)
 }
 
 /* What follows from a decision besides going on: the client is told, waits, or is sent away. */
-static RN_ASIDE ngx_int_t carry_out(struct rn_ngx_visit *visit, struct ration_outcome *outcome)
+static RN_ASIDE ngx_int_t carry_out(struct rn_ngx_context *context, struct ration_outcome *outcome)
 {
-    int64_t now_ns = time_of(visit->worker);
+    int64_t now_ns = time_of(context->worker);
 
-    if (rn_ngx_headers_note(visit, outcome, now_ns) != NGX_OK)
+    if (rn_ngx_headers_note(context, outcome, now_ns) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (visit->verdict != RN_NGX_ALLOWED)
-        log_verdict(visit, outcome);
-    if (visit->verdict == RN_NGX_REFUSED)
-        return rn_ngx_refuse(visit, outcome, now_ns);
-    return visit->delay_ns > 0 ? rn_ngx_delay_begin(visit, now_ns) : NGX_DECLINED;
+    if (context->verdict != RN_NGX_ALLOWED)
+        log_verdict(context, outcome);
+    if (context->verdict == RN_NGX_REFUSED)
+        return rn_ngx_refuse(context, outcome, now_ns);
+    return context->delay_ns > 0 ? rn_ngx_delay_begin(context, now_ns) : NGX_DECLINED;
 }
 
 /* A failure is not a refusal: the client did nothing wrong. */
-RN_HOT static ngx_int_t rule_on(struct rn_ngx_visit *visit)
+RN_HOT static ngx_int_t rule_on(struct rn_ngx_context *context)
 {
-    struct ration_outcome *outcome = &visit->worker->outcome;
+    struct ration_outcome *outcome = &context->worker->outcome;
 
-    visit->ruled = true;
-    if (decide(visit) != 0)
+    context->ruled = true;
+    if (decide(context) != 0)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
-    apply_location(rn_ngx_location_of(visit->request), outcome);
-    note(visit, outcome);
-    if ((outcome->place_count != 0 && rn_ngx_places_hold(visit, outcome) != NGX_OK) ||
-        (outcome->due_count != 0 && rn_ngx_dues_note(visit, outcome) != NGX_OK))
+    apply_location(rn_ngx_location_of(context->request), outcome);
+    note(context, outcome);
+    if ((outcome->place_count != 0 && rn_ngx_places_hold(context, outcome) != NGX_OK) ||
+        (outcome->due_count != 0 && rn_ngx_dues_note(context, outcome) != NGX_OK))
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (visit->verdict == RN_NGX_ALLOWED && outcome->headers == RATION_HEADERS_NONE)
+    if (context->verdict == RN_NGX_ALLOWED && outcome->headers == RATION_HEADERS_NONE)
         return NGX_DECLINED;
-    return carry_out(visit, outcome);
+    return carry_out(context, outcome);
 }
 
 /* A request that was not seen before. */
 static ngx_int_t begin(ngx_http_request_t *r, struct rn_ngx_worker *worker)
 {
     const struct rn_ngx_location *location = rn_ngx_location_of(r);
-    struct rn_ngx_visit *visit;
+    struct rn_ngx_context *context;
     ngx_int_t code = NGX_DECLINED;
 
     if (location->mode == RN_NGX_OFF)
         return NGX_DECLINED;
-    visit = rn_ngx_visit_new(r, worker);
-    if (!visit)
+    context = rn_ngx_context_new(r, worker);
+    if (!context)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    visit->verdict = RN_NGX_FAILED; /* until there is one */
+    context->verdict = RN_NGX_FAILED; /* until there is one */
     if (location->server)
-        code = rn_ngx_ask(visit);
+        code = rn_ngx_ask(context);
     if (code == NGX_DECLINED)
-        return rule_on(visit);
-    visit->ruled = code != NGX_AGAIN;
+        return rule_on(context);
+    context->ruled = code != NGX_AGAIN;
     return code;
 }
 
 RN_HOT ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
 {
     struct rn_ngx_worker *worker = rn_ngx_main_of(r)->worker;
-    struct rn_ngx_visit *visit;
+    struct rn_ngx_context *context;
 
     if (r != r->main || !worker)
         return NGX_DECLINED;
-    visit = rn_ngx_visit_find(r);
-    if (!visit)
+    context = rn_ngx_context_find(r);
+    if (!context)
         return begin(r, worker);
-    if (visit->question == RN_NGX_ASKED)
-        return rn_ngx_pause(visit);
-    if (!visit->ruled)
-        return rule_on(visit);
-    return visit->waiting ? rn_ngx_delay_check(visit) : NGX_DECLINED;
+    if (context->question == RN_NGX_ASKED)
+        return rn_ngx_pause(context);
+    if (!context->ruled)
+        return rule_on(context);
+    return context->waiting ? rn_ngx_delay_check(context) : NGX_DECLINED;
 }

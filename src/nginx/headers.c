@@ -8,10 +8,10 @@
 
 static ngx_http_output_header_filter_pt next_filter;
 
-ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+ngx_int_t rn_ngx_headers_note(struct rn_ngx_context *context, const struct ration_outcome *outcome,
                               int64_t now_ns)
 {
-    struct rn_ngx_worker *worker = visit->worker;
+    struct rn_ngx_worker *worker = context->worker;
     struct rn_answer_extra extra = {.wall_ns = ration_wall(worker->limiter, now_ns)};
 
     rn_buf_clear(&worker->text);
@@ -20,8 +20,8 @@ ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_ou
         return NGX_ERROR;
     if (worker->text.len == 0)
         return NGX_OK;
-    visit->headers = rn_ngx_copy(visit->request->pool, worker->text.data, worker->text.len);
-    return visit->headers.data ? NGX_OK : NGX_ERROR;
+    context->headers = rn_ngx_copy(context->request->pool, worker->text.data, worker->text.len);
+    return context->headers.data ? NGX_OK : NGX_ERROR;
 }
 
 static ngx_int_t push(ngx_http_request_t *r, ngx_str_t key, ngx_str_t value)
@@ -57,9 +57,9 @@ static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
 
 RN_HOT static ngx_int_t filter(ngx_http_request_t *r)
 {
-    struct rn_ngx_visit *visit = r == r->main ? rn_ngx_visit_find(r) : NULL;
+    struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
 
-    if (visit && visit->headers.len != 0 && push_lines(r, visit->headers) != NGX_OK)
+    if (context && context->headers.len != 0 && push_lines(r, context->headers) != NGX_OK)
         return NGX_ERROR;
     return next_filter(r);
 }

@@ -37,10 +37,10 @@ static void renew(ngx_event_t *event)
     ngx_add_timer(event, lease->renew_ms);
 }
 
-ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
                             const struct rn_told *told)
 {
-    ngx_pool_t *pool = visit->request->pool;
+    ngx_pool_t *pool = context->request->pool;
     ngx_msec_t third = (ngx_msec_t)(told->lease_ns / 3000000);
     struct rn_ngx_lease *lease;
 
@@ -60,15 +60,15 @@ ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link
     lease->timer.log = ngx_cycle->log;
     lease->timer.cancelable = 1; /* the request itself keeps a worker from ending */
     ngx_add_timer(&lease->timer, lease->renew_ms);
-    visit->lease = lease;
+    context->lease = lease;
     return NGX_OK;
 }
 
-void rn_ngx_lease_end(struct rn_ngx_visit *visit)
+void rn_ngx_lease_end(struct rn_ngx_context *context)
 {
-    struct rn_ngx_lease *lease = visit->lease;
+    struct rn_ngx_lease *lease = context->lease;
 
-    visit->lease = NULL;
+    context->lease = NULL;
     if (lease->timer.timer_set)
         ngx_del_timer(&lease->timer);
     rn_ngx_lease_release(lease->link, rn_ngx_slice(lease->ticket));

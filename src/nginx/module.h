@@ -17,7 +17,7 @@
  *   ticket.c      what it is told later: how a request ended, or that nobody waits for it
  *   wanted.c      which of that the rules look at
  *   handler.c     one decision for each request that a client makes
- *   visit.c       what is remembered of it until the request ends
+ *   context.c       what is remembered of it until the request ends
  *   pause.c       requests that wait for something
  *   delay.c       their place in a queue
  *   places.c      places of concurrency limits, held as long as the request lasts
@@ -196,7 +196,7 @@ struct rn_ngx_dues;
 
 /* A request of a client from its decision to its end, also through internal
  * redirects. Lives in the request's pool. */
-struct rn_ngx_visit {
+struct rn_ngx_context {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
     bool ruled;   /* a decision was made, or failed */
@@ -224,14 +224,14 @@ struct rn_ngx_visit {
     ngx_event_t timer; /* while waiting, for a turn or an answer */
 };
 
-/* The visit that a request belongs to, NULL before its decision. */
-struct rn_ngx_visit *rn_ngx_visit_find(ngx_http_request_t *r);
+/* The context that a request belongs to, NULL before its decision. */
+struct rn_ngx_context *rn_ngx_context_find(ngx_http_request_t *r);
 /* NULL: out of memory. */
-struct rn_ngx_visit *rn_ngx_visit_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
+struct rn_ngx_context *rn_ngx_context_new(ngx_http_request_t *r, struct rn_ngx_worker *worker);
 /* Sets up the timer, which does not run. */
-void rn_ngx_visit_time(struct rn_ngx_visit *visit, ngx_event_handler_pt handler);
+void rn_ngx_context_time(struct rn_ngx_context *context, ngx_event_handler_pt handler);
 /* Stops it, if it runs. */
-void rn_ngx_visit_stop(struct rn_ngx_visit *visit);
+void rn_ngx_context_stop(struct rn_ngx_context *context);
 
 /* In the pool. NULL: out of memory. */
 struct rn_ngx_wanted *rn_ngx_wanted_new(const struct rn_ruleset *ruleset, ngx_pool_t *pool);
@@ -247,17 +247,17 @@ ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
 /* Asks rationd: NGX_AGAIN; the handler runs again when the question is ANSWERED or
  * UNANSWERED. NGX_DECLINED: it is UNANSWERED at once. Or the status for a request that
  * has more headers than can be asked about. */
-ngx_int_t rn_ngx_ask(struct rn_ngx_visit *visit);
+ngx_int_t rn_ngx_ask(struct rn_ngx_context *context);
 /* At the end of a request whose question is ASKED. */
-void rn_ngx_ask_end(struct rn_ngx_visit *visit);
+void rn_ngx_ask_end(struct rn_ngx_context *context);
 
 /* Keeps the places that were told of, if any, until the request ends. NGX_ERROR: out of
  * memory, they are free again. */
-ngx_int_t rn_ngx_lease_hold(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
                             const struct rn_told *told);
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
 /* At the end of a request that has one. */
-void rn_ngx_lease_end(struct rn_ngx_visit *visit);
+void rn_ngx_lease_end(struct rn_ngx_context *context);
 
 struct rn_ngx_ticket {
     struct rn_ngx_link *link; /* by which it came */
@@ -266,7 +266,7 @@ struct rn_ngx_ticket {
 
 /* Keeps a copy, in the request's pool, in *to; without data there is none. NGX_ERROR:
  * out of memory. */
-ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_context *context, struct rn_ngx_link *link,
                              struct rn_slice text, struct rn_ngx_ticket **to);
 /* A command about it, with another word if `more` is not empty, in the worker's scratch.
  * Empty: out of memory. */
@@ -277,42 +277,42 @@ void rn_ngx_ticket_send(struct rn_ngx_link *link, struct rn_slice name, struct r
                         struct rn_slice more);
 
 /* Lets the request wait: NGX_AGAIN, or an error's status. */
-ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit);
-/* Runs the phases again from the handler on. The visit may be gone afterwards. */
-void rn_ngx_resume(struct rn_ngx_visit *visit);
+ngx_int_t rn_ngx_pause(struct rn_ngx_context *context);
+/* Runs the phases again from the handler on. The context may be gone afterwards. */
+void rn_ngx_resume(struct rn_ngx_context *context);
 
 /* Begins to wait for delay_ns from now_ns on: NGX_AGAIN. */
-ngx_int_t rn_ngx_delay_begin(struct rn_ngx_visit *visit, int64_t now_ns);
+ngx_int_t rn_ngx_delay_begin(struct rn_ngx_context *context, int64_t now_ns);
 /* Of a request that waits: NGX_DECLINED when it may go on, never earlier than
  * promised; else NGX_AGAIN. */
-ngx_int_t rn_ngx_delay_check(struct rn_ngx_visit *visit);
+ngx_int_t rn_ngx_delay_check(struct rn_ngx_context *context);
 /* Nobody waits any more for a turn that rationd has given. */
 void rn_ngx_delay_leave(struct rn_ngx_link *link, struct rn_slice turn);
 /* At the end of a request that is still waiting: it gives back its charge, here or to
  * rationd. */
-void rn_ngx_delay_end(struct rn_ngx_visit *visit);
+void rn_ngx_delay_end(struct rn_ngx_context *context);
 
 /* Keeps the places of the outcome, of which there are some, until the request ends.
  * NGX_ERROR: out of memory, they are free again. */
-ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome);
+ngx_int_t rn_ngx_places_hold(struct rn_ngx_context *context, struct ration_outcome *outcome);
 /* At the end of a request that has some. */
-void rn_ngx_places_end(struct rn_ngx_visit *visit);
+void rn_ngx_places_end(struct rn_ngx_context *context);
 
 /* Keeps what the outcome leaves to be charged, which is something, until the answer is
  * known. NGX_ERROR: out of memory. */
-ngx_int_t rn_ngx_dues_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome);
+ngx_int_t rn_ngx_dues_note(struct rn_ngx_context *context, const struct ration_outcome *outcome);
 /* Handler of the log phase. */
 ngx_int_t rn_ngx_dues_charge(ngx_http_request_t *r);
 
 /* Notes the header lines of a decision; they are sent with the answer. */
-ngx_int_t rn_ngx_headers_note(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+ngx_int_t rn_ngx_headers_note(struct rn_ngx_context *context, const struct ration_outcome *outcome,
                               int64_t now_ns);
 /* Puts the filter in its place. */
 void rn_ngx_headers_init(void);
 
 /* Answers with the status, and with a body unless nginx has a page for it. Returns
  * what a phase handler does. */
-ngx_int_t rn_ngx_refuse(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+ngx_int_t rn_ngx_refuse(struct rn_ngx_context *context, const struct ration_outcome *outcome,
                         int64_t now_ns);
 
 ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf);

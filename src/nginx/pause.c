@@ -5,9 +5,9 @@
  */
 #include "nginx/module.h"
 
-ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit)
+ngx_int_t rn_ngx_pause(struct rn_ngx_context *context)
 {
-    ngx_http_request_t *r = visit->request;
+    ngx_http_request_t *r = context->request;
 
     if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -16,9 +16,9 @@ ngx_int_t rn_ngx_pause(struct rn_ngx_visit *visit)
     return NGX_AGAIN;
 }
 
-void rn_ngx_resume(struct rn_ngx_visit *visit)
+void rn_ngx_resume(struct rn_ngx_context *context)
 {
-    ngx_http_request_t *r = visit->request;
+    ngx_http_request_t *r = context->request;
     ngx_connection_t *connection = r->connection;
 
     ngx_http_set_log_request(connection->log, r);

@@ -54,16 +54,16 @@ static ngx_msec_t renew_after(const struct ration_outcome *outcome)
     return ms > RENEW_MIN_MS ? ms : RENEW_MIN_MS;
 }
 
-ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *outcome)
+ngx_int_t rn_ngx_places_hold(struct rn_ngx_context *context, struct ration_outcome *outcome)
 {
     struct rn_ngx_stay *stay;
 
-    stay = ngx_pcalloc(visit->request->pool, sizeof *stay);
+    stay = ngx_pcalloc(context->request->pool, sizeof *stay);
     if (!stay) {
-        (void)ration_outcome_give_back(visit->worker->limiter, outcome, RATION_NOW);
+        (void)ration_outcome_give_back(context->worker->limiter, outcome, RATION_NOW);
         return NGX_ERROR;
     }
-    stay->worker = visit->worker;
+    stay->worker = context->worker;
     stay->lease = outcome->lease;
     stay->count = outcome->place_count;
     memcpy(stay->places, outcome->places, sizeof stay->places);
@@ -73,16 +73,16 @@ ngx_int_t rn_ngx_places_hold(struct rn_ngx_visit *visit, struct ration_outcome *
     stay->timer.log = ngx_cycle->log;
     stay->timer.cancelable = 1; /* the request itself keeps a worker from ending */
     ngx_add_timer(&stay->timer, stay->renew_ms);
-    visit->stay = stay;
+    context->stay = stay;
     outcome->place_count = 0; /* they are released here and nowhere else */
     return NGX_OK;
 }
 
-void rn_ngx_places_end(struct rn_ngx_visit *visit)
+void rn_ngx_places_end(struct rn_ngx_context *context)
 {
-    struct rn_ngx_stay *stay = visit->stay;
+    struct rn_ngx_stay *stay = context->stay;
 
-    visit->stay = NULL;
+    context->stay = NULL;
     if (stay->timer.timer_set)
         ngx_del_timer(&stay->timer);
     change_all(stay, RN_RELEASE);

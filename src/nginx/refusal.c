@@ -36,13 +36,13 @@ static bool accepts_problem(ngx_http_request_t *r)
     return false;
 }
 
-static ngx_int_t send_body(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+static ngx_int_t send_body(struct rn_ngx_context *context, const struct ration_outcome *outcome,
                            int64_t now_ns, bool problem)
 {
     static ngx_str_t json = ngx_string("application/json"), problem_json = ngx_string(PROBLEM);
-    ngx_http_request_t *r = visit->request;
-    struct rn_buf *text = &visit->worker->text;
-    struct rn_answer_extra extra = {.wall_ns = ration_wall(visit->worker->limiter, now_ns)};
+    ngx_http_request_t *r = context->request;
+    struct rn_buf *text = &context->worker->text;
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(context->worker->limiter, now_ns)};
     ngx_http_complex_value_t body;
 
     rn_buf_clear(text);
@@ -57,15 +57,15 @@ static ngx_int_t send_body(struct rn_ngx_visit *visit, const struct ration_outco
     return NGX_DONE;
 }
 
-ngx_int_t rn_ngx_refuse(struct rn_ngx_visit *visit, const struct ration_outcome *outcome,
+ngx_int_t rn_ngx_refuse(struct rn_ngx_context *context, const struct ration_outcome *outcome,
                         int64_t now_ns)
 {
-    ngx_http_request_t *r = visit->request;
+    ngx_http_request_t *r = context->request;
     enum rn_ngx_body body = (enum rn_ngx_body)rn_ngx_location_of(r)->body;
 
     if (body == RN_NGX_BODY_OFF || has_error_page(r, outcome->status))
         return outcome->status;
-    return send_body(visit, outcome, now_ns,
+    return send_body(context, outcome, now_ns,
                      body == RN_NGX_BODY_PROBLEM ||
                          (body == RN_NGX_BODY_AUTO && accepts_problem(r)));
 }

@@ -8,10 +8,10 @@
 #include "nginx/module.h"
 #include "wire/resp.h"
 
-ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_visit *visit, struct rn_ngx_link *link,
+ngx_int_t rn_ngx_ticket_keep(struct rn_ngx_context *context, struct rn_ngx_link *link,
                              struct rn_slice text, struct rn_ngx_ticket **to)
 {
-    ngx_pool_t *pool = visit->request->pool;
+    ngx_pool_t *pool = context->request->pool;
     struct rn_ngx_ticket *ticket;
 
     if (!text.data)

@@ -46,41 +46,43 @@ static ngx_int_t get_verdict(ngx_http_request_t *r, ngx_http_variable_value_t *v
         [RN_NGX_SHADOW_DELAYED] = "shadow_delayed",
         [RN_NGX_FAILED] = "error",
     };
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
 
     (void)data;
-    return visit ? give(r, v, rn_slice_of(words[visit->verdict])) : give_nothing(v);
+    return context ? give(r, v, rn_slice_of(words[context->verdict])) : give_nothing(v);
 }
 
 static ngx_int_t get_rule(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
 
     (void)data;
-    return visit && visit->rule[0] != '\0' ? give(r, v, rn_slice_of(visit->rule)) : give_nothing(v);
+    return context && context->rule[0] != '\0' ? give(r, v, rn_slice_of(context->rule))
+                                               : give_nothing(v);
 }
 
 static ngx_int_t get_remaining(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
     char text[RN_PEN_U64_MAX];
 
     (void)data;
-    if (!visit || !visit->counted)
+    if (!context || !context->counted)
         return give_nothing(v);
-    return give(r, v, (struct rn_slice){text, (size_t)(rn_pen_u64(text, visit->remaining) - text)});
+    return give(r, v,
+                (struct rn_slice){text, (size_t)(rn_pen_u64(text, context->remaining) - text)});
 }
 
 static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
     u_char text[NGX_INT64_LEN + 5];
     ngx_msec_t ms;
 
     (void)data;
-    if (!visit)
+    if (!context)
         return give_nothing(v);
-    ms = rn_ngx_milliseconds(visit->delay_ns);
+    ms = rn_ngx_milliseconds(context->delay_ns);
     u_char *end = ngx_snprintf(text, sizeof text, "%M.%03M", ms / 1000, ms % 1000);
 
     return give(r, v, (struct rn_slice){(char *)text, (size_t)(end - text)});
@@ -88,12 +90,12 @@ static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, 
 
 static ngx_int_t get_source(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
 
     (void)data;
-    if (!visit || visit->verdict == RN_NGX_FAILED)
+    if (!context || context->verdict == RN_NGX_FAILED)
         return give_nothing(v);
-    return give(r, v, rn_slice_of(visit->question == RN_NGX_ANSWERED ? "rationd" : "zone"));
+    return give(r, v, rn_slice_of(context->question == RN_NGX_ANSWERED ? "rationd" : "zone"));
 }
 
 /* `data`: whether of places. */
@@ -106,11 +108,11 @@ static ngx_int_t get_status(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         [RN_NGX_STATUS_DELAYED] = "DELAYED",
         [RN_NGX_STATUS_REJECTED] = "REJECTED",
     };
-    const struct rn_ngx_visit *visit = rn_ngx_visit_find(r);
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
     enum rn_ngx_status status = RN_NGX_STATUS_NONE;
 
-    if (visit)
-        status = data ? visit->concurrency_status : visit->rate_status;
+    if (context)
+        status = data ? context->concurrency_status : context->rate_status;
     return status == RN_NGX_STATUS_NONE ? give_nothing(v) : give(r, v, rn_slice_of(words[status]));
 }
 

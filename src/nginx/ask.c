@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request that rationd decides about: one command, one reply, a deadline that counts
- * from the moment the handler saw the request. Without a decision by then, or if there
- * is nobody to ask, the rules of this nginx say what holds.
+ * Asking rationd about a request: one command, one reply, and a deadline that starts when
+ * the handler first sees the request. Without a decision by then, or without a connection,
+ * the rules of this nginx decide by on_store_failure.
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
@@ -11,12 +11,7 @@
 
 #define WORDS_BESIDE 5 /* RATION.CHECK WAIT return LEASE FULL */
 
-static void put_word(struct rn_buf *out, const char *text, size_t len)
-{
-    rn_resp_put_bulk(out, (struct rn_slice){text, len});
-}
-
-/* Delays are told, never held; places are taken in the same trip. */
+/* WAIT return: nginx delays the request itself. LEASE: take places with the same command. */
 static void write_command(struct rn_buf *out, const struct ration_request *request)
 {
     rn_buf_clear(out);
@@ -25,16 +20,16 @@ static void write_command(struct rn_buf *out, const struct ration_request *reque
     for (size_t i = 0; i < request->count; i++) {
         const struct ration_attribute *a = &request->attributes[i];
 
-        put_word(out, a->name, a->name_len);
-        put_word(out, a->value, a->value_len);
+        rn_resp_put_bulk(out, (struct rn_slice){a->name, a->name_len});
+        rn_resp_put_bulk(out, (struct rn_slice){a->value, a->value_len});
     }
     rn_buf_put_literal(out, "$4\r\nWAIT\r\n$6\r\nreturn\r\n$5\r\nLEASE\r\n$4\r\nFULL\r\n");
     if (request->shadow)
         rn_resp_put_bulk(out, RN_SLICE("SHADOW"));
 }
 
-/* Whether rationd would read it: a client may send as many headers as nginx takes. */
-static bool can_be_said(const struct ration_request *request, const struct rn_buf *command)
+/* Whether rationd accepts the command: nginx takes more and longer headers. */
+static bool is_acceptable(const struct ration_request *request, const struct rn_buf *command)
 {
     if (request->count > RN_RESP_ATTRIBUTES_MAX || command->len > RN_RESP_COMMAND_MAX)
         return false;
@@ -45,127 +40,109 @@ static bool can_be_said(const struct ration_request *request, const struct rn_bu
     return true;
 }
 
-/* --- the end of it ------------------------------------------------------------------------ */
+/* --- replies ------------------------------------------------------------------------------ */
 
-static void conclude(struct rn_ngx_context *context, enum rn_ngx_question question)
+static void finish(struct rn_ngx_context *context, enum rn_ngx_question question)
 {
     rn_ngx_context_stop(context);
     context->question = question;
     rn_ngx_resume(context);
 }
 
-/* An error is an answer, but no decision. */
-static void note_objection(struct rn_ngx_link *link, struct rn_slice reply)
+enum reply_kind { NO_REPLY, ERROR, DECISION, GARBAGE };
+
+/* Logs the first error of a connection. */
+static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice reply,
+                                  struct rn_told *told)
 {
-    if (!link->told_objection) {
+    if (!reply.data)
+        return NO_REPLY;
+    if (reply.data[0] != '-')
+        return rn_told_read(reply, told) ? DECISION : GARBAGE;
+    if (!link->logged_error) {
         ngx_log_error(NGX_LOG_WARN, link->log, 0,
                       "ration: rationd at \"%V\" could not decide: %*s; then rules decide by "
                       "on_store_failure",
                       &link->server->name, reply.len - 3, reply.data + 1);
     }
-    link->told_objection = true;
+    link->logged_error = true;
+    return ERROR;
 }
 
-static bool is_objection(struct rn_slice reply)
-{
-    return reply.data && reply.data[0] == '-';
-}
-
-/* Whether there is a decision, and which. */
-static bool read_decision(struct rn_ngx_link *link, struct rn_slice reply, struct rn_told *told)
-{
-    if (is_objection(reply))
-        note_objection(link, reply);
-    return reply.data && !is_objection(reply) && rn_told_read(reply, told);
-}
-
-/* Whether there was no reply, or one that can be. */
-static bool makes_sense(struct rn_slice reply, bool decided)
-{
-    return decided || is_objection(reply) || !reply.data;
-}
-
-static bool hear(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     struct rn_ngx_context *context = arg;
     struct rn_told told = {.outcome = &link->worker->outcome};
-    bool decided = read_decision(link, reply, &told);
+    enum reply_kind kind = read_reply(link, reply, &told);
 
-    if (decided && rn_ngx_lease_hold(context, link, &told) == NGX_OK &&
+    if (kind == DECISION && rn_ngx_lease_hold(context, link, &told) == NGX_OK &&
         rn_ngx_ticket_keep(context, link, told.charge, &context->charge) == NGX_OK &&
         rn_ngx_ticket_keep(context, link, told.turn, &context->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
-        conclude(context, RN_NGX_ANSWERED);
+        finish(context, RN_NGX_ANSWERED);
     } else {
-        conclude(context, RN_NGX_UNANSWERED);
+        finish(context, RN_NGX_UNANSWERED);
     }
-    return makes_sense(reply, decided);
+    return kind != GARBAGE;
 }
 
-/* Nobody waits for what was decided: its places come free. Who has left a queue gives
- * back its turn, too. */
-static bool hear_for_nobody(struct rn_ngx_link *link, struct rn_slice reply, bool left)
+/* After the deadline the rules of this nginx have decided, and both have charged: only places
+ * are given back. If the client has gone, its turn in a queue is, too. */
+static bool discard(struct rn_ngx_link *link, struct rn_slice reply, bool client_gone)
 {
     struct rn_told told = {.outcome = &link->worker->outcome};
-    bool decided = read_decision(link, reply, &told);
+    enum reply_kind kind = read_reply(link, reply, &told);
 
-    if (decided && told.lease.data)
+    if (kind == DECISION && told.lease.data)
         rn_ngx_lease_release(link, told.lease);
-    if (decided && told.turn.data && left)
+    if (kind == DECISION && told.turn.data && client_gone)
         rn_ngx_delay_leave(link, told.turn);
-    return makes_sense(reply, decided);
+    return kind != GARBAGE;
 }
 
-/* The rules of this nginx have decided: on doubt, both have charged. */
-static bool hear_late(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+static bool on_late_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
-    return hear_for_nobody(link, reply, false);
+    return discard(link, reply, false);
 }
 
-/* The client has gone away. */
-static bool hear_gone(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+static bool on_unwanted_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
-    return hear_for_nobody(link, reply, true);
+    return discard(link, reply, true);
 }
 
-static void miss(ngx_event_t *event)
+static void on_deadline(ngx_event_t *event)
 {
     struct rn_ngx_context *context = event->data;
     struct rn_ngx_link *link = context->link;
 
-    rn_ngx_link_forget(link, context->number, hear_late);
-    conclude(context, RN_NGX_UNANSWERED);
+    rn_ngx_link_forget(link, context->number, on_late_reply);
+    finish(context, RN_NGX_UNANSWERED);
     rn_ngx_link_missed(link);
 }
 
-/* --- the beginning ------------------------------------------------------------------------- */
-
-static void set_deadline(struct rn_ngx_context *context, ngx_msec_t timeout_ms)
-{
-    rn_ngx_context_time(context, miss);
-    ngx_add_timer(&context->timer, timeout_ms);
-}
+/* --- the question --------------------------------------------------------------------------- */
 
 static ngx_int_t send_command(struct rn_ngx_context *context, struct rn_ngx_link *link,
                               ngx_msec_t timeout_ms)
 {
     uint64_t number =
-        rn_ngx_link_send(link, rn_buf_slice(&context->worker->command), hear, context);
+        rn_ngx_link_send(link, rn_buf_slice(&context->worker->command), on_reply, context);
     ngx_int_t code;
 
     if (number == 0)
         return NGX_DECLINED;
     code = rn_ngx_pause(context);
     if (code != NGX_AGAIN) {
-        rn_ngx_link_forget(link, number, hear_gone);
+        rn_ngx_link_forget(link, number, on_unwanted_reply);
         return code;
     }
     context->link = link;
     context->number = number;
     context->question = RN_NGX_ASKED;
-    set_deadline(context, timeout_ms);
+    rn_ngx_context_time(context, on_deadline);
+    ngx_add_timer(&context->timer, timeout_ms);
     return NGX_AGAIN;
 }
 
@@ -185,7 +162,7 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_context *context)
         rn_buf_done(command);
         return NGX_DECLINED;
     }
-    if (can_be_said(&request, command))
+    if (is_acceptable(&request, command))
         return send_command(context, link, location->timeout_ms);
     if (request.shadow)
         return NGX_DECLINED;
@@ -196,5 +173,5 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_context *context)
 
 void rn_ngx_ask_end(struct rn_ngx_context *context)
 {
-    rn_ngx_link_forget(context->link, context->number, hear_gone);
+    rn_ngx_link_forget(context->link, context->number, on_unwanted_reply);
 }

@@ -9,17 +9,19 @@
  *   host, scheme   without port; http or https
  *   header.NAME    every header
  *
- * What no rule looks at is left out (wanted.c), unless a ban may.
+ * A request has many headers, and most rules need none: what no rule looks at is left
+ * out, unless there are bans, which may look at anything.
  */
 #include "nginx/module.h"
+#include "rules/ruleset.h"
 
 #define FIXED 5 /* ip, method, path, host, scheme */
 
 struct listing {
     ngx_http_request_t *r;
     struct rn_ngx_worker *worker;
-    const struct rn_ngx_wanted *wanted; /* NULL: everything */
-    bool headers;                       /* some are wanted */
+    const struct rn_ngx_needed *needed; /* NULL: everything */
+    bool headers;                       /* some are needed */
     size_t count;
 };
 
@@ -29,6 +31,52 @@ static void add(struct listing *list, struct rn_slice name, struct rn_slice valu
         return;
     list->worker->attributes[list->count++] =
         (struct ration_attribute){name.data, name.len, value.data, value.len};
+}
+
+/* --- which of them the rules need ----------------------------------------------------------- */
+
+/* Notes the attribute, and the header that it is read from. NGX_ERROR: out of memory. */
+static ngx_int_t note_needed(struct rn_ngx_needed *needed, const struct rn_attribute *attribute,
+                             ngx_pool_t *pool)
+{
+    const struct rn_slice prefix = RN_SLICE(RN_NGX_HEADER_PREFIX);
+    struct rn_slice name = attribute->name, header = attribute->header;
+
+    needed->ip |= rn_slice_is(name, "ip");
+    needed->method |= rn_slice_is(name, "method");
+    needed->path |= rn_slice_is(name, "path") || attribute->source == RN_SOURCE_PATH;
+    needed->host |= rn_slice_is(name, "host");
+    needed->scheme |= rn_slice_is(name, "scheme");
+    needed->any = needed->ip || needed->method || needed->path || needed->host || needed->scheme;
+    if (header.len == 0 && rn_slice_starts_with(name, prefix))
+        header = (struct rn_slice){name.data + prefix.len, name.len - prefix.len};
+    if (header.len == 0)
+        return NGX_OK;
+
+    ngx_str_t *to = &needed->headers[needed->header_count++];
+
+    to->len = prefix.len + header.len;
+    to->data = ngx_pnalloc(pool, to->len);
+    if (!to->data)
+        return NGX_ERROR;
+    memcpy(to->data, prefix.data, prefix.len);
+    memcpy(to->data + prefix.len, header.data, header.len);
+    return NGX_OK;
+}
+
+struct rn_ngx_needed *rn_ngx_attributes_needed(const struct rn_ruleset *ruleset, ngx_pool_t *pool)
+{
+    struct rn_ngx_needed *needed = ngx_pcalloc(pool, sizeof *needed);
+
+    if (!needed)
+        return NULL;
+    needed->headers = ngx_palloc(pool, (ruleset->attribute_count + 1) * sizeof *needed->headers);
+    if (!needed->headers)
+        return NULL;
+    for (uint32_t i = 0; i < ruleset->attribute_count; i++)
+        if (note_needed(needed, &ruleset->attributes[i], pool) != NGX_OK)
+            return NULL;
+    return needed;
 }
 
 /* --- room --------------------------------------------------------------------------------- */
@@ -42,7 +90,7 @@ static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count
         ngx_table_elt_t *headers = part->elts;
 
         *count += part->nelts;
-        for (ngx_uint_t i = 0; !list->wanted && i < part->nelts; i++)
+        for (ngx_uint_t i = 0; !list->needed && i < part->nelts; i++)
             bytes += headers[i].key.len + sizeof RN_NGX_HEADER_PREFIX - 1;
     }
     return bytes;
@@ -77,85 +125,50 @@ static ngx_int_t make_room(const struct listing *list, size_t count)
 
 /* --- one by one ------------------------------------------------------------------------------ */
 
-/* A variable need not be copied. */
-static ngx_int_t read_given(ngx_http_request_t *r, struct rn_ngx_attribute *attribute,
-                            ngx_str_t *value)
-{
-    const ngx_http_variable_value_t *variable;
-
-    if (attribute->variable == NGX_ERROR)
-        return ngx_http_complex_value(r, &attribute->value, value);
-    variable = ngx_http_get_flushed_variable(r, (ngx_uint_t)attribute->variable);
-    if (variable && !variable->not_found)
-        *value = (ngx_str_t){variable->len, variable->data};
-    else
-        *value = (ngx_str_t){0};
-    return NGX_OK;
-}
-
+/* Those of ration_attribute. A value that is one variable need not be copied. */
 static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
 {
     struct rn_ngx_attribute *attributes = given->elts;
 
     for (ngx_uint_t i = 0; i < given->nelts; i++) {
-        ngx_str_t value;
+        ngx_int_t index = attributes[i].variable;
+        ngx_str_t value = {0};
 
-        if (read_given(list->r, &attributes[i], &value) != NGX_OK)
-            return NGX_ERROR;
+        if (index == NGX_ERROR) {
+            if (ngx_http_complex_value(list->r, &attributes[i].value, &value) != NGX_OK)
+                return NGX_ERROR;
+        } else {
+            const ngx_http_variable_value_t *v =
+                ngx_http_get_flushed_variable(list->r, (ngx_uint_t)index);
+
+            if (v && !v->not_found)
+                value = (ngx_str_t){v->len, v->data};
+        }
         add(list, rn_ngx_slice(attributes[i].name), rn_ngx_slice(value));
     }
     return NGX_OK;
 }
 
-static struct rn_slice address_of(ngx_http_request_t *r)
-{
-#if (NGX_HAVE_UNIX_DOMAIN)
-    if (r->connection->sockaddr->sa_family == AF_UNIX) /* from this machine */
-        return RN_SLICE("127.0.0.1");
-#endif
-    return rn_ngx_slice(r->connection->addr_text);
-}
-
-/* As the client sent it, whatever it was rewritten to: rules read it themselves, and
- * what nginx has decoded cannot be told from what was never encoded. */
-static struct rn_slice path_of(ngx_http_request_t *r)
-{
-    return rn_ngx_slice(r->unparsed_uri.len != 0 ? r->unparsed_uri : r->uri);
-}
-
-static struct rn_slice scheme_of(ngx_http_request_t *r)
-{
-#if (NGX_HTTP_SSL)
-    if (r->connection->ssl)
-        return RN_SLICE("https");
-#endif
-    (void)r;
-    return RN_SLICE("http");
-}
-
 static void add_header(struct listing *list, const ngx_table_elt_t *header)
 {
     struct rn_buf *names = &list->worker->names;
-    char *name = names->data + names->len;
-    size_t len = header->key.len + sizeof RN_NGX_HEADER_PREFIX - 1;
-
-    rn_buf_put_literal(names, RN_NGX_HEADER_PREFIX);
-    rn_buf_put(names, header->lowcase_key, header->key.len);
-    add(list, (struct rn_slice){name, len}, rn_ngx_slice(header->value));
-}
-
-static void add_if_wanted(struct listing *list, const ngx_table_elt_t *header)
-{
     size_t prefix = sizeof RN_NGX_HEADER_PREFIX - 1, len = header->key.len;
 
-    for (size_t i = 0; i < list->wanted->header_count; i++) {
-        ngx_str_t name = list->wanted->headers[i];
+    for (size_t i = 0; list->needed && i < list->needed->header_count; i++) {
+        ngx_str_t name = list->needed->headers[i];
 
-        if (name.len != prefix + len || memcmp(name.data + prefix, header->lowcase_key, len) != 0)
-            continue;
-        add(list, rn_ngx_slice(name), rn_ngx_slice(header->value));
-        return;
+        if (name.len == prefix + len && memcmp(name.data + prefix, header->lowcase_key, len) == 0) {
+            add(list, rn_ngx_slice(name), rn_ngx_slice(header->value));
+            return;
+        }
     }
+    if (list->needed)
+        return;
+    struct rn_slice name = {names->data + names->len, prefix + len};
+
+    rn_buf_put_literal(names, RN_NGX_HEADER_PREFIX);
+    rn_buf_put(names, header->lowcase_key, len);
+    add(list, name, rn_ngx_slice(header->value));
 }
 
 static RN_ASIDE void add_headers(struct listing *list)
@@ -163,30 +176,38 @@ static RN_ASIDE void add_headers(struct listing *list)
     for (ngx_list_part_t *part = &list->r->headers_in.headers.part; part; part = part->next) {
         ngx_table_elt_t *headers = part->elts;
 
-        for (ngx_uint_t i = 0; i < part->nelts; i++) {
-            if (list->wanted)
-                add_if_wanted(list, &headers[i]);
-            else
-                add_header(list, &headers[i]);
-        }
+        for (ngx_uint_t i = 0; i < part->nelts; i++)
+            add_header(list, &headers[i]);
     }
 }
 
+/* The path is as the client sent it, whatever it was rewritten to: rules decode it
+ * themselves, and in what nginx has decoded nobody can tell what was encoded. */
 static RN_ASIDE void add_fixed(struct listing *list)
 {
-    const struct rn_ngx_wanted *wanted = list->wanted;
+    const struct rn_ngx_needed *needed = list->needed;
     ngx_http_request_t *r = list->r;
+    struct rn_slice ip = rn_ngx_slice(r->connection->addr_text), scheme = RN_SLICE("http");
 
-    if (!wanted || wanted->ip)
-        add(list, RN_SLICE("ip"), address_of(r));
-    if (!wanted || wanted->method)
+#if (NGX_HAVE_UNIX_DOMAIN)
+    if (r->connection->sockaddr->sa_family == AF_UNIX) /* from this machine */
+        ip = RN_SLICE("127.0.0.1");
+#endif
+#if (NGX_HTTP_SSL)
+    if (r->connection->ssl)
+        scheme = RN_SLICE("https");
+#endif
+    if (!needed || needed->ip)
+        add(list, RN_SLICE("ip"), ip);
+    if (!needed || needed->method)
         add(list, RN_SLICE("method"), rn_ngx_slice(r->method_name));
-    if (!wanted || wanted->path)
-        add(list, RN_SLICE("path"), path_of(r));
-    if (!wanted || wanted->host)
+    if (!needed || needed->path)
+        add(list, RN_SLICE("path"),
+            rn_ngx_slice(r->unparsed_uri.len != 0 ? r->unparsed_uri : r->uri));
+    if (!needed || needed->host)
         add(list, RN_SLICE("host"), rn_ngx_slice(r->headers_in.server));
-    if (!wanted || wanted->scheme)
-        add(list, RN_SLICE("scheme"), scheme_of(r));
+    if (!needed || needed->scheme)
+        add(list, RN_SLICE("scheme"), scheme);
 }
 
 RN_HOT ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_worker *worker,
@@ -195,14 +216,14 @@ RN_HOT ngx_int_t rn_ngx_attributes_read(ngx_http_request_t *r, struct rn_ngx_wor
     const struct rn_ngx_location *location = rn_ngx_location_of(r);
     const ngx_array_t *given = location->attributes;
     struct listing list = {
-        .r = r, .worker = worker, .wanted = whole || worker->banning ? NULL : worker->wanted};
+        .r = r, .worker = worker, .needed = whole || worker->banning ? NULL : worker->needed};
 
-    list.headers = !list.wanted || list.wanted->header_count != 0;
+    list.headers = !list.needed || list.needed->header_count != 0;
     if (make_room(&list, FIXED + (given ? given->nelts : 0)) != NGX_OK)
         return NGX_ERROR;
     if (given && add_given(&list, given) != NGX_OK)
         return NGX_ERROR;
-    if (!list.wanted || list.wanted->any)
+    if (!list.needed || list.needed->any)
         add_fixed(&list);
     if (list.headers)
         add_headers(&list);

@@ -22,8 +22,8 @@ void *rn_ngx_config_new_main(ngx_conf_t *cf)
     return main;
 }
 
-/* One for each configuration: /etc/nginx/ has /dev/shm/ration-nginx-etc-nginx. Of
- * a very long one the end, and a hash that tells it from others. */
+/* One state file for each configuration: /etc/nginx/ has /dev/shm/ration-nginx-etc-nginx. A
+ * very long path is cut to its end, with a hash of the whole. */
 static ngx_int_t name_state(ngx_conf_t *cf, struct rn_ngx_main *main)
 {
     ngx_str_t prefix = cf->cycle->conf_prefix;
@@ -131,23 +131,20 @@ char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child)
     return NGX_CONF_ERROR;
 }
 
-/* nginx sets a field only once and says "is duplicate" otherwise. */
-static bool is_of_name(u_char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Of a text that is one variable and nothing else its index, else NGX_ERROR. What begins
- * with a digit is part of a match, not a variable. */
+/* The index of the variable, if the text is one variable and nothing else; else NGX_ERROR.
+ * $1 and the like are parts of a match, not variables. */
 static ngx_int_t find_variable(ngx_conf_t *cf, ngx_str_t text)
 {
     ngx_str_t name = {text.len - 1, text.data + 1};
 
     if (text.len < 2 || text.data[0] != '$' || (name.data[0] >= '0' && name.data[0] <= '9'))
         return NGX_ERROR;
-    for (size_t i = 0; i < name.len; i++)
-        if (!is_of_name(name.data[i]))
+    for (size_t i = 0; i < name.len; i++) {
+        u_char c = name.data[i], lower = c | 0x20;
+
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && c != '_')
             return NGX_ERROR;
+    }
     return ngx_http_get_variable_index(cf, &name);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nginx forgets the contexts of modules at an internal redirect, but not what is
- * to be done at the end of a request: that is where a context is found again.
+ * nginx clears the contexts of modules at an internal redirect, but keeps the cleanup
+ * handlers of the request's pool: there a context is found again.
  */
 #include "nginx/module.h"
 
@@ -29,7 +29,7 @@ RN_HOT static void end(void *data)
     rn_ngx_context_stop(context);
     if (context->waiting)
         rn_ngx_delay_end(context);
-    if (context->stay)
+    if (context->places)
         rn_ngx_places_end(context);
     if (context->lease)
         rn_ngx_lease_end(context);

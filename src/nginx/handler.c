@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One decision for each request that a client makes. The phase runs again after
- * an internal redirect (an error page, try_files) and for subrequests: they
- * belong to a context that has been decided.
+ * One decision for each request of a client. The phase runs again after an internal
+ * redirect (an error page, try_files) and for subrequests: they share the context, and so
+ * the decision, of the first run.
  */
 #include "limiter/alone.h"
 #include "nginx/module.h"
 
-/* What the location says in the place of the rule. */
-static void apply_location(const struct rn_ngx_location *location, struct ration_outcome *outcome)
-{
-    if (location->headers != RN_NGX_HEADERS_OF_RULE)
-        outcome->headers = (enum ration_header_family)location->headers;
-    if (location->status != 0 && outcome->kind == RATION_BY_LIMITS)
-        outcome->status = (uint16_t)location->status;
-}
-
-static enum rn_ngx_verdict verdict_of(const struct ration_outcome *outcome)
-{
-    if (!outcome->decision.allowed)
-        return RN_NGX_REFUSED;
-    if (outcome->delay_ns > 0)
-        return RN_NGX_DELAYED;
-    if (outcome->shadow_refused)
-        return RN_NGX_SHADOWED;
-    return outcome->shadow_delay_ns > 0 ? RN_NGX_SHADOW_DELAYED : RN_NGX_ALLOWED;
-}
-
-/* A refusal delays nobody, whatever a queue has said. */
+/* A refused request is not delayed, whatever a queue has said. */
 static enum rn_ngx_status status_of(const struct ration_outcome *outcome, bool of_places)
 {
     enum rn_ngx_status status = RN_NGX_STATUS_NONE;
@@ -49,29 +29,23 @@ static enum rn_ngx_status status_of(const struct ration_outcome *outcome, bool o
     return status;
 }
 
-static void note(struct rn_ngx_context *context, const struct ration_outcome *outcome)
+/* Takes over what later phases and variables need of the decision. */
+static void keep_decision(struct rn_ngx_context *context, const struct ration_outcome *outcome)
 {
-    context->verdict = verdict_of(outcome);
+    if (!outcome->decision.allowed)
+        context->verdict = RN_NGX_REFUSED;
+    else if (outcome->delay_ns > 0)
+        context->verdict = RN_NGX_DELAYED;
+    else if (outcome->shadow_refused)
+        context->verdict = RN_NGX_SHADOWED;
+    else
+        context->verdict = outcome->shadow_delay_ns > 0 ? RN_NGX_SHADOW_DELAYED : RN_NGX_ALLOWED;
     context->rate_status = status_of(outcome, false);
     context->concurrency_status = status_of(outcome, true);
     context->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
     context->remaining = outcome->decision.verdict.remaining;
     context->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
     memcpy(context->rule, outcome->rule, sizeof context->rule);
-}
-
-/* A deny list has no rule. */
-static void log_refusal(ngx_uint_t level, ngx_log_t *log, const struct rn_ngx_context *context,
-                        int64_t retry_after_ns)
-{
-    const char *by = context->rule[0] != '\0' ? context->rule : "a list or a ban";
-
-    if (retry_after_ns == RATION_NEVER) {
-        ngx_log_error(level, log, 0, "ration: refused by \"%s\"", by);
-    } else {
-        ngx_log_error(level, log, 0, "ration: refused by \"%s\", retry after %M ms", by,
-                      rn_ngx_milliseconds(retry_after_ns));
-    }
 }
 
 /* The rule in shadow mode that would have refused, or have delayed longest; the one that
@@ -91,15 +65,24 @@ static const char *shadow_rule(const struct ration_outcome *outcome)
     return found ? found->rule : outcome->rule;
 }
 
-/* Names of rules are the administrator's; nothing here is the client's. */
+/* Names of rules come from the administrator. Nothing here comes from the client. */
 static void log_verdict(const struct rn_ngx_context *context, const struct ration_outcome *outcome)
 {
     ngx_uint_t level = rn_ngx_location_of(context->request)->log_level;
     ngx_log_t *log = context->request->connection->log;
 
+    /* A deny list has no rule. */
+    const char *by = context->rule[0] != '\0' ? context->rule : "a list or a ban";
+    int64_t retry_ns = outcome->decision.verdict.retry_after_ns;
+
     switch (context->verdict) {
     case RN_NGX_REFUSED:
-        log_refusal(level, log, context, outcome->decision.verdict.retry_after_ns);
+        if (retry_ns == RATION_NEVER) {
+            ngx_log_error(level, log, 0, "ration: refused by \"%s\"", by);
+        } else {
+            ngx_log_error(level, log, 0, "ration: refused by \"%s\", retry after %M ms", by,
+                          rn_ngx_milliseconds(retry_ns));
+        }
         break;
     case RN_NGX_SHADOWED:
         ngx_log_error(level, log, 0, "ration: \"%s\" would refuse, in shadow mode",
@@ -121,8 +104,7 @@ static void log_verdict(const struct rn_ngx_context *context, const struct ratio
     }
 }
 
-/* 0, or a code after saying which. The clock is read while the memory of the key is
- * fetched: when that was, the outcome tells. */
+/* Fills the worker's outcome; 0, or an error code after logging it. */
 static int decide(struct rn_ngx_context *context)
 {
     struct rn_ngx_worker *worker = context->worker;
@@ -144,48 +126,44 @@ static int decide(struct rn_ngx_context *context)
     return code;
 }
 
-/* The time of the decision, as near as anybody can tell: refusals have none, nor has what
- * rationd decided. */
-static int64_t time_of(const struct rn_ngx_worker *worker)
-{
-    int64_t at_ns = worker->outcome.at_ns;
-
-    return at_ns != 0 ? at_ns : ration_now(worker->limiter);
-}
-
-/* What follows from a decision besides going on: the client is told, waits, or is sent away. */
+/* Every verdict but "allowed, no headers". */
 static RN_ASIDE ngx_int_t carry_out(struct rn_ngx_context *context, struct ration_outcome *outcome)
 {
-    int64_t now_ns = time_of(context->worker);
+    /* Refusals have no time of their own, nor have decisions of rationd. */
+    int64_t now_ns = outcome->at_ns != 0 ? outcome->at_ns : ration_now(context->worker->limiter);
 
     if (rn_ngx_headers_note(context, outcome, now_ns) != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (context->verdict != RN_NGX_ALLOWED)
-        log_verdict(context, outcome);
+    log_verdict(context, outcome);
     if (context->verdict == RN_NGX_REFUSED)
         return rn_ngx_refuse(context, outcome, now_ns);
     return context->delay_ns > 0 ? rn_ngx_delay_begin(context, now_ns) : NGX_DECLINED;
 }
 
-/* A failure is not a refusal: the client did nothing wrong. */
+/* Decides and carries it out. An error is not a refusal: the client did nothing wrong. */
 RN_HOT static ngx_int_t rule_on(struct rn_ngx_context *context)
 {
+    const struct rn_ngx_location *location = rn_ngx_location_of(context->request);
     struct ration_outcome *outcome = &context->worker->outcome;
 
     context->ruled = true;
     if (decide(context) != 0)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
-    apply_location(rn_ngx_location_of(context->request), outcome);
-    note(context, outcome);
+    /* Directives of the location come before settings of the rule. */
+    if (location->headers != RN_NGX_HEADERS_OF_RULE)
+        outcome->headers = (enum ration_header_family)location->headers;
+    if (location->status != 0 && outcome->kind == RATION_BY_LIMITS)
+        outcome->status = (uint16_t)location->status;
+    keep_decision(context, outcome);
     if ((outcome->place_count != 0 && rn_ngx_places_hold(context, outcome) != NGX_OK) ||
-        (outcome->due_count != 0 && rn_ngx_dues_note(context, outcome) != NGX_OK))
+        (outcome->due_count != 0 && rn_ngx_charge_later_note(context, outcome) != NGX_OK))
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (context->verdict == RN_NGX_ALLOWED && outcome->headers == RATION_HEADERS_NONE)
         return NGX_DECLINED;
     return carry_out(context, outcome);
 }
 
-/* A request that was not seen before. */
+/* The handler's first run for a request. */
 static ngx_int_t begin(ngx_http_request_t *r, struct rn_ngx_worker *worker)
 {
     const struct rn_ngx_location *location = rn_ngx_location_of(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rate limit headers. They are written when the decision is made, and added to
- * whatever answer the request gets in the end.
+ * Rate limit headers. They are written when the decision is made, and added to the response
+ * that the request gets in the end.
  */
 #include "nginx/module.h"
 #include "wire/answer.h"
@@ -24,20 +24,7 @@ ngx_int_t rn_ngx_headers_note(struct rn_ngx_context *context, const struct ratio
     return context->headers.data ? NGX_OK : NGX_ERROR;
 }
 
-static ngx_int_t push(ngx_http_request_t *r, ngx_str_t key, ngx_str_t value)
-{
-    ngx_table_elt_t *header = ngx_list_push(&r->headers_out.headers);
-
-    if (!header)
-        return NGX_ERROR;
-    ngx_memzero(header, sizeof *header);
-    header->hash = 1;
-    header->key = key;
-    header->value = value;
-    return NGX_OK;
-}
-
-/* "Name: value\r\n", as often as there are. */
+/* Lines "Name: value\r\n". */
 static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
 {
     u_char *at = lines.data, *end = lines.data + lines.len;
@@ -45,11 +32,14 @@ static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
     while (at < end) {
         u_char *colon = memchr(at, ':', (size_t)(end - at));
         u_char *line_end = memchr(at, '\r', (size_t)(end - at));
-        ngx_str_t key = {(size_t)(colon - at), at};
-        ngx_str_t value = {(size_t)(line_end - colon) - 2, colon + 2};
+        ngx_table_elt_t *header = ngx_list_push(&r->headers_out.headers);
 
-        if (push(r, key, value) != NGX_OK)
+        if (!header)
             return NGX_ERROR;
+        ngx_memzero(header, sizeof *header);
+        header->hash = 1;
+        header->key = (ngx_str_t){(size_t)(colon - at), at};
+        header->value = (ngx_str_t){(size_t)(line_end - colon) - 2, colon + 2};
         at = line_end + 2;
     }
     return NGX_OK;

@@ -17,17 +17,6 @@
 
 /* --- the end of a connection ------------------------------------------------------------ */
 
-/* At random between the shortest and three times the last wait, so that workers do not
- * come back all at once. */
-static void wait_for_next(struct rn_ngx_link *link)
-{
-    ngx_msec_t last = link->wait_ms > WAIT_MIN_MS ? link->wait_ms : WAIT_MIN_MS;
-    ngx_msec_t most = 3 * last < WAIT_MAX_MS ? 3 * last : WAIT_MAX_MS;
-
-    link->wait_ms = WAIT_MIN_MS + (ngx_msec_t)ngx_random() % (most - WAIT_MIN_MS + 1);
-    ngx_add_timer(&link->again, link->wait_ms);
-}
-
 static void close_connection(struct rn_ngx_link *link)
 {
     if (link->again.timer_set)
@@ -44,24 +33,29 @@ static void close_connection(struct rn_ngx_link *link)
     link->hopeful = false;
 }
 
-static bool hear_first(struct rn_ngx_link *link, struct rn_slice reply)
+static bool take_reply(struct rn_ngx_link *link, struct rn_slice reply)
 {
     uint64_t at = link->first++ % RN_NGX_OWED;
 
-    return !link->owed[at].hear || link->owed[at].hear(link, link->owed[at].arg, reply);
+    return !link->owed[at].on_reply || link->owed[at].on_reply(link, link->owed[at].arg, reply);
 }
 
-/* Whoever waits is told so when nothing can be asked any more. */
+/* Callbacks run last: they may find that nothing can be asked. */
 static void lose(struct rn_ngx_link *link, struct rn_ngx_loss loss)
 {
+    ngx_msec_t last = link->wait_ms > WAIT_MIN_MS ? link->wait_ms : WAIT_MIN_MS;
+    ngx_msec_t most = 3 * last < WAIT_MAX_MS ? 3 * last : WAIT_MAX_MS;
+
     close_connection(link);
     rn_buf_clear(&link->in);
     rn_buf_clear(&link->out);
     link->sent = 0;
     rn_ngx_server_lost(link->server, link->log, &loss);
-    wait_for_next(link);
+    /* At random, so that workers do not connect all at once. */
+    link->wait_ms = WAIT_MIN_MS + (ngx_msec_t)ngx_random() % (most - WAIT_MIN_MS + 1);
+    ngx_add_timer(&link->again, link->wait_ms);
     while (link->first != link->next)
-        (void)hear_first(link, (struct rn_slice){NULL, 0});
+        (void)take_reply(link, (struct rn_slice){NULL, 0});
 }
 
 static void drop(struct rn_ngx_link *link, const char *why, ngx_err_t error)
@@ -123,7 +117,7 @@ bool rn_ngx_link_can_ask(const struct rn_ngx_link *link)
            rn_ngx_link_owed(link) < RN_NGX_OWED && link->out.len < OUT_MAX_BYTES;
 }
 
-static uint64_t push(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_hear *hear,
+static uint64_t push(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_on_reply *on_reply,
                      void *arg)
 {
     size_t before = link->out.len;
@@ -135,25 +129,25 @@ static uint64_t push(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_h
         link->out.failed = false;
         return 0;
     }
-    link->owed[at].hear = hear;
+    link->owed[at].on_reply = on_reply;
     link->owed[at].arg = arg;
     ngx_post_event(&link->flush, &ngx_posted_events);
     return link->next++;
 }
 
-uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command, rn_ngx_hear *hear,
-                          void *arg)
+uint64_t rn_ngx_link_send(struct rn_ngx_link *link, struct rn_slice command,
+                          rn_ngx_on_reply *on_reply, void *arg)
 {
-    return rn_ngx_link_can_ask(link) ? push(link, command, hear, arg) : 0;
+    return rn_ngx_link_can_ask(link) ? push(link, command, on_reply, arg) : 0;
 }
 
-void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_hear *instead)
+void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_on_reply *instead)
 {
     uint64_t at = number % RN_NGX_OWED;
 
     if (number - link->first >= rn_ngx_link_owed(link))
         return;
-    link->owed[at].hear = instead;
+    link->owed[at].on_reply = instead;
     link->owed[at].arg = NULL;
 }
 
@@ -173,7 +167,7 @@ void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command
     link->later.failed = false;
 }
 
-/* They are one command to the buffer, and as many as they are to the order of replies. */
+/* One write to the buffer, but one outstanding reply for each command. */
 static void send_later(struct rn_ngx_link *link)
 {
     struct rn_slice all = rn_buf_slice(&link->later);
@@ -189,8 +183,8 @@ static void send_later(struct rn_ngx_link *link)
 
 /* --- in -------------------------------------------------------------------------------------- */
 
-/* What an error says may be the password again: it is not repeated. */
-static bool let_in(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+/* The text of the error may quote the password: do not log it. */
+static bool on_auth(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
     if (!reply.data || rn_slice_is(reply, "+OK\r\n"))
@@ -200,26 +194,26 @@ static bool let_in(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     return false;
 }
 
-static bool greeted(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+static bool on_pong(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     (void)arg;
     if (!reply.data)
         return true;
     if (rn_slice_starts_with(reply, RN_SLICE("-NOAUTH")))
-        link->denial = "wants a password, which password_file= would name";
+        link->denial = "wants a password; name its file with password_file=";
     if (!rn_slice_is(reply, "+PONG\r\n"))
         return false;
     ngx_del_timer(&link->again);
     link->state = RN_NGX_UP;
     link->misses = 0;
-    link->told_objection = false;
+    link->logged_error = false;
     rn_ngx_server_found(link->server, link->log);
     send_later(link);
     return true;
 }
 
-/* All replies that are complete. False: the connection has ended. */
-static bool hear_all(struct rn_ngx_link *link)
+/* Takes all complete replies. False: the connection was closed. */
+static bool take_replies(struct rn_ngx_link *link)
 {
     size_t done = 0;
 
@@ -230,10 +224,10 @@ static bool hear_all(struct rn_ngx_link *link)
         if (answer == RN_PARSE_MORE)
             break;
         if (answer == RN_PARSE_BAD || link->first == link->next ||
-            !hear_first(link, (struct rn_slice){link->in.data + done, end - done})) {
-            lose(link,
-                 (struct rn_ngx_loss){.why = link->denial ? link->denial : "says what is no answer",
-                                      .lasting = link->denial != NULL});
+            !take_reply(link, (struct rn_slice){link->in.data + done, end - done})) {
+            lose(link, (struct rn_ngx_loss){.why = link->denial ? link->denial
+                                                                : "sent what is not a reply",
+                                            .lasting = link->denial != NULL});
             return false;
         }
         done = end;
@@ -242,12 +236,12 @@ static bool hear_all(struct rn_ngx_link *link)
     return true;
 }
 
-/* A server that wants a certificate of ours says so only behind the handshake. */
+/* A server that wants a client certificate closes the connection only after the handshake. */
 static void end_of_read(struct rn_ngx_link *link, const char *why, ngx_err_t error)
 {
     if (link->server->tls && link->state == RN_NGX_GREETING)
-        lose(link, (struct rn_ngx_loss){.why = "ends the connection behind the handshake; it may "
-                                               "want another certificate (ssl_certificate=)",
+        lose(link, (struct rn_ngx_loss){.why = "closed the connection after the handshake; it may "
+                                               "want a client certificate (ssl_certificate=)",
                                         .lasting = true});
     else
         drop(link, why, error);
@@ -273,7 +267,7 @@ static void on_read(ngx_event_t *event)
             return;
         }
         link->in.len += (size_t)n;
-        if (!hear_all(link))
+        if (!take_replies(link))
             return;
     }
     if (ngx_handle_read_event(event, 0) != NGX_OK)
@@ -282,17 +276,15 @@ static void on_read(ngx_event_t *event)
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
-/* From here on commands go out. */
-static void open_up(struct rn_ngx_link *link, ngx_connection_t *connection)
+static void open_for_commands(struct rn_ngx_link *link, ngx_connection_t *connection)
 {
     connection->read->handler = on_read;
     connection->write->handler = on_write;
     link->open = true;
 }
 
-/* What the server has said since the handshake may have been taken from the socket with
- * it: no event would tell. */
-static void on_secured(ngx_connection_t *connection)
+/* OpenSSL may have read replies together with the handshake: no event would announce them. */
+static void on_handshake(ngx_connection_t *connection)
 {
     struct rn_ngx_link *link = connection->data;
     char why[RN_NGX_TLS_FAULT_SIZE];
@@ -301,7 +293,7 @@ static void on_secured(ngx_connection_t *connection)
         lose(link, (struct rn_ngx_loss){.why = why, .lasting = true});
         return;
     }
-    open_up(link, connection);
+    open_for_commands(link, connection);
     on_read(connection->read);
     if (link->open)
         send_out(link);
@@ -319,39 +311,15 @@ static void on_connected(ngx_event_t *event)
     if (error != 0)
         drop(link, "cannot be reached", error);
     else
-        rn_ngx_tls_begin(link->server->tls, connection, on_secured);
+        rn_ngx_tls_begin(link->server->tls, connection, on_handshake);
 }
 
-/* What is said first lies in wait until the server is known to be the right one. */
-static void greet(struct rn_ngx_link *link)
-{
-    struct rn_slice password = rn_ngx_slice(link->server->password);
-
-    if ((password.len != 0 && push(link, password, let_in, NULL) == 0) ||
-        push(link, PING, greeted, NULL) == 0)
-        drop(link, "cannot be asked", NGX_ENOMEM);
-}
-
-static void begin(struct rn_ngx_link *link, ngx_connection_t *connection, bool connected)
-{
-    connection->data = link;
-    ngx_add_timer(&link->again, GREETING_MS);
-    if (link->peer.sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK) {
-        drop(link, "cannot be asked without delay", 0);
-        return;
-    }
-    connection->read->handler = connection->write->handler = on_connected;
-    if (!link->server->tls)
-        open_up(link, connection);
-    greet(link);
-    if (link->server->tls && connected && link->peer.connection)
-        on_connected(connection->write);
-}
-
+/* AUTH and PING wait in the buffer until TLS has verified the server. */
 static void attempt(struct rn_ngx_link *link)
 {
     ngx_addr_t *address = &link->server->addresses[link->attempts++ % link->server->address_count];
-    ngx_int_t code;
+    struct rn_slice password = rn_ngx_slice(link->server->password);
+    ngx_connection_t *connection;
 
     link->peer = (ngx_peer_connection_t){.sockaddr = address->sockaddr,
                                          .socklen = address->socklen,
@@ -361,12 +329,27 @@ static void attempt(struct rn_ngx_link *link)
                                          .log_error = NGX_ERROR_ERR};
     link->state = RN_NGX_GREETING;
     link->denial = NULL;
-    code = ngx_event_connect_peer(&link->peer);
+    ngx_int_t code = ngx_event_connect_peer(&link->peer);
+
     if (code != NGX_OK && code != NGX_AGAIN) {
         drop(link, "cannot be reached", ngx_socket_errno);
         return;
     }
-    begin(link, link->peer.connection, code == NGX_OK);
+    connection = link->peer.connection;
+    connection->data = link;
+    ngx_add_timer(&link->again, GREETING_MS);
+    if (address->sockaddr->sa_family != AF_UNIX && ngx_tcp_nodelay(connection) != NGX_OK) {
+        drop(link, "cannot be asked without delay", 0);
+        return;
+    }
+    connection->read->handler = connection->write->handler = on_connected;
+    if (!link->server->tls)
+        open_for_commands(link, connection);
+    if ((password.len != 0 && push(link, password, on_auth, NULL) == 0) ||
+        push(link, PING, on_pong, NULL) == 0)
+        drop(link, "cannot be asked", NGX_ENOMEM);
+    else if (link->server->tls && code == NGX_OK)
+        on_connected(connection->write);
 }
 
 static void on_again(ngx_event_t *event)
@@ -381,11 +364,11 @@ static void on_again(ngx_event_t *event)
 
 void rn_ngx_link_open(struct rn_ngx_link *link)
 {
-    link->first = link->next = 1; /* 0 is no number of a command */
+    link->first = link->next = 1; /* 0 means "not sent" */
     link->quiet = *link->log;
     link->quiet.log_level = NGX_LOG_EMERG;
     link->again.handler = on_again;
-    link->again.cancelable = 1; /* it keeps no worker from ending */
+    link->again.cancelable = 1; /* must not keep a worker alive */
     link->flush.handler = on_flush;
     link->again.data = link->flush.data = link;
     link->again.log = link->flush.log = link->log;

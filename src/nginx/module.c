@@ -20,7 +20,7 @@ static ngx_int_t add_handlers(ngx_conf_t *cf)
     rn_ngx_headers_init();
     if (add_handler(cf, NGX_HTTP_PREACCESS_PHASE, rn_ngx_handler) != NGX_OK)
         return NGX_ERROR;
-    return add_handler(cf, NGX_HTTP_LOG_PHASE, rn_ngx_dues_charge);
+    return add_handler(cf, NGX_HTTP_LOG_PHASE, rn_ngx_charge_later_run);
 }
 
 static ngx_http_module_t context = {

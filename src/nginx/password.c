@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The password for rationd: one line of a file that is read with the configuration, by
- * whoever started nginx. It goes into no message.
+ * The password for rationd: one line of a file that is read with the configuration, as the
+ * user who starts nginx. No message ever shows it.
  */
 #include <sys/stat.h>
 
@@ -18,7 +18,7 @@ static ngx_int_t refuse(ngx_conf_t *cf, const ngx_str_t *file, const char *why)
     return NGX_ERROR;
 }
 
-static void warn_of_readers(ngx_conf_t *cf, const ngx_str_t *file, int fd)
+static void warn_if_readable(ngx_conf_t *cf, const ngx_str_t *file, int fd)
 {
     struct stat st;
 
@@ -29,25 +29,25 @@ static void warn_of_readers(ngx_conf_t *cf, const ngx_str_t *file, int fd)
                            file);
 }
 
-/* How many bytes; -1 after saying why. One more than a line may have is too many. */
+/* The number of bytes; -1 after logging why. LINE_MAX_BYTES + 1 means too long. */
 static ssize_t read_file(ngx_conf_t *cf, const ngx_str_t *file, char bytes[LINE_MAX_BYTES + 1])
 {
     int fd = open((const char *)file->data,
-                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is empty */
+                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO reads as empty */
     ssize_t n = fd >= 0 ? read(fd, bytes, LINE_MAX_BYTES + 1) : -1;
 
     if (n < 0)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "the file of \"password_file=%V\" cannot be read", file);
     else
-        warn_of_readers(cf, file, fd);
+        warn_if_readable(cf, file, fd);
     if (fd >= 0)
         (void)close(fd);
     return n;
 }
 
-/* As the command that shows it, in the pool. */
-static ngx_int_t keep(ngx_conf_t *cf, struct rn_slice line, ngx_str_t *greeting)
+/* Makes the AUTH command, in the pool. */
+static ngx_int_t keep(ngx_conf_t *cf, struct rn_slice line, ngx_str_t *command)
 {
     struct rn_buf out = {0};
 
@@ -55,14 +55,14 @@ static ngx_int_t keep(ngx_conf_t *cf, struct rn_slice line, ngx_str_t *greeting)
     rn_resp_put_bulk(&out, RN_SLICE("AUTH"));
     rn_resp_put_bulk(&out, line);
     if (!out.failed)
-        *greeting = rn_ngx_copy(cf->pool, out.data, out.len);
+        *command = rn_ngx_copy(cf->pool, out.data, out.len);
     if (out.len != 0)
         ngx_explicit_memzero(out.data, out.len);
     rn_buf_done(&out);
-    return greeting->data ? NGX_OK : NGX_ERROR;
+    return command->data ? NGX_OK : NGX_ERROR;
 }
 
-ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *greeting)
+ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *command)
 {
     char bytes[LINE_MAX_BYTES + 1];
     ngx_int_t code;
@@ -84,7 +84,7 @@ ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *greeti
     else if (memchr(line.data, '\n', line.len))
         code = refuse(cf, &file, "has several lines");
     else
-        code = keep(cf, line, greeting);
+        code = keep(cf, line, command);
     ngx_explicit_memzero(bytes, sizeof bytes);
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a refusal is answered: with an error_page if there is one for the status,
- * else with a body that programs can read.
+ * The response to a refused request: an error_page if there is one for the status, else a
+ * body for programs.
  */
 #include "nginx/module.h"
 #include "wire/answer.h"
@@ -19,8 +19,7 @@ static bool has_error_page(ngx_http_request_t *r, ngx_uint_t status)
     return false;
 }
 
-/* The media types that a client accepts are not ranked: it either knows about
- * problems or not. */
+/* Weights (q=) are ignored: a client that lists the type understands it. */
 static bool accepts_problem(ngx_http_request_t *r)
 {
     for (ngx_list_part_t *part = &r->headers_in.headers.part; part; part = part->next) {

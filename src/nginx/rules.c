@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules are read while nginx reads its configuration, so that `nginx -t`
- * checks them and a reload with a bad file keeps the old configuration. Workers
- * get what was read then, whatever happens to the file meanwhile.
+ * The rules are read while nginx reads its configuration, so that `nginx -t` checks them and
+ * a reload with a bad file keeps the old configuration. Workers use what was read then, even
+ * if the file changes afterwards.
  */
 #include "nginx/module.h"
 #include "rules/report.h"
@@ -16,8 +16,8 @@ static void free_ruleset(void *data)
     main->ruleset = NULL;
 }
 
-/* One line for each fault; nginx adds the place of the directive. */
-static void tell(ngx_conf_t *cf, const struct rn_report *report)
+/* One line for each error; nginx adds the file and line of the directive. */
+static void log_report(ngx_conf_t *cf, const struct rn_report *report)
 {
     for (uint32_t i = 0; i < report->kept_count; i++) {
         const struct rn_diagnostic *d = &report->kept[i];
@@ -36,20 +36,6 @@ static void tell(ngx_conf_t *cf, const struct rn_report *report)
                            report->count[RN_ERROR] - RN_REPORT_KEPT);
 }
 
-static ngx_int_t list_files(ngx_conf_t *cf, struct rn_ngx_main *main)
-{
-    ngx_str_t *words = cf->args->elts;
-
-    for (ngx_uint_t i = 1; i < cf->args->nelts; i++) {
-        char **file = ngx_array_push(&main->rule_files);
-
-        if (!file || ngx_conf_full_name(cf->cycle, &words[i], 1) != NGX_OK)
-            return NGX_ERROR;
-        *file = (char *)words[i].data; /* nginx terminates it */
-    }
-    return NGX_OK;
-}
-
 static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_main *main)
 {
     struct rn_report *report = malloc(sizeof *report); /* large */
@@ -59,7 +45,7 @@ static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_main *main)
     rn_report_init(report);
     main->ruleset =
         rn_ruleset_load((const char *const *)main->rule_files.elts, main->rule_files.nelts, report);
-    tell(cf, report);
+    log_report(cf, report);
     if (!main->ruleset && report->count[RN_ERROR] == 0)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "out of memory while reading the rules");
     rn_report_done(report);
@@ -70,6 +56,7 @@ static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_main *main)
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
     struct rn_ngx_main *main = conf;
+    ngx_str_t *words = cf->args->elts;
     ngx_pool_cleanup_t *cleanup;
 
     (void)command;
@@ -80,6 +67,12 @@ char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
         return NGX_CONF_ERROR;
     cleanup->handler = free_ruleset;
     cleanup->data = main;
-    return list_files(cf, main) == NGX_OK && load(cf, main) == NGX_OK ? NGX_CONF_OK
-                                                                      : NGX_CONF_ERROR;
+    for (ngx_uint_t i = 1; i < cf->args->nelts; i++) {
+        char **file = ngx_array_push(&main->rule_files);
+
+        if (!file || ngx_conf_full_name(cf->cycle, &words[i], 1) != NGX_OK)
+            return NGX_CONF_ERROR;
+        *file = (char *)words[i].data; /* nginx terminates it */
+    }
+    return load(cf, main) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

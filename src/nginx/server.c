@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rationds that locations ask, as a worker knows them: their connections, and what the
- * log is told of them, one line for each change, however many connections there are. One is
- * enough for a rationd that answers at once; one that asks Redis answers those of a
- * connection one after the other, and wants several.
+ * The connections of this worker to a rationd. The log gets one line for each change of
+ * state, however many connections there are. One connection is enough for a rationd that
+ * answers at once. One that asks Redis answers the commands of a connection one after the
+ * other: then several connections are faster.
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
@@ -11,10 +11,10 @@
 void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log)
 {
     server->up++;
-    if (!server->told || !server->told_up) {
+    if (!server->logged || !server->logged_up) {
         ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: rationd at \"%V\" answers", &server->name);
     }
-    server->told = server->told_up = true;
+    server->logged = server->logged_up = true;
 }
 
 void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
@@ -24,14 +24,14 @@ void rn_ngx_server_lost(struct rn_ngx_server *server, ngx_log_t *log,
 
     if (server->up > 0)
         return;
-    if (!server->told || server->told_up) {
+    if (!server->logged || server->logged_up) {
         ngx_log_error(level, log, loss->error,
                       "ration: rationd at \"%V\" %s; until it answers again rules decide by "
                       "on_store_failure",
                       &server->name, loss->why);
     }
-    server->told = true;
-    server->told_up = false;
+    server->logged = true;
+    server->logged_up = false;
 }
 
 struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server)

@@ -8,8 +8,8 @@
 #define VERIFY_DEPTH 5 /* certificates between rationd's and its authority */
 #define POOL_BYTES 512
 
-/* An nginx that was built without TLS has none of these, and is to load the module all
- * the same. They come from nginx, never from a library of our own: there must not be two. */
+/* An nginx without TLS has none of these and must still load the module. They come from
+ * nginx, never from a library that we link: a process must not have two copies of OpenSSL. */
 #pragma weak ngx_ssl_create
 #pragma weak ngx_ssl_cleanup_ctx
 #pragma weak ngx_ssl_trusted_certificate
@@ -27,21 +27,12 @@
 struct rn_ngx_tls {
     ngx_ssl_t ssl;
     char *name;      /* terminated */
-    bool is_address; /* the name */
+    bool is_address; /* the name is an IP address */
 };
 
 /* --- configuration ------------------------------------------------------------------------- */
 
-static bool is_there(void)
-{
-    return ngx_ssl_create && ngx_ssl_cleanup_ctx && ngx_ssl_trusted_certificate &&
-           ngx_ssl_certificate && ngx_ssl_create_connection && ngx_ssl_handshake &&
-           ngx_ssl_shutdown && SSL_ctrl && SSL_get0_param && SSL_get_verify_result &&
-           X509_VERIFY_PARAM_set1_host && X509_VERIFY_PARAM_set1_ip_asc &&
-           X509_verify_cert_error_string;
-}
-
-static ngx_int_t complain(ngx_conf_t *cf, const char *what)
+static ngx_int_t refuse(ngx_conf_t *cf, const char *what)
 {
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s", what);
     return NGX_ERROR;
@@ -49,14 +40,20 @@ static ngx_int_t complain(ngx_conf_t *cf, const char *what)
 
 static ngx_int_t check(ngx_conf_t *cf, const struct rn_ngx_tls_given *given)
 {
-    if (!is_there())
-        return complain(cf, "this nginx was built without TLS (--with-http_ssl_module): it cannot "
-                            "ask a server by tls://");
+    bool has_tls = ngx_ssl_create && ngx_ssl_cleanup_ctx && ngx_ssl_trusted_certificate &&
+                   ngx_ssl_certificate && ngx_ssl_create_connection && ngx_ssl_handshake &&
+                   ngx_ssl_shutdown && SSL_ctrl && SSL_get0_param && SSL_get_verify_result &&
+                   X509_VERIFY_PARAM_set1_host && X509_VERIFY_PARAM_set1_ip_asc &&
+                   X509_verify_cert_error_string;
+
+    if (!has_tls)
+        return refuse(cf, "this nginx was built without TLS (--with-http_ssl_module): it cannot "
+                          "ask a server by tls://");
     if (given->trusted.len == 0)
-        return complain(cf, "\"ration_server tls://...\" needs ssl_trusted_certificate=FILE: the "
-                            "authority that has signed the certificate of rationd");
+        return refuse(cf, "\"ration_server tls://...\" needs ssl_trusted_certificate=FILE: the "
+                          "authority that has signed the certificate of rationd");
     if ((given->certificate.len == 0) != (given->key.len == 0))
-        return complain(cf, "\"ssl_certificate=\" and \"ssl_certificate_key=\" go together");
+        return refuse(cf, "\"ssl_certificate=\" and \"ssl_certificate_key=\" go together");
     return NGX_OK;
 }
 
@@ -74,7 +71,7 @@ static ngx_int_t copy_name(ngx_conf_t *cf, struct rn_ngx_tls *tls, const ngx_str
     return NGX_OK;
 }
 
-/* nginx says what OpenSSL found; the place in the configuration is added. */
+/* nginx logs what OpenSSL found; we add the directive. */
 static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_tls *tls, struct rn_ngx_tls_given *given)
 {
     if (ngx_ssl_trusted_certificate(cf, &tls->ssl, &given->trusted, VERIFY_DEPTH) != NGX_OK) {
@@ -113,7 +110,7 @@ struct rn_ngx_tls *rn_ngx_tls_new(ngx_conf_t *cf, const struct rn_ngx_tls_given 
 
 /* --- connections ------------------------------------------------------------------------- */
 
-/* What is to be sent may have moved, and grown, when it is tried again. */
+/* The buffer of a write that is tried again may have moved and grown. */
 static bool prepare(const struct rn_ngx_tls *tls, SSL *ssl)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
@@ -157,23 +154,18 @@ bool rn_ngx_tls_failed(const struct rn_ngx_tls *tls, ngx_connection_t *c,
     return true;
 }
 
-/* Says goodbye as far as that goes at once. */
-static void shut_down(ngx_connection_t *c)
-{
-    c->ssl->no_wait_shutdown = 1;
-    c->ssl->no_send_shutdown = !c->write->ready;
-    if (ngx_ssl_shutdown(c) == NGX_AGAIN) {
-        c->timedout = 1;
-        (void)ngx_ssl_shutdown(c);
-    }
-}
-
 void rn_ngx_tls_close(ngx_connection_t *c)
 {
     ngx_pool_t *pool = c->pool;
 
-    if (c->ssl)
-        shut_down(c);
+    if (c->ssl) { /* says goodbye if that needs no waiting */
+        c->ssl->no_wait_shutdown = 1;
+        c->ssl->no_send_shutdown = !c->write->ready;
+        if (ngx_ssl_shutdown(c) == NGX_AGAIN) {
+            c->timedout = 1;
+            (void)ngx_ssl_shutdown(c);
+        }
+    }
     ngx_close_connection(c);
     if (pool)
         ngx_destroy_pool(pool);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of counters: the state file that libration, rationd and the command
- * line use as well. All workers share it, those of before a reload and of
- * another master during a binary upgrade, too.
+ * The table of counters: a state file, as libration, rationd and the command line use it.
+ * All workers share it, those from before a reload included, and those of another master
+ * during a binary upgrade.
  */
 #include <signal.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ static struct rn_ngx_main *main_of(ngx_cycle_t *cycle)
     return main && main->used ? main : NULL;
 }
 
-/* A new size has to wait until nobody uses the file: not during a reload. */
+/* The size can change only while no process uses the file: not during a reload. */
 static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct ration **out)
 {
     struct ration_options options = {.state_path = (const char *)main->state.data,
@@ -48,8 +48,8 @@ static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct rat
     return code;
 }
 
-/* Root's files are of no use to workers. */
-static void hand_over(ngx_cycle_t *cycle, const struct rn_ngx_main *main)
+/* Workers cannot use a file of root. */
+static void give_to_workers(ngx_cycle_t *cycle, const struct rn_ngx_main *main)
 {
     ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
 
@@ -71,7 +71,7 @@ ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
     bool exists = stat((const char *)main->state.data, &st) == 0;
 
     if (exists && !first)
-        return NGX_OK; /* workers will see */
+        return NGX_OK; /* workers log what is wrong with it */
     if (open_table(main, cycle->log, &limiter) != 0)
         return first ? NGX_ERROR : NGX_OK;
     rn_limiter_set_capacity(limiter, main->ruleset);
@@ -79,7 +79,7 @@ ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
                   rn_limiter_capacity(limiter));
     ration_close(limiter);
     if (!exists)
-        hand_over(cycle, main);
+        give_to_workers(cycle, main);
     return NGX_OK;
 }
 
@@ -91,7 +91,7 @@ static void refresh(ngx_event_t *event)
     struct ration_error error;
     bool failed = ration_clients_refresh(worker->limiter, &error) != 0;
 
-    if (failed && !worker->refresh_failed) { /* told once, until it is mended */
+    if (failed && !worker->refresh_failed) { /* logged once until it works again */
         ngx_log_error(NGX_LOG_ERR, event->log, 0, "ration: %s", error.text);
     } else if (!failed && error.text[0] != '\0') {
         ngx_log_error(NGX_LOG_WARN, event->log, 0, "ration: %s", error.text);
@@ -101,9 +101,8 @@ static void refresh(ngx_event_t *event)
     ngx_add_timer(event, REFRESH_MS);
 }
 
-/* Says why before the worker dies of it, as it would have: the signal comes again, to
- * nobody. nginx's own handlers log in the same way. The next worker finds the file
- * unusable and says so. */
+/* Logs why, then the worker dies: SA_RESETHAND lets the signal kill it when it comes again.
+ * nginx's own handlers log in the same way. The next worker finds the file unusable. */
 static void on_bus_error(int signal)
 {
     const struct rn_ngx_main *main = main_of((ngx_cycle_t *)ngx_cycle);
@@ -115,16 +114,7 @@ static void on_bus_error(int signal)
                   main ? (const char *)main->state.data : "");
 }
 
-static void explain_bus_errors(void)
-{
-    struct sigaction old, new = {.sa_handler = on_bus_error, .sa_flags = (int)SA_RESETHAND};
-
-    if (sigaction(SIGBUS, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        (void)sigaction(SIGBUS, &new, NULL);
-}
-
-/* Without the file a worker counts alone: that is better than no limits, and than
- * no service. */
+/* Without the file a worker counts for itself: better than no limits or no service. */
 static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *log)
 {
     struct ration *limiter = NULL;
@@ -136,15 +126,17 @@ static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *lo
         return NULL;
     ngx_log_error(NGX_LOG_EMERG, log, 0,
                   "ration: this worker counts in memory of its own, and so admits as much as "
-                  "all others together; mend the state file and reload");
+                  "all others together; repair the state file and reload");
     return limiter;
 }
 
 static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *main,
                               ngx_cycle_t *cycle)
 {
-    worker->wanted = rn_ngx_wanted_new(main->ruleset, cycle->pool);
-    worker->limiter = worker->wanted ? open_limiter(main, cycle->log) : NULL;
+    struct sigaction old, new = {.sa_handler = on_bus_error, .sa_flags = (int)SA_RESETHAND};
+
+    worker->needed = rn_ngx_attributes_needed(main->ruleset, cycle->pool);
+    worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
         return NGX_ERROR;
     int code = rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter));
@@ -155,7 +147,8 @@ static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *
         ration_close(worker->limiter);
         return NGX_ERROR;
     }
-    explain_bus_errors();
+    if (sigaction(SIGBUS, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        (void)sigaction(SIGBUS, &new, NULL);
     worker->banning = rn_ban_any(worker->limiter);
     worker->refresh.handler = refresh;
     worker->refresh.data = worker;

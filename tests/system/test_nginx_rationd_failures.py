@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway that asks rationd: what nginx does when rationd is dead, frozen, restarted,
-or says what is no answer; and when very many ask."""
+or sends what is not a reply; and when very many ask."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ def test_nonsense_is_no_answer(asking, fake, reply):
     server = fake(lambda _: reply)
     g = answers(asking(server.address))
     assert g.ask()[0] == 200
-    g.wait_for_log("says what is no answer; until it answers again", "error")
+    g.wait_for_log("sent what is not a reply; until it answers again", "error")
     g.wait_for_log("200 / verdict=allowed rule=own source=zone", "source")
     assert g.statuses(2) == [200, 429]
 
@@ -141,7 +141,7 @@ def test_a_reply_without_an_end_is_waited_for_in_vain(asking, fake):
 def test_who_greets_wrongly_is_not_asked(asking, fake):
     server = fake(lambda _: b"-ERR who are you\r\n", pings=False)
     g = asking(server.address)
-    g.wait_for_log("says what is no answer", "error")
+    g.wait_for_log("sent what is not a reply", "error")
     assert g.statuses(3) == [200, 200, 429]
     assert not any(b"RATION" in seen for seen in server.seen[1:])
 

@@ -78,7 +78,7 @@ def test_a_server_that_repeats_the_password_does_not_bring_it_into_the_log(askin
 
 def test_a_server_that_wants_a_password_is_told_apart(asking, fake):
     g = asking(fake(lambda _: b"-NOAUTH who are you\r\n", pings=False).address)
-    g.wait_for_log("wants a password, which password_file= would name; until", "error")
+    g.wait_for_log("wants a password; name its file with password_file=; until", "error")
     by_ourselves(g)
 
 
@@ -163,7 +163,7 @@ def shows(authority, name="nginx"):
 
 @pytest.mark.parametrize("asked, message", [
     ("tls://127.0.0.1", "needs ssl_trusted_certificate=FILE: the authority that has signed"),
-    ("tls://unix:/run/r.sock ssl_trusted_certificate=AUTHORITY", "sockets of this machine do without TLS"),
+    ("tls://unix:/run/r.sock ssl_trusted_certificate=AUTHORITY", "Unix sockets do not need TLS"),
     ("tls://", 'no host in "tls://"; write off, unix:PATH or host:port'),
     ("tls://127.0.0.1 ssl_trusted_certificate=/none.pem", '"ssl_trusted_certificate=/none.pem" cannot be used'),
     ("tls://127.0.0.1 ssl_trusted_certificate=AUTHORITY ssl_certificate=x",
@@ -171,8 +171,8 @@ def shows(authority, name="nginx"):
     ("tls://127.0.0.1 ssl_trusted_certificate=AUTHORITY ssl_certificate=/x ssl_certificate_key=/y",
      '"ssl_certificate=/x" cannot be used with "ssl_certificate_key=/y"'),
     ("127.0.0.1 ssl_trusted_certificate=AUTHORITY",
-     '"ssl_trusted_certificate" goes with an address by TLS; write tls://127.0.0.1'),
-    ("127.0.0.1 ssl_name=x", '"ssl_name" goes with an address by TLS'),
+     '"ssl_trusted_certificate" is for an address with TLS; write tls://127.0.0.1'),
+    ("127.0.0.1 ssl_name=x", '"ssl_name" is for an address with TLS'),
     ("tls://127.0.0.1 ssl_trusted_certificate=AUTHORITY ssl_name=a ssl_name=b",
      'invalid parameter "ssl_name=b"'),
     ("tls://127.0.0.1 ssl_verify=off", 'invalid parameter "ssl_verify=off"'),
@@ -312,7 +312,7 @@ def test_a_rationd_that_knows_its_clients_by_certificate_knows_nginx(asking, sec
         location /nobody {{ ration_server {address} {trust(authority)}; empty_gif; }}
         location /other {{ ration_server {address} {trust(authority, shows(stranger))}; empty_gif; }}""")
     g.wait_for_log(UP, "error")
-    g.wait_for_log("it may want another certificate (ssl_certificate=); until", "error", 2)
+    g.wait_for_log("it may want a client certificate (ssl_certificate=); until", "error", 2)
     assert [g.ask(path)[0] for path in ("/", "/nobody", "/other")] == [200] * 3
     g.wait_for_log(" / verdict=allowed rule=api source=rationd", "source")
     for path in ("/nobody", "/other"):

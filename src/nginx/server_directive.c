@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration_server`: where rationd is, how it is reached, and how long its answer is waited
- * for. Locations that name the same one in the same way share it.
+ * The directive `ration_server`: where rationd is, how to connect, and how long to wait for
+ * an answer. Locations that name the same server in the same way share its connections.
  */
 #include "nginx/module.h"
 #include "nginx/tls.h"
@@ -15,7 +15,7 @@
 enum parameter {
     TIMEOUT,
     CONNECTIONS,
-    PASSWORD_FILE, /* from here on: whom is asked, and as whom */
+    PASSWORD_FILE, /* from here on: parameters that make it another server */
     TRUSTED,
     NAME,
     CERTIFICATE,
@@ -33,13 +33,13 @@ static const struct rn_slice prefixes[PARAMETERS] = {
     [KEY] = RN_SLICE_INIT("ssl_certificate_key="),
 };
 
-/* As written; of a parameter what follows its name. */
+/* The directive as written. Of a parameter, what follows the name. */
 struct given {
     ngx_str_t address;
     ngx_str_t values[PARAMETERS]; /* empty: not given */
 };
 
-_Static_assert(PARAMETERS - PASSWORD_FILE == RN_NGX_HOW, "all that tell servers apart");
+_Static_assert(PARAMETERS - PASSWORD_FILE == RN_NGX_HOW, "parameters that make it another server");
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
@@ -97,7 +97,7 @@ static char *read_connections(ngx_conf_t *cf, const struct given *given,
 
     if (n == NGX_ERROR || n < 1 || n > CONNECTIONS_MAX)
         return refuse_value(cf, given, CONNECTIONS);
-    if (server->connections < (ngx_uint_t)n) /* whoever wants most of them */
+    if (server->connections < (ngx_uint_t)n) /* the largest number of all locations */
         server->connections = (ngx_uint_t)n;
     return NGX_CONF_OK;
 }
@@ -140,78 +140,66 @@ static ngx_int_t resolve(ngx_conf_t *cf, struct rn_ngx_server *server, ngx_url_t
     return NGX_OK;
 }
 
-/* nginx keeps the brackets of [::1]; certificates have none. */
-static ngx_str_t name_of(const ngx_url_t *url)
+/* Certificates name hosts or addresses, never Unix sockets. */
+static ngx_int_t set_up_tls(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given,
+                            const ngx_url_t *url)
 {
     ngx_str_t host = url->host;
 
-    if (host.len > 2 && host.data[0] == '[')
-        return (ngx_str_t){host.len - 2, host.data + 1};
-    return host;
-}
-
-/* Certificates are for names, of which a socket of this machine has none. */
-static ngx_int_t secure(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given,
-                        const ngx_url_t *url)
-{
-    struct rn_ngx_tls_given with = {.trusted = given->values[TRUSTED],
-                                    .name = given->values[NAME].len != 0 ? given->values[NAME]
-                                                                         : name_of(url),
-                                    .certificate = given->values[CERTIFICATE],
-                                    .key = given->values[KEY]};
-
     if (url->family == AF_UNIX) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\": sockets of this machine do without TLS; write unix:PATH",
-                           &server->name);
+                           "\"%V\": Unix sockets do not need TLS; write unix:PATH", &server->name);
         return NGX_ERROR;
     }
-    server->tls = rn_ngx_tls_new(cf, &with);
+    if (host.len > 2 && host.data[0] == '[') /* nginx keeps the brackets of [::1] */
+        host = (ngx_str_t){host.len - 2, host.data + 1};
+    server->tls =
+        rn_ngx_tls_new(cf, &(struct rn_ngx_tls_given){
+                               .trusted = given->values[TRUSTED],
+                               .name = given->values[NAME].len != 0 ? given->values[NAME] : host,
+                               .certificate = given->values[CERTIFICATE],
+                               .key = given->values[KEY]});
     return server->tls ? NGX_OK : NGX_ERROR;
 }
 
-/* What speaks of certificates says nothing without TLS, and would seem to protect. */
-static ngx_int_t check_plain(ngx_conf_t *cf, const struct given *given)
+/* Without TLS a certificate would have no effect, and seem to protect. */
+static ngx_int_t refuse_certificates(ngx_conf_t *cf, const struct given *given)
 {
     for (size_t i = TRUSTED; i < PARAMETERS; i++) {
         if (given->values[i].len == 0)
             continue;
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%*s\" goes with an address by TLS; write " TLS_SCHEME "%V",
+                           "\"%*s\" is for an address with TLS; write " TLS_SCHEME "%V",
                            prefixes[i].len - 1, prefixes[i].data, &given->address);
         return NGX_ERROR;
     }
     return NGX_OK;
 }
 
-static ngx_int_t fill(ngx_conf_t *cf, struct rn_ngx_server *server, const struct given *given)
+/* NULL after logging what is wrong. */
+static struct rn_ngx_server *add(ngx_conf_t *cf, struct rn_ngx_main *main,
+                                 const struct given *given)
 {
+    struct rn_ngx_server **entry = ngx_array_push(&main->servers);
+    struct rn_ngx_server *server = ngx_pcalloc(cf->pool, sizeof *server);
     ngx_str_t file = given->values[PASSWORD_FILE];
     bool tls = rn_slice_starts_with(rn_ngx_slice(given->address), RN_SLICE(TLS_SCHEME));
     size_t skip = tls ? sizeof TLS_SCHEME - 1 : 0;
     ngx_url_t url;
 
+    if (!entry || !server)
+        return NULL;
+    *entry = server;
+    server->name = given->address;
+    server->connections = 1;
+    ngx_memcpy(server->how, &given->values[PASSWORD_FILE], sizeof server->how);
     ngx_memzero(&url, sizeof url);
     url.url = (ngx_str_t){given->address.len - skip, given->address.data + skip};
-    server->name = given->address;
-    ngx_memcpy(server->how, &given->values[PASSWORD_FILE], sizeof server->how);
-    server->connections = 1;
     if (resolve(cf, server, &url) != NGX_OK ||
-        (tls ? secure(cf, server, given, &url) : check_plain(cf, given)) != NGX_OK)
-        return NGX_ERROR;
-    return file.len != 0 ? rn_ngx_password_read(cf, file, &server->password) : NGX_OK;
-}
-
-static struct rn_ngx_server *add(ngx_conf_t *cf, struct rn_ngx_main *main,
-                                 const struct given *given)
-{
-    struct rn_ngx_server **place = ngx_array_push(&main->servers);
-    struct rn_ngx_server *server = ngx_pcalloc(cf->pool, sizeof *server);
-
-    if (!place || !server)
+        (tls ? set_up_tls(cf, server, given, &url) : refuse_certificates(cf, given)) != NGX_OK ||
+        (file.len != 0 && rn_ngx_password_read(cf, file, &server->password) != NGX_OK))
         return NULL;
-    *place = server;
-    return fill(cf, server, given) == NGX_OK ? server : NULL;
+    return server;
 }
 
 char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)

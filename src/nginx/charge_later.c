@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits that are charged by the status of the response (`charge_on`). The log phase runs
+ * once for each request of a client, after the response, whatever error pages and redirects
+ * it took. The status is the one that the access log shows.
+ */
+#include "limiter/due.h"
+#include "nginx/module.h"
+
+struct rn_ngx_charge_later {
+    size_t count;
+    struct ration_receipt items[];
+};
+
+ngx_int_t rn_ngx_charge_later_note(struct rn_ngx_context *context,
+                                   const struct ration_outcome *outcome)
+{
+    size_t bytes = outcome->due_count * sizeof *outcome->dues;
+
+    context->later = ngx_palloc(context->request->pool, sizeof *context->later + bytes);
+    if (!context->later)
+        return NGX_ERROR;
+    context->later->count = outcome->due_count;
+    memcpy(context->later->items, outcome->dues, bytes);
+    return NGX_OK;
+}
+
+RN_HOT ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r)
+{
+    struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
+    ngx_uint_t status = r->err_status != 0 ? r->err_status : r->headers_out.status;
+    int code;
+
+    if (context && context->charge) { /* once: the ticket names the limits of rationd */
+        char digits[sizeof "000"];
+
+        (void)snprintf(digits, sizeof digits, "%03u", (unsigned)status % 1000);
+        rn_ngx_ticket_send(context->charge->link, RN_SLICE("RATION.CHARGE"),
+                           rn_ngx_slice(context->charge->text), rn_slice_of(digits));
+        context->charge = NULL;
+    }
+    if (!context || !context->later)
+        return NGX_OK;
+    code = rn_due_charge(
+        context->worker->limiter,
+        &(struct rn_due){.items = context->later->items, .count = context->later->count},
+        (unsigned)status, RATION_NOW, NULL);
+    if (code != 0 && code != RATION_EGONE) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0, "ration: charging by status failed: %s",
+                      ration_error_text(code));
+    }
+    return NGX_OK;
+}

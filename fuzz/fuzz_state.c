@@ -53,7 +53,7 @@ static void ask(struct rn_table *table, unsigned kind, uint64_t key, enum rn_op 
                                   .lease_ns = MINUTE,
                                   .at_ns = now}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     demand(c.error == 0 || c.error == RATION_EFULL);
     if (c.error != 0 || op == RN_RESET)
         return;

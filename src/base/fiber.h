@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fiber: a function on a stack of its own, which can wait in the middle of a call
- * while its thread does other things. How code that is written as one conversation
- * asks a store that answers later.
+ * while its thread does other things. A store that must ask a server parks the fiber that
+ * it is called on (store/store.h); no caller of a store needs to know.
  *
  * A fiber stays with the thread that runs it. Fibers do not nest: they are run and
  * woken from the thread's own stack.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The all-or-nothing check: each function below reads the answers to one batch
- * and either asks the next one (true) or has decided (false).
+ * The all-or-nothing check; rn_check_run is its outline.
  *
  * Variants. Every admission is counted in the state of every variant: its
  * units, and at least the share of the limit that is now spent. Let C be the
@@ -61,7 +60,7 @@ void rn_check_ask(struct rn_check *k, size_t item, const struct rn_compiled *l, 
                                   .lease_ns = l->limit.lease_ns};
 }
 
-/* The error of a shadow limit is noted with its charge and stops nobody. */
+/* The error of a shadow limit is noted with its charge and stops no request. */
 static void note_answer(struct rn_check *k, size_t item, const struct rn_charge *charge)
 {
     k->charges[item].error = charge->error;
@@ -71,141 +70,25 @@ static void note_answer(struct rn_check *k, size_t item, const struct rn_charge 
         k->items[item].answer = (struct rn_answer){0};
 }
 
-static bool after_undo(struct rn_check *k)
-{
-    for (size_t i = 0; i < k->batch_n; i++) {
-        struct rn_answer *answer = &k->items[k->item_of[i]].answer;
-
-        if (k->batch[i].error != 0)
-            continue; /* burnt: the charge stands */
-        answer->remaining = k->batch[i].answer.remaining;
-        answer->reset_after_ns = k->batch[i].answer.reset_after_ns;
-    }
-    rn_decide_end(k, false);
-    return false;
-}
-
-bool rn_check_undo(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_check_item *item = &k->items[i];
-
-        if (item->taken == 0)
-            continue;
-        rn_check_ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
-        k->batch[k->batch_n - 1].ask.at_ns = k->now_ns;
-        k->batch[k->batch_n - 1].ask.mark = item->answer.mark;
-        item->taken = 0;
-    }
-    k->next = after_undo;
-    return k->batch_n != 0 || after_undo(k);
-}
-
 bool rn_check_fail(struct rn_check *k, size_t item, int error)
 {
     k->error = error;
     k->charges[item].error = error;
-    return rn_check_undo(k);
-}
-
-static bool after_shadow(struct rn_check *k)
-{
-    for (size_t i = 0; i < k->batch_n; i++) {
-        size_t at = k->item_of[i];
-
-        note_answer(k, at, &k->batch[i]);
-        k->items[at].taken = k->items[at].answer.allowed ? k->charges[at].cost : 0;
-    }
-    return rn_check_follow(k);
-}
-
-bool rn_check_take_shadows(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].shadow && !k->items[i].held_back && !k->items[i].by_outcome)
-            rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
-    k->next = after_shadow;
-    return k->batch_n != 0 || rn_check_follow(k);
-}
-
-static bool take_next(struct rn_check *k);
-
-/* All that enforce have taken. */
-static bool entered_all(struct rn_check *k)
-{
-    if (rn_unlikely(k->needs & (RN_NEEDS_VARIANTS | RN_NEEDS_SHADOW)))
-        return rn_check_guard(k);
-    rn_decide_end(k, true);
     return false;
 }
 
-RN_HOT static bool after_take(struct rn_check *k)
-{
-    size_t i = k->order[k->entered];
+/* --- LOOK ------------------------------------------------------------------------- */
 
-    if (k->batch[0].error != 0)
-        return rn_check_fail(k, i, k->batch[0].error);
-    k->items[i].answer = k->batch[0].answer;
-    if (!k->batch[0].answer.allowed)
-        return rn_check_undo(k);
-    k->items[i].taken = k->charges[i].cost;
-    if (rn_unlikely(k->needs & RN_NEEDS_LOOK) &&
-        rn_decide_hold_back(&k->items[i], k->charges[i].cost))
-        return rn_check_undo(k);
-    k->entered++;
-    return take_next(k);
+/* Whether LOOK can tell what TAKE alone would not. */
+static bool may_hold_back(const struct rn_check_item *item)
+{
+    return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
 }
 
-/* The first that failed decides; else any that refuses. */
-static bool after_take_all(struct rn_check *k)
+static bool must_look(const struct rn_check *k)
 {
-    size_t failed = k->batch_n;
-    bool fits = true;
-
-    for (size_t i = k->batch_n; i-- > 0;) {
-        struct rn_check_item *item = &k->items[k->item_of[i]];
-        uint64_t cost = k->charges[k->item_of[i]].cost;
-
-        if (k->batch[i].error != 0) {
-            failed = i;
-            continue;
-        }
-        item->answer = k->batch[i].answer;
-        item->taken = item->answer.allowed ? cost : 0;
-        fits &= item->answer.allowed && !rn_decide_hold_back(item, cost);
-    }
-    if (failed < k->batch_n)
-        return rn_check_fail(k, k->item_of[failed], k->batch[failed].error);
-    k->entered = k->enforced;
-    return fits ? entered_all(k) : rn_check_undo(k);
-}
-
-/* To ask a store that is far away one by one would take too long, and LOOK has just found
- * that all have room. */
-static bool take_all(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->enforced; i++)
-        rn_check_ask(k, k->order[i], k->items[k->order[i]].limit, RN_TAKE,
-                     k->charges[k->order[i]].cost);
-    k->next = after_take_all;
-    return true;
-}
-
-RN_HOT static bool take_next(struct rn_check *k)
-{
-    if (k->entered == k->enforced)
-        return entered_all(k);
-    if (rn_unlikely(k->r->policy != NULL))
-        return take_all(k);
-    size_t i = k->order[k->entered];
-
-    k->batch_n = 0;
-    rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
-    k->next = after_take;
-    return true;
+    return (k->needs & RN_NEEDS_LOOK) || (k->n > 1 && k->enforced != 0) ||
+           (k->look_only && k->n != 0);
 }
 
 /* Whether `a` has room for fewer requests like this one than `b`: the one more
@@ -228,14 +111,18 @@ static void sort_narrowest_first(struct rn_check *k)
     }
 }
 
-/* Whether LOOK can tell what TAKE alone would not. */
-static bool may_hold_back(const struct rn_check_item *item)
+RN_HOT static bool look(struct rn_check *k)
 {
-    return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
-}
+    bool fits = true;
 
-static bool after_look(struct rn_check *k)
-{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        uint64_t cost = k->charges[i].cost, keep = cost ? k->items[i].keep : 0;
+
+        rn_check_ask(k, i, k->items[i].limit, RN_PEEK,
+                     cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
+    }
+    rn_check_apply(k);
     for (size_t i = 0; i < k->n; i++) {
         struct rn_check_item *item = &k->items[i];
 
@@ -247,36 +134,119 @@ static bool after_look(struct rn_check *k)
         rn_decide_hold_back(item, k->batch[i].ask.cost);
         item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
     }
-    k->variant_item = k->variant_at = 0;
-    return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_look_at_guards(k)
-                                                     : rn_check_looked(k);
-}
-
-bool rn_check_looked(struct rn_check *k)
-{
-    bool fits = true;
-
+    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_look_at_guards(k))
+        return false;
     for (size_t i = 0; i < k->n; i++)
         fits &= k->items[i].shadow || k->items[i].answer.allowed;
-    if (k->look_only) {
-        rn_decide_end(k, fits);
+    return fits;
+}
+
+/* --- TAKE ------------------------------------------------------------------------- */
+
+RN_HOT static bool take_one(struct rn_check *k, size_t i)
+{
+    struct rn_check_item *item = &k->items[i];
+
+    k->batch_n = 0;
+    rn_check_ask(k, i, item->limit, RN_TAKE, k->charges[i].cost);
+    rn_check_apply(k);
+    if (k->batch[0].error != 0)
+        return rn_check_fail(k, i, k->batch[0].error);
+    item->answer = k->batch[0].answer;
+    if (!item->answer.allowed)
         return false;
+    item->taken = k->charges[i].cost;
+    return rn_likely(!(k->needs & RN_NEEDS_LOOK)) || !rn_decide_hold_back(item, item->taken);
+}
+
+/* Each trip to a shared store takes long, and LOOK has just found that all limits have room. The
+ * first error counts; else any refusal. */
+static bool take_at_once(struct rn_check *k)
+{
+    size_t failed = k->enforced;
+    bool fits = true;
+
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->enforced; i++)
+        rn_check_ask(k, k->order[i], k->items[k->order[i]].limit, RN_TAKE,
+                     k->charges[k->order[i]].cost);
+    rn_check_apply(k);
+    for (size_t i = k->enforced; i-- > 0;) {
+        struct rn_check_item *item = &k->items[k->order[i]];
+        uint64_t cost = k->charges[k->order[i]].cost;
+
+        if (k->batch[i].error != 0) {
+            failed = i;
+            continue;
+        }
+        item->answer = k->batch[i].answer;
+        item->taken = item->answer.allowed ? cost : 0;
+        fits &= item->answer.allowed && !rn_decide_hold_back(item, cost);
     }
-    if (!fits)
-        return rn_check_undo(k);
-    sort_narrowest_first(k);
-    return take_next(k);
+    if (failed < k->enforced)
+        return rn_check_fail(k, k->order[failed], k->batch[failed].error);
+    return fits;
 }
 
-static bool must_look(const struct rn_check *k)
+RN_HOT static bool take(struct rn_check *k)
 {
-    return (k->needs & RN_NEEDS_LOOK) || (k->n > 1 && k->enforced != 0) ||
-           (k->look_only && k->n != 0);
+    if (rn_unlikely(k->r->policy != NULL))
+        return take_at_once(k);
+    for (size_t i = 0; i < k->enforced; i++)
+        if (!take_one(k, k->order[i]))
+            return false;
+    return true;
 }
 
-/* One that fails does not keep the others from being charged. */
-static bool after_debit(struct rn_check *k)
+/* What cannot be given back is burnt: the charge stands. */
+static void undo(struct rn_check *k)
 {
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        struct rn_check_item *item = &k->items[i];
+
+        if (item->taken == 0)
+            continue;
+        rn_check_ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
+        k->batch[k->batch_n - 1].ask.at_ns = k->now_ns;
+        k->batch[k->batch_n - 1].ask.mark = item->answer.mark;
+        item->taken = 0;
+    }
+    rn_check_apply(k);
+    for (size_t i = 0; i < k->batch_n; i++) {
+        struct rn_answer *answer = &k->items[k->item_of[i]].answer;
+
+        if (k->batch[i].error != 0)
+            continue;
+        answer->remaining = k->batch[i].answer.remaining;
+        answer->reset_after_ns = k->batch[i].answer.reset_after_ns;
+    }
+}
+
+/* --- SHADOW, DEBIT ------------------------------------------------------------------ */
+
+static void take_shadows(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->items[i].shadow && !k->items[i].held_back && !k->items[i].by_outcome)
+            rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
+    rn_check_apply(k);
+    for (size_t i = 0; i < k->batch_n; i++) {
+        size_t at = k->item_of[i];
+
+        note_answer(k, at, &k->batch[i]);
+        k->items[at].taken = k->items[at].answer.allowed ? k->charges[at].cost : 0;
+    }
+}
+
+/* A limit that fails does not keep the others from being charged. */
+static void debit(struct rn_check *k)
+{
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        rn_check_ask(k, i, k->items[i].limit, RN_DEBIT, k->charges[i].cost);
+    rn_check_apply(k);
     for (size_t i = 0; i < k->n; i++) {
         const struct rn_charge *charge = &k->batch[i];
 
@@ -285,55 +255,9 @@ static bool after_debit(struct rn_check *k)
         k->items[i].uncollected = charge->error == 0 ? charge->answer.uncollected : 0;
         k->error = k->error != 0 ? k->error : charge->error;
     }
-    return rn_check_follow(k);
 }
 
-static bool debit(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        rn_check_ask(k, i, k->items[i].limit, RN_DEBIT, k->charges[i].cost);
-    k->next = after_debit;
-    return true;
-}
-
-RN_HOT bool rn_check_look(struct rn_check *k)
-{
-    if (rn_unlikely(k->late))
-        return debit(k);
-    if (!must_look(k))
-        return take_next(k);
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        uint64_t cost = k->charges[i].cost, keep = cost ? k->items[i].keep : 0;
-
-        rn_check_ask(k, i, k->items[i].limit, RN_PEEK,
-                     cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
-    }
-    k->next = after_look;
-    return true;
-}
-
-static void resume(void *arg, struct rn_charge *batch, size_t n);
-
-RN_HOT static enum rn_progress run(struct rn_check *k)
-{
-    do {
-        if (rn_store_apply(k->store, k->batch, k->batch_n, resume, k) == RN_PENDING)
-            return RN_PENDING;
-    } while (k->next(k));
-    return RN_DONE;
-}
-
-static void resume(void *arg, struct rn_charge *batch, size_t n)
-{
-    struct rn_check *k = arg;
-
-    (void)batch;
-    (void)n;
-    if (!k->next(k) || run(k) == RN_DONE)
-        k->done(k->arg, k);
-}
+/* --- the whole ------------------------------------------------------------------------ */
 
 static void clear_item(struct rn_check_item *item)
 {
@@ -349,15 +273,12 @@ RN_HOT void rn_check_init(struct rn_check *k, struct ration *r, struct ration_ch
                           size_t n, int64_t now_ns)
 {
     k->r = r;
-    k->store = r->store;
     k->charges = charges;
     k->n = n;
     k->now_ns = now_ns;
-    k->done = NULL;
-    k->arg = NULL;
     k->look_only = k->uncounted = k->late = false;
     k->error = 0;
-    k->enforced = k->entered = k->batch_n = k->inherit_item = k->guards_taken = 0;
+    k->enforced = k->batch_n = k->guards_taken = 0;
     k->needs = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
@@ -423,18 +344,42 @@ static int prepare(struct rn_check *k)
     return 0;
 }
 
-/* The first step for which there is a reason. */
-static bool begin(struct rn_check *k)
+/* Whether the request is admitted. If not, what was taken must be given back. */
+RN_HOT static bool charge_all(struct rn_check *k)
 {
-    if (rn_unlikely(k->needs & RN_NEEDS_INHERIT))
-        return rn_check_inherit(k);
-    return rn_unlikely(k->needs & RN_NEEDS_VARIANTS) ? rn_check_watch(k) : rn_check_look(k);
+    if (rn_unlikely(k->needs & RN_NEEDS_INHERIT) && !rn_check_inherit(k))
+        return false;
+    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_watch(k))
+        return false;
+    if (rn_unlikely(k->late)) {
+        debit(k);
+        return !(k->needs & RN_NEEDS_VARIANTS) || rn_check_follow(k);
+    }
+    if (must_look(k) && !look(k))
+        return false;
+    if (k->look_only)
+        return true;
+    sort_narrowest_first(k);
+    if (!take(k))
+        return false;
+    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_guard(k))
+        return false;
+    if (rn_unlikely(k->needs & RN_NEEDS_SHADOW))
+        take_shadows(k);
+    return rn_likely(!(k->needs & RN_NEEDS_VARIANTS)) || rn_check_follow(k);
 }
 
-RN_HOT enum rn_progress rn_check_start(struct rn_check *k)
+RN_HOT int rn_check_run(struct rn_check *k)
 {
     k->error = prepare(k);
-    return k->error == 0 && begin(k) ? run(k) : RN_DONE;
+    if (rn_unlikely(k->error != 0))
+        return k->error;
+    bool allowed = charge_all(k);
+
+    if (!allowed)
+        undo(k);
+    rn_decide_end(k, allowed);
+    return k->error;
 }
 
 int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
@@ -445,8 +390,7 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
     if (n > RATION_CHARGES_MAX)
         return RATION_EINVAL;
     rn_check_init(&check, r, c, n, now_ns);
-    rn_check_start(&check);
-    if (check.error == 0)
+    if (rn_check_run(&check) == 0)
         *decision = check.decision;
     return check.error;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charging several limits: all or none, over a store that answers inline or
- * later.
+ * Charging several limits: all or none. The steps, in the order in which they happen:
  *
  *   INHERIT for rules that have just changed: see inherit.c.
  *   WATCH   peek at the marks of limits that have guards: see variant.c.
@@ -9,8 +8,8 @@
  *           one refuses: done, nothing was written. (Left out for a single limit
  *           that need not keep anything.)
  *   TAKE    charge the enforcing ones one by one, the narrowest first, or all at once
- *           in a store that others share; one refuses after all, others were
- *           faster: UNDO what was taken, refuse.
+ *           in a shared store; one refuses after all, as another request was
+ *           faster: UNDO gives back what was taken, refuse.
  *   GUARD   charge the guards that were asked; the same.
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.
@@ -19,7 +18,8 @@
  * known, DEBIT charges them, each by itself, in the place of the steps from LOOK to
  * SHADOW.
  *
- * A store that fails in TAKE or FOLLOW leads to UNDO too, and to its error.
+ * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the check ends with
+ * that error.
  */
 #ifndef RN_LIMITER_CHECK_H
 #define RN_LIMITER_CHECK_H
@@ -28,7 +28,7 @@
 
 #include "limiter/book.h"
 #include "limiter/compile.h"
-#include "store/store.h"
+#include "limiter/limiter.h"
 
 /* What limits need besides being asked and charged. */
 enum rn_check_needs {
@@ -38,9 +38,6 @@ enum rn_check_needs {
     RN_NEEDS_SHADOW = 8,   /* SHADOW */
     RN_NEEDS_SOFT = 16,    /* part of the capacity is not told about */
 };
-
-struct rn_check;
-typedef void rn_check_done(void *arg, struct rn_check *check);
 
 struct rn_check_item {
     const struct rn_compiled *limit;
@@ -66,16 +63,12 @@ struct rn_check_item {
     struct rn_compiled own; /* the limit, if it was given with the call */
 };
 
-/* Large (about 36 KB): on the stack of a synchronous caller, else in whatever
- * waits for the answer. */
+/* Large (about 36 KB). */
 struct rn_check {
     struct ration *r;
-    struct rn_store *store;        /* the limiter's own, unless changed before the start */
-    struct ration_charge *charges; /* borrowed until done, with keys and limits */
+    struct ration_charge *charges; /* borrowed until the end, with keys and limits */
     size_t n;
     int64_t now_ns;
-    rn_check_done *done; /* called if the start was RN_PENDING */
-    void *arg;
     bool look_only; /* end after LOOK, whatever it finds */
     bool uncounted; /* leave the statistics to the caller */
     bool late;      /* DEBIT: nobody is asked, all are charged in full */
@@ -87,22 +80,16 @@ struct rn_check {
     /* Private. */
     unsigned needs; /* RN_NEEDS_* of all limits */
     int64_t wall_offset_ns;
-    bool (*next)(struct rn_check *check); /* reads the answers, asks again: true */
-    size_t enforced, entered;             /* how many enforce, how many of them took */
-    uint8_t order[RATION_CHARGES_MAX];    /* the enforcing ones as they are taken */
-    size_t inherit_item;                  /* INHERIT: how far it has come */
-    uint32_t inherit_fresh;
-    uint64_t inherit_spent[RN_RETIRED_MAX];
-    size_t variant_item; /* LOOK at guards, FOLLOW: how far it has come */
-    uint32_t variant_at;
-    size_t guards_taken; /* GUARD: how many have been charged */
+    size_t enforced;                   /* how many limits enforce, */
+    uint8_t order[RATION_CHARGES_MAX]; /* and in which order they are taken */
+    size_t guards_taken;               /* GUARD: how many have been charged */
     size_t batch_n;
-    uint8_t item_of[RATION_CHARGES_MAX]; /* whom a charge of the batch belongs to */
+    uint8_t item_of[RATION_CHARGES_MAX]; /* the item that a charge of the batch belongs to */
     struct rn_charge batch[RATION_CHARGES_MAX];
     struct rn_check_item items[RATION_CHARGES_MAX];
 };
 
-/* n <= RATION_CHARGES_MAX. The fields from `store` on may be changed afterwards. */
+/* n <= RATION_CHARGES_MAX. look_only, uncounted and late may be set afterwards. */
 void rn_check_init(struct rn_check *check, struct ration *r, struct ration_charge *charges,
                    size_t n, int64_t now_ns);
 
@@ -111,26 +98,27 @@ void rn_check_init(struct rn_check *check, struct ration *r, struct ration_charg
 struct rn_check_item *rn_check_add(struct rn_check *check, const struct rn_compiled *limit,
                                    uint64_t key, uint64_t cost);
 
-/* RN_DONE: `error` and `decision` are there. RN_PENDING: `done` will be called. */
-enum rn_progress rn_check_start(struct rn_check *check);
+/* Returns `error`; if it is 0, `decision` is filled in. */
+int rn_check_run(struct rn_check *check);
 
-/* The steps, for inherit.c and variant.c. Each is to be returned by who calls it. */
+/* For inherit.c and variant.c: adds a charge of `item` to the batch, */
 void rn_check_ask(struct rn_check *check, size_t item, const struct rn_compiled *l, enum rn_op op,
                   uint64_t cost);
+/* and has the store answer the batch, which may be empty. */
+static inline void rn_check_apply(struct rn_check *check)
+{
+    if (check->batch_n != 0)
+        rn_store_apply(check->r->store, check->batch, check->batch_n);
+}
+/* Notes the error of an item. Returns false, for a step to return. */
 bool rn_check_fail(struct rn_check *check, size_t item, int error);
-bool rn_check_undo(struct rn_check *check);
-bool rn_check_look(struct rn_check *check);
-bool rn_check_looked(struct rn_check *check); /* at the guards, too: decides or takes */
-bool rn_check_take_shadows(struct rn_check *check);
-/* INHERIT, then WATCH. */
+
+/* The steps. False: the request is refused, or `error` is set. */
 bool rn_check_inherit(struct rn_check *check);
-/* variant.c: WATCH, then LOOK. */
 bool rn_check_watch(struct rn_check *check);
-/* The second half of LOOK. */
+/* The second half of LOOK: marks the items that a guard would refuse. False: only on an error. */
 bool rn_check_look_at_guards(struct rn_check *check);
-/* GUARD, then SHADOW; for whom all that enforce have taken. */
 bool rn_check_guard(struct rn_check *check);
-/* The end. */
 bool rn_check_follow(struct rn_check *check);
 
 #endif

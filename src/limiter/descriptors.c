@@ -326,7 +326,7 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
     for (size_t i = 0; i < count; i++)
         rn_check_add(&g->check, late[i].limit, late[i].key, d->items[late[i].at].ask->hits)
             ->shift_ns = late[i].shift_ns;
-    rn_check_start(&g->check);
+    rn_check_run(&g->check);
     rn_due_count(&g->check, g->book);
     for (size_t i = 0; i < count; i++)
         if (g->charges[i].error == 0)

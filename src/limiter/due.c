@@ -48,8 +48,7 @@ static int charge(struct rn_check *k, const struct rn_due *due)
 
     if (code != 0)
         return code;
-    rn_check_start(k); /* the table answers at once */
-    return k->error;
+    return rn_check_run(k);
 }
 
 /* A thread has the same number in both stripes: `s` answers for `rows`. */
@@ -125,7 +124,7 @@ int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t
             add_due(&check, pin.book, &receipts[i], l, units);
     }
     if (check.n != 0) {
-        rn_check_start(&check);
+        rn_check_run(&check);
         rn_due_count(&check, pin.book);
     }
     rn_pin_drop(&pin);

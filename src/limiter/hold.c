@@ -27,7 +27,7 @@ static int apply(struct ration *r, uint64_t id, const struct rn_limit *limit,
     charge->limit = limit;
     charge->key = rn_siphash(&r->hold_seed, &id, sizeof id);
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
-    rn_store_apply(r->store, charge, 1, NULL, NULL);
+    rn_store_apply(r->store, charge, 1);
     return charge->error;
 }
 
@@ -146,7 +146,7 @@ static int debit_excess(struct ration *r, const struct ration_charge *c, size_t 
     }
     if (check.n == 0)
         return 0;
-    rn_check_start(&check);
+    rn_check_run(&check);
     rn_due_count(&check, NULL);
     return check.error;
 }

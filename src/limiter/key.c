@@ -57,10 +57,9 @@ static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t n
 
     rn_check_init(&check, r, &copy, 1, now_ns);
     check.look_only = check.uncounted = true;
-    rn_check_start(&check);
-    c->error = check.error;
-    if (check.error != 0)
-        return check.error;
+    c->error = rn_check_run(&check);
+    if (c->error != 0)
+        return c->error;
     c->hash = copy.hash;
     c->verdict = copy.verdict;
     return 0;

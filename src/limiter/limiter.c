@@ -308,7 +308,7 @@ int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint
     charge->key = key;
     charge->flags |= l->charge_flags;
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
-    rn_store_apply(r->store, charge, 1, NULL, NULL);
+    rn_store_apply(r->store, charge, 1);
     return charge->error;
 }
 

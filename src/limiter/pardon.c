@@ -50,7 +50,7 @@ int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key,
     struct rn_charge batch[] = {ask(r, RN_RESET, &pardon, key, now_ns),
                                 ask(r, RN_TAKE, &pardon, key, now_ns)};
 
-    rn_store_apply(r->store, batch, 2, NULL, NULL);
+    rn_store_apply(r->store, batch, 2);
     return batch[0].error ? batch[0].error : batch[1].error;
 }
 
@@ -64,7 +64,7 @@ bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t k
     init_limit(&pardon, limit);
     struct rn_charge peek = ask(r, RN_PEEK, &pardon, key, now_ns);
 
-    rn_store_apply(r->store, &peek, 1, NULL, NULL);
+    rn_store_apply(r->store, &peek, 1);
     int64_t left_ns = peek.error == 0 ? peek.answer.reset_after_ns : 0;
 
     return left_ns > 0 && now_ns - at_ns > pardon.full_ns - left_ns;

@@ -65,7 +65,7 @@ RN_HOT bool rn_plain_admit(struct ration *r, const struct rn_book *book,
     charge.ask.now_ns = rn_limiter_now(r, now_ns);
     charge.ask.wall_offset_ns =
         rn_table_wall_offset(r->table, charge.ask.now_ns) - rn_ruling_shift_ns(match->rule, hash);
-    rn_store_apply(r->store, &charge, 1, NULL, NULL);
+    rn_store_apply(r->store, &charge, 1);
     if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
         return false;
     rn_outcome_admit(out, match->rule, l, &charge);

@@ -4,7 +4,6 @@
 #include <ration/error.h>
 
 #include "base/clock.h"
-#include "base/fiber.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -19,23 +18,14 @@ void rn_policy_use(struct rn_store *store)
 
 /* --- asking ----------------------------------------------------------------------------- */
 
-static void wake(void *fiber, struct rn_charge *batch, size_t n)
-{
-    (void)batch;
-    (void)n;
-    rn_fiber_wake(fiber);
-}
-
 static void ask(struct rn_charge *batch, size_t n)
 {
-    struct rn_fiber *fiber = rn_fiber_current();
-
     for (size_t i = 0; i < n; i++)
         batch[i].late = 0;
     for (size_t i = 0; i < n && !shared; i++)
         batch[i].error = RATION_ESTORE;
-    if (shared && rn_store_apply(shared, batch, n, fiber ? wake : NULL, fiber) == RN_PENDING)
-        rn_fiber_wait();
+    if (shared)
+        rn_store_apply(shared, batch, n);
 }
 
 /* --- without an answer -------------------------------------------------------------------- */
@@ -77,7 +67,7 @@ static void decide_here(struct rn_policy *p, struct rn_charge *charge)
 
     charge->key = rn_siphash(&p->secret, &key, sizeof key);
     charge->ask.cost = to_whole(share, cost);
-    rn_store_apply(rn_table_store(p->table), charge, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(p->table), charge, 1);
     charge->key = key;
     charge->ask.cost = cost;
     charge->answer.remaining = to_share(share, charge->answer.remaining);
@@ -123,7 +113,8 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
 
 /* --- the contract ------------------------------------------------------------------------- */
 
-/* Nothing is, of what was decided here; save by the shared store, if it was late. */
+/* What was decided here was never charged to the shared store: there is nothing to give back,
+ * unless the charge arrived there late. */
 static bool gives_back_here(struct rn_charge *charge)
 {
     if (charge->ask.op != RN_GIVE_BACK || !rn_policy_has_decided(charge->ask.mark))
@@ -144,21 +135,17 @@ static void apply_run(struct rn_policy *p, struct rn_charge *batch, size_t n)
             do_without(p, &batch[i]);
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
     struct rn_policy *p = (struct rn_policy *)(void *)store;
     size_t begin = 0;
 
-    (void)done; /* whoever can wait has waited */
-    (void)arg;
     for (size_t i = 0; i < n; i++)
         if (gives_back_here(&batch[i])) {
             apply_run(p, batch + begin, i - begin);
             begin = i + 1;
         }
     apply_run(p, batch + begin, n - begin);
-    return RN_DONE;
 }
 
 static const struct rn_store_ops policy_ops = {.apply = apply};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store of a limiter whose limits many nodes share. It asks the shared store,
- * waits for the answer, and decides what holds if there is none: the only place that
- * does. A caller on a fiber (base/fiber.h) waits as long as that lasts; any other gets
- * what can be answered at once.
+ * and decides what holds if there is no answer: the only place that
+ * does.
  *
  *   nothing said  this node's share of the limit, counted in its own table
  *   ELSE_ALLOW    admitted, uncounted

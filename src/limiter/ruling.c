@@ -254,10 +254,8 @@ static void count_failure(const struct rn_ruling *g)
 RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
 {
     g->check.look_only = look_only;
-    if (g->error == 0) {
-        rn_check_start(&g->check); /* the table answers at once */
-        g->error = g->check.error;
-    }
+    if (g->error == 0)
+        g->error = rn_check_run(&g->check);
     if (g->error != 0) {
         if (!look_only)
             count_failure(g);

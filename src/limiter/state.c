@@ -329,8 +329,7 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
     rn_ruling_add(&g);
     if (g.error != 0)
         return g.error;
-    rn_check_start(&g.check);
-    code = g.check.error;
+    code = rn_check_run(&g.check);
     for (size_t i = 0; i < g.check.n && code == 0; i++)
         code = adjust_item(r, &g.check.items[i], adjustment);
     return code;

@@ -35,7 +35,7 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
     }
     charge.ask.now_ns = now_ns;
     charge.ask.wall_offset_ns = rn_table_wall_offset(r->table, now_ns);
-    rn_store_apply(r->store, &charge, 1, NULL, NULL);
+    rn_store_apply(r->store, &charge, 1);
     return rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &charge);
 }
 
@@ -44,8 +44,7 @@ static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t
     struct rn_check check;
 
     rn_check_init(&check, r, c, 1, now_ns);
-    rn_check_start(&check);
-    return check.error;
+    return rn_check_run(&check);
 }
 
 static __attribute__((noinline)) int take_other(struct ration *r, struct ration_charge *c,
@@ -127,7 +126,7 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
         k.charges[i].ask.now_ns = now_ns;
         k.charges[i].ask.wall_offset_ns = wall_offset_ns;
     }
-    rn_store_apply(r->store, k.charges, k.n, NULL, NULL);
+    rn_store_apply(r->store, k.charges, k.n);
     for (size_t i = 0; i < k.n; i++)
         rn_limiter_settle(r, s, k.limits[i], k.from[i], &k.charges[i]);
 }

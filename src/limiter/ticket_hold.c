@@ -138,7 +138,7 @@ static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t uni
     if (!l)
         return RATION_EINVAL;
     rn_check_add(&check, l, c.hash, units);
-    rn_check_start(&check);
+    rn_check_run(&check);
     rn_due_count(&check, NULL);
     return check.error;
 }

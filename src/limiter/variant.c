@@ -17,8 +17,13 @@ __extension__ typedef unsigned __int128 u128;
 
 /* --- WATCH --------------------------------------------------------------------- */
 
-static bool after_watch(struct rn_check *k)
+bool rn_check_watch(struct rn_check *k)
 {
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->items[i].limit->mark && !k->items[i].shadow)
+            rn_check_ask(k, i, k->items[i].limit->mark, RN_PEEK, 0);
+    rn_check_apply(k);
     for (size_t i = 0; i < k->batch_n; i++) {
         if (k->batch[i].error != 0)
             return rn_check_fail(k, k->item_of[i], k->batch[i].error);
@@ -27,59 +32,46 @@ static bool after_watch(struct rn_check *k)
         k->items[k->item_of[i]].ask_guards = true;
         k->needs |= RN_NEEDS_LOOK;
     }
-    return rn_check_look(k);
-}
-
-bool rn_check_watch(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].limit->mark && !k->items[i].shadow)
-            rn_check_ask(k, i, k->items[i].limit->mark, RN_PEEK, 0);
-    k->next = after_watch;
-    return k->batch_n != 0 || rn_check_look(k);
+    return true;
 }
 
 /* --- LOOK ---------------------------------------------------------------------- */
 
-static bool after_look(struct rn_check *k)
+static bool look_at_batch(struct rn_check *k)
 {
+    rn_check_apply(k);
     for (size_t i = 0; i < k->batch_n; i++) {
         if (k->batch[i].error != 0)
             return rn_check_fail(k, k->item_of[i], k->batch[i].error);
         rn_decide_guard(&k->items[k->item_of[i]], &k->batch[i].answer);
     }
-    return rn_check_look_at_guards(k);
+    k->batch_n = 0;
+    return true;
 }
 
 /* A batch at a time: a name may have any number of shapes. */
 bool rn_check_look_at_guards(struct rn_check *k)
 {
     k->batch_n = 0;
-    for (; k->variant_item < k->n; k->variant_item++, k->variant_at = 0) {
-        const struct rn_check_item *item = &k->items[k->variant_item];
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_check_item *item = &k->items[i];
         uint32_t count = item->ask_guards ? item->limit->guard_count : 0;
 
-        for (; k->variant_at < count && k->batch_n < RATION_CHARGES_MAX; k->variant_at++)
-            rn_check_ask(k, k->variant_item, item->limit->guards[k->variant_at], RN_PEEK,
-                         k->charges[k->variant_item].cost);
-        if (k->variant_at < count)
-            break;
+        for (uint32_t g = 0; g < count; g++) {
+            rn_check_ask(k, i, item->limit->guards[g], RN_PEEK, k->charges[i].cost);
+            if (k->batch_n == RATION_CHARGES_MAX && !look_at_batch(k))
+                return false;
+        }
     }
-    k->next = after_look;
-    return k->batch_n != 0 || rn_check_looked(k);
+    return look_at_batch(k);
 }
 
 /* --- GUARD --------------------------------------------------------------------- */
 
-static bool after_return(struct rn_check *k)
-{
-    return rn_check_undo(k); /* what could not be given back is burnt */
-}
-
-/* Gives back to those that took: first the guards, then the limits, so that none
- * ever has less than its guard of what one of them has refused. */
-static bool return_guards(struct rn_check *k)
+/* Gives back to the guards that took. UNDO does so for the limits afterwards, so that none
+ * ever has less than its guard of what one of them has refused. What cannot be given back is
+ * burnt. */
+static void return_guards(struct rn_check *k)
 {
     size_t taken = 0;
 
@@ -95,33 +87,15 @@ static bool return_guards(struct rn_check *k)
         k->batch[taken++] = *charge;
     }
     k->batch_n = taken;
-    k->next = after_return;
-    return taken != 0 || rn_check_undo(k);
+    rn_check_apply(k);
 }
 
-static bool after_guard(struct rn_check *k)
+/* Guards that do not fit into one batch, which can be undone, have been looked at and are only
+ * counted. */
+bool rn_check_guard(struct rn_check *k)
 {
     bool all = true;
 
-    for (size_t i = 0; i < k->batch_n; i++) {
-        size_t at = k->item_of[i];
-
-        if (k->batch[i].error != 0)
-            k->error = k->charges[at].error = k->batch[i].error;
-        else
-            rn_decide_guard(&k->items[at], &k->batch[i].answer);
-        all &= k->batch[i].error == 0 && k->batch[i].answer.allowed;
-    }
-    if (!all)
-        return return_guards(k);
-    k->guards_taken = k->batch_n;
-    return rn_check_take_shadows(k);
-}
-
-/* Those that do not fit into one batch, so that it can be undone, have been
- * looked at and are only counted. */
-bool rn_check_guard(struct rn_check *k)
-{
     k->batch_n = 0;
     for (size_t i = 0; i < k->n; i++) {
         const struct rn_check_item *item = &k->items[i];
@@ -130,8 +104,21 @@ bool rn_check_guard(struct rn_check *k)
         for (uint32_t g = 0; g < count && k->batch_n < RATION_CHARGES_MAX; g++)
             rn_check_ask(k, i, item->limit->guards[g], RN_TAKE, item->taken);
     }
-    k->next = after_guard;
-    return k->batch_n != 0 || rn_check_take_shadows(k);
+    rn_check_apply(k);
+    for (size_t i = 0; i < k->batch_n; i++) {
+        size_t at = k->item_of[i];
+
+        if (k->batch[i].error != 0)
+            rn_check_fail(k, at, k->batch[i].error);
+        else
+            rn_decide_guard(&k->items[at], &k->batch[i].answer);
+        all &= k->batch[i].error == 0 && k->batch[i].answer.allowed;
+    }
+    if (!all)
+        return_guards(k);
+    else
+        k->guards_taken = k->batch_n;
+    return all;
 }
 
 /* --- FOLLOW -------------------------------------------------------------------- */
@@ -149,20 +136,12 @@ static uint64_t shortfall(const struct rn_check_item *item, const struct rn_char
                                                                     : item->taken;
 }
 
-static bool follow(struct rn_check *k);
-
-static bool after_follow(struct rn_check *k)
+/* Looks at the variants of the batch, then counts the charges there. Guards were asked for a
+ * cost, which is all that is charged to them: a larger limit that showed the share of a smaller
+ * one would refuse what it has room for. */
+static bool follow_batch(struct rn_check *k)
 {
-    for (size_t i = 0; i < k->batch_n; i++)
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-    return follow(k);
-}
-
-/* Guards were asked for a cost, which is all that is charged to them: a larger
- * limit that showed the share of a smaller one would refuse what it has room for. */
-static bool after_follow_look(struct rn_check *k)
-{
+    rn_check_apply(k);
     for (size_t i = 0; i < k->batch_n; i++) {
         struct rn_charge *charge = &k->batch[i];
 
@@ -172,7 +151,11 @@ static bool after_follow_look(struct rn_check *k)
         if (charge->ask.cost == 0)
             charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
     }
-    k->next = after_follow;
+    rn_check_apply(k);
+    for (size_t i = 0; i < k->batch_n; i++)
+        if (k->batch[i].error != 0)
+            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
+    k->batch_n = 0;
     return true;
 }
 
@@ -195,26 +178,18 @@ static void ask_follower(struct rn_check *k, size_t i, uint32_t at)
 }
 
 /* A batch at a time, as above. */
-static bool follow(struct rn_check *k)
-{
-    k->batch_n = 0;
-    for (; k->variant_item < k->n; k->variant_item++, k->variant_at = 0) {
-        const struct rn_check_item *item = &k->items[k->variant_item];
-        uint32_t count = item->taken ? item->limit->guard_count + item->limit->shape_count : 0;
-
-        for (; k->variant_at < count && k->batch_n < RATION_CHARGES_MAX; k->variant_at++)
-            ask_follower(k, k->variant_item, k->variant_at);
-        if (k->variant_at < count)
-            break;
-    }
-    k->next = after_follow_look;
-    if (k->batch_n == 0)
-        rn_decide_end(k, true);
-    return k->batch_n != 0;
-}
-
 bool rn_check_follow(struct rn_check *k)
 {
-    k->variant_item = k->variant_at = 0;
-    return follow(k);
+    k->batch_n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        const struct rn_check_item *item = &k->items[i];
+        uint32_t count = item->taken ? item->limit->guard_count + item->limit->shape_count : 0;
+
+        for (uint32_t at = 0; at < count; at++) {
+            ask_follower(k, i, at);
+            if (k->batch_n == RATION_CHARGES_MAX && !follow_batch(k))
+                return false;
+        }
+    }
+    return follow_batch(k);
 }

@@ -106,7 +106,7 @@ static int open_way(struct rn_way *way, struct ration_error *error)
                                     .path = o->state ? way->shared->leases_path : NULL},
         &way->leased, error);
     if (code == 0)
-        code = rn_async_new(way->loop, way->redis, rn_leased_store(way->leased), &async,
+        code = rn_async_new(way->loop, way->redis, rn_leased_backend(way->leased), &async,
                             &way->async, error);
     return code;
 }
@@ -137,7 +137,7 @@ void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop)
     *place = way;
     pthread_mutex_unlock(&shared->lock);
     count_nodes(&place->timer);
-    rn_policy_use(rn_async_store(place->async));
+    rn_policy_use(&rn_async_backend(place->async)->store);
 }
 
 void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)

@@ -11,7 +11,7 @@
 #include "redis/strict/refusal_cache.h"
 
 struct rn_redis {
-    struct rn_store store; /* first */
+    struct rn_backend backend; /* first */
     struct rn_loop *loop;
     int64_t deadline_ns;
     struct rn_routes routes;
@@ -89,7 +89,7 @@ static void finish_job(struct rn_redis *redis, struct rn_job *job)
 {
     struct rn_charge *batch = job->batch;
     size_t n = job->n;
-    rn_store_done *done = job->done;
+    rn_backend_done *done = job->done;
     void *arg = job->arg;
 
     end_job(redis, job);
@@ -264,10 +264,10 @@ static int64_t deadline_of(const struct rn_redis *redis)
     return theirs < ours ? theirs : ours;
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batch, size_t n,
+                              rn_backend_done *done, void *arg)
 {
-    struct rn_redis *redis = (struct rn_redis *)(void *)store;
+    struct rn_redis *redis = (struct rn_redis *)(void *)backend;
     size_t open = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -294,12 +294,12 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return RN_PENDING;
 }
 
-static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+static void disown(struct rn_backend *backend, const struct rn_charge *charge, uint64_t late)
 {
-    rn_batch_queues_disown(&((struct rn_redis *)(void *)store)->queues, charge, late);
+    rn_batch_queues_disown(&((struct rn_redis *)(void *)backend)->queues, charge, late);
 }
 
-static const struct rn_store_ops redis_ops = {.apply = apply, .disown = disown};
+static const struct rn_backend_ops redis_ops = {.begin = begin, .disown = disown};
 
 bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask)
 {
@@ -332,7 +332,7 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
 
     if (!redis)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
-    redis->store.ops = &redis_ops;
+    rn_backend_init(&redis->backend, &redis_ops);
     redis->loop = loop;
     redis->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REDIS_DEADLINE_NS;
     init_events(redis);
@@ -371,9 +371,9 @@ void rn_redis_free(struct rn_redis *redis)
     free(redis);
 }
 
-struct rn_store *rn_redis_store(struct rn_redis *redis)
+struct rn_backend *rn_redis_backend(struct rn_redis *redis)
 {
-    return &redis->store;
+    return &redis->backend;
 }
 
 const struct rn_redis_counts *rn_redis_counts(const struct rn_redis *redis)

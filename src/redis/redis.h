@@ -4,7 +4,7 @@
  * store's clock. One for each loop, of its thread. Redis is one server, the master that
  * Sentinel names, or a cluster.
  *
- * An answer comes within the deadline, counted from rn_store_apply, or the charge has
+ * An answer comes within the deadline, counted from rn_backend_begin, or the charge has
  * RATION_ESTORE: what that means for a request is not decided here. The charge may
  * have been made all the same; if the request was refused, it is given back when the reply
  * comes (redis/strict/late_charges.h), and burnt if none does. While the breaker of a server is
@@ -14,6 +14,7 @@
 #ifndef RN_REDIS_REDIS_H
 #define RN_REDIS_REDIS_H
 
+#include "redis/backend.h"
 #include "redis/redis_counts.h"
 #include "redis/strict/batch_queue.h"
 #include "redis/strict/script_request.h"
@@ -34,7 +35,7 @@ void rn_redis_agree(struct rn_redis *redis, const char *fingerprint);
 /* Whatever is under way ends with RATION_ESTORE first. */
 void rn_redis_free(struct rn_redis *redis);
 
-struct rn_store *rn_redis_store(struct rn_redis *redis);
+struct rn_backend *rn_redis_backend(struct rn_redis *redis);
 /* Runs a script beside the charges, now. False: it was not sent, as the server of its
  * slot cannot be asked. The time that the caller waits is its own affair. */
 bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask);

@@ -6,14 +6,14 @@
 #ifndef RN_REDIS_SEAT_H
 #define RN_REDIS_SEAT_H
 
-#include "store/store.h"
+#include "redis/backend.h"
 
-/* One rn_store_apply. */
+/* One rn_backend_begin. */
 struct rn_job {
     struct rn_charge *batch;
     size_t n, left; /* how many are not answered yet */
     uint64_t life;  /* another one each time the job is used */
-    rn_store_done *done;
+    rn_backend_done *done;
     void *arg;
     int64_t deadline_ns;
     struct rn_job *next, **link; /* among those under way: by deadline */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The contract of every store: apply a batch of operations to states, each
- * atomically, and answer inline or later.
+ * atomically, and answer before the call returns. A store that nodes share may
+ * park the fiber that it is called on (base/fiber.h) until it has an answer.
  */
 #ifndef RN_STORE_STORE_H
 #define RN_STORE_STORE_H
@@ -42,19 +43,11 @@ struct rn_charge {
 #define RN_CHARGE_LATE_MAX (UINT64_C(1) << 62)
 
 struct rn_store;
-typedef void rn_store_done(void *arg, struct rn_charge *batch, size_t n);
-
-enum rn_progress {
-    RN_DONE = 0,    /* every charge is answered; `done` is not called */
-    RN_PENDING = 1, /* `done` will be called once, from the store's own loop */
-};
 
 struct rn_store_ops {
     /* Charges of one batch are independent: one may fail and others not. The
-     * same key may occur several times; they are then applied in order. A
-     * store that never pends accepts done == NULL. */
-    enum rn_progress (*apply)(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg);
+     * same key may occur several times; they are then applied in order. */
+    void (*apply)(struct rn_store *store, struct rn_charge *batch, size_t n);
     /* The request of a charge that is late was refused: if the charge is made, it is given
      * back, once. Its key and cost are as they were. NULL: no charge is ever late. */
     void (*disown)(struct rn_store *store, const struct rn_charge *charge, uint64_t late);
@@ -64,10 +57,9 @@ struct rn_store {
     const struct rn_store_ops *ops;
 };
 
-static inline enum rn_progress rn_store_apply(struct rn_store *store, struct rn_charge *batch,
-                                              size_t n, rn_store_done *done, void *arg)
+static inline void rn_store_apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
-    return store->ops->apply(store, batch, n, done, arg);
+    store->ops->apply(store, batch, n);
 }
 
 static inline void rn_store_disown(struct rn_store *store, const struct rn_charge *charge,

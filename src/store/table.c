@@ -276,16 +276,13 @@ static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
     return true;
 }
 
-RN_HOT static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                                     rn_store_done *done, void *arg)
+RN_HOT static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
     struct rn_table *table = (struct rn_table *)(void *)store;
 
-    (void)done, (void)arg;
     for (size_t i = 0; i < n; i++)
         if (__builtin_expect(!take_bucket(table, &batch[i]), 0))
             apply_one(table, &batch[i]);
-    return RN_DONE;
 }
 
 static const struct rn_store_ops table_ops = {.apply = apply};

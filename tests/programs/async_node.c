@@ -97,7 +97,7 @@ static void take(void)
                                    .key = key_of(run.made++ % run.keys),
                                    .flags = RN_CHARGE_ASYNC,
                                    .ask = {.op = RN_TAKE, .now_ns = p->begun_ns, .cost = 1}};
-    if (rn_store_apply(rn_async_store(run.async), &p->charge, 1, on_done, p) == RN_DONE)
+    if (rn_backend_begin(rn_async_backend(run.async), &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
 }
 
@@ -151,7 +151,7 @@ static void do_as_told(void)
                                           .at_ns = run.last_take.now_ns,
                                           .mark = run.last_take.mark,
                                           .cost = cost}};
-    if (rn_store_apply(rn_async_store(run.async), &run.told, 1, print_told, NULL) == RN_DONE)
+    if (rn_backend_begin(rn_async_backend(run.async), &run.told, 1, print_told, NULL) == RN_DONE)
         print_told(NULL, &run.told, 1);
 }
 
@@ -180,7 +180,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     (void)arg;
     run.loop = loop;
     if (rn_redis_new(loop, &run.url, run.deadline_ns, &run.redis, &error) != 0 ||
-        rn_async_new(loop, run.redis, rn_redis_store(run.redis), &options, &run.async, &error) != 0)
+        rn_async_new(loop, run.redis, rn_redis_backend(run.redis), &options, &run.async, &error) !=
+            0)
         die(error.text);
     for (size_t i = 0; i < PLACES; i++) {
         run.places[i].next = run.spare;

@@ -35,7 +35,7 @@ static void *hammer(void *arg)
                                       .id = ticket + 1,
                                       .lease_ns = HOUR_NS}};
 
-        rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+        rn_store_apply(rn_table_store(table), &c, 1);
         if (c.error != 0) {
             atomic_fetch_add(&tally->errors, 1);
         } else if (c.answer.allowed) {

@@ -27,7 +27,8 @@
 
 #include <ration/limit.h>
 
-#include "limiter/check.h"
+#include "base/fiber.h"
+#include "limiter/limiter.h"
 #include "net/log.h"
 #include "net/server.h"
 #include "redis/leased/leased.h"
@@ -38,8 +39,7 @@
 struct place {
     struct rn_timer timer; /* first */
     struct rn_charge charge;
-    struct rn_check check;
-    struct ration_charge charges[2];
+    struct rn_fiber *fiber; /* of both limits: a check waits on it */
     int64_t begun_ns;
 };
 
@@ -106,21 +106,21 @@ static void on_done(void *arg, struct rn_charge *batch, size_t n)
     ended(arg, batch->error, batch->answer.allowed);
 }
 
-static void on_checked(void *arg, struct rn_check *check)
+static void check_both(void *arg)
 {
-    ended(arg, check->error, check->decision.allowed);
+    struct ration_charge charges[2];
+    struct ration_decision decision = {0};
+
+    for (uint32_t i = 0; i < 2; i++)
+        charges[i] = (struct ration_charge){.limit = i, .hash = run.key + i, .cost = 1};
+    int error = ration_check(run.both, charges, 2, RATION_NOW, &decision);
+
+    ended(arg, error, decision.allowed);
 }
 
-static void check_both(struct place *p)
+static void nothing_more(void *arg)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        p->charges[i] = (struct ration_charge){.limit = i, .hash = run.key + i, .cost = 1};
-    rn_check_init(&p->check, run.both, p->charges, 2, RATION_NOW);
-    p->check.store = rn_redis_store(run.redis);
-    p->check.done = on_checked;
-    p->check.arg = p;
-    if (rn_check_start(&p->check) == RN_DONE)
-        on_checked(p, &p->check);
+    (void)arg;
 }
 
 static uint64_t next_key(void)
@@ -141,7 +141,7 @@ static void begin(struct rn_timer *timer)
     p->begun_ns = clock_ns();
     if (run.both) {
         run.begun++;
-        check_both(p);
+        rn_fiber_run(p->fiber, check_both, nothing_more, p);
         return;
     }
     p->charge = (struct rn_charge){.limit = &run.limit,
@@ -149,8 +149,9 @@ static void begin(struct rn_timer *timer)
                                    .key = next_key(),
                                    .ask = {.op = RN_TAKE, .now_ns = clock_ns(), .cost = 1}};
     run.begun++;
-    struct rn_store *store = run.leased ? rn_leased_store(run.leased) : rn_redis_store(run.redis);
-    if (rn_store_apply(store, &p->charge, 1, on_done, p) == RN_DONE)
+    struct rn_backend *backend =
+        run.leased ? rn_leased_backend(run.leased) : rn_redis_backend(run.redis);
+    if (rn_backend_begin(backend, &p->charge, 1, on_done, p) == RN_DONE)
         on_done(p, &p->charge, 1);
 }
 
@@ -163,6 +164,8 @@ static void start_when_up(struct rn_timer *timer)
     puts("up");
     fflush(stdout);
     for (long i = 0; i < run.depth; i++) {
+        if (run.both && !(run.places[i].fiber = rn_fiber_new((size_t)256 << 10)))
+            abort();
         run.places[i].timer.fire = begin;
         set(&run.places[i].timer, 0);
     }
@@ -184,6 +187,8 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     }
     if (run.fingerprint)
         rn_redis_agree(run.redis, run.fingerprint);
+    if (run.both)
+        run.both->store = &rn_redis_backend(run.redis)->store;
     run.start.fire = start_when_up;
     set(&run.start, 0);
 }
@@ -247,6 +252,8 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     print_shards();
     rn_leased_free(run.leased);
     rn_redis_free(run.redis);
+    for (long i = 0; i < run.depth; i++)
+        rn_fiber_free(run.places[i].fiber);
 }
 
 static int parse_limit(const char *text, size_t len, const char *algorithm,

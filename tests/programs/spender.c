@@ -46,7 +46,7 @@ static struct rn_charge charge_of(uint64_t key, enum rn_op op, uint64_t id)
 
 static void apply(struct rn_charge *c)
 {
-    rn_store_apply(rn_table_store(table), c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), c, 1);
     if (c->error != 0)
         atomic_fetch_add(&tally->errors, 1);
 }

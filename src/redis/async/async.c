@@ -11,15 +11,15 @@ struct job {
     struct rn_async *async;
     struct rn_charge *batch;
     size_t n, left; /* parts that are not answered yet */
-    rn_store_done *done;
+    rn_backend_done *done;
     void *arg;
     struct job *next; /* unused ones */
 };
 
 struct rn_async {
-    struct rn_store store; /* first */
+    struct rn_backend backend; /* first */
     struct rn_loop *loop;
-    struct rn_store *next;
+    struct rn_backend *next;
     unsigned permille, workers, holders;
     int64_t started_ns;
     struct rn_async_keys keys;
@@ -196,21 +196,22 @@ static enum rn_progress pass_on(struct rn_async *a, struct job *job)
         while (end < n && batch[end].error != 0)
             end++;
         job->left++;
-        if (rn_store_apply(a->next, &batch[i], end - i, job->done ? on_part : NULL, job) == RN_DONE)
+        if (rn_backend_begin(a->next, &batch[i], end - i, job->done ? on_part : NULL, job) ==
+            RN_DONE)
             end_part(job, &batch[i], end - i);
     }
     return end_part(job, NULL, 0) ? RN_DONE : RN_PENDING;
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batch, size_t n,
+                              rn_backend_done *done, void *arg)
 {
-    struct rn_async *a = (struct rn_async *)(void *)store;
+    struct rn_async *a = (struct rn_async *)(void *)backend;
     struct job *job = a->spare;
 
     if (!has_ours(a, batch, n)) {
         rn_redis_count(&a->counts.passed, n);
-        return rn_store_apply(a->next, batch, n, done, arg);
+        return rn_backend_begin(a->next, batch, n, done, arg);
     }
     if (decide_all(a, batch, n) == 0 || !job)
         return RN_DONE;
@@ -219,18 +220,18 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return pass_on(a, job);
 }
 
-static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+static void disown(struct rn_backend *backend, const struct rn_charge *charge, uint64_t late)
 {
-    rn_store_disown(((struct rn_async *)(void *)store)->next, charge, late);
+    rn_store_disown(&((struct rn_async *)(void *)backend)->next->store, charge, late);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *next,
+int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error)
 {
-    static const struct rn_store_ops ops = {.apply = apply, .disown = disown};
+    static const struct rn_backend_ops ops = {.begin = begin, .disown = disown};
     struct rn_async *a = calloc(1, sizeof *a);
 
     if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||
@@ -238,7 +239,7 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *
         rn_async_free(a);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
-    a->store.ops = &ops;
+    rn_backend_init(&a->backend, &ops);
     a->loop = loop;
     a->next = next;
     a->permille = options->permille ? options->permille : RN_ASYNC_PERMILLE;
@@ -267,9 +268,9 @@ void rn_async_free(struct rn_async *a)
     free(a);
 }
 
-struct rn_store *rn_async_store(struct rn_async *a)
+struct rn_backend *rn_async_backend(struct rn_async *a)
 {
-    return &a->store;
+    return &a->backend;
 }
 
 void rn_async_set_nodes(struct rn_async *a, unsigned nodes)

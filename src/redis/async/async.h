@@ -32,7 +32,7 @@ struct rn_async;
 
 /* `redis` takes the reports, `next` decides what is not decided here; both are borrowed.
  * RATION_ENOMEM. */
-int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_store *next,
+int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error);
 /* A clean stop: what is unreported is sent off, and from then on everything is passed on.
@@ -41,7 +41,7 @@ void rn_async_stop(struct rn_async *async);
 /* NULL is fine. */
 void rn_async_free(struct rn_async *async);
 
-struct rn_store *rn_async_store(struct rn_async *async);
+struct rn_backend *rn_async_backend(struct rn_async *async);
 /* How many nodes there are, this one included. In the loop's thread. */
 void rn_async_set_nodes(struct rn_async *async, unsigned nodes);
 const struct rn_async_counts *rn_async_counts(const struct rn_async *async);

@@ -12,9 +12,9 @@
 
 #define LARGE_PARTS 4 /* a cost above this part of the limit is strict */
 
-static struct rn_store *behind(const struct rn_leased *leased)
+static struct rn_backend *behind(const struct rn_leased *leased)
 {
-    return rn_redis_store(leased->redis);
+    return rn_redis_backend(leased->redis);
 }
 
 /* --- one charge ----------------------------------------------------------------------- */
@@ -197,16 +197,16 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
                        struct rn_charge *charge)
 {
     rn_redis_count(&leased->counts.passed_on, 1);
-    if (rn_store_apply(behind(leased), charge, 1, on_part, job) == RN_DONE)
+    if (rn_backend_begin(behind(leased), charge, 1, on_part, job) == RN_DONE)
         rn_waiting_answered(job, 1);
 }
 
-/* One rn_store_apply on its way through. */
+/* One rn_backend_begin on its way through. */
 struct passage {
     struct rn_leased *leased;
     struct rn_charge *batch;
     size_t n, begin; /* begin: of those that are to be passed on together */
-    rn_store_done *done;
+    rn_backend_done *done;
     void *arg;
     struct rn_waiting_job *job; /* NULL as long as all is answered */
 };
@@ -230,7 +230,7 @@ static void pass_on_until(struct passage *p, size_t end)
     if (!need_job(p)) {
         for (size_t i = 0; i < n; i++)
             run[i].error = RATION_ESTORE;
-    } else if (rn_store_apply(behind(p->leased), run, n, on_part, p->job) == RN_PENDING) {
+    } else if (rn_backend_begin(behind(p->leased), run, n, on_part, p->job) == RN_PENDING) {
         p->job->left += n;
     }
 }
@@ -242,10 +242,10 @@ static void await(struct passage *p, struct rn_hot_key *held, struct rn_charge *
         rn_renew_await(held, p->job, charge);
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batch, size_t n,
+                              rn_backend_done *done, void *arg)
 {
-    struct rn_leased *leased = (struct rn_leased *)(void *)store;
+    struct rn_leased *leased = (struct rn_leased *)(void *)backend;
     struct passage p = {.leased = leased, .batch = batch, .n = n, .done = done, .arg = arg};
     int64_t now_ns = rn_clock_boot_ns();
 
@@ -261,7 +261,7 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     }
     if (p.begin == 0) {
         rn_redis_count(&leased->counts.passed_on, n);
-        return rn_store_apply(behind(leased), batch, n, done, arg);
+        return rn_backend_begin(behind(leased), batch, n, done, arg);
     }
     pass_on_until(&p, n);
     if (p.job && p.job->left > 0)
@@ -271,12 +271,12 @@ static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, s
     return RN_DONE;
 }
 
-static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
+static void disown(struct rn_backend *backend, const struct rn_charge *charge, uint64_t late)
 {
-    rn_store_disown(behind((struct rn_leased *)(void *)store), charge, late);
+    rn_store_disown(&behind((struct rn_leased *)(void *)backend)->store, charge, late);
 }
 
-static const struct rn_store_ops leased_ops = {.apply = apply, .disown = disown};
+static const struct rn_backend_ops leased_ops = {.begin = begin, .disown = disown};
 
 /* --- life ---------------------------------------------------------------------------------------
  */
@@ -317,7 +317,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
         free(leased);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
-    leased->store.ops = &leased_ops;
+    rn_backend_init(&leased->backend, &leased_ops);
     leased->loop = loop;
     leased->redis = redis;
     leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REDIS_DEADLINE_NS;
@@ -362,9 +362,9 @@ void rn_leased_free(struct rn_leased *leased)
         free(leased);
 }
 
-struct rn_store *rn_leased_store(struct rn_leased *leased)
+struct rn_backend *rn_leased_backend(struct rn_leased *leased)
 {
-    return &leased->store;
+    return &leased->backend;
 }
 
 bool rn_leased_is_whole(const struct rn_leased *leased)

@@ -48,7 +48,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
  * replies under way have come, or `redis` is freed. NULL is fine. */
 void rn_leased_free(struct rn_leased *leased);
 
-struct rn_store *rn_leased_store(struct rn_leased *leased);
+struct rn_backend *rn_leased_backend(struct rn_leased *leased);
 /* Any thread. Every store has been seen to have all that there was for as long as a lease
  * lasts: new keys start full. Of one that was never used this takes a second, once. Stays so:
  * what is lost later is nobody's start. */

@@ -44,7 +44,7 @@ struct rn_recovery {
 };
 
 struct rn_leased {
-    struct rn_store store; /* first */
+    struct rn_backend backend; /* first */
     struct rn_loop *loop;
     struct rn_redis *redis;
     int64_t deadline_ns;

@@ -11,7 +11,7 @@ void rn_waiting_init(struct rn_waiting *w)
 }
 
 struct rn_waiting_job *rn_waiting_begin(struct rn_waiting *w, struct rn_charge *batch, size_t n,
-                                        rn_store_done *done, void *arg)
+                                        rn_backend_done *done, void *arg)
 {
     struct rn_waiting_job *job = w->spare;
 

@@ -6,16 +6,16 @@
 #ifndef RN_REDIS_WAITING_H
 #define RN_REDIS_WAITING_H
 
-#include "store/store.h"
+#include "redis/backend.h"
 
 #define RN_WAITING_JOBS 1024
 #define RN_WAITERS 4096 /* a power of two */
 
-/* One rn_store_apply. */
+/* One rn_backend_begin. */
 struct rn_waiting_job {
     struct rn_charge *batch;
     size_t n, left; /* left: not answered yet */
-    rn_store_done *done;
+    rn_backend_done *done;
     void *arg;
     struct rn_waiting *waiting; /* whose it is */
     struct rn_waiting_job *next;
@@ -45,7 +45,7 @@ void rn_waiting_init(struct rn_waiting *waiting);
 
 /* NULL: too many. */
 struct rn_waiting_job *rn_waiting_begin(struct rn_waiting *waiting, struct rn_charge *batch,
-                                        size_t n, rn_store_done *done, void *arg);
+                                        size_t n, rn_backend_done *done, void *arg);
 /* Before anybody knows of it: it was answered at once. */
 void rn_waiting_cancel(struct rn_waiting_job *job);
 /* `n` of its charges have been answered. The last ones end it, and `done` is called. */

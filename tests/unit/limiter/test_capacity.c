@@ -73,7 +73,7 @@ static void fill(struct ration *r, const struct rn_limit *limit, uint64_t first,
                                           .id = n + 1,
                                           .lease_ns = 100 * SECOND}};
 
-            rn_store_apply(r->store, &c, 1, NULL, NULL);
+            rn_store_apply(r->store, &c, 1);
             assert_int_equal(c.error, 0);
             assert_true(c.answer.allowed);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All or nothing: what is charged, who decided, and stores that answer later. */
+/* All or nothing: what is charged, and which limit decided. */
 #include "fixture.h"
 
 #include <stdio.h>

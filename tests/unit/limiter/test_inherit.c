@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Carrying over what was spent before a reload, step by step: others interfere,
- * the store fails, or answers later. */
+ * or the store fails. */
 #include "rules_fixture.h"
 
-#include "deferring.h"
-#include "limiter/ruling.h"
+#include "limiter/limiter.h"
 
 static const char before[] = "limits:\n  - { name: a, key: user, limit: 10 per day }\n";
 static const char after[] =
@@ -21,12 +20,13 @@ struct meddler {
     void (*meddle)(struct ration *r);
     int fail_with;
     bool met;
+    unsigned batches;
 };
 
-static enum rn_progress meddle(struct rn_store *store, struct rn_charge *batch, size_t n,
-                               rn_store_done *done, void *arg)
+static void meddle(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
     struct meddler *m = (struct meddler *)(void *)store;
+    m->batches++;
     bool now = !m->met && batch[0].ask.op == m->op && batch[0].ask.cost == m->cost;
 
     if (now) {
@@ -38,10 +38,10 @@ static enum rn_progress meddle(struct rn_store *store, struct rn_charge *batch, 
         }
         if (m->fail_with != 0) {
             batch[0].error = m->fail_with;
-            return RN_DONE;
+            return;
         }
     }
-    return rn_store_apply(m->real, batch, n, done, arg);
+    rn_store_apply(m->real, batch, n);
 }
 
 static const struct rn_store_ops meddling = {.apply = meddle};
@@ -65,6 +65,20 @@ static void close_meddled(struct meddler *m)
     assert_true(m->met);
     m->r->store = m->real;
     ration_close(m->r);
+}
+
+static void carrying_over_takes_five_batches(void **state)
+{
+    struct meddler m = {.op = RN_FORCE, .cost = 50};
+    struct ration *r = changed_rules(&m, 5);
+    struct ration_outcome out = decide(r, "user=ann", T0);
+
+    (void)state;
+    /* Look at the retired, claim, look again, force, forget; take. */
+    assert_int_equal(m.batches, 5 + 1);
+    assert_true(out.decision.allowed);
+    assert_int_equal(out.decision.verdict.remaining, 49);
+    close_meddled(&m);
 }
 
 /* --- others interfere --------------------------------------------------------------------- */
@@ -162,53 +176,6 @@ static void an_error_in_any_step_charges_nothing_and_loses_nothing(void **state)
     }
 }
 
-/* --- the store answers later ----------------------------------------------------------------- */
-
-static void note_done(void *arg, struct rn_check *check)
-{
-    (void)check;
-    *(bool *)arg = true;
-}
-
-static void a_store_that_answers_later_inherits_too(void **state)
-{
-    static struct rn_ruling g; /* large */
-    struct ration *r = open_rules(before);
-    struct deferring d = {.store = {.ops = &deferring_ops}, .real = r->store};
-    const struct rn_slice ann = RN_SLICE("ann");
-    bool done = false;
-    unsigned batches = 0;
-
-    (void)state;
-    assert_int_equal(admitted(r, "user=ann", 5, T0), 5);
-    rules_at(r, after, T0);
-    struct rn_pin pin = rn_pin_hold(&r->shelf);
-    const struct rn_rule *rule = &pin.book->ruleset->rules[0];
-
-    rn_ruling_init(&g, r, pin.book, T0);
-    *rn_ruling_next(&g) = (struct rn_applied){.rule = rule,
-                                              .limits = rule->tiers[0].limits,
-                                              .limit_count = 1,
-                                              .key = &ann,
-                                              .key_count = 1,
-                                              .cost = 1};
-    rn_ruling_add(&g);
-    g.check.store = &d.store;
-    g.check.done = note_done;
-    g.check.arg = &done;
-    assert_int_equal(rn_check_start(&g.check), RN_PENDING);
-    while (!done) {
-        pump(&d);
-        batches++;
-    }
-    /* Look at the retired, claim, look again, force, forget; take. */
-    assert_int_equal(batches, 6);
-    assert_true(g.check.decision.allowed);
-    assert_int_equal(g.check.decision.verdict.remaining, 49);
-    rn_pin_drop(&pin);
-    ration_close(r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,7 +183,7 @@ int main(void)
         cmocka_unit_test(who_comes_second_to_nothing_is_to_ask_again),
         cmocka_unit_test(a_claim_that_comes_late_finds_nothing_to_do),
         cmocka_unit_test(an_error_in_any_step_charges_nothing_and_loses_nothing),
-        cmocka_unit_test(a_store_that_answers_later_inherits_too),
+        cmocka_unit_test(carrying_over_takes_five_batches),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

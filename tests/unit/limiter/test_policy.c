@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared store that answers, answers later, or does not; and what holds then. */
+/* A shared store that answers, parks the fiber first, or does not answer; and what holds then. */
 #include "fixture.h"
 
 #include "base/fiber.h"
@@ -9,11 +9,8 @@
 struct shared {
     struct rn_store store;
     bool silent;  /* fails at once */
-    bool pending; /* answers when it is told to */
-    struct rn_charge *batch;
-    size_t n;
-    rn_store_done *done;
-    void *arg;
+    bool pending; /* parks the fiber that it is called on */
+    struct rn_fiber *parked;
     unsigned asked, given_back;
     uint64_t left; /* of one limit for all */
     uint64_t late; /* what it is not asked in time for is known by this */
@@ -36,21 +33,16 @@ static void answer(struct shared *s, struct rn_charge *batch, size_t n)
     }
 }
 
-static enum rn_progress apply(struct rn_store *store, struct rn_charge *batch, size_t n,
-                              rn_store_done *done, void *arg)
+static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
     struct shared *s = (struct shared *)(void *)store;
 
     s->asked++;
-    if (!s->pending || !done) {
-        answer(s, batch, n);
-        return RN_DONE;
+    if (s->pending) {
+        s->parked = rn_fiber_current();
+        rn_fiber_wait();
     }
-    s->batch = batch;
-    s->n = n;
-    s->done = done;
-    s->arg = arg;
-    return RN_PENDING;
+    answer(s, batch, n);
 }
 
 static void disown(struct rn_store *store, const struct rn_charge *charge, uint64_t late)
@@ -146,8 +138,7 @@ static void a_fiber_waits_for_an_answer_that_comes_later(void **state)
     for (unsigned i = 0; i < 4; i++) {
         assert_true(s->shared.pending);
         assert_int_equal(s->shared.asked, i + 1);
-        answer(&s->shared, s->shared.batch, s->shared.n);
-        s->shared.done(s->shared.arg, s->shared.batch, s->shared.n);
+        rn_fiber_wake(s->shared.parked);
     }
     assert_false(s->shared.pending);
     rn_fiber_free(fiber);
@@ -272,7 +263,7 @@ static struct rn_charge charge_with(struct scene *s, unsigned flags, enum rn_op 
                           .ask = {.op = op, .now_ns = ration_now(s->r), .cost = 1}};
 
     rn_limit_init(&limit, &s->limit);
-    assert_int_equal(rn_store_apply(s->r->store, &c, 1, NULL, NULL), RN_DONE);
+    rn_store_apply(s->r->store, &c, 1);
     return c;
 }
 
@@ -321,7 +312,7 @@ static void or_if_it_is_refused_by_another_limit_after_all(void **state)
     c.ask.op = RN_GIVE_BACK;
     c.ask.mark = c.answer.mark;
     s->shared.asked = 0;
-    rn_store_apply(s->r->store, &c, 1, NULL, NULL);
+    rn_store_apply(s->r->store, &c, 1);
     assert_int_equal(s->shared.asked, 0);
     assert_true(s->shared.disowned == RN_CHARGE_LATE_MAX);
 }

@@ -18,13 +18,13 @@
 
 /* The store behind: notes what it is asked, and answers at once or when told to. */
 struct behind {
-    struct rn_store store; /* first */
+    struct rn_backend backend; /* first */
     bool pends;
     size_t calls, charges;
     struct {
         struct rn_charge *batch;
         size_t n;
-        rn_store_done *done;
+        rn_backend_done *done;
         void *arg;
     } asked[RN_ASYNC_JOBS];
 };
@@ -37,10 +37,10 @@ static void answer_all(struct rn_charge *batch, size_t n)
     }
 }
 
-static enum rn_progress apply_behind(struct rn_store *store, struct rn_charge *batch, size_t n,
-                                     rn_store_done *done, void *arg)
+static enum rn_progress begin_behind(struct rn_backend *backend, struct rn_charge *batch, size_t n,
+                                     rn_backend_done *done, void *arg)
 {
-    struct behind *b = (struct behind *)(void *)store;
+    struct behind *b = (struct behind *)(void *)backend;
     size_t at = b->calls++;
 
     b->charges += n;
@@ -54,7 +54,7 @@ static enum rn_progress apply_behind(struct rn_store *store, struct rn_charge *b
     return RN_DONE;
 }
 
-static const struct rn_store_ops behind_ops = {.apply = apply_behind};
+static const struct rn_backend_ops behind_ops = {.begin = begin_behind};
 
 static void answer_call(struct behind *b, size_t at)
 {
@@ -101,10 +101,10 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     struct ration_error error;
 
     (void)arg;
-    run.behind.store.ops = &behind_ops;
+    rn_backend_init(&run.behind.backend, &behind_ops);
     EXPECT(rn_url_parse("redis+unix:///nonexistent/redis.sock", &url, &error) == 0);
     EXPECT(rn_redis_new(loop, &url, 0, &run.redis, &error) == 0);
-    EXPECT(rn_async_new(loop, run.redis, &run.behind.store, &(struct rn_async_options){0},
+    EXPECT(rn_async_new(loop, run.redis, &run.behind.backend, &(struct rn_async_options){0},
                         &run.async, &error) == 0);
     run.timer.fire = begin_test;
     /* By then the worker has settled, and takes up keys as if nothing were spent. */
@@ -156,7 +156,7 @@ static struct rn_charge strict(uint64_t key)
 
 static enum rn_progress ask(struct rn_charge *batch, size_t n)
 {
-    return rn_store_apply(rn_async_store(run.async), batch, n, on_done, NULL);
+    return rn_backend_begin(rn_async_backend(run.async), batch, n, on_done, NULL);
 }
 
 static void until_as_much_is_held_as_may_be(void)

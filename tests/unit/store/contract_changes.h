@@ -23,7 +23,7 @@ static void charges_of_one_key_in_a_batch_are_applied_in_order(void **state)
                 .key = key_of(100 * kind + i % 2),
                 .ask = {
                     .op = RN_TAKE, .now_ns = BASE, .cost = part, .id = i + 1, .lease_ns = HOUR}};
-        apply_batch(p, store, batch, 16);
+        apply_batch(store, batch, 16);
         for (unsigned i = 0; i < 16; i++) {
             assert_int_equal(batch[i].error, 0);
             assert_int_equal(batch[i].answer.allowed, (i / 2 + 1) * part <= limit.cap);
@@ -61,7 +61,7 @@ static void a_batch_answers_as_single_calls_do(void **state)
                                                   .id = 1 + random_next() / 2,
                                                   .lease_ns = 5 * SECOND}};
         }
-        apply_batch(p, store, batch, n);
+        apply_batch(store, batch, n);
         for (size_t i = 0; i < n; i++) {
             struct rn_answer a;
             unsigned at = 0;
@@ -87,7 +87,7 @@ static void buckets_keep_the_share_spent_when_the_amount_changes(void **state)
 
     for (unsigned i = 0; i < 4; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;
-        struct client c = new_client(p, store, kinds[i], kinds[i]);
+        struct client c = new_client(store, kinds[i], kinds[i]);
 
         ask_now(&c, RN_TAKE, c.limit.cap / 2);
         c.limit = compiled(&specs[1]);
@@ -113,7 +113,7 @@ static void windows_and_logs_keep_their_count_when_the_amount_changes(void **sta
 
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;
-        struct client c = new_client(p, store, kinds[i], kinds[i]);
+        struct client c = new_client(store, kinds[i], kinds[i]);
 
         for (unsigned turn = 0; turn < 7; turn++) {
             c.limit = compiled(&specs[turn % 2]);
@@ -136,7 +136,7 @@ static void a_window_crosses_the_bound_of_packing_in_both_directions(void **stat
     struct ration_limit small = {
         .algorithm = RATION_FIXED_WINDOW, .amount = 1048575, .period_ns = MINUTE};
     struct ration_limit large = small, tiny = small;
-    struct client c = new_client(p, store, WINDOW, 1);
+    struct client c = new_client(store, WINDOW, 1);
 
     large.amount = UINT64_C(1) << 40;
     large.period_ns = small.period_ns = tiny.period_ns = HOUR;
@@ -173,7 +173,7 @@ static void a_window_crosses_the_bound_of_packing_in_both_directions(void **stat
 static void a_bucket_crosses_into_fractions_of_a_nanosecond_and_back(void **state)
 {
     struct plugged_store *p = *state;
-    struct client c = new_client(p, p->open(p), FINE, 1);
+    struct client c = new_client(p->open(p), FINE, 1);
     struct rn_limit fast = c.limit, slow = compiled(&every_form[FINE].spec[1]);
 
     c.limit = slow;

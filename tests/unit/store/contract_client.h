@@ -17,35 +17,18 @@ struct plugged_store {
     const char *name;
     struct rn_store *(*open)(struct plugged_store *self); /* an empty one */
     void (*close)(struct plugged_store *self);
-    void (*wait)(struct plugged_store *self); /* runs its loop until `done` was called */
     void *handle;
 };
 
-static void contract_done(void *arg, struct rn_charge *batch, size_t n)
+static void apply_batch(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
-    (void)batch, (void)n;
-    *(bool *)arg = true;
-}
-
-static void apply_batch(struct plugged_store *p, struct rn_store *store, struct rn_charge *batch,
-                        size_t n)
-{
-    bool done = false;
-
     for (size_t i = 0; i < n; i++)
         batch[i].error = 12345;
-    if (rn_store_apply(store, batch, n, contract_done, &done) == RN_PENDING) {
-        assert_non_null(p->wait);
-        p->wait(p);
-        assert_true(done);
-    } else {
-        assert_false(done);
-    }
+    rn_store_apply(store, batch, n);
 }
 
 /* One key under one limit, asked one thing at a time. */
 struct client {
-    struct plugged_store *plugged;
     struct rn_store *store;
     struct rn_limit limit;
     uint64_t key;
@@ -56,7 +39,7 @@ static struct rn_answer ask_store(struct client *c, const struct rn_ask *ask)
 {
     struct rn_charge charge = {.limit = &c->limit, .key = c->key, .ask = *ask};
 
-    apply_batch(c->plugged, c->store, &charge, 1);
+    apply_batch(c->store, &charge, 1);
     assert_int_equal(charge.error, 0);
     return charge.answer;
 }
@@ -67,10 +50,9 @@ static struct rn_answer ask_now(struct client *c, enum rn_op op, uint64_t cost)
         c, &(struct rn_ask){.op = op, .now_ns = c->now, .cost = cost, .id = 1, .lease_ns = MINUTE});
 }
 
-static struct client new_client(struct plugged_store *p, struct rn_store *store, unsigned kind,
-                                uint64_t key)
+static struct client new_client(struct rn_store *store, unsigned kind, uint64_t key)
 {
-    return (struct client){p, store, compiled(&every_form[kind].spec[0]), key_of(key), BASE};
+    return (struct client){store, compiled(&every_form[kind].spec[0]), key_of(key), BASE};
 }
 
 #endif

@@ -33,7 +33,7 @@ static void a_fresh_key_admits_its_capacity_and_no_more(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
         uint64_t cap = c.limit.cap, step = cap > 1000 ? cap / 1000 : 1;
 
         for (uint64_t taken = 0; taken < cap; taken += step) {
@@ -54,7 +54,7 @@ static void a_look_charges_nothing(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         for (unsigned i = 0; i < 3; i++) {
             assert_int_equal(ask_now(&c, RN_PEEK, 1).remaining, c.limit.cap);
@@ -75,7 +75,7 @@ static void a_refusal_charges_nothing(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         assert_false(ask_now(&c, RN_TAKE, c.limit.cap + 1).allowed);
         assert_int_equal(ask_now(&c, RN_TAKE, c.limit.cap + 1).retry_after_ns, RN_NEVER);
@@ -93,7 +93,7 @@ static void what_was_given_back_can_be_taken_again(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         assert_true(ask_now(&c, RN_TAKE, 1).allowed);
         struct rn_answer last = ask_store(
@@ -121,7 +121,7 @@ static void giving_back_to_a_key_without_state_does_nothing(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
         struct rn_ask back = {
             .op = RN_GIVE_BACK, .now_ns = c.now, .cost = 1, .id = 1, .at_ns = c.now, .mark = c.now};
 
@@ -137,7 +137,7 @@ static void a_forced_charge_takes_what_is_left(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < PLACES; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         assert_int_equal(ask_now(&c, RN_FORCE, 1).remaining, c.limit.cap - 1);
         assert_int_equal(ask_now(&c, RN_FORCE, c.limit.cap).remaining, 0);
@@ -152,7 +152,7 @@ static void a_reset_forgets_and_tells_whether_there_was_something(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         assert_false(ask_now(&c, RN_RESET, 0).allowed);
         ask_now(&c, RN_TAKE, c.limit.cap);
@@ -174,7 +174,7 @@ static void a_key_is_fresh_again_when_the_reset_time_has_come(void **state)
     struct rn_store *store = p->open(p);
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
         struct rn_answer a = ask_now(&c, RN_TAKE, c.limit.cap);
 
         assert_true(a.allowed && a.reset_after_ns > 0);
@@ -197,7 +197,7 @@ static void the_oldest_charge_has_the_age_of_its_entry_or_window(void **state)
     };
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         assert_true(ask_now(&c, RN_OLDEST, 0).oldest_ns == RN_NEVER);
         ask_now(&c, RN_TAKE, 1);
@@ -224,7 +224,7 @@ static struct rn_answer lease(struct client *c, enum rn_op op, uint64_t id, int6
 static void places_are_held_until_released_or_run_out(void **state)
 {
     struct plugged_store *p = *state;
-    struct client c = new_client(p, p->open(p), PLACES, 1);
+    struct client c = new_client(p->open(p), PLACES, 1);
 
     c.limit = compiled(&(struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = 2});
     assert_true(lease(&c, RN_TAKE, 11, MINUTE).allowed);
@@ -250,7 +250,7 @@ static void places_are_held_until_released_or_run_out(void **state)
 static void unlimited_admits_everything(void **state)
 {
     struct plugged_store *p = *state;
-    struct client c = new_client(p, p->open(p), TOKENS, 1);
+    struct client c = new_client(p->open(p), TOKENS, 1);
 
     c.limit = compiled(&(struct ration_limit){.algorithm = RATION_UNLIMITED});
     for (unsigned op = RN_PEEK; op <= RN_RESET; op++) {
@@ -270,7 +270,7 @@ static void a_limit_of_nothing_refuses_everything(void **state)
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
         struct ration_limit spec = every_form[kind].spec[0];
-        struct client c = new_client(p, store, kind, kind);
+        struct client c = new_client(store, kind, kind);
 
         spec.amount = 0;
         spec.queue = 0;

@@ -97,7 +97,7 @@ static void random_operations_agree_with_a_private_state(void **state)
             .limit = limit, .key = key_of(at), .ask = random_ask(kind, limit, now, &receipts[at])};
         struct rn_answer want;
 
-        apply_batch(p, store, &c, 1);
+        apply_batch(store, &c, 1);
         assert_int_equal(c.error, 0);
         cell_apply(&cells[at], limit, &c.ask, &want);
         answers_agree(kind, step, &c.ask, &c.answer, &want);

@@ -194,7 +194,7 @@ static inline struct rn_answer ask(struct rn_table *table, unsigned kind, uint64
         .key = key_of(key),
         .ask = {.op = op, .now_ns = now, .cost = cost, .id = 1, .lease_ns = HOUR}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     assert_int_equal(c.error, 0);
     return c.answer;
 }

@@ -209,7 +209,7 @@ static uint64_t take_left(struct rn_table *table, const struct rn_limit *limit, 
     struct rn_charge c = {
         .limit = limit, .key = key, .ask = {.op = RN_TAKE, .now_ns = BASE, .cost = 1}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     assert_int_equal(c.error, 0);
     return c.answer.remaining;
 }
@@ -297,18 +297,18 @@ static void a_slot_that_points_nowhere_reads_as_none(void **state)
                 .key = key_of(i),
                 .ask = {.op = RN_TAKE, .now_ns = BASE, .cost = 2, .id = 1, .lease_ns = MINUTE}};
 
-            rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+            rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.error, 0);
             rn_slot_find(table, rn_key_tag(c.key)).slot->state = rn_block_state(3, 9, 1);
             c.limit = &limit;
-            rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+            rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.error, 0);
             assert_int_equal(c.answer.remaining, limit.cap - 2);
             c.ask.op = RN_PEEK;
-            rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+            rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.answer.remaining, limit.cap - 2);
             c.ask.op = RN_RESET;
-            rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+            rn_store_apply(rn_table_store(table), &c, 1);
         }
     }
     rn_table_close(table);

@@ -214,7 +214,7 @@ static void a_table_without_blocks_refuses_block_forms_with_a_code(void **state)
         .limit = &limit, .key = key_of(1), .ask = {.op = RN_TAKE, .now_ns = BASE, .cost = 1}};
 
     (void)state;
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     assert_int_equal(c.error, RATION_EFULL);
     rn_table_close(table);
 }

@@ -51,7 +51,7 @@ static struct rn_answer charge(struct rn_table *table, const struct ration_limit
                           .flags = flags,
                           .ask = {.op = RN_TAKE, .now_ns = now, .cost = cost}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     if (c.error != 0) /* no room: the flood gains nothing by it */
         c.answer = (struct rn_answer){0};
     return c.answer;

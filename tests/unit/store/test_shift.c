@@ -48,7 +48,7 @@ static struct rn_charge take_flagged(struct rn_table *table, const struct rn_lim
         .ask = {
             .op = RN_TAKE, .now_ns = now, .cost = cost, .id = key | 1, .lease_ns = 10 * SECOND}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     return c;
 }
 
@@ -160,7 +160,7 @@ static void a_block_larger_than_a_slab_keeps_every_word(void **state)
                                           .now_ns = BASE + DAY + (int64_t)n * MINUTE + 10 * SECOND,
                                           .cost = 1}};
 
-            rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+            rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.answer.remaining, 1024 * (n + 1));
         }
     rn_table_close(table);

@@ -58,7 +58,7 @@ static struct rn_charge charge(struct rn_table *table, const struct rn_limit *li
     struct rn_charge c = {
         .limit = limit, .key = key, .ask = {.op = RN_TAKE, .now_ns = now, .cost = cost}};
 
-    rn_store_apply(rn_table_store(table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(table), &c, 1);
     return c;
 }
 

@@ -128,7 +128,7 @@ static struct rn_charge take_of(struct storm *s, uint64_t key, uint64_t id)
 
 static bool apply(struct storm *s, struct rn_charge *c)
 {
-    rn_store_apply(rn_table_store(s->table), c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(s->table), c, 1);
     if (c->error)
         atomic_fetch_add(&s->errors, 1);
     return c->error == 0 && c->answer.allowed;
@@ -437,7 +437,7 @@ static void crowd_step(struct storm *s, uint64_t ticket, uint64_t *random)
 
     c.flags = draw(random) % 16 == 0 ? RN_CHARGE_KEEP : 0;
     c.ask.now_ns = BASE + (int64_t)(ticket * 20000);
-    rn_store_apply(rn_table_store(s->table), &c, 1, NULL, NULL);
+    rn_store_apply(rn_table_store(s->table), &c, 1);
     if (c.error != 0 && c.error != RATION_EFULL)
         atomic_fetch_add(&s->errors, 1);
     if (c.error == RATION_EFULL)

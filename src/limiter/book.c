@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "limiter/plain.h"
+#include "limiter/policy.h"
 #include "limiter/roster.h"
 #include "store/store.h"
 
@@ -24,14 +25,11 @@ unsigned rn_book_charge_flags(const struct rn_rule *rule)
 {
     static const unsigned consistency[] = {
         [RN_STRICT] = 0, [RN_LEASED] = RN_CHARGE_LEASED, [RN_ASYNC] = RN_CHARGE_ASYNC};
-    static const unsigned failure[] = {[RN_FAIL_LOCAL] = 0,
-                                       [RN_FAIL_ALLOW] = RN_CHARGE_ELSE_ALLOW,
-                                       [RN_FAIL_REFUSE] = RN_CHARGE_ELSE_REFUSE};
     static const unsigned full[] = {[RN_FULL_EVICT] = 0,
                                     [RN_FULL_EVICT_LAST] = RN_CHARGE_EVICT_LAST,
                                     [RN_FULL_REFUSE] = RN_CHARGE_KEEP};
 
-    return full[rule->on_full] | consistency[rule->consistency] | failure[rule->on_store_failure];
+    return full[rule->on_full] | consistency[rule->consistency] | rn_policy_flags(rule);
 }
 
 static void compile_rule(struct rn_book *b, const struct rn_rule *rule)

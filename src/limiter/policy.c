@@ -4,6 +4,7 @@
 #include <ration/error.h>
 
 #include "base/clock.h"
+#include "limiter/ruling.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -156,4 +157,37 @@ void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_j
                                  .table = table,
                                  .secret = *rn_table_secret(table),
                                  .judge = judge};
+}
+
+/* --- rules --------------------------------------------------------------------------------- */
+
+unsigned rn_policy_flags(const struct rn_rule *rule)
+{
+    static const unsigned flags[] = {[RN_FAIL_LOCAL] = 0,
+                                     [RN_FAIL_ALLOW] = RN_CHARGE_ELSE_ALLOW,
+                                     [RN_FAIL_REFUSE] = RN_CHARGE_ELSE_REFUSE};
+
+    return flags[rule->on_store_failure];
+}
+
+int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                     struct ration_outcome *out)
+{
+    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){.alone = true}, out);
+}
+
+bool rn_policy_counts(const struct rn_rule *rule)
+{
+    return rule->on_store_failure == RN_FAIL_LOCAL;
+}
+
+const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches)
+{
+    for (uint32_t i = 0; i < matches->count; i++) {
+        const struct rn_rule *rule = matches->items[i].rule;
+
+        if (rule->on_store_failure == RN_FAIL_REFUSE && !rule->shadow)
+            return rule;
+    }
+    return NULL;
 }

@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store of a limiter whose limits many nodes share. It asks the shared store,
- * and decides what holds if there is no answer: the only place that
- * does.
+ * on_store_failure: what holds if the limits of a rule are counted elsewhere and no answer
+ * comes. There are two such cases.
  *
- *   nothing said  this node's share of the limit, counted in its own table
- *   ELSE_ALLOW    admitted, uncounted
- *   ELSE_REFUSE   refused, to be tried again in a second
+ * A shared store: struct rn_policy is the store of a limiter whose limits many nodes share. It
+ * asks the shared store and decides in its place if that does not answer:
  *
- * Nothing that was decided so can be given back: the shared store never had it. It may get it
- * late, though: if the request is refused, it is told to give that back. What changes a state
- * otherwise (give back, renew, release, reset) fails with RATION_ESTORE.
+ *   local   (no flag)     this node's share of the limit, counted in its own table
+ *   allow   (ELSE_ALLOW)  admitted, uncounted
+ *   refuse  (ELSE_REFUSE) refused, to be tried again in a second
+ *
+ * Nothing that was decided so can be given back: the shared store never had it. The charge may
+ * arrive there late, though: if the request is refused, the shared store must give it back.
+ * Other changes of a state (give back, renew, release, reset) fail with RATION_ESTORE.
+ *
+ * A server that decides for many nodes (nginx asks one): rn_policy_decide is ration_decide in its
+ * place. `local` counts the rule here, in full; `allow` skips the rule; `refuse` refuses every
+ * request that the rule applies to, to be tried again in a second, and charges nothing. Lists and
+ * bans hold as ever; a rule in shadow mode refuses nothing.
  */
 #ifndef RN_LIMITER_POLICY_H
 #define RN_LIMITER_POLICY_H
+
+#include <ration/rules.h>
 
 #include <stdatomic.h>
 
 #include "base/siphash.h"
 #include "limiter/reload.h"
+#include "rules/match.h"
 #include "store/table.h"
 
 /* Decided without the shared store, which did not answer. */
@@ -48,5 +58,16 @@ static inline bool rn_policy_has_decided(int64_t mark)
 
 /* The shared store as this thread reaches it, from now on; NULL: not at all. */
 void rn_policy_use(struct rn_store *shared);
+
+/* RN_CHARGE_ELSE_* of the limits of a rule. */
+unsigned rn_policy_flags(const struct rn_rule *rule);
+
+/* ration_decide, without the server. */
+int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                     struct ration_outcome *out);
+/* For request.c: whether the rule takes part in that, */
+bool rn_policy_counts(const struct rn_rule *rule);
+/* and the first rule that refuses; NULL: none. */
+const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches);
 
 #endif

@@ -2,7 +2,6 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
-#include "limiter/alone.h"
 #include "limiter/limiter.h"
 #include "limiter/plain.h"
 #include "limiter/roster.h"
@@ -22,7 +21,7 @@ static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const struct rn_match *match = &m->items[i];
 
-        if (rn_unlikely(g->alone) && !rn_alone_counts(match->rule))
+        if (rn_unlikely(g->alone) && !rn_policy_counts(match->rule))
             continue;
         *rn_ruling_next(g) = rn_applied_of(match);
         rn_ruling_add(g);
@@ -66,7 +65,7 @@ static int rule_on_matches(struct rn_ruling *g, struct rn_matches *matches,
     }
     if (rule_by_ban(g, &matches->values, request, look_only, out))
         return 0;
-    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_alone_refuser(matches) : NULL;
+    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_policy_refuser(matches) : NULL;
 
     if (refuser) {
         rn_ruling_by_rule(g, refuser, look_only, out);

@@ -56,7 +56,7 @@ struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;
     bool lenient;        /* the whole service is in shadow mode, or this request */
-    bool alone;          /* who decides for many nodes does not answer: alone.h */
+    bool alone;          /* the server does not answer: rn_policy_decide */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
@@ -138,7 +138,7 @@ static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t ha
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {
     bool look_only;
-    bool alone;            /* by alone.h */
+    bool alone;            /* rn_policy_decide */
     int64_t lease_ns;      /* 0: the limits' own */
     bool reserving;        /* the following two are wanted */
     unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */

@@ -3,7 +3,7 @@
  * shadow mode. */
 #include "rules_fixture.h"
 
-#include "limiter/alone.h"
+#include "limiter/policy.h"
 
 static const char rules[] =
     "limits:\n"
@@ -24,7 +24,7 @@ static struct ration_outcome alone(struct ration *r, const char *words)
     struct ration_outcome out;
 
     split_words(&w, words);
-    assert_int_equal(rn_alone_decide(r, &w.request, T0, &out), 0);
+    assert_int_equal(rn_policy_decide(r, &w.request, T0, &out), 0);
     return out;
 }
 

@@ -25,7 +25,7 @@ static int64_t patience(const struct rn_grpc_call *call)
     return left_ns > 1 ? left_ns : 1;
 }
 
-/* For the shared store. Giving up is as late as timers are (net/wheel.h), and callers may
+/* For the shared store. Giving up is as late as timers are (net/timer.h), and callers may
  * round what they tell of their time up to three digits. */
 static void begin_wait(const struct rn_grpc_call *call)
 {

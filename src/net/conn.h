@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 #include "base/ip.h"
-#include "net/wheel.h"
+#include "net/timer.h"
 
 struct rn_conn;
 struct rn_loop;

@@ -15,7 +15,7 @@
 
 #include "net/conn.h"
 #include "net/listener.h"
-#include "net/wheel_internal.h"
+#include "net/wheel.h"
 
 #define RN_READ_BYTES ((size_t)64 << 10)
 

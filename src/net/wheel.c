@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout is drawn in net/wheel_internal.h. */
-#include "net/wheel_internal.h"
+/* The layout is drawn in net/wheel.h. */
+#include "net/wheel.h"
 
 #include <stddef.h>
 #include <string.h>

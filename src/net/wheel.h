@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers by the hundred thousand: setting and cancelling one costs a few
- * instructions and allocates nothing. A hierarchical wheel with ticks of a
- * millisecond. One thread.
+ * Turning a wheel, for the loop that owns it. Time is an argument.
+ *
+ * A tick is written in base 64. A timer lies at the level of the highest digit in
+ * which its tick differs from the current one, in the slot of that digit:
+ *
+ *   now   0 0 0 0 0 2 17 40
+ *   tick  0 0 0 0 0 2 21 03   level 1, slot 21
+ *
+ * So all that lies on a level is later than everything below, a slot's bit says
+ * whether it is empty, and the next thing to do is found without a search. When
+ * time reaches a slot its timers move down, each at most RN_WHEEL_LEVELS times.
  */
 #ifndef RN_NET_WHEEL_H
 #define RN_NET_WHEEL_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "net/timer.h"
 
-struct rn_wheel;
+#define RN_WHEEL_TICK_NS INT64_C(1000000)
+#define RN_WHEEL_LEVELS 8 /* 2^48 ms: more than 63 bits of nanoseconds */
+#define RN_WHEEL_SLOTS 64
 
-/* Lives in what it is to wake; zeroed before first use. */
-struct rn_timer {
-    struct rn_timer *next, **link; /* link NULL: not set */
-    int64_t at_ns;
-    void (*fire)(struct rn_timer *timer);
+struct rn_wheel {
+    uint64_t tick; /* all timers up to this one have fired */
+    int64_t now_ns;
+    struct rn_timer *due; /* being fired */
+    unsigned levels;      /* those in use, a bit each */
+    uint64_t used[RN_WHEEL_LEVELS];
+    struct rn_timer *slots[RN_WHEEL_LEVELS][RN_WHEEL_SLOTS];
 };
 
-static inline bool rn_timer_is_set(const struct rn_timer *timer)
-{
-    return timer->link != 0;
-}
+void rn_wheel_init(struct rn_wheel *wheel, int64_t now_ns);
 
-/* Fires once, at `at_ns` of rn_wheel_now or up to two ticks later, never before.
- * A time that has passed counts as now. Setting one that is set moves it. A timer
- * may set itself again when it fires. */
-void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns);
-/* Does nothing for one that is not set. */
-void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer);
+/* Fires all that is due at `now_ns`, which is not before that of the last call. */
+void rn_wheel_advance(struct rn_wheel *wheel, int64_t now_ns);
 
-/* The time of the loop's current round, on CLOCK_MONOTONIC. */
-int64_t rn_wheel_now(const struct rn_wheel *wheel);
+/* The first time at which turning is of use; INT64_MAX: nothing is set. Often
+ * earlier than the first timer, never later than two ticks after it. */
+int64_t rn_wheel_next_ns(const struct rn_wheel *wheel);
 
 #endif

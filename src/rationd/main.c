@@ -416,7 +416,7 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     return false;
 }
 
-/* Timers fire up to two milliseconds late (net/wheel.h). Giving up one earlier, answers go
+/* Timers fire up to two milliseconds late (net/timer.h). Giving up one earlier, answers go
  * out within one of the deadline. */
 static int64_t patience_of(const struct rn_daemon_options *options)
 {

@@ -16,8 +16,8 @@
 
 #include "base/slice.h"
 #include "net/address.h"
+#include "net/timer.h"
 #include "net/tls.h"
-#include "net/wheel.h"
 #include "redis/conn/history.h"
 #include "redis/url.h"
 

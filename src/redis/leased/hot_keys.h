@@ -6,7 +6,7 @@
 #ifndef RN_REDIS_HOT_KEYS_H
 #define RN_REDIS_HOT_KEYS_H
 
-#include "net/wheel.h"
+#include "net/timer.h"
 #include "redis/leased/lease_file.h"
 #include "redis/leased/waiting.h"
 

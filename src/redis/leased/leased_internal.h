@@ -4,7 +4,7 @@
 #define RN_REDIS_LEASED_INTERNAL_H
 
 #include "base/clock.h"
-#include "net/wheel.h"
+#include "net/timer.h"
 #include "redis/leased/hot_keys.h"
 #include "redis/leased/lease_file.h"
 #include "redis/leased/leased.h"

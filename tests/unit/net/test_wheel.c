@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "net/wheel_internal.h"
+#include "net/wheel.h"
 
 #define MS RN_WHEEL_TICK_NS
 #define DAY (86400000 * MS)

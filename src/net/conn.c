@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "net/caps.h"
-#include "net/dial_internal.h"
 #include "net/log.h"
 #include "net/server_internal.h"
 #include "net/tls_conn.h"
@@ -258,7 +257,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
         conn->broken = true;
     if (conn->calling) {
         if (!conn->broken)
-            rn_dial_answered(conn);
+            rn_dialler_connected(conn);
         rn_conn_settle(conn);
         return;
     }

@@ -67,7 +67,7 @@ struct rn_protocol {
     void (*limited)(struct rn_conn *conn, enum rn_conn_limit why);
 
     /* The last call: either side has closed. Timers in the state must be cancelled. May
-     * be NULL. For an outgoing connection (net/dial.h) that could not be made, this is
+     * be NULL. For an outgoing connection (net/dialler.h) that could not be made, this is
      * the only call. */
     void (*closed)(struct rn_conn *conn);
 

@@ -151,6 +151,10 @@ static inline size_t rn_conn_unsent(const struct rn_conn *conn)
     return conn->waiting.len - conn->sent;
 }
 
+/* dialler.c: the socket of an outgoing connection has become writable. It is connected, or
+ * `broken` is set. */
+void rn_dialler_connected(struct rn_conn *conn);
+
 /* conn_input.c: reads what is there and calls the protocol. `ended`: the end is known
  * to be near, so read up to it. */
 void rn_conn_input_read(struct rn_conn *conn, bool ended);

@@ -70,7 +70,7 @@ struct rn_server_calls {
     void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
 
     /* Of each worker, in its own thread: before it accepts, and when its connections
-     * have ended. Where connections of ours (net/dial.h) begin and end. */
+     * have ended. Where connections of ours (net/dialler.h) begin and end. */
     void (*worker_begins)(void *arg, struct rn_loop *loop);
     void (*worker_ends)(void *arg, struct rn_loop *loop);
 };

@@ -33,7 +33,7 @@ struct rn_tls_trust {
     bool anybody;           /* nobody needs to */
 };
 
-/* As rn_tls_new, for connections that we begin: net/dial.h. */
+/* As rn_tls_new, for connections that we begin: net/dialler.h. */
 int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
                       struct ration_error *error);
 

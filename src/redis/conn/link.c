@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "net/dial.h"
+#include "net/dialler.h"
 #include "net/resolve.h"
 #include "net/server.h"
 #include "redis/conn/greeting.h"
@@ -83,7 +83,7 @@ static bool secure(struct rn_link *link)
         return true;
     snprintf(name, sizeof name, "%.*s", (int)(colon - host) - (bracketed ? 2 : 0),
              host + bracketed);
-    return rn_dialler_secure(link->dialler, link->options.tls, name);
+    return rn_dialler_use_tls(link->dialler, link->options.tls, name);
 }
 
 static void dial(struct rn_link *link, const struct rn_address *to)
@@ -91,7 +91,7 @@ static void dial(struct rn_link *link, const struct rn_address *to)
     link->reader = redisReaderCreate();
     bool ready = link->reader && secure(link);
 
-    link->conn = ready ? rn_dial(link->dialler, to) : NULL;
+    link->conn = ready ? rn_dialler_connect(link->dialler, to) : NULL;
     if (link->conn)
         return;
     note_why(link, ready ? strerror(errno) : "out of memory");
@@ -240,7 +240,7 @@ void rn_link_drop(struct rn_link *link, const char *why)
     if (!link->conn)
         return;
     note_why(link, why);
-    rn_dial_end(link->conn);
+    rn_dialler_close(link->conn);
 }
 
 /* --- what net tells us --------------------------------------------------------------- */
@@ -347,7 +347,7 @@ void rn_link_done(struct rn_link *link)
     rn_resolve_cancel(link->resolving);
     link->resolving = NULL;
     if (link->conn)
-        rn_dial_end(link->conn);
+        rn_dialler_close(link->conn);
     rn_dialler_free(link->dialler);
     link->dialler = NULL;
 }

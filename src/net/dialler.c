@@ -3,7 +3,7 @@
  * A dialler is a listener without sockets: the name, protocol, context and counters
  * that a connection asks its listener for.
  */
-#include "net/dial.h"
+#include "net/dialler.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/dial_internal.h"
 #include "net/server_internal.h"
 #include "net/tls_conn.h"
 
@@ -54,7 +53,7 @@ void rn_dialler_free(struct rn_dialler *dialler)
     free(dialler);
 }
 
-bool rn_dialler_secure(struct rn_dialler *dialler, struct rn_tls *tls, const char *server)
+bool rn_dialler_use_tls(struct rn_dialler *dialler, struct rn_tls *tls, const char *server)
 {
     char *copy = strdup(server);
 
@@ -85,7 +84,7 @@ static int begin(const struct rn_address *to)
     return -1;
 }
 
-struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to)
+struct rn_conn *rn_dialler_connect(struct rn_dialler *dialler, const struct rn_address *to)
 {
     struct rn_peer peer;
     int fd = begin(to);
@@ -108,7 +107,7 @@ struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to)
     return conn;
 }
 
-void rn_dial_answered(struct rn_conn *conn)
+void rn_dialler_connected(struct rn_conn *conn)
 {
     int code = 0;
     socklen_t len = sizeof code;
@@ -126,7 +125,7 @@ void rn_dial_answered(struct rn_conn *conn)
     rn_conn_open(conn);
 }
 
-void rn_dial_end(struct rn_conn *conn)
+void rn_dialler_close(struct rn_conn *conn)
 {
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);

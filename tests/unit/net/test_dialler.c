@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that we begin: to our own echo, to nobody, to somebody silent. */
-#include "net/dial.h"
+#include "net/dialler.h"
 
 #include "net/loop.h"
 
@@ -71,7 +71,7 @@ static void call(void *arg, struct rn_loop *loop)
     c->dialler = rn_dialler_new(loop, "caller", &caller_protocol, c);
     assert_non_null(c->dialler);
     assert_int_equal(rn_address_parse(c->to, &to, NULL), 0);
-    if (!rn_dial(c->dialler, &to))
+    if (!rn_dialler_connect(c->dialler, &to))
         c->error = errno;
     c->tried = true;
 }

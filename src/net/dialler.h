@@ -4,8 +4,8 @@
  * the protocol sees to it that they are made again. They count in no cap, and a
  * drain neither waits for them nor ends them: they last as long as their loop.
  */
-#ifndef RN_NET_DIAL_H
-#define RN_NET_DIAL_H
+#ifndef RN_NET_DIALLER_H
+#define RN_NET_DIALLER_H
 
 #include "net/address.h"
 #include "net/conn.h"
@@ -23,14 +23,14 @@ void rn_dialler_free(struct rn_dialler *dialler);
 
 /* Connections that begin from now on speak TLS, with a server of this name or IP address,
  * and are `opened` when the handshake is done. False: out of memory. */
-bool rn_dialler_secure(struct rn_dialler *dialler, struct rn_tls *tls, const char *server);
+bool rn_dialler_use_tls(struct rn_dialler *dialler, struct rn_tls *tls, const char *server);
 
 /* Begins to connect, without waiting: `opened` follows, or `closed` alone. NULL with
  * errno if it has failed at once; then nothing follows. */
-struct rn_conn *rn_dial(struct rn_dialler *dialler, const struct rn_address *to);
+struct rn_conn *rn_dialler_connect(struct rn_dialler *dialler, const struct rn_address *to);
 
 /* Ends one at once, with `closed`, but not from within a call of its protocol. What was
  * just appended is sent if the peer takes it without waiting. */
-void rn_dial_end(struct rn_conn *conn);
+void rn_dialler_close(struct rn_conn *conn);
 
 #endif

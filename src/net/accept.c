@@ -183,7 +183,7 @@ void rn_accept_close_all(struct rn_loop *loop)
         accept_batch(acceptor);
         rn_timer_cancel(&loop->wheel, &acceptor->resume);
         uv_close((uv_handle_t *)&acceptor->poll, free_acceptor);
-        rn_socket_release(acceptor->socket);
+        rn_listener_release_socket(acceptor->socket);
     }
     loop->acceptors = NULL;
 }

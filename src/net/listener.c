@@ -245,7 +245,7 @@ static void close_socket(struct rn_socket *socket)
     socket->fd = -1;
 }
 
-void rn_socket_release(struct rn_socket *socket)
+void rn_listener_release_socket(struct rn_socket *socket)
 {
     if (atomic_fetch_sub_explicit(&socket->users, 1, memory_order_acq_rel) == 1)
         close_socket(socket);

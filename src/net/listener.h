@@ -58,7 +58,7 @@ int rn_listener_open(struct rn_listener *listener, const char *address, unsigned
 void rn_listener_done(struct rn_listener *listener);
 
 /* One user less. */
-void rn_socket_release(struct rn_socket *socket);
+void rn_listener_release_socket(struct rn_socket *socket);
 
 /* activation.c: sockets passed by the service manager under `name` take the
  * place of an address; *taken says whether there are any. */

@@ -25,7 +25,7 @@ static bool pass(const char *event, uint64_t *suppressed)
     int64_t now = rn_clock_read_ns(CLOCK_MONOTONIC);
 
     pthread_mutex_lock(&gate_lock);
-    bool passed = rn_log_gate_pass(&gate, event, now, suppressed);
+    bool passed = rn_log_line_admit(&gate, event, now, suppressed);
     pthread_mutex_unlock(&gate_lock);
     return passed;
 }

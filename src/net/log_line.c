@@ -151,8 +151,8 @@ static struct rn_log_rate *find_rate(struct rn_log_gate *gate, const char *event
     return rate;
 }
 
-bool rn_log_gate_pass(struct rn_log_gate *gate, const char *event, int64_t now_ns,
-                      uint64_t *suppressed)
+bool rn_log_line_admit(struct rn_log_gate *gate, const char *event, int64_t now_ns,
+                       uint64_t *suppressed)
 {
     struct rn_log_rate *rate = find_rate(gate, event);
 

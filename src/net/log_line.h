@@ -22,8 +22,8 @@ struct rn_log_gate {
 
 /* Whether a line of `event` may be written now; if so, *suppressed says how many
  * were not since the last one. */
-bool rn_log_gate_pass(struct rn_log_gate *gate, const char *event, int64_t now_ns,
-                      uint64_t *suppressed);
+bool rn_log_line_admit(struct rn_log_gate *gate, const char *event, int64_t now_ns,
+                       uint64_t *suppressed);
 
 /* With the line feed. A value longer than RN_LOG_VALUE_MAX bytes is cut. */
 #define RN_LOG_VALUE_MAX 512

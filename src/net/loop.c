@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/server.h"
+
 static void on_timer(uv_timer_t *timer)
 {
     struct rn_loop *loop = timer->data;
@@ -130,4 +132,14 @@ void rn_loop_done(struct rn_loop *loop)
     rn_buf_done(&loop->out);
     rn_buf_done(&loop->tls_records);
     free(loop->decrypted);
+}
+
+unsigned rn_loop_index(const struct rn_loop *loop)
+{
+    return loop->index;
+}
+
+struct rn_wheel *rn_loop_wheel(struct rn_loop *loop)
+{
+    return &loop->wheel;
 }

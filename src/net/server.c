@@ -177,16 +177,6 @@ unsigned rn_server_workers(const struct rn_server *server)
     return server->options.workers;
 }
 
-unsigned rn_loop_index(const struct rn_loop *loop)
-{
-    return loop->index;
-}
-
-struct rn_wheel *rn_loop_wheel(struct rn_loop *loop)
-{
-    return &loop->wheel;
-}
-
 int rn_server_watch(struct rn_server *server, const char *const *paths, size_t count,
                     void (*changed)(void *arg), void *arg)
 {

@@ -204,7 +204,7 @@ static void watch_folders(struct rn_watch *watch)
 
 static uint64_t read_stamp(const struct rn_watch *watch)
 {
-    return rn_file_stamp_read((const char *const *)watch->paths, watch->count);
+    return rn_watch_stamp_read((const char *const *)watch->paths, watch->count);
 }
 
 static void on_quiet(uv_timer_t *timer)

@@ -32,6 +32,6 @@ int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
 
 /* A number that changes with what is in the place of these paths: which file a
  * link leads to, its size and times; of a directory, its visible entries and theirs. */
-uint64_t rn_file_stamp_read(const char *const *paths, size_t count);
+uint64_t rn_watch_stamp_read(const char *const *paths, size_t count);
 
 #endif

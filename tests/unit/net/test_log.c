@@ -138,16 +138,16 @@ static void ten_lines_a_second_then_a_count(void **state)
 
     (void)state;
     for (int i = 0; i < RN_LOG_BURST; i++) {
-        assert_true(rn_log_gate_pass(gate, "a", 1000 + i, &suppressed));
+        assert_true(rn_log_line_admit(gate, "a", 1000 + i, &suppressed));
         assert_int_equal(suppressed, 0);
     }
     for (int i = 0; i < 17; i++)
-        assert_false(rn_log_gate_pass(gate, "a", 2000 + i, &suppressed));
-    assert_true(rn_log_gate_pass(gate, "b", 3000, &suppressed)); /* another's count */
-    assert_false(rn_log_gate_pass(gate, "a", RN_SECOND_NS + 999, &suppressed));
-    assert_true(rn_log_gate_pass(gate, "a", RN_SECOND_NS + 1000, &suppressed));
+        assert_false(rn_log_line_admit(gate, "a", 2000 + i, &suppressed));
+    assert_true(rn_log_line_admit(gate, "b", 3000, &suppressed)); /* another's count */
+    assert_false(rn_log_line_admit(gate, "a", RN_SECOND_NS + 999, &suppressed));
+    assert_true(rn_log_line_admit(gate, "a", RN_SECOND_NS + 1000, &suppressed));
     assert_int_equal(suppressed, 18);
-    assert_true(rn_log_gate_pass(gate, "a", RN_SECOND_NS + 1001, &suppressed));
+    assert_true(rn_log_line_admit(gate, "a", RN_SECOND_NS + 1001, &suppressed));
     assert_int_equal(suppressed, 0);
     free(gate);
 }
@@ -162,7 +162,7 @@ static void any_number_of_events_is_limited(void **state)
     (void)state;
     for (int i = 0; i < 4 * RN_LOG_EVENTS; i++) {
         snprintf(names[i], sizeof names[i], "event.%d", i);
-        passed += rn_log_gate_pass(gate, names[i], 1, &suppressed);
+        passed += rn_log_line_admit(gate, names[i], 1, &suppressed);
     }
     assert_int_equal(passed, RN_LOG_EVENTS - 1 + RN_LOG_BURST);
     free(gate);

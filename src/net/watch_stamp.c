@@ -39,7 +39,8 @@ static uint64_t stamp_entry(int folder, const char *name, int levels)
         return rn_siphash_done(&hash);
     add_stat(&hash, &is);
     if (levels > 0 && S_ISDIR(is.st_mode)) {
-        entries = stamp_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
+        entries =
+            stamp_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
         rn_siphash_add(&hash, &entries, sizeof entries);
     }
     return rn_siphash_done(&hash);
@@ -83,7 +84,7 @@ static void add_path(struct rn_siphash *hash, const char *path)
     free(real);
 }
 
-uint64_t rn_file_stamp_read(const char *const *paths, size_t count)
+uint64_t rn_watch_stamp_read(const char *const *paths, size_t count)
 {
     struct rn_siphash hash;
 

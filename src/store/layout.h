@@ -21,7 +21,7 @@
 #ifndef RN_STORE_LAYOUT_H
 #define RN_STORE_LAYOUT_H
 
-#include "base/clock.h"
+#include "base/anchor.h"
 #include "base/siphash.h"
 #include "base/thread.h"
 #include "store/table.h"

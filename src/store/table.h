@@ -7,7 +7,7 @@
 #ifndef RN_STORE_TABLE_H
 #define RN_STORE_TABLE_H
 
-#include "base/clock.h"
+#include "base/anchor.h"
 #include "base/siphash.h"
 #include "store/store.h"
 

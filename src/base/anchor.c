@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clock.h"
+#include "base/anchor.h"
 
 #include <fcntl.h>
 #include <stddef.h>

@@ -34,7 +34,7 @@ static int set_prefix(struct rn_cidr *cidr, const char *text, size_t len, size_t
     if (prefix < 0 || prefix > most)
         return rn_error_set(error, RATION_EPARSE, slash + 1,
                             "expected a number from 0 to %d after the slash, found %s", most,
-                            rn_quote_word(text, len, slash + 1).text);
+                            rn_error_quote(text, len, slash + 1).text);
     if (mapped && prefix < 96)
         return rn_error_set(error, RATION_EPARSE, slash + 1,
                             "an IPv4 address written as IPv6 needs a prefix from 96 to 128, found "
@@ -66,7 +66,7 @@ int rn_cidr_parse(const char *text, size_t len, struct rn_cidr *cidr, struct rat
         rn_cidr_write(&read, meant);
         return rn_error_set(error, RATION_EPARSE, 0,
                             "%s has bits set behind its prefix; did you mean %s?",
-                            rn_quote_word(text, len, 0).text, meant);
+                            rn_error_quote(text, len, 0).text, meant);
     }
     *cidr = read;
     return 0;

@@ -52,7 +52,7 @@ static bool is_space(unsigned char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-struct rn_quote rn_quote_word(const char *text, size_t len, size_t pos)
+struct rn_quote rn_error_quote(const char *text, size_t len, size_t pos)
 {
     struct rn_quote quote = {"nothing"};
     const size_t room = sizeof quote.text - sizeof "\\xff...\""; /* the longest that may follow */

@@ -20,6 +20,6 @@ struct rn_quote {
 
 /* The word that begins at text[pos], up to white space; at the end of the text
  * `nothing`, without quotes. */
-struct rn_quote rn_quote_word(const char *text, size_t len, size_t pos);
+struct rn_quote rn_error_quote(const char *text, size_t len, size_t pos);
 
 #endif

@@ -10,7 +10,8 @@ static void put_text(struct rn_buf *out, struct rn_slice text, const char *marke
         uint32_t point;
         size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
 
-        if (taken > 0 && (rn_utf8_is_plain(point) || (kept != '\0' && point == (uint32_t)kept))) {
+        if (taken > 0 &&
+            (rn_utf8_is_printable(point) || (kept != '\0' && point == (uint32_t)kept))) {
             if (taken == 1 && text.data[at] != '\0' && strchr(marked, text.data[at]) != NULL)
                 rn_buf_put_char(out, '\\');
             rn_buf_put(out, text.data + at, taken);

@@ -176,7 +176,7 @@ static int fail_on(const char *text, size_t len, const char *wrong, struct ratio
     if (error == NULL)
         return RATION_EPARSE;
     return rn_error_set(error, RATION_EPARSE, 0, "%s is not an IP address (%s); " EXAMPLES,
-                        rn_quote_word(text, len, 0).text, wrong);
+                        rn_error_quote(text, len, 0).text, wrong);
 }
 
 int rn_ip_parse(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error)

@@ -20,7 +20,7 @@ struct unit {
     const char *instead;   /* then: what to write */
 };
 
-/* Longest first: rn_duration_write takes the first that divides. */
+/* Longest first: rn_number_write_duration takes the first that divides. */
 static const struct unit units[] = {
     {"year", {"y", "yr", "yrs"}, 0, "365 days"},
     {"month", {"mo", "mon", "mth"}, 0, "30 days"},
@@ -53,7 +53,7 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
 
     if (at >= len || !is_digit(text[at]))
         return rn_error_set(error, RATION_EPARSE, at, "expected a whole number, found %s",
-                            rn_quote_word(text, len, at).text);
+                            rn_error_quote(text, len, at).text);
     for (; at < len; at++) {
         if (text[at] == '_' && text[at - 1] != '_' && at + 1 < len && is_digit(text[at + 1]))
             continue;
@@ -62,12 +62,12 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
         if (__builtin_mul_overflow(sum, 10, &sum) ||
             __builtin_add_overflow(sum, (uint64_t)(text[at] - '0'), &sum))
             return rn_error_set(error, RATION_EPARSE, *pos, "%s is too large a number",
-                                rn_quote_word(text, len, *pos).text);
+                                rn_error_quote(text, len, *pos).text);
     }
     if (at + 1 < len && (text[at] == '.' || text[at] == ',') && is_digit(text[at + 1]))
         return rn_error_set(error, RATION_EPARSE, *pos,
                             "%s is not a whole number; write digits only, as in 1500 or 1_500",
-                            rn_quote_word(text, len, *pos).text);
+                            rn_error_quote(text, len, *pos).text);
     *value = sum;
     *pos = at;
     return 0;
@@ -107,11 +107,11 @@ static int parse_unit(const char *text, size_t len, size_t *pos, bool counted,
     if (at == *pos)
         return rn_error_set(error, RATION_EPARSE, at, "expected %s, found %s; write " EXAMPLES,
                             counted ? "a unit of time" : "a length of time",
-                            rn_quote_word(text, len, at).text);
+                            rn_error_quote(text, len, at).text);
     if (*unit == NULL)
         return rn_error_set(error, RATION_EPARSE, *pos,
                             "unknown period %s; write a length of time such as " EXAMPLES,
-                            rn_quote_word(text, len, *pos).text);
+                            rn_error_quote(text, len, *pos).text);
     if ((*unit)->ns == 0)
         return rn_error_set(error, RATION_EPARSE, *pos,
                             "a %s has no fixed length; write a number of days, such as %s",
@@ -123,8 +123,8 @@ static int parse_unit(const char *text, size_t len, size_t *pos, bool counted,
     return 0;
 }
 
-int rn_duration_parse(const char *text, size_t len, size_t *pos, int64_t *ns,
-                      struct ration_error *error)
+int rn_number_parse_duration(const char *text, size_t len, size_t *pos, int64_t *ns,
+                             struct ration_error *error)
 {
     const struct unit *unit;
     uint64_t count = 1;
@@ -150,7 +150,7 @@ int rn_duration_parse(const char *text, size_t len, size_t *pos, int64_t *ns,
     return 0;
 }
 
-size_t rn_duration_write(int64_t ns, char *out, size_t size)
+size_t rn_number_write_duration(int64_t ns, char *out, size_t size)
 {
     const struct unit *unit = units;
 

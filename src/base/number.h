@@ -23,13 +23,13 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
  * case, with or without a space before: ns, us, ms, s, sec, m, min, h, hr, d,
  * w, and the words nanosecond to week. A month or a year is no length of time
  * and is refused with advice. 0 is accepted. */
-int rn_duration_parse(const char *text, size_t len, size_t *pos, int64_t *ns,
-                      struct ration_error *error);
+int rn_number_parse_duration(const char *text, size_t len, size_t *pos, int64_t *ns,
+                             struct ration_error *error);
 
 /* The largest unit that divides it, `minute` rather than `1 minute`. `ns` is
  * not negative. Returns the length without the terminating NUL; at most
  * size - 1 bytes are written. RN_DURATION_TEXT bytes are always enough. */
 #define RN_DURATION_TEXT 40
-size_t rn_duration_write(int64_t ns, char *out, size_t size);
+size_t rn_number_write_duration(int64_t ns, char *out, size_t size);
 
 #endif

@@ -25,7 +25,7 @@ size_t rn_utf8_decode(const char *text, size_t len, uint32_t *point)
     return size;
 }
 
-bool rn_utf8_is_plain(uint32_t point)
+bool rn_utf8_is_printable(uint32_t point)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0))
         return false;

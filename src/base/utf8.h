@@ -14,7 +14,7 @@ size_t rn_utf8_decode(const char *text, size_t len, uint32_t *point);
 
 /* A character that a terminal may be shown as it is: not a control character,
  * a line or paragraph separator, or one that changes the direction of writing. */
-bool rn_utf8_is_plain(uint32_t point);
+bool rn_utf8_is_printable(uint32_t point);
 
 /* Whether the byte begins a character, in valid UTF-8. */
 static inline bool rn_utf8_is_start(char byte)

@@ -211,7 +211,7 @@ static int fail_to_open(const char *name, const char *directory, struct ration_e
 
     if (errno != ENOENT && errno != ENOTDIR)
         return rn_error_set(error, RATION_EIO, 0, "cannot read the file of time zone %s: %s",
-                            rn_quote_word(name, strlen(name), 0).text, strerror(errno));
+                            rn_error_quote(name, strlen(name), 0).text, strerror(errno));
     if (stat(directory, &found) != 0)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "no time zones in %s; install tzdata, set TZDIR, or use UTC",
@@ -219,7 +219,7 @@ static int fail_to_open(const char *name, const char *directory, struct ration_e
     return rn_error_set(error, RATION_EINVAL, 0,
                         "unknown time zone %s; write one of the tz database, letter case "
                         "included, such as Europe/Rome, America/New_York or UTC",
-                        rn_quote_word(name, strlen(name), 0).text);
+                        rn_error_quote(name, strlen(name), 0).text);
 }
 
 /* Up to `size` bytes; -1 with errno for a failure. */
@@ -282,7 +282,7 @@ static int load_file(const char *name, struct rn_zone **zone, struct ration_erro
 
     close(fd);
     return failed ? rn_error_set(error, failed, 0, "time zone %s: %s",
-                                 rn_quote_word(name, strlen(name), 0).text, inner.text)
+                                 rn_error_quote(name, strlen(name), 0).text, inner.text)
                   : 0;
 }
 
@@ -300,7 +300,7 @@ int rn_zone_load(const char *name, struct rn_zone **zone, struct ration_error *e
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%s is no name of a time zone; write one such as Europe/Rome, "
                             "America/New_York or UTC",
-                            rn_quote_word(name, strlen(name), 0).text);
+                            rn_error_quote(name, strlen(name), 0).text);
     return load_file(name, zone, error);
 }
 

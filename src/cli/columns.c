@@ -26,7 +26,7 @@ void rn_columns_text(struct rn_columns *c, struct rn_slice text)
         uint32_t point;
         size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
 
-        if (taken > 0 && rn_utf8_is_plain(point)) {
+        if (taken > 0 && rn_utf8_is_printable(point)) {
             rn_buf_put(&c->text, text.data + at, taken);
         } else {
             taken = 1;

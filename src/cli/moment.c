@@ -95,7 +95,7 @@ static bool parse_length(const char *text, int64_t *ns)
 {
     size_t pos = 0, len = strlen(text);
 
-    return rn_duration_parse(text, len, &pos, ns, NULL) == 0 && pos == len;
+    return rn_number_parse_duration(text, len, &pos, ns, NULL) == 0 && pos == len;
 }
 
 bool rn_moment_parse(const char *text, struct rn_moment *moment)

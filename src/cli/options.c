@@ -129,7 +129,7 @@ static bool read_length(const struct spec *spec, const char *text, int64_t *valu
 {
     size_t pos = 0, len = strlen(text);
 
-    return rn_duration_parse(text, len, &pos, value, NULL) == 0 && pos == len &&
+    return rn_number_parse_duration(text, len, &pos, value, NULL) == 0 && pos == len &&
            *value >= spec->min && *value <= spec->max;
 }
 

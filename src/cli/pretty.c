@@ -49,7 +49,7 @@ void rn_pretty_text(struct rn_pretty *json, const char *name, struct rn_slice te
         uint32_t point = 0xFFFD;
         size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
 
-        if (taken == 0 || (point <= 0xFFFF && !rn_utf8_is_plain(point)))
+        if (taken == 0 || (point <= 0xFFFF && !rn_utf8_is_printable(point)))
             fprintf(json->file, "\\u%04x", (unsigned)(taken == 0 ? 0xFFFD : point));
         else
             fprintf(json->file, "%s%.*s", point == '"' || point == '\\' ? "\\" : "", (int)taken,

@@ -139,7 +139,7 @@ static int check_attribute(const struct ration_attribute *a, size_t i, struct ra
     if (!a->value || a->value_len == 0 || a->value_len > RATION_ATTRIBUTE_VALUE_MAX)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "attribute %s has a value of %zu bytes; give it 1 to %d",
-                            rn_quote_word(a->name, a->name_len, 0).text,
+                            rn_error_quote(a->name, a->name_len, 0).text,
                             a->value ? a->value_len : 0, RATION_ATTRIBUTE_VALUE_MAX);
     return 0;
 }
@@ -162,7 +162,7 @@ int rn_client_take(struct rn_client *client, const struct ration_attribute *attr
             if (rn_slice_equal(client->attributes[k].name, client->attributes[i].name))
                 return rn_error_set(error, RATION_EINVAL, 0,
                                     "attribute %s is given twice; give it once",
-                                    rn_quote_word(a->name, a->name_len, 0).text);
+                                    rn_error_quote(a->name, a->name_len, 0).text);
     }
     client->count = (uint32_t)count;
     return 0;
@@ -179,7 +179,7 @@ int rn_client_take_note(struct rn_client *client, const char *what, const char *
                             len, RATION_NOTE_MAX);
     for (size_t at = 0, n; at < client->note.len; at += n) {
         n = rn_utf8_decode(note + at, len - at, &point);
-        if (n == 0 || !rn_utf8_is_plain(point))
+        if (n == 0 || !rn_utf8_is_printable(point))
             return rn_error_set(error, RATION_EINVAL, at,
                                 "a %s with a byte 0x%02x at %zu, which is no plain text; write "
                                 "UTF-8 without control characters",
@@ -210,7 +210,7 @@ int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *s
     if (readings->unreadable || readings->text[0].len > RATION_ATTRIBUTE_VALUE_MAX)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%s can be read in too many ways; write the path as it is served",
-                            rn_quote_word(path->data, path->len, 0).text);
+                            rn_error_quote(path->data, path->len, 0).text);
     *path = readings->text[0];
     return 0;
 }

@@ -38,8 +38,8 @@ static int spell_address(const struct rn_rule *rule, const struct rn_key_part *p
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%s where rule \"%.*s\" counts by /%u; write an address or such a "
                             "network",
-                            rn_quote_word(a->value.data, a->value.len, 0).text, (int)rule->name.len,
-                            rule->name.data, prefix);
+                            rn_error_quote(a->value.data, a->value.len, 0).text,
+                            (int)rule->name.len, rule->name.data, prefix);
     cidr.network = rn_ip_mask(cidr.network, prefix);
     cidr.prefix = prefix;
     a->value =
@@ -68,7 +68,7 @@ static int complain_of_key(const struct rn_rule *rule, struct rn_slice name, con
     return rn_error_set(error, RATION_EINVAL, 0,
                         "rule \"%.*s\": %s %s; give one attribute for each part of its key",
                         (int)rule->name.len, rule->name.data, what,
-                        rn_quote_word(name.data, name.len, 0).text);
+                        rn_error_quote(name.data, name.len, 0).text);
 }
 
 static int resolve_native(const struct rn_ruleset *ruleset, const struct rn_client *client,
@@ -156,7 +156,7 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
     if (!key->rule)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "there is no rule %s; load it first, or name another",
-                            rn_quote_word(client->rule.data, client->rule.len, 0).text);
+                            rn_error_quote(client->rule.data, client->rule.len, 0).text);
     for (uint32_t i = 0; i < client->count; i++)
         key->attributes[i] = client->attributes[i];
     code = key->rule->envoy ? resolve_envoy(book->ruleset, client, key, &parts, error)

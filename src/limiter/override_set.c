@@ -250,7 +250,7 @@ static const struct rn_entry *find(struct ration *r, struct rn_client *client,
     }
     if (!found)
         rn_error_set(error, RATION_EGONE, 0, "there is no override of rule %s for such a client",
-                     rn_quote_word(client->rule.data, client->rule.len, 0).text);
+                     rn_error_quote(client->rule.data, client->rule.len, 0).text);
     return found;
 }
 

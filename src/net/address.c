@@ -20,7 +20,7 @@ static int parse_unix(const char *path, struct rn_address *out, struct ration_er
     if (len >= sizeof out->to.un.sun_path)
         return rn_error_set(error, RATION_EPARSE, 0,
                             "the path of a unix socket has at most %zu bytes, this one has %zu: %s",
-                            sizeof out->to.un.sun_path - 1, len, rn_quote_word(path, len, 0).text);
+                            sizeof out->to.un.sun_path - 1, len, rn_error_quote(path, len, 0).text);
     *out = (struct rn_address){.len = sizeof out->to.un};
     out->to.un.sun_family = AF_UNIX;
     memcpy(out->to.un.sun_path, path, len + 1);
@@ -39,7 +39,7 @@ static int parse_port(const char *text, const char *whole, uint16_t *port,
     if (len == 0 || text[len] != '\0' || value > 65535)
         return rn_error_set(error, RATION_EPARSE, (size_t)(text - whole),
                             "%s is not a port from 0 to 65535; " EXAMPLES,
-                            rn_quote_word(text, strlen(text), 0).text);
+                            rn_error_quote(text, strlen(text), 0).text);
     *port = (uint16_t)value;
     return 0;
 }
@@ -65,7 +65,7 @@ static int resolve(const char *host, struct rn_ip *ip, struct ration_error *erro
 
     if (failed != 0)
         return rn_error_set(error, RATION_EPARSE, 0, "%s has no address: %s; " EXAMPLES,
-                            rn_quote_word(host, strlen(host), 0).text, gai_strerror(failed));
+                            rn_error_quote(host, strlen(host), 0).text, gai_strerror(failed));
     memcpy(&first.to, found->ai_addr, found->ai_addrlen);
     first.len = found->ai_addrlen;
     freeaddrinfo(found);
@@ -82,16 +82,16 @@ static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct rat
         return text[len - 1] == ']' && memchr(text, ':', len)
                    ? rn_ip_parse(text + 1, len - 2, ip, error)
                    : rn_error_set(error, RATION_EPARSE, 0, "%s is not [v6]:port; " EXAMPLES,
-                                  rn_quote_word(text, strlen(text), 0).text);
+                                  rn_error_quote(text, strlen(text), 0).text);
     if (memchr(text, ':', len))
         return rn_error_set(error, RATION_EPARSE, 0,
                             "%s: an IPv6 address stands in brackets; write for example [::1]:80",
-                            rn_quote_word(text, strlen(text), 0).text);
+                            rn_error_quote(text, strlen(text), 0).text);
     if (len > 0 && strspn(text, "0123456789.") >= len)
         return rn_ip_parse(text, len, ip, error);
     if (len >= sizeof name)
         return rn_error_set(error, RATION_EPARSE, 0, "%s is too long for the name of a host",
-                            rn_quote_word(text, len, 0).text);
+                            rn_error_quote(text, len, 0).text);
     memcpy(name, text, len);
     name[len] = '\0';
     return resolve(name, ip, error);
@@ -115,7 +115,7 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
         return parse_unix(text + 5, out, error);
     if (!colon || strchr(colon, ']'))
         return rn_error_set(error, RATION_EPARSE, 0, "%s has no port; " EXAMPLES,
-                            rn_quote_word(text, strlen(text), 0).text);
+                            rn_error_quote(text, strlen(text), 0).text);
     if ((failed = parse_port(colon + 1, text, &port, error)) != 0)
         return failed;
     if (colon != text && (failed = parse_host(text, (size_t)(colon - text), &ip, error)) != 0)

@@ -39,7 +39,7 @@ static size_t put_quoted(struct rn_buf *out, const char *text, size_t len)
     uint32_t point;
     size_t size = rn_utf8_decode(text, len, &point);
 
-    if (size > 0 && rn_utf8_is_plain(point) && *text != '"' && *text != '\\')
+    if (size > 0 && rn_utf8_is_printable(point) && *text != '"' && *text != '\\')
         rn_buf_put(out, text, size);
     else
         for (size_t i = 0; i == 0 || i < size; i++)
@@ -78,7 +78,7 @@ static size_t put_json_character(struct rn_buf *out, const char *text, size_t le
     }
     if (*text == '"' || *text == '\\')
         rn_buf_putf(out, "\\%c", *text);
-    else if (rn_utf8_is_plain(point))
+    else if (rn_utf8_is_printable(point))
         rn_buf_put(out, text, size);
     else /* all that are not plain are below 0x10000 */
         rn_buf_putf(out, "\\u%04x", (unsigned)point);

@@ -60,5 +60,5 @@ bool rn_value_read_duration(const char *text, int64_t *ns)
 {
     size_t pos = 0, len = strlen(text);
 
-    return rn_duration_parse(text, len, &pos, ns, NULL) == 0 && pos == len;
+    return rn_number_parse_duration(text, len, &pos, ns, NULL) == 0 && pos == len;
 }

@@ -86,7 +86,7 @@ static bool accept_per(struct reader *r)
 
 static struct rn_quote found(const struct reader *r)
 {
-    return rn_quote_word(r->text, r->len, r->pos);
+    return rn_error_quote(r->text, r->len, r->pos);
 }
 
 static int read_number(struct reader *r, uint64_t *value)
@@ -98,7 +98,7 @@ static int read_number(struct reader *r, uint64_t *value)
 static int read_duration(struct reader *r, int64_t *ns)
 {
     skip_space(r);
-    return rn_duration_parse(r->text, r->len, &r->pos, ns, r->error);
+    return rn_number_parse_duration(r->text, r->len, &r->pos, ns, r->error);
 }
 
 /* Whether a keyword was meant: one letter too many, too few or wrong, or two
@@ -386,13 +386,13 @@ size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t si
     if (limit->calendar >= RATION_CALENDAR_DAY && limit->calendar <= RATION_CALENDAR_YEAR)
         return write_calendar(limit, out, size);
 
-    rn_duration_write(limit->period_ns, period, sizeof period);
+    rn_number_write_duration(limit->period_ns, period, sizeof period);
     if (limit->algorithm == RATION_LEAKY_BUCKET)
         snprintf(extra, sizeof extra, " queue %" PRIu64, limit->queue);
     else if (limit->burst != 0 && limit->burst != limit->amount)
         snprintf(extra, sizeof extra, " burst %" PRIu64, limit->burst);
     if (limit->step_ns != 0) {
-        rn_duration_write(limit->step_ns, step, sizeof step);
+        rn_number_write_duration(limit->step_ns, step, sizeof step);
         snprintf(steps, sizeof steps, " in steps of %s", step);
     }
     return (size_t)snprintf(out, size, "%" PRIu64 " per %s%s%s", limit->amount, period, extra,

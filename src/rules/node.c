@@ -167,7 +167,7 @@ bool rn_node_as_duration(const struct rn_node *node, struct rn_report *report, i
         text.len--;
     while (pos < text.len && text.data[pos] == ' ')
         pos++;
-    if (rn_duration_parse(text.data, text.len, &pos, &duration, &error) != 0)
+    if (rn_number_parse_duration(text.data, text.len, &pos, &duration, &error) != 0)
         return fail(report, node, error.pos, "%s", error.text);
     if (pos < text.len)
         return fail(report, node, pos,

@@ -13,7 +13,7 @@ static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
 
     if (ns == 0)
         return;
-    rn_duration_write(ns, text, sizeof text);
+    rn_number_write_duration(ns, text, sizeof text);
     rn_print(p, "    %s: %s\n", key, text);
 }
 
@@ -165,7 +165,7 @@ static void print_throttle(struct rn_printer *p, const struct rn_throttle *throt
         rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
     else
         rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
-    rn_duration_write(throttle->max_ns, text, sizeof text);
+    rn_number_write_duration(throttle->max_ns, text, sizeof text);
     if (throttle->max_ns != 0)
         rn_print(p, ", max_delay: %s", text);
     rn_print(p, "}\n");

@@ -30,7 +30,7 @@ static struct glyph next_glyph(const char *text, size_t len)
     uint32_t point = 0;
 
     glyph.taken = rn_utf8_decode(text, len, &point);
-    if (glyph.taken > 0 && rn_utf8_is_plain(point)) {
+    if (glyph.taken > 0 && rn_utf8_is_printable(point)) {
         memcpy(glyph.text, text, glyph.taken);
         glyph.len = glyph.taken;
         return glyph;

@@ -104,7 +104,7 @@ struct rn_json_found rn_json_found(const struct rn_json *json, const char *at)
     else if (c >= '0' && c <= '9')
         strcpy(found.text, "a digit");
     else if (word > 0)
-        strcpy(found.text, rn_quote_word(at, word, 0).text);
+        strcpy(found.text, rn_error_quote(at, word, 0).text);
     else if (c > ' ' && c < 0x7f)
         snprintf(found.text, sizeof found.text, "'%c'", c);
     else

@@ -55,7 +55,7 @@ static void a_long_text_is_cut(void **state)
 
 static void assert_quoted(const char *text, size_t len, size_t pos, const char *expected)
 {
-    assert_string_equal(rn_quote_word(text, len, pos).text, expected);
+    assert_string_equal(rn_error_quote(text, len, pos).text, expected);
 }
 
 static void a_word_ends_at_white_space(void **state)

@@ -82,7 +82,7 @@ static void reading_starts_where_it_is_told(void **state)
     assert_int_equal(rn_number_parse("burst 20 x", 10, &pos, &value, NULL), 0);
     assert_true(value == 20);
     assert_int_equal(pos, 8);
-    assert_int_equal(rn_duration_parse("burst 20 x", 10, &pos, &ns, &error), RATION_EPARSE);
+    assert_int_equal(rn_number_parse_duration("burst 20 x", 10, &pos, &ns, &error), RATION_EPARSE);
     assert_int_equal(error.pos, 8);
     assert_int_equal(pos, 8);
 }
@@ -97,7 +97,7 @@ static void reading_stops_at_the_length(void **state)
     assert_int_equal(rn_number_parse("12345", 3, &pos, &value, NULL), 0);
     assert_true(value == 123);
     pos = 0;
-    assert_int_equal(rn_duration_parse("5ms", 2, &pos, &ns, NULL), 0);
+    assert_int_equal(rn_number_parse_duration("5ms", 2, &pos, &ns, NULL), 0);
     assert_true(ns == 5 * MINUTE);
 }
 
@@ -106,7 +106,7 @@ static void assert_duration(const char *text, int64_t expected)
     size_t pos = 0;
     int64_t ns = 0;
 
-    assert_int_equal(rn_duration_parse(text, strlen(text), &pos, &ns, NULL), 0);
+    assert_int_equal(rn_number_parse_duration(text, strlen(text), &pos, &ns, NULL), 0);
     assert_true(ns == expected);
     assert_int_equal(pos, strlen(text));
 }
@@ -117,7 +117,8 @@ static void assert_no_duration(const char *text, size_t expected_pos, const char
     size_t pos = 0;
     int64_t ns = 77;
 
-    assert_int_equal(rn_duration_parse(text, strlen(text), &pos, &ns, &error), RATION_EPARSE);
+    assert_int_equal(rn_number_parse_duration(text, strlen(text), &pos, &ns, &error),
+                     RATION_EPARSE);
     assert_string_equal(error.text, message);
     assert_int_equal(error.pos, expected_pos);
     assert_int_equal(pos, 0);
@@ -205,7 +206,7 @@ static void assert_written(int64_t ns, const char *expected)
 {
     char text[RN_DURATION_TEXT];
 
-    assert_int_equal(rn_duration_write(ns, text, sizeof text), strlen(expected));
+    assert_int_equal(rn_number_write_duration(ns, text, sizeof text), strlen(expected));
     assert_string_equal(text, expected);
 }
 
@@ -229,9 +230,9 @@ static void writing_tells_the_length_it_needs(void **state)
     char text[4] = "???";
 
     (void)state;
-    assert_int_equal(rn_duration_write(MINUTE, text, sizeof text), 6);
+    assert_int_equal(rn_number_write_duration(MINUTE, text, sizeof text), 6);
     assert_string_equal(text, "min");
-    assert_int_equal(rn_duration_write(MINUTE, NULL, 0), 6);
+    assert_int_equal(rn_number_write_duration(MINUTE, NULL, 0), 6);
 }
 
 static void what_is_written_reads_back(void **state)
@@ -244,9 +245,9 @@ static void what_is_written_reads_back(void **state)
         size_t pos = 0;
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         int64_t back, ns = (int64_t)(random >> 1 >> (random & 63));
-        size_t len = rn_duration_write(ns, text, sizeof text);
+        size_t len = rn_number_write_duration(ns, text, sizeof text);
         assert_true(len < sizeof text);
-        assert_int_equal(rn_duration_parse(text, len, &pos, &back, NULL), 0);
+        assert_int_equal(rn_number_parse_duration(text, len, &pos, &back, NULL), 0);
         assert_true(back == ns && pos == len);
     }
 }

@@ -74,11 +74,11 @@ static void what_a_terminal_would_obey_is_not_plain(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof not / sizeof not [0]; i++)
-        assert_false(rn_utf8_is_plain(not [i]));
-    assert_true(rn_utf8_is_plain(' '));
-    assert_true(rn_utf8_is_plain('~'));
-    assert_true(rn_utf8_is_plain(0xe9));
-    assert_true(rn_utf8_is_plain(0x1f600));
+        assert_false(rn_utf8_is_printable(not [i]));
+    assert_true(rn_utf8_is_printable(' '));
+    assert_true(rn_utf8_is_printable('~'));
+    assert_true(rn_utf8_is_printable(0xe9));
+    assert_true(rn_utf8_is_printable(0x1f600));
 }
 
 int main(void)

@@ -16,10 +16,10 @@ struct rn_redis {
     int64_t deadline_ns;
     struct rn_routes routes;
     struct rn_routes_events routes_events;
-    struct rn_script_calls calls;
+    struct rn_script_caller calls;
     struct rn_secret_check secret;
     struct rn_batch_queues queues;
-    struct rn_batch_queues_events queues_events;
+    struct rn_batch_queue_events queues_events;
     struct rn_timer timer;
     struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
     struct rn_job pool[RN_REDIS_JOBS];
@@ -121,7 +121,7 @@ static void blame_shards(struct rn_redis *redis, const struct rn_job *job, bool 
         const struct rn_charge *charge = &job->batch[i];
         struct rn_shard *shard =
             charge->error == RATION_ESTORE
-                ? rn_routes_owner(&redis->routes, rn_batch_queues_slot(&redis->queues, charge))
+                ? rn_routes_owner(&redis->routes, rn_batch_queue_slot(&redis->queues, charge))
                 : NULL;
 
         if (!shard)
@@ -139,7 +139,7 @@ static void expire_jobs(struct rn_redis *redis, int64_t now_ns)
     struct rn_job *job;
 
     if (redis->jobs && redis->jobs->deadline_ns <= now_ns)
-        rn_batch_queues_expire(&redis->queues, now_ns);
+        rn_batch_queue_expire(&redis->queues, now_ns);
     while ((job = redis->jobs) && job->deadline_ns <= now_ns) {
         blame_shards(redis, job, late);
         rn_redis_count(&redis->counts.late, job->left);
@@ -184,7 +184,7 @@ static void on_up(void *arg, struct rn_shard *shard)
 
     note_up(redis);
     rn_secret_check_again(&redis->secret);
-    rn_script_calls_retry(&redis->calls);
+    rn_script_call_retry(&redis->calls);
     rn_link_call_later(&shard->link);
 }
 
@@ -193,7 +193,7 @@ static void on_down(void *arg, struct rn_shard *shard)
     struct rn_redis *redis = arg;
 
     note_up(redis);
-    rn_batch_queues_fail(&redis->queues, shard);
+    rn_batch_queue_fail(&redis->queues, shard);
 }
 
 /* What came up in this round goes out in one write. */
@@ -201,7 +201,7 @@ static void on_later(void *arg, struct rn_shard *shard)
 {
     struct rn_redis *redis = arg;
 
-    rn_batch_queues_send(&redis->queues, shard);
+    rn_batch_queue_send(&redis->queues, shard);
 }
 
 static void on_moved(void *arg)
@@ -210,8 +210,8 @@ static void on_moved(void *arg)
 
     note_up(redis);
     rn_secret_check_again(&redis->secret);
-    rn_batch_queues_reroute(&redis->queues);
-    rn_script_calls_retry(&redis->calls);
+    rn_batch_queue_reroute(&redis->queues);
+    rn_script_call_retry(&redis->calls);
 }
 
 /* --- the contract ------------------------------------------------------------------------------
@@ -243,10 +243,10 @@ static void add_to_queues(struct rn_redis *redis, struct rn_job *job)
         if (charge->error != RATION_ESTORE)
             continue;
         struct rn_shard *shard =
-            rn_routes_owner(&redis->routes, rn_batch_queues_slot(&redis->queues, charge));
+            rn_routes_owner(&redis->routes, rn_batch_queue_slot(&redis->queues, charge));
         bool hopeless = !shard || shard->breaker.open;
 
-        if (!hopeless && rn_batch_queues_add(&redis->queues, job, i)) {
+        if (!hopeless && rn_batch_queue_add(&redis->queues, job, i)) {
             job->left++;
             continue;
         }
@@ -296,7 +296,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
 
 static void disown(struct rn_backend *backend, const struct rn_charge *charge, uint64_t late)
 {
-    rn_batch_queues_disown(&((struct rn_redis *)(void *)backend)->queues, charge, late);
+    rn_batch_queue_disown(&((struct rn_redis *)(void *)backend)->queues, charge, late);
 }
 
 static const struct rn_backend_ops redis_ops = {.begin = begin, .disown = disown};
@@ -316,7 +316,7 @@ static void init_events(struct rn_redis *redis)
 {
     redis->routes_events = (struct rn_routes_events){
         .arg = redis, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
-    redis->queues_events = (struct rn_batch_queues_events){
+    redis->queues_events = (struct rn_batch_queue_events){
         .arg = redis, .answered = on_answered, .returned = on_returned};
     redis->timer.fire = on_timer;
     for (size_t i = 0; i < RN_REDIS_JOBS; i++) {
@@ -342,9 +342,9 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
         free(redis);
         return failed;
     }
-    rn_script_calls_init(&redis->calls, &redis->routes, &redis->counts);
-    if (!rn_batch_queues_init(&redis->queues, &redis->calls, &redis->counts,
-                              &redis->queues_events)) {
+    rn_script_call_init(&redis->calls, &redis->routes, &redis->counts);
+    if (!rn_batch_queue_init(&redis->queues, &redis->calls, &redis->counts,
+                             &redis->queues_events)) {
         rn_redis_free(redis);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
@@ -361,13 +361,13 @@ void rn_redis_free(struct rn_redis *redis)
 {
     if (!redis)
         return;
-    rn_script_calls_done(&redis->calls);
+    rn_script_call_done(&redis->calls);
     rn_secret_check_done(&redis->secret);
     rn_routes_done(&redis->routes);
     while (redis->jobs)
         finish_job(redis, redis->jobs);
     rn_timer_cancel(rn_loop_wheel(redis->loop), &redis->timer);
-    rn_batch_queues_done(&redis->queues);
+    rn_batch_queue_done(&redis->queues);
     free(redis);
 }
 

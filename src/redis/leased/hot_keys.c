@@ -55,7 +55,7 @@ void rn_hot_keys_drop(struct rn_hot_keys *t, struct rn_hot_key *held)
     while (*link != held)
         link = &(*link)->next;
     *link = held->next;
-    rn_lease_record_clear(held->record);
+    rn_lease_file_clear(held->record);
     held->next = t->spare;
     t->spare = held;
     t->count--;
@@ -68,6 +68,6 @@ struct rn_demand *rn_hot_keys_watch(struct rn_hot_keys *t, uint64_t key, uint64_
 
     if (watched->key != key)
         *watched = (struct rn_hot_keys_watched){.key = key};
-    rn_demand_note(&watched->demand, units, now_ns);
+    rn_sizing_note(&watched->demand, units, now_ns);
     return &watched->demand;
 }

@@ -284,8 +284,8 @@ static uint64_t check_of_record(const struct rn_lease_record *r, uint64_t holder
     return rn_siphash(&key, text, sizeof text);
 }
 
-void rn_lease_record_name(struct rn_lease_record *r, uint64_t holder,
-                          const struct rn_lease_what *what)
+void rn_lease_file_name(struct rn_lease_record *r, uint64_t holder,
+                        const struct rn_lease_what *what)
 {
     set_state(r, RN_RECORD_CHANGING);
     r->script = (uint8_t)what->script;
@@ -299,12 +299,12 @@ void rn_lease_record_name(struct rn_lease_record *r, uint64_t holder,
 
 /* Buckets and logs count what was not returned as spent when the lease ended, others when it was
  * granted. A call that was lost may have changed when it ends: to later, which costs at most. */
-void rn_lease_record_note(struct rn_lease_record *r, const struct rn_lease *h, uint64_t call)
+void rn_lease_file_note(struct rn_lease_record *r, const struct rn_lease *h, uint64_t call)
 {
     bool by_end = r->script == RN_SCRIPT_LEASE_BUCKET || r->script == RN_SCRIPT_LEASE_LOG;
 
     set_state(r, RN_RECORD_CHANGING);
-    rn_lease_record_spent(r, h->units + h->late);
+    rn_lease_file_spent(r, h->units + h->late);
     r->known = h->known;
     r->call = call;
     if (h->ends_us != 0)
@@ -313,15 +313,15 @@ void rn_lease_record_note(struct rn_lease_record *r, const struct rn_lease *h, u
     set_state(r, RN_RECORD_HELD);
 }
 
-void rn_lease_record_clear(struct rn_lease_record *r)
+void rn_lease_file_clear(struct rn_lease_record *r)
 {
     set_state(r, RN_RECORD_EMPTY);
-    rn_lease_record_spent(r, 0);
+    rn_lease_file_spent(r, 0);
     r->known = r->call = 0;
     r->ends_us = r->mark = 0;
 }
 
-bool rn_lease_record_take(struct rn_lease_record *r, uint64_t holder, struct rn_lease_record *out)
+bool rn_lease_file_take(struct rn_lease_record *r, uint64_t holder, struct rn_lease_record *out)
 {
     bool sound = r->state == RN_RECORD_HELD && rn_script_leases(r->script) &&
                  r->name_len <= RN_CODEC_NAME && r->params_len <= RN_CODEC_PARAMS &&
@@ -329,11 +329,11 @@ bool rn_lease_record_take(struct rn_lease_record *r, uint64_t holder, struct rn_
 
     *out = *r;
     out->state = RN_RECORD_CHANGING; /* as it is until all of it is put back */
-    rn_lease_record_clear(r);
+    rn_lease_file_clear(r);
     return sound;
 }
 
-void rn_lease_record_put_back(struct rn_lease_record *r, const struct rn_lease_record *from)
+void rn_lease_file_put_back(struct rn_lease_record *r, const struct rn_lease_record *from)
 {
     set_state(r, RN_RECORD_CHANGING);
     *r = *from;

@@ -60,20 +60,20 @@ struct rn_lease_what {
     enum rn_script script;
     struct rn_slice name, params;
 };
-void rn_lease_record_name(struct rn_lease_record *record, uint64_t holder,
-                          const struct rn_lease_what *what);
+void rn_lease_file_name(struct rn_lease_record *record, uint64_t holder,
+                        const struct rn_lease_what *what);
 /* As the holder stands, and its last call: before that is sent, and after it was answered. */
-void rn_lease_record_note(struct rn_lease_record *record, const struct rn_lease *h, uint64_t call);
-void rn_lease_record_clear(struct rn_lease_record *record);
+void rn_lease_file_note(struct rn_lease_record *record, const struct rn_lease *h, uint64_t call);
+void rn_lease_file_clear(struct rn_lease_record *record);
 /* Before an admission is answered. */
-static inline void rn_lease_record_spent(struct rn_lease_record *record, uint64_t units)
+static inline void rn_lease_file_spent(struct rn_lease_record *record, uint64_t units)
 {
     atomic_store_explicit(&record->units, units, memory_order_release);
 }
 /* Takes out of the file what is to be returned. False: there is nothing, or it is not sound. */
-bool rn_lease_record_take(struct rn_lease_record *record, uint64_t holder,
-                          struct rn_lease_record *out);
+bool rn_lease_file_take(struct rn_lease_record *record, uint64_t holder,
+                        struct rn_lease_record *out);
 /* Undoes that: it was not sent. */
-void rn_lease_record_put_back(struct rn_lease_record *record, const struct rn_lease_record *from);
+void rn_lease_file_put_back(struct rn_lease_record *record, const struct rn_lease_record *from);
 
 #endif

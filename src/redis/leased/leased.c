@@ -24,7 +24,7 @@ void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns)
     uint64_t burnt = rn_lease_expire(&held->lease, now_ns);
 
     if (burnt > 0)
-        rn_lease_record_spent(held->record, 0);
+        rn_lease_file_spent(held->record, 0);
     rn_redis_count(&held->leased->counts.burnt, burnt);
 }
 
@@ -39,7 +39,7 @@ static bool fits(struct rn_hot_key *held, const struct rn_ask *ask)
     fits = ask->op == RN_GIVE_BACK ? rn_lease_unspend(h, ask->cost, ask->mark)
                                    : rn_lease_spend(h, ask->cost);
     if (fits)
-        rn_lease_record_spent(held->record, h->units);
+        rn_lease_file_spent(held->record, h->units);
     return fits;
 }
 
@@ -63,7 +63,7 @@ static void renew_if_low(struct rn_hot_key *held, int64_t now_ns)
 {
     if (!rn_lease_runs_low(&held->lease, now_ns))
         return;
-    if (rn_demand_is_cold(&held->lease.demand, now_ns))
+    if (rn_sizing_is_cold(&held->lease.demand, now_ns))
         rn_renew_retire(held, now_ns);
     else
         rn_renew_begin(held, 0, now_ns);
@@ -88,7 +88,7 @@ static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, in
 static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
 {
     if (charge->ask.op == RN_TAKE)
-        rn_demand_note(&held->lease.demand, charge->ask.cost, now_ns);
+        rn_sizing_note(&held->lease.demand, charge->ask.cost, now_ns);
     if (charge->ask.op == RN_RESET)
         rn_lease_hope(&held->lease);
     if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
@@ -124,10 +124,10 @@ static void learn_limit(struct rn_hot_key *held, const struct rn_charge *charge)
     held->script = rn_codec_script_of(charge);
     held->name_len = rn_codec_name(charge, held->name);
     held->params_len = rn_codec_params(charge, held->params);
-    rn_lease_record_name(held->record, held->leased->id,
-                         &(struct rn_lease_what){.script = held->script,
-                                                 .name = {held->name, held->name_len},
-                                                 .params = {held->params, held->params_len}});
+    rn_lease_file_name(held->record, held->leased->id,
+                       &(struct rn_lease_what){.script = held->script,
+                                               .name = {held->name, held->name_len},
+                                               .params = {held->params, held->params_len}});
 }
 
 static bool may_be_held(const struct rn_limit *l)
@@ -171,7 +171,7 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
         struct rn_demand *demand =
             rn_hot_keys_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_demand_is_hot(demand, charge->limit->cap, now_ns) && may_be_held(charge->limit))
+        if (rn_sizing_is_hot(demand, charge->limit->cap, now_ns) && may_be_held(charge->limit))
             held = promote(leased, charge, demand, now_ns);
     }
     if (!held)
@@ -338,7 +338,7 @@ static void give_back_last(struct rn_hot_key *held)
 
     rn_renew_retire(held, rn_clock_boot_ns());
     if (!was_in_flight && held->lease.in_flight)
-        rn_lease_record_clear(held->record);
+        rn_lease_file_clear(held->record);
 }
 
 void rn_leased_free(struct rn_leased *leased)

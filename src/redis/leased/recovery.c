@@ -46,7 +46,7 @@ static void on_returned(void *arg, const redisReply *reply)
         return;
     r->asked--;
     if (reply && reply->type == REDIS_REPLY_ERROR) { /* it was not run */
-        rn_lease_record_put_back(&r->part.records[call->index], &call->record);
+        rn_lease_file_put_back(&r->part.records[call->index], &call->record);
         r->next = 0;
     } else if (reply && rn_script_call_read(reply, call->nonce, 1, &answers)) {
         rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
@@ -106,12 +106,12 @@ static bool return_some(struct rn_leased *leased)
         struct rn_lease_record *record = &r->part.records[r->next];
 
         if (record->state == RN_RECORD_EMPTY ||
-            !rn_lease_record_take(record, r->part.holder, &call->record))
+            !rn_lease_file_take(record, r->part.holder, &call->record))
             continue;
         call->leased = leased;
         call->index = r->next;
         if (!send_return(leased, call)) {
-            rn_lease_record_put_back(record, &call->record);
+            rn_lease_file_put_back(record, &call->record);
             return false;
         }
         call->busy = true;

@@ -155,7 +155,7 @@ static void take_in(struct rn_hot_key *held, const struct rn_grant *grant)
     rn_redis_count(&counts->grants, grant->granted > 0);
     rn_redis_count(&counts->granted, grant->granted);
     rn_redis_count(&counts->burnt, rn_lease_take_in(&held->lease, grant, rn_clock_boot_ns()));
-    rn_lease_record_note(held->record, &held->lease, held->call);
+    rn_lease_file_note(held->record, &held->lease, held->call);
     serve(held, crowded);
     if (!held->lease.in_flight && (crowded || held->leaving) && held->lease.units == 0) {
         drop(held);
@@ -179,7 +179,7 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     rn_redis_count(&leased->counts.burnt, rn_lease_lose(&held->lease));
-    rn_lease_record_note(held->record, &held->lease, held->call);
+    rn_lease_file_note(held->record, &held->lease, held->call);
     rn_redis_count(&leased->counts.lost, 1);
     while (held->queue.first && !held->lease.in_flight)
         give_up(leased, held->queue.first);
@@ -195,7 +195,7 @@ static bool send_call(struct rn_hot_key *held, struct rn_codec_lease_request *re
 
     request->holder = leased->id;
     request->call = held->call = ++leased->calls;
-    rn_lease_record_note(held->record, &held->lease, held->call);
+    rn_lease_file_note(held->record, &held->lease, held->call);
     const struct rn_slice name = {held->name, held->name_len};
     const struct rn_slice args[] = {
         {nonce, (size_t)snprintf(nonce, sizeof nonce, "%llu", (unsigned long long)request->call)},
@@ -213,7 +213,7 @@ static bool send_call(struct rn_hot_key *held, struct rn_codec_lease_request *re
 
     if (!rn_redis_call(leased->redis, &ask)) {
         rn_lease_unask(&held->lease, request);
-        rn_lease_record_note(held->record, &held->lease, held->call);
+        rn_lease_file_note(held->record, &held->lease, held->call);
         return false;
     }
     leased->in_flight++;
@@ -278,7 +278,7 @@ static bool is_idle(struct rn_hot_key *held, int64_t now_ns)
     struct rn_lease *h = &held->lease;
 
     return held->used_ns <= h->sent_ns || held->used_ns <= now_ns - RN_LEASED_IDLE_NS ||
-           rn_demand_is_cold(&h->demand, now_ns);
+           rn_sizing_is_cold(&h->demand, now_ns);
 }
 
 static void on_due(struct rn_timer *timer)

@@ -41,35 +41,35 @@ static void roll(struct rn_demand *d, int64_t now_ns)
     d->slot = slot;
 }
 
-void rn_demand_note(struct rn_demand *d, uint64_t units, int64_t now_ns)
+void rn_sizing_note(struct rn_demand *d, uint64_t units, int64_t now_ns)
 {
     roll(d, now_ns);
     d->count = at_most(d->count + at_most(units, UNITS_MAX), UNITS_MAX);
     d->asks++;
 }
 
-uint64_t rn_demand_rate(struct rn_demand *d, int64_t now_ns)
+uint64_t rn_sizing_rate(struct rn_demand *d, int64_t now_ns)
 {
     roll(d, now_ns);
     return d->rate;
 }
 
-bool rn_demand_is_hot(struct rn_demand *d, uint64_t cap, int64_t now_ns)
+bool rn_sizing_is_hot(struct rn_demand *d, uint64_t cap, int64_t now_ns)
 {
-    return rn_demand_rate(d, now_ns) >= RN_SIZING_HOT ||
+    return rn_sizing_rate(d, now_ns) >= RN_SIZING_HOT ||
            (d->asks >= RN_SIZING_RUSH && cap / RN_SIZING_RUSH_PARTS >= RN_SIZING_RUSH);
 }
 
-bool rn_demand_is_cold(struct rn_demand *d, int64_t now_ns)
+bool rn_sizing_is_cold(struct rn_demand *d, int64_t now_ns)
 {
-    return rn_demand_rate(d, now_ns) < RN_SIZING_COLD && d->asks < RN_SIZING_RUSH;
+    return rn_sizing_rate(d, now_ns) < RN_SIZING_COLD && d->asks < RN_SIZING_RUSH;
 }
 
 /* What to reckon with. The current slot will have at least what it has now: so each call of a
  * sudden rush asks for several times as much as the one before. */
 static uint64_t peak(struct rn_demand *d, int64_t now_ns)
 {
-    uint64_t mean = rn_demand_rate(d, now_ns);
+    uint64_t mean = rn_sizing_rate(d, now_ns);
 
     return at_least(mean, at_least(d->latest, d->count * SLOTS_A_SECOND));
 }

@@ -33,12 +33,12 @@ struct rn_demand {
     uint64_t latest;      /* units a second in the last slot */
     uint64_t rate;        /* and over some of them */
 };
-void rn_demand_note(struct rn_demand *demand, uint64_t units, int64_t now_ns);
+void rn_sizing_note(struct rn_demand *demand, uint64_t units, int64_t now_ns);
 /* Units a second, of late: up to the last tenth of one. */
-uint64_t rn_demand_rate(struct rn_demand *demand, int64_t now_ns);
+uint64_t rn_sizing_rate(struct rn_demand *demand, int64_t now_ns);
 /* Whether the key, under a limit of `cap` units, is worth a lease; whether it is not any more. */
-bool rn_demand_is_hot(struct rn_demand *demand, uint64_t cap, int64_t now_ns);
-bool rn_demand_is_cold(struct rn_demand *demand, int64_t now_ns);
+bool rn_sizing_is_hot(struct rn_demand *demand, uint64_t cap, int64_t now_ns);
+bool rn_sizing_is_cold(struct rn_demand *demand, int64_t now_ns);
 
 struct rn_sizing {
     uint64_t cap;

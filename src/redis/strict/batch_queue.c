@@ -105,7 +105,7 @@ static struct rn_batch_queue *take_ready(struct rn_batch_queues *queues, unsigne
     return queue;
 }
 
-void rn_batch_queues_reroute(struct rn_batch_queues *queues)
+void rn_batch_queue_reroute(struct rn_batch_queues *queues)
 {
     struct rn_batch_queue *all = NULL, *queue;
 
@@ -408,7 +408,7 @@ static bool send_next(struct rn_batch_queues *queues, struct rn_batch_queue *que
     return false;
 }
 
-void rn_batch_queues_send(struct rn_batch_queues *queues, const struct rn_shard *shard)
+void rn_batch_queue_send(struct rn_batch_queues *queues, const struct rn_shard *shard)
 {
     struct rn_batch_queue *queue;
 
@@ -423,7 +423,7 @@ void rn_batch_queues_send(struct rn_batch_queues *queues, const struct rn_shard 
     }
 }
 
-void rn_batch_queues_fail(struct rn_batch_queues *queues, const struct rn_shard *shard)
+void rn_batch_queue_fail(struct rn_batch_queues *queues, const struct rn_shard *shard)
 {
     struct rn_batch_queue *queue;
 
@@ -435,7 +435,7 @@ void rn_batch_queues_fail(struct rn_batch_queues *queues, const struct rn_shard 
 
 /* --- late charges ------------------------------------------------------------------- */
 
-void rn_batch_queues_expire(struct rn_batch_queues *queues, int64_t now_ns)
+void rn_batch_queue_expire(struct rn_batch_queues *queues, int64_t now_ns)
 {
     for (const struct rn_batch *batch = queues->flying; batch; batch = batch->next)
         for (struct rn_seat *seat = batch->seats.first; seat; seat = seat->next) {
@@ -446,20 +446,20 @@ void rn_batch_queues_expire(struct rn_batch_queues *queues, int64_t now_ns)
         }
 }
 
-void rn_batch_queues_disown(struct rn_batch_queues *queues, const struct rn_charge *charge,
-                            uint64_t late)
+void rn_batch_queue_disown(struct rn_batch_queues *queues, const struct rn_charge *charge,
+                           uint64_t late)
 {
     give_back(queues, rn_late_charges_disown(&queues->lates, late, charge));
 }
 
 /* --- the queues ---------------------------------------------------------------------- */
 
-uint16_t rn_batch_queues_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge)
+uint16_t rn_batch_queue_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge)
 {
     return queue_of(queues, charge)->slot;
 }
 
-bool rn_batch_queues_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index)
+bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index)
 {
     struct rn_seat *seat = queues->spare_seats;
 
@@ -488,9 +488,8 @@ static void init_queues(struct rn_batch_queues *queues)
     }
 }
 
-bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_script_calls *calls,
-                          struct rn_redis_counts *counts,
-                          const struct rn_batch_queues_events *events)
+bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller *calls,
+                         struct rn_redis_counts *counts, const struct rn_batch_queue_events *events)
 {
     bool cluster = calls->routes->url->kind == RN_URL_CLUSTER;
 
@@ -506,7 +505,7 @@ bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_script_calls
     return true;
 }
 
-void rn_batch_queues_done(struct rn_batch_queues *queues)
+void rn_batch_queue_done(struct rn_batch_queues *queues)
 {
     free(queues->queues);
     free(queues->seats);

@@ -38,7 +38,7 @@ struct rn_batch_queue {
     bool ready; /* in some list of those that have something to send */
 };
 
-struct rn_batch_queues_events {
+struct rn_batch_queue_events {
     void *arg;
     /* The charge has its answer, or its error. */
     void (*answered)(void *arg, struct rn_job *job, const struct rn_charge *charge);
@@ -47,9 +47,9 @@ struct rn_batch_queues_events {
 };
 
 struct rn_batch_queues {
-    struct rn_script_calls *calls;
+    struct rn_script_caller *calls;
     struct rn_redis_counts *counts;
-    const struct rn_batch_queues_events *events;
+    const struct rn_batch_queue_events *events;
     unsigned tags; /* 1, or in a cluster RN_CODEC_TAGS */
     struct rn_batch_queue *queues;
     struct {
@@ -62,31 +62,31 @@ struct rn_batch_queues {
     uint64_t nonce;
 };
 
-/* False: out of memory; rn_batch_queues_done all the same. */
-bool rn_batch_queues_init(struct rn_batch_queues *queues, struct rn_script_calls *calls,
-                          struct rn_redis_counts *counts,
-                          const struct rn_batch_queues_events *events);
-void rn_batch_queues_done(struct rn_batch_queues *queues);
+/* False: out of memory; rn_batch_queue_done all the same. */
+bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller *calls,
+                         struct rn_redis_counts *counts,
+                         const struct rn_batch_queue_events *events);
+void rn_batch_queue_done(struct rn_batch_queues *queues);
 
 /* The slot that the charge's key is in. */
-uint16_t rn_batch_queues_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge);
+uint16_t rn_batch_queue_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge);
 /* It is sent later in this round of the loop, or when what it waits for has happened.
  * False: too many wait. */
-bool rn_batch_queues_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index);
+bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index);
 
 /* Jobs with this deadline or an earlier one are about to end: notes which of their charges are on
  * their way, as rn_charge.late. */
-void rn_batch_queues_expire(struct rn_batch_queues *queues, int64_t now_ns);
+void rn_batch_queue_expire(struct rn_batch_queues *queues, int64_t now_ns);
 /* As rn_store_disown. */
-void rn_batch_queues_disown(struct rn_batch_queues *queues, const struct rn_charge *charge,
-                            uint64_t late);
+void rn_batch_queue_disown(struct rn_batch_queues *queues, const struct rn_charge *charge,
+                           uint64_t late);
 
 /* Sends what waits for the shard, as far as it takes it. Charges that cannot be sent have
  * RATION_ESTORE. */
-void rn_batch_queues_send(struct rn_batch_queues *queues, const struct rn_shard *shard);
+void rn_batch_queue_send(struct rn_batch_queues *queues, const struct rn_shard *shard);
 /* Those that wait for the shard have RATION_ESTORE. */
-void rn_batch_queues_fail(struct rn_batch_queues *queues, const struct rn_shard *shard);
+void rn_batch_queue_fail(struct rn_batch_queues *queues, const struct rn_shard *shard);
 /* Slots have other owners. */
-void rn_batch_queues_reroute(struct rn_batch_queues *queues);
+void rn_batch_queue_reroute(struct rn_batch_queues *queues);
 
 #endif

@@ -9,7 +9,7 @@
 #include "redis/cluster/redirect.h"
 #include "redis/codec.h"
 
-static int64_t now_of(const struct rn_script_calls *calls)
+static int64_t now_of(const struct rn_script_caller *calls)
 {
     return rn_wheel_now(rn_loop_wheel(calls->routes->loop));
 }
@@ -139,7 +139,7 @@ bool rn_script_call_begin(struct rn_script_call *call)
 
 static void park(struct rn_script_call *call)
 {
-    struct rn_script_calls *calls = call->calls;
+    struct rn_script_caller *calls = call->calls;
 
     call->next = calls->parked;
     calls->parked = call;
@@ -148,7 +148,7 @@ static void park(struct rn_script_call *call)
                      now_of(calls) + RN_SCRIPT_CALL_AGAIN_NS);
 }
 
-void rn_script_calls_retry(struct rn_script_calls *calls)
+void rn_script_call_retry(struct rn_script_caller *calls)
 {
     struct rn_script_call *call = calls->parked, *next;
 
@@ -164,8 +164,8 @@ void rn_script_calls_retry(struct rn_script_calls *calls)
 
 static void on_timer(struct rn_timer *timer)
 {
-    rn_script_calls_retry(
-        (struct rn_script_calls *)((char *)timer - offsetof(struct rn_script_calls, timer)));
+    rn_script_call_retry(
+        (struct rn_script_caller *)((char *)timer - offsetof(struct rn_script_caller, timer)));
 }
 
 static void send_or_park(struct rn_script_call *call)
@@ -332,14 +332,14 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- life --------------------------------------------------------------------------- */
 
-void rn_script_calls_init(struct rn_script_calls *calls, struct rn_routes *routes,
-                          struct rn_redis_counts *counts)
+void rn_script_call_init(struct rn_script_caller *calls, struct rn_routes *routes,
+                         struct rn_redis_counts *counts)
 {
-    *calls = (struct rn_script_calls){.routes = routes, .counts = counts};
+    *calls = (struct rn_script_caller){.routes = routes, .counts = counts};
     calls->timer.fire = on_timer;
 }
 
-void rn_script_calls_done(struct rn_script_calls *calls)
+void rn_script_call_done(struct rn_script_caller *calls)
 {
     while (calls->parked) {
         struct rn_script_call *call = calls->parked;

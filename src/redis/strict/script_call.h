@@ -38,7 +38,7 @@ struct rn_script_call_ops {
 };
 
 /* Those of one store. */
-struct rn_script_calls {
+struct rn_script_caller {
     struct rn_routes *routes;
     struct rn_redis_counts *counts;
     struct rn_script_call *parked; /* until they are sent again */
@@ -47,7 +47,7 @@ struct rn_script_calls {
 
 struct rn_script_call {
     const struct rn_script_call_ops *ops;
-    struct rn_script_calls *calls;
+    struct rn_script_caller *calls;
     enum rn_script script;
     uint16_t slot;
     int64_t until_ns; /* it is not sent again */
@@ -60,12 +60,12 @@ struct rn_script_call {
     struct rn_script_call *next; /* among those parked */
 };
 
-void rn_script_calls_init(struct rn_script_calls *calls, struct rn_routes *routes,
-                          struct rn_redis_counts *counts);
+void rn_script_call_init(struct rn_script_caller *calls, struct rn_routes *routes,
+                         struct rn_redis_counts *counts);
 /* Those that are parked end. Before the routes do. */
-void rn_script_calls_done(struct rn_script_calls *calls);
+void rn_script_call_done(struct rn_script_caller *calls);
 /* Something is known better: those parked are sent if they can be. */
-void rn_script_calls_retry(struct rn_script_calls *calls);
+void rn_script_call_retry(struct rn_script_caller *calls);
 
 /* Begins one whose first five fields are set and the others zero. False: the owner of the
  * slot cannot be asked; nothing was sent, and nothing follows. */

@@ -57,7 +57,7 @@ static char *append(struct request *request, char *at, const struct rn_slice *wo
     return at;
 }
 
-bool rn_script_request_send(struct rn_script_calls *calls, const struct rn_script_request *ask)
+bool rn_script_request_send(struct rn_script_caller *calls, const struct rn_script_request *ask)
 {
     struct request *request;
 

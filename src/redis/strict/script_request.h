@@ -25,6 +25,6 @@ struct rn_script_request {
 };
 
 /* False: not sent. */
-bool rn_script_request_send(struct rn_script_calls *calls, const struct rn_script_request *ask);
+bool rn_script_request_send(struct rn_script_caller *calls, const struct rn_script_request *ask);
 
 #endif

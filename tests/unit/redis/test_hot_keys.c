@@ -81,9 +81,9 @@ static void another_key_does_not_inherit_a_demand(void **state)
     (void)state;
     for (int64_t t = 0; t < SECOND; t += SECOND / 100)
         demand = rn_hot_keys_watch(table, 5, 1, t);
-    assert_true(rn_demand_rate(demand, SECOND) >= RN_SIZING_HOT);
+    assert_true(rn_sizing_rate(demand, SECOND) >= RN_SIZING_HOT);
     demand = rn_hot_keys_watch(table, 5 + RN_HOT_KEYS_WATCHED, 1, SECOND);
-    assert_int_equal(rn_demand_rate(demand, SECOND), 0);
+    assert_int_equal(rn_sizing_rate(demand, SECOND), 0);
     free(table);
 }
 

@@ -250,7 +250,7 @@ static void what_is_too_much_goes_back(void **state)
     struct rn_codec_lease_request request;
 
     (void)state;
-    rn_demand_note(&h.demand, 2, BEGIN);
+    rn_sizing_note(&h.demand, 2, BEGIN);
     rn_lease_ask(&h, 0, 0, BEGIN + 150 * MS, &request);
     assert_int_equal(request.want, 0);
     assert_int_equal(request.keep, 20);
@@ -403,7 +403,7 @@ static void post(struct message message)
 static void spend(size_t node, uint64_t units)
 {
     rn_lease_expire(&w.nodes[node], w.now_ns);
-    rn_demand_note(&w.nodes[node].demand, units, w.now_ns);
+    rn_sizing_note(&w.nodes[node].demand, units, w.now_ns);
     if (!rn_lease_spend(&w.nodes[node], units))
         return;
     w.full_ns = (w.full_ns > w.now_ns ? w.full_ns : w.now_ns) + (int64_t)units * EACH;

@@ -51,9 +51,9 @@ static void hold(struct rn_lease_record *record)
 {
     struct rn_lease h = {.units = 40, .known = 40, .ends_us = 1000, .mark = 77};
 
-    rn_lease_record_name(record, HOLDER, &what);
-    rn_lease_record_note(record, &h, 3);
-    rn_lease_record_spent(record, 25);
+    rn_lease_file_name(record, HOLDER, &what);
+    rn_lease_file_note(record, &h, 3);
+    rn_lease_file_spent(record, 25);
 }
 
 static struct rn_lease_file open_with_one(unsigned at)
@@ -94,14 +94,14 @@ static void what_a_killed_holder_had_not_spent_is_found_once(void **state)
     in_a_killed_process(leave_one);
     assert_true(rn_lease_file_find(path, &found));
     assert_int_equal(found.holder, HOLDER);
-    assert_true(rn_lease_record_take(&found.records[9], found.holder, &record));
+    assert_true(rn_lease_file_take(&found.records[9], found.holder, &record));
     assert_int_equal(record.units, 25);
     assert_int_equal(record.known, 40);
     assert_int_equal(record.call, 3);
     assert_int_equal(record.ends_us, 1000);
     assert_int_equal(record.mark, 77);
     assert_memory_equal(record.name, what.name.data, what.name.len);
-    assert_false(rn_lease_record_take(&found.records[9], found.holder, &record));
+    assert_false(rn_lease_file_take(&found.records[9], found.holder, &record));
     rn_lease_file_close(&found);
     assert_false(rn_lease_file_find(path, &found));
 }
@@ -114,11 +114,11 @@ static void what_could_not_be_sent_is_found_again(void **state)
     (void)state;
     in_a_killed_process(leave_one);
     assert_true(rn_lease_file_find(path, &found));
-    assert_true(rn_lease_record_take(&found.records[9], found.holder, &record));
-    rn_lease_record_put_back(&found.records[9], &record);
+    assert_true(rn_lease_file_take(&found.records[9], found.holder, &record));
+    rn_lease_file_put_back(&found.records[9], &record);
     rn_lease_file_close(&found);
     assert_true(rn_lease_file_find(path, &found));
-    assert_true(rn_lease_record_take(&found.records[9], found.holder, &record));
+    assert_true(rn_lease_file_take(&found.records[9], found.holder, &record));
     assert_int_equal(record.units, 25);
     rn_lease_file_close(&found);
 }
@@ -134,7 +134,7 @@ static void the_part_of_a_holder_that_lives_is_nobody_elses(void **state)
     rn_lease_file_close(&one);
     assert_true(rn_lease_file_find(path, &found)); /* it stopped without giving back */
     rn_lease_file_close(&found);
-    rn_lease_record_clear(&other.records[1]);
+    rn_lease_file_clear(&other.records[1]);
     rn_lease_file_close(&other);
 }
 
@@ -149,7 +149,7 @@ static void a_new_holder_does_not_take_a_part_that_something_is_left_in(void **s
     assert_int_equal(rn_lease_file_open(path, 1, &file, &error), 0);
     assert_true(rn_lease_file_find(path, &found));
     assert_int_equal(found.holder, HOLDER);
-    rn_lease_record_clear(&found.records[9]);
+    rn_lease_file_clear(&found.records[9]);
     rn_lease_file_close(&found);
     rn_lease_file_close(&file);
     assert_int_equal(rn_lease_file_open(path, 2, &file, &error), 0);
@@ -165,17 +165,17 @@ static void a_record_that_was_being_changed_is_void(void **state)
     (void)state;
     hold(&r);
     r.state = RN_RECORD_CHANGING;
-    assert_false(rn_lease_record_take(&r, HOLDER, &out));
+    assert_false(rn_lease_file_take(&r, HOLDER, &out));
     hold(&r);
-    assert_false(rn_lease_record_take(&r, HOLDER + 1, &out));
+    assert_false(rn_lease_file_take(&r, HOLDER + 1, &out));
     hold(&r);
     r.name[3] ^= 1;
-    assert_false(rn_lease_record_take(&r, HOLDER, &out));
+    assert_false(rn_lease_file_take(&r, HOLDER, &out));
     hold(&r);
     r.units = r.known + 1;
-    assert_false(rn_lease_record_take(&r, HOLDER, &out));
+    assert_false(rn_lease_file_take(&r, HOLDER, &out));
     hold(&r);
-    assert_true(rn_lease_record_take(&r, HOLDER, &out));
+    assert_true(rn_lease_file_take(&r, HOLDER, &out));
 }
 
 /* Overwrites bytes of the file. */
@@ -226,9 +226,9 @@ what_is_late_is_not_spent_and_a_lost_call_does_not_hide_when_the_lease_ends(void
 
     (void)state;
     bucket.script = RN_SCRIPT_LEASE_BUCKET;
-    rn_lease_record_name(&r, HOLDER, &bucket);
+    rn_lease_file_name(&r, HOLDER, &bucket);
     r.ends_us = 500;
-    rn_lease_record_note(&r, &h, 4);
+    rn_lease_file_note(&r, &h, 4);
     assert_int_equal(r.units, 10);
     assert_int_equal(r.ends_us, 500);
     assert_int_equal(r.mark, 500); /* of a bucket: when it counts as spent */

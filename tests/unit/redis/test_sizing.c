@@ -27,7 +27,7 @@ static struct rn_sizing sizing_of(uint64_t amount, int64_t period_ns, uint64_t b
 static int64_t ask_for(struct rn_demand *demand, int64_t now_ns, int64_t ns, int64_t rate)
 {
     for (int64_t t = 0; t < ns; t += SECOND / rate)
-        rn_demand_note(demand, 1, now_ns + t);
+        rn_sizing_note(demand, 1, now_ns + t);
     return now_ns + ns;
 }
 
@@ -40,7 +40,7 @@ static void a_steady_demand_is_known_after_two_seconds(void **state)
         struct rn_demand demand = {0};
         int64_t now = ask_for(&demand, 77 * SECOND, 2 * SECOND, rates[i]);
 
-        assert_in_range(rn_demand_rate(&demand, now), rates[i] * 9 / 10, rates[i] * 11 / 10);
+        assert_in_range(rn_sizing_rate(&demand, now), rates[i] * 9 / 10, rates[i] * 11 / 10);
     }
 }
 
@@ -49,16 +49,16 @@ static void two_in_a_row_are_not_yet_a_demand(void **state)
     struct rn_demand demand = {0};
 
     (void)state;
-    rn_demand_note(&demand, 1, SECOND);
-    rn_demand_note(&demand, 1, SECOND + 1);
-    assert_true(rn_demand_rate(&demand, SECOND + 150 * MS) < RN_SIZING_HOT);
+    rn_sizing_note(&demand, 1, SECOND);
+    rn_sizing_note(&demand, 1, SECOND + 1);
+    assert_true(rn_sizing_rate(&demand, SECOND + 150 * MS) < RN_SIZING_HOT);
 }
 
 /* `n` at once. */
 static void rush(struct rn_demand *demand, int n, uint64_t units, int64_t now_ns)
 {
     while (n-- > 0)
-        rn_demand_note(demand, units, now_ns);
+        rn_sizing_note(demand, units, now_ns);
 }
 
 static void a_rush_is_a_demand_at_once(void **state)
@@ -67,14 +67,14 @@ static void a_rush_is_a_demand_at_once(void **state)
 
     (void)state;
     rush(&demand, RN_SIZING_RUSH - 1, 1, SECOND);
-    assert_false(rn_demand_is_hot(&demand, 10000, SECOND));
-    assert_true(rn_demand_is_cold(&demand, SECOND));
+    assert_false(rn_sizing_is_hot(&demand, 10000, SECOND));
+    assert_true(rn_sizing_is_cold(&demand, SECOND));
     rush(&demand, 1, 1, SECOND + 99 * MS);
-    assert_true(rn_demand_is_hot(&demand, 10000, SECOND + 99 * MS));
-    assert_false(rn_demand_is_cold(&demand, SECOND + 99 * MS));
+    assert_true(rn_sizing_is_hot(&demand, 10000, SECOND + 99 * MS));
+    assert_false(rn_sizing_is_cold(&demand, SECOND + 99 * MS));
     /* And then it is known as the demand of the time before. */
-    assert_true(rn_demand_is_hot(&demand, 10000, SECOND + 100 * MS));
-    assert_true(rn_demand_is_cold(&demand, 4 * SECOND));
+    assert_true(rn_sizing_is_hot(&demand, 10000, SECOND + 100 * MS));
+    assert_true(rn_sizing_is_cold(&demand, 4 * SECOND));
 }
 
 static void a_few_large_costs_are_no_rush(void **state)
@@ -83,7 +83,7 @@ static void a_few_large_costs_are_no_rush(void **state)
 
     (void)state;
     rush(&demand, 3, 100000, SECOND);
-    assert_false(rn_demand_is_hot(&demand, 1000000, SECOND));
+    assert_false(rn_sizing_is_hot(&demand, 1000000, SECOND));
 }
 
 static void a_rush_that_uses_up_much_of_the_limit_is_none(void **state)
@@ -92,9 +92,9 @@ static void a_rush_that_uses_up_much_of_the_limit_is_none(void **state)
 
     (void)state;
     rush(&demand, 1000, 1, SECOND);
-    assert_false(rn_demand_is_hot(&demand, 1000, SECOND));
-    assert_true(rn_demand_is_hot(&demand, 1024, SECOND));
-    assert_true(rn_demand_is_hot(&demand, 1000, SECOND + 100 * MS));
+    assert_false(rn_sizing_is_hot(&demand, 1000, SECOND));
+    assert_true(rn_sizing_is_hot(&demand, 1024, SECOND));
+    assert_true(rn_sizing_is_hot(&demand, 1000, SECOND + 100 * MS));
 }
 
 static void what_is_not_asked_for_any_more_is_forgotten(void **state)
@@ -103,9 +103,9 @@ static void what_is_not_asked_for_any_more_is_forgotten(void **state)
     int64_t now = ask_for(&demand, 0, 2 * SECOND, 1000);
 
     (void)state;
-    assert_true(rn_demand_rate(&demand, now) >= RN_SIZING_HOT);
-    assert_true(rn_demand_rate(&demand, now + 2 * SECOND) < RN_SIZING_COLD);
-    assert_int_equal(rn_demand_rate(&demand, now + 1000000 * SECOND), 0);
+    assert_true(rn_sizing_rate(&demand, now) >= RN_SIZING_HOT);
+    assert_true(rn_sizing_rate(&demand, now + 2 * SECOND) < RN_SIZING_COLD);
+    assert_int_equal(rn_sizing_rate(&demand, now + 1000000 * SECOND), 0);
 }
 
 static void huge_costs_do_not_overflow(void **state)
@@ -115,8 +115,8 @@ static void huge_costs_do_not_overflow(void **state)
 
     (void)state;
     for (int i = 0; i < 10; i++)
-        rn_demand_note(&demand, UINT64_MAX, SECOND + i * 50 * MS);
-    assert_true(rn_demand_rate(&demand, 2 * SECOND) > UINT64_C(1) << 50);
+        rn_sizing_note(&demand, UINT64_MAX, SECOND + i * 50 * MS);
+    assert_true(rn_sizing_rate(&demand, 2 * SECOND) > UINT64_C(1) << 50);
     assert_int_equal(rn_sizing_want(&sizing, &demand, SECOND, 1, 2 * SECOND), 2000);
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/conn/greeting.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "net/server.h"
+#include "redis/conn/link.h"
 #include "redis/scripts/script.h"
 
 static void become_up(struct rn_link *link)
@@ -29,14 +28,14 @@ static void on_greeted(void *arg, const redisReply *reply)
         become_up(link);
 }
 
-/* The answer to ROLE begins with it. A master that Sentinel has named may have become
- * a replica since. */
+/* The reply to ROLE starts with the role. The master that Sentinel named may be a replica by
+ * now. */
 static void on_role(void *arg, const redisReply *reply)
 {
     if (reply && reply->type == REDIS_REPLY_ARRAY &&
         (reply->elements == 0 || reply->element[0]->type != REDIS_REPLY_STRING ||
          strcmp(reply->element[0]->str, "master") != 0)) {
-        rn_link_distrust(arg, "it is no master");
+        rn_link_distrust(arg, "the server is not a master");
         return;
     }
     on_greeted(arg, reply);
@@ -71,23 +70,13 @@ static bool select_database(struct rn_link *link)
     return link->options.url->db == 0 || greet_with(link, 2, argv, NULL);
 }
 
-static bool ask_role(struct rn_link *link)
-{
-    const char *argv[] = {"ROLE"};
-
-    if (link->options.purpose != RN_LINK_MASTER)
-        return true;
-    link->greetings++;
-    return rn_link_push(link, 1, argv, NULL, on_role, link);
-}
-
 static void on_history(void *arg, const redisReply *reply)
 {
     struct rn_link *link = arg;
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         if (link->options.url->kind == RN_URL_SINGLE && strstr(reply->str, "role:slave")) {
-            rn_link_distrust(link, "it is no master");
+            rn_link_distrust(link, "the server is not a master");
             return;
         }
         if (rn_history_learn(&link->history, reply->str))
@@ -96,17 +85,15 @@ static void on_history(void *arg, const redisReply *reply)
     on_greeted(arg, reply);
 }
 
-static bool ask_history(struct rn_link *link)
+/* What a server that holds states is asked and given. */
+static bool prepare_server(struct rn_link *link)
 {
-    const char *argv[] = {"INFO", "replication"};
+    const char *role[] = {"ROLE"}, *info[] = {"INFO", "replication"};
+    bool needs_role = link->options.purpose == RN_LINK_MASTER;
 
-    link->greetings++;
-    return rn_link_push(link, 2, argv, NULL, on_history, link);
-}
-
-static bool load_scripts(struct rn_link *link)
-{
-    bool sent = true;
+    link->greetings += needs_role + 1u;
+    bool sent = (!needs_role || rn_link_push(link, 1, role, NULL, on_role, link)) &&
+                rn_link_push(link, 2, info, NULL, on_history, link);
 
     for (size_t i = 0; i < RN_SCRIPTS && sent; i++) {
         const char *argv[] = {"SCRIPT", "LOAD", rn_scripts[i].text.data};
@@ -123,8 +110,7 @@ void rn_greeting_send(struct rn_link *link)
                 link->options.purpose == RN_LINK_ASK_SENTINEL;
 
     link->greetings = 0;
-    if (!authenticate(link) || (!asks && (!select_database(link) || !ask_role(link) ||
-                                          !ask_history(link) || !load_scripts(link))))
+    if (!authenticate(link) || (!asks && (!select_database(link) || !prepare_server(link))))
         rn_link_distrust(link, "out of memory");
     else if (link->greetings == 0)
         become_up(link);

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_letter(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* What follows the name of a field, NULL if there is none. */
+/* The text after the name of a field, NULL if there is none. */
 static const char *find(const char *info, const char *field)
 {
     const char *at = strstr(info, field);
@@ -17,17 +12,12 @@ static const char *find(const char *info, const char *field)
     return at ? at + strlen(field) : NULL;
 }
 
-/* The id in the answer, NULL if there is none. */
+/* The id in a field, NULL if there is none. */
 static const char *find_id(const char *info, const char *field)
 {
     const char *id = find(info, field);
-    size_t len = 0;
 
-    if (!id)
-        return NULL;
-    while (is_letter(id[len]))
-        len++;
-    return len == RN_HISTORY_ID ? id : NULL;
+    return id && strspn(id, "0123456789abcdef") == RN_HISTORY_ID ? id : NULL;
 }
 
 static int64_t find_number(const char *info, const char *field)
@@ -37,7 +27,7 @@ static int64_t find_number(const char *info, const char *field)
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
-/* A replica that was promoted tells of whom it was one, and up to which byte it has the same. */
+/* A promoted replica names its former master's history, and the first byte it does not share. */
 static int64_t lost_of(const struct rn_history *before, const char *info)
 {
     const char *id = find_id(info, "\nmaster_replid2:");

@@ -9,9 +9,8 @@
 #include "net/dialler.h"
 #include "net/resolve.h"
 #include "net/server.h"
-#include "redis/conn/greeting.h"
 
-#define UNREAD_MAX_BYTES ((size_t)4 << 20) /* of one reply; ours have a few hundred */
+#define UNREAD_MAX_BYTES ((size_t)4 << 20) /* of one reply; ours have a few hundred bytes */
 
 /* --- attempts ----------------------------------------------------------------------- */
 
@@ -23,32 +22,20 @@ int64_t rn_link_next_wait(int64_t last_ns, uint64_t random)
     return RN_LINK_WAIT_MIN_NS + (int64_t)(random % (uint64_t)(most - RN_LINK_WAIT_MIN_NS + 1));
 }
 
-static void wait_for_next(struct rn_link *link)
-{
-    struct rn_wheel *wheel = rn_loop_wheel(link->loop);
-    uint64_t random = 0;
-
-    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK); /* 0: at once after the shortest */
-    link->wait_ns = rn_link_next_wait(link->wait_ns, random);
-    rn_timer_set(wheel, &link->again, rn_wheel_now(wheel) + link->wait_ns);
-}
-
 static void note_why(struct rn_link *link, const char *why)
 {
     if (link->why[0] == '\0')
         snprintf(link->why, sizeof link->why, "%s", why);
 }
 
-/* It served, and nothing was wrong with what it said: as a rule another one can be had. */
-static bool lasted(const struct rn_link *link)
-{
-    return link->served && !link->distrusted &&
-           rn_wheel_now(rn_loop_wheel(link->loop)) - link->up_ns >= RN_LINK_LASTED_NS;
-}
-
-/* There is no connection: everybody is told, and the next attempt is set. */
+/* The attempt has failed, or its connection has ended: answers the pending commands and sets the
+ * timer of the next attempt. */
 static void give_up(struct rn_link *link)
 {
+    struct rn_wheel *wheel = rn_loop_wheel(link->loop);
+    int64_t now_ns = rn_wheel_now(wheel);
+    uint64_t random = 0; /* stays 0 without entropy: the shortest wait */
+
     link->conn = NULL;
     link->up = false;
     redisReaderFree(link->reader);
@@ -63,16 +50,18 @@ static void give_up(struct rn_link *link)
     }
     if (link->ending)
         return;
-    if (lasted(link)) {
-        rn_timer_set(rn_loop_wheel(link->loop), &link->again, 0);
+    if (link->served && !link->distrusted && now_ns - link->up_ns >= RN_LINK_LASTED_NS) {
+        rn_timer_set(wheel, &link->again, 0);
         return;
     }
-    wait_for_next(link);
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    link->wait_ns = rn_link_next_wait(link->wait_ns, random);
+    rn_timer_set(wheel, &link->again, now_ns + link->wait_ns);
     note_why(link, link->opened ? "the connection was closed" : "no connection could be made");
     link->events->down(link->events->arg, link->why);
 }
 
-/* With TLS, the server has to be who its address says. */
+/* With TLS, the certificate must match the host of the address. */
 static bool secure(struct rn_link *link)
 {
     const char *host = link->address, *colon = strrchr(host, ':');
@@ -98,7 +87,7 @@ static void dial(struct rn_link *link, const struct rn_address *to)
     give_up(link);
 }
 
-/* Of several addresses another one each time: not all need to answer. */
+/* A name may have several addresses, and some may not answer: each attempt takes the next. */
 static void on_resolved(void *arg, const struct rn_address *found, size_t count, const char *why)
 {
     struct rn_link *link = arg;
@@ -243,7 +232,7 @@ void rn_link_drop(struct rn_link *link, const char *why)
     rn_dialler_close(link->conn);
 }
 
-/* --- what net tells us --------------------------------------------------------------- */
+/* --- events of the connection --------------------------------------------------------- */
 
 static void on_opened(struct rn_conn *conn)
 {
@@ -262,7 +251,7 @@ static void take_reply(struct rn_link *link, redisReply *reply)
         return;
     }
     if (link->owed_count == 0) {
-        rn_link_distrust(link, "a reply to no command");
+        rn_link_distrust(link, "Redis sent a reply that answers no command");
         return;
     }
     link->owed_first = (at + 1) % RN_LINK_COMMANDS;
@@ -271,7 +260,7 @@ static void take_reply(struct rn_link *link, redisReply *reply)
         link->owed[at].reply(link->owed[at].arg, reply);
 }
 
-/* The reader keeps what is incomplete: to net, all is consumed. */
+/* The reader keeps incomplete replies, so all input is consumed here. */
 static size_t on_received(struct rn_conn *conn, char *data, size_t len)
 {
     struct rn_link *link = rn_conn_context(conn);
@@ -283,14 +272,14 @@ static size_t on_received(struct rn_conn *conn, char *data, size_t len)
         take_reply(link, reply);
         freeReplyObject(reply);
         if (link->distrusted)
-            return len; /* nothing that follows is believed */
+            return len; /* ignore the rest */
     }
     if (link->leaving && link->owed_count == 0)
         rn_conn_close(conn);
     if (code != REDIS_OK)
-        rn_link_distrust(link, "what came is no reply of Redis");
+        rn_link_distrust(link, "the data received is not a Redis reply");
     else if (link->reader->len - link->reader->pos > UNREAD_MAX_BYTES)
-        rn_link_distrust(link, "a reply without an end");
+        rn_link_distrust(link, "a reply is too long");
     return len;
 }
 
@@ -325,7 +314,7 @@ static const struct rn_protocol redis_protocol = {
     .before_sleep = on_later,
 };
 
-/* --- life ----------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------- */
 
 bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_link_options *options,
                   const char *address, const struct rn_link_events *events)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection to one Redis, for one loop: made, authenticated, given the
- * scripts, and made again when it is lost. One that was up is made again at once, and nobody
- * is told unless that fails, or it was so a moment ago; after a failure there is a random while
- * in between. A name is resolved anew for each attempt. Commands are answered in order.
+ * One connection to one Redis server, for one loop. The link connects, authenticates, loads the
+ * scripts, and reconnects when the connection is lost. A link that was up for a while reconnects
+ * at once and reports `down` only if that fails; after a failure it waits a random time. Each
+ * attempt resolves the host name again. Replies come in the order of the commands.
  *
- * At most once: a command whose connection is lost before its reply is never sent
- * again by us. Whoever gives up waiting for a reply leaves its place in the order,
- * and the reply is dropped when it comes.
+ * At most once: the link never resends a command whose connection was lost before the reply.
  */
 #ifndef RN_REDIS_LINK_H
 #define RN_REDIS_LINK_H
@@ -21,49 +19,48 @@
 #include "redis/conn/history.h"
 #include "redis/url.h"
 
-#define RN_LINK_COMMANDS 1024 /* that may wait for a reply */
+#define RN_LINK_COMMANDS 1024 /* awaiting a reply, at most */
 
-/* What a lost one waits before the next attempt: at random between the shortest and
- * three times the last wait, so that many nodes do not come back at once. */
+/* The wait before the next attempt is random, between the minimum and three times the last wait,
+ * so that many nodes do not reconnect at the same moment. */
 #define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
 #define RN_LINK_WAIT_MAX_NS (INT64_C(800) * 1000000)
 #define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
-#define RN_LINK_LASTED_NS                                                                          \
-    (INT64_C(1) * 1000000000) /* what was up so long is made again at once                         \
-                               */
+/* A link that was up for this long reconnects at once. */
+#define RN_LINK_LASTED_NS (INT64_C(1) * 1000000000)
 
-/* NULL: the connection was lost; whether the command was run is not known. */
+/* reply NULL: the connection was lost; nobody knows whether Redis ran the command. */
 typedef void rn_link_reply(void *arg, const redisReply *reply);
 
 struct rn_link_events {
     void *arg;
-    /* Before each attempt; NULL: always to the same address. rn_link_go or rn_link_fail
-     * follows, now or later. */
+    /* Before each attempt: the owner must find the address, then call rn_link_go or
+     * rn_link_fail, now or later. NULL: the address is fixed. */
     void (*seek)(void *arg);
     void (*up)(void *arg);
-    /* An attempt failed, or it was up and is not made again at once, for this reason: without
-     * secrets, not for long. All replies that were owed have been answered with NULL. */
+    /* An attempt failed, or the connection is lost and the link does not reconnect at once.
+     * `why` holds no secrets and is valid during the call only. All pending commands have been
+     * answered with NULL. */
     void (*down)(void *arg, const char *why);
-    void (*later)(void *arg); /* after rn_link_call_later; NULL: never asked for */
-    /* Before `up`: it was started anew, or is another one, so that what was last written may
-     * be gone. NULL: for links that do not ask for states. */
+    void (*later)(void *arg); /* asked for by rn_link_call_later; NULL: never */
+    /* Before `up`: the server has restarted or is another one, so the last writes may be lost.
+     * NULL: for links that hold no states. */
     void (*changed)(void *arg);
-    /* A reply that no command is owed, of a server that was asked to tell of things as they come.
-     * NULL: there are none, and one is a fault. */
+    /* A message that answers no command (a subscription). NULL: such a message is an error. */
     void (*pushed)(void *arg, const redisReply *reply);
 };
 
 enum rn_link_purpose {
-    RN_LINK_STATES,       /* a server that holds states: it is given the scripts */
-    RN_LINK_MASTER,       /* the same, and it must be a master */
-    RN_LINK_ASK_SERVER,   /* one that tells of others */
-    RN_LINK_ASK_SENTINEL, /* the same, with another user */
+    RN_LINK_STATES,       /* a server that holds states: the link loads the scripts */
+    RN_LINK_MASTER,       /* the same, and the server must be a master */
+    RN_LINK_ASK_SERVER,   /* a cluster node, asked for the topology only */
+    RN_LINK_ASK_SENTINEL, /* a Sentinel, which has its own user and password */
 };
 
 /* All borrowed until the end. */
 struct rn_link_options {
-    const struct rn_url *url; /* who we are */
-    struct rn_tls *tls;       /* NULL: in plain */
+    const struct rn_url *url; /* user, password, database */
+    struct rn_tls *tls;       /* NULL: no TLS */
     enum rn_link_purpose purpose;
 };
 
@@ -74,22 +71,22 @@ struct rn_link {
     char address[RN_URL_ADDRESS]; /* host:port or unix:PATH; "": not known yet */
     struct rn_dialler *dialler;
     struct rn_resolve *resolving;
-    struct rn_conn *conn; /* NULL: waits for the next attempt, or for an address */
+    struct rn_conn *conn; /* NULL: waiting for the next attempt or for an address */
     redisReader *reader;
     struct rn_timer again;
     int64_t wait_ns;
-    bool opened; /* there was a connection, in this attempt */
+    bool opened; /* this attempt has connected */
     bool up;
-    bool served;     /* it was, in this attempt, */
+    bool served;     /* this attempt was up, */
     int64_t up_ns;   /* since then */
-    bool distrusted; /* what comes is not read */
-    bool leaving;    /* closed when nothing is owed any more */
-    bool seeking;
+    bool distrusted; /* the link ignores further input and closes */
+    bool leaving;    /* the link closes after the last pending reply */
+    bool seeking;    /* rn_link_go or rn_link_fail is due */
     bool ending;
-    unsigned greetings; /* replies to come before it is up */
-    char why[160];      /* it went down */
+    unsigned greetings; /* replies still to come before the link is up */
+    char why[160];      /* the reason for going down */
     uint64_t attempts;
-    struct rn_history history; /* of the states of who was last talked to */
+    struct rn_history history; /* of the server's data set */
 
     struct {
         rn_link_reply *reply;
@@ -99,42 +96,48 @@ struct rn_link {
     unsigned owed_first, owed_count;
 };
 
-/* Begins to connect, to `address` unless it has to be sought. In the loop's thread, as
- * everything here. False: out of memory. */
+/* Starts to connect: to `address`, unless `seek` finds it. All functions here must run in the
+ * loop's thread. False: out of memory. */
 bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_link_options *options,
                   const char *address, const struct rn_link_events *events);
-/* Owed replies are answered with NULL; no event follows. */
+/* Answers pending commands with NULL; no event follows. */
 void rn_link_done(struct rn_link *link);
 
-/* What was sought: connects. Ignored if nothing is. */
+/* Answers `seek`: connects. Ignored if no address is due. */
 void rn_link_go(struct rn_link *link, const char *address);
-/* It was not found: `down` follows, and it is sought again after a while. */
+/* Answers `seek`: no address was found. `down` follows, and a new attempt after a wait. */
 void rn_link_fail(struct rn_link *link, const char *why);
-/* Another attempt is worth it now: one that waits is not waited for. */
+/* Cuts the current wait short: another attempt is likely to succeed now. */
 void rn_link_hurry(struct rn_link *link);
 
-/* Appends a command to what goes out. False if it is not up, too many wait, or there
- * is no memory; then it was not sent, and nothing follows. */
+/* Queues a command for sending. False: the link is down, too many commands are pending, or out
+ * of memory; the command was not sent and `reply` is not called. */
 bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,
                   rn_link_reply *reply, void *arg);
-/* How many commands it would take now. */
+/* How many commands rn_link_send would accept now. */
 unsigned rn_link_room(const struct rn_link *link);
-/* Has `later` called when all that happens in this round of the loop has. Only while
- * it is up. */
+/* Calls `later` at the end of this round of the loop, if the link is up then. */
 void rn_link_call_later(struct rn_link *link);
-/* It cannot be relied on any more. Not from within `reply`: use rn_link_distrust. */
+/* Closes the connection at once. Within a reply callback use rn_link_distrust. */
 void rn_link_drop(struct rn_link *link, const char *why);
-/* The same from within `reply`: after it has returned. */
+/* Closes the connection after the current callback; input that follows is ignored. */
 void rn_link_distrust(struct rn_link *link, const char *why);
-/* Another one is to be made; what is owed still counts, and nothing more is sent. */
+/* Sends nothing more, waits for the pending replies, then reconnects. */
 void rn_link_leave(struct rn_link *link, const char *why);
 
-/* Takes the replies that have arrived by now. Not from within `reply`. */
+/* Handles the replies that have arrived by now. Not within a reply callback. */
 void rn_link_hear(struct rn_link *link);
-/* Since when the oldest reply is owed; INT64_MAX: none is. */
+/* When the oldest pending command was sent; INT64_MAX: none is pending. */
 int64_t rn_link_owed_since(const struct rn_link *link);
 
 /* The next wait, given the last one and a random number. */
 int64_t rn_link_next_wait(int64_t last_ns, uint64_t random);
+
+/* Private to conn/. greeting.c: sends what a new connection needs before it is up: AUTH, SELECT,
+ * ROLE, INFO and the scripts. The link is up when all of it has succeeded. */
+void rn_greeting_send(struct rn_link *link);
+/* link.c: as rn_link_send, but also before the link is up. */
+bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_t *lens,
+                  rn_link_reply *reply, void *arg);
 
 #endif

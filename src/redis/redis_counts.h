@@ -28,7 +28,7 @@ struct rn_redis_counts {
     _Atomic uint64_t mismatches;   /* replies to something else */
     _Atomic uint64_t connects;     /* attempts */
     _Atomic uint64_t refreshes;    /* answers that told where the servers are */
-    _Atomic uint64_t clock_steps;  /* of the clock of a store: redis/cluster/skew.h */
+    _Atomic uint64_t clock_steps;  /* of the clock of a store: redis/cluster/shard.h */
     _Atomic int64_t skew_us;       /* clock of the store less ours, at the last reply */
     _Atomic int64_t
         refused_ns;       /* when a server last refused to run a call: rn_redis_counts_refused */

@@ -94,7 +94,7 @@ def test_a_connection_that_is_lost_is_made_again_before_anybody_falls_back(tmp_p
             with node.resp() as resp:
                 assert all(resp_allowed(resp("RATION.CHECK", "user", "ann")) for _ in range(10))
         assert metric(node, re.escape('ration_store_fallbacks_total{policy="refuse"}')) == 0
-        assert nodes.logged("redis.open") == 0
+        assert nodes.logged("redis.down") == 0
 
 
 def test_one_that_cannot_be_made_again_is_told_of_at_once(tmp_path):
@@ -102,7 +102,7 @@ def test_one_that_cannot_be_made_again_is_told_of_at_once(tmp_path):
                                                 ["--redis-deadline", "5s"]) as nodes:
         time.sleep(1.1)
         server.stop()
-        wait_for(lambda: nodes.logged("redis.open") >= 1)
+        wait_for(lambda: nodes.logged("redis.down") >= 1)
         with nodes[0].resp() as resp:
             assert not resp_allowed(resp("RATION.CHECK", "user", "ann"))
         server.start()

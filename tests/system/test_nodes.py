@@ -160,7 +160,7 @@ limits:
                 Load(nodes, ("/once", "/wide"), clients=4, depth=1, users=users) as load:
             for line in range(2):
                 proxy.set(line, "drop=0.02")
-            wait_for(lambda: nodes.logged("redis.open") >= 8, "connections are not believed")
+            wait_for(lambda: nodes.logged("redis.down") >= 8, "connections are not believed")
     admitted = [t.user for t in load.told if t.path == "/once" and t.allowed]
     assert len(admitted) == len(set(admitted)), "somebody was admitted twice"
     assert admitted

@@ -81,7 +81,7 @@ def counts_agree(nodes, load):
 def asked_with_and_without(nodes, server, outage, load):
     """What clients were told before and during an outage of a second, once the nodes have
     come back from it."""
-    closed, answers = nodes.logged("redis.closed"), len(load.told)
+    closed, answers = nodes.logged("redis.up"), len(load.told)
     began = time.monotonic()
     wait_for(lambda: len(load.told) > answers + 1500, "many answers with Redis")
     before = time.monotonic()
@@ -90,7 +90,7 @@ def asked_with_and_without(nodes, server, outage, load):
         time.sleep(1)  # of silence
         wait_for(lambda: len([t for t in load.told if t.sent > gone]) > 400, "many answers without Redis")
         back = time.monotonic()
-    wait_for(lambda: nodes.logged("redis.closed") >= max(nodes.logged("redis.open"), closed + NODES),
+    wait_for(lambda: nodes.logged("redis.up") >= max(nodes.logged("redis.down"), closed + NODES),
              "all that opened is closed")
     print(f"closed {time.monotonic() - back:.3f} s after the return")
     return told_between(load, began, before), told_between(load, gone, back)
@@ -124,7 +124,7 @@ def test_without_redis_everything_is_answered_by_policy_and_in_time(tmp_path, ou
             else:
                 pytest.fail(f"answers were late in each of {TRIES} outages")
         counts_agree(nodes, load)
-        lines = [line for node in nodes.all for line in node.log if "redis.closed" in line]
+        lines = [line for node in nodes.all for line in node.log if "redis.up" in line]
         turned_away = [int(re.search(r"turned_away=(\d+)", line)[1]) for line in lines]
         assert max(turned_away) > 50, "an open breaker lets nobody wait"
 
@@ -141,10 +141,10 @@ def test_shares_of_all_nodes_make_one_limit_in_an_outage(tmp_path):
         left = 100 - metric(nodes, "ration_store_answered_total")  # 60, if nobody was late
         for again in (False, True):  # a share that is spent is spent in the next outage, too
             with stopped(server):
-                wait_for(lambda: (ask_all(1), nodes.logged("redis.open") >= NODES * (1 + again))[1])
+                wait_for(lambda: (ask_all(1), nodes.logged("redis.down") >= NODES * (1 + again))[1])
                 admitted = ask_all(40)
                 assert admitted <= (1 if again else 100)
-            wait_for(lambda: nodes.logged("redis.closed") >= NODES * (1 + again))
+            wait_for(lambda: nodes.logged("redis.up") >= NODES * (1 + again))
         assert ask_all(40) <= left + 1
 
 
@@ -178,8 +178,8 @@ def test_a_redis_that_returns_sees_each_loop_once(tmp_path):
             Nodes(tmp_path, POLICIES, urls_of(server), ["--redis-deadline", "5s"], workers=2) as nodes, \
             Load(nodes, ("/allow",), pause=0.01):
         with killed(server):
-            wait_for(lambda: nodes.logged("redis.open") >= NODES * 3)
-        wait_for(lambda: nodes.logged("redis.closed") >= NODES * 3)
+            wait_for(lambda: nodes.logged("redis.down") >= NODES * 3)
+        wait_for(lambda: nodes.logged("redis.up") >= NODES * 3)
         with contextlib.closing(server.client()) as client:
             received = client.info("stats")["total_connections_received"]
     assert received <= NODES * 3 + 2, "and those who ask here, and when it was up"
@@ -201,7 +201,7 @@ def test_forgotten_scripts_cost_no_decision(tmp_path):
         with nodes[0].resp() as resp:
             left = pair(resp("RATION.CHECK", "user", "ann", "path", "/", "PEEK"), "remaining")
         assert left == 1000000 - load.admitted(), "each was counted once"
-        assert nodes.logged("redis.open") == 0
+        assert nodes.logged("redis.down") == 0
 
 
 def test_a_paused_redis_is_an_outage_of_as_long(tmp_path):
@@ -210,8 +210,8 @@ def test_a_paused_redis_is_an_outage_of_as_long(tmp_path):
             Load(nodes, ("/refuse",), depth=1, pause=0.002) as load:
         wait_for(lambda: load.admitted() > 20)
         client.execute_command("CLIENT", "PAUSE", 400, "ALL")
-        wait_for(lambda: nodes.logged("redis.open") >= 2, "the pause is noticed")
-        wait_for(lambda: nodes.logged("redis.closed") >= 2, "its end is")
+        wait_for(lambda: nodes.logged("redis.down") >= 2, "the pause is noticed")
+        wait_for(lambda: nodes.logged("redis.up") >= 2, "its end is")
         now = load.admitted()
         wait_for(lambda: load.admitted() > now + 20, "all is as before")
     assert load.lost() == 0
@@ -256,7 +256,7 @@ def test_a_redis_that_forgets_all_admits_one_burst_more(tmp_path, mode):
         wait_for(lambda: load.admitted() > 500, "the burst is spent")
         with killed(server):
             pass
-        wait_for(lambda: nodes.logged("redis.closed") >= 1)
+        wait_for(lambda: nodes.logged("redis.up") >= 1)
         went_on(load)
         time.sleep(0.5)  # for those who come back later
     beyond = most_beyond_rate(load.admissions(), 300 * DRIFT)

@@ -120,9 +120,9 @@ def test_a_redis_that_was_late_is_asked_again_when_it_answers_a_probe():
 
     with Impostor(answers) as impostor:
         node = Node(impostor.url, count=10**6, depth=16, pace=1, deadline=5)
-        node.logs("redis.open")
+        node.logs("redis.down")
         go_on.set()
-        node.logs("redis.closed")
+        node.logs("redis.up")
         wait_for(lambda: impostor.calls > 1)
         node.kill()
 

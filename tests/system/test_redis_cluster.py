@@ -164,7 +164,7 @@ def test_a_killed_master_concerns_its_own_keys_and_its_replica_takes_over(cluste
     before = calls(replica)
     cluster.fail_over(soon=True)
     master.stop()
-    node.logs("redis.open")
+    node.logs("redis.down")
     wait_for(replica.is_master)
     wait_for(lambda: calls(replica) > before)
     result, = ended([node])
@@ -189,13 +189,13 @@ def test_the_log_names_who_has_taken_over_and_who_is_left(cluster):
     master.stop()
     node.logs("redis.cluster")
     assert f"redis.slots server={replica.address} slots=" in node.log
-    assert f"redis.left server={master.address} state=open" in node.log
+    assert f"redis.left server={master.address} state=down" in node.log
     master.start()
     wait_for(lambda: has_been_greeted(master))
     node.stop()
     lines = [line for line in node.log.splitlines() if master.address in line]
-    assert any("redis.open" in line for line in lines)
-    assert not [line for line in lines if "redis.closed" in line]
+    assert any("redis.down" in line for line in lines)
+    assert not [line for line in lines if "redis.up" in line]
     cluster.settle()
 
 
@@ -207,13 +207,13 @@ def test_a_shard_that_stalls_concerns_nobody_else(cluster):
     wait_for(lambda: master.client().dbsize() > 0)
     for member in stalled:
         member.process.send_signal(signal.SIGSTOP)
-    node.logs('redis.open reason="no answer in time"')
+    node.logs('redis.down reason="no answer in time"')
     others = [m for m in cluster.members[:] if m not in stalled and m.is_master()]
     before = [calls(m) for m in others]
     wait_for(lambda: all(calls(m) > was + 20 for m, was in zip(others, before)))
     for member in stalled:
         member.process.send_signal(signal.SIGCONT)
-    node.logs("redis.closed")
+    node.logs("redis.up")
     result, = ended([node])
     assert_alone(result["shards"][master.address], [result["shards"][m.address] for m in others])
 

@@ -128,7 +128,7 @@ def test_nodes_admit_exactly_what_the_limit_admits(trio):
 
     url = trio.url().replace("/shared", "/nothing")
     node = Node(url, count=1)
-    node.logs("redis.open")
+    node.logs("redis.down")
     assert "Sentinel knows no master of this name" in node.log
 
 
@@ -139,9 +139,9 @@ def test_the_new_master_is_followed_when_the_old_one_is_killed(trio):
     wait_for(lambda: replica.client().dbsize() == 8)
     master.stop()
     trio.sentinels[0].notice()
-    node.logs("redis.open")
+    node.logs("redis.down")
     node.logs(f"redis.master server=127.0.0.1:{replica.port}")
-    node.logs("redis.closed")
+    node.logs("redis.up")
     node.process.send_signal(signal.SIGTERM)
     assert node.result()["shards"].keys() == {f"127.0.0.1:{replica.port}"}
 

@@ -43,7 +43,7 @@ def test_a_server_that_says_it_is_no_master_is_none_until_it_says_so(servers):
     named.role = b"master"
     wait_for(lambda: named.calls > 0)
     assert node.stop()["allowed"] > 0
-    assert 'reason="it is no master"' in node.log
+    assert 'reason="the server is not a master"' in node.log
 
 
 def test_another_server_is_asked_for_its_role_too(servers):

@@ -107,10 +107,10 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
     node = Node(url_of(server), PLENTY, count=ENDLESS, depth=4, pace=1, deadline=50).up()
     goes_on(server)
     server.process.send_signal(signal.SIGSTOP)
-    node.logs('redis.open reason="no answer in time"')
+    node.logs('redis.down reason="no answer in time"')
     time.sleep(0.3)  # of the outage, for which nobody waits
     server.process.send_signal(signal.SIGCONT)
-    node.logs("redis.closed")
+    node.logs("redis.up")
     result = ended(node)
     assert result["late"] > 0 and result["turned_away"] > 0
     assert result["refused"] == 0 and result["allowed"] > 0
@@ -120,9 +120,9 @@ def test_a_killed_redis_is_reconnected_to(server):
     node = Node(url_of(server), PLENTY, count=ENDLESS, depth=4, pace=2, deadline=50).up()
     goes_on(server)
     server.stop()
-    node.logs("redis.open")
+    node.logs("redis.down")
     server.start()
-    node.logs("redis.closed")
+    node.logs("redis.up")
     result = ended(node)
     assert result["connects"] >= 2 and result["failed"] > 0 and result["allowed"] > 0
 
@@ -161,7 +161,7 @@ def test_a_wrong_password_is_told_and_never_shown(tmp_path):
         node = Node(f"redis+unix://:hidden@{server.path}", count=1)
         line = node.process.stderr.readline()
         node.kill()
-        assert "redis.open" in line and "WRONGPASS" in line and "hidden" not in line
+        assert "redis.down" in line and "WRONGPASS" in line and "hidden" not in line
 
 
 def test_nodes_with_another_secret_are_refused_until_they_agree(server):

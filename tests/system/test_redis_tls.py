@@ -44,7 +44,7 @@ def assert_works(url):
 
 def assert_refused(url, reason):
     node = Node(url, count=1)
-    node.logs("redis.open")
+    node.logs("redis.down")
     node.kill()
     assert "tls.failed listener=redis" in node.log and reason in node.log
 
@@ -76,14 +76,14 @@ def test_a_server_that_asks_is_shown_our_certificate(tmp_path, authority):
     with RedisServer(tmp_path, options=options(authority, port, clients="yes")):
         assert_works(f"rediss://127.0.0.1:{port}?ca={authority.file}&{ours}")
         node = Node(f"rediss://127.0.0.1:{port}?ca={authority.file}", count=1)
-        node.logs("redis.open")
+        node.logs("redis.down")
 
 
 def test_a_server_that_speaks_no_tls_is_given_up(tmp_path, authority):
     port = free_port()
     with RedisServer(tmp_path, port=port):  # it waits for the end of what it takes for a command
         node = Node(f"rediss://127.0.0.1:{port}?ca={authority.file}", count=1)
-        node.logs("redis.open")
+        node.logs("redis.down")
         assert "tls.slow listener=redis" in node.log and 'reason="no connection could be made"' in node.log
 
 

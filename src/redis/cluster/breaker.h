@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether it is worth asking a store at all. Several failures on end open the
- * breaker; then nobody waits for a deadline in vain, and one probe after another,
- * at random intervals, finds out whether to close it. Pure: time is an argument.
+ * A circuit breaker for one server. Several failures in a row open it; while it is open, calls
+ * fail at once instead of waiting for their deadline, and probes at random intervals find out
+ * whether to close it. Pure: time is an argument.
  */
 #ifndef RN_REDIS_BREAKER_H
 #define RN_REDIS_BREAKER_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RN_BREAKER_FAILURES 8 /* on end, which open it */
+#define RN_BREAKER_FAILURES 8 /* in a row, to open */
 #define RN_BREAKER_PROBE_NS (INT64_C(100) * 1000000)
 
 struct rn_breaker {
@@ -18,19 +18,18 @@ struct rn_breaker {
     bool probing; /* a probe is on its way */
     unsigned failures;
     int64_t probe_at_ns;
-    uint64_t opened; /* how often */
+    uint64_t opened; /* how many times */
 };
 
-/* Something was answered: closes it, whether or not it was a probe's answer. Returns
- * whether it was open. */
+/* The server has answered a probe or a call: closes the breaker. Returns whether it was open. */
 bool rn_breaker_succeed(struct rn_breaker *breaker);
-/* Something was not answered in time. Returns whether it has opened. */
+/* A call was not answered in time. Returns whether this opened the breaker. */
 bool rn_breaker_fail(struct rn_breaker *breaker, int64_t now_ns, uint64_t random);
-/* At once, for the connection is lost. Returns whether it has opened. */
+/* Opens at once: the connection is lost. Returns whether this opened the breaker. */
 bool rn_breaker_trip(struct rn_breaker *breaker, int64_t now_ns, uint64_t random);
-/* True if a probe is to be sent now; it has then begun. */
+/* True: the caller must send a probe now. */
 bool rn_breaker_probe(struct rn_breaker *breaker, int64_t now_ns);
-/* The probe came to nothing: the next one follows. */
+/* The probe has failed; another one will follow. */
 void rn_breaker_probe_failed(struct rn_breaker *breaker, int64_t now_ns, uint64_t random);
 
 #endif

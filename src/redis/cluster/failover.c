@@ -9,7 +9,7 @@
 #include "net/server.h"
 #include "redis/cluster/redirect.h"
 
-/* --- what Sentinels say ----------------------------------------------------------------- */
+/* --- events of Sentinel ------------------------------------------------------------------ */
 
 /* The n-th word, from 0 on, in `out`. False: there are fewer, or it is too long. */
 static bool word_at(const char *text, unsigned n, char *out, size_t size)
@@ -47,7 +47,7 @@ static bool read_address(const char *text, unsigned n, char out[RN_URL_ADDRESS])
 
 /* master NAME HOST PORT
  * slave NAME HOST PORT @ MASTER HOST PORT
- * NAME HOST PORT HOST PORT                  of +switch-master: from whom to whom */
+ * NAME HOST PORT HOST PORT                  of +switch-master: from, to */
 enum rn_failover_word rn_failover_parse(const char *channel, const char *text, const char *name,
                                         char address[RN_URL_ADDRESS])
 {
@@ -65,7 +65,7 @@ enum rn_failover_word rn_failover_parse(const char *channel, const char *text, c
                                                                 : RN_FAILOVER_NOTHING;
 }
 
-/* --- what follows ------------------------------------------------------------------------- */
+/* --- a failover ---------------------------------------------------------------------------- */
 
 struct listener {
     struct rn_failover *failover;
@@ -79,9 +79,9 @@ struct rn_failover {
     const char *name;
     const struct rn_failover_events *events;
     char current[RN_URL_ADDRESS];   /* master */
-    char former[RN_URL_ADDRESS];    /* that is being replaced, or was; "": none */
+    char former[RN_URL_ADDRESS];    /* the replaced master, or the one being replaced; "": none */
     char successor[RN_URL_ADDRESS]; /* "": not known yet */
-    int64_t until_ns;               /* all that is believed */
+    int64_t until_ns;               /* former and successor are valid */
     size_t count;
     struct listener listeners[];
 };
@@ -91,13 +91,7 @@ static bool is_under_way(const struct rn_failover *f)
     return f->former[0] != '\0' && rn_wheel_now(rn_loop_wheel(f->loop)) < f->until_ns;
 }
 
-static void believe(struct rn_failover *f, const char *successor, int64_t ns)
-{
-    snprintf(f->successor, sizeof f->successor, "%s", successor);
-    f->until_ns = rn_wheel_now(rn_loop_wheel(f->loop)) + ns;
-}
-
-/* Several Sentinels say the same. */
+/* Several Sentinels report the same failover: only the first report counts. */
 static void begin(struct rn_failover *f, const char *successor)
 {
     bool known = is_under_way(f) && strcmp(f->former, f->current) == 0;
@@ -106,7 +100,9 @@ static void begin(struct rn_failover *f, const char *successor)
         (known && (successor[0] == '\0' || strcmp(successor, f->successor) == 0)))
         return;
     snprintf(f->former, sizeof f->former, "%s", f->current);
-    believe(f, successor, successor[0] ? RN_FAILOVER_FORMER_NS : RN_FAILOVER_PAUSE_NS);
+    snprintf(f->successor, sizeof f->successor, "%s", successor);
+    f->until_ns = rn_wheel_now(rn_loop_wheel(f->loop)) +
+                  (successor[0] ? RN_FAILOVER_FORMER_NS : RN_FAILOVER_PAUSE_NS);
     rn_log(RN_LOG_INFO, "redis.failover", RN_LOG_TEXT("from", rn_slice_of(f->former)),
            RN_LOG_TEXT("to", rn_slice_of(successor[0] ? successor : "not known yet")));
     f->events->changed(f->events->arg);
@@ -162,7 +158,7 @@ static void on_seek(void *arg)
     rn_link_go(&listener->link, listener->address);
 }
 
-/* A user without the right to listen, say: then a failover is heard of when it is over. */
+/* For instance, the user may not subscribe: rationd then learns of a failover when it is over. */
 static void on_subscribed(void *arg, const redisReply *reply)
 {
     const struct listener *listener = arg;
@@ -182,7 +178,7 @@ static void on_up(void *arg)
     rn_link_send(&listener->link, 6, argv, NULL, on_subscribed, listener);
 }
 
-/* The one who answers questions tells of what is wrong with Sentinels. */
+/* The topology probe already reports Sentinels that are down. */
 static void on_down(void *arg, const char *why)
 {
     (void)arg, (void)why;

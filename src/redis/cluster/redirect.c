@@ -26,7 +26,7 @@ void rn_redirect_complete(char address[RN_URL_ADDRESS], const char *near)
     memcpy(address, near, host);
 }
 
-/* A number up to `most` that ends with `end`; -1: none. */
+/* A number up to `most` followed by `end`; -1: there is none. */
 static long parse_number(const char *text, char end, long most, const char **after)
 {
     char *stop;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an error of Redis says about the command that it answers: whether it was not
- * run, and so may be sent again, and where to. Pure.
+ * What an error reply says about its command: whether Redis has not run it, so that it may be
+ * sent again, and to which server. Pure.
  */
 #ifndef RN_REDIS_REDIRECT_H
 #define RN_REDIS_REDIRECT_H
@@ -11,30 +11,30 @@
 #include "redis/url.h"
 
 enum rn_redirect_kind {
-    RN_REDIRECT_FAILED,    /* it was run in part, or is not allowed: never again */
-    RN_REDIRECT_NO_SCRIPT, /* not run, here and below: the script is not known */
-    RN_REDIRECT_MOVED,     /* the slot is another server's */
-    RN_REDIRECT_ASK,       /* the key is on its way to another server, or there */
-    RN_REDIRECT_TRY_AGAIN, /* some of several keys are */
-    RN_REDIRECT_NOT_HERE,  /* the server is no master, or has no data: another one may be */
-    RN_REDIRECT_NOT_NOW,   /* it is busy with something */
-    RN_REDIRECT_NO_OWNER,  /* the cluster has no server for the slot */
+    RN_REDIRECT_FAILED, /* run in part, or not allowed: never send it again */
+    /* All others were not run. */
+    RN_REDIRECT_NO_SCRIPT, /* the server does not have the script */
+    RN_REDIRECT_MOVED,     /* another server owns the slot */
+    RN_REDIRECT_ASK,       /* the slot is migrating, and the key is at the new server */
+    RN_REDIRECT_TRY_AGAIN, /* the slot is migrating, and only some of the keys have moved */
+    RN_REDIRECT_NOT_HERE,  /* the server is not a master, or has no data yet */
+    RN_REDIRECT_NOT_NOW,   /* the server is busy */
+    RN_REDIRECT_NO_OWNER,  /* no server owns the slot */
 };
 
 struct rn_redirect {
     enum rn_redirect_kind kind;
     uint16_t slot;                /* of MOVED and ASK */
-    char address[RN_URL_ADDRESS]; /* of MOVED and ASK; ":port": the host that was asked */
+    char address[RN_URL_ADDRESS]; /* of MOVED and ASK; ":port": on the host that replied */
 };
 
-/* `error` as Redis wrote it, without the dash. A redirection that cannot be read is
- * RN_REDIRECT_FAILED. */
+/* `error` is the reply without the dash. A malformed redirection is RN_REDIRECT_FAILED. */
 void rn_redirect_parse(const char *error, struct rn_redirect *out);
 
-/* host:port, with brackets if the host is an IPv6 address. False: too long. */
+/* Writes host:port, with brackets around an IPv6 address. False: too long. */
 bool rn_redirect_address(const char *host, unsigned port, char out[RN_URL_ADDRESS]);
 
-/* Of an address without a host, the host is that of `near`: who has told of it. */
+/* Gives an address without a host the host of `near`, the server that reported it. */
 void rn_redirect_complete(char address[RN_URL_ADDRESS], const char *near);
 
 #endif

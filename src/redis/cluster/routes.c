@@ -10,9 +10,9 @@
 #include "net/server.h"
 
 #define MS INT64_C(1000000)
-#define LOOK_NS (1000 * MS)  /* between two looks at whether all is well */
-#define HURRY_NS (150 * MS)  /* while it is not */
-#define IDLE_NS (10000 * MS) /* a server without slots is kept for */
+#define LOOK_NS (1000 * MS)  /* between two checks of the routes */
+#define HURRY_NS (150 * MS)  /* the same while a server is down */
+#define IDLE_NS (10000 * MS) /* a server without slots is kept this long */
 #define NOBODY RN_SHARDS
 
 static int64_t now_of(const struct rn_routes *routes)
@@ -26,11 +26,6 @@ static void wake_in(struct rn_routes *routes, int64_t ns)
 
     if (!rn_timer_is_set(&routes->timer) || at_ns < routes->timer.at_ns)
         rn_timer_set(rn_loop_wheel(routes->loop), &routes->timer, at_ns);
-}
-
-static bool has_scout(const struct rn_routes *routes)
-{
-    return routes->url->kind != RN_URL_SINGLE;
 }
 
 /* --- shards ------------------------------------------------------------------------- */
@@ -92,7 +87,7 @@ struct rn_shard *rn_routes_find(struct rn_routes *routes, const char *address)
 {
     for (unsigned i = 0; i < RN_SHARDS; i++) {
         if (routes->shards[i] && strcmp(routes->shards[i]->name, address) == 0) {
-            routes->shards[i]->used_ns = now_of(routes); /* or is about to be */
+            routes->shards[i]->used_ns = now_of(routes); /* it is about to be used */
             return routes->shards[i];
         }
     }
@@ -111,8 +106,7 @@ static void remove_shard(struct rn_routes *routes, struct rn_shard *shard)
     rn_shard_free(shard);
 }
 
-/* A server that has lost its slots is not needed any more; one that is about to get
- * some has been sent something lately. */
+/* Drops servers that have lost all slots. A server that is about to get slots was used lately. */
 static void retire_shards(struct rn_routes *routes)
 {
     for (unsigned i = 0; i < RN_SHARDS; i++) {
@@ -126,37 +120,29 @@ static void retire_shards(struct rn_routes *routes)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/* Its clock is from now on compared with the one that the states were written by; and
- * whether it got all of them is not known. */
-static void inherit(struct rn_routes *routes, unsigned from, unsigned to)
+static void set_slots(struct rn_shard *shard, unsigned slots)
 {
-    const struct rn_shard *before = from < RN_SHARDS ? routes->shards[from] : NULL;
-    struct rn_shard *after = to < RN_SHARDS ? routes->shards[to] : NULL;
-
-    if (!before || !after)
-        return;
-    if (!after->skew.known)
-        after->skew = before->skew;
-    rn_shard_doubt(after);
+    shard->slots = slots;
+    atomic_store_explicit(&shard->counts.slots, slots, memory_order_relaxed);
 }
 
-static void add_slots(struct rn_routes *routes, unsigned index, int n)
-{
-    struct rn_shard *shard = index < RN_SHARDS ? routes->shards[index] : NULL;
-
-    if (!shard)
-        return;
-    shard->slots += (unsigned)n;
-    atomic_store_explicit(&shard->counts.slots, shard->slots, memory_order_relaxed);
-}
-
+/* The new owner's clock is compared with the clock that wrote the states; and it may not have got
+ * all of them. */
 static void move_slot(struct rn_routes *routes, unsigned slot, unsigned to)
 {
     unsigned from = routes->owner[slot];
+    struct rn_shard *before = from < RN_SHARDS ? routes->shards[from] : NULL;
+    struct rn_shard *after = to < RN_SHARDS ? routes->shards[to] : NULL;
 
-    inherit(routes, from, to);
-    add_slots(routes, from, -1);
-    add_slots(routes, to, 1);
+    if (before && after) {
+        if (!after->skew.known)
+            after->skew = before->skew;
+        rn_shard_doubt(after);
+    }
+    if (before)
+        set_slots(before, before->slots - 1);
+    if (after)
+        set_slots(after, after->slots + 1);
     routes->owner[slot] = (uint8_t)to;
 }
 
@@ -185,7 +171,7 @@ void rn_routes_patch(struct rn_routes *routes, uint16_t slot, const char *addres
 
 void rn_routes_refresh(struct rn_routes *routes)
 {
-    if (!has_scout(routes))
+    if (routes->url->kind == RN_URL_SINGLE)
         return;
     rn_topology_probe_ask(&routes->probe);
     wake_in(routes, HURRY_NS);
@@ -199,8 +185,8 @@ static void on_timer(struct rn_timer *timer)
         (struct rn_routes *)((char *)timer - offsetof(struct rn_routes, timer));
     bool broken = !rn_routes_are_up(routes);
 
-    /* A Sentinel is asked all the time: a former master that is cut off from the others
-     * would go on answering. */
+    /* Ask Sentinel all the time: a former master that is cut off from the others would go on
+     * answering. */
     if (broken || routes->url->kind == RN_URL_SENTINEL)
         rn_topology_probe_ask(&routes->probe);
     if (!broken && routes->url->kind == RN_URL_SENTINEL)
@@ -241,17 +227,7 @@ static void on_later(void *arg, struct rn_shard *shard)
     routes->events->later(routes->events->arg, shard);
 }
 
-/* --- life ---------------------------------------------------------------------------- */
-
-/* One that holds all slots, whoever it is. */
-static bool start_single(struct rn_routes *routes)
-{
-    bool sentinel = routes->url->kind == RN_URL_SENTINEL;
-    struct rn_shard *shard = add_shard(routes, sentinel ? "" : routes->url->hosts[0]);
-    const uint8_t fresh[RN_HASH_SLOTS] = {0};
-
-    return shard && rn_routes_set_owners(routes, fresh);
-}
+/* --- start and end --------------------------------------------------------------------- */
 
 static bool start(struct rn_routes *routes)
 {
@@ -263,12 +239,16 @@ static bool start(struct rn_routes *routes)
                                  .purpose = sentinel ? RN_LINK_MASTER : RN_LINK_STATES};
     routes->shard_events = (struct rn_shard_events){
         .arg = routes, .seek = on_seek, .up = on_up, .down = on_down, .later = on_later};
-    if (has_scout(routes)) {
+    if (routes->url->kind != RN_URL_SINGLE) {
         if (!rn_topology_start(routes))
             return false;
         wake_in(routes, LOOK_NS);
     }
-    return routes->url->kind == RN_URL_CLUSTER || start_single(routes);
+    if (routes->url->kind == RN_URL_CLUSTER)
+        return true;
+    /* One server owns all slots. */
+    return add_shard(routes, sentinel ? "" : routes->url->hosts[0]) &&
+           rn_routes_set_owners(routes, (const uint8_t[RN_HASH_SLOTS]){0});
 }
 
 static int read_trust(struct rn_routes *routes, struct ration_error *error)
@@ -311,24 +291,7 @@ void rn_routes_done(struct rn_routes *routes)
     pthread_mutex_destroy(&routes->lock);
 }
 
-/* --- for other threads ---------------------------------------------------------------- */
-
-static void copy_shard(const struct rn_shard *shard, struct rn_routes_shard *out)
-{
-    const struct rn_shard_counts *c = &shard->counts;
-
-    *out = (struct rn_routes_shard){.up = c->up && !rn_redis_counts_refused(&c->refused_ns),
-                                    .open = c->open,
-                                    .slots = c->slots,
-                                    .trips = c->trips,
-                                    .connects = c->connects,
-                                    .opened = c->opened,
-                                    .late = c->late,
-                                    .turned_away = c->turned_away,
-                                    .clock_steps = c->clock_steps,
-                                    .skew_us = c->skew_us};
-    memcpy(out->address, shard->name, sizeof out->address);
-}
+/* --- for other threads ----------------------------------------------------------------- */
 
 size_t rn_routes_list(struct rn_routes *routes, struct rn_routes_shard *out, size_t max)
 {
@@ -336,11 +299,23 @@ size_t rn_routes_list(struct rn_routes *routes, struct rn_routes_shard *out, siz
 
     pthread_mutex_lock(&routes->lock);
     for (unsigned i = 0; i < RN_SHARDS; i++) {
-        if (!routes->shards[i])
+        const struct rn_shard *shard = routes->shards[i];
+
+        if (!shard || n++ >= max)
             continue;
-        if (n < max)
-            copy_shard(routes->shards[i], &out[n]);
-        n++;
+        const struct rn_shard_counts *c = &shard->counts;
+        out[n - 1] =
+            (struct rn_routes_shard){.up = c->up && !rn_redis_counts_refused(&c->refused_ns),
+                                     .open = c->open,
+                                     .slots = c->slots,
+                                     .trips = c->trips,
+                                     .connects = c->connects,
+                                     .opened = c->opened,
+                                     .late = c->late,
+                                     .turned_away = c->turned_away,
+                                     .clock_steps = c->clock_steps,
+                                     .skew_us = c->skew_us};
+        memcpy(out[n - 1].address, shard->name, sizeof shard->name);
     }
     pthread_mutex_unlock(&routes->lock);
     return n;

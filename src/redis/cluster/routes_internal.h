@@ -5,18 +5,18 @@
 
 #include "redis/cluster/routes.h"
 
-/* Begins to ask, and goes on when rn_topology_probe_ask is called. False: out of memory. */
+/* Starts the probe of the topology, and the listeners to Sentinels. False: out of memory. */
 bool rn_topology_start(struct rn_routes *routes);
 
-/* Has the link of a master that is being replaced go to who takes over. False: no master is. */
+/* During a failover, sends the link to the new master. False: there is no failover. */
 bool rn_topology_follow(struct rn_routes *routes);
 
-/* Asks the master how far its history has come: who replaces it may have less of it. */
+/* Asks the master for its replication offset: a replica that replaces it may have less. */
 void rn_topology_ask_offset(struct rn_routes *routes);
 
-/* Takes these owners over, by index of the shard. Returns whether anything has changed. */
+/* Sets the owner of every slot, by index of the shard. Returns whether one has changed. */
 bool rn_routes_set_owners(struct rn_routes *routes, const uint8_t fresh[RN_HASH_SLOTS]);
-/* What the shard is called, for other threads, too. */
+/* Sets the name of the shard, which other threads read. */
 void rn_routes_set_name(struct rn_routes *routes, struct rn_shard *shard, const char *address);
 
 #endif

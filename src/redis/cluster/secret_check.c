@@ -34,11 +34,11 @@ static void set_state(struct rn_secret_check *secret, enum rn_secret_check_state
     secret->changed(secret->arg);
 }
 
-/* To whether the fingerprint could be left. */
-static void on_left(void *arg, const redisReply *reply)
+/* The reply to SET. */
+static void on_stored(void *arg, const redisReply *reply)
 {
     struct rn_secret_check *secret = arg;
-    struct rn_redirect verdict;
+    struct rn_redirect redirect;
 
     if (!reply)
         return;
@@ -46,8 +46,8 @@ static void on_left(void *arg, const redisReply *reply)
         rn_shard_serves(secret->asked, RN_SCRIPTS);
         return;
     }
-    rn_redirect_parse(reply->str, &verdict);
-    if (verdict.kind == RN_REDIRECT_FAILED)
+    rn_redirect_parse(reply->str, &redirect);
+    if (redirect.kind == RN_REDIRECT_FAILED)
         rn_shard_refuses(secret->asked, RN_SCRIPTS, reply->str);
 }
 
@@ -57,10 +57,10 @@ static void on_found(void *arg, const redisReply *reply)
 
     secret->asking = false;
     if (secret->state == RN_SECRET_CHECK_NONE)
-        return; /* it is the end */
+        return; /* rn_secret_check_done was called */
     if (!reply || reply->type != REDIS_REPLY_STRING) {
         if (reply && reply->type == REDIS_REPLY_ERROR)
-            rn_routes_refresh(secret->routes); /* the slot has moved, as a rule */
+            rn_routes_refresh(secret->routes); /* usually, the slot has moved */
         check_in(secret, RN_SECRET_CHECK_SOON_NS);
         return;
     }
@@ -72,7 +72,7 @@ static void on_found(void *arg, const redisReply *reply)
 
 void rn_secret_check_again(struct rn_secret_check *secret)
 {
-    const char *leave[] = {"SET", RN_SECRET_CHECK_NAME, secret->fingerprint, "NX"};
+    const char *store[] = {"SET", RN_SECRET_CHECK_NAME, secret->fingerprint, "NX"};
     const char *look[] = {"GET", RN_SECRET_CHECK_NAME};
 
     if (secret->state == RN_SECRET_CHECK_NONE || secret->asking)
@@ -81,7 +81,7 @@ void rn_secret_check_again(struct rn_secret_check *secret)
         rn_routes_owner(secret->routes, rn_hash_slot_of(rn_slice_of(RN_SECRET_CHECK_NAME)));
     secret->asked = shard;
     secret->asking = shard && rn_link_room(&shard->link) >= 2 &&
-                     rn_shard_send(shard, 4, leave, NULL, on_left, secret) &&
+                     rn_shard_send(shard, 4, store, NULL, on_stored, secret) &&
                      rn_shard_send(shard, 2, look, NULL, on_found, secret);
     if (!secret->asking)
         check_in(secret, RN_SECRET_CHECK_SOON_NS);

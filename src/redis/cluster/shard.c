@@ -28,7 +28,7 @@ bool rn_shard_is_up(const struct rn_shard *shard)
     return shard->link.up && !shard->breaker.open;
 }
 
-/* --- what it remembers -------------------------------------------------------------- */
+/* --- lost states --------------------------------------------------------------------- */
 
 void rn_shard_doubt(struct rn_shard *shard)
 {
@@ -42,7 +42,7 @@ int64_t rn_shard_doubt_ns(const struct rn_shard *shard)
     return shard->doubt_until_ns > now_ns ? shard->doubt_until_ns - now_ns : 0;
 }
 
-/* --- time --------------------------------------------------------------------------- */
+/* --- the timer ------------------------------------------------------------------------ */
 
 static void wake_at(struct rn_shard *shard, int64_t at_ns)
 {
@@ -58,9 +58,9 @@ static void set_timer(struct rn_shard *shard)
         wake_at(shard, shard->breaker.probe_at_ns);
 }
 
-static_assert(RN_SCRIPTS < 32, "a bit for each, and one for the secret");
+/* --- refusals ------------------------------------------------------------------------- */
 
-/* --- whether it serves -------------------------------------------------------------- */
+static_assert(RN_SCRIPTS < 32, "a bit for each script, and one for the secret");
 
 static void log_error(const struct rn_shard *shard, const char *why)
 {
@@ -103,6 +103,30 @@ void rn_shard_refuses_key(struct rn_shard *shard, const char *why)
     log_error(shard, why);
 }
 
+/* --- the clock ------------------------------------------------------------------------ */
+
+int64_t rn_shard_note_skew(struct rn_shard_skew *skew, int64_t store_us, int64_t sent_ns,
+                           int64_t got_ns)
+{
+    struct rn_shard_skew before = *skew;
+    int64_t store_ns = store_us * 1000;
+    int64_t low = store_ns - got_ns, high = store_ns - sent_ns;
+    int64_t slack =
+        RN_SHARD_SKEW_STEP_NS + (got_ns - before.at_ns) / 1000 * RN_SHARD_SKEW_DRIFT_PER_MILLE;
+
+    *skew = (struct rn_shard_skew){.known = true, .low_ns = low, .high_ns = high, .at_ns = got_ns};
+    if (!before.known)
+        return 0;
+    if (low > before.high_ns + slack)
+        return low - before.high_ns;
+    if (high < before.low_ns - slack)
+        return high - before.low_ns;
+    /* A slow reply brackets badly: keep a much narrower bracket. */
+    if (high - low > before.high_ns - before.low_ns + slack)
+        *skew = before;
+    return 0;
+}
+
 /* --- the breaker -------------------------------------------------------------------- */
 
 static void note_state(struct rn_shard *shard)
@@ -122,7 +146,7 @@ static void close_breaker(struct rn_shard *shard)
     bool was_open = rn_breaker_succeed(&shard->breaker);
 
     if (was_open && !shard->left)
-        rn_log(RN_LOG_INFO, "redis.closed", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
+        rn_log(RN_LOG_INFO, "redis.up", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
                RN_LOG_NUMBER("late", atomic_load(&shard->counts.late)),
                RN_LOG_NUMBER("turned_away", atomic_load(&shard->counts.turned_away)));
     note_state(shard);
@@ -133,7 +157,7 @@ static void close_breaker(struct rn_shard *shard)
 static void tell_down(struct rn_shard *shard, bool opened, const char *why)
 {
     if (opened && !shard->left)
-        rn_log(RN_LOG_WARN, "redis.open", RN_LOG_TEXT("reason", rn_slice_of(why)),
+        rn_log(RN_LOG_WARN, "redis.down", RN_LOG_TEXT("reason", rn_slice_of(why)),
                RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
     note_state(shard);
     set_timer(shard);
@@ -141,8 +165,8 @@ static void tell_down(struct rn_shard *shard, bool opened, const char *why)
         shard->events->down(shard->events->arg, shard);
 }
 
-/* One that was reported as open and is not needed any more would otherwise be reported as closed
- * when it comes back, long after others have taken its slots. */
+/* A server that was logged as down and then lost its slots must not be logged as up when it comes
+ * back, long after others took its slots. */
 void rn_shard_note_slots(struct rn_shard *shard)
 {
     bool leaves = shard->slots == 0 && shard->told_slots > 0;
@@ -151,7 +175,7 @@ void rn_shard_note_slots(struct rn_shard *shard)
     shard->told_slots = shard->slots;
     if (leaves)
         rn_log(RN_LOG_INFO, "redis.left", RN_LOG_TEXT("server", rn_slice_of(shard->link.address)),
-               RN_LOG_TEXT("state", rn_slice_of(shard->breaker.open ? "open" : "closed")),
+               RN_LOG_TEXT("state", rn_slice_of(shard->breaker.open ? "down" : "up")),
                RN_LOG_NUMBER("late", atomic_load(&shard->counts.late)),
                RN_LOG_NUMBER("turned_away", atomic_load(&shard->counts.turned_away)));
 }
@@ -164,22 +188,18 @@ void rn_shard_was_late(struct rn_shard *shard)
         tell_down(shard, opened, "no answer in time");
 }
 
-static void note_step(struct rn_shard *shard, int64_t step_ns)
-{
-    rn_redis_count(&shard->counts.clock_steps, 1);
-    rn_redis_count(&shard->totals->clock_steps, 1);
-    rn_log(RN_LOG_WARN, "redis.clock", RN_LOG_NUMBER("stepped_ms", step_ns / 1000000),
-           RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
-}
-
 void rn_shard_has_answered(struct rn_shard *shard, int64_t store_us, int64_t sent_ns,
                            int64_t got_ns)
 {
     int64_t skew_us = store_us - rn_clock_wall_ns() / 1000;
-    int64_t step_ns = rn_skew_note(&shard->skew, store_us, sent_ns, got_ns);
+    int64_t step_ns = rn_shard_note_skew(&shard->skew, store_us, sent_ns, got_ns);
 
-    if (step_ns != 0)
-        note_step(shard, step_ns);
+    if (step_ns != 0) {
+        rn_redis_count(&shard->counts.clock_steps, 1);
+        rn_redis_count(&shard->totals->clock_steps, 1);
+        rn_log(RN_LOG_WARN, "redis.clock", RN_LOG_NUMBER("stepped_ms", step_ns / 1000000),
+               RN_LOG_TEXT("server", rn_slice_of(shard->link.address)));
+    }
     atomic_store_explicit(&shard->counts.skew_us, skew_us, memory_order_relaxed);
     atomic_store_explicit(&shard->totals->skew_us, skew_us, memory_order_relaxed);
     if (shard->breaker.open || shard->breaker.failures > 0)
@@ -197,24 +217,17 @@ static void on_probed(void *arg, const redisReply *reply)
     set_timer(shard);
 }
 
-static void send_probe(struct rn_shard *shard, int64_t now_ns)
-{
-    const char *argv[] = {"PING"};
-
-    if (!shard->link.up || !rn_breaker_probe(&shard->breaker, now_ns))
-        return;
-    if (!rn_link_send(&shard->link, 1, argv, NULL, on_probed, shard))
-        rn_breaker_probe_failed(&shard->breaker, now_ns, random_number());
-}
-
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_shard *shard = (struct rn_shard *)((char *)timer - offsetof(struct rn_shard, timer));
+    const char *ping[] = {"PING"};
     int64_t now_ns = now_of(shard);
 
     if (rn_link_owed_since(&shard->link) <= now_ns - RN_SHARD_OWED_NS)
         rn_link_drop(&shard->link, "no reply for a second");
-    send_probe(shard, now_ns);
+    if (shard->link.up && rn_breaker_probe(&shard->breaker, now_ns) &&
+        !rn_link_send(&shard->link, 1, ping, NULL, on_probed, shard))
+        rn_breaker_probe_failed(&shard->breaker, now_ns, random_number());
     set_timer(shard);
 }
 
@@ -230,7 +243,7 @@ bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const si
     return true;
 }
 
-/* --- what the link tells ------------------------------------------------------------ */
+/* --- events of the link ---------------------------------------------------------------- */
 
 static void on_seek(void *arg)
 {
@@ -273,7 +286,7 @@ static void on_changed(void *arg)
     rn_shard_doubt(shard);
 }
 
-/* --- life --------------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------- */
 
 struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options *options,
                               const char *address, const struct rn_shard_events *events,

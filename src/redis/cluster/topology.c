@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cluster, or Sentinel, tells of the servers, and what follows for the routes. */
+/* Reads the topology from a cluster or from Sentinel, and updates the routes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/log.h"
-#include "redis/cluster/hash_slot_map.h"
+#include "redis/cluster/hash_slot.h"
 #include "redis/cluster/routes_internal.h"
 
-/* --- what a cluster tells ----------------------------------------------------------- */
+/* --- a cluster ------------------------------------------------------------------------- */
 
 struct reading {
     struct rn_routes *routes;
     uint8_t fresh[RN_HASH_SLOTS];
 };
 
-static void on_range(void *arg, const struct rn_hash_slot_map_range *range)
+static void on_range(void *arg, const struct rn_hash_slot_range *range)
 {
     struct reading *reading = arg;
     struct rn_shard *shard = rn_routes_find(reading->routes, range->address);
@@ -29,8 +29,8 @@ static void on_replica(void *arg, const char *address)
     rn_topology_probe_learn(&((struct reading *)arg)->routes->probe, address);
 }
 
-/* Who holds more or fewer slots than the log says; then how many there are in all. */
-static void tell_map(struct rn_routes *routes)
+/* Logs the servers that have more or fewer slots than last logged; then the totals. */
+static void log_map(struct rn_routes *routes)
 {
     unsigned masters = 0, slots = 0;
 
@@ -51,8 +51,8 @@ static void tell_map(struct rn_routes *routes)
            RN_LOG_NUMBER("masters", masters), RN_LOG_NUMBER("slots", slots));
 }
 
-/* Slots that were patched one by one, as servers said that they had moved, are told now. */
-static bool is_told(const struct rn_routes *routes)
+/* False after redirections have moved slots one by one. */
+static bool is_logged(const struct rn_routes *routes)
 {
     for (unsigned i = 0; i < RN_SHARDS; i++)
         if (routes->shards[i] && routes->shards[i]->slots != routes->shards[i]->told_slots)
@@ -60,35 +60,34 @@ static bool is_told(const struct rn_routes *routes)
     return true;
 }
 
-/* Slots that it does not tell of stay where they are: their server knows better.
+/* Slots missing from the map keep their owner, which will redirect if it must.
  *
- * An answer that is the same while a server is down may be that of a node which has not
- * heard of it: the next one is asked another time. */
+ * An unchanged map while a server is down may come from a node that has not noticed: the probe
+ * then asks the next node. */
 static const char *on_map(void *arg, const redisReply *reply, const char *from)
 {
     struct rn_routes *routes = arg;
     struct reading reading = {.routes = routes};
-    struct rn_hash_slot_map_visit visit = {
-        .arg = &reading, .range = on_range, .replica = on_replica};
+    struct rn_hash_slot_visit visit = {.arg = &reading, .range = on_range, .replica = on_replica};
 
     memcpy(reading.fresh, routes->owner, sizeof reading.fresh);
     rn_topology_probe_forget(&routes->probe);
-    if (!rn_hash_slot_map_read(reply, from, &visit))
-        return "it does not tell the slots of a cluster";
+    if (!rn_hash_slot_read_map(reply, from, &visit))
+        return "the reply to CLUSTER SLOTS is malformed";
     rn_redis_count(&routes->totals->refreshes, 1);
     bool changed = rn_routes_set_owners(routes, reading.fresh);
-    if (changed || !is_told(routes))
-        tell_map(routes);
+    if (changed || !is_logged(routes))
+        log_map(routes);
     if (changed) {
         routes->events->moved(routes->events->arg);
     } else if (!rn_routes_are_up(routes)) {
-        return "servers that it names cannot be asked";
+        return "servers in its slot map are down";
     }
     routes->astray = false;
     return NULL;
 }
 
-/* --- what Sentinel tells ------------------------------------------------------------ */
+/* --- Sentinel -------------------------------------------------------------------------- */
 
 static void go_to(struct rn_routes *routes, const char *address)
 {
@@ -104,7 +103,7 @@ static void go_to(struct rn_routes *routes, const char *address)
     rn_link_go(&shard->link, address);
 }
 
-/* As often as it takes until it is a master: it will be soon. */
+/* The link retries without a wait: the replica will be a master soon. */
 bool rn_topology_follow(struct rn_routes *routes)
 {
     const char *next = routes->failover ? rn_failover_next(routes->failover) : NULL;
@@ -134,7 +133,7 @@ void rn_topology_ask_offset(struct rn_routes *routes)
     rn_shard_send(routes->shards[0], 2, argv, NULL, on_offset, &routes->shards[0]->link);
 }
 
-/* Replies that are owed still count; nothing more is sent. */
+/* Stops sending to the master, but waits for pending replies. */
 static void on_failover(void *arg)
 {
     struct rn_link *link = &((struct rn_routes *)arg)->shards[0]->link;
@@ -159,7 +158,7 @@ static const char *on_master(void *arg, const redisReply *reply, const char *fro
         !rn_redirect_address(reply->element[0]->str, (unsigned)atoi(reply->element[1]->str),
                              address)) {
         rn_link_fail(&shard->link, "Sentinel knows no master of this name");
-        return "it knows no master of this name";
+        return "Sentinel knows no master of this name";
     }
     rn_redirect_complete(address, from);
     rn_redis_count(&routes->totals->refreshes, 1);
@@ -181,7 +180,7 @@ static void on_missed(void *arg, const char *why)
         rn_link_fail(&routes->shards[0]->link, why);
 }
 
-/* --- asking ---------------------------------------------------------------------------- */
+/* --- start ------------------------------------------------------------------------------ */
 
 bool rn_topology_start(struct rn_routes *routes)
 {

@@ -24,7 +24,6 @@ static void wake_at(struct rn_topology_probe *probe, int64_t at_ns)
 static void on_answer(void *arg, const redisReply *reply)
 {
     struct rn_topology_probe *probe = arg;
-
     bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
 
     probe->asking = false;
@@ -78,7 +77,7 @@ static void on_timer(struct rn_timer *timer)
         rn_topology_probe_ask(probe);
 }
 
-/* --- whom ---------------------------------------------------------------------------- */
+/* --- the servers ----------------------------------------------------------------------- */
 
 static void on_seek(void *arg)
 {
@@ -99,7 +98,7 @@ static void on_down(void *arg, const char *why)
 {
     struct rn_topology_probe *probe = arg;
 
-    /* The others are worth an attempt before the wait grows. */
+    /* Try all other servers before the wait grows. */
     if (probe->next % probe->server_count != 0)
         probe->link.wait_ns = 0;
     probe->events->missed(probe->events->arg, why);
@@ -119,7 +118,7 @@ void rn_topology_probe_learn(struct rn_topology_probe *probe, const char *addres
         snprintf(probe->servers[probe->server_count++], RN_URL_ADDRESS, "%s", address);
 }
 
-/* --- life ----------------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------- */
 
 bool rn_topology_probe_init(struct rn_topology_probe *probe, struct rn_loop *loop,
                             const struct rn_link_options *options, const char *const *question,
@@ -138,7 +137,7 @@ bool rn_topology_probe_init(struct rn_topology_probe *probe, struct rn_loop *loo
     for (unsigned i = 0; i < options->url->host_count; i++)
         rn_topology_probe_learn(probe, options->url->hosts[i]);
     probe->seed_count = probe->server_count;
-    (void)!getrandom(&probe->next, sizeof probe->next, GRND_NONBLOCK); /* not all to the first */
+    (void)!getrandom(&probe->next, sizeof probe->next, GRND_NONBLOCK); /* spread the nodes */
     return true;
 }
 

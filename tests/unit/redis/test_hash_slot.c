@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "redis/cluster/hash_slot.h"
-#include "redis/cluster/hash_slot_map.h"
 
 static void names_have_the_slots_of_the_specification(void **state)
 {
@@ -100,7 +99,7 @@ static void a_server_without_a_host_has_that_of_who_told(void **state)
 
 static char seen[512];
 
-static void note_range(void *arg, const struct rn_hash_slot_map_range *range)
+static void note_range(void *arg, const struct rn_hash_slot_range *range)
 {
     size_t len = strlen(seen);
 
@@ -118,7 +117,7 @@ static void note_replica(void *arg, const char *address)
 
 static bool reads(const char *text)
 {
-    const struct rn_hash_slot_map_visit visit = {.range = note_range, .replica = note_replica};
+    const struct rn_hash_slot_visit visit = {.range = note_range, .replica = note_replica};
     redisReader *reader = redisReaderCreate();
     void *reply = NULL;
 
@@ -126,7 +125,7 @@ static bool reads(const char *text)
     assert_int_equal(redisReaderFeed(reader, text, strlen(text)), REDIS_OK);
     assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
     assert_non_null(reply);
-    bool read = rn_hash_slot_map_read(reply, "10.0.0.9:7000", &visit);
+    bool read = rn_hash_slot_read_map(reply, "10.0.0.9:7000", &visit);
     freeReplyObject(reply);
     redisReaderFree(reader);
     return read;

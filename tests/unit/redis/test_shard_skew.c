@@ -7,20 +7,20 @@
 
 #include <cmocka.h>
 
-#include "redis/cluster/skew.h"
+#include "redis/cluster/shard.h"
 
 #define MS INT64_C(1000000)
 #define START_US INT64_C(1800000000000000)
 
 /* A reply that took `took_ms`, at `at_ms` of our clock and `store_ms` of the store's. */
-static int64_t note(struct rn_skew *skew, int64_t at_ms, int64_t store_ms, int64_t took_ms)
+static int64_t note(struct rn_shard_skew *skew, int64_t at_ms, int64_t store_ms, int64_t took_ms)
 {
-    return rn_skew_note(skew, START_US + store_ms * 1000, at_ms * MS, (at_ms + took_ms) * MS);
+    return rn_shard_note_skew(skew, START_US + store_ms * 1000, at_ms * MS, (at_ms + took_ms) * MS);
 }
 
 static void steps_either_way_are_told_once(void **state)
 {
-    struct rn_skew skew = {0};
+    struct rn_shard_skew skew = {0};
 
     (void)state;
     assert_int_equal(note(&skew, 1000, 1000, 1), 0);
@@ -35,7 +35,7 @@ static void steps_either_way_are_told_once(void **state)
 
 static void small_corrections_and_drift_are_no_steps(void **state)
 {
-    struct rn_skew skew = {0};
+    struct rn_shard_skew skew = {0};
 
     (void)state;
     assert_int_equal(note(&skew, 0, 0, 1), 0);
@@ -46,7 +46,7 @@ static void small_corrections_and_drift_are_no_steps(void **state)
 
 static void a_reply_that_took_long_proves_no_step(void **state)
 {
-    struct rn_skew skew = {0};
+    struct rn_shard_skew skew = {0};
 
     (void)state;
     assert_int_equal(note(&skew, 0, 0, 1), 0);

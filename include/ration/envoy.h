@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Envoy's rate limit service: all descriptors of one request, decided together.
- * The rules are files of the Envoy format (docs/envoy-format.md).
+ * The rules are files of the Envoy format (docs/envoy-format.md) and, where a native file says
+ * apply_to_envoy, native ones: the attributes are the entries of each descriptor, and the domain.
  *
  *     struct ration_descriptor_entry entry = {"user", 4, user, strlen(user)};
  *     struct ration_descriptor_ask ask = {.entries = &entry, .count = 1};
@@ -74,12 +75,13 @@ struct ration_descriptors {
     void *arg;
 };
 
+/* Of the tightest limit that applies to the descriptor. */
 struct ration_descriptor_status {
     bool over;                   /* OVER_LIMIT. Never of a limit in shadow mode. */
     bool limited;                /* a limit applies: what follows is set, apart from `remaining` */
     bool shadow;                 /* it would have been refused, were its limit not in shadow mode */
-    char name[RATION_NAME_SIZE]; /* rate_limit.name; empty: none. Cut to fit. */
-    char rule[RATION_NAME_SIZE]; /* domain.key_value; empty: none */
+    char name[RATION_NAME_SIZE]; /* rate_limit.name or a native rule's; empty: none. Cut to fit. */
+    char rule[RATION_NAME_SIZE]; /* whose limit is told: domain.key_value; empty: none */
     uint32_t requests_per_unit;
     enum ration_unit unit;
     uint32_t remaining; /* UINT32_MAX: unlimited. 0 if no limit applies. */
@@ -102,12 +104,14 @@ struct ration_descriptors_outcome {
     struct ration_receipt receipts[RATION_CHARGES_MAX];
 };
 
-/* Charges all descriptors that have a limit, or none. Over its limit is the request
+/* Charges all descriptors that have a limit, or none. A native rule is charged once for each key,
+ * however many descriptors have it: by the one with the most entries, for the largest cost. Over its limit is the request
  * if a descriptor is, except that of those in quota mode all must be. Limits
  * that another one `replaces` do not apply.
  *
  * RATION_EINVAL: the domain is empty; there is no descriptor, or one without
- * entries, or too many; a limit given with one has no unit. Others as of
+ * entries, or too many of either; a limit given with one has no unit; more limits
+ * apply than can be charged. Others as of
  * ration_decide. Errors leave `out` untouched. */
 RATION_API int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,
                                          int64_t now_ns, struct ration_descriptors_outcome *out);

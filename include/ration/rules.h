@@ -121,6 +121,7 @@ struct ration_rule_info {
     uint32_t line;
     bool shadow;               /* its own mode, not the service's */
     bool envoy;                /* found by descriptors */
+    bool for_envoy;            /* applies to requests of Envoy's protocol */
     char key[RATION_KEY_TEXT]; /* "ip, user or api_key"; empty: one counter for all; cut to fit */
     uint32_t limit_count;      /* of all tiers, */
     uint32_t listed;           /* and how many of them follow */
@@ -240,8 +241,8 @@ struct ration_descriptor {
     size_t count;
     uint64_t hits; /* 0 looks without charging */
 };
-/* Unknown domains and descriptors without a limit are allowed (RATION_BY_NO_RULE).
- * Unlimited ones have UINT32_MAX remaining. */
+/* Unknown domains and descriptors without a limit are allowed (RATION_BY_NO_RULE), unless a
+ * native rule applies, by apply_to_envoy. Unlimited ones have UINT32_MAX remaining. */
 RATION_API int ration_decide_descriptor(struct ration *r,
                                         const struct ration_descriptor *descriptor, int64_t now_ns,
                                         struct ration_outcome *out);

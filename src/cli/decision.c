@@ -27,6 +27,7 @@ static void find_descriptor(const struct rn_session *s, struct rn_applying *appl
 
     if (limit != NULL && limit->limit != NULL)
         applying->limits[applying->count++] = limit->limit;
+    applying->of_descriptor = applying->count;
 }
 
 void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
@@ -37,17 +38,18 @@ void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
     struct rn_matches *matches;
 
     *applying = (struct rn_applying){.count = 0};
-    if (s->envoy) {
+    if (s->envoy)
         find_descriptor(s, applying);
+    if (!rn_session_is_native(s))
         return;
-    }
     matches = malloc(sizeof *matches); /* without it, texts are missing and no more */
     if (matches == NULL)
         return;
     rn_ruleset_match(s->ruleset, &request, matches);
     applying->entry = matches->entry;
     for (uint32_t i = 0; i < matches->count; i++)
-        add_tier(applying, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
+        if (rn_session_asks(s, matches->items[i].rule))
+            add_tier(applying, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
     free(matches);
 }
 

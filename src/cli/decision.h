@@ -14,6 +14,7 @@
 struct rn_applying {
     const struct rn_rule_limit *limits[RATION_CHARGES_MAX];
     uint32_t count;
+    uint32_t of_descriptor;            /* how many of them, the first, are of Envoy's rules */
     const struct rn_list_entry *entry; /* or what allowed or denied it */
     bool unknown;                      /* the daemon decided, whose limits are not at hand */
 };

@@ -118,10 +118,10 @@ static void put_rules(const struct rn_output *out, struct rn_explained *e)
 {
     const struct rn_ruleset *ruleset = e->session->ruleset;
     struct rn_explained_rule found;
-    uint32_t at = 0, hidden = 0;
+    uint32_t at = e->applying.of_descriptor, hidden = 0;
 
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        if (ruleset->rules[i].envoy)
+        if (!rn_session_asks(e->session, &ruleset->rules[i]))
             continue;
         rn_explain_rule(e, &ruleset->rules[i], &at, &found);
         if (!found.applies && e->session->options->matching) {
@@ -152,16 +152,16 @@ static void put_decision(const struct rn_output *out, const struct rn_explained 
 static void put(const struct rn_output *out, struct rn_explained *e)
 {
     put_given(out, e->session);
-    if (!e->session->envoy) {
+    if (rn_session_is_native(e->session)) {
         put_readings(out, e);
         put_derived(out, e);
     }
     rn_output_put(out, RN_PLAIN, "\n");
     if (e->session->envoy)
         rn_explain_put_descriptor(out, e);
-    else if (e->applying.entry != NULL)
+    if (e->applying.entry != NULL)
         put_entry(out, e);
-    else
+    else if (rn_session_is_native(e->session))
         put_rules(out, e);
     put_decision(out, e);
 }

@@ -36,5 +36,7 @@ void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained 
 void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e);
 void rn_explain_json(struct rn_pretty *json, struct rn_explained *e);
 void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e);
+/* The rule that the descriptor finds, if any. */
+void rn_explain_json_descriptor_rule(struct rn_pretty *json, const struct rn_explained *e);
 
 #endif

@@ -105,7 +105,9 @@ static void put_stop(const struct rn_output *out, const struct path *path)
 static void put_domains(const struct rn_output *out, const struct rn_ruleset *ruleset)
 {
     rn_output_put(out, RN_BAD, "    - ");
-    rn_output_put(out, RN_PLAIN, "no file has this domain; known: ");
+    rn_output_put(out, RN_PLAIN,
+                  ruleset->domain_count == 0 ? "no file is for a domain"
+                                             : "no file has this domain; known: ");
     for (uint32_t i = 0; i < ruleset->domain_count && i < SHOWN; i++) {
         rn_output_put(out, RN_PLAIN, i == 0 ? "" : ", ");
         rn_output_escaped(out, ruleset->domains[i].name);
@@ -205,8 +207,13 @@ void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explaine
         rn_pretty_close(json, '}');
     }
     rn_pretty_close(json, ']');
-    rn_pretty_open(json, "rules", '[');
+}
+
+void rn_explain_json_descriptor_rule(struct rn_pretty *json, const struct rn_explained *e)
+{
+    struct path path = {.domain = NULL};
+
+    walk(e->session, &path);
     if (path.limit != NULL && path.limit->rule != NULL)
         json_rule(json, &path);
-    rn_pretty_close(json, ']');
 }

@@ -116,11 +116,13 @@ static void put_rules(struct rn_pretty *json, struct rn_explained *e)
 {
     const struct rn_ruleset *ruleset = e->session->ruleset;
     struct rn_explained_rule found;
-    uint32_t at = 0;
+    uint32_t at = e->applying.of_descriptor;
 
     rn_pretty_open(json, "rules", '[');
+    if (e->session->envoy)
+        rn_explain_json_descriptor_rule(json, e);
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        if (ruleset->rules[i].envoy)
+        if (!rn_session_asks(e->session, &ruleset->rules[i]))
             continue;
         rn_explain_rule(e, &ruleset->rules[i], &at, &found);
         if (found.applies || !e->session->options->matching)
@@ -145,14 +147,13 @@ void rn_explain_json(struct rn_pretty *json, struct rn_explained *e)
 {
     rn_pretty_open(json, NULL, '{');
     put_request(json, e);
-    if (!e->session->envoy)
+    if (rn_session_is_native(e->session))
         put_readings(json, &e->values.paths);
     if (e->applying.entry != NULL)
         put_entry(json, e);
     if (e->session->envoy)
         rn_explain_json_descriptor(json, e);
-    else
-        put_rules(json, e);
+    put_rules(json, e);
     rn_decision_json(json, "decision", &e->outcome, &e->applying);
     rn_pretty_close(json, '}');
 }

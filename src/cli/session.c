@@ -109,7 +109,7 @@ static bool check_request(struct rn_session *s)
     bool domain_first = o->attribute_count > 0 && o->attributes[0].name_len == 6 &&
                         memcmp(o->attributes[0].name, "domain", 6) == 0;
 
-    s->envoy = ruleset->domain_count != 0 && domain_first;
+    s->envoy = (ruleset->domain_count != 0 || ruleset->apply_to_envoy) && domain_first;
     if (!s->envoy && !has_native(ruleset)) {
         rn_complain("these rules are in Envoy's format; begin the request with its domain, as in "
                     "domain=%s, then give the pairs of a descriptor in order",
@@ -190,19 +190,25 @@ bool rn_session_open(struct rn_session *s, bool create)
 
 /* --- deciding ---------------------------------------------------------------------- */
 
-/* Looking at a descriptor charges nothing by a cost of 0, which always fits. */
+/* Looking at a descriptor charges nothing by a cost of 0, which always fits. The last limit that
+ * has less left decides. */
 static void judge_look(struct ration_outcome *outcome, uint64_t cost)
 {
-    struct ration_verdict *verdict = &outcome->decision.verdict;
-    bool shadow = outcome->listed > 0 && outcome->limits[0].shadow;
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        struct ration_outcome_limit *limit = &outcome->limits[i];
+        struct ration_verdict *verdict = &limit->verdict;
 
-    if (outcome->listed == 0 || outcome->limits[0].verdict.remaining >= cost)
-        return;
-    outcome->limits[0].verdict.allowed = false;
-    outcome->shadow_refused = shadow;
-    if (!shadow) {
-        outcome->decision.allowed = verdict->allowed = false;
+        if (verdict->remaining >= cost)
+            continue;
+        verdict->allowed = false;
         verdict->retry_after_ns = cost > verdict->limit ? RATION_NEVER : verdict->reset_after_ns;
+        outcome->shadow_refused |= limit->shadow;
+        if (limit->shadow)
+            continue;
+        outcome->decision.allowed = false;
+        outcome->decision.decided_by = (int)i;
+        outcome->decision.verdict = *verdict;
+        memcpy(outcome->rule, limit->rule, sizeof outcome->rule);
     }
 }
 

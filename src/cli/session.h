@@ -21,6 +21,17 @@ struct rn_session {
     bool envoy;                 /* the request is a descriptor: domain=... comes first */
 };
 
+/* Whether native rules apply to the request, */
+static inline bool rn_session_is_native(const struct rn_session *session)
+{
+    return !session->envoy || session->ruleset->apply_to_envoy;
+}
+/* and whether this is one of them. */
+static inline bool rn_session_asks(const struct rn_session *session, const struct rn_rule *rule)
+{
+    return !rule->envoy && (!session->envoy || rule->for_envoy);
+}
+
 /* Loads the rules. False: not possible; what is wrong with the rules is in the
  * report, all else has been said on stderr. rn_session_done in any case. */
 bool rn_session_load(struct rn_session *session, const struct rn_options *options);

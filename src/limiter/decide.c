@@ -17,7 +17,8 @@ static bool nearer(const struct ration_verdict *a, const struct ration_verdict *
     return (u128)a->remaining * b->limit < (u128)b->remaining * a->limit;
 }
 
-static bool outranks(const struct ration_verdict *a, const struct ration_verdict *b, bool allowed)
+bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
+                        bool allowed)
 {
     return allowed ? nearer(a, b) : a->retry_after_ns > b->retry_after_ns;
 }
@@ -97,7 +98,8 @@ static void decide(struct rn_check *k, bool allowed)
         if (allowed && verdict->delay_ns > delay_ns)
             delay_ns = verdict->delay_ns;
         if (verdict->allowed == allowed &&
-            (d->decided_by < 0 || outranks(verdict, &k->charges[d->decided_by].verdict, allowed)))
+            (d->decided_by < 0 ||
+             rn_decide_outranks(verdict, &k->charges[d->decided_by].verdict, allowed)))
             d->decided_by = (int)i;
     }
     if (rn_likely(d->decided_by >= 0))

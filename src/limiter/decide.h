@@ -12,6 +12,10 @@
  * is too long, or the client is about to be charged what it had spent. */
 bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost);
 
+/* Whether `a` is told rather than `b`: of refusals the longer wait, else the one nearer its limit. */
+bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
+                        bool allowed);
+
 /* Makes the answer of a guard part of that of its limit. */
 void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard);
 

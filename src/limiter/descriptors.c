@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Envoy's requests: the limits of all descriptors are found, those that another
- * one replaces dropped, and the rest charged together.
+ * one replaces dropped, and the rest charged together, with native rules if these are to
+ * apply (descriptors_native.c).
  *
  * A descriptor that gives 0 hits only looks: it is over if less than one unit is left. One
  * that gives hits tells what was used, as Envoy does when a stream is done: what does not
@@ -30,8 +31,10 @@ static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset
     struct rn_descriptor *item = &d->items[at];
     struct rn_slice *parts = d->parts + d->part_count;
 
-    *item = (struct rn_descriptor){.ask = ask, .parts = parts, .charge = RN_NO_CHARGE};
-    if (ask->count == 0 || (ask->limit_given && rn_given_period(ask->unit) == 0))
+    *item = (struct rn_descriptor){
+        .ask = ask, .parts = parts, .charge = RN_NO_CHARGE, .told = RN_NO_CHARGE};
+    if (ask->count == 0 || ask->count > RN_DESCRIPTOR_ENTRIES_MAX ||
+        (ask->limit_given && rn_given_period(ask->unit) == 0))
         return false;
     if (ask->count > RN_ENVOY_DEPTH_MAX || !known)
         return true; /* deeper than any rule */
@@ -109,32 +112,47 @@ static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset
 
 /* --- charging ----------------------------------------------------------------------- */
 
-static uint64_t hits_of(const struct rn_descriptors *d, const struct ration_descriptor_ask *ask)
+uint64_t rn_descriptor_hits(const struct rn_descriptors *d, const struct ration_descriptor_ask *ask)
 {
     if (ask->hits_given)
         return ask->hits;
     return d->request->hits != 0 ? d->request->hits : 1;
 }
 
-static bool only_looks(const struct ration_descriptor_ask *ask)
+enum rn_descriptor_wish rn_descriptor_wish(const struct ration_descriptor_ask *ask)
 {
-    return ask->hits_given && ask->hits == 0 && !ask->refund;
+    if (ask->refund)
+        return RN_WISH_REFUND;
+    if (!ask->hits_given)
+        return RN_WISH_ADMIT;
+    return ask->hits == 0 ? RN_WISH_LOOK : RN_WISH_USED;
 }
 
-static bool tells_what_was_used(const struct ration_descriptor_ask *ask)
+void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descriptor_wish wish,
+                          uint64_t units)
 {
-    return ask->hits_given && ask->hits != 0 && !ask->refund;
+    struct rn_ruling *g = &d->ruling;
+    struct rn_check_item *item = &g->check.items[charge];
+
+    d->wishes[charge] = (uint8_t)wish;
+    d->units[charge] = units;
+    g->charges[charge].cost = wish == RN_WISH_REFUND ? 0 : units;
+    g->rules[g->rule_of[charge]].cost = wish == RN_WISH_REFUND || wish == RN_WISH_LOOK ? 0 : units;
+    if (wish != RN_WISH_LOOK)
+        return;
+    item->by_outcome = true;
+    item->max_wait_ns = 0; /* who only looks does not wait */
 }
 
 static void add_one(struct rn_descriptors *d, size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
     struct rn_ruling *g = &d->ruling;
+    enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
+    uint64_t hits = wish == RN_WISH_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
     struct rn_applied applied = {.key = item->parts,
                                  .key_count = item->part_count,
-                                 .cost = item->ask->refund       ? 0
-                                         : only_looks(item->ask) ? 1
-                                                                 : hits_of(d, item->ask)};
+                                 .cost = wish == RN_WISH_LOOK || wish == RN_WISH_REFUND ? 0 : hits};
     size_t before = g->check.n;
 
     if (item->given) {
@@ -156,14 +174,12 @@ static void add_one(struct rn_descriptors *d, size_t at)
     }
     *rn_ruling_next(g) = applied;
     rn_ruling_add(g);
+    item->unlimited |= g->check.n == before;
     if (g->check.n == before)
         return;
     item->charge = (uint8_t)before;
-    if (only_looks(item->ask)) {
-        g->check.items[before].by_outcome = true;
-        g->check.items[before].max_wait_ns = 0; /* who only looks does not wait */
-        g->rules[g->rule_of[before]].cost = 0;
-    }
+    item->charges |= UINT64_C(1) << before;
+    rn_descriptor_charge(d, before, wish, hits);
 }
 
 static bool has_room(const struct rn_ruling *g, size_t charge)
@@ -209,19 +225,17 @@ static int refund_all(struct rn_descriptors *d)
     struct rn_ruling *g = &d->ruling;
     int code = 0;
 
-    for (size_t i = 0; i < d->count && code == 0; i++) {
-        const struct rn_descriptor *item = &d->items[i];
-
-        if (!item->ask->refund || item->charge == RN_NO_CHARGE)
-            continue;
-        struct rn_check_item *charged = &g->check.items[item->charge];
+    for (size_t i = 0; i < g->check.n && code == 0; i++) {
+        struct rn_check_item *charged = &g->check.items[i];
         struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->check.now_ns}};
 
-        code = rn_state_refund(g->r, charged, hits_of(d, item->ask), g->check.now_ns);
+        if (d->wishes[i] != RN_WISH_REFUND)
+            continue;
+        code = rn_state_refund(g->r, charged, d->units[i], g->check.now_ns);
         if (code == 0)
             code = rn_limiter_apply(g->r, charged->limit, charged->key, &peek);
         if (code == 0)
-            rn_verdict_set(&g->charges[item->charge].verdict, charged->limit, &peek.answer);
+            rn_verdict_set(&g->charges[i].verdict, charged->limit, &peek.answer);
     }
     return code;
 }
@@ -231,12 +245,13 @@ static int refund_all(struct rn_descriptors *d)
 static int descriptor_of(const struct rn_descriptors *d, int charge)
 {
     for (size_t i = 0; i < d->count && charge >= 0; i++)
-        if (d->items[i].charge == charge)
+        if (d->items[i].charges >> charge & 1)
             return (int)i;
     return -1;
 }
 
-/* Of those that took a place. */
+/* Of those that took a place. A queue's is not longer than the caller would wait; a throttled
+ * request goes ahead then. */
 static int64_t delay_of(const struct rn_ruling *g)
 {
     int64_t delay_ns = 0;
@@ -245,10 +260,10 @@ static int64_t delay_of(const struct rn_ruling *g)
         if (g->charges[i].taken != 0 && !g->check.items[i].shadow &&
             g->charges[i].verdict.delay_ns > delay_ns)
             delay_ns = g->charges[i].verdict.delay_ns;
-    return delay_ns;
+    return g->max_wait_ns > 0 && delay_ns > g->max_wait_ns ? g->max_wait_ns : delay_ns;
 }
 
-static void fill(const struct rn_descriptors *d, const struct ration_outcome *o,
+static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
                  struct ration_descriptors_outcome *out)
 {
     out->allowed = o->decision.allowed;
@@ -286,37 +301,41 @@ static void tell_metadata(const struct rn_descriptors *d,
 
 /* --- late debits -------------------------------------------------------------------- */
 
-/* Of a descriptor that tells what was used and has not been charged. */
+/* A charge that tells what was used and was not taken. */
 struct late {
-    size_t at;
+    size_t charge;
     const struct rn_compiled *limit;
     uint64_t key;
     int64_t shift_ns;
 };
 
-static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_DESCRIPTORS_MAX])
+static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_CHARGES_MAX])
 {
     const struct rn_ruling *g = &d->ruling;
     size_t count = 0;
 
-    for (size_t i = 0; i < d->count; i++) {
-        const struct rn_descriptor *item = &d->items[i];
+    for (size_t i = 0; i < g->check.n; i++) {
+        const struct rn_check_item *charged = &g->check.items[i];
 
-        if (item->charge == RN_NO_CHARGE || !tells_what_was_used(item->ask) ||
-            g->charges[item->charge].taken != 0)
-            continue;
-        const struct rn_check_item *charged = &g->check.items[item->charge];
-
-        late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
+        if (d->wishes[i] == RN_WISH_USED && g->charges[i].taken == 0)
+            late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
     }
     return count;
+}
+
+static void tell_late(const struct rn_descriptors *d, size_t charge, uint64_t remaining,
+                      struct ration_descriptors_outcome *out)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (d->items[i].told == charge)
+            out->statuses[i].remaining = rn_status_clip(remaining);
 }
 
 /* Each by itself. The answer has been filled in, so that the check can be used again. */
 static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_ruling *g = &d->ruling;
-    struct late late[RATION_DESCRIPTORS_MAX];
+    struct late late[RATION_CHARGES_MAX];
     size_t count = find_late(d, late);
 
     if (rn_likely(count == 0))
@@ -324,35 +343,45 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
     rn_check_init(&g->check, g->r, g->charges, 0, g->check.now_ns);
     g->check.uncounted = g->check.late = true;
     for (size_t i = 0; i < count; i++)
-        rn_check_add(&g->check, late[i].limit, late[i].key, d->items[late[i].at].ask->hits)
-            ->shift_ns = late[i].shift_ns;
+        rn_check_add(&g->check, late[i].limit, late[i].key, d->units[late[i].charge])->shift_ns =
+            late[i].shift_ns;
     rn_check_run(&g->check);
     rn_due_count(&g->check, g->book);
     for (size_t i = 0; i < count; i++)
         if (g->charges[i].error == 0)
-            out->statuses[late[i].at].remaining = rn_status_clip(g->charges[i].verdict.remaining);
+            tell_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
 }
 
-/* --- bans --------------------------------------------------------------------------- */
+/* --- bans, and who is denied -------------------------------------------------------- */
 
-/* Its entries are its attributes. */
-static const struct rn_ban *find_ban(const struct rn_ruling *g, const struct rn_roster *roster,
+static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struct rn_roster *roster,
                                      const struct ration_descriptor_ask *ask, int64_t *left_ns)
 {
-    struct ration_attribute attributes[RN_ENVOY_DEPTH_MAX];
-    struct ration_request request = {.attributes = attributes, .count = ask->count};
+    const struct rn_ruling *g = &d->ruling;
+    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
+    struct rn_slice domain = {d->request->domain, d->request->domain_len};
+    struct ration_request request = {
+        .attributes = attributes,
+        .count = rn_descriptor_attributes(domain, ask->entries, ask->count, attributes)};
 
-    if (ask->count > RN_ENVOY_DEPTH_MAX)
-        return NULL;
-    for (size_t i = 0; i < ask->count; i++) {
-        const struct ration_descriptor_entry *e = &ask->entries[i];
-
-        attributes[i] = (struct ration_attribute){e->key, e->key_len, e->value, e->value_len};
-    }
     return rn_ban_find(g->r, roster, NULL, &request, g->check.now_ns, left_ns);
 }
 
-/* Whoever is banned is refused, whatever else the request says. */
+/* The outcome is a refusal that descriptor `at` is the reason of. */
+static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
+                      const struct ration_outcome *o, struct ration_descriptors_outcome *out)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        d->items[i].match = NULL;
+        d->items[i].unlimited = false;
+    }
+    fill(d, o, out);
+    out->decided_by = (int)at;
+    out->statuses[at].over = !out->allowed;
+    out->statuses[at].reset_ns = left_ns;
+}
+
+/* Whoever is banned is refused, whatever else the request says; an `allow` beats a ban. */
 static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *roster,
                           struct ration_outcome *o, struct ration_descriptors_outcome *out)
 {
@@ -361,17 +390,14 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
     size_t at = 0;
 
     for (; at < d->count && !ban; at++)
-        ban = find_ban(&d->ruling, roster, d->items[at].ask, &left_ns);
+        if (!d->items[at].allowed)
+            ban = find_ban(d, roster, d->items[at].ask, &left_ns);
     if (!ban)
         return false;
+    rn_descriptors_drop_native(d);
     rn_ruling_by_ban(&d->ruling, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false,
                      o);
-    for (size_t i = 0; i < d->count; i++)
-        d->items[i].match = NULL;
-    fill(d, o, out);
-    out->decided_by = (int)at - 1;
-    out->statuses[at - 1].over = !out->allowed;
-    out->statuses[at - 1].reset_ns = left_ns;
+    refuse_by(d, at - 1, left_ns, o, out);
     return true;
 }
 
@@ -385,6 +411,13 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
 
     if (!match_all(d, g->book->ruleset))
         return RATION_EINVAL;
+    size_t denied = g->book->ruleset->apply_to_envoy ? rn_descriptors_add_native(d) : d->count;
+
+    if (denied < d->count) {
+        rn_ruling_by_list(g, RATION_BY_DENY_LIST, false, &o);
+        refuse_by(d, denied, RATION_NEVER, &o, out);
+        return 0;
+    }
     if (rn_unlikely(roster != NULL) && decide_by_ban(d, roster, &o, out))
         return 0;
     for (size_t i = 0; i < d->count; i++)

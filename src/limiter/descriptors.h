@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the two files that decide Envoy's requests: what is known of each
+ * Private to the files that decide Envoy's requests: what is known of each
  * descriptor on the way.
  */
 #ifndef RN_LIMITER_DESCRIPTORS_H
@@ -13,6 +13,8 @@
 #define RN_NO_CHARGE UINT8_MAX
 /* Parts of keys, of all descriptors together: two for each entry. */
 #define RN_DESCRIPTOR_PARTS (16 * RATION_DESCRIPTORS_MAX)
+/* Entries of a descriptor that has attributes: all that one message can hold. */
+#define RN_DESCRIPTOR_ENTRIES_MAX 1024
 
 /* A limit that came with a descriptor, in the form that those of rules have. */
 struct rn_given {
@@ -23,13 +25,36 @@ struct rn_given {
     const struct rn_compiled *own; /* of the rule: a variant */
 };
 
+/* What a descriptor wants. Of those that share a charge the latter counts; refunds share with
+ * refunds only. */
+enum rn_descriptor_wish {
+    RN_WISH_LOOK,   /* 0 hits: whether one unit is left */
+    RN_WISH_ADMIT,  /* the hits of the request, or 1 */
+    RN_WISH_USED,   /* hits of its own: a late debit if they do not fit */
+    RN_WISH_REFUND, /* hits to be given back */
+};
+
+/* A native rule for one key: charged once for all descriptors that have the key. */
+struct rn_native_charge {
+    uint64_t hash; /* of the key */
+    uint64_t cost; /* the largest of theirs */
+    enum rn_descriptor_wish wish;
+    uint8_t first, count;       /* its charges */
+    char key[RATION_NAME_SIZE]; /* to be told, cut to fit */
+    struct rn_slice told;       /* the same */
+};
+
 struct rn_descriptor {
     const struct ration_descriptor_ask *ask;
     const struct rn_envoy_limit *match; /* NULL: none applies, or it was replaced */
     const struct rn_slice *parts;
     uint32_t part_count;
-    uint8_t charge; /* of the ruling; RN_NO_CHARGE: there is none */
-    bool given;     /* the limit of the ask counts */
+    uint64_t charges; /* of the ruling: bit i is charge i */
+    uint8_t charge;   /* that of `match` or of its own limit; RN_NO_CHARGE: there is none */
+    uint8_t told;     /* the charge that its status tells of; RN_NO_CHARGE: none */
+    bool given;       /* the limit of the ask counts */
+    bool unlimited;   /* a rule applies that has no limit for it */
+    bool allowed;     /* by an `allow`: neither limits nor bans apply */
 };
 
 /* Large (about 120 KB), on the stack; what lies behind counts is unset. */
@@ -40,6 +65,10 @@ struct rn_descriptors {
     struct rn_descriptor items[RATION_DESCRIPTORS_MAX];
     struct rn_slice parts[RN_DESCRIPTOR_PARTS + RN_ENVOY_PARTS_MAX];
     struct rn_given given[RATION_DESCRIPTORS_MAX];
+    /* By charge. */
+    uint8_t wishes[RATION_CHARGES_MAX]; /* enum rn_descriptor_wish */
+    uint64_t units[RATION_CHARGES_MAX]; /* that are charged, looked for or given back */
+    struct rn_native_charge natives[RN_MATCHES_MAX]; /* the first rules of the ruling */
     struct rn_ruling ruling;
 };
 
@@ -52,11 +81,28 @@ enum ration_unit rn_given_unit(int64_t period_ns);
 
 /* descriptors.c: whether it is refused only together with all others that are so. */
 bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item);
+enum rn_descriptor_wish rn_descriptor_wish(const struct ration_descriptor_ask *ask);
+/* The hits it names, or those of the request. */
+uint64_t rn_descriptor_hits(const struct rn_descriptors *d,
+                            const struct ration_descriptor_ask *ask);
+/* Says what a charge is for. */
+void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descriptor_wish wish,
+                          uint64_t units);
+
+/* descriptors_native.c: the entries as attributes, after the domain: returns how many.
+ * count <= RN_DESCRIPTOR_ENTRIES_MAX. */
+size_t rn_descriptor_attributes(struct rn_slice domain,
+                                const struct ration_descriptor_entry *entries, size_t count,
+                                struct ration_attribute *attributes);
+/* Adds the native rules that apply, before any other rule. Returns the descriptor that a `deny`
+ * is for, and adds nothing then; d->count: there is none. */
+size_t rn_descriptors_add_native(struct rn_descriptors *d);
+/* As if none had been added. */
+void rn_descriptors_drop_native(struct rn_descriptors *d);
 
 /* A number as the protocol has it. */
 uint32_t rn_status_clip(uint64_t n);
-/* descriptors_status.c: from a ruling that has ended, or was never begun. */
-void rn_status_fill(struct ration_descriptor_status *status, const struct rn_descriptors *d,
-                    size_t at);
+/* descriptors_status.c: from a ruling that has ended, or was never begun. Sets `told`. */
+void rn_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d, size_t at);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * What is told about each descriptor.
  */
+#include "limiter/decide.h"
 #include "limiter/descriptors.h"
 
 uint32_t rn_status_clip(uint64_t n)
@@ -44,16 +45,47 @@ static void tell_names(struct ration_descriptor_status *status, const struct rn_
                        const struct rn_rule *rule)
 {
     rn_slice_copy(status->rule, sizeof status->rule, rule->name);
-    if (item->match && !item->given)
+    if (!rule->envoy)
+        rn_slice_copy(status->name, sizeof status->name, rule->name);
+    else if (item->match && !item->given)
         rn_slice_copy(status->name, sizeof status->name, item->match->name);
     else
         status->name[0] = '\0';
 }
 
-void rn_status_fill(struct ration_descriptor_status *status, const struct rn_descriptors *d,
-                    size_t at)
+/* Charged as shadow limits are, other than for the choice among quotas. */
+static bool is_shadow(const struct rn_descriptors *d, const struct rn_descriptor *item,
+                      size_t charge)
 {
-    const struct rn_descriptor *item = &d->items[at];
+    return d->ruling.check.items[charge].shadow &&
+           (charge != item->charge || !rn_descriptor_is_quota(d, item));
+}
+
+/* The tightest limit of a descriptor: those in shadow mode come last, those that refuse
+ * first. RN_NO_CHARGE: there is none. */
+static uint8_t find_tightest(const struct rn_descriptors *d, const struct rn_descriptor *item)
+{
+    uint8_t found = RN_NO_CHARGE;
+    int found_rank = -1;
+
+    for (uint64_t left = item->charges; left != 0; left &= left - 1) {
+        uint8_t charge = (uint8_t)__builtin_ctzll(left);
+        const struct ration_verdict *verdict = &d->ruling.charges[charge].verdict;
+        int rank = is_shadow(d, item, charge) ? 0 : verdict->allowed ? 1 : 2;
+
+        if (rank > found_rank ||
+            (rank == found_rank &&
+             rn_decide_outranks(verdict, &d->ruling.charges[found].verdict, rank != 2))) {
+            found = charge;
+            found_rank = rank;
+        }
+    }
+    return found;
+}
+
+void rn_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d, size_t at)
+{
+    struct rn_descriptor *item = &d->items[at];
     const struct rn_ruling *g = &d->ruling;
 
     status->over = status->limited = status->shadow = false;
@@ -61,18 +93,19 @@ void rn_status_fill(struct ration_descriptor_status *status, const struct rn_des
     status->requests_per_unit = status->remaining = 0;
     status->unit = RATION_UNIT_UNKNOWN;
     status->reset_ns = 0;
-    if (item->charge == RN_NO_CHARGE) {
-        status->remaining = item->match && item->match->rule ? UINT32_MAX : 0;
+    item->told = find_tightest(d, item);
+    if (item->told == RN_NO_CHARGE) {
+        status->remaining = item->unlimited ? UINT32_MAX : 0;
         return;
     }
-    const struct ration_verdict *verdict = &g->charges[item->charge].verdict;
-    bool shadow = g->check.items[item->charge].shadow && !rn_descriptor_is_quota(d, item);
+    const struct ration_verdict *verdict = &g->charges[item->told].verdict;
+    bool shadow = is_shadow(d, item, item->told);
 
     status->limited = true;
     status->over = !verdict->allowed && !shadow;
     status->shadow = !verdict->allowed && shadow;
     status->remaining = rn_status_clip(verdict->remaining);
-    status->reset_ns = reset_of(&g->check, item->charge);
-    tell_limit(status, item, g->limits[item->charge]);
-    tell_names(status, item, g->rules[g->rule_of[item->charge]].rule);
+    status->reset_ns = reset_of(&g->check, item->told);
+    tell_limit(status, item, g->limits[item->told]);
+    tell_names(status, item, g->rules[g->rule_of[item->told]].rule);
 }

@@ -51,6 +51,12 @@ static int charge(struct rn_check *k, const struct rn_due *due)
     return rn_check_run(k);
 }
 
+static bool is_of_same_client(const struct rn_check_item *a, const struct rn_check_item *b)
+{
+    return a->limit->index == b->limit->index &&
+           (a->key ^ a->limit->salt) == (b->key ^ b->limit->salt);
+}
+
 /* A thread has the same number in both stripes: `s` answers for `rows`. */
 void rn_due_count(const struct rn_check *k, const struct rn_book *book)
 {
@@ -65,7 +71,7 @@ void rn_due_count(const struct rn_check *k, const struct rn_book *book)
             continue;
         rn_stats_add_units(s, &row->uncollected, lost);
         rn_stats_add_units(s, &s->total.uncollected, lost);
-        if (i != 0 && k->items[i].limit->index == k->items[i - 1].limit->index)
+        if (i != 0 && is_of_same_client(&k->items[i], &k->items[i - 1]))
             continue; /* another limit of the same rule; they lie together */
         rn_stats_add_units(s, &row->hits_allowed, units);
     }

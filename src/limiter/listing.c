@@ -71,7 +71,8 @@ static void describe(const struct rn_book *book, const struct rn_rule *rule,
                                       .file_len = rule->file.len,
                                       .line = rule->line,
                                       .shadow = rule->shadow,
-                                      .envoy = rule->envoy};
+                                      .envoy = rule->envoy,
+                                      .for_envoy = rule->for_envoy};
     write_key(book->ruleset, rule, info->key, sizeof info->key);
     for (uint32_t i = 0; i < rule->tier_count; i++)
         add_tier(info, &rule->tiers[i]);

@@ -2,6 +2,7 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
+#include "limiter/descriptors.h"
 #include "limiter/limiter.h"
 #include "limiter/plain.h"
 #include "limiter/roster.h"
@@ -106,27 +107,43 @@ static const struct rn_envoy_limit *match_descriptor(const struct rn_ruleset *ru
                           parts, part_count);
 }
 
-/* The entries are its attributes. */
-static bool rule_descriptor_by_ban(struct rn_ruling *g, const struct ration_descriptor *d,
-                                   struct ration_outcome *out)
+/* What is asked for with no hits is only looked at. */
+static void add_native(struct rn_ruling *g, const struct rn_matches *matches, uint64_t hits)
 {
-    struct ration_attribute attributes[RN_ENVOY_DEPTH_MAX];
-    struct ration_request request = {.attributes = attributes, .count = d->count};
-
-    if (d->count > RN_ENVOY_DEPTH_MAX)
-        return false;
-    for (size_t i = 0; i < d->count; i++) {
-        const struct ration_descriptor_entry *e = &d->entries[i];
-
-        attributes[i] = (struct ration_attribute){e->key, e->key_len, e->value, e->value_len};
+    if (matches->outcome == RN_MATCH_TOO_MANY)
+        g->error = RATION_EINVAL;
+    for (uint32_t i = 0; i < matches->count; i++) {
+        if (!matches->items[i].rule->for_envoy)
+            continue;
+        *rn_ruling_next(g) = rn_applied_of(&matches->items[i]);
+        if (hits == 0)
+            rn_ruling_next(g)->cost = 0;
+        rn_ruling_add(g);
     }
-    return rule_by_ban(g, NULL, &request, d->hits == 0, out);
 }
 
 static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descriptor *d,
                               struct ration_outcome *out)
 {
-    if (rn_book_roster(g->book) && rule_descriptor_by_ban(g, d, out))
+    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
+    struct ration_request request = {.attributes = attributes, .cost = d->hits};
+    struct rn_matches matches;
+
+    matches.outcome = RN_MATCH_LIMITS;
+    matches.count = 0;
+    if (d->count > RN_DESCRIPTOR_ENTRIES_MAX)
+        return RATION_EINVAL;
+    request.count = rn_descriptor_attributes((struct rn_slice){d->domain, d->domain_len},
+                                             d->entries, d->count, attributes);
+    if (g->book->ruleset->apply_to_envoy)
+        rn_ruleset_match(g->book->ruleset, &request, &matches);
+    if (matches.outcome == RN_MATCH_ALLOWED || matches.outcome == RN_MATCH_DENIED) {
+        rn_ruling_by_list(
+            g, matches.outcome == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST,
+            d->hits == 0, out);
+        return 0;
+    }
+    if (rule_by_ban(g, NULL, &request, d->hits == 0, out))
         return 0;
     struct rn_slice parts[RN_ENVOY_PARTS_MAX];
     uint32_t part_count = 0;
@@ -143,6 +160,7 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
                                 .shadow = e->shadow_mode || e->rule->shadow};
         rn_ruling_add(g);
     }
+    add_native(g, &matches, d->hits);
     int code = rn_ruling_run(g, false, out);
 
     if (code == 0 && e && e->unlimited && g->check.n == 0)

@@ -155,8 +155,7 @@ RN_HOT void rn_ruling_add(struct rn_ruling *g)
 
 /* --- counting -------------------------------------------------------------------- */
 
-/* The parts of a key as one text, for the list of the keys refused most. */
-static size_t join_key(const struct rn_applied *a, char *out, size_t size)
+size_t rn_ruling_join_key(const struct rn_applied *a, char *out, size_t size)
 {
     size_t len = 0;
 
@@ -186,7 +185,7 @@ static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint
         c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
         c.at_ns = g->check.now_ns;
         c.key = key;
-        c.key_len = join_key(&g->rules[rule], key, sizeof key);
+        c.key_len = rn_ruling_join_key(&g->rules[rule], key, sizeof key);
         rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);
         return;
     }

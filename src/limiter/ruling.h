@@ -126,6 +126,9 @@ static inline bool rn_ruling_is_near(const struct ration_verdict *verdict)
  * common: `l` is any of them. */
 uint64_t rn_ruling_hash(const struct rn_applied *applied, const struct rn_compiled *l);
 
+/* The parts of a key as one text, for the list of the keys refused most; returns its length. */
+size_t rn_ruling_join_key(const struct rn_applied *applied, char *out, size_t size);
+
 /* How much later the windows of that client end: the clients of a rule are spread
  * evenly over its `spread`. */
 static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t hash)

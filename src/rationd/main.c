@@ -174,14 +174,18 @@ static void files_changed(void *arg)
 /* --- start ----------------------------------------------------------------------------------- */
 
 struct rule_count {
-    uint64_t native, envoy;
+    uint64_t all, native;
+    uint64_t for_envoy, native_for_envoy; /* of these, that apply to Envoy's requests */
 };
 
 static int count_rule(void *arg, const struct ration_rule_info *info)
 {
     struct rule_count *count = arg;
 
-    ++*(info->envoy ? &count->envoy : &count->native);
+    count->all++;
+    count->native += !info->envoy;
+    count->for_envoy += info->for_envoy;
+    count->native_for_envoy += info->for_envoy && !info->envoy;
     return 0;
 }
 
@@ -190,6 +194,22 @@ static const char *address_of(const struct daemon *d, const char *name)
     const char *address = rn_server_address(d->server, name);
 
     return address ? address : "none";
+}
+
+static void warn_not_for_envoy(const struct rule_count *count)
+{
+    bool some = count->native_for_envoy != 0;
+
+    rn_log(
+        RN_LOG_WARN, "rules.not_for_envoy",
+        RN_LOG_NUMBER("native", count->native - count->native_for_envoy),
+        RN_LOG_TEXT("meaning", some ? RN_SLICE("rules with charge_on or concurrent do not apply to "
+                                               "requests of Envoy's protocol")
+                                    : RN_SLICE("native rules do not apply to requests of Envoy's "
+                                               "protocol")),
+        RN_LOG_TEXT("advice", some ? RN_SLICE("add rules without these for such requests")
+                                   : RN_SLICE("write apply_to_envoy: true in a file of native "
+                                              "rules, or descriptors")));
 }
 
 /* One line that scripts wait for, whatever the level of the log; as JSON where all lines are. */
@@ -201,7 +221,7 @@ static void say_ready(struct daemon *d)
 
     d->front.starting = false;
     ration_rules_each(d->limiter, count_rule, &count);
-    uint64_t rules = count.native + count.envoy;
+    uint64_t rules = count.all;
 
     if (d->options.log_format == RN_LOG_JSON) {
         rn_log_setup(RN_LOG_INFO, d->options.log_format);
@@ -227,10 +247,8 @@ static void say_ready(struct daemon *d)
         rn_log(RN_LOG_WARN, "rules.none",
                RN_LOG_TEXT("meaning", RN_SLICE("every request is allowed")),
                RN_LOG_TEXT("advice", RN_SLICE("name a file of rules with --config")));
-    if (count.native != 0 && count.envoy != 0)
-        rn_log(RN_LOG_WARN, "rules.not_for_envoy", RN_LOG_NUMBER("native", count.native),
-               RN_LOG_TEXT("meaning",
-                           RN_SLICE("native rules do not apply to requests of Envoy's protocol")));
+    if (count.for_envoy != 0 && count.native_for_envoy != count.native)
+        warn_not_for_envoy(&count);
     rn_notify("READY=1");
 }
 

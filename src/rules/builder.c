@@ -269,6 +269,16 @@ static void *settle(struct rn_builder *builder, const struct rn_builder_list *li
 }
 
 /* Rules move into one array; whoever points to one is told. */
+/* Envoy tells neither when a request ends nor with which status. */
+static bool fits_envoy(const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        for (uint32_t j = 0; j < rule->tiers[i].limit_count; j++)
+            if (rule->tiers[i].limits[j]->spec.algorithm == RATION_CONCURRENCY)
+                return false;
+    return !rule->by_outcome;
+}
+
 static void settle_rules(struct rn_builder *builder)
 {
     struct rn_ruleset *ruleset = builder->ruleset;
@@ -280,6 +290,7 @@ static void settle_rules(struct rn_builder *builder)
     for (uint32_t i = 0; i < builder->rules.count; i++) {
         rules[i] = *((struct rn_rule **)builder->rules.items)[i];
         rn_rule_entitle(&rules[i]);
+        rules[i].for_envoy = rules[i].envoy || (ruleset->apply_to_envoy && fits_envoy(&rules[i]));
     }
     for (uint32_t i = 0; i < builder->references.count; i++)
         *references[i].place = &rules[references[i].rule];

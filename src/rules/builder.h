@@ -29,7 +29,8 @@ struct rn_builder_names {
 };
 
 struct rn_builder {
-    struct rn_ruleset *ruleset; /* `shadow` and `trusted_proxies` are set directly */
+    struct rn_ruleset *ruleset; /* `shadow`, `apply_to_envoy` and `trusted_proxies` are set
+                                   directly */
     struct rn_arena *arena;     /* the ruleset's */
     struct rn_report *report;
     struct rn_slice file; /* the file being read, kept in the arena */

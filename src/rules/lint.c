@@ -231,15 +231,25 @@ static void lint_outcomes(const struct rn_linter *l)
                       rn_excerpt(l->rules[0]->name).text);
 }
 
-/* Requests of Envoy's protocol are found by descriptors alone. */
+/* Requests of Envoy's protocol are found by descriptors alone, unless the file says otherwise. */
 static void lint_beside_envoy(const struct rn_linter *l)
 {
-    if (l->ruleset->domain_count != 0)
+    if (l->ruleset->domain_count != 0 && !l->ruleset->apply_to_envoy)
         rn_report_warning(
             l->report, rn_lint_rule_place(l, l->rules[0]),
-            "%s and other native limits do not apply to requests of Envoy's protocol; "
-            "write what must hold for those as descriptors of a domain, too",
+            "%s and other native limits do not apply to requests of Envoy's protocol; add "
+            "apply_to_envoy: true at the top of this file, or write what must hold for those as "
+            "descriptors of a domain, too",
             rn_excerpt(l->rules[0]->name).text);
+    for (uint32_t i = 0; l->ruleset->apply_to_envoy && i < l->rule_count; i++)
+        if (!l->rules[i]->for_envoy)
+            rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[i]),
+                              "%s does not apply to requests of Envoy's protocol, which do not "
+                              "tell %s; add a limit for those without %s",
+                              rn_excerpt(l->rules[i]->name).text,
+                              l->rules[i]->by_outcome ? "the status of the answer"
+                                                      : "when a request ends",
+                              l->rules[i]->by_outcome ? "charge_on" : "concurrent");
 }
 
 /* --- all --------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 /* A team's files may hold the first three. */
 #define TEAM_SECTIONS 3
 static const char *const sections[] = {"limits", "attributes", "tiers",  "allow", "deny",
-                                       "paths",  "response",   "server", "mode"};
+                                       "paths",  "response",   "server", "mode",  "apply_to_envoy"};
 
 static const char *const rule_keys[] = {
     "name",        "when",      "key",     "limit",    "algorithm", "sub_windows",

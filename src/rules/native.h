@@ -24,7 +24,7 @@ struct rn_native {
     struct rn_builder_list sets; /* struct rn_native_set */
     struct rn_response response; /* what rules start from */
     /* Where these were given; line 0: not yet. */
-    struct rn_place response_at, mode_at, trusted_at, paths_at;
+    struct rn_place response_at, mode_at, envoy_at, trusted_at, paths_at;
     struct rn_place attribute_at[RN_ATTRIBUTES_MAX];
     bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
 };

@@ -229,6 +229,8 @@ void rn_ruleset_print(const struct rn_ruleset *ruleset, rn_print_sink *sink, voi
     bool open = false;
 
     rn_print(&p, "mode: %s\n", ruleset->shadow ? "shadow" : "enforce");
+    if (ruleset->apply_to_envoy)
+        rn_print(&p, "apply_to_envoy: true\n");
     print_settings(&p);
     print_paths(&p);
     print_attributes(&p);

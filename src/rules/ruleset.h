@@ -144,6 +144,8 @@ struct rn_rule {
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
     bool envoy;     /* found by descriptors (envoy.h), never by attributes */
+    bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or a native one
+                       that needs not know when and how a request ends, under apply_to_envoy */
 
     const struct rn_condition *conditions; /* all must hold */
     uint32_t condition_count;
@@ -229,7 +231,8 @@ struct rn_ruleset {
     uint32_t setting_count;
     const struct rn_token_setting *tokens;
     uint32_t token_count;
-    bool shadow; /* mode: shadow for the whole service */
+    bool shadow;         /* mode: shadow for the whole service */
+    bool apply_to_envoy; /* native rules, allow and deny hold for Envoy's requests, too */
     const struct rn_match_index *index;
     const struct rn_envoy_domain *domains; /* NULL: no Envoy files */
     uint32_t domain_count;

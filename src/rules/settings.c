@@ -280,6 +280,7 @@ void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
     const struct rn_node *tiers = rn_node_find(root, "tiers");
     const struct rn_node *response = rn_node_find(root, "response");
     const struct rn_node *mode = rn_node_find(root, "mode");
+    const struct rn_node *envoy = rn_node_find(root, "apply_to_envoy");
     const struct rn_node *paths = rn_node_find(root, "paths");
 
     if (attributes != NULL && rn_node_expect(attributes, RN_NODE_MAP, builder->report)) {
@@ -297,6 +298,10 @@ void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
     if (mode != NULL && !is_again(builder, mode, &native->mode_at)) {
         native->mode_at = mode->key->at;
         builder->ruleset->shadow = rn_native_shadow(builder, mode);
+    }
+    if (envoy != NULL && !is_again(builder, envoy, &native->envoy_at)) {
+        native->envoy_at = envoy->key->at;
+        (void)rn_node_as_bool(envoy, builder->report, &builder->ruleset->apply_to_envoy);
     }
     if (paths != NULL && !is_again(builder, paths, &native->paths_at)) {
         native->paths_at = paths->key->at;

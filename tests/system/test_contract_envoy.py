@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of Envoy's rate limit service: gRPC and POST /json give one answer.
 
-tests/contract/envoy/ has rules files as envoyproxy/ratelimit reads them and requests
-as JSON. A step is played `times` times to one daemon for each way to ask. All must
+tests/contract/envoy/ has rules files as envoyproxy/ratelimit reads them (the text of one,
+or several by name) and requests as JSON. A step is played `times` times to one daemon for each way to ask. All must
 give the same answer, and the last one must have what the step says:
 
     answer     the whole of it, as JSON
@@ -84,6 +84,15 @@ def scenarios():
                 yield pytest.param(suite["rules"], scenario, id=scenario["name"])
 
 
+def start(folder, rules, options, env):
+    folder.mkdir()
+    if isinstance(rules, str):
+        return Daemon(folder, rules, options, env=env)
+    for name, text in rules.items():
+        (folder / name).write_text(text)
+    return Daemon(folder, None, ["--config", folder, *options], env=env)
+
+
 @pytest.mark.parametrize("rules, scenario", scenarios())
 def test_envoys_requests_are_answered_as_documented(tmp_path, rules, scenario):
     clock = StillClock(tmp_path / "clock", scenario.get("at", START))
@@ -92,9 +101,7 @@ def test_envoys_requests_are_answered_as_documented(tmp_path, rules, scenario):
     daemons, ways = [], []
     try:
         for way in (OverGrpc, OverJson):
-            folder = tmp_path / way.__name__
-            folder.mkdir()
-            daemons.append(Daemon(folder, rules, options, env=clock.env()))
+            daemons.append(start(tmp_path / way.__name__, rules, options, clock.env()))
             ways.append(way(daemons[-1]))
         for step in scenario["steps"]:
             if "advance" in step:

@@ -82,7 +82,8 @@ static void native_rules_beside_envoys_are_said_not_to_apply_to_them(void **stat
     assert_non_null(ruleset);
     rn_ruleset_lint(ruleset, &report);
     said = text_of_report(&report);
-    assert_non_null(strstr(said.data, "do not apply to requests of Envoy's protocol; write what"));
+    assert_non_null(strstr(said.data, "do not apply to requests of Envoy's protocol; add "
+                                      "apply_to_envoy: true"));
     free(said.data);
     rn_ruleset_free(ruleset);
     rn_report_done(&report);

@@ -38,6 +38,16 @@ static void expect_round_trip(const char *name, struct text text)
     free(twice.data);
 }
 
+static void that_rules_apply_to_envoy_is_printed(void **state)
+{
+    static const char text[] = "apply_to_envoy: true\nlimits: [{name: a, limit: 1 per hour}]\n";
+    struct text printed = print_of("text.yaml", text, sizeof text - 1);
+
+    (void)state;
+    assert_non_null(strstr(printed.data, "\napply_to_envoy: true\n"));
+    free(printed.data);
+}
+
 static void good_files_survive_a_round_trip(void **state)
 {
     (void)state;
@@ -286,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_files_survive_a_round_trip),
+        cmocka_unit_test(that_rules_apply_to_envoy_is_printed),
         cmocka_unit_test(defaults_are_left_out_and_shared_sections_dissolved),
         cmocka_unit_test(odd_values_are_escaped),
         cmocka_unit_test(random_rulesets_survive_a_round_trip),

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Native rules for Envoy's requests, where a rules file says apply_to_envoy.
+ *
+ * Each descriptor is asked about as a request of its own: its attributes are its entries,
+ * and the domain. A rule is charged once for each key, however many descriptors have that
+ * key. Of these the one with the most entries counts, since it says most about tier and
+ * priority; and the largest cost.
+ */
+#include <string.h>
+
+#include "limiter/descriptors.h"
+
+size_t rn_descriptor_attributes(struct rn_slice domain,
+                                const struct ration_descriptor_entry *entries, size_t count,
+                                struct ration_attribute *attributes)
+{
+    attributes[0] = (struct ration_attribute){"domain", 6, domain.data, domain.len};
+    for (size_t i = 0; i < count; i++)
+        attributes[i + 1] = (struct ration_attribute){entries[i].key, entries[i].key_len,
+                                                      entries[i].value, entries[i].value_len};
+    return count + 1;
+}
+
+/* Of one client all limits of a rule have the same; also under an unlimited tier. */
+static uint64_t hash_key(const struct rn_book *book, const struct rn_applied *applied)
+{
+    const struct rn_rule *rule = applied->rule;
+
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        if (rule->tiers[i].limit_count != 0)
+            return rn_ruling_hash(applied, &book->limits[rule->tiers[i].limits[0]->id]);
+    return 0; /* nothing is counted */
+}
+
+/* A rule that another descriptor has brought for the same key; NULL: none has. */
+static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct rn_rule *rule,
+                                          uint64_t hash, enum rn_descriptor_wish wish)
+{
+    for (uint32_t i = 0; i < d->ruling.rule_count; i++) {
+        struct rn_native_charge *n = &d->natives[i];
+
+        if (d->ruling.rules[i].rule == rule && n->hash == hash &&
+            (n->wish == RN_WISH_REFUND) == (wish == RN_WISH_REFUND))
+            return n;
+    }
+    return NULL;
+}
+
+/* NULL: too many apply. The key that is told later must not point into the match, which the next
+ * descriptor overwrites. */
+static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct rn_applied *applied)
+{
+    struct rn_ruling *g = &d->ruling;
+    size_t before = g->check.n;
+    uint32_t at = g->rule_count;
+
+    *rn_ruling_next(g) = *applied;
+    rn_ruling_add(g);
+    if (g->error != 0)
+        return NULL;
+    struct rn_native_charge *n = &d->natives[at];
+
+    n->cost = 0;
+    n->wish = RN_WISH_LOOK;
+    n->first = (uint8_t)before;
+    n->count = (uint8_t)(g->check.n - before);
+    n->told = (struct rn_slice){n->key, rn_ruling_join_key(&g->rules[at], n->key, sizeof n->key)};
+    g->rules[at].key = &n->told;
+    g->rules[at].key_names = NULL;
+    g->rules[at].key_count = 1;
+    return n;
+}
+
+static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
+                      const struct rn_match *match)
+{
+    enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
+    struct rn_applied applied = rn_applied_of(match);
+    uint64_t hash = hash_key(d->ruling.book, &applied);
+    struct rn_native_charge *n = find_same(d, match->rule, hash, wish);
+
+    if (!n)
+        n = add_rule(d, &applied);
+    if (!n)
+        return;
+    n->hash = hash;
+    n->wish = n->wish > wish ? n->wish : wish;
+    n->cost = n->cost > match->cost ? n->cost : match->cost;
+    for (uint8_t i = 0; i < n->count; i++)
+        item->charges |= UINT64_C(1) << (n->first + i);
+    item->unlimited |= n->count == 0;
+}
+
+/* No limit of either kind applies to a descriptor that is allowed. */
+static void add_matches(struct rn_descriptors *d, struct rn_descriptor *item,
+                        const struct rn_matches *matches)
+{
+    if (matches->outcome == RN_MATCH_TOO_MANY)
+        d->ruling.error = RATION_EINVAL;
+    if (matches->outcome == RN_MATCH_ALLOWED) {
+        item->allowed = true;
+        item->match = NULL;
+        item->given = false;
+    }
+    if (matches->outcome != RN_MATCH_LIMITS)
+        return;
+    for (uint32_t i = 0; i < matches->count && d->ruling.error == 0; i++)
+        if (matches->items[i].rule->for_envoy)
+            add_match(d, item, &matches->items[i]);
+}
+
+/* Those with the most entries first; of as many, in the order of the request. */
+static void sort_by_entries(const struct rn_descriptors *d, uint8_t order[RATION_DESCRIPTORS_MAX])
+{
+    for (size_t i = 0; i < d->count; i++) {
+        size_t at = i;
+
+        for (; at > 0 && d->items[order[at - 1]].ask->count < d->items[i].ask->count; at--)
+            order[at] = order[at - 1];
+        order[at] = (uint8_t)i;
+    }
+}
+
+/* When all descriptors are known. */
+static void settle(struct rn_descriptors *d)
+{
+    struct rn_ruling *g = &d->ruling;
+
+    for (uint32_t i = 0; i < g->rule_count; i++) {
+        const struct rn_native_charge *n = &d->natives[i];
+
+        g->rules[i].cost = n->wish == RN_WISH_LOOK || n->wish == RN_WISH_REFUND ? 0 : n->cost;
+        for (uint8_t c = 0; c < n->count; c++)
+            rn_descriptor_charge(d, (size_t)n->first + c, n->wish, n->cost);
+    }
+}
+
+void rn_descriptors_drop_native(struct rn_descriptors *d)
+{
+    d->ruling.rule_count = 0;
+    d->ruling.check.n = 0;
+    for (size_t i = 0; i < d->count; i++)
+        d->items[i].charges = 0;
+}
+
+size_t rn_descriptors_add_native(struct rn_descriptors *d)
+{
+    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
+    struct rn_slice domain = {d->request->domain, d->request->domain_len};
+    struct rn_matches matches; /* large: left before any store is asked */
+    uint8_t order[RATION_DESCRIPTORS_MAX];
+
+    sort_by_entries(d, order);
+    for (size_t i = 0; i < d->count; i++) {
+        struct rn_descriptor *item = &d->items[order[i]];
+        const struct ration_descriptor_ask *ask = item->ask;
+        struct ration_request request = {.attributes = attributes,
+                                         .cost = rn_descriptor_hits(d, ask)};
+
+        request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, attributes);
+        rn_ruleset_match(d->ruling.book->ruleset, &request, &matches);
+        if (matches.outcome == RN_MATCH_DENIED) {
+            rn_descriptors_drop_native(d);
+            return order[i];
+        }
+        add_matches(d, item, &matches);
+    }
+    settle(d);
+    return d->count;
+}

@@ -202,3 +202,21 @@ def test_a_restarted_service_is_found_again(tmp_path):
             daemon.stop()
             daemon.start()
             wait_for(lambda: get(at, "/zero").status == 429)
+
+
+def test_native_rules_hold_where_a_file_says_so(tmp_path):
+    rules = """
+apply_to_envoy: true
+limits:
+  - name: by-path
+    when: {domain: edge}
+    key: path
+    limit: 2 per 52 weeks
+    algorithm: fixed-window
+"""
+    with Daemon(tmp_path, rules, ["--grpc", "127.0.0.1:0"]) as daemon:
+        with envoy(tmp_path, daemon.addresses["grpc"]) as at:
+            assert [get(at, "/mine").status for _ in range(3)] == [200, 200, 429]
+            answer = get(at, "/other")
+            assert answer.status == 200
+            assert answer.headers["x-ratelimit-remaining"] == "1"

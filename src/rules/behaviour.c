@@ -48,6 +48,16 @@ bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, 
     return true;
 }
 
+bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
+                          const char *example)
+{
+    if (node->kind == RN_NODE_MAP)
+        return true;
+    rn_report_error(builder->report, node->at, "%s is a map, found %s; write for example %s",
+                    rn_excerpt(node->key->text).text, rn_node_describe(node).text, example);
+    return false;
+}
+
 bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
                    size_t count)
 {
@@ -99,7 +109,8 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
     const struct rn_node *status, *message;
     uint64_t number;
 
-    if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
+    if (!rn_native_expect_map(builder, node, "{status: 503}") ||
+        !rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;
     if (node->count == 0)
         rn_report_error(builder->report, node->at,
@@ -172,6 +183,24 @@ static void read_cost_source(struct rn_builder *builder, const struct rn_node *n
                         RN_ATTRIBUTES_MAX);
 }
 
+/* A name where a number belongs. */
+static bool report_cost_name(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice name = node->text, header = RN_SLICE("header.");
+    bool is_header = rn_slice_starts_with(name, header);
+
+    if (node->kind != RN_NODE_SCALAR || name.len == 0 || (name.data[0] | 0x20) < 'a' ||
+        (name.data[0] | 0x20) > 'z')
+        return false;
+    if (is_header)
+        name = (struct rn_slice){name.data + header.len, name.len - header.len};
+    rn_report_error(builder->report, node->at,
+                    "cost is a number, found %s; to read it from %s write {%s: %s}",
+                    rn_excerpt(node->text).text, is_header ? "a header" : "an attribute",
+                    is_header ? "header" : "attribute", rn_excerpt(name).text);
+    return true;
+}
+
 static void read_cost(struct rn_builder *builder, const struct rn_node *node, struct rn_cost *cost)
 {
     static const char *const keys[] = {"header", "attribute", "default", "max"};
@@ -179,7 +208,8 @@ static void read_cost(struct rn_builder *builder, const struct rn_node *node, st
     uint32_t errors = builder->report->count[RN_ERROR];
 
     if (node->kind != RN_NODE_MAP) {
-        read_units(builder, node, 1, &cost->fixed);
+        if (!report_cost_name(builder, node))
+            read_units(builder, node, 1, &cost->fixed);
         return;
     }
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)) ||
@@ -249,7 +279,10 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
     static const char *const keys[] = {"by", "levels", "default"};
     const struct rn_node *by, *levels, *otherwise;
 
-    if (!rn_native_map(builder, map, keys, RN_COUNT(keys)))
+    if (!rn_native_expect_map(builder, map,
+                              "{by: importance, levels: {critical: 0%, normal: 20%}, default: "
+                              "normal}") ||
+        !rn_native_map(builder, map, keys, RN_COUNT(keys)))
         return;
     by = rn_native_require(builder, map, "by", "importance");
     levels = rn_native_require(builder, map, "levels", "{critical: 0%, normal: 20%}");

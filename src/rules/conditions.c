@@ -116,6 +116,8 @@ const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder, const s
 
         if (!rn_node_as_text(item, builder->report, &text)) {
             ok = false;
+        } else if (rn_mistakes_comma(builder, item, "network")) {
+            ok = false;
         } else if (memchr(text.data, '*', text.len) != NULL) {
             rn_report_error(builder->report, item->at,
                             "addresses have no patterns; write a network, as in 10.0.0.0/8");
@@ -151,6 +153,9 @@ static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test
     struct rn_slice text;
 
     if (!rn_node_as_text(node, r->report, &text))
+        return false;
+    if ((rn_slice_is(r->name, "method") && rn_mistakes_comma(r->builder, node, "method")) ||
+        (rn_slice_is(r->name, "host") && rn_mistakes_comma(r->builder, node, "host")))
         return false;
     if (text.len == 0)
         fault = "an empty value, which is as good as absent; write {present: false}";
@@ -265,9 +270,11 @@ static void read_plain(struct reader *r, const struct rn_node *node, bool negate
     }
     if (open_values(r->report, node, &item) < 0)
         return;
-    for (; item != NULL; item = next_value(node, item))
+    for (; item != NULL; item = next_value(node, item)) {
         if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
             test = RN_TEST_PATTERN;
+        rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
+    }
     read_texts(r, node, test, negated);
 }
 

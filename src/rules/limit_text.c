@@ -132,13 +132,23 @@ static const char *guess_word(const struct reader *r, const char *const *keyword
     return NULL;
 }
 
+/* After "burst" or "queue"; nginx has burst=20. */
+static int read_option(struct reader *r, const char *option, uint64_t *value)
+{
+    skip_space(r);
+    if (r->pos < r->len && (r->text[r->pos] == '=' || r->text[r->pos] == ':'))
+        return FAIL(r, "unexpected \"%c\"; write a space instead, as in %s 20", r->text[r->pos],
+                    option);
+    return read_number(r, value);
+}
+
 static int read_burst(struct reader *r, struct ration_limit *limit)
 {
     uint64_t burst;
 
     skip_space(r);
     size_t at = r->pos;
-    int failed = read_number(r, &burst);
+    int failed = read_option(r, "burst", &burst);
     if (failed)
         return failed;
     if (burst == 0) {
@@ -171,6 +181,9 @@ static int fail_at_option(const struct reader *r)
 
     if (meant != NULL)
         return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
+    if (r->text[r->pos] == ',')
+        return FAIL(r, "a comma after a limit; several limits are a list in rules, as in [100 per "
+                       "minute, 1000 per hour]");
     return FAIL(r,
                 "unexpected %s; after the period may follow \"burst\" or \"queue\" and a number, "
                 "or \"in steps of\" and a length of time",
@@ -191,7 +204,7 @@ static int read_options(struct reader *r, struct ration_limit *limit)
         } else if (accept_word(r, "queue")) {
             limit->algorithm = RATION_LEAKY_BUCKET;
             failed = sized ? FAIL(&start, "only one \"burst\" or \"queue\" can be given")
-                           : read_number(r, &limit->queue);
+                           : read_option(r, "queue", &limit->queue);
         } else if (accept_word(r, "in")) {
             failed = limit->step_ns != 0 ? FAIL(&start, "\"in steps of\" is given twice")
                                          : read_steps(r, limit);

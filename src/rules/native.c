@@ -84,7 +84,14 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
                         rn_node_describe(map).text);
         return false;
     }
-    rn_native_map(builder, map, rule_keys, RN_COUNT(rule_keys));
+    RN_NODE_EACH(value, map) {
+        bool known = false;
+
+        for (size_t i = 0; i < RN_COUNT(rule_keys) && !known; i++)
+            known = rn_slice_is(value->key->text, rule_keys[i]);
+        if (!known && !rn_mistakes_key(builder, map, value))
+            rn_report_unknown_key(report, value, rule_keys, RN_COUNT(rule_keys));
+    }
     if (report->count[RN_ERROR] != errors)
         return true;
     if (name == NULL)

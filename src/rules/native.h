@@ -2,8 +2,8 @@
 /*
  * Reading the native format. native.c walks a file and its rules; each other
  * noun of the format has a file: conditions.c, names.c, keys.c, amounts.c (limit:),
- * throttle.c, behaviour.c (cost, priority, response and the words), statuses.c
- * (charge_on:), settings.c (the sections beside limits), tokens.c (of server:).
+ * throttle.c, mistakes.c (what many get wrong), behaviour.c (cost, priority, response and the
+ * words), statuses.c (charge_on:), settings.c (the sections beside limits), tokens.c (of server:).
  *
  * All of these report what is wrong and go on, leaving what they were to fill
  * at its default: whether there was an error is the report's to say.
@@ -103,6 +103,9 @@ int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const
                    const char *const *words, size_t count);
 /* A duration that is not 0. */
 bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns);
+/* Whether it is a map; if not, reported with an example of what would be right. */
+bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
+                          const char *example);
 /* Reports the keys of a map that are not in the list; false if it is no map. */
 bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
                    size_t count);
@@ -115,6 +118,19 @@ bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
 /* Everything of a rule but name, when, key and limit. */
 void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
                          struct rn_rule *rule);
+
+/* --- mistakes.c ------------------------------------------------------------------- */
+
+/* A text with a comma where one method, host or network belongs: reported. */
+bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, const char *what);
+/* Warns of a value with a comma that may be meant as a list, unless commas belong to it. */
+void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
+                            const struct rn_attribute *attribute);
+/* An unknown key of the rule `map`: reported if it is known where it belongs. */
+bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
+                     const struct rn_node *value);
+/* A limit whose parts are a map: reported. */
+bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map);
 
 /* --- throttle.c -------------------------------------------------------------------- */
 

@@ -52,13 +52,8 @@ void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
     uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *from, *delay;
 
-    if (map->kind != RN_NODE_MAP) {
-        rn_report_error(builder->report, map->at,
-                        "throttle is a map, found %s; write for example {from: 80%%, max_delay: "
-                        "2s}",
-                        rn_node_describe(map).text);
+    if (!rn_native_expect_map(builder, map, "{from: 80%, max_delay: 2s}"))
         return;
-    }
     rn_native_map(builder, map, keys, RN_COUNT(keys));
     if (builder->report->count[RN_ERROR] != errors)
         return;

@@ -101,6 +101,8 @@ static bool read_by(struct rn_amounts *r, const struct rn_node *map)
 {
     const struct rn_node *by = rn_node_find(map, "by");
 
+    if (by == NULL && rn_mistakes_limit_map(r->builder, map))
+        return false;
     if (by == NULL) {
         rn_report_error(r->report, map->at,
                         "limits by tier that do not say by which attribute; add for example by: "

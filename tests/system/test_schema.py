@@ -21,10 +21,11 @@ SEMANTIC = set(
     charge_on_concurrent charge_on_queue
     cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text
     lease_long lease_without limit_quoted limit_same_bucket limit_same_window
-    limit_two_concurrent limit_unlimited_among limit_zone log_too_long log_too_long_soft
+    limit_burst_equals limit_two_concurrent limit_unlimited_among limit_zone log_too_long log_too_long_soft
     name_twice priority_unknown_default spread_without tiers_by_address tiers_no_sets
     throttle_from_all throttle_no_delay tiers_same_method tiers_unknown_default tiers_unknown_set too_many_attributes trusted_bad
-    trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice
+    trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice when_host_comma
+    when_ip_comma when_method_comma
     wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_dots when_path_escaped_star
     when_path_parameters when_path_stars
     """.split()

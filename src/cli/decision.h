@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decision as people and programs are told about it.
+ * A decision as people are told about it.
  */
 #ifndef RN_CLI_DECISION_H
 #define RN_CLI_DECISION_H
 
 #include "cli/output.h"
-#include "cli/pretty.h"
 #include "cli/session.h"
 
 /* The limits that apply to the request, as the rules have them, in the order of
@@ -27,8 +26,6 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
 /* One row for each limit, the deciding one marked. Nothing if there is none. */
 void rn_decision_table(const struct rn_output *out, const struct ration_outcome *outcome,
                        const struct rn_applying *applying);
-void rn_decision_json(struct rn_pretty *json, const char *name,
-                      const struct ration_outcome *outcome, const struct rn_applying *applying);
 
 /* `5 per minute, sliding-log`. */
 #define RN_LIMIT_TEXT 160

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions and their values, as people and programs read them.
+ * Conditions and their values, as people read them.
  */
 #ifndef RN_CLI_DESCRIBE_H
 #define RN_CLI_DESCRIBE_H
 
 #include "cli/output.h"
-#include "cli/pretty.h"
 #include "rules/wording.h"
 
 /* `- method "GET" is not POST`; no line end. */
 void rn_describe_finding(const struct rn_output *out, const struct rn_finding *finding);
-void rn_describe_finding_json(struct rn_pretty *json, const struct rn_finding *finding);
 
 #endif

@@ -10,6 +10,7 @@
 #include "cli/daemon.h"
 #include "cli/describe.h"
 #include "rules/looks_at.h"
+#include "wire/explanation.h"
 
 /* --- the request ------------------------------------------------------------------- */
 
@@ -166,6 +167,33 @@ static void put(const struct rn_output *out, struct rn_explained *e)
     put_decision(out, e);
 }
 
+/* As the daemon answers. False after saying what is wrong. */
+static bool put_json(const struct rn_explained *e, const struct ration_request *request)
+{
+    struct rn_session *session = e->session;
+    const struct rn_explanation_descriptor descriptor = {rn_explain_json_descriptor,
+                                                         rn_explain_json_descriptor_rule, session};
+    struct rn_buf out = {0};
+    struct rn_members m = {.out = &out};
+    int code;
+
+    rn_members_open(&m, NULL, '{');
+    code = rn_explanation_put(&m, session->limiter,
+                              &(struct rn_explanation){request, &e->outcome, session->now_ns,
+                                                       session->options->matching,
+                                                       session->envoy ? &descriptor : NULL});
+    rn_members_close(&m, '}');
+    rn_buf_put_char(&out, '\n');
+    if (code == 0 && out.failed)
+        code = RATION_ENOMEM;
+    if (code != 0)
+        rn_complain("no decision: %s", ration_error_text(code));
+    else
+        fwrite(out.data, 1, out.len, stdout);
+    rn_buf_done(&out);
+    return code == 0;
+}
+
 static int explain(struct rn_session *session)
 {
     const struct rn_options *o = session->options;
@@ -173,16 +201,15 @@ static int explain(struct rn_session *session)
     struct ration_request request = {
         .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
     struct rn_output out = rn_output_to(stdout, o);
-    struct rn_pretty json = RN_PRETTY_TO(stdout);
 
     if (!rn_session_decide(session, true, &e.outcome))
         return RN_EXIT_ERROR;
     rn_ruleset_values(session->ruleset, &request, &e.values);
     rn_decision_find(session, &e.applying);
-    if (o->json)
-        rn_explain_json(&json, &e);
-    else
+    if (!o->json)
         put(&out, &e);
+    else if (!put_json(&e, &request))
+        return RN_EXIT_ERROR;
     return e.outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 

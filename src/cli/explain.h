@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of `ration explain` share: explain.c (the whole, for people),
- * explain_rule.c (one rule), explain_json.c (for programs), explain_envoy.c
- * (descriptors).
+ * explain_rule.c (one rule), explain_envoy.c (descriptors).
  */
 #ifndef RN_CLI_EXPLAIN_H
 #define RN_CLI_EXPLAIN_H
 
 #include "cli/decision.h"
 #include "cli/session.h"
+#include "wire/members.h"
 
 struct rn_explained {
     struct rn_session *session;
@@ -34,9 +34,9 @@ const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint3
 void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained *e,
                          const struct rn_explained_rule *found);
 void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e);
-void rn_explain_json(struct rn_pretty *json, struct rn_explained *e);
-void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e);
+/* `session` is a struct rn_session. */
+void rn_explain_json_descriptor(void *session, struct rn_members *m);
 /* The rule that the descriptor finds, if any. */
-void rn_explain_json_descriptor_rule(struct rn_pretty *json, const struct rn_explained *e);
+void rn_explain_json_descriptor_rule(void *session, struct rn_members *m);
 
 #endif

@@ -27,7 +27,30 @@ static void put_given(const struct rn_output *out, const struct rn_options *o)
         rn_output_quoted(out, (struct rn_slice){a->value, a->value_len});
         rn_output_put(out, RN_PLAIN, "\n");
     }
-    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* The path as rules see it, where that is not how it was given. */
+static void put_readings(const struct rn_output *out, const struct rn_options *o,
+                         const struct rn_value *answer)
+{
+    const struct rn_value *all = rn_value_get(answer, "readings"), *first = all ? all->first : NULL;
+
+    if (all != NULL && first == NULL)
+        rn_output_put(out, RN_ODD,
+                      "    path can be read in too many ways, so every condition on it holds\n");
+    if (first != NULL && first->next == NULL)
+        for (size_t i = 0; i < o->attribute_count; i++) {
+            const struct ration_attribute *a = &o->attributes[i];
+
+            if (rn_slice_is((struct rn_slice){a->name, a->name_len}, "path") &&
+                rn_slice_equal(first->text, (struct rn_slice){a->value, a->value_len}))
+                return;
+        }
+    for (const struct rn_value *v = first; v != NULL; v = v->next) {
+        rn_output_put(out, RN_DIM, v == first ? "    path is read as " : "                 or ");
+        rn_output_quoted(out, v->text);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
 }
 
 static void put_limit(const struct rn_output *out, const struct rn_value *limit)
@@ -62,18 +85,44 @@ static void put_charge(const struct rn_output *out, const struct rn_value *rule)
         put_limit(out, l);
 }
 
+static void put_place(const struct rn_output *out, const struct rn_value *of)
+{
+    uint64_t line = 0;
+
+    rn_value_u64(of, "line", &line);
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, rn_value_text(of, "file"), (uint32_t)line);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_reason(const struct rn_output *out, bool holds, struct rn_slice text)
+{
+    rn_output_put(out, holds ? RN_GOOD : RN_BAD, holds ? "    + " : "    - ");
+    rn_output_lines(out, text);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* Of a rule that does not apply, those that do not hold. */
+static void put_conditions(const struct rn_output *out, const struct rn_value *of, bool applies)
+{
+    const struct rn_value *c = rn_value_list(of, "conditions");
+
+    for (; c != NULL; c = c->next)
+        if (applies || !rn_value_is_true(c, "holds"))
+            put_reason(out, rn_value_is_true(c, "holds"), rn_value_text(c, "text"));
+}
+
 static void put_rule(const struct rn_output *out, const struct rn_value *rule)
 {
     bool applies = rn_value_is_true(rule, "applies");
-    struct rn_slice name = rn_value_text(rule, "rule"), reason = rn_value_text(rule, "reason");
+    struct rn_slice name = rn_value_text(rule, "rule"), why = rn_value_text(rule, "why");
 
     rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
-    rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies\n" : "does not apply\n");
-    if (reason.len > 0) {
-        rn_output_put(out, applies ? RN_GOOD : RN_BAD, applies ? "    + " : "    - ");
-        rn_output_lines(out, reason);
-        rn_output_put(out, RN_PLAIN, "\n");
-    }
+    rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies" : "does not apply");
+    put_place(out, rule);
+    put_conditions(out, rule, applies);
+    if (rn_slice_is(why, "no key") || rn_slice_is(why, "no tier"))
+        put_reason(out, false, rn_value_text(rule, "reason"));
     if (applies)
         put_charge(out, rule);
     rn_output_put(out, RN_PLAIN, "\n");
@@ -98,14 +147,12 @@ static void put_rules(const struct rn_output *out, const struct rn_value *answer
 static void put_entry(const struct rn_output *out, const struct rn_value *entry)
 {
     struct rn_slice list = rn_value_text(entry, "list");
-    uint64_t line = 0;
 
-    rn_value_u64(entry, "line", &line);
     rn_output_put(out, RN_BOLD, "%.*s list ", (int)list.len, list.data);
     rn_output_put(out, RN_GOOD, "applies");
-    rn_output_put(out, RN_PLAIN, "  ");
-    rn_output_place(out, rn_value_text(entry, "file"), (uint32_t)line);
-    rn_output_put(out, RN_DIM, "\n    so no rule is asked\n\n");
+    put_place(out, entry);
+    put_conditions(out, entry, true);
+    rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
 }
 
 static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
@@ -142,6 +189,8 @@ static int explain(struct rn_daemon *d)
         rn_daemon_print(d);
     } else {
         put_given(&out, d->options);
+        put_readings(&out, d->options, d->answer);
+        rn_output_put(&out, RN_PLAIN, "\n");
         if (entry != NULL)
             put_entry(&out, entry);
         else

@@ -172,48 +172,48 @@ void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_expl
 
 /* --- for programs ------------------------------------------------------------------ */
 
-static void json_rule(struct rn_pretty *json, const struct path *path)
+static void json_rule(struct rn_members *m, const struct path *path)
 {
     const struct rn_rule *rule = path->limit->rule;
 
-    rn_pretty_open(json, NULL, '{');
-    rn_pretty_text(json, "rule", rule->name);
-    rn_pretty_text(json, "file", rule->file);
-    rn_pretty_uint(json, "line", rule->line);
-    rn_pretty_bool(json, "applies", true);
-    rn_pretty_text(json, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
-    rn_pretty_open(json, "key", '[');
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "rule", rule->name);
+    rn_members_text(m, "file", rule->file);
+    rn_members_u64(m, "line", rule->line);
+    rn_members_bool(m, "applies", true);
+    rn_members_text(m, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
+    rn_members_open(m, "key", '[');
     for (uint32_t i = 0; i < path->part_count; i++)
-        rn_pretty_text(json, NULL, path->parts[i]);
-    rn_pretty_close(json, ']');
-    rn_pretty_close(json, '}');
+        rn_members_text(m, NULL, path->parts[i]);
+    rn_members_close(m, ']');
+    rn_members_close(m, '}');
 }
 
-void rn_explain_json_descriptor(struct rn_pretty *json, const struct rn_explained *e)
+void rn_explain_json_descriptor(void *session, struct rn_members *m)
 {
     struct path path = {.domain = NULL};
 
-    walk(e->session, &path);
-    rn_pretty_open(json, "descriptor", '[');
+    walk(session, &path);
+    rn_members_open(m, "descriptor", '[');
     for (size_t i = 0; i < path.count; i++) {
-        rn_pretty_open(json, NULL, '{');
-        rn_pretty_text(json, "key", path.entries[i].key);
-        rn_pretty_text(json, "value", path.entries[i].value);
-        rn_pretty_bool(json, "found", i < path.found);
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "key", path.entries[i].key);
+        rn_members_text(m, "value", path.entries[i].value);
+        rn_members_bool(m, "found", i < path.found);
         if (i < path.found) {
-            rn_pretty_text(json, "by", path.nodes[i]->value);
-            rn_pretty_uint(json, "line", path.nodes[i]->line);
+            rn_members_text(m, "by", path.nodes[i]->value);
+            rn_members_u64(m, "line", path.nodes[i]->line);
         }
-        rn_pretty_close(json, '}');
+        rn_members_close(m, '}');
     }
-    rn_pretty_close(json, ']');
+    rn_members_close(m, ']');
 }
 
-void rn_explain_json_descriptor_rule(struct rn_pretty *json, const struct rn_explained *e)
+void rn_explain_json_descriptor_rule(void *session, struct rn_members *m)
 {
     struct path path = {.domain = NULL};
 
-    walk(e->session, &path);
+    walk(session, &path);
     if (path.limit != NULL && path.limit->rule != NULL)
-        json_rule(json, &path);
+        json_rule(m, &path);
 }

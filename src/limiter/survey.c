@@ -5,20 +5,6 @@
 #include "limiter/limiter.h"
 #include "limiter/ruling.h"
 
-static void find_entry(const struct rn_ruleset *ruleset, const struct ration_request *request,
-                       struct rn_survey_entry *entry)
-{
-    struct rn_matches matches;
-
-    rn_ruleset_match(ruleset, request, &matches);
-    entry->found = matches.entry != NULL;
-    if (!entry->found)
-        return;
-    entry->deny = matches.entry->deny;
-    entry->line = matches.entry->line;
-    rn_slice_copy(entry->file, sizeof entry->file, matches.entry->file);
-}
-
 /* What the rule alone would say. */
 static void look(struct rn_ruling *g, const struct ration_request *request,
                  struct rn_surveyed *seen, struct ration_outcome *outcome)
@@ -28,6 +14,7 @@ static void look(struct rn_ruling *g, const struct ration_request *request,
     *applied = rn_applied_of(seen->match);
     if (applied->cost == 0)
         applied->cost = request->cost ? request->cost : 1;
+    seen->cost = applied->cost;
     rn_ruling_add(g);
     seen->error = rn_ruling_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
@@ -36,10 +23,8 @@ static void look(struct rn_ruling *g, const struct ration_request *request,
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
 }
 
-static int see_rule(struct ration *r, const struct rn_book *book,
-                    const struct ration_request *request, struct rn_values *values,
-                    struct rn_surveyed *seen, int (*see)(void *arg, const struct rn_surveyed *rule),
-                    void *arg)
+static int see_rule(struct ration *r, const struct rn_book *book, const struct rn_survey *survey,
+                    struct rn_values *values, struct rn_surveyed *seen)
 {
     struct ration_outcome outcome;
     struct rn_match match;
@@ -50,40 +35,36 @@ static int see_rule(struct ration *r, const struct rn_book *book,
     seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
     if (seen->applies) {
         seen->match = &match;
-        rn_ruling_init(&g, r, book, RATION_NOW);
-        look(&g, request, seen, &outcome);
+        rn_ruling_init(&g, r, book, survey->now_ns);
+        look(&g, survey->request, seen, &outcome);
     }
-    return see(arg, seen);
+    return survey->see(survey->arg, seen);
 }
 
-static void see_rules(struct ration *r, const struct rn_book *book,
-                      const struct ration_request *request,
-                      int (*see)(void *arg, const struct rn_surveyed *rule), void *arg)
+static void begin(const struct rn_ruleset *ruleset, const struct rn_survey *survey,
+                  const struct rn_values *values)
 {
-    const struct rn_ruleset *ruleset = book->ruleset;
-    struct rn_values values;
+    struct rn_matches matches;
 
-    rn_ruleset_values(ruleset, request, &values);
-    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        struct rn_surveyed seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
-
-        if (!seen.rule->envoy && see_rule(r, book, request, &values, &seen, see, arg) != 0)
-            break;
-    }
+    rn_ruleset_match(ruleset, survey->request, &matches);
+    survey->begin(survey->arg, &(struct rn_surveyed_request){ruleset, values, matches.entry});
 }
 
-void rn_survey_request(struct ration *r, const struct ration_request *request,
-                       int (*see)(void *arg, const struct rn_surveyed *rule), void *arg,
-                       struct rn_survey_entry *entry)
+void rn_survey_run(struct ration *r, const struct rn_survey *survey)
 {
     struct rn_pin pin = rn_pin_hold(&r->shelf);
+    const struct rn_ruleset *ruleset = pin.book ? pin.book->ruleset : NULL;
+    struct rn_values values;
 
-    if (entry)
-        entry->found = false;
-    if (pin.book) {
-        if (entry)
-            find_entry(pin.book->ruleset, request, entry);
-        see_rules(r, pin.book, request, see, arg);
+    if (ruleset)
+        rn_ruleset_values(ruleset, survey->request, &values);
+    if (ruleset && survey->begin)
+        begin(ruleset, survey, &values);
+    for (uint32_t i = 0; ruleset && i < ruleset->rule_count; i++) {
+        struct rn_surveyed seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
+
+        if (!seen.rule->envoy && see_rule(r, pin.book, survey, &values, &seen) != 0)
+            break;
     }
     rn_pin_drop(&pin);
 }

@@ -19,6 +19,7 @@ struct rn_surveyed {
     bool applies;
     /* If it applies: */
     const struct rn_match *match;
+    uint64_t cost;
     bool overridden; /* the limits are of an override, not of the tier */
     int error;       /* 0, or why there are no verdicts */
     /* The verdicts of the limits, as of this rule alone: for `limits`, of which at
@@ -28,20 +29,25 @@ struct rn_surveyed {
     uint32_t limit_count; /* 0: unlimited */
 };
 
-/* The entry of an allow or deny list that takes a request aside before any rule
- * is asked. */
-struct rn_survey_entry {
-    bool found, deny;
-    uint32_t line;
-    char file[RATION_MESSAGE_SIZE]; /* cut to fit */
+/* The request, as long as `begin` runs. */
+struct rn_surveyed_request {
+    const struct rn_ruleset *ruleset;
+    const struct rn_values *values;
+    const struct rn_list_entry *entry; /* takes the request aside before any rule; or NULL */
 };
 
-/* Calls `see` for each native rule, in the order of the files, until it returns
- * non-zero; also if an entry (may be NULL) takes the request aside. A reload
- * waits until it is done: `see` must not load rules.
- * Uses about 150 KB of stack. */
-void rn_survey_request(struct ration *r, const struct ration_request *request,
-                       int (*see)(void *arg, const struct rn_surveyed *rule), void *arg,
-                       struct rn_survey_entry *entry);
+struct rn_survey {
+    const struct ration_request *request;
+    int64_t now_ns; /* or RATION_NOW */
+    void *arg;
+    void (*begin)(void *arg, const struct rn_surveyed_request *request); /* once; may be NULL */
+    /* Each native rule, in the order of the files, until it returns non-zero; also if an entry
+     * takes the request aside. */
+    int (*see)(void *arg, const struct rn_surveyed *rule);
+};
+
+/* Calls nothing if no rules are loaded. A reload waits until it is done: the calls must not load
+ * rules. Uses about 150 KB of stack. */
+void rn_survey_run(struct ration *r, const struct rn_survey *survey);
 
 #endif

@@ -244,7 +244,7 @@ def test_what_a_caller_sends_never_reaches_the_terminal_raw(ration):
 def test_explain_for_programs(ration):
     answer = ration("explain", "--json", "rules.yaml", *LOGIN)
     rules = {rule["rule"]: rule for rule in answer.json["rules"]}
-    assert rules["login"]["applies"] and rules["login"]["key"] == ["192.0.2.7"]
+    assert rules["login"]["applies"] and rules["login"]["key"] == {"ip": "192.0.2.7"}
     assert rules["login"]["limits"][0]["remaining"] == 5
     assert not rules["api"]["applies"] and rules["api"]["why"] == "condition"
     path = rules["api"]["conditions"][0]

@@ -86,19 +86,49 @@ def test_explain_tells_of_the_daemons_rules_and_counts_nothing(ration):
         answer = ration("explain", *LOGIN, "ip=192.0.2.5")
         assert answer.status == 0, answer
         assert 'request\n    method "POST"\n    path "/login"\n    ip "192.0.2.5"\n\n' in answer.out
-        assert re.search(r"^login applies\n", answer.out, re.M)
+        assert re.search(r"^login applies  \S*rules.yaml:\d+\n    \+ method \"POST\" is POST\n", answer.out, re.M)
         assert '    key     ip "192.0.2.5"\n    limit   5 per hour; 5 of 5 left\n' in answer.out
-        assert "api does not apply\n    - path \"/login\" does not match /api/**" in answer.out
+        assert re.search(r'^api does not apply  \S*rules.yaml:\d+\n    - path "/login" does not match /api/\*\*$',
+                         answer.out, re.M), answer
         assert answer.out.endswith("\nnothing was counted\n")
     answer = ration("explain", "--matching", *LOGIN, "ip=192.0.2.5")
     assert "api does not apply" not in answer.out and "1 rule does not apply\n" in answer.out
     assert ration("explain", "--json", "ip=192.0.2.5").json["decision"]["allowed"]
 
 
+@pytest.mark.parametrize("more", [[], ["--matching"], ["--cost", "6"]])
+@pytest.mark.parametrize("request_", [
+    [*LOGIN, "ip=192.0.2.42"], ["path=/api/x", "user=a", "tier=pro"], ["path=/api/x", "user=a"], ["path=/api/x"],
+    ["ip=203.0.113.5"], ["path=/a%2fb"], ["path=/a%2f../b", "user=a"], ["header.x-a=\x1b\""], []])
+def test_explain_for_programs_is_the_same_from_rules_and_from_a_daemon(ration, daemon, request_, more):
+    there = ration("explain", "--json", *more, *request_)
+    here = ration("explain", "--json", *more, daemon.file, *request_)
+    assert here.out == there.out and here.out.startswith('{"decision":')
+    assert (here.status, here.err) == (there.status, there.err)
+
+
+def test_explain_for_programs_has_one_shape_whatever_was_counted(ration, daemon):
+    ration("check", "--times", "3", *LOGIN, "ip=192.0.2.43")
+    there = ration("explain", "--json", *LOGIN, "ip=192.0.2.43").json
+    here = ration("explain", "--json", daemon.file, *LOGIN, "ip=192.0.2.43").json
+    there_login, here_login = (next(rule for rule in told["rules"] if rule["rule"] == "login")
+                               for told in (there, here))
+    assert (there_login["limits"][0]["remaining"], here_login["limits"][0]["remaining"]) == (2, 5)
+    assert there_login.keys() == here_login.keys() and there["decision"].keys() == here["decision"].keys()
+    assert there_login["limits"][0].keys() == here_login["limits"][0].keys()
+
+
+def test_explain_tells_how_a_path_is_read(ration):
+    answer = ration("explain", "path=/a%2fb")
+    assert '    path is read as "/a/b"\n                 or "/a%2Fb"\n' in answer.out
+    assert "path can be read in too many ways" in ration("explain", "path=/a%2f../b").out
+    assert "is read as" not in ration("explain", "path=/a").out
+
+
 def test_explain_tells_which_list_applies(ration, daemon):
     answer = ration("explain", "ip=203.0.113.5")
     assert answer.status == 1
-    assert re.search(r"^deny list applies  \S*rules.yaml:2\n    so no rule is asked\n", answer.out,
+    assert re.search(r"^deny list applies  \S*rules.yaml:2\n    \+ ip .*\n    so no rule is asked\n", answer.out,
                      re.M), answer
     assert "would be refused by the deny list" in answer.out
 

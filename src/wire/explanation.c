@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why each rule applies to a request or not, and what is left under it.
+ */
+#include "wire/explanation.h"
+
+#include "rules/wording.h"
+#include "wire/answer.h"
+
+struct writer {
+    struct rn_members *m;
+    struct rn_buf words; /* to make a sentence in */
+    const struct rn_explanation_descriptor *descriptor;
+    bool matching, begun;
+    int error; /* of the store */
+};
+
+/* --- limits ------------------------------------------------------------------------------ */
+
+static void put_limit(struct rn_members *m, const struct rn_surveyed *seen, uint32_t at)
+{
+    const struct ration_outcome_limit *limit = &seen->outcome->limits[at];
+    const struct ration_limit *spec = &seen->limits[at]->spec;
+    const struct ration_verdict *v = &limit->verdict;
+    char text[RATION_LIMIT_TEXT];
+
+    ration_limit_write(spec, text, sizeof text);
+    rn_members_u64(m, "limit", v->limit);
+    rn_members_u64(m, "remaining", v->remaining);
+    rn_members_seconds(m, "reset_after", v->reset_after_ns);
+    rn_members_seconds(m, "retry_after", v->retry_after_ns);
+    rn_members_text(m, "text", rn_slice_of(text));
+    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
+    if (limit->shadow)
+        rn_members_bool(m, "shadow", true);
+}
+
+static void put_unlimited(struct rn_members *m)
+{
+    rn_members_null(m, "limit");
+    rn_members_null(m, "remaining");
+    rn_members_u64(m, "reset_after", 0);
+    rn_members_u64(m, "retry_after", 0);
+    rn_members_text(m, "text", RN_SLICE("unlimited"));
+    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(RATION_UNLIMITED)));
+}
+
+int rn_explanation_put_limits(struct rn_members *m, const struct rn_surveyed *seen)
+{
+    uint32_t at = 0;
+
+    if (seen->error != 0)
+        return seen->error;
+    do {
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "rule", seen->rule->name);
+        if (seen->limit_count)
+            put_limit(m, seen, at);
+        else
+            put_unlimited(m);
+        if (seen->overridden)
+            rn_members_bool(m, "override", true);
+        rn_members_close(m, '}');
+    } while (++at < seen->limit_count);
+    return 0;
+}
+
+/* --- conditions ---------------------------------------------------------------------------- */
+
+static void put_condition(struct rn_members *m, const struct rn_finding *f, struct rn_buf *words)
+{
+    static const char *const tests[] = {[RN_TEST_EQUALS] = "one_of",
+                                        [RN_TEST_PATTERN] = "pattern",
+                                        [RN_TEST_PREFIX] = "prefix",
+                                        [RN_TEST_CIDR] = "cidr",
+                                        [RN_TEST_PRESENT] = "present"};
+    const struct rn_condition *c = f->condition;
+    char text[RN_CIDR_TEXT];
+
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "attribute", f->ruleset->attributes[c->attribute].name);
+    rn_members_text(m, "test", rn_slice_of(tests[c->test]));
+    rn_members_bool(m, "not", c->negated);
+    rn_members_open(m, "values", '[');
+    for (uint32_t i = 0; i < c->value_count; i++)
+        rn_members_text(m, NULL, c->values[i]);
+    for (size_t i = 0; c->networks && i < c->networks->count; i++) {
+        rn_cidr_write(&c->networks->items[i], text);
+        rn_members_text(m, NULL, rn_slice_of(text));
+    }
+    rn_members_close(m, ']');
+    if (f->value.data)
+        rn_members_text(m, "found", f->value);
+    else
+        rn_members_null(m, "found");
+    rn_members_bool(m, "holds", f->holds);
+    rn_buf_clear(words);
+    rn_wording_finding(words, f);
+    rn_members_text(m, "text", rn_buf_slice(words));
+    rn_members_close(m, '}');
+}
+
+static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
+                           const struct rn_values *values, const struct rn_condition *conditions,
+                           uint32_t count)
+{
+    rn_members_open(w->m, "conditions", '[');
+    for (uint32_t i = 0; i < count; i++) {
+        struct rn_finding finding = rn_wording_find(ruleset, &conditions[i], values);
+
+        put_condition(w->m, &finding, &w->words);
+    }
+    rn_members_close(w->m, ']');
+}
+
+/* --- one rule ------------------------------------------------------------------------------ */
+
+static void put_key(struct rn_members *m, const struct rn_surveyed *seen)
+{
+    rn_members_open(m, "key", '{');
+    for (uint32_t i = 0; i < seen->rule->key_count; i++) {
+        struct rn_slice name = seen->match->key_names[i];
+
+        if (!name.data) /* there was no choice */
+            name = seen->ruleset->attributes[seen->rule->key[i].attributes[0]].name;
+        rn_members_text_named(m, name, seen->match->key[i]);
+    }
+    rn_members_close(m, '}');
+}
+
+static void put_charge(struct writer *w, const struct rn_surveyed *seen)
+{
+    put_key(w->m, seen);
+    if (seen->rule->tier_attribute == RN_NO_ATTRIBUTE)
+        rn_members_null(w->m, "tier");
+    else
+        rn_members_text(w->m, "tier", seen->match->tier->value);
+    rn_members_u64(w->m, "cost", seen->cost);
+    if (seen->rule->by_outcome) {
+        char text[RN_STATUSES_TEXT];
+
+        rn_statuses_write(&seen->rule->charge_on, text);
+        rn_members_text(w->m, "charge_on", rn_slice_of(text));
+    }
+    rn_members_u64(w->m, "keep_percent", seen->match->keep_percent);
+    rn_members_bool(w->m, "shadow", seen->rule->shadow || seen->ruleset->shadow);
+    rn_members_open(w->m, "limits", '[');
+    int code = rn_explanation_put_limits(w->m, seen);
+
+    w->error = w->error ? w->error : code;
+    rn_members_close(w->m, ']');
+}
+
+static int put_rule(void *arg, const struct rn_surveyed *seen)
+{
+    static const char *const why[] = {[RN_WHY_APPLIES] = "applies",
+                                      [RN_WHY_CONDITION] = "condition",
+                                      [RN_WHY_NO_KEY] = "no key",
+                                      [RN_WHY_NO_TIER] = "no tier",
+                                      [RN_WHY_UNLIMITED] = "unlimited"};
+    const struct rn_rule *rule = seen->rule;
+    struct writer *w = arg;
+
+    if ((w->matching && !seen->applies) || (w->descriptor && !rule->for_envoy))
+        return 0;
+    rn_buf_clear(&w->words);
+    rn_wording_reason(&w->words, seen->ruleset, rule, seen->values, seen->reason);
+    rn_members_open(w->m, NULL, '{');
+    rn_members_text(w->m, "rule", rule->name);
+    rn_members_text(w->m, "file", rule->file);
+    rn_members_u64(w->m, "line", rule->line);
+    rn_members_bool(w->m, "applies", seen->applies);
+    rn_members_text(w->m, "why", rn_slice_of(why[seen->reason.why]));
+    rn_members_text(w->m, "reason", rn_buf_slice(&w->words));
+    put_conditions(w, seen->ruleset, seen->values, rule->conditions, rule->condition_count);
+    if (seen->applies)
+        put_charge(w, seen);
+    rn_members_close(w->m, '}');
+    return 0;
+}
+
+/* --- the request ---------------------------------------------------------------------------- */
+
+static void put_attributes(struct rn_members *m, const struct ration_request *request)
+{
+    rn_members_open(m, "request", '[');
+    for (size_t i = 0; i < request->count; i++) {
+        const struct ration_attribute *a = &request->attributes[i];
+
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "attribute", (struct rn_slice){a->name, a->name_len});
+        rn_members_text(m, "value", (struct rn_slice){a->value, a->value_len});
+        rn_members_close(m, '}');
+    }
+    rn_members_close(m, ']');
+}
+
+static void put_readings(struct rn_members *m, const struct rn_readings *paths)
+{
+    if (!paths->text[0].data)
+        return;
+    rn_members_open(m, "readings", '[');
+    for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)
+        rn_members_text(m, NULL, paths->text[i]);
+    rn_members_close(m, ']');
+}
+
+/* The list that took the request aside. */
+static void put_entry(struct writer *w, const struct rn_surveyed_request *r)
+{
+    struct rn_members *m = w->m;
+
+    rn_members_open(m, "list", '{');
+    rn_members_text(m, "list", r->entry->deny ? RN_SLICE("deny") : RN_SLICE("allow"));
+    rn_members_text(m, "file", r->entry->file);
+    rn_members_u64(m, "line", r->entry->line);
+    put_conditions(w, r->ruleset, r->values, r->entry->conditions, r->entry->condition_count);
+    rn_members_close(m, '}');
+}
+
+static void begin(void *arg, const struct rn_surveyed_request *request)
+{
+    const struct rn_explanation_descriptor *d = ((struct writer *)arg)->descriptor;
+    bool native = !d || request->ruleset->apply_to_envoy;
+    struct writer *w = arg;
+
+    if (native)
+        put_readings(w->m, &request->values->paths);
+    if (native && request->entry)
+        put_entry(w, request);
+    if (d)
+        d->put(d->arg, w->m);
+    rn_members_open(w->m, "rules", '[');
+    if (d)
+        d->put_rule(d->arg, w->m);
+    w->begun = true;
+}
+
+int rn_explanation_put(struct rn_members *m, struct ration *limiter,
+                       const struct rn_explanation *explanation)
+{
+    struct writer w = {
+        .m = m, .matching = explanation->matching, .descriptor = explanation->descriptor};
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(limiter, explanation->now_ns)};
+
+    rn_members_name(m, "decision");
+    rn_answer_put_json(m->out, explanation->outcome, &extra);
+    put_attributes(m, explanation->request);
+    rn_survey_run(limiter, &(struct rn_survey){.request = explanation->request,
+                                               .now_ns = explanation->now_ns,
+                                               .arg = &w,
+                                               .begin = begin,
+                                               .see = put_rule});
+    if (!w.begun)
+        rn_members_open(m, "rules", '[');
+    rn_members_close(m, ']');
+    rn_buf_done(&w.words);
+    return w.error;
+}

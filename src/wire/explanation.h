@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the rules make of a request, as JSON: one shape for a running daemon and for rules files.
+ */
+#ifndef RN_WIRE_EXPLANATION_H
+#define RN_WIRE_EXPLANATION_H
+
+#include "limiter/survey.h"
+#include "wire/members.h"
+
+/* A request that is a descriptor of Envoy's, of which the caller tells; native rules are asked
+ * if they are for Envoy, too. */
+struct rn_explanation_descriptor {
+    void (*put)(void *arg, struct rn_members *m);      /* members of the object */
+    void (*put_rule)(void *arg, struct rn_members *m); /* of the list of rules: the one it finds */
+    void *arg;
+};
+
+struct rn_explanation {
+    const struct ration_request *request;
+    const struct ration_outcome *outcome;               /* of looking */
+    int64_t now_ns;                                     /* of that */
+    bool matching;                                      /* only rules that apply */
+    const struct rn_explanation_descriptor *descriptor; /* NULL: it is not one */
+};
+
+/* The members of the object, which is open. Returns 0, or RATION_E* of the store: then what was
+ * put is of no use. */
+int rn_explanation_put(struct rn_members *m, struct ration *limiter,
+                       const struct rn_explanation *explanation);
+
+/* One element for each limit of a rule that applies. Returns 0, or seen->error. */
+int rn_explanation_put_limits(struct rn_members *m, const struct rn_surveyed *seen);
+
+#endif

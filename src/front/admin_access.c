@@ -15,10 +15,17 @@
 #include "front/admin.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/ip.h"
 
+/* What was sent may be the token itself: it is not told. */
+#define ADVICE_BARE                                                                                \
+    "this is no token: Authorization has one word only; send Authorization: Bearer TOKEN"
+#define ADVICE_SCHEME                                                                              \
+    "this is no token: Authorization begins with another word than Bearer; send Authorization: "   \
+    "Bearer TOKEN"
 #define ADVICE_TOKEN                                                                               \
     "set admin_token in the section server:, or RATION_ADMIN_TOKEN, and send it as "               \
     "Authorization: Bearer TOKEN"
@@ -147,7 +154,7 @@ static bool demand_token(struct rn_exchange *x, const char *why)
     if (!given.data)
         return refuse(x, why, "send a token as Authorization: Bearer TOKEN");
     if (!is_bearer(given, &text))
-        return refuse(x, why, "this is no token; send it as Authorization: Bearer TOKEN");
+        return refuse(x, why, memchr(given.data, ' ', given.len) ? ADVICE_SCHEME : ADVICE_BARE);
     answer = rn_token_try(&x->front->guard, rn_conn_peer(x->conn), &state->shown,
                           (struct rn_slice){0}, text, rn_clock_read_ns(CLOCK_MONOTONIC));
     x->token = state->shown.token;

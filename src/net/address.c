@@ -113,6 +113,10 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
 
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text + 5, out, error);
+    if (text[0] != '\0' && strspn(text, "0123456789") == strlen(text))
+        return rn_error_set(error, RATION_EPARSE, 0,
+                            "%s is a port only; write :%s for all addresses, or 127.0.0.1:%s",
+                            rn_error_quote(text, strlen(text), 0).text, text, text);
     if (!colon || strchr(colon, ']'))
         return rn_error_set(error, RATION_EPARSE, 0, "%s has no port; " EXAMPLES,
                             rn_error_quote(text, strlen(text), 0).text);

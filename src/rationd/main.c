@@ -404,6 +404,19 @@ static bool follow_state_link(struct rn_daemon_options *options)
     return false;
 }
 
+/* The table is filled as keys come, so it starts, and much later the kernel kills the process. */
+static void warn_of_size(uint64_t bytes)
+{
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    if (bytes > machine)
+        rn_log(
+            RN_LOG_WARN, "memory.large", RN_LOG_NUMBER("memory_mib", bytes >> 20),
+            RN_LOG_NUMBER("machine_mib", machine >> 20),
+            RN_LOG_TEXT("advice", RN_SLICE("--memory is more than the machine has; give less, or "
+                                           "rationd may be killed when it fills")));
+}
+
 static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
 {
     struct ration_error error;
@@ -419,6 +432,7 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
         rn_ruleset_free(ruleset);
         return false;
     }
+    warn_of_size(d->options.memory_bytes);
     state_path = d->options.state;
     if (state_path)
         signal(SIGBUS, on_bus_error);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "net/address.h"
 #include "rationd/secrets.h"
 #include "rationd/value.h"
@@ -334,6 +336,28 @@ static bool read_secure(struct rn_daemon_options *o, const struct rn_ruleset *ru
     return true;
 }
 
+/* Each file by itself, so that the setting is named that is wrong. */
+static bool can_read_tls(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+{
+    static const enum rn_daemon_setting files[] = {RN_SET_TLS_CERT, RN_SET_TLS_KEY,
+                                                   RN_SET_TLS_CLIENT_CA};
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char problem[RN_FILE_PROBLEM], text[RN_FILE_PROBLEM + 32];
+
+        if (!o->values[files[i]])
+            continue;
+        int fd = rn_file_open(o->values[files[i]], problem);
+
+        if (fd < 0) {
+            snprintf(text, sizeof text, "it cannot be read: %s", problem);
+            return refuse_value(o, ruleset, files[i], text);
+        }
+        close(fd);
+    }
+    return true;
+}
+
 static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
 {
     const char *min = o->values[RN_SET_TLS_MIN];
@@ -357,6 +381,8 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
                                    .key = o->values[RN_SET_TLS_KEY],
                                    .client_ca = o->values[RN_SET_TLS_CLIENT_CA],
                                    .only_13 = min && strcmp(min, "1.3") == 0};
+    if (!can_read_tls(o, ruleset))
+        return false;
     if (rn_tls_new(&o->tls, &tls, &error) != 0)
         return refuse_value(o, ruleset, RN_SET_TLS_CERT, error.text);
     rn_tls_unref(tls);
@@ -417,7 +443,8 @@ static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ru
     if (!rn_value_read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
         (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
         return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
-    if (!rn_value_read_count(o->values[RN_SET_WORKERS], 256, &workers))
+    if (!rn_value_read_count(o->values[RN_SET_WORKERS], 256, &workers) ||
+        (workers == 0 && o->values[RN_SET_WORKERS] != settings[RN_SET_WORKERS].otherwise))
         return refuse_value(o, ruleset, RN_SET_WORKERS, "write a number from 1 to 256");
     o->workers = workers;
     if (!rn_value_read_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))

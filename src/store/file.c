@@ -419,7 +419,7 @@ int rn_table_check_file(const struct rn_table *table, struct ration_error *error
         return rn_error_set(error, RATION_ETORN, 0,
                             "state file \"%s\": cut from %" PRIu64 " to %" PRIu64
                             " bytes while in use; its counters are lost: stop all its users, "
-                            "delete it, start again",
+                            "move it away and start again",
                             table->path, table->bytes, (uint64_t)st.st_size);
     if (!is_at_path(table->path, table->fd))
         return rn_error_set(error, RATION_EIO, 0,

@@ -136,7 +136,7 @@ def ask_from_elsewhere(folder, token):
              ("GET", "/v1/rules", None), ("PUT", "/v1/shadow", None),
              ("GET", "/v1/rules", "Bearer wrong!"), ("GET", "/v1/rules", "Basic s3cret"),
              ("GET", "/v1/rules", "Bearer s3cre"), ("GET", "/v1/rules", "Bearer s3crets"),
-             ("GET", "/v1/rules", "Bearer "), ("GET", "/v1/rules", "Bearer s3cret"),
+             ("GET", "/v1/rules", "s3cret"), ("GET", "/v1/rules", "Bearer "), ("GET", "/v1/rules", "Bearer s3cret"),
              ("GET", "/metrics", "bearer  s3cret")]
     env = {"RATION_ADMIN_TOKEN": token} if token else None
     with Daemon(folder, RULES, options=["--admin", "192.0.2.1:0"], env=env) as d:
@@ -163,6 +163,8 @@ def test_a_caller_from_elsewhere_needs_the_token(tmp_path):
         if status == 401:
             assert "another machine" in text and "s3cret" not in text
             assert ("token is not known" in text or "this is no token" in text) == (given is not None)
+            assert ("has one word only" in text) == (given in ("s3cret", "Bearer ")), (given, text)
+            assert ("another word than Bearer" in text) == (given == "Basic s3cret")
 
 
 def test_without_a_token_nobody_from_elsewhere_is_let_in(tmp_path):

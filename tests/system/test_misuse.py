@@ -30,6 +30,8 @@ def run(*words, **how):
     ("http", "127.0.0.1:99999", '"99999" is not a port from 0 to 65535'),
     ("resp", "rationd.example:65536", '"65536" is not a port from 0 to 65535'),
     ("grpc", "nonsense", "has no port"),
+    ("http", "8080", "is a port only; write :8080 for all addresses, or 127.0.0.1:8080"),
+    ("workers", "0", "write a number from 1 to 256"),
     ("admin", "[::1:80", "is not [v6]:port"),
     ("admin", "unix:", "lacks a path"),
     ("input-memory", "1M", "write a size of 16M or more"),
@@ -48,6 +50,13 @@ def test_check_refuses_what_could_not_be_used(tmp_path, option, value, message):
 @pytest.mark.parametrize("value", ["redis://h:65535", "redis://[::1]:1", "redis+cluster://a,b:7000"])
 def test_check_takes_what_can_be_used(value):
     assert run(RATIOND, "--check", "--redis", value).returncode == 0
+
+
+def test_more_memory_than_the_machine_has_is_pointed_out(tmp_path):
+    with Daemon(tmp_path, options=["--memory", "15000G"]) as daemon:
+        assert any("memory.large" in line for line in daemon.log)
+    with Daemon(tmp_path, options=["--memory", "4M"]) as daemon:
+        assert not any("memory.large" in line for line in daemon.log)
 
 
 # --- files that are none ----------------------------------------------------------------------------

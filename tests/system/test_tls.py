@@ -340,7 +340,9 @@ def test_mistakes_are_told_by_check(tmp_path, pair):
     assert complaint("--tls", "http", cwd=tmp_path) == (
         'rationd: --tls "http"; name the certificate with --tls-cert (tls_cert in the section server), too')
     assert complaint("--tls-cert", "none.pem", "--tls-key", key, cwd=tmp_path) == (
-        'rationd: --tls-cert "none.pem"; cannot read none.pem: No such file or directory')
+        'rationd: --tls-cert "none.pem"; it cannot be read: No such file or directory')
+    assert complaint("--tls-cert", cert, "--tls-key", "none.pem", cwd=tmp_path) == (
+        'rationd: --tls-key "none.pem"; it cannot be read: No such file or directory')
     assert complaint(*both, "--tls-min", "1.1", cwd=tmp_path) == (
         'rationd: --tls-min "1.1"; write 1.2 or 1.3')
     assert complaint(*both, "--tls", "http,htpp", cwd=tmp_path) == (
@@ -353,5 +355,5 @@ def test_mistakes_in_files_are_told_with_their_place(tmp_path, pair):
     (tmp_path / "rules.yaml").write_text(
         "server:\n  tls_cert: cert.pem\n  tls_key: missing.pem\n" + RULES)
     assert complaint("--config", "rules.yaml", cwd=tmp_path) == (
-        'rationd: rules.yaml:2:13: tls_cert: "cert.pem"; '
-        'cannot read missing.pem: No such file or directory')
+        'rationd: rules.yaml:3:12: tls_key: "missing.pem"; '
+        'it cannot be read: No such file or directory')

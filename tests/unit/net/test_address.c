@@ -88,6 +88,8 @@ static void others_are_refused_with_advice(void **state)
 {
     (void)state;
     assert_refused("", "nothing has no port; " WRITE);
+    assert_refused("8080",
+                   "\"8080\" is a port only; write :8080 for all addresses, or 127.0.0.1:8080");
     assert_refused("127.0.0.1", "\"127.0.0.1\" has no port; " WRITE);
     assert_refused("[::1]", "\"[::1]\" has no port; " WRITE);
     assert_refused("127.0.0.1:", "nothing is not a port from 0 to 65535; " WRITE);

@@ -267,7 +267,7 @@ static void a_file_that_is_taken_away_is_noticed(void **state)
     assert_int_equal(truncate(path, 9), 0);
     expect_fault(table, RATION_ETORN,
                  "cut from 1048576 to 9 bytes while in use; its counters are lost: stop all its "
-                 "users, delete it, start again");
+                 "users, move it away and start again");
     unlink(path);
     table->fd = (close(table->fd), -1);
     rn_table_free(table); /* not closed: there is nothing behind the mapping */

@@ -13,10 +13,9 @@
 
 #include "core/limit.h"
 
-/* RN_NEVER: `outer` does not cover `inner`. Else the time after which `outer` is
- * not exceeded any more, whatever `inner` admits from then on: since the last
- * charge by anybody else, and provided that it was not exceeded until then.
- * Exact integers; both limits have a capacity. */
+/* RN_NEVER if `outer` does not cover `inner`. Else a time: so long after the last charge
+ * that did not come from `inner`, nothing that `inner` admits can exceed `outer`, provided
+ * that it was not exceeded before. Exact integers; both limits have a capacity. */
 int64_t rn_envelope_settles_ns(const struct rn_limit *outer, const struct rn_limit *inner);
 
 /* At most this long after the last charge a state is as if there were none. */

@@ -89,8 +89,8 @@ enum rn_op {
     RN_RESET,     /* forget the state; the store's own, never applied to words */
 };
 
-/* Of a take whose receipt was not kept, for a store that many nodes share: it has a clock of
- * its own, by which alone it can tell where the take was counted. */
+/* The mark of a take whose receipt was not kept. Only for a store that many nodes share: by
+ * its own clock it finds where the take was counted. */
 #define RN_MARK_BY_AGE 0
 
 struct rn_ask {
@@ -116,35 +116,34 @@ struct rn_answer {
 enum rn_outcome {
     RN_KEEP,  /* the state is as it was */
     RN_WRITE, /* the state changed: publish it */
-    RN_GROW,  /* the block is too small: copy it into words_full words and ask again. Of a
-                 word: make it an RN_FORM_WIDE of RN_WIDE_WORDS words */
+    RN_GROW,  /* the state is too small: copy a block into words_full words, or make a word
+                 the block form that it grows into, and ask again */
 };
 
 /* A fixed window that owes something. */
 #define RN_WIDE_WORDS 4
 
-/* Compiles a limit in which rn_limit_fault finds none. */
+/* Compiles a limit. rn_limit_fault() must find no fault in it. */
 void rn_limit_init(struct rn_limit *limit, const struct ration_limit *spec);
 
 /* NULL if the limit can be enforced, else a constant text that says what is
- * wrong and what would be right. Whether there is such a zone is not asked. */
+ * wrong and what would be right. Does not check that the time zone exists. */
 const char *rn_limit_fault(const struct ration_limit *spec);
 
 /* period_ns, or the longest a unit of its calendar lasts where clocks do not
  * change. */
 int64_t rn_limit_period(const struct ration_limit *spec);
 
-/* Attaches the calendar to a limit whose calendar_id is not 0: only who knows
- * time zones can make one. Without it, and at wall times that it does not
- * cover, windows have the length period_ns and start at multiples of it since
- * the epoch (which for days is midnight UTC). */
+/* Attaches the calendar to a limit whose calendar_id is not 0. The caller makes it, for core
+ * knows no time zones. Without a calendar, and at wall times that it does not cover, windows
+ * have the length period_ns and start at multiples of it since the epoch (for days, midnight
+ * UTC). */
 void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *calendar);
 
-/* Applies one operation to `words` words of state (1 for word forms), which
- * the caller owns. A refusal changes nothing, save that a state too far in the
- * future is brought back, so that nobody is locked out longer than a bucket
- * takes to fill twice or a window lasts (two, if it is aligned or weighted, and
- * one more if something is owed).
+/* Applies one operation to `words` words of state (1 for word forms), which the caller owns.
+ * A refusal changes nothing, except that a state too far in the future is brought back: a
+ * clock that jumped must not lock a client out for longer than a bucket takes to fill twice
+ * or a window lasts (two windows if it is aligned or weighted, one more if units are owed).
  *
  * A late debit (RN_DEBIT) is charged where it first fits: the debt of a bucket goes
  * on growing, up to twice its capacity; windows and logs carry what does not fit,
@@ -156,16 +155,16 @@ enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, ui
  * start at the first request. */
 int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns);
 
-/* When a state equals none; judged from form and state alone. `state` is the
- * word, or the first word of the block. */
+/* From when on a state is as good as none, by form and state alone. `state` is the word, or
+ * the first word of the block. */
 int64_t rn_state_idle_at(enum rn_form form, uint64_t state);
 /* The algorithm that writes states of a form. A form does not tell a leaky bucket from a
  * token bucket. */
 enum ration_algorithm rn_form_algorithm(enum rn_form form);
 /* The block form of the same shape that holds more than the word, or RN_FORM_NONE. */
 enum rn_form rn_form_grows_into(enum rn_form form);
-/* Units spent, as far as form and state alone tell: 0 for buckets, whose time to idle tells it.
- * `words` of the state are given, of a block RN_SPENT_WORDS if it has so many. */
+/* Units spent, as far as form and state alone tell. 0 for buckets: their time to idle tells
+ * it. `words`: how many words of the state are given, of a block at most RN_SPENT_WORDS. */
 #define RN_SPENT_WORDS 24
 uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words);
 

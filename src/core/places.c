@@ -83,9 +83,9 @@ static int64_t wait_ns(const uint64_t *state, uint32_t count, int64_t now, uint3
     return high - now;
 }
 
-/* Nobody knows when a holder is done. The one in the middle, by age, is taken to be half way
- * through, and all to last as long as that: then places come free at even distances. Not
- * later than leases end, and not sooner than a client could ask again. */
+/* An estimate. It assumes that the holder of median age is half way through and that all
+ * take as long: then places come free at even distances. Never later than the leases end,
+ * and never sooner than a client can ask again. */
 static int64_t estimate_ns(const struct rn_limit *limit, const uint64_t *state, uint32_t count,
                            const struct rn_ask *ask, uint32_t live)
 {

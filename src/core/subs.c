@@ -67,7 +67,7 @@ struct view {
     uint64_t owed;  /* as of newest */
 };
 
-/* The counts in so many words of a block. */
+/* The sum of the counts in the first `words` words. */
 static uint64_t spent(const uint64_t *state, uint32_t words)
 {
     unsigned bits = words > HEADER ? (unsigned)(state[1] & 0xFF) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fixed window: when it ends and how much of it is spent. A window that has
- * begun ends when it was going to, whatever the wall clock does meanwhile. It
+ * begun keeps its end, even if the wall clock is set meanwhile. It
  * ends a period after the first charge, at the next multiple of the period, or
  * where the limit's calendar says.
  *
@@ -107,7 +107,7 @@ static int64_t round_up(int64_t end_ns, int64_t quantum)
     return rn_ceil_div(end_ns, quantum) * quantum;
 }
 
-/* First of what is owed. */
+/* Gives back what is owed first. */
 static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 {
     uint64_t owed = rn_min_u64(w->owed, ask->cost);
@@ -119,7 +119,7 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
     return true;
 }
 
-/* Of the window that follows. */
+/* The end of the window that follows. */
 static int64_t next_end(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
                         const struct rn_ask *ask)
 {
@@ -153,7 +153,7 @@ static int64_t time_left(const struct rn_limit *limit, const struct rn_window *w
 /* Where `now` is in relation to the window in the state. */
 enum place {
     INSIDE,
-    UNCLEAR, /* in the rounding: no telling */
+    UNCLEAR, /* within the rounding of its end: either */
     AFTER,
 };
 

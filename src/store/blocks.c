@@ -162,7 +162,7 @@ static void push(struct rn_table *table, unsigned class, uint32_t offset)
 }
 
 /* Cuts a slab of the pool into blocks and takes the first. Until that is done
- * the slab looks used up, so that nobody touches it. */
+ * the slab looks full, so that no other thread touches it. */
 static uint32_t cut(struct rn_table *table, unsigned class, uint32_t slab, uint64_t word)
 {
     struct rn_header *h = table->header;
@@ -310,7 +310,7 @@ static uint64_t *extent(const struct rn_table *table, const struct rn_block_shap
     *count = table->slab_words;
     return slab < table->slab_count
                ? table->arena + (uint64_t)slab * table->slab_words
-               : table->arena; /* the root was reused: a copy nobody believes */
+               : table->arena; /* the root was reused: the copy will be discarded */
 }
 
 void rn_block_read(const struct rn_table *table, unsigned class, uint32_t offset, uint64_t *words,
@@ -350,8 +350,8 @@ void rn_block_write(struct rn_table *table, unsigned class, uint32_t offset, con
     }
 }
 
-/* A context is held for a microsecond or so; with more threads than contexts
- * one may have to look twice. */
+/* A thread keeps a context for about a microsecond. With more threads than contexts it may
+ * have to search twice. */
 struct rn_context *rn_context_enter(struct rn_table *table)
 {
     for (unsigned i = rn_thread_index(), tries = 0;; i = (i + 1) % RN_THREADS) {

@@ -3,14 +3,14 @@
  * Private to store/: blocks of words for states that do not fit a slot.
  *
  * The arena is divided into slabs. A slab in use is cut into blocks of one size
- * class; when its last block is given back, it returns to the pool, and any
+ * class. When its last block is freed, the slab returns to the pool, and any
  * class may take it. A block larger than a slab is a root, which is an ordinary
  * block, and whole slabs whose numbers follow the root's part of the state.
  *
  * A block in use is immutable: a change is written into another block, which
- * the slot's compare-and-swap then puts in its place. Readers may therefore
- * still look into a block that has been reused; they copy it first, and believe
- * the copy only if the slot has not changed since.
+ * the slot's compare-and-swap then puts in its place. A reader may
+ * therefore look into a block that has been reused: it copies the block first and
+ * uses the copy only if the slot has not changed since.
  */
 #ifndef RN_STORE_BLOCKS_H
 #define RN_STORE_BLOCKS_H
@@ -21,8 +21,8 @@
 unsigned rn_class_of(uint32_t words);
 uint32_t rn_class_words(unsigned class);
 
-/* How a block of a class is made up: `own` words of the state lie in the root,
- * the rest in so many whole slabs. */
+/* The parts of a block: `own` words of the state lie in the root, the rest in `slabs`
+ * whole slabs. */
 struct rn_block_shape {
     unsigned root; /* class of the root; the class itself if there are no slabs */
     uint32_t own, slabs;
@@ -94,7 +94,7 @@ void rn_context_leave(struct rn_context *context);
 /* Keeps a block that is free for the next operation, or gives it back. */
 void rn_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
                      uint32_t offset);
-/* Gives back the spares of contexts that nobody uses. */
+/* Gives back the spare blocks of contexts that no thread uses. */
 void rn_contexts_drain(struct rn_table *table);
 
 /* For a process that is alone: frees every block that no slot refers to, such

@@ -17,19 +17,19 @@
  * of two windows can be compared. */
 #define VERSION_BITS 24
 #define PERIOD_BITS 22
-/* A key that changes more often than once in a step is ahead by so many at most. */
+/* How many steps a key that changes more than once in a step may be ahead. */
 #define AHEAD_MAX (UINT32_C(1) << 20)
-/* A search looks at so many new keys that have a block; and at so many groups, unless
- * it knows fewer than ENOUGH keys. If it knows none it looks at all groups. */
+/* How many new keys with a block a search looks at, and how many groups. With fewer than
+ * ENOUGH keys known it looks at more groups, with none at all of them. */
 #define NEW_KEYS 8
 #define NEW_GROUPS 16
 #define ENOUGH 4
 #define GROUPS_MAX 4096
-/* When all groups had none, the next search of all waits so long. */
+/* How long to wait after a search of all groups found none. */
 #define BARREN_NS RN_SECOND_NS
-/* So many slabs are drawn to tell which share of memory a size has. */
+/* How many random slabs estimate the share of memory that a size has. */
 #define DRAWS 8
-/* A key is much larger than another if its block has so many times the words. */
+/* A key is much larger than another if its block has this many times the words. */
 #define WIDER_TIMES 8
 
 static uint64_t spent_in(const struct rn_table *table, const struct rn_found *found)
@@ -262,5 +262,5 @@ uint64_t rn_evict_block(struct rn_table *table, unsigned class, uint64_t spared,
             s.words += empty_slot(table, own);
         break;
     }
-    return s.words != 0 ? s.words : 1; /* somebody else was faster: there may be room now */
+    return s.words != 0 ? s.words : 1; /* another thread was faster: there may be room now */
 }

@@ -7,7 +7,8 @@
 
 #include "store/slots.h"
 
-/* A slot that may be taken. Rank 0 is empty, 1 idle, 2 idle only just, 3 live, 4 live and kept. */
+/* A slot that may be taken. Rank: 0 empty, 1 idle, 2 idle since very recently, 3 live,
+ * 4 live and never evicted. */
 struct rn_candidate {
     struct rn_found found;
     unsigned rank;
@@ -16,7 +17,7 @@ struct rn_candidate {
 
 struct rn_candidate rn_evict_judge(const struct rn_table *table, struct rn_slot *slot, int64_t now);
 
-/* Whether `a` should go rather than `b`; anything rather than a `b` without a slot. */
+/* Whether `a` should be evicted before `b`; true if `b` has no slot. */
 bool rn_evict_better(const struct rn_candidate *a, const struct rn_candidate *b);
 
 /* The version of a block's state after a change at this time. It differs from the one before,
@@ -25,8 +26,8 @@ uint64_t rn_evict_version(const struct rn_limit *limit, struct rn_slot_value old
 
 /* Evicts a live key that has a block, the one whose loss costs least among those that a search
  * finds; if its block has another class, perhaps also the best of this class. Idle keys go as
- * they are met. `spared` is the tag of a key that stays. Returns the words given back: 0 if there
- * is nobody to evict.
+ * they are met. `spared` is the tag of a key that stays. Returns the words freed: 0 if there is
+ * no key to evict.
  *
  * Each search goes on where the last one ended, and remembers the best that it left. So it is
  * short, and still chooses among many. */

@@ -3,11 +3,11 @@
  * Opening a table: anonymous, or a file that is created, checked, resumed or
  * rebuilt.
  *
- * Everyone who uses a file holds a shared flock; whoever gets the exclusive
- * one is alone and may resume the time line, collect what a killed process
- * left, or rebuild the file at another size. New files are made under another
- * name and moved into place whole, so that a kill leaves no torn one. A file
- * that is not sound is left alone.
+ * Every process that uses a file holds a shared flock. A process that gets the
+ * exclusive lock is alone: it may resume the time line, free what a killed process
+ * left, or rebuild the file at another size. A new file is written under another
+ * name and then moved into place, so that a kill leaves no half-written one. A
+ * damaged file is left alone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 #define LOCK_PAUSE_NS 10000000L
 #define PATH_BYTES 4096
 
-/* While opening: what was asked for, and where to explain. */
+/* What one call of open was asked for, and where it reports errors. */
 struct opening {
     const char *path;
     char resolved[PATH_MAX]; /* if path was a symbolic link */
@@ -43,7 +43,7 @@ struct opening {
     struct ration_error *error;
 };
 
-/* What came of one attempt. */
+/* The result of one attempt. */
 enum attempt { OPENED, TRY_AGAIN, WAIT, FAILED };
 
 __attribute__((format(printf, 3, 4))) static enum attempt fail(struct opening *o, int code,
@@ -79,8 +79,8 @@ static const char *advice_for(int code)
     }
 }
 
-/* A new file beside the path, complete, mapped, and known to nobody yet.
- * Its name is left in `name`. */
+/* Creates a complete, mapped file beside the path, under a temporary name that it
+ * leaves in `name`. */
 static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
 {
     struct rn_table *table = NULL;
@@ -102,7 +102,7 @@ static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
         fail(o, RATION_EIO, "cannot reserve %" PRIu64 " bytes: %s", o->bytes, strerror(error));
         goto out;
     }
-    fchmod(fd, 0660); /* whatever the umask: those who share a group share the table */
+    fchmod(fd, 0660); /* regardless of the umask: a group shares the table */
     mapping = rn_mapping_new(o->bytes, fd);
     if (!mapping || rn_mapping_init(mapping, o->bytes, o->block_share) != 0 ||
         !(table = rn_table_new(mapping, fd)))
@@ -117,8 +117,8 @@ out:
     return table;
 }
 
-/* Gives the file its name unless somebody else was faster, in which case theirs
- * is as good. Not every file system can rename without replacing. */
+/* Gives the file its name, unless another process was faster: its file is as good.
+ * Not every file system can rename without replacing. */
 static bool put_in_place(const char *name, const char *path)
 {
     if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) == 0 || errno == EEXIST)
@@ -126,7 +126,7 @@ static bool put_in_place(const char *name, const char *path)
     return (errno == EINVAL || errno == ENOSYS) && (link(name, path) == 0 || errno == EEXIST);
 }
 
-/* Makes the file exist. */
+/* Creates the file. */
 static enum attempt create_file(struct opening *o)
 {
     char name[PATH_BYTES];
@@ -143,7 +143,7 @@ static enum attempt create_file(struct opening *o)
     return placed ? TRY_AGAIN : FAILED;
 }
 
-/* Copies one live slot into a table that nobody else uses. */
+/* Copies one live slot into a table that only this thread uses. */
 static void move_slot(struct rn_table *to, const struct rn_table *from, struct rn_slot_value v,
                       int64_t now)
 {
@@ -229,8 +229,8 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
     return OPENED;
 }
 
-/* A time line that lies in the future would make every wait wrong; the counters
- * on it cannot be told from stale ones. */
+/* With a time line in the future every wait would be wrong, and live counters could not
+ * be told from stale ones. */
 static enum attempt set_aside(struct opening *o)
 {
     char name[PATH_BYTES];
@@ -246,7 +246,7 @@ static enum attempt set_aside(struct opening *o)
     return TRY_AGAIN;
 }
 
-/* Puts the time line in order, if alone, or sees that it is. */
+/* Sets the time line if this process is alone, else checks it. */
 static enum attempt resume(struct opening *o, struct rn_anchor *anchor, bool alone)
 {
     enum rn_resumed resumed = alone                        ? rn_anchor_resume(anchor)
@@ -325,7 +325,7 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
         attempt = fail(o, RATION_ENOMEM, "out of memory");
     if (attempt == OPENED && (resize || (alone && divide_again(o, table)))) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
-        if (o->block_share == 0) /* who needs no blocks does not take them from others */
+        if (o->block_share == 0) /* a process that needs no blocks must not take them from others */
             o->block_share = (double)(h->slabs * h->slab_words * 8) * 100 / (double)h->bytes;
         attempt = rebuild(o, table);
     } else if (attempt == OPENED && alone &&
@@ -423,9 +423,9 @@ int rn_table_check_file(const struct rn_table *table, struct ration_error *error
                             table->path, table->bytes, (uint64_t)st.st_size);
     if (!is_at_path(table->path, table->fd))
         return rn_error_set(error, RATION_EIO, 0,
-                            "state file \"%s\": deleted, moved or replaced while in use; we count "
-                            "on in the old one, but who starts now counts apart: restart all its "
-                            "users",
+                            "state file \"%s\": deleted, moved or replaced while in use; this "
+                            "process still counts in the old one, and processes that start now "
+                            "do not: restart all its users",
                             table->path);
     return 0;
 }

@@ -234,7 +234,7 @@ static int read_file(struct rn_journal *j, int fd, const struct stat *st,
     }
     if (code == 0)
         code = read_records(j, fd, st->st_size, reader, error);
-    remember(j, st); /* also if it is none of ours: until it changes */
+    remember(j, st); /* even if it is not a journal: until it changes */
     return code;
 }
 
@@ -258,7 +258,7 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     close(fd);
     if (code == 0 && st.st_size == 0) /* a writer may have just made it: nothing is said there */
         notice(error, "\"%s\": an empty file" LOST, j->path);
-    /* Nobody writes while we have the lock: somebody was interrupted. */
+    /* No process writes while we have the lock: a writer was interrupted. */
     if (code == 0 && (uint64_t)st.st_size > j->end)
         notice(error,
                "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64 " on, are no complete "
@@ -312,8 +312,8 @@ static int append(struct rn_journal *j, const struct rn_buf *bytes, struct ratio
     return 0;
 }
 
-/* So that the name lasts as what it names does. Where directories cannot be
- * synchronised there is nothing to be done. */
+/* Makes the name as durable as the file. Some file systems cannot synchronise directories:
+ * then nothing can be done. */
 static void sync_directory(const struct rn_journal *j)
 {
     const char *slash = strrchr(j->path, '/');
@@ -336,7 +336,7 @@ static int give_birth(struct rn_journal *j, struct ration_error *error)
     if (code != 0)
         return code;
     rn_journal_put_header(&bytes, id);
-    fchmod(j->fd, 0660); /* whatever the umask: as the state file */
+    fchmod(j->fd, 0660); /* regardless of the umask, as the state file */
     code = append(j, &bytes, error);
     if (code == 0) {
         j->id = id;
@@ -346,7 +346,7 @@ static int give_birth(struct rn_journal *j, struct ration_error *error)
     return code;
 }
 
-/* What somebody was killed in the middle of, or had no room for. */
+/* Cuts off a record whose writer was killed, or had no room for it. */
 static int cut_tail(struct rn_journal *j, struct ration_error *error)
 {
     uint64_t more = (uint64_t)j->size - j->end;

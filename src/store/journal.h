@@ -75,7 +75,7 @@ bool rn_journal_is_current(const struct rn_journal *j);
 
 /* Reads what is new. A file that is not there is an empty one. 0 or RATION_E*:
  * EFOREIGN, EVERSION, ETORN if it is none of ours and was left alone, EBUSY if
- * somebody held its lock for two seconds, EIO, ENOMEM, or what `see` returned.
+ * another process held its lock for two seconds, EIO, ENOMEM, or what `see` returned.
  * On success error->text is empty, or a notice: what was skipped or left out. */
 int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader,
                     struct ration_error *error);

@@ -105,7 +105,7 @@ struct rn_sweep {
     uint64_t pass_ends;           /* at this many, slabs to drain are chosen again */
     uint64_t draining;            /* slabs chosen */
     uint64_t credit;              /* groups that may be visited before a live key must go */
-    uint64_t loose_next;          /* worth another pass when so many words are loose */
+    uint64_t loose_next;          /* loose words from which on another pass is worth it */
     int64_t barren_until_ns;      /* every block is of a key to keep; look again at this time */
     uint64_t evict_at;            /* groups searched ever for a key to evict: see store/evict.h */
     uint64_t pool[RN_EVICT_POOL]; /* the best slots that were left, from 1 on; 0: none */

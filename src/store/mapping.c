@@ -41,7 +41,7 @@ static uint32_t slab_words_of(uint64_t arena_bytes)
     return words;
 }
 
-/* Where everything is in a table of `bytes` with so many slabs. */
+/* The layout of a table of `bytes` with this number of slabs. */
 static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_t slab_words)
 {
     h->bytes = bytes;
@@ -116,9 +116,9 @@ static char *reserve(uint64_t bytes)
     return room + before;
 }
 
-/* Advice: one TLB miss in place of many, where it is heeded. A file in memory has huge
- * pages if told at once to have them, whatever its file system was mounted with; other
- * files have none. Whoever comes later finds them there. */
+/* Asks for huge pages, which cost one TLB miss instead of many. A file on tmpfs gets them
+ * only if asked at once, however it is mounted; other files have none. Processes that map
+ * the file later find them there. */
 static void ask_for_huge_pages(void *mapping, uint64_t bytes, bool file)
 {
     madvise(mapping, bytes, MADV_HUGEPAGE);

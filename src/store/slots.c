@@ -5,14 +5,14 @@
  * (pending, with a nonce) and looks again:
  *
  *   - a committed slot of the key wins: the claims go;
- *   - of several claims all but the lowest go, whoever made them;
+ *   - of several claims all but the lowest go, no matter which thread made them;
  *   - a claim may be committed, by anyone, only if a scan that began after it
  *     was published found it alone.
  *
  * Of two claims, the later one's scan sees the earlier one, unless that is
  * gone; so both cannot have been found alone. A commit and a removal are swaps
  * from the same value: one of them fails. A claim charges nothing, so dropping
- * one that a killed process left behind costs nobody anything.
+ * one that a killed process left behind loses nothing.
  */
 #include "store/slots.h"
 
@@ -80,7 +80,7 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
     if (tag == 0)
         return INT64_MIN;
     if (rn_is_pending(tag))
-        return (int64_t)(state + (uint64_t)CLAIM_NS); /* damaged: whatever it may be */
+        return (int64_t)(state + (uint64_t)CLAIM_NS); /* may be damaged: any value will do */
     if (!rn_tag_has_block(tag))
         return rn_state_idle_at(rn_tag_form(tag), state);
     bool sound = rn_block_sound(table, state);
@@ -88,7 +88,7 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
 
     if (sound)
         rn_block_read(table, rn_block_class(state), rn_block_offset(state), &first, 1);
-    /* Reused under our eyes? Then the slot has changed, and is live. */
+    /* If the block was reused meanwhile, the slot has changed, and is live. */
     if (rn_slot_load(found->slot).state != state)
         return INT64_MAX;
     return sound ? rn_state_idle_at(rn_tag_form(tag), first) : INT64_MIN;

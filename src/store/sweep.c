@@ -10,9 +10,8 @@
 /* A pass must promise this part of all slabs. */
 #define WORTH_PART 128
 #define PASS_STEP_GROUPS 64
-/* For a block, so many groups are searched for idle keys in any case; each one
- * found allows more. So the search goes on while one key in 500 or more is idle,
- * and costs little when all are live. */
+/* How many groups are always searched for idle keys; each key found allows more. So the search goes
+ * on while one key in 500 or more is idle, and costs little when all are live. */
 #define IDLE_CREDIT 64
 #define IDLE_STEP_GROUPS 2
 /* See slots.c: as long as there is no need, keys that are only just idle stay. */
@@ -155,7 +154,7 @@ double rn_table_block_share(const struct rn_limit *limit)
 }
 
 /* Moves the root of a block to a slab that is not drained. Its slot changes, so
- * whoever has read it notices. */
+ * a thread that has read the slot notices. */
 static void move_block(struct rn_table *table, struct rn_context *x, const struct rn_found *found)
 {
     uint64_t state = found->value.state;

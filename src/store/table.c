@@ -2,7 +2,8 @@
 /*
  * Applying operations to the memory table. Each is a loop: read the slot,
  * compute the new state aside, swap; if the slot changed meanwhile, again.
- * Somebody's swap succeeded then, so the table as a whole always progresses.
+ * A failed swap means that another thread's swap succeeded, so the table as a
+ * whole always makes progress.
  * A refusal writes nothing.
  */
 #include "store/table.h"
@@ -39,12 +40,11 @@ static enum step need_slot(struct rn_table *table, struct rn_charge *c, uint64_t
         return FINISHED;
     *error = rn_slot_claim(table, tag, c->ask.now_ns, c->flags & RN_CHARGE_KEEP, found);
     if (*error == 0 && (found->value.tag & RN_KIND_MASK) != RN_KIND_PENDING)
-        return AGAIN; /* somebody else was first: charge that one */
+        return AGAIN; /* another thread was first: charge its slot */
     return FINISHED;
 }
 
-/* The answer stands though nothing is written: at capacity another key would have
- * been forgotten for this one, had there been any that may be. */
+/* At capacity, with no key to evict: the answer stands, but nothing is written. */
 static enum step forget(struct rn_table *table, struct rn_charge *c, int error)
 {
     if (error != RATION_EFULL || c->flags & RN_CHARGE_KEEP ||
@@ -206,8 +206,8 @@ static enum step apply_reset(struct rn_table *table, struct rn_charge *c, struct
     return finish(c, 0);
 }
 
-/* Somebody else is at the same slot: leave the cache line with them for a
- * while, which is faster for both than fetching it back and forth. */
+/* Another thread writes to the same slot: leave the cache line there for a while, which is
+ * faster for both than fetching it back and forth. */
 static void back_off(unsigned attempt)
 {
     for (unsigned i = 0; i < 1u << (attempt < 5 ? attempt + 2 : 7); i++) {

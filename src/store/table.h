@@ -30,15 +30,15 @@ struct rn_table_options {
 #define RN_TABLE_BYTES_MAX (UINT64_C(1) << 44)
 
 /* 0, or RATION_E* with `error` filled. A file that exists with another size is
- * rebuilt at options->bytes if nobody else has it open, else RATION_EBUSY. One
- * that is divided otherwise is rebuilt if nobody else has it open and what lives
+ * rebuilt at options->bytes if no other process has it open, else RATION_EBUSY. One
+ * that is divided otherwise is rebuilt if no other process has it open and what lives
  * in it fits, else it stays as it is.
  * error->text may hold a notice on success, else it is "". */
 int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                   struct ration_error *error);
 void rn_table_close(struct rn_table *table);
 
-/* Whether the file is still what it was, where it was: RATION_ETORN if somebody has cut it
+/* Whether the file is still what it was, where it was: RATION_ETORN if something has cut it
  * short (the next access beyond its end is a SIGBUS), RATION_EIO if it was deleted, moved or
  * replaced. Two system calls. */
 int rn_table_check_file(const struct rn_table *table, struct ration_error *error);
@@ -66,7 +66,7 @@ static inline int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_n
     return rn_anchor_wall_offset(((struct rn_table_face *)(void *)table)->anchor, now_ns);
 }
 
-/* A counter that all users of the table share, for whoever keeps other files
+/* A counter that all users of the table share, for callers that keep other files
  * beside it: added to after each change there. */
 uint64_t *rn_table_generation(struct rn_table *table);
 

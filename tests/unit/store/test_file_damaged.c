@@ -246,8 +246,8 @@ static void expect_fault(const struct rn_table *table, int code, const char *tex
 }
 
 #define GONE                                                                                       \
-    "deleted, moved or replaced while in use; we count on in the old one, but who starts now "     \
-    "counts apart: restart all its users"
+    "deleted, moved or replaced while in use; this process still counts in the old one, and "      \
+    "processes that start now do not: restart all its users"
 
 static void a_file_that_is_taken_away_is_noticed(void **state)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By ucontext(3), which glibc has and musl has not. Sanitizers are told of each change of
- * stacks: they would take it for a wild jump.
+ * Running, waiting and waking. fiber_context.c switches stacks; sanitizers must be told of
+ * each switch.
  */
 #include "base/fiber.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
+
+#include "base/fiber_internal.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -30,8 +31,8 @@
 #endif
 
 struct rn_fiber {
-    ucontext_t inside, outside;
-    char *stack; /* a page that must not be touched, then what is used */
+    struct rn_fiber_context inside, outside;
+    char *stack; /* begins with a guard page */
     size_t bytes;
     void (*main)(void *arg);
     void (*ended)(void *arg);
@@ -39,7 +40,7 @@ struct rn_fiber {
     int64_t until_ns;
     bool running;
 
-    /* For sanitizers. */
+    /* For the sanitizers. */
     void *inside_mark, *outside_mark;
     const void *outside_stack;
     size_t outside_bytes;
@@ -47,7 +48,7 @@ struct rn_fiber {
 
 static _Thread_local struct rn_fiber *current;
 
-/* --- changing stacks ------------------------------------------------------------------ */
+/* --- switching stacks ------------------------------------------------------------------ */
 
 static void enter(struct rn_fiber *f)
 {
@@ -58,7 +59,7 @@ static void enter(struct rn_fiber *f)
     f->outside_mark = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(f->inside_mark, 0);
 #endif
-    swapcontext(&f->outside, &f->inside);
+    rn_fiber_context_switch(&f->outside, &f->inside);
 #ifdef RN_ASAN
     __sanitizer_finish_switch_fiber(f->outside_mark, NULL, NULL);
 #endif
@@ -72,7 +73,7 @@ static void leave(struct rn_fiber *f)
 #elif defined(RN_TSAN)
     __tsan_switch_to_fiber(f->outside_mark, 0);
 #endif
-    swapcontext(&f->inside, &f->outside);
+    rn_fiber_context_switch(&f->inside, &f->outside);
 #ifdef RN_ASAN
     __sanitizer_finish_switch_fiber(f->inside_mark, &f->outside_stack, &f->outside_bytes);
 #endif
@@ -92,17 +93,8 @@ static void live(void)
     }
 }
 
-/* --- life ------------------------------------------------------------------------------- */
-
-static bool make_inside(struct rn_fiber *f)
-{
-    if (getcontext(&f->inside) != 0)
-        return false;
-    f->inside.uc_stack.ss_sp = f->stack;
-    f->inside.uc_stack.ss_size = f->bytes;
-    makecontext(&f->inside, live, 0);
-    return true;
-}
+/* --- the public calls
+ * ------------------------------------------------------------------------------- */
 
 struct rn_fiber *rn_fiber_new(size_t stack_bytes)
 {
@@ -114,7 +106,8 @@ struct rn_fiber *rn_fiber_new(size_t stack_bytes)
     f->bytes = page + (stack_bytes + page - 1) / page * page;
     f->stack = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (f->stack == MAP_FAILED || mprotect(f->stack, page, PROT_NONE) != 0 || !make_inside(f)) {
+    if (f->stack == MAP_FAILED || mprotect(f->stack, page, PROT_NONE) != 0 ||
+        !rn_fiber_context_init(&f->inside, f->stack, f->bytes, live)) {
         if (f->stack != MAP_FAILED)
             munmap(f->stack, f->bytes);
         free(f);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <execinfo.h>
+#include <fenv.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,6 +135,93 @@ static void test_a_fiber_is_used_again(void **state)
     rn_fiber_free(s.fiber);
 }
 
+/* More values than a function can keep in registers, which must outlive a switch. */
+static void keep_values(void *arg)
+{
+    volatile uint64_t seed = 3;
+    uint64_t a = seed * 5, b = seed * 7, c = seed * 11, d = seed * 13, e = seed * 17, f = seed * 19;
+    double p = (double)a / 7, q = (double)b / 7, r = (double)c / 7, s = (double)d / 7;
+    unsigned *ok = arg;
+
+    for (unsigned i = 0; i < 3; i++) {
+        rn_fiber_wait();
+        a++, b++, c++, d++, e++, f++;
+        p += 1, q += 1, r += 1, s += 1;
+    }
+    *ok = a == 18 && b == 24 && c == 36 && d == 42 && e == 54 && f == 60 && p == 15 / 7.0 + 3 &&
+          q == 21 / 7.0 + 3 && r == 33 / 7.0 + 3 && s == 39 / 7.0 + 3;
+}
+
+static void ignore_end(void *arg)
+{
+    (void)arg;
+}
+
+static void test_values_survive_a_switch_on_both_stacks(void **state)
+{
+    unsigned ok[4] = {0};
+    struct rn_fiber *fibers[4];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        fibers[i] = rn_fiber_new(STACK);
+        assert_false(rn_fiber_run(fibers[i], keep_values, ignore_end, &ok[i]));
+    }
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < 4; i++)
+            rn_fiber_wake(fibers[i]);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(ok[i], 1);
+        rn_fiber_free(fibers[i]);
+    }
+}
+
+static void round_upwards(void *arg)
+{
+    int *seen = arg;
+
+    seen[0] = fegetround();
+    fesetround(FE_UPWARD);
+    rn_fiber_wait();
+    seen[1] = fegetround();
+    fesetround(FE_TONEAREST);
+}
+
+static void test_each_stack_has_its_own_rounding_mode(void **state)
+{
+    struct rn_fiber *fiber = rn_fiber_new(STACK);
+    int seen[2] = {-1, -1};
+
+    (void)state;
+    assert_false(rn_fiber_run(fiber, round_upwards, ignore_end, seen));
+    assert_int_equal(seen[0], FE_TONEAREST);
+    assert_int_equal(fegetround(), FE_TONEAREST);
+    fesetround(FE_DOWNWARD);
+    rn_fiber_wake(fiber);
+    assert_int_equal(seen[1], FE_UPWARD);
+    assert_int_equal(fegetround(), FE_DOWNWARD);
+    fesetround(FE_TONEAREST);
+    rn_fiber_free(fiber);
+}
+
+static void count_frames(void *arg)
+{
+    void *frames[64];
+
+    *(int *)arg = backtrace(frames, 64);
+}
+
+static void test_a_backtrace_ends_at_the_start_of_the_fiber(void **state)
+{
+    struct rn_fiber *fiber = rn_fiber_new(STACK);
+    int frames = 0;
+
+    (void)state;
+    assert_true(rn_fiber_run(fiber, count_frames, ignore_end, &frames));
+    assert_in_range(frames, 2, 8);
+    rn_fiber_free(fiber);
+}
+
 static void test_nothing_is_due_where_no_time_was_set(void **state)
 {
     (void)state;
@@ -149,6 +238,9 @@ int main(void)
         cmocka_unit_test(test_one_that_waits_goes_on_when_it_is_woken),
         cmocka_unit_test(test_many_wait_at_once_and_end_in_any_order),
         cmocka_unit_test(test_a_fiber_is_used_again),
+        cmocka_unit_test(test_values_survive_a_switch_on_both_stacks),
+        cmocka_unit_test(test_each_stack_has_its_own_rounding_mode),
+        cmocka_unit_test(test_a_backtrace_ends_at_the_start_of_the_fiber),
         cmocka_unit_test(test_nothing_is_due_where_no_time_was_set),
     };
 

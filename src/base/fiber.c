@@ -37,7 +37,7 @@ struct rn_fiber {
     void (*main)(void *arg);
     void (*ended)(void *arg);
     void *arg;
-    int64_t until_ns;
+    int64_t deadline_ns;
     bool running;
 
     /* For the sanitizers. */
@@ -137,7 +137,7 @@ bool rn_fiber_run(struct rn_fiber *f, void (*main)(void *arg), void (*ended)(voi
     f->main = main;
     f->ended = ended;
     f->arg = arg;
-    f->until_ns = INT64_MAX;
+    f->deadline_ns = INT64_MAX;
     f->running = true;
     enter(f);
     return !f->running;
@@ -162,13 +162,13 @@ void rn_fiber_wait(void)
     leave(current);
 }
 
-int64_t rn_fiber_until(void)
+int64_t rn_fiber_deadline(void)
 {
-    return current ? current->until_ns : INT64_MAX;
+    return current ? current->deadline_ns : INT64_MAX;
 }
 
-void rn_fiber_set_until(int64_t until_ns)
+void rn_fiber_set_deadline(int64_t deadline_ns)
 {
     if (current)
-        current->until_ns = until_ns;
+        current->deadline_ns = deadline_ns;
 }

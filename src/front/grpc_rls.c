@@ -33,8 +33,8 @@ static void begin_wait(const struct rn_grpc_call *call)
     int64_t until_ns = rn_grpc_now(call->on) + patience(call) - early_ns;
 
     rn_turn_begin_wait(call->on->front, call->on->conn);
-    if (until_ns < rn_fiber_until())
-        rn_fiber_set_until(until_ns);
+    if (until_ns < rn_fiber_deadline())
+        rn_fiber_set_deadline(until_ns);
 }
 
 static void fail_reading(struct rn_grpc_call *call, int code, const struct ration_error *error)

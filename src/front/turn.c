@@ -380,7 +380,7 @@ void rn_turn_work_alone(const struct rn_conn *conn, const struct rn_turn_work *w
 void rn_turn_begin_wait(const struct rn_front *front, const struct rn_conn *conn)
 {
     if (front->patience_ns > 0)
-        rn_fiber_set_until(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
+        rn_fiber_set_deadline(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
 }
 
 bool rn_turn_control_waits(const struct rn_front *front)

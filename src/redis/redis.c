@@ -259,7 +259,7 @@ static void add_to_queues(struct rn_redis *redis, struct rn_job *job)
 /* Ours, or that of who asks if it comes first. */
 static int64_t deadline_of(const struct rn_redis *redis)
 {
-    int64_t ours = now_of(redis) + redis->deadline_ns, theirs = rn_fiber_until();
+    int64_t ours = now_of(redis) + redis->deadline_ns, theirs = rn_fiber_deadline();
 
     return theirs < ours ? theirs : ours;
 }

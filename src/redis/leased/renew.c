@@ -23,7 +23,7 @@
 static int64_t deadline_of(const struct rn_leased *leased)
 {
     int64_t ours = rn_wheel_now(rn_loop_wheel(leased->loop)) + leased->deadline_ns;
-    int64_t theirs = rn_fiber_until();
+    int64_t theirs = rn_fiber_deadline();
 
     return theirs < ours ? theirs : ours;
 }

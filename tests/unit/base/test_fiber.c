@@ -41,14 +41,14 @@ static void play(void *arg)
 
     assert_ptr_equal(rn_fiber_current(), s->fiber);
     if (s->until_ns != 0)
-        rn_fiber_set_until(s->until_ns);
+        rn_fiber_set_deadline(s->until_ns);
     tell(s, "<");
     for (unsigned i = 0; i < s->waits; i++) {
         tell(s, "w");
         wait_deeply(s);
     }
     if (s->until_ns != 0)
-        assert_int_equal(rn_fiber_until(), s->until_ns);
+        assert_int_equal(rn_fiber_deadline(), s->until_ns);
     tell(s, ">");
 }
 
@@ -225,9 +225,9 @@ static void test_a_backtrace_ends_at_the_start_of_the_fiber(void **state)
 static void test_nothing_is_due_where_no_time_was_set(void **state)
 {
     (void)state;
-    assert_int_equal(rn_fiber_until(), INT64_MAX);
-    rn_fiber_set_until(7);
-    assert_int_equal(rn_fiber_until(), INT64_MAX);
+    assert_int_equal(rn_fiber_deadline(), INT64_MAX);
+    rn_fiber_set_deadline(7);
+    assert_int_equal(rn_fiber_deadline(), INT64_MAX);
     assert_null(rn_fiber_current());
 }
 

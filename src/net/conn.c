@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection's life: what to wait for, when to close, and the calls that a
- * protocol may make. Input is conn_input.c's, output conn_output.c's, time conn_deadline.c's.
+ * The life of a connection (drawn in net/conn_life.h): what to poll, when to close, and
+ * the functions that a protocol may call. conn_input.c reads, conn_output.c writes,
+ * conn_deadline.c times out.
  *
- * Calls of the protocol only note what is wanted. What follows from it is done in
- * rn_conn_settle, when nothing of the protocol is on the stack: after an event,
- * or for a connection touched from elsewhere, before the loop sleeps.
+ * What a protocol calls only takes notes. rn_conn_settle acts on them when no callback of
+ * the protocol is on the stack: after an event, or, for a connection that was touched from
+ * elsewhere, before the loop sleeps.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +45,30 @@ static void untouch(struct rn_conn *conn)
     conn->touched = false;
 }
 
-static void say_closed(struct rn_conn *conn)
+void rn_conn_enter(struct rn_conn *conn, enum rn_conn_life life)
 {
-    if (conn->lingering || (!conn->opened && !conn->dialled))
-        return;        /* said already, or never known */
-    conn->busy = true; /* whatever it does has no consequences */
+    assert(rn_conn_life_allows(conn->life, life));
+    conn->life = life;
+}
+
+void rn_conn_break(struct rn_conn *conn)
+{
+    if (conn->life < RN_LIFE_BROKEN)
+        rn_conn_enter(conn, RN_LIFE_BROKEN);
+}
+
+static void begin_close(struct rn_conn *conn)
+{
+    if (conn->life < RN_LIFE_CLOSING)
+        rn_conn_enter(conn, RN_LIFE_CLOSING);
+}
+
+static void call_closed(struct rn_conn *conn)
+{
+    if (!conn->known)
+        return;
+    conn->known = false;
+    conn->busy = true; /* nothing that it calls has consequences */
     if (conn->protocol->closed)
         conn->protocol->closed(conn);
     conn->busy = false;
@@ -62,25 +83,20 @@ static void free_conn(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* Nothing more is sent or heard. */
-static void wait_to_be_let_go(struct rn_conn *conn)
-{
-    conn->broken = true;
-    conn->events = 0;
-    uv_poll_stop(&conn->poll);
-}
-
 void rn_conn_cut(struct rn_conn *conn)
 {
     struct rn_loop *loop = conn->loop;
 
     untouch(conn);
     rn_timer_cancel(&loop->wheel, &conn->deadline);
-    if (conn->refs > 0) {
-        wait_to_be_let_go(conn);
+    if (conn->refs > 0) { /* the last rn_conn_unref leads here again */
+        rn_conn_break(conn);
+        conn->events = 0;
+        uv_poll_stop(&conn->poll);
         return;
     }
-    say_closed(conn);
+    call_closed(conn);
+    rn_conn_enter(conn, RN_LIFE_CLOSED);
     untouch(conn);
     rn_tls_conn_free(conn->tls);
     rn_buf_done(&conn->in);
@@ -88,7 +104,7 @@ void rn_conn_cut(struct rn_conn *conn)
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
-    if (!conn->dialled) {
+    if (!conn->outgoing) {
         rn_caps_give_back(conn->listener->caps, &conn->peer);
         loop->accepted--;
     }
@@ -100,14 +116,13 @@ void rn_conn_cut(struct rn_conn *conn)
         uv_stop(&loop->uv);
 }
 
-/* Closing a socket that has unread input resets the connection, and the peer may
- * lose the last words. So after them its input is read and thrown away for a
- * while. Not of a connection that we have begun: who was told that it is closed
- * may free its dialler. */
+/* Closing a socket with unread input resets the connection, and the peer may lose the
+ * last reply. So for a while after it input is read and thrown away. Not for outgoing
+ * connections: after `closed` their dialler may be freed. */
 static void linger(struct rn_conn *conn)
 {
-    say_closed(conn);
-    conn->lingering = true;
+    call_closed(conn);
+    rn_conn_enter(conn, RN_LIFE_LINGERING);
     conn->progress_ns = conn->loop->wheel.now_ns;
     rn_buf_done(&conn->in);
     shutdown(conn->fd, SHUT_WR);
@@ -118,10 +133,10 @@ static void discard_input(struct rn_conn *conn)
     ssize_t n = recv(conn->fd, conn->loop->input, RN_READ_BYTES, 0);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        conn->broken = true;
+        rn_conn_break(conn);
 }
 
-/* Pipelines may be longer than what is read in one go. */
+/* A pipeline may be longer than one read. */
 bool rn_conn_has_input(const struct rn_conn *conn)
 {
     int bytes = 0;
@@ -132,46 +147,49 @@ bool rn_conn_has_input(const struct rn_conn *conn)
 
 static bool is_idle(const struct rn_conn *conn)
 {
-    bool begun = conn->opened ? conn->in.len > 0 || conn->begun_ns != 0 : conn->heard;
+    bool begun = conn->life == RN_LIFE_OPEN ? conn->in.len > 0 || conn->begun_ns != 0 : conn->heard;
 
-    return !conn->paused && !begun && rn_conn_unsent(conn) == 0;
+    return conn->life < RN_LIFE_CLOSING && conn->input == RN_CONN_READING && !begun &&
+           rn_conn_unsent(conn) == 0;
 }
 
-/* No output will follow what has been sent. */
-static bool is_all_said(const struct rn_conn *conn)
+/* All output has been sent, and none will follow. */
+static bool has_sent_all(const struct rn_conn *conn)
 {
-    return (conn->closing || (conn->ended && !conn->paused)) && rn_conn_unsent(conn) == 0 &&
-           !conn->broken;
+    return conn->life < RN_LIFE_BROKEN && rn_conn_unsent(conn) == 0 &&
+           (conn->life >= RN_LIFE_CLOSING || (conn->ended && conn->input == RN_CONN_READING));
 }
 
 static bool is_over(const struct rn_conn *conn)
 {
     bool sent = rn_conn_unsent(conn) == 0;
 
-    return conn->broken || (conn->ended && (conn->paused || sent)) ||
-           (conn->closing && sent && !conn->lingering && !conn->unread && !rn_conn_has_input(conn));
+    return conn->life == RN_LIFE_BROKEN ||
+           (conn->ended && (conn->input != RN_CONN_READING || sent)) ||
+           (conn->life == RN_LIFE_CLOSING && sent && !conn->unread && !rn_conn_has_input(conn));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
-/* `conn->events` is what is polled, so that nothing is done when nothing changes. */
+/* Does nothing if the events are those polled already. */
 static void update_poll(struct rn_conn *conn)
 {
     int events = rn_conn_unsent(conn) > 0 ? UV_WRITABLE : 0;
 
-    if (conn->calling)
+    if (conn->life == RN_LIFE_CONNECTING)
         events = UV_WRITABLE;
-    else if (conn->lingering)
+    else if (conn->life == RN_LIFE_LINGERING)
         events |= UV_READABLE;
-    else if (conn->paused)
-        events |= conn->stuffed ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT;
-    else if (!conn->closing && !conn->output_full && !conn->ended)
+    else if (conn->input == RN_CONN_PAUSED_WITH_INPUT)
+        events |= UV_DISCONNECT;
+    else if (conn->input == RN_CONN_PAUSED ||
+             (conn->life < RN_LIFE_CLOSING && !conn->output_full && !conn->ended))
         events |= UV_READABLE | UV_DISCONNECT;
     if (events == conn->events)
         return;
     conn->events = (uint8_t)events;
     if (uv_poll_start(&conn->poll, events, on_event) != 0) {
-        conn->broken = true;
+        rn_conn_break(conn);
         touch(conn);
     }
 }
@@ -186,7 +204,7 @@ static void cut_overflow(struct rn_conn *conn)
 
 static void call_before_sleep(struct rn_conn *conn)
 {
-    if (!conn->sleep_call || !conn->opened || conn->closing || conn->broken)
+    if (!conn->sleep_call || conn->life != RN_LIFE_OPEN)
         return;
     conn->sleep_call = false;
     conn->busy = true;
@@ -194,7 +212,7 @@ static void call_before_sleep(struct rn_conn *conn)
     conn->busy = false;
 }
 
-/* The protocol may have more to say or to wait for than can be seen from here. */
+/* Asks the protocol, which may still owe or expect something. */
 static bool has_drained(struct rn_conn *conn)
 {
     bool drained = true;
@@ -209,25 +227,26 @@ static bool has_drained(struct rn_conn *conn)
     return drained;
 }
 
-/* Bytes of a message that is not complete, wherever they are. */
+/* Bytes of incomplete messages: in our buffer, the protocol's and OpenSSL's. */
 static size_t count_unfinished(const struct rn_conn *conn)
 {
-    bool part_of_record = conn->tls && conn->opened && conn->begun_ns != 0 && conn->in.len == 0;
+    bool part_of_record =
+        conn->tls && conn->life >= RN_LIFE_OPEN && conn->begun_ns != 0 && conn->in.len == 0;
 
     return conn->in.len + conn->buffered + (part_of_record ? RECORD_BYTES : 0);
 }
 
 void rn_conn_settle(struct rn_conn *conn)
 {
-    if (!conn->pending && !conn->dialled && count_unfinished(conn) != conn->counted)
+    if (!conn->pending && !conn->outgoing && count_unfinished(conn) != conn->counted)
         rn_relief_count(conn, count_unfinished(conn));
     call_before_sleep(conn);
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);
-    if (conn->loop->draining && !conn->dialled && is_idle(conn) && !conn->closing &&
-        !conn->broken && !rn_conn_has_input(conn) && has_drained(conn) && !conn->closing)
+    if (conn->loop->draining && !conn->outgoing && is_idle(conn) && !rn_conn_has_input(conn) &&
+        has_drained(conn) && conn->life < RN_LIFE_CLOSING)
         rn_conn_limit(conn, RN_CONN_DRAINING);
-    if (conn->tls && is_all_said(conn))
+    if (conn->tls && has_sent_all(conn))
         rn_tls_conn_shutdown(conn);
     if (is_over(conn)) {
         rn_conn_cut(conn);
@@ -237,8 +256,8 @@ void rn_conn_settle(struct rn_conn *conn)
         cut_overflow(conn);
         return;
     }
-    if (conn->closing && !conn->lingering && conn->refs == 0 && rn_conn_unsent(conn) == 0) {
-        if (conn->dialled) {
+    if (conn->life == RN_LIFE_CLOSING && conn->refs == 0 && rn_conn_unsent(conn) == 0) {
+        if (conn->outgoing) {
             rn_conn_cut(conn);
             return;
         }
@@ -254,10 +273,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
 
     rn_loop_update(conn->loop);
     if (status < 0)
-        conn->broken = true;
-    if (conn->calling) {
-        if (!conn->broken)
-            rn_dialler_connected(conn);
+        rn_conn_break(conn);
+    if (conn->life == RN_LIFE_CONNECTING) {
+        rn_dialler_connected(conn);
         rn_conn_settle(conn);
         return;
     }
@@ -268,24 +286,26 @@ static void on_event(uv_poll_t *poll, int status, int events)
             rn_conn_input_resume(conn);
     }
     if (events & (UV_READABLE | UV_DISCONNECT)) {
-        if (conn->lingering)
+        if (conn->life == RN_LIFE_LINGERING)
             discard_input(conn);
-        else if (conn->paused)
-            *(events & UV_DISCONNECT ? &conn->ended : &conn->stuffed) = true;
-        else
+        else if (conn->input == RN_CONN_READING)
             rn_conn_input_read(conn, events & UV_DISCONNECT);
+        else if (events & UV_DISCONNECT)
+            conn->ended = true;
+        else
+            conn->input = RN_CONN_PAUSED_WITH_INPUT;
     }
     rn_conn_settle(conn);
 }
 
 void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
 {
-    if (conn->opened && conn->protocol->limited) {
+    if (conn->life == RN_LIFE_OPEN && conn->protocol->limited) {
         conn->busy = true;
         conn->protocol->limited(conn, why);
         conn->busy = false;
     }
-    conn->closing = true;
+    begin_close(conn);
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);
 }
@@ -316,6 +336,8 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->tally = &listener->tallies[loop->index];
     conn->loop = loop;
     conn->peer = *peer;
+    conn->outgoing = conn->known = !listener->caps;
+    conn->life = conn->outgoing ? RN_LIFE_CONNECTING : RN_LIFE_HANDSHAKE;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_conn_deadline_fire;
     if ((!secure || rn_tls_conn_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
@@ -330,7 +352,8 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
 
 void rn_conn_open(struct rn_conn *conn)
 {
-    conn->opened = true;
+    rn_conn_enter(conn, RN_LIFE_OPEN);
+    conn->known = true;
     conn->active_ns = conn->loop->wheel.now_ns;
     if (conn->protocol->opened) {
         conn->busy = true;
@@ -351,7 +374,7 @@ void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *p
     }
     acceptor->loop->accepted++;
     if (conn->tls)
-        conn->begun_ns = conn->active_ns; /* of the handshake */
+        conn->begun_ns = conn->active_ns; /* start of the handshake */
     else
         rn_conn_open(conn);
     rn_conn_settle(conn);
@@ -413,7 +436,8 @@ void rn_conn_set_buffered(struct rn_conn *conn, size_t bytes)
 
 void rn_conn_pause(struct rn_conn *conn)
 {
-    conn->paused = true;
+    if (conn->input == RN_CONN_READING)
+        conn->input = RN_CONN_PAUSED;
     touch(conn);
 }
 
@@ -421,14 +445,14 @@ void rn_conn_resume(struct rn_conn *conn)
 {
     if (conn->pending)
         return;
-    conn->paused = conn->stuffed = false;
+    conn->input = RN_CONN_READING;
     touch(conn);
     rn_conn_input_resume(conn);
 }
 
 void rn_conn_read_now(struct rn_conn *conn)
 {
-    if (conn->opened && !conn->lingering)
+    if (conn->life == RN_LIFE_OPEN)
         rn_conn_input_read(conn, false);
     touch(conn);
 }
@@ -452,9 +476,10 @@ void rn_conn_call_before_sleep(struct rn_conn *conn)
 
 void rn_conn_close(struct rn_conn *conn)
 {
-    conn->unread |= conn->stuffed || (!conn->busy && !conn->pending && conn->in.len > 0);
-    conn->closing = true;
-    conn->paused = false;
+    conn->unread |= conn->input == RN_CONN_PAUSED_WITH_INPUT ||
+                    (!conn->busy && !conn->pending && conn->in.len > 0);
+    begin_close(conn);
+    conn->input = RN_CONN_READING;
     touch(conn);
 }
 

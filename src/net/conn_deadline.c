@@ -29,7 +29,7 @@ static int64_t patience_ns(const struct rn_conn *conn)
 {
     int64_t message_ns = conn->protocol->message_ns;
 
-    return conn->opened || message_ns > 0 ? message_ns : HANDSHAKE_NS;
+    return conn->life == RN_LIFE_OPEN || message_ns > 0 ? message_ns : HANDSHAKE_NS;
 }
 
 static struct due find_due(const struct rn_conn *conn)
@@ -37,13 +37,13 @@ static struct due find_due(const struct rn_conn *conn)
     const struct rn_protocol *protocol = conn->protocol;
     struct due due = {INT64_MAX, NONE};
 
-    if (conn->lingering)
+    if (conn->life == RN_LIFE_LINGERING)
         return sooner(due, conn->progress_ns + LINGER_NS, LINGER);
     if (rn_conn_unsent(conn) > 0)
         due = sooner(due,
                      conn->progress_ns + (protocol->stall_ns > 0 ? protocol->stall_ns : STALL_NS),
                      STALL);
-    if (conn->paused || conn->output_full || conn->closing)
+    if (conn->input != RN_CONN_READING || conn->output_full || conn->life >= RN_LIFE_CLOSING)
         return due;
     if (conn->begun_ns != 0 && patience_ns(conn) > 0)
         due = sooner(due, conn->begun_ns + patience_ns(conn), SLOW);
@@ -75,13 +75,13 @@ void rn_conn_deadline_fire(struct rn_timer *timer)
     if (due.at_ns <= conn->loop->wheel.now_ns) {
         if (due.reason == STALL || due.reason == SLOW) {
             rn_tally_add(&conn->tally->timed_out, 1);
-            log_cut(conn, due.reason == STALL ? "conn.stalled"
-                          : conn->opened      ? "conn.slow"
-                          : conn->calling     ? "dial.slow"
-                                              : "tls.slow");
+            log_cut(conn, due.reason == STALL                ? "conn.stalled"
+                          : conn->life == RN_LIFE_OPEN       ? "conn.slow"
+                          : conn->life == RN_LIFE_CONNECTING ? "dial.slow"
+                                                             : "tls.slow");
         }
         if (due.reason == STALL || due.reason == LINGER)
-            conn->broken = true;
+            rn_conn_break(conn);
         else
             rn_conn_limit(conn, due.reason == SLOW ? RN_CONN_TOO_SLOW : RN_CONN_IDLE);
     }

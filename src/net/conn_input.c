@@ -16,13 +16,13 @@
 
 static bool wants_input(const struct rn_conn *conn)
 {
-    return !(conn->paused || conn->output_full || conn->closing || conn->broken);
+    return conn->input == RN_CONN_READING && !conn->output_full && conn->life < RN_LIFE_CLOSING;
 }
 
 /* What the protocol left of `data`. */
 static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
 {
-    if (used == len || conn->closing) {
+    if (used == len || conn->life >= RN_LIFE_CLOSING) {
         conn->unread |= used < len;
         conn->begun_ns = 0;
         if (conn->in.data)
@@ -35,7 +35,8 @@ static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t
         rn_buf_drop(&conn->in, used);
     else
         rn_buf_put(&conn->in, data + used, len - used);
-    conn->broken |= conn->in.failed;
+    if (conn->in.failed)
+        rn_conn_break(conn);
 }
 
 /* One call of the protocol; it goes on while the protocol stopped only because
@@ -98,13 +99,13 @@ void rn_conn_input_resume(struct rn_conn *conn)
 static void feed_more(struct rn_conn *conn, char *data, size_t len)
 {
     conn->active_ns = conn->loop->wheel.now_ns;
-    if (conn->in.len == 0 && (conn->dialled || !conn->loop->server->options.may_pend)) {
+    if (conn->in.len == 0 && (conn->outgoing || !conn->loop->server->options.may_pend)) {
         feed(conn, data, len);
         return;
     }
     rn_buf_put(&conn->in, data, len);
     if (conn->in.failed)
-        conn->broken = true;
+        rn_conn_break(conn);
     else
         feed(conn, conn->in.data, conn->in.len);
 }
@@ -128,7 +129,8 @@ void rn_conn_input_read(struct rn_conn *conn, bool ended)
         ssize_t n = recv(conn->fd, input, RN_READ_BYTES, 0);
         if (n <= 0) {
             conn->ended |= n == 0;
-            conn->broken |= n < 0 && errno != EAGAIN && errno != EINTR;
+            if (n < 0 && errno != EAGAIN && errno != EINTR)
+                rn_conn_break(conn);
             return;
         }
         rn_tally_add(&conn->tally->bytes_in, (uint64_t)n);

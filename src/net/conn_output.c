@@ -19,7 +19,7 @@ static size_t send_some(struct rn_conn *conn, const char *data, size_t len)
 
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR)
-            conn->broken = true;
+            rn_conn_break(conn);
         return 0;
     }
     conn->active_ns = conn->progress_ns = conn->loop->wheel.now_ns;
@@ -36,7 +36,8 @@ static void keep(struct rn_conn *conn, const char *data, size_t len)
         conn->sent = 0;
     }
     rn_buf_put(&conn->waiting, data, len);
-    conn->broken |= conn->waiting.failed;
+    if (conn->waiting.failed)
+        rn_conn_break(conn);
 }
 
 static void drop_output(struct rn_buf *out)
@@ -50,10 +51,11 @@ static void pass_on(struct rn_conn *conn, struct rn_buf *out)
 {
     size_t taken = 0;
 
-    conn->broken |= out->failed;
-    if (out->len > 0 && !conn->broken && conn->waiting.len == 0)
+    if (out->failed)
+        rn_conn_break(conn);
+    if (out->len > 0 && conn->life < RN_LIFE_BROKEN && conn->waiting.len == 0)
         taken = send_some(conn, out->data, out->len);
-    if (taken < out->len && !conn->broken)
+    if (taken < out->len && conn->life < RN_LIFE_BROKEN)
         keep(conn, out->data + taken, out->len - taken);
     if (rn_conn_unsent(conn) > RN_CONN_FULL_BYTES)
         conn->output_full = true;
@@ -75,7 +77,7 @@ void rn_conn_output_flush_tls(struct rn_conn *conn)
 
 void rn_conn_output_resume(struct rn_conn *conn)
 {
-    if (rn_conn_unsent(conn) == 0 || conn->broken)
+    if (rn_conn_unsent(conn) == 0 || conn->life >= RN_LIFE_BROKEN)
         return;
     conn->sent += send_some(conn, conn->waiting.data + conn->sent, rn_conn_unsent(conn));
     if (rn_conn_unsent(conn) == 0) {

@@ -98,7 +98,6 @@ struct rn_conn *rn_dialler_connect(struct rn_dialler *dialler, const struct rn_a
         errno = ENOMEM;
         return NULL;
     }
-    conn->dialled = conn->calling = true;
     conn->begun_ns = conn->active_ns; /* of the wait for an answer */
     if (dialler->tls && !rn_tls_conn_new_client(conn, dialler->tls, dialler->server))
         rn_conn_close(conn);
@@ -113,11 +112,11 @@ void rn_dialler_connected(struct rn_conn *conn)
     socklen_t len = sizeof code;
 
     if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &code, &len) != 0 || code != 0) {
-        conn->broken = true;
+        rn_conn_break(conn);
         return;
     }
-    conn->calling = false;
     if (conn->tls) {
+        rn_conn_enter(conn, RN_LIFE_HANDSHAKE);
         rn_tls_conn_begin_handshake(conn);
         return;
     }

@@ -93,7 +93,7 @@ void rn_loop_drain(struct rn_loop *loop)
     loop->draining = true;
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
-        if (conn->dialled)
+        if (conn->outgoing)
             continue;                    /* others may need it to the last */
         rn_conn_input_read(conn, false); /* a request on its way is not turned away */
         rn_conn_settle(conn);
@@ -106,7 +106,7 @@ void rn_loop_cut(struct rn_loop *loop)
 {
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
-        if (!conn->dialled)
+        if (!conn->outgoing)
             rn_conn_cut(conn);
     }
 }

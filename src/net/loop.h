@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "net/conn.h"
+#include "net/conn_life.h"
 #include "net/listener.h"
 #include "net/wheel.h"
 
@@ -89,24 +90,24 @@ static inline void rn_loop_update(struct rn_loop *loop)
 struct rn_conn {
     uv_poll_t poll;
     int fd;
-    uint8_t events; /* what is polled */
-    bool busy;      /* in a call of the protocol */
-    bool paused;
-    bool stuffed;     /* paused, and there is more to read */
-    bool output_full; /* more output waits than the peer reads */
-    bool ended;       /* the peer sends nothing more */
-    bool broken;      /* nothing can be sent or read */
-    bool closing;     /* asked for */
-    bool unread;      /* closed before all that was sent has been read */
-    bool lingering;
-    bool touched;
-    bool opened;         /* the protocol knows of it */
-    bool dialled;        /* we began it */
-    bool calling;        /* and nobody has answered yet */
+    uint8_t events;         /* what is polled */
+    enum rn_conn_life life; /* changed by rn_conn_enter alone */
+    enum {
+        RN_CONN_READING,
+        RN_CONN_PAUSED,            /* rn_conn_pause */
+        RN_CONN_PAUSED_WITH_INPUT, /* and more has arrived since */
+    } input;
+    bool outgoing;       /* we began it: net/dialler.h */
+    bool known;          /* to the protocol, whose `closed` must still be called */
+    bool heard;          /* something has arrived on it */
+    bool ended;          /* the peer sends nothing more */
+    bool unread;         /* closed before all that was sent has been read */
+    bool output_full;    /* more output waits than the peer reads */
+    bool busy;           /* in a call of the protocol */
+    bool pending;        /* `received` has returned RN_CONN_PENDING ... */
     bool sleep_call;     /* `before_sleep` must be called */
-    bool heard;          /* the peer has sent something */
-    bool pending;        /* the protocol has not said yet how much of `in` it is done with, */
-    size_t pending_used; /* beyond this */
+    bool touched;        /* in the loop's list `touched` */
+    size_t pending_used; /* ... and had consumed so much of `in` before */
     uint32_t refs;
     const struct rn_protocol *protocol;
     struct rn_listener *listener;
@@ -128,8 +129,13 @@ struct rn_conn {
     _Alignas(16) char state[];
 };
 
+/* The only way to change `life`. The step must be in the diagram of net/conn_life.h. */
+void rn_conn_enter(struct rn_conn *conn, enum rn_conn_life life);
+/* Nothing can be sent or read any more. Repeating it changes nothing. */
+void rn_conn_break(struct rn_conn *conn);
+
 /* A connection on a socket that is taken over; NULL: out of memory, or the socket
- * cannot be watched. It is in the loop's list and nobody has been told. */
+ * cannot be watched. It is in the loop's list, and the protocol does not know of it. */
 struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, int fd,
                             const struct rn_peer *peer, bool secure);
 /* Takes the socket over; closes it if that fails. With TLS the protocol is told
@@ -151,8 +157,8 @@ static inline size_t rn_conn_unsent(const struct rn_conn *conn)
     return conn->waiting.len - conn->sent;
 }
 
-/* dialler.c: the socket of an outgoing connection has become writable. It is connected, or
- * `broken` is set. */
+/* dialler.c: the socket of an outgoing connection has become writable. It is connected or
+ * broken. */
 void rn_dialler_connected(struct rn_conn *conn);
 
 /* conn_input.c: reads what is there and calls the protocol. `ended`: the end is known

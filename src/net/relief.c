@@ -58,15 +58,15 @@ static void offer(struct picked *p, struct rn_conn *conn, int64_t since_ns)
 /* Nothing of ours is under way on it. */
 static bool may_go(struct rn_conn *conn)
 {
-    return !conn->dialled && !conn->paused && !conn->pending && !conn->busy && conn->refs == 0 &&
-           (!conn->opened || conn->lingering || !conn->protocol->quiet ||
-            conn->protocol->quiet(conn));
+    return !conn->outgoing && conn->input == RN_CONN_READING && !conn->pending && !conn->busy &&
+           conn->refs == 0 &&
+           (!conn->known || !conn->protocol->quiet || conn->protocol->quiet(conn));
 }
 
 static bool waits_for_peer(const struct rn_conn *conn)
 {
-    return conn->lingering || conn->closing || rn_conn_unsent(conn) > 0 ||
-           (conn->opened ? conn->begun_ns != 0 : conn->heard);
+    return conn->life >= RN_LIFE_CLOSING || rn_conn_unsent(conn) > 0 ||
+           (conn->life == RN_LIFE_OPEN ? conn->begun_ns != 0 : conn->heard);
 }
 
 /* --- connections ---------------------------------------------------------------------- */
@@ -74,13 +74,13 @@ static bool waits_for_peer(const struct rn_conn *conn)
 /* Since when nothing has been completed. */
 static int64_t quiet_since(const struct rn_conn *conn)
 {
-    return conn->begun_ns != 0 && !conn->closing ? conn->begun_ns : conn->active_ns;
+    return conn->begun_ns != 0 && conn->life < RN_LIFE_CLOSING ? conn->begun_ns : conn->active_ns;
 }
 
 static void close_quiet(struct rn_conn *conn)
 {
     rn_tally_add(&conn->tally->crowded, 1);
-    if (conn->opened && !conn->closing) {
+    if (conn->life == RN_LIFE_OPEN) {
         rn_conn_limit(conn, RN_CONN_CROWDED);
         if (conn->tls)
             rn_tls_conn_shutdown(conn);
@@ -171,7 +171,7 @@ static void end_from(struct rn_loop *loop, size_t bytes)
     struct picked picked = {.max = PICKED_MAX};
 
     for (struct rn_conn *conn = loop->conns; conn; conn = conn->next) {
-        if (conn->counted == 0 || conn->closing || !may_go(conn))
+        if (conn->counted == 0 || conn->life >= RN_LIFE_CLOSING || !may_go(conn))
             continue;
         if (conn->counted >= bytes)
             offer(&picked, conn, conn->begun_ns);

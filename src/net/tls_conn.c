@@ -195,7 +195,7 @@ void rn_tls_conn_shutdown(struct rn_conn *conn)
 {
     struct rn_tls_conn *tls_conn = conn->tls;
 
-    if (tls_conn->ended || !conn->opened)
+    if (tls_conn->ended || !SSL_is_init_finished(tls_conn->ssl))
         return;
     tls_conn->ended = true;
     ERR_clear_error();
@@ -232,19 +232,19 @@ static void fail(struct rn_conn *conn)
     static const char unexpected_message[] = {21, 3, 1, 0, 2, 2, 10}; /* a fatal alert */
     struct rn_buf *records = &conn->loop->tls_records;
     unsigned long code = ERR_peek_error();
-    bool plain = !conn->opened && records->len == 0 && is_plain_text(code);
+    bool plain = conn->life < RN_LIFE_OPEN && records->len == 0 && is_plain_text(code);
 
     if (plain)
         rn_buf_put(records, unexpected_message, sizeof unexpected_message);
     rn_log(RN_LOG_INFO, "tls.failed", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
            RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_TEXT("reason", !plain          ? rn_slice_of(reason_of(conn->tls, code))
-                                 : conn->dialled ? RN_SLICE("the server does not speak TLS")
-                                                 : RN_SLICE("the client does not speak TLS")));
+           RN_LOG_TEXT("reason", !plain           ? rn_slice_of(reason_of(conn->tls, code))
+                                 : conn->outgoing ? RN_SLICE("the server does not speak TLS")
+                                                  : RN_SLICE("the client does not speak TLS")));
     conn->tls->ended = true; /* nothing may follow */
-    conn->closing = conn->unread = true;
-    conn->paused = false;
     rn_buf_clear(&conn->in);
+    rn_conn_close(conn);
+    conn->unread = true;
 }
 
 static void establish(struct rn_conn *conn)
@@ -254,7 +254,10 @@ static void establish(struct rn_conn *conn)
 
     if (cert && SSL_get_verify_result(tls_conn->ssl) == X509_V_OK) {
         conn->peer.certificate = tls_conn->certificate = rn_tls_name(cert);
-        conn->broken |= !tls_conn->certificate;
+        if (!tls_conn->certificate) {
+            rn_conn_break(conn);
+            return;
+        }
     }
     conn->begun_ns = 0;
     rn_conn_open(conn);
@@ -279,9 +282,9 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
     else if (outcome != SSL_ERROR_WANT_READ)
         fail(conn);
     rn_conn_output_flush_tls(conn);
-    if (conn->closing || conn->broken)
+    if (conn->life >= RN_LIFE_CLOSING)
         return 0;
-    if (!conn->opened && SSL_is_init_finished(tls_conn->ssl))
+    if (conn->life < RN_LIFE_OPEN && SSL_is_init_finished(tls_conn->ssl))
         establish(conn);
     return got;
 }
@@ -291,7 +294,7 @@ void rn_tls_conn_note_partial_record(struct rn_conn *conn)
     const SSL *ssl = conn->tls->ssl;
     bool part = SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
 
-    if (!conn->opened || conn->in.len > 0)
+    if (conn->life < RN_LIFE_OPEN || conn->in.len > 0)
         return;
     if (!part)
         conn->begun_ns = 0;
@@ -309,10 +312,10 @@ void rn_tls_conn_encrypt(struct rn_conn *conn)
 
     if (plain.len == 0)
         return;
-    conn->broken |= plain.failed;
     ERR_clear_error();
-    if (!conn->tls->ended) /* else nobody may be told anything any more */
-        conn->broken |= SSL_write_ex(conn->tls->ssl, plain.data, plain.len, &n) != 1;
+    if (plain.failed || (!conn->tls->ended && /* else nothing may follow */
+                         SSL_write_ex(conn->tls->ssl, plain.data, plain.len, &n) != 1))
+        rn_conn_break(conn);
     rn_buf_clear(&plain);
     loop->out = loop->tls_records;
     loop->tls_records = plain;

@@ -4,8 +4,8 @@
  * as far as the other functions.
  */
 #include "base/error.h"
-#include "net/tls_conn.h"
 #include "net/tls.h"
+#include "net/tls_conn.h"
 
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
 {

@@ -82,7 +82,7 @@ static void count_left(void *arg, struct rn_loop *loop)
     struct caller *c = arg;
 
     for (const struct rn_conn *conn = loop->conns; conn; conn = conn->next)
-        c->left += conn->dialled;
+        c->left += conn->outgoing;
 }
 
 static void start_caller(struct caller *c, const char *to)

@@ -112,6 +112,23 @@ static void put_conditions(const struct rn_output *out, const struct rn_value *o
             put_reason(out, rn_value_is_true(c, "holds"), rn_value_text(c, "text"));
 }
 
+/* The alternative that holds; of a rule without one, why none of them does. */
+static void put_alternatives(const struct rn_output *out, const struct rn_value *rule, bool applies)
+{
+    const struct rn_value *all = rn_value_list(rule, "alternatives");
+    uint64_t count = 0, number = 1, chosen;
+    bool one_holds = rn_value_u64(rule, "alternative", &chosen);
+
+    for (const struct rn_value *a = all; a != NULL; a = a->next)
+        count++;
+    for (const struct rn_value *a = all; a != NULL; a = a->next, number++) {
+        if (one_holds && number != chosen)
+            continue;
+        rn_output_put(out, RN_DIM, "    alternative %" PRIu64 " of %" PRIu64 "\n", number, count);
+        put_conditions(out, a, applies);
+    }
+}
+
 static void put_rule(const struct rn_output *out, const struct rn_value *rule)
 {
     bool applies = rn_value_is_true(rule, "applies");
@@ -121,6 +138,7 @@ static void put_rule(const struct rn_output *out, const struct rn_value *rule)
     rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies" : "does not apply");
     put_place(out, rule);
     put_conditions(out, rule, applies);
+    put_alternatives(out, rule, applies);
     if (rn_slice_is(why, "no key") || rn_slice_is(why, "no tier"))
         put_reason(out, false, rn_value_text(rule, "reason"));
     if (applies)

@@ -46,17 +46,34 @@ static void put_label(const struct rn_output *out, const char *label)
 }
 
 static void put_conditions(const struct rn_output *out, const struct rn_explained *e,
-                           const struct rn_rule *rule, bool only_failing)
+                           const struct rn_alternative *alternative, bool only_failing)
 {
-    for (uint32_t i = 0; i < rule->condition_count; i++) {
+    for (uint32_t i = 0; i < alternative->condition_count; i++) {
         struct rn_finding finding =
-            rn_wording_find(e->session->ruleset, &rule->conditions[i], &e->values);
+            rn_wording_find(e->session->ruleset, &alternative->conditions[i], &e->values);
 
         if (only_failing && finding.holds)
             continue;
         rn_output_put(out, RN_PLAIN, "    ");
         rn_describe_finding(out, &finding);
         rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+/* The alternative that holds; of a rule without one, why none of them does. */
+static void put_alternatives(const struct rn_output *out, const struct rn_explained *e,
+                             const struct rn_explained_rule *found)
+{
+    const struct rn_rule *rule = found->rule;
+    bool none = found->reason.why == RN_WHY_CONDITION;
+
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        if (!none && i != found->reason.alternative)
+            continue;
+        if (rule->alternative_count > 1)
+            rn_output_put(out, RN_DIM, "    alternative %" PRIu32 " of %" PRIu32 "\n", i + 1,
+                          rule->alternative_count);
+        put_conditions(out, e, &rule->alternatives[i], !found->applies);
     }
 }
 
@@ -202,7 +219,7 @@ void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained 
     rn_output_put(out, RN_PLAIN, "  ");
     rn_output_place(out, rule->file, rule->line);
     rn_output_put(out, RN_PLAIN, "\n");
-    put_conditions(out, e, rule, !found->applies);
+    put_alternatives(out, e, found);
     if (found->reason.why == RN_WHY_NO_KEY || found->reason.why == RN_WHY_NO_TIER)
         put_reason(out, e, found);
     if (!found->applies)

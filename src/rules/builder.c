@@ -180,6 +180,9 @@ struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_
     return (struct rn_attribute *)builder->attributes.items + number;
 }
 
+/* Of a rule without `when`. */
+static const struct rn_alternative always = {.condition_count = 0};
+
 struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name, uint32_t line,
                                 uint32_t column)
 {
@@ -194,6 +197,8 @@ struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name
         .line = line,
         .column = column,
         .index = builder->rules.count,
+        .alternatives = &always,
+        .alternative_count = 1,
         .tier_attribute = RN_NO_ATTRIBUTE,
         .default_tier = UINT32_MAX,
         .cost.attribute = RN_NO_ATTRIBUTE,

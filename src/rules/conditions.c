@@ -2,22 +2,24 @@
 /*
  * Conditions: a map of attribute to what its value must be. A value alone is
  * equality, a pattern if it has a `*`, a network if the attribute is an
- * address; a list is one of them; a map names its tests.
+ * address; a list is one of them; a map names its tests. A rule may have a list of
+ * such maps, of which one must hold.
  *
  * Paths given without naming a test are always patterns, so that /login is also
  * //login/ and /login?next=/, as for every other pattern of paths.
  */
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "rules/native.h"
 #include "rules/pattern.h"
 
 #define DUPLICATES_AMONG 1000 /* values at the beginning of a list: looking takes n^2 */
 
 /* In the order of the enum below. */
-static const char *const tests[] = {"equals", "one_of",  "pattern", "prefix",
-                                    "cidr",   "present", "not"};
-enum { EQUALS, ONE_OF, PATTERN, PREFIX, CIDR, PRESENT, NOT };
+static const char *const tests[] = {"equals",  "one_of", "pattern", "prefix", "cidr",
+                                    "present", "above",  "below",   "not"};
+enum { EQUALS, ONE_OF, PATTERN, PREFIX, CIDR, PRESENT, ABOVE, BELOW, NOT };
 
 /* The conditions read so far; values are read for one attribute at a time. */
 struct reader {
@@ -27,117 +29,10 @@ struct reader {
     size_t start;                /* of this attribute's */
     uint16_t attribute;
     struct rn_slice name;
-    bool is_ip, is_path;
+    bool is_ip, is_path, is_text; /* is_text: never a number */
 };
 
-/* --- values ------------------------------------------------------------------------ */
-
-struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text)
-{
-    size_t room = 3 * text.len + 2;
-    char *out = rn_builder_alloc(builder, room, 1);
-
-    if (out == NULL)
-        return (struct rn_slice){NULL, 0};
-    return rn_reading_spell(text, &builder->ruleset->paths, out, room);
-}
-
-const char *rn_native_path_fault(struct rn_slice path)
-{
-    struct rn_slice segment;
-
-    if (path.data == NULL)
-        return "an escape behind ;, where paths: {parameters: ignore} drops it or not, depending "
-               "on "
-               "who reads it; leave the parameters away";
-    for (unsigned i = 0; (segment = rn_path_segment(path, i)).data != NULL; i++)
-        if (rn_slice_is(segment, ".") || rn_slice_is(segment, ".."))
-            return ". and .. are resolved before paths are compared; write the path that they lead "
-                   "to";
-    return NULL;
-}
-
-struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
-                                struct rn_slice text)
-{
-    struct rn_slice name = rn_builder_attribute_at(builder, attribute)->name;
-    bool upper = rn_slice_is(name, "method"), lower = rn_slice_is(name, "host");
-
-    if (rn_slice_is(name, "path"))
-        return rn_native_path(builder, text);
-    struct rn_slice copy = rn_builder_dup(builder, text);
-
-    if (copy.data == NULL || (!upper && !lower))
-        return copy;
-    for (char *c = (char *)copy.data; c < copy.data + copy.len; c++) {
-        if (upper ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z')
-            *c = (char)(*c ^ 0x20);
-    }
-    return copy;
-}
-
-/* A scalar or a list of scalars: how many, and the first. -1 after reporting. */
-static int64_t open_values(struct rn_report *report, const struct rn_node *node,
-                           const struct rn_node **first)
-{
-    if (node->kind == RN_NODE_MAP) {
-        rn_report_error(report, node->at, "expected a value or a list of values, found a map");
-        return -1;
-    }
-    *first = node->kind == RN_NODE_LIST ? node->first : node;
-    return node->kind == RN_NODE_LIST ? node->count : 1;
-}
-
-static const struct rn_node *next_value(const struct rn_node *node, const struct rn_node *item)
-{
-    return node->kind == RN_NODE_LIST ? item->next : NULL;
-}
-
-static void warn_of_empty_list(struct rn_report *report, const struct rn_node *node)
-{
-    if (node->kind == RN_NODE_LIST && node->count == 0)
-        rn_report_warning(report, node->at,
-                          "an empty list, which no value is in; add values or remove it");
-}
-
-const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder, const struct rn_node *node)
-{
-    const struct rn_node *item = NULL;
-    int64_t count = open_values(builder->report, node, &item);
-    struct rn_cidr_set *set = rn_builder_alloc(builder, 1, sizeof *set);
-    struct rn_cidr *networks =
-        count < 0 ? NULL : rn_builder_alloc(builder, (size_t)count, sizeof *networks);
-    size_t read = 0;
-    bool ok = set != NULL && networks != NULL;
-
-    for (; networks != NULL && item != NULL; item = next_value(node, item)) {
-        struct ration_error error;
-        struct rn_slice text;
-
-        if (!rn_node_as_text(item, builder->report, &text)) {
-            ok = false;
-        } else if (rn_mistakes_comma(builder, item, "network")) {
-            ok = false;
-        } else if (memchr(text.data, '*', text.len) != NULL) {
-            rn_report_error(builder->report, item->at,
-                            "addresses have no patterns; write a network, as in 10.0.0.0/8");
-            ok = false;
-        } else if (rn_cidr_parse(text.data, text.len, &networks[read++], &error) != 0) {
-            rn_report_error(builder->report, rn_report_place_in(builder->report, item, error.pos),
-                            "%s", error.text);
-            ok = false;
-        }
-    }
-    if (!ok)
-        return NULL;
-    warn_of_empty_list(builder->report, node);
-    *set = rn_cidr_set_build(networks, read);
-    if (set->count < read)
-        rn_report_warning(builder->report, node->at,
-                          "networks that lie inside others of this list: %zu; remove them",
-                          read - set->count);
-    return set;
-}
+/* --- texts ------------------------------------------------------------------------- */
 
 /* Whether a value without a named test is a pattern. */
 static bool looks_like_pattern(const struct reader *r, struct rn_slice text)
@@ -239,17 +134,17 @@ static void read_texts(struct reader *r, const struct rn_node *node, enum rn_tes
                        bool negated)
 {
     const struct rn_node *item = NULL;
-    int64_t room = open_values(r->report, node, &item);
+    int64_t room = rn_native_open_values(r->report, node, &item);
     struct rn_slice *values =
         room < 0 ? NULL : rn_builder_alloc(r->builder, (size_t)room, sizeof *values);
     uint32_t count = 0;
     bool ok = values != NULL;
 
-    for (; values != NULL && item != NULL; item = next_value(node, item))
+    for (; values != NULL && item != NULL; item = rn_native_next_value(node, item))
         ok &= add_value(r, item, test, values, &count);
     if (!ok)
         return;
-    warn_of_empty_list(r->report, node);
+    rn_native_warn_of_empty(r->report, node);
     add_condition(r, node,
                   (struct rn_condition){.test = test,
                                         .negated = negated,
@@ -268,9 +163,9 @@ static void read_plain(struct reader *r, const struct rn_node *node, bool negate
         read_networks(r, node, negated);
         return;
     }
-    if (open_values(r->report, node, &item) < 0)
+    if (rn_native_open_values(r->report, node, &item) < 0)
         return;
-    for (; item != NULL; item = next_value(node, item)) {
+    for (; item != NULL; item = rn_native_next_value(node, item)) {
         if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
             test = RN_TEST_PATTERN;
         rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
@@ -287,12 +182,56 @@ static void read_present(struct reader *r, const struct rn_node *node, bool nega
             r, node, (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
 }
 
+/* Whether an opposite bound, read before, leaves no number between the two. */
+static bool leaves_nothing(const struct rn_condition *earlier, const struct rn_condition *bound)
+{
+    struct rn_decimal a, b;
+
+    if (earlier->negated || bound->negated || earlier->test == bound->test ||
+        (earlier->test != RN_TEST_ABOVE && earlier->test != RN_TEST_BELOW) ||
+        !rn_decimal_parse(earlier->values[0], &a) || !rn_decimal_parse(bound->values[0], &b))
+        return false;
+    int order = rn_decimal_compare(&a, &b);
+    return earlier->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
+}
+
+static void read_bound(struct reader *r, const struct rn_node *node, enum rn_test test,
+                       bool negated)
+{
+    struct rn_slice *number = rn_builder_alloc(r->builder, 1, sizeof *number);
+    struct rn_condition bound = {
+        .test = test, .negated = negated, .values = number, .value_count = 1};
+    const struct rn_condition *earlier = r->list.items;
+
+    if (number == NULL || !rn_native_number(r->builder, node, number))
+        return;
+    for (size_t i = r->start; i < r->list.count; i++) {
+        bool is_above = test == RN_TEST_ABOVE;
+
+        if (!leaves_nothing(&earlier[i], &bound))
+            continue;
+        rn_report_error(r->report, node->at,
+                        "no number is above %s and below %s; for numbers outside a range write "
+                        "two alternatives, as in when: [{size: {below: 10}}, {size: {above: 20}}]",
+                        rn_excerpt(is_above ? *number : earlier[i].values[0]).text,
+                        rn_excerpt(is_above ? earlier[i].values[0] : *number).text);
+        return;
+    }
+    add_condition(r, node, bound);
+}
+
 /* Whether a test suits the attribute; reported if not. */
 static bool check_test(struct reader *r, const struct rn_node *node, int test)
 {
     struct rn_excerpt name = rn_excerpt(r->name);
 
-    if (r->is_ip && (test == PATTERN || test == PREFIX)) {
+    if (r->is_text && (test == ABOVE || test == BELOW)) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is never a number; above and below are for attributes such as size",
+                        name.text);
+        return false;
+    }
+    if (r->is_ip && (test == PATTERN || test == PREFIX || test == ABOVE || test == BELOW)) {
         rn_report_error(r->report, node->key->at,
                         "%s is an address and has no %s; write a network, as in {cidr: 10.0.0.0/8}",
                         name.text, tests[test]);
@@ -326,6 +265,8 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
         return;
     if (test == PRESENT)
         read_present(r, node, negated);
+    else if (test == ABOVE || test == BELOW)
+        read_bound(r, node, test == ABOVE ? RN_TEST_ABOVE : RN_TEST_BELOW, negated);
     else if (test == CIDR || r->is_ip)
         read_networks(r, node, negated);
     else
@@ -399,6 +340,8 @@ static void read_attribute(struct reader *r, const struct rn_node *node)
     r->name = attribute->name;
     r->is_ip = attribute->is_ip;
     r->is_path = rn_slice_is(attribute->name, "path");
+    r->is_text = r->is_path || rn_slice_is(attribute->name, "method") ||
+                 rn_slice_is(attribute->name, "host");
     r->start = r->list.count;
     const struct rn_condition *earlier = r->list.items;
     for (uint32_t i = 0; i < r->list.count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rule can be found by. Conditions that hold for one of a few exact
+ * What a candidate can be found by. Conditions that hold for one of a few exact
  * values can be asked for; so can path patterns with at least one literal
  * segment at a fixed position. Negated ones, prefixes and networks cannot.
  */
@@ -10,7 +10,7 @@
 
 #include "rules/pattern.h"
 
-#define CONDITIONS_MAX 31 /* of a rule that are considered */
+#define CONDITIONS_MAX 31 /* of a candidate that are considered */
 #define WHOLE_VALUE 0
 
 void *rn_filing_append(struct rn_filing_list *list, size_t count)
@@ -88,12 +88,12 @@ static bool can_ask(const struct rn_condition *c)
     return true;
 }
 
-static uint32_t usable(const struct rn_rule *rule, struct rn_filing_item item)
+static uint32_t usable(const struct rn_candidate *candidate, struct rn_filing_item item)
 {
     uint32_t mask = 0;
 
-    for (uint32_t i = 0; i < rule->condition_count && i < CONDITIONS_MAX; i++)
-        if (!(item.used >> i & 1) && can_ask(&rule->conditions[i]))
+    for (uint32_t i = 0; i < candidate->condition_count && i < CONDITIONS_MAX; i++)
+        if (!(item.used >> i & 1) && can_ask(&candidate->conditions[i]))
             mask |= UINT32_C(1) << i;
     return mask;
 }
@@ -107,21 +107,21 @@ static int compare_answers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bool rn_filing_answers(const struct rn_ruleset *ruleset, const struct rn_filing_item *items,
+bool rn_filing_answers(const struct rn_candidate *candidates, const struct rn_filing_item *items,
                        size_t count, struct rn_filing_list *answers)
 {
     for (size_t n = 0; n < count; n++) {
-        const struct rn_rule *rule = &ruleset->rules[items[n].rule];
-        uint32_t mask = usable(rule, items[n]);
+        const struct rn_candidate *candidate = &candidates[items[n].candidate];
+        uint32_t mask = usable(candidate, items[n]);
 
         for (uint32_t i = 0; mask >> i; i++)
-            for (uint32_t v = 0; mask >> i & 1 && v < rule->conditions[i].value_count; v++) {
+            for (uint32_t v = 0; mask >> i & 1 && v < candidate->conditions[i].value_count; v++) {
                 struct rn_filing f;
                 uint64_t *answer = rn_filing_append(answers, 1);
 
                 if (!answer)
                     return false;
-                file_value(&rule->conditions[i], v, &f);
+                file_value(&candidate->conditions[i], v, &f);
                 *answer = f.answer;
             }
     }
@@ -164,21 +164,22 @@ static size_t crowd(const struct rn_filing_list *answers, const struct rn_condit
     return most;
 }
 
-uint32_t rn_filing_choose(const struct rn_filing_list *answers, const struct rn_rule *rule,
-                          struct rn_filing_item item, size_t bearable)
+uint32_t rn_filing_choose(const struct rn_filing_list *answers,
+                          const struct rn_candidate *candidate, struct rn_filing_item item,
+                          size_t bearable)
 {
-    uint32_t mask = usable(rule, item), best = RN_FILING_NONE;
+    uint32_t mask = usable(candidate, item), best = RN_FILING_NONE;
     size_t best_crowd = bearable;
 
     for (uint32_t i = 0; mask >> i; i++) {
         if (!(mask >> i & 1))
             continue;
-        const struct rn_condition *c = &rule->conditions[i];
+        const struct rn_condition *c = &candidate->conditions[i];
         size_t c_crowd = crowd(answers, c);
 
         if (c_crowd < best_crowd ||
-            (c_crowd == best_crowd &&
-             (best == RN_FILING_NONE || c->value_count < rule->conditions[best].value_count))) {
+            (c_crowd == best_crowd && (best == RN_FILING_NONE ||
+                                       c->value_count < candidate->conditions[best].value_count))) {
             best = i;
             best_crowd = c_crowd;
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/holds.h"
 
+#include "base/decimal.h"
 #include "base/hints.h"
 #include "rules/index.h"
 #include "rules/pattern.h"
@@ -17,7 +18,18 @@ static bool is_in(const struct rn_scene *s, const struct rn_condition *c)
     return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
 }
 
-static bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+/* What is no number lies on neither side of one. */
+static bool is_beyond(const struct rn_condition *c, struct rn_slice bound, struct rn_slice value)
+{
+    struct rn_decimal limit, number;
+
+    if (!rn_decimal_parse(value, &number) || !rn_decimal_parse(bound, &limit))
+        return false;
+    int order = rn_decimal_compare(&number, &limit);
+    return c->test == RN_TEST_ABOVE ? order > 0 : order < 0;
+}
+
+bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
 {
     switch (c->test) {
     case RN_TEST_EQUALS:
@@ -26,9 +38,14 @@ static bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn
         return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
     case RN_TEST_PREFIX:
         return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
-    default:
-        return false;
+    case RN_TEST_ABOVE:
+    case RN_TEST_BELOW:
+        return is_beyond(c, wanted, value);
+    case RN_TEST_CIDR:
+    case RN_TEST_PRESENT:
+        break; /* name no values */
     }
+    return false;
 }
 
 static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, struct rn_slice value)
@@ -36,7 +53,7 @@ static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, str
     if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
         return rn_index_has(s->index, c, value);
     for (uint32_t i = 0; i < c->value_count; i++)
-        if (fits(c, c->values[i], value))
+        if (rn_holds_fits(c, c->values[i], value))
             return true;
     return false;
 }

@@ -17,6 +17,10 @@ struct rn_scene {
 uint32_t rn_holds_until(const struct rn_scene *scene, const struct rn_condition *conditions,
                         uint32_t count);
 
+/* Whether a value fits one that a condition on texts or numbers names. */
+bool rn_holds_fits(const struct rn_condition *condition, struct rn_slice wanted,
+                   struct rn_slice value);
+
 /* Whether an attribute is the path or a part of it. */
 bool rn_holds_of_path(const struct rn_ruleset *ruleset, uint16_t attribute);
 

@@ -3,15 +3,17 @@
  * How a request finds its rules without looking at the others.
  *
  *   names    what a request calls an attribute -> the attributes it feeds
+ *   candidates
+ *            every alternative of every rule: what is looked for
  *   nodes    a decision tree; node 0 is the root. A node asks a few questions
- *            (probes) whose answers lead to further nodes, and holds the rules
+ *            (probes) whose answers lead to further nodes, and holds the candidates
  *            for which no question is left:
  *
- *            node 0   host?        path & 101?             rules 7 12
+ *            node 0   host?        path & 101?             candidates 7 12
  *                      |              |
  *              api.example.com   /users, 3rd: posts
  *                      |              |
- *                   node 1 ...     node 2   rules 3
+ *                   node 1 ...     node 2   candidates 3
  *   slots    (node, question, answer) -> node: one open-addressing hash table
  *            for all nodes
  *   members  the values of long one-ofs, of rules and of allow and deny lists:
@@ -19,7 +21,7 @@
  *
  * A question is "what is the value of attribute A" or "what are segments 0, 2,
  * ... of path A" (a mask: bit i is segment i). The table compares hashes only:
- * a rule found through it is a candidate, whose conditions are all checked. So
+ * of a candidate found through it all conditions are checked. So
  * what a stranger sends can collide with one more bucket but never lengthen
  * one: the table is as the rules file made it.
  */
@@ -40,9 +42,16 @@ struct rn_probe {
     uint32_t longest; /* a longer value (mask 0) is no answer to any rule */
 };
 
+/* An alternative of a rule. */
+struct rn_candidate {
+    const struct rn_rule *rule;
+    const struct rn_condition *conditions; /* all must hold */
+    uint32_t condition_count;
+};
+
 struct rn_index_node {
-    uint32_t first_probe, probe_count; /* in probes */
-    uint32_t first_rule, rule_count;   /* in rules, ascending */
+    uint32_t first_probe, probe_count;         /* in probes */
+    uint32_t first_candidate, candidate_count; /* in found, ascending */
 };
 
 struct rn_index_slot {
@@ -70,7 +79,8 @@ enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAME_METHOD, RN_NAMES_FIXED };
 struct rn_match_index {
     const struct rn_index_node *nodes;
     const struct rn_probe *probes;
-    const uint32_t *rules;
+    const struct rn_candidate *candidates;
+    const uint32_t *found; /* numbers in `candidates`, as the nodes hold them */
     const struct rn_index_slot *slots;
     uint64_t slot_mask;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the tree of index.h. Each rule of a node is filed under the one of its
- * conditions that the fewest other rules share (one answer per value of a
- * one-of); rules without a condition that can be asked for stay at the node. A
+ * Builds the tree of index.h. Each candidate of a node is filed under the one of its
+ * conditions that the fewest others share (one answer per value of a
+ * one-of); candidates without a condition that can be asked for stay at the node. A
  * bucket that is still crowded becomes a node with questions of its own about
  * the conditions that are left: ten thousand rules for 50 hosts with 50 paths
  * and four methods each are three questions, not a list of 200.
@@ -14,12 +14,13 @@
 #include "rules/filing.h"
 #include "rules/match.h"
 
-#define CROWDED 4   /* rules in a bucket that are not worth another question */
+#define CROWDED 4   /* candidates in a bucket that are not worth another question */
 #define DEPTH_MAX 4 /* questions in a row */
 
 struct build {
-    struct rn_ruleset *ruleset;
-    struct rn_filing_list nodes, probes, rules;
+    const struct rn_candidate *candidates;
+    size_t candidate_count;
+    struct rn_filing_list nodes, probes, found;
     struct rn_filing_list slots; /* as found; hashed at the end */
     size_t budget;               /* filings below the root: the values of one-ofs multiply there */
 };
@@ -30,36 +31,36 @@ static int compare_filings(const void *a, const void *b)
 
     if (x->answer != y->answer)
         return x->answer < y->answer ? -1 : 1;
-    return (x->item.rule > y->item.rule) - (x->item.rule < y->item.rule);
+    return (x->item.candidate > y->item.candidate) - (x->item.candidate < y->item.candidate);
 }
 
-/* Files the items under their best conditions, sorted by answer and rule; those
- * for which nothing is worth asking become rules of the node. Below the root a
- * question is worth it if it leaves at most half of the rules. */
+/* Files the items under their best conditions, sorted by answer and candidate;
+ * those for which nothing is worth asking stay at the node. Below the root a
+ * question is worth it if it leaves at most half of them. */
 static bool file_items(struct build *b, const struct rn_filing_item *items, size_t count,
                        unsigned depth, struct rn_filing_list *filings)
 {
     struct rn_filing_list answers = {.size = sizeof(uint64_t)};
-    bool good = rn_filing_answers(b->ruleset, items, count, &answers);
+    bool good = rn_filing_answers(b->candidates, items, count, &answers);
 
     for (size_t n = 0; good && n < count; n++) {
-        const struct rn_rule *rule = &b->ruleset->rules[items[n].rule];
+        const struct rn_candidate *candidate = &b->candidates[items[n].candidate];
         uint32_t c =
-            rn_filing_choose(&answers, rule, items[n], depth == 0 ? answers.count : count / 2);
+            rn_filing_choose(&answers, candidate, items[n], depth == 0 ? answers.count : count / 2);
         struct rn_filing_item item = items[n];
         uint32_t *stays;
 
-        if (depth > 0 && c != RN_FILING_NONE && rule->conditions[c].value_count > b->budget)
+        if (depth > 0 && c != RN_FILING_NONE && candidate->conditions[c].value_count > b->budget)
             c = RN_FILING_NONE;
         if (c == RN_FILING_NONE) {
-            good = (stays = rn_filing_append(&b->rules, 1)) != NULL;
+            good = (stays = rn_filing_append(&b->found, 1)) != NULL;
             if (good)
-                *stays = item.rule;
+                *stays = item.candidate;
             continue;
         }
-        b->budget -= depth == 0 ? 0 : rule->conditions[c].value_count;
+        b->budget -= depth == 0 ? 0 : candidate->conditions[c].value_count;
         item.used |= UINT32_C(1) << c;
-        good = rn_filing_add(filings, &rule->conditions[c], item);
+        good = rn_filing_add(filings, &candidate->conditions[c], item);
     }
     if (filings->count > 0)
         qsort(filings->items, filings->count, filings->size, compare_filings);
@@ -97,8 +98,8 @@ static bool add_probes(struct build *b, const struct rn_filing *filings, size_t 
 static bool build_node(struct build *b, uint32_t number, const struct rn_filing_item *items,
                        size_t count, unsigned depth);
 
-/* One answer at node `parent`: the filings from `begin` that have it. A rule may
- * be among them twice. Leaves *begin behind them. */
+/* One answer at node `parent`: the filings from `begin` that have it. A
+ * candidate may be among them twice. Leaves *begin behind them. */
 static bool build_bucket(struct build *b, uint32_t parent, const struct rn_filing_list *filings,
                          size_t *begin, unsigned depth)
 {
@@ -114,7 +115,8 @@ static bool build_bucket(struct build *b, uint32_t parent, const struct rn_filin
     for (size_t i = *begin; good && i < filings->count && all[i].answer == answer; i++, ++*begin) {
         struct rn_filing_item *item;
 
-        if (i > 0 && all[i - 1].answer == answer && all[i - 1].item.rule == all[i].item.rule)
+        if (i > 0 && all[i - 1].answer == answer &&
+            all[i - 1].item.candidate == all[i].item.candidate)
             continue;
         good = (item = rn_filing_append(&items, 1)) != NULL;
         if (good)
@@ -129,21 +131,21 @@ static bool build_node(struct build *b, uint32_t number, const struct rn_filing_
                        size_t count, unsigned depth)
 {
     struct rn_index_node node = {.first_probe = (uint32_t)b->probes.count,
-                                 .first_rule = (uint32_t)b->rules.count};
+                                 .first_candidate = (uint32_t)b->found.count};
     struct rn_filing_list filings = {.size = sizeof(struct rn_filing)};
     bool good;
 
     if (depth > 0 && (count <= CROWDED || depth >= DEPTH_MAX)) {
-        uint32_t *rules = rn_filing_append(&b->rules, count);
+        uint32_t *found = rn_filing_append(&b->found, count);
 
-        good = rules != NULL;
+        good = found != NULL;
         for (size_t i = 0; good && i < count; i++)
-            rules[i] = items[i].rule;
+            found[i] = items[i].candidate;
     } else {
         good = file_items(b, items, count, depth, &filings) &&
                add_probes(b, filings.items, filings.count, &node);
     }
-    node.rule_count = (uint32_t)b->rules.count - node.first_rule;
+    node.candidate_count = (uint32_t)b->found.count - node.first_candidate;
     if (good)
         ((struct rn_index_node *)b->nodes.items)[number] = node;
     for (size_t at = 0; good && at < filings.count;)
@@ -195,47 +197,66 @@ static bool build_tree(struct build *b)
     struct rn_filing_list items = {.size = sizeof(struct rn_filing_item)};
     bool good = rn_filing_append(&b->nodes, 1) != NULL;
 
-    for (uint32_t i = 0; good && i < b->ruleset->rule_count; i++) {
-        struct rn_filing_item *item;
+    for (uint32_t i = 0; good && i < b->candidate_count; i++) {
+        struct rn_filing_item *item = rn_filing_append(&items, 1);
 
-        if (b->ruleset->rules[i].envoy)
-            continue;
-        good = (item = rn_filing_append(&items, 1)) != NULL;
+        good = item != NULL;
         if (good)
-            *item = (struct rn_filing_item){.rule = i};
+            *item = (struct rn_filing_item){.candidate = i};
     }
     good = good && build_node(b, 0, items.items, items.count, 0);
     free(items.items);
     return good;
 }
 
+/* Every alternative of the rules that requests are found by attributes. */
+static bool list_candidates(struct build *b, struct rn_ruleset *ruleset)
+{
+    struct rn_candidate *candidates;
+    size_t room = 0;
+
+    for (uint32_t i = 0; i < ruleset->rule_count; i++)
+        room += ruleset->rules[i].alternative_count;
+    candidates = rn_arena_calloc(&ruleset->arena, room, sizeof *candidates);
+    for (uint32_t i = 0; candidates && i < ruleset->rule_count; i++) {
+        const struct rn_rule *rule = &ruleset->rules[i];
+
+        for (uint32_t n = 0; !rule->envoy && n < rule->alternative_count; n++)
+            candidates[b->candidate_count++] = (struct rn_candidate){
+                rule, rule->alternatives[n].conditions, rule->alternatives[n].condition_count};
+    }
+    b->candidates = candidates;
+    b->budget = 1000 + 8 * b->candidate_count;
+    return candidates != NULL;
+}
+
 bool rn_match_index_build(struct rn_ruleset *ruleset)
 {
     struct build b = {
-        .ruleset = ruleset,
         .nodes.size = sizeof(struct rn_index_node),
         .probes.size = sizeof(struct rn_probe),
-        .rules.size = sizeof(uint32_t),
+        .found.size = sizeof(uint32_t),
         .slots.size = sizeof(struct rn_index_slot),
-        .budget = 1000 + 8 * (size_t)ruleset->rule_count,
     };
     struct rn_arena *arena = &ruleset->arena;
     struct rn_match_index *index = rn_arena_calloc(arena, 1, sizeof *index);
-    const void *nodes, *probes, *rules;
+    const void *nodes, *probes, *found;
     bool good = index && rn_index_add_names(index, ruleset) &&
-                rn_index_add_members(index, ruleset) && build_tree(&b) &&
-                keep(arena, &b.nodes, &nodes) && keep(arena, &b.probes, &probes) &&
-                keep(arena, &b.rules, &rules) && hash_slots(arena, &b.slots, index);
+                rn_index_add_members(index, ruleset) && list_candidates(&b, ruleset) &&
+                build_tree(&b) && keep(arena, &b.nodes, &nodes) &&
+                keep(arena, &b.probes, &probes) && keep(arena, &b.found, &found) &&
+                hash_slots(arena, &b.slots, index);
 
     if (good) {
         index->nodes = nodes;
         index->probes = probes;
-        index->rules = rules;
+        index->candidates = b.candidates;
+        index->found = found;
         ruleset->index = index;
     }
     free(b.nodes.items);
     free(b.probes.items);
-    free(b.rules.items);
+    free(b.found.items);
     free(b.slots.items);
     return good;
 }

@@ -30,7 +30,9 @@ static void add_conditions(struct members *members, const struct rn_condition *c
 static void add_all(struct members *members, const struct rn_ruleset *ruleset)
 {
     for (uint32_t i = 0; i < ruleset->rule_count; i++)
-        add_conditions(members, ruleset->rules[i].conditions, ruleset->rules[i].condition_count);
+        for (uint32_t n = 0; n < ruleset->rules[i].alternative_count; n++)
+            add_conditions(members, ruleset->rules[i].alternatives[n].conditions,
+                           ruleset->rules[i].alternatives[n].condition_count);
     for (uint32_t i = 0; i < ruleset->list_count; i++)
         add_conditions(members, ruleset->lists[i].conditions, ruleset->lists[i].condition_count);
 }

@@ -64,14 +64,20 @@ static void lint_windows(const struct rn_linter *l)
 static bool covers(const struct rn_linter *l, const struct rn_rule *rule, struct rn_slice path,
                    struct rn_slice method)
 {
-    for (uint32_t i = 0; i < rule->condition_count; i++) {
-        const struct rn_condition *c = &rule->conditions[i];
+    for (uint32_t a = 0; a < rule->alternative_count; a++) {
+        const struct rn_alternative *alternative = &rule->alternatives[a];
+        bool covered = true;
 
-        if ((is_about(l, c, "path") && !rn_lint_holds(c, path)) ||
-            (is_about(l, c, "method") && !rn_lint_holds(c, method)))
-            return false;
+        for (uint32_t i = 0; i < alternative->condition_count && covered; i++) {
+            const struct rn_condition *c = &alternative->conditions[i];
+
+            covered = (!is_about(l, c, "path") || rn_lint_holds(c, path)) &&
+                      (!is_about(l, c, "method") || rn_lint_holds(c, method));
+        }
+        if (covered)
+            return true;
     }
-    return true;
+    return false;
 }
 
 /* A path nobody would think of, tried with the usual methods. */
@@ -108,9 +114,10 @@ static void lint_coverage(const struct rn_linter *l)
 
 static bool names_path(const struct rn_linter *l, const struct rn_rule *rule)
 {
-    for (uint32_t i = 0; i < rule->condition_count; i++)
-        if (is_about(l, &rule->conditions[i], "path"))
-            return true;
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++)
+            if (is_about(l, &rule->alternatives[a].conditions[i], "path"))
+                return true;
     for (uint32_t i = 0; i < rule->key_count; i++)
         for (unsigned n = 0; n < rule->key[i].count; n++)
             if (rn_slice_is(l->ruleset->attributes[rule->key[i].attributes[n]].name, "path"))
@@ -167,11 +174,16 @@ static uint64_t hash_condition(const struct rn_condition *c)
  * windows; sums where order does not matter. */
 static uint64_t hash_rule(const struct rn_rule *rule)
 {
-    uint64_t conditions = 0, limits = 0, h;
+    uint64_t alternatives = 0, limits = 0, h;
 
-    for (uint32_t i = 0; i < rule->condition_count; i++)
-        conditions += hash_condition(&rule->conditions[i]);
-    h = mix(conditions, rule->key_count);
+    for (uint32_t a = 0; a < rule->alternative_count; a++) {
+        uint64_t conditions = 0;
+
+        for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++)
+            conditions += hash_condition(&rule->alternatives[a].conditions[i]);
+        alternatives += mix(4, conditions);
+    }
+    h = mix(alternatives, rule->key_count);
     for (uint32_t i = 0; i < rule->key_count; i++) {
         const struct rn_key_part *part = &rule->key[i];
 

@@ -73,11 +73,12 @@ static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, ui
 {
     struct rn_place at = rn_lint_rule_place(l, rule);
 
-    for (uint32_t i = 0; i < rule->condition_count; i++) {
-        const struct rn_condition *c = &rule->conditions[i];
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++) {
+            const struct rn_condition *c = &rule->alternatives[a].conditions[i];
 
-        count_use(uses, c->attribute, who, rn_lint_place(l, rule->file, c->line, c->column));
-    }
+            count_use(uses, c->attribute, who, rn_lint_place(l, rule->file, c->line, c->column));
+        }
     for (uint32_t i = 0; i < rule->key_count; i++)
         for (unsigned n = 0; n < rule->key[i].count; n++)
             count_use(uses, rule->key[i].attributes[n], who, at);
@@ -159,6 +160,8 @@ static void lint_attributes(const struct rn_linter *l)
 static void lint_methods(const struct rn_linter *l, const struct rn_rule *rule,
                          const struct rn_condition *c)
 {
+    if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "method"))
+        return;
     for (uint32_t i = 0; i < c->value_count; i++) {
         const char *meant = rn_suggest(c->values[i], methods, METHODS);
 
@@ -171,12 +174,10 @@ static void lint_methods(const struct rn_linter *l, const struct rn_rule *rule,
 
 void rn_lint_names(const struct rn_linter *l)
 {
-    uint16_t method = rn_ruleset_attribute(l->ruleset, RN_SLICE("method"));
-
     lint_rule_names(l);
     lint_attributes(l);
     for (uint32_t i = 0; i < l->rule_count; i++)
-        for (uint32_t n = 0; n < l->rules[i]->condition_count; n++)
-            if (l->rules[i]->conditions[n].attribute == method)
-                lint_methods(l, l->rules[i], &l->rules[i]->conditions[n]);
+        for (uint32_t a = 0; a < l->rules[i]->alternative_count; a++)
+            for (uint32_t n = 0; n < l->rules[i]->alternatives[a].condition_count; n++)
+                lint_methods(l, l->rules[i], &l->rules[i]->alternatives[a].conditions[n]);
 }

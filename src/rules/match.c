@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a request to the rules that apply to it. The index (index.h) proposes
- * candidates; every condition of a candidate is checked (holds.h), so the index may
- * err on the side of too many and the two ways in, rn_ruleset_match and
- * rn_rule_explain, judge by the same functions.
+ * candidates, which are alternatives of rules; every condition of a candidate is
+ * checked (holds.h), so the index may err on the side of too many and the two ways
+ * in, rn_ruleset_match and rn_rule_explain, judge by the same functions.
  */
 #include "rules/match.h"
 
@@ -51,30 +51,38 @@ static bool is_unlimited(const struct rn_tier *tier)
     return true;
 }
 
-/* *tier is set if the rule applies. */
+/* Of a rule with an alternative that holds. *tier is set if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct rn_scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
-    uint32_t count = rule->condition_count;
-    uint32_t at = count != 0 ? rn_holds_until(s, rule->conditions, count) : 0;
     const struct rn_tier *chosen;
 
-    if (at < count)
-        return (struct rn_reason){RN_WHY_CONDITION, at};
-    for (at = 0; at < rule->key_count; at++)
+    for (uint32_t at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
-            return (struct rn_reason){RN_WHY_NO_KEY, at};
+            return (struct rn_reason){.why = RN_WHY_NO_KEY, .at = at};
     chosen = tier_of(s, rule);
     if (!chosen)
-        return (struct rn_reason){RN_WHY_NO_TIER, 0};
+        return (struct rn_reason){.why = RN_WHY_NO_TIER};
     *tier = chosen;
-    return (struct rn_reason){is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES, 0};
+    return (struct rn_reason){.why = is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES};
 }
 
+/* Of any rule. */
 static RN_ASIDE struct rn_reason judge_aside(const struct rn_scene *s, const struct rn_rule *rule,
                                              const struct rn_tier **tier)
 {
-    return judge(s, rule, tier);
+    struct rn_reason reason = {.why = RN_WHY_CONDITION};
+
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        const struct rn_alternative *a = &rule->alternatives[i];
+
+        if (rn_holds_until(s, a->conditions, a->condition_count) < a->condition_count)
+            continue;
+        reason = judge(s, rule, tier);
+        reason.alternative = i;
+        break;
+    }
+    return reason;
 }
 
 /* Digits only, at least 1; what does not fit counts as the most that does. */
@@ -204,7 +212,8 @@ struct search {
     uint64_t segments[RN_INDEX_SEGMENTS];
 };
 
-/* Keeps the list sorted; a rule can be met twice, through different answers. */
+/* Keeps the list sorted; a rule can be met twice, through different answers and
+ * alternatives. */
 static inline __attribute__((always_inline)) void insert(struct search *s, struct found new)
 {
     uint32_t at = s->count;
@@ -270,9 +279,13 @@ RN_HOT static void visit(struct search *s, uint32_t number)
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
 
-    for (uint32_t i = 0; i < node->rule_count && !s->too_many; i++) {
-        struct found new = {&s->scene.ruleset->rules[index->rules[node->first_rule + i]], NULL};
+    for (uint32_t i = 0; i < node->candidate_count && !s->too_many; i++) {
+        const struct rn_candidate *c = &index->candidates[index->found[node->first_candidate + i]];
+        struct found new = {c->rule, NULL};
 
+        if (c->condition_count != 0 &&
+            rn_holds_until(&s->scene, c->conditions, c->condition_count) < c->condition_count)
+            continue;
         judge(&s->scene, new.rule, &new.tier);
         if (new.tier)
             insert(s, new);

@@ -68,7 +68,7 @@ void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_requ
  * reading of the path that the rule applies to, or by the first. */
 enum rn_why {
     RN_WHY_APPLIES,
-    RN_WHY_CONDITION, /* condition number `at` does not hold */
+    RN_WHY_CONDITION, /* no alternative holds */
     RN_WHY_NO_KEY,    /* key part number `at` is absent */
     RN_WHY_NO_TIER,   /* the tier's value is unknown and there is no default */
     RN_WHY_UNLIMITED, /* applies, and the tier is unlimited */
@@ -76,6 +76,7 @@ enum rn_why {
 struct rn_reason {
     enum rn_why why;
     uint32_t at;
+    uint32_t alternative; /* the number of the first that holds; 0 if none does */
 };
 struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
                                  struct rn_values *values, struct rn_match *match);

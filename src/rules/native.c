@@ -67,6 +67,48 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
     return RN_SLICE("");
 }
 
+/* --- when -------------------------------------------------------------------------- */
+
+static void read_alternative(struct rn_builder *builder, const struct rn_node *node,
+                             struct rn_alternative *alternative)
+{
+    alternative->line = node->at.line;
+    alternative->column = node->at.column;
+    rn_native_conditions(builder, node, &alternative->conditions, &alternative->condition_count);
+}
+
+static void read_when(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
+{
+    uint32_t count = node->kind == RN_NODE_LIST ? node->count : 1, read = 0;
+    struct rn_alternative *alternatives = rn_builder_alloc(builder, count, sizeof *alternatives);
+
+    if (alternatives == NULL)
+        return;
+    if (count == 0) {
+        rn_report_error(builder->report, node->at,
+                        "an empty list of alternatives, of which none holds; write some, or leave "
+                        "out when if the limit always applies");
+        return;
+    }
+    rule->alternatives = alternatives;
+    rule->alternative_count = count;
+    if (node->kind != RN_NODE_LIST) {
+        read_alternative(builder, node, alternatives);
+        return;
+    }
+    if (count == 1)
+        rn_report_warning(builder->report, node->at,
+                          "a list of one alternative; add others, or write it without the list");
+    RN_NODE_EACH(item, node) {
+        if (item->kind == RN_NODE_MAP && item->count == 0)
+            rn_report_error(builder->report, item->at,
+                            "an alternative without conditions always holds, so the others do "
+                            "nothing; remove it, or leave out when");
+        else
+            read_alternative(builder, item, &alternatives[read++]);
+    }
+}
+
 /* --- rules ------------------------------------------------------------------------- */
 
 /* Unknown keys, and required ones that are missing, unless one of the unknown
@@ -145,7 +187,7 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
         return;
     when = rn_node_find(map, "when");
     if (when != NULL)
-        rn_native_conditions(builder, when, &rule->conditions, &rule->condition_count);
+        read_when(builder, when, rule);
     key = rn_node_find(map, "key");
     if (key != NULL)
         rn_native_key(builder, key, rule);

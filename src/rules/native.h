@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading the native format. native.c walks a file and its rules; each other
- * noun of the format has a file: conditions.c, names.c, keys.c, amounts.c (limit:),
- * throttle.c, mistakes.c (what many get wrong), behaviour.c (cost, priority, response and the
- * words), statuses.c (charge_on:), settings.c (the sections beside limits), tokens.c (of server:).
+ * noun of the format has a file: conditions.c, condition_values.c, names.c, keys.c, amounts.c
+ * (limit:), throttle.c, mistakes.c (what many get wrong), behaviour.c (cost, priority, response
+ * and the words), statuses.c (charge_on:), settings.c (the sections beside limits), tokens.c (of
+ * server:).
  *
  * All of these report what is wrong and go on, leaving what they were to fill
  * at its default: whether there was an error is the report's to say.
@@ -75,6 +76,9 @@ void rn_native_key(struct rn_builder *builder, const struct rn_node *node, struc
 /* A map of attribute to condition. */
 void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
                           const struct rn_condition **conditions, uint32_t *count);
+
+/* --- condition_values.c ------------------------------------------------------------ */
+
 /* A value as the attribute's own are compared: methods in upper, hosts in lower
  * case, paths as they are read; in the arena. Data NULL: out of memory, or a path
  * that cannot be read. */
@@ -87,6 +91,16 @@ const char *rn_native_path_fault(struct rn_slice path);
 /* Networks of a scalar or a list; NULL after reporting. */
 const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder,
                                              const struct rn_node *node);
+/* A number as rn_decimal_parse reads it, in the arena; false after reporting. */
+bool rn_native_number(struct rn_builder *builder, const struct rn_node *node,
+                      struct rn_slice *number);
+/* A scalar or a list of scalars: how many, and the first. -1 after reporting. */
+int64_t rn_native_open_values(struct rn_report *report, const struct rn_node *node,
+                              const struct rn_node **first);
+/* The one behind `item`, NULL if that is the last. */
+const struct rn_node *rn_native_next_value(const struct rn_node *node, const struct rn_node *item);
+/* Warns if it is a list without values. */
+void rn_native_warn_of_empty(struct rn_report *report, const struct rn_node *node);
 
 /* --- amounts.c --------------------------------------------------------------------- */
 

@@ -203,6 +203,31 @@ struct rn_slice rn_path_segment(struct rn_slice path, unsigned i)
     return segment;
 }
 
+/* Which segment is the first `**`; the number of segments if none is. */
+static unsigned find_stars(struct rn_slice pattern)
+{
+    struct rn_slice segment;
+    unsigned i = 0;
+
+    while ((segment = take_segment(&pattern)).data && !is_double_star(segment))
+        i++;
+    return i;
+}
+
+/* The wildcards of `narrow` are taken as text. Only a wildcard of `wide` can match those,
+ * and it matches as well what they stand for, except that `**` may be many segments. */
+bool rn_path_covers(struct rn_slice wide, struct rn_slice narrow)
+{
+    unsigned in_wide = find_stars(wide), in_narrow = find_stars(narrow);
+
+    if (!rn_path_match(wide, narrow))
+        return false;
+    if (!rn_path_segment(narrow, in_narrow).data)
+        return true;
+    return in_wide <= in_narrow && rn_path_segment(wide, in_wide).data &&
+           !rn_path_segment(wide, in_wide + 1).data;
+}
+
 /* Ends at a brace as well, which begins a {name} in paths; that it could go on
  * in other patterns only makes the answer shorter than it might be. */
 struct rn_slice rn_pattern_literal(struct rn_slice pattern)

@@ -22,6 +22,10 @@
 bool rn_pattern_match(struct rn_slice pattern, struct rn_slice text);
 bool rn_path_match(struct rn_slice pattern, struct rn_slice path);
 
+/* Whether every path that `narrow` matches is matched by `wide`. False also where that is
+ * not easily told: where `narrow` has a `**` and `wide` one that is not at its end, or later. */
+bool rn_path_covers(struct rn_slice wide, struct rn_slice narrow);
+
 /* NULL, or what is wrong with a path pattern and what would be right. */
 const char *rn_path_fault(struct rn_slice pattern);
 

@@ -74,12 +74,15 @@ static void print_networks(struct rn_printer *p, const struct rn_cidr_set *set)
 /* `one_of: ["a", "b"]` */
 static void print_test(struct rn_printer *p, const struct rn_condition *condition)
 {
-    static const char *const names[] = {[RN_TEST_EQUALS] = "one_of",
-                                        [RN_TEST_PATTERN] = "pattern",
-                                        [RN_TEST_PREFIX] = "prefix",
-                                        [RN_TEST_CIDR] = "cidr"};
+    static const char *const names[] = {
+        [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
+        [RN_TEST_CIDR] = "cidr",     [RN_TEST_ABOVE] = "above",     [RN_TEST_BELOW] = "below"};
 
     rn_print(p, "%s: ", names[condition->test]);
+    if (condition->test == RN_TEST_ABOVE || condition->test == RN_TEST_BELOW) {
+        p->sink(p->context, condition->values[0].data, condition->values[0].len);
+        return;
+    }
     if (condition->test == RN_TEST_CIDR) {
         print_networks(p, condition->networks);
         return;

@@ -17,7 +17,22 @@ static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
     rn_print(p, "    %s: %s\n", key, text);
 }
 
-/* --- key --------------------------------------------------------------------------- */
+/* --- when and key ------------------------------------------------------------------ */
+
+static void print_when(struct rn_printer *p, const struct rn_rule *rule)
+{
+    bool several = rule->alternative_count > 1;
+
+    if (!several && rule->alternatives[0].condition_count == 0)
+        return;
+    rn_print(p, several ? "    when: [" : "    when: ");
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        rn_print(p, i == 0 ? "" : ", ");
+        rn_print_conditions(p, rule->alternatives[i].conditions,
+                            rule->alternatives[i].condition_count);
+    }
+    rn_print(p, several ? "]\n" : "\n");
+}
 
 static void print_part(struct rn_printer *p, const struct rn_key_part *part)
 {
@@ -221,11 +236,7 @@ void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, "  - name: ");
     rn_print_quoted(p, rule->name);
     rn_print(p, "\n");
-    if (rule->condition_count != 0) {
-        rn_print(p, "    when: ");
-        rn_print_conditions(p, rule->conditions, rule->condition_count);
-        rn_print(p, "\n");
-    }
+    print_when(p, rule);
     print_key(p, rule);
     rn_print(p, "    limit: ");
     if (rule->tier_attribute == RN_NO_ATTRIBUTE)

@@ -54,6 +54,8 @@ enum rn_test {
     RN_TEST_PREFIX,  /* begins with one of `values` */
     RN_TEST_CIDR,    /* an address in `networks` */
     RN_TEST_PRESENT, /* present and not empty */
+    RN_TEST_ABOVE,   /* a number (base/decimal.h) greater than the one in `values` */
+    RN_TEST_BELOW,   /* less */
 };
 
 struct rn_condition {
@@ -65,6 +67,13 @@ struct rn_condition {
     uint32_t value_count;
     const struct rn_cidr_set *networks;
     uint32_t line, column; /* where it stands */
+};
+
+/* Conditions that must all hold. */
+struct rn_alternative {
+    const struct rn_condition *conditions;
+    uint32_t condition_count;
+    uint32_t line, column; /* where they stand */
 };
 
 /* --- keys, costs, priorities --------------------------------------------------- */
@@ -147,8 +156,8 @@ struct rn_rule {
     bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or a native one
                        that needs not know when and how a request ends, under apply_to_envoy */
 
-    const struct rn_condition *conditions; /* all must hold */
-    uint32_t condition_count;
+    const struct rn_alternative *alternatives; /* one of them must hold; at least one */
+    uint32_t alternative_count;
     const struct rn_key_part *key; /* none: one counter for all */
     uint32_t key_count;
 

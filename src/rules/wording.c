@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/wording.h"
 
+#include <inttypes.h>
+
+#include "base/decimal.h"
 #include "base/escape.h"
 
 #define SHOWN 6 /* values of a condition; the rest is counted */
@@ -52,6 +55,8 @@ static const char *const verbs[][3] = {
     [RN_TEST_PREFIX] = {"does not begin with", "begins with", "begin with"},
     [RN_TEST_CIDR] = {"is not in", "is in", "be in"},
     [RN_TEST_PRESENT] = {"is absent", "is present", "be present"},
+    [RN_TEST_ABOVE] = {"is not above", "is above", "be above"},
+    [RN_TEST_BELOW] = {"is not below", "is below", "be below"},
 };
 
 static const char *one_of(const struct rn_condition *c)
@@ -60,10 +65,9 @@ static const char *one_of(const struct rn_condition *c)
                                                                                         : "";
 }
 
-/* An absent value has no property but that one. */
-static void put_absent(struct rn_buf *out, const struct rn_finding *f)
+/* What must be so, where the value cannot be compared at all. */
+static void put_wanted(struct rn_buf *out, const struct rn_finding *f)
 {
-    rn_buf_put_literal(out, " is absent");
     if (f->holds)
         return;
     rn_buf_putf(out, "; it must %s%s", verbs[f->condition->test][2], one_of(f->condition));
@@ -75,10 +79,13 @@ void rn_wording_finding(struct rn_buf *out, const struct rn_finding *f)
 {
     const struct rn_condition *c = f->condition;
     bool is_so = f->holds != c->negated;
+    bool compares = c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW;
+    struct rn_decimal number;
 
     rn_buf_put_slice(out, f->ruleset->attributes[c->attribute].name);
     if (f->value.data == NULL) {
-        put_absent(out, f);
+        rn_buf_put_literal(out, " is absent");
+        put_wanted(out, f);
         return;
     }
     if (f->unreadable) {
@@ -87,6 +94,11 @@ void rn_wording_finding(struct rn_buf *out, const struct rn_finding *f)
     }
     rn_buf_put_char(out, ' ');
     rn_escape_put_quoted(out, f->value);
+    if (compares && !rn_decimal_parse(f->value, &number)) {
+        rn_buf_put_literal(out, " is no number");
+        put_wanted(out, f);
+        return;
+    }
     rn_buf_putf(out, " %s%s", verbs[c->test][is_so], one_of(c));
     if (c->test != RN_TEST_PRESENT)
         put_values(out, c);
@@ -132,37 +144,62 @@ static void put_no_tier(struct rn_buf *out, const struct rn_ruleset *ruleset,
 
 /* --- the whole ----------------------------------------------------------------------- */
 
+/* All of the alternative that holds. */
 static void put_conditions(struct rn_buf *out, const struct rn_ruleset *ruleset,
-                           const struct rn_rule *rule, const struct rn_values *values)
+                           const struct rn_rule *rule, const struct rn_values *values,
+                           uint32_t number)
 {
-    for (uint32_t i = 0; i < rule->condition_count; i++) {
-        struct rn_finding finding = rn_wording_find(ruleset, &rule->conditions[i], values);
+    const struct rn_alternative *a = &rule->alternatives[number];
+
+    if (rule->alternative_count > 1)
+        rn_buf_putf(out, "alternative %" PRIu32 " of %" PRIu32 ": ", number + 1,
+                    rule->alternative_count);
+    for (uint32_t i = 0; i < a->condition_count; i++) {
+        struct rn_finding finding = rn_wording_find(ruleset, &a->conditions[i], values);
 
         if (i != 0)
             rn_buf_put_literal(out, "; ");
         rn_wording_finding(out, &finding);
     }
-    if (rule->condition_count == 0)
+    if (a->condition_count == 0)
         rn_buf_put_literal(out, "the rule has no conditions");
+}
+
+/* Of every alternative the first condition that does not hold. */
+static void put_failures(struct rn_buf *out, const struct rn_ruleset *ruleset,
+                         const struct rn_rule *rule, const struct rn_values *values)
+{
+    bool several = rule->alternative_count > 1;
+
+    if (several)
+        rn_buf_put_literal(out, "no alternative holds: ");
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        const struct rn_alternative *a = &rule->alternatives[i];
+        struct rn_finding finding = {.holds = true};
+
+        for (uint32_t n = 0; finding.holds && n < a->condition_count; n++)
+            finding = rn_wording_find(ruleset, &a->conditions[n], values);
+        if (several)
+            rn_buf_putf(out, "%s(%" PRIu32 ") ", i == 0 ? "" : "; ", i + 1);
+        if (!finding.holds)
+            rn_wording_finding(out, &finding);
+    }
 }
 
 void rn_wording_reason(struct rn_buf *out, const struct rn_ruleset *ruleset,
                        const struct rn_rule *rule, const struct rn_values *values,
                        struct rn_reason reason)
 {
-    struct rn_finding finding;
-
     switch (reason.why) {
     case RN_WHY_APPLIES:
-        put_conditions(out, ruleset, rule, values);
+        put_conditions(out, ruleset, rule, values, reason.alternative);
         break;
     case RN_WHY_UNLIMITED:
-        put_conditions(out, ruleset, rule, values);
+        put_conditions(out, ruleset, rule, values, reason.alternative);
         rn_buf_put_literal(out, "; the tier is unlimited");
         break;
     case RN_WHY_CONDITION:
-        finding = rn_wording_find(ruleset, &rule->conditions[reason.at], values);
-        rn_wording_finding(out, &finding);
+        put_failures(out, ruleset, rule, values);
         break;
     case RN_WHY_NO_KEY:
         put_no_key(out, ruleset, &rule->key[reason.at]);

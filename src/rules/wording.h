@@ -24,9 +24,9 @@ struct rn_finding rn_wording_find(const struct rn_ruleset *ruleset,
 /* `method "GET" is not POST` */
 void rn_wording_finding(struct rn_buf *out, const struct rn_finding *finding);
 
-/* The reason that rn_rule_explain found: the first that does not hold, or all that
- * does; `no key: user and api_key are absent`, `no tier: plan "gold" is none of
- * free, pro, and there is no default`. */
+/* The reason that rn_rule_explain found: of each alternative the first condition that does
+ * not hold, or all of the alternative that does; `no key: user and api_key are absent`, `no tier:
+ * plan "gold" is none of free, pro, and there is no default`. */
 void rn_wording_reason(struct rn_buf *out, const struct rn_ruleset *ruleset,
                        const struct rn_rule *rule, const struct rn_values *values,
                        struct rn_reason reason);

@@ -69,11 +69,10 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_surveyed *se
 
 static void put_condition(struct rn_members *m, const struct rn_finding *f, struct rn_buf *words)
 {
-    static const char *const tests[] = {[RN_TEST_EQUALS] = "one_of",
-                                        [RN_TEST_PATTERN] = "pattern",
-                                        [RN_TEST_PREFIX] = "prefix",
-                                        [RN_TEST_CIDR] = "cidr",
-                                        [RN_TEST_PRESENT] = "present"};
+    static const char *const tests[] = {
+        [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
+        [RN_TEST_CIDR] = "cidr",     [RN_TEST_PRESENT] = "present", [RN_TEST_ABOVE] = "above",
+        [RN_TEST_BELOW] = "below"};
     const struct rn_condition *c = f->condition;
     char text[RN_CIDR_TEXT];
 
@@ -109,6 +108,26 @@ static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
         struct rn_finding finding = rn_wording_find(ruleset, &conditions[i], values);
 
         put_condition(w->m, &finding, &w->words);
+    }
+    rn_members_close(w->m, ']');
+}
+
+static void put_alternatives(struct writer *w, const struct rn_surveyed *seen)
+{
+    const struct rn_rule *rule = seen->rule;
+
+    if (seen->reason.why != RN_WHY_CONDITION)
+        rn_members_u64(w->m, "alternative", seen->reason.alternative + 1);
+    else
+        rn_members_null(w->m, "alternative");
+    rn_members_open(w->m, "alternatives", '[');
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        const struct rn_alternative *a = &rule->alternatives[i];
+
+        rn_members_open(w->m, NULL, '{');
+        rn_members_u64(w->m, "line", a->line);
+        put_conditions(w, seen->ruleset, seen->values, a->conditions, a->condition_count);
+        rn_members_close(w->m, '}');
     }
     rn_members_close(w->m, ']');
 }
@@ -172,7 +191,11 @@ static int put_rule(void *arg, const struct rn_surveyed *seen)
     rn_members_bool(w->m, "applies", seen->applies);
     rn_members_text(w->m, "why", rn_slice_of(why[seen->reason.why]));
     rn_members_text(w->m, "reason", rn_buf_slice(&w->words));
-    put_conditions(w, seen->ruleset, seen->values, rule->conditions, rule->condition_count);
+    if (rule->alternative_count > 1)
+        put_alternatives(w, seen);
+    else
+        put_conditions(w, seen->ruleset, seen->values, rule->alternatives[0].conditions,
+                       rule->alternatives[0].condition_count);
     if (seen->applies)
         put_charge(w, seen);
     rn_members_close(w->m, '}');

@@ -34,9 +34,13 @@ static struct rn_rule rules[RULES_MAX];
 static struct rn_ruleset ruleset;
 static struct rn_matches matches;
 
+static const struct rn_alternative always = {.condition_count = 0};
+
 static struct rn_rule plain_rule(void)
 {
     return (struct rn_rule){
+        .alternatives = &always,
+        .alternative_count = 1,
         .tier_attribute = RN_NO_ATTRIBUTE,
         .tiers = &everybody,
         .tier_count = 1,

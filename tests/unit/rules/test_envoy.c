@@ -234,7 +234,7 @@ static void each_rate_limit_is_a_rule_named_like_its_path(void **state)
     assert_text(r->rules[2].name, "nested.tenant.service");
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(r->rules[i].envoy);
-        assert_int_equal(r->rules[i].condition_count, 0);
+        assert_int_equal(r->rules[i].alternatives[0].condition_count, 0);
         assert_int_equal(r->rules[i].tiers[0].limit_count, 1);
         assert_ptr_equal(r->rules[i].tiers[0].limits[0]->rule, &r->rules[i]);
     }

@@ -35,8 +35,8 @@ static void match(const char *const *pairs)
 static bool condition_holds(struct rn_condition condition, const char *name, const char *value)
 {
     rules[0] = plain_rule();
-    rules[0].conditions = &condition;
-    rules[0].condition_count = 1;
+    rules[0].alternatives =
+        &(struct rn_alternative){.conditions = &condition, .condition_count = 1};
     compile(1);
     MATCH(name, value);
 
@@ -84,6 +84,45 @@ static void every_test_of_a_condition(void **state)
     assert_true(condition_holds(as_text, "user", "10.1.2.3"));
     assert_true(condition_holds(present, "user", "x"));
     assert_false(condition_holds(present, "user", ""));
+}
+
+static void numbers_are_compared(void **state)
+{
+    static const struct rn_slice ten[] = {RN_SLICE_INIT("10")}, cold[] = {RN_SLICE_INIT("-0.5")};
+    struct rn_condition above = {COST, RN_TEST_ABOVE, .values = ten, .value_count = 1};
+    struct rn_condition below = {COST, RN_TEST_BELOW, .values = cold, .value_count = 1};
+
+    (void)state;
+    assert_true(condition_holds(above, "cost", "11"));
+    assert_true(condition_holds(above, "cost", "10.0001"));
+    assert_true(condition_holds(above, "cost", "99999999999999999999999999"));
+    assert_true(condition_holds(above, "cost", "1e3"));
+    assert_false(condition_holds(above, "cost", "10"));
+    assert_false(condition_holds(above, "cost", "9")); /* though "9" comes after "10" */
+    assert_false(condition_holds(above, "cost", "-11"));
+    assert_true(condition_holds(below, "cost", "-0.75"));
+    assert_false(condition_holds(below, "cost", "-0.5"));
+    assert_false(condition_holds(below, "cost", "0"));
+}
+
+static void what_is_no_number_is_neither_above_nor_below(void **state)
+{
+    static const char *const others[] = {"", "ten", "11 MB", " 11", "+11", "0x11", "11,5"};
+    static const struct rn_slice zero[] = {RN_SLICE_INIT("0")};
+    struct rn_condition c = {COST, RN_TEST_ABOVE, .values = zero, .value_count = 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        c.test = RN_TEST_ABOVE;
+        assert_false(condition_holds(c, "cost", others[i]));
+        c.test = RN_TEST_BELOW;
+        assert_false(condition_holds(c, "cost", others[i]));
+    }
+    assert_false(condition_holds(c, "user", "-1")); /* absent */
+    c.negated = true;
+    assert_true(condition_holds(c, "cost", "ten"));
+    assert_true(condition_holds(c, "user", "-1"));
+    assert_false(condition_holds(c, "cost", "-1"));
 }
 
 static void negated_conditions_hold_for_what_is_absent(void **state)
@@ -313,6 +352,60 @@ static void more_rules_than_can_apply_are_said_to_be(void **state)
     discard();
 }
 
+/* --- alternatives ------------------------------------------------------------------ */
+
+static void a_rule_applies_once_by_whichever_alternatives_hold(void **state)
+{
+    static const struct rn_slice ann[] = {RN_SLICE_INIT("ann")}, put[] = {RN_SLICE_INIT("PUT")};
+    const struct rn_condition is_ann = {USER, RN_TEST_EQUALS, .values = ann, .value_count = 1};
+    const struct rn_condition is_put = {METHOD, RN_TEST_EQUALS, .values = put, .value_count = 1};
+    const struct rn_alternative either[] = {{.conditions = &is_ann, .condition_count = 1},
+                                            {.conditions = &is_put, .condition_count = 1}};
+    static struct rn_match explained;
+
+    (void)state;
+    rules[0] = rules[1] = plain_rule();
+    rules[0].alternatives = either;
+    rules[0].alternative_count = 2;
+    compile(2);
+    MATCH("user", "ann", "method", "PUT");
+    assert_int_equal(matches.count, 2);
+    assert_ptr_equal(matches.items[0].rule, &rules[0]);
+    assert_ptr_equal(matches.items[1].rule, &rules[1]);
+    MATCH("user", "bob", "method", "PUT");
+    assert_int_equal(matches.count, 2);
+    struct rn_reason reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    assert_int_equal(reason.why, RN_WHY_APPLIES);
+    assert_int_equal(reason.alternative, 1);
+    MATCH("user", "bob", "method", "GET");
+    assert_int_equal(matches.count, 1);
+    reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    assert_int_equal(reason.why, RN_WHY_CONDITION);
+    discard();
+}
+
+/* Twice as many alternatives hold as rules may apply. */
+static void alternatives_do_not_count_as_rules(void **state)
+{
+    static const struct rn_slice ann[] = {RN_SLICE_INIT("ann")}, put[] = {RN_SLICE_INIT("PUT")};
+    const struct rn_condition is_ann = {USER, RN_TEST_EQUALS, .values = ann, .value_count = 1};
+    const struct rn_condition is_put = {METHOD, RN_TEST_EQUALS, .values = put, .value_count = 1};
+    const struct rn_alternative either[] = {{.conditions = &is_ann, .condition_count = 1},
+                                            {.conditions = &is_put, .condition_count = 1}};
+
+    (void)state;
+    for (uint32_t i = 0; i < RN_MATCHES_MAX; i++) {
+        rules[i] = plain_rule();
+        rules[i].alternatives = either;
+        rules[i].alternative_count = 2;
+    }
+    compile(RN_MATCHES_MAX);
+    MATCH("user", "ann", "method", "PUT");
+    assert_int_equal(matches.outcome, RN_MATCH_LIMITS);
+    assert_int_equal(matches.count, RN_MATCHES_MAX);
+    discard();
+}
+
 /* --- paths with several readings --------------------------------------------------- */
 
 static struct rn_condition path_is(const struct rn_slice *pattern)
@@ -363,9 +456,8 @@ static void the_key_is_by_the_first_reading_that_the_rule_applies_to(void **stat
 
     (void)state;
     rules[0] = rules[1] = rules[2] = plain_rule();
-    rules[0].conditions = &has_one;
-    rules[1].conditions = &has_two;
-    rules[0].condition_count = rules[1].condition_count = 1;
+    rules[0].alternatives = &(struct rn_alternative){.conditions = &has_one, .condition_count = 1};
+    rules[1].alternatives = &(struct rn_alternative){.conditions = &has_two, .condition_count = 1};
     for (uint32_t i = 0; i < 3; i++) {
         rules[i].key = &by_path;
         rules[i].key_count = 1;
@@ -380,19 +472,44 @@ static void the_key_is_by_the_first_reading_that_the_rule_applies_to(void **stat
     discard();
 }
 
+/* The first alternative fits the second reading, the second alternative the first. */
+static void the_first_reading_counts_whichever_alternative_it_fits(void **state)
+{
+    static const struct rn_slice two[] = {RN_SLICE_INIT("/a/*")}, one[] = {RN_SLICE_INIT("/*")};
+    const struct rn_condition has_two = path_is(two), has_one = path_is(one);
+    const struct rn_alternative either[] = {{.conditions = &has_one, .condition_count = 1},
+                                            {.conditions = &has_two, .condition_count = 1}};
+    const struct rn_key_part by_path = {.attributes = {PATH}, .count = 1};
+
+    (void)state;
+    rules[0] = plain_rule();
+    rules[0].alternatives = either;
+    rules[0].alternative_count = 2;
+    rules[0].key = &by_path;
+    rules[0].key_count = 1;
+    compile(1);
+    MATCH("path", "/a%2fb");
+    assert_int_equal(matches.count, 1);
+    assert_true(rn_slice_is(matches.items[0].key[0], "/a/b"));
+    MATCH("path", "/x%2F..", "user", "ann"); /* unreadable */
+    assert_int_equal(matches.count, 1);
+    discard();
+}
+
 static void an_unreadable_path_meets_every_rule_or_is_refused(void **state)
 {
     static const struct rn_slice a[] = {RN_SLICE_INIT("/a")}, users[] = {RN_SLICE_INIT("ann")};
     struct rn_condition conditions[] = {path_is(a),
                                         {USER, RN_TEST_EQUALS, .values = users, .value_count = 1}};
     struct rn_condition not_a = path_is(a);
+    const struct rn_alternative both = {.conditions = conditions, .condition_count = 2},
+                                only_not_a = {.conditions = &not_a, .condition_count = 1};
 
     (void)state;
     not_a.negated = true;
     for (uint32_t i = 0; i <= RN_MATCHES_MAX; i++) {
         rules[i] = plain_rule();
-        rules[i].conditions = i == 1 ? &not_a : conditions;
-        rules[i].condition_count = i == 1 ? 1 : 2;
+        rules[i].alternatives = i == 1 ? &only_not_a : &both;
     }
     compile(3);
     MATCH("path", "/x%2F..", "user", "ann");
@@ -433,6 +550,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_test_of_a_condition),
+        cmocka_unit_test(numbers_are_compared),
+        cmocka_unit_test(what_is_no_number_is_neither_above_nor_below),
         cmocka_unit_test(negated_conditions_hold_for_what_is_absent),
         cmocka_unit_test(keys_are_the_first_attribute_present),
         cmocka_unit_test(addresses_are_cut_to_each_parts_prefix),
@@ -441,8 +560,11 @@ int main(void)
         cmocka_unit_test(priorities_keep_a_share),
         cmocka_unit_test(deny_comes_before_allow_and_both_before_limits),
         cmocka_unit_test(more_rules_than_can_apply_are_said_to_be),
+        cmocka_unit_test(a_rule_applies_once_by_whichever_alternatives_hold),
+        cmocka_unit_test(alternatives_do_not_count_as_rules),
         cmocka_unit_test(an_entry_denies_by_any_reading_and_allows_by_all),
         cmocka_unit_test(the_key_is_by_the_first_reading_that_the_rule_applies_to),
+        cmocka_unit_test(the_first_reading_counts_whichever_alternative_it_fits),
         cmocka_unit_test(an_unreadable_path_meets_every_rule_or_is_refused),
         cmocka_unit_test(rules_of_envoy_files_are_not_found_by_attributes),
         cmocka_unit_test(no_rules_match_nothing),

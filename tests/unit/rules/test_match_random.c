@@ -47,6 +47,7 @@ static const char *const path_patterns[] = {"/",
                                             "/a/{x}/c/**",
                                             "/c/c/c/c/c/c/c/c/c/c/c/c/c/c/c/c/c/d"};
 static const char *const path_pieces[] = {"/a", "/b", "/c", "/d", "/", "/ab", "?q", "/c/c/c/c/c/c"};
+static const char *const numbers[] = {"-7", "0", "9.5", "10", "1e2", "ten"};
 static const char *const addresses[] = {"10.0.0.1", "10.0.0.2",        "192.0.2.9",
                                         "::1",      "2001:db8::1:2:3", "nobody"};
 static struct rn_cidr networks[] = {{{{10}, 32}, 8}, {{{0x20, 0x01}, 128}, 16}};
@@ -58,6 +59,8 @@ static struct rn_slice random_value(const struct rn_condition *c)
 {
     if (c->test == RN_TEST_PATTERN)
         return rn_slice_of(c->is_path ? PICK(path_patterns) : PICK(patterns));
+    if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW)
+        return rn_slice_of(PICK(numbers));
     if (c->attribute == PATH)
         return rn_slice_of(PICK(path_patterns));
     return rn_slice_of(c->attribute == IP ? PICK(addresses) : PICK(texts));
@@ -65,10 +68,10 @@ static struct rn_slice random_value(const struct rn_condition *c)
 
 static struct rn_condition random_condition(struct rn_arena *arena)
 {
-    static const uint16_t subjects[] = {METHOD, PATH, PATH, HOST, IP, USER, USER};
+    static const uint16_t subjects[] = {METHOD, PATH, PATH, HOST, IP, USER, USER, COST};
     static const enum rn_test tests[] = {RN_TEST_EQUALS,  RN_TEST_EQUALS, RN_TEST_EQUALS,
                                          RN_TEST_PATTERN, RN_TEST_PREFIX, RN_TEST_CIDR,
-                                         RN_TEST_PRESENT};
+                                         RN_TEST_PRESENT, RN_TEST_ABOVE,  RN_TEST_BELOW};
     struct rn_condition c = {.attribute = PICK(subjects), .test = PICK(tests)};
     uint32_t count = random_below(10) ? 1 + random_below(3) : random_below(20);
     struct rn_slice *values = rn_arena_calloc(arena, count, sizeof *values);
@@ -76,6 +79,8 @@ static struct rn_condition random_condition(struct rn_arena *arena)
     c.negated = random_below(8) == 0;
     if (c.attribute == PATH && random_below(4))
         c.test = RN_TEST_PATTERN;
+    if (c.attribute == COST)
+        c.test = random_below(2) ? RN_TEST_ABOVE : RN_TEST_BELOW;
     c.is_path = c.test == RN_TEST_PATTERN && (c.attribute == PATH || random_below(4) == 0);
     for (uint32_t i = 0; i < count; i++)
         values[i] = random_value(&c);
@@ -85,17 +90,35 @@ static struct rn_condition random_condition(struct rn_arena *arena)
     return c;
 }
 
+/* One, or up to five; some have the same conditions. */
+static void random_alternatives(struct rn_arena *arena, uint32_t most_conditions,
+                                struct rn_rule *rule)
+{
+    uint32_t count = random_below(3) ? 1 : 1 + random_below(5);
+    struct rn_alternative *all = rn_arena_calloc(arena, count, sizeof *all);
+
+    for (uint32_t n = 0; n < count; n++) {
+        struct rn_condition *conditions =
+            rn_arena_calloc(arena, most_conditions, sizeof *conditions);
+
+        all[n].condition_count = random_below(most_conditions + 1);
+        all[n].conditions = conditions;
+        for (uint32_t i = 0; i < all[n].condition_count; i++)
+            conditions[i] = random_condition(arena);
+        if (n > 0 && random_below(4) == 0)
+            all[n] = all[n - 1];
+    }
+    rule->alternatives = all;
+    rule->alternative_count = count;
+}
+
 static struct rn_rule random_rule(struct rn_arena *arena, uint32_t most_conditions)
 {
     static const struct rn_key_part keys[] = {
         {{USER, IP}, 2, 32, 64}, {{IP}, 1, 24, 64}, {{HOST, METHOD, PATH}, 3, 32, 64}};
     struct rn_rule rule = plain_rule();
-    struct rn_condition *conditions = rn_arena_calloc(arena, most_conditions, sizeof *conditions);
 
-    rule.condition_count = random_below(most_conditions + 1);
-    for (uint32_t i = 0; i < rule.condition_count; i++)
-        conditions[i] = random_condition(arena);
-    rule.conditions = conditions;
+    random_alternatives(arena, most_conditions, &rule);
     rule.key_count = random_below(3);
     rule.key = &keys[random_below(2)];
     if (random_below(3) == 0) {
@@ -126,11 +149,15 @@ static void random_path(struct text *out)
 static struct ration_request random_request(struct ration_attribute given[ATTRIBUTES],
                                             struct text *path)
 {
-    static const char *const costs[] = {"1", "77", "x", ""};
-    const char *const values[ATTRIBUTES] = {PICK(texts), path->bytes,
-                                            PICK(texts), PICK(addresses),
-                                            PICK(texts), tiers[random_below(3)].value.data,
-                                            PICK(costs), levels[random_below(3)].name.data};
+    static const char *const costs[] = {"1", "77", "9.75", "-8", "x", ""};
+    const char *const values[ATTRIBUTES] = {PICK(texts),
+                                            path->bytes,
+                                            PICK(texts),
+                                            PICK(addresses),
+                                            random_below(4) ? PICK(texts) : PICK(numbers),
+                                            tiers[random_below(3)].value.data,
+                                            PICK(costs),
+                                            levels[random_below(3)].name.data};
     struct ration_request request = {.attributes = given, .cost = random_below(3)};
 
     random_path(path);

@@ -114,7 +114,7 @@ static void a_rule_has_sensible_defaults(void **state)
     struct rn_ruleset *ruleset = parse("limits: [{name: a, limit: 5 per second}]");
     const struct rn_rule *rule = rule_of(ruleset, "a");
 
-    assert_int_equal(rule->condition_count, 0);
+    assert_int_equal(rule->alternatives[0].condition_count, 0);
     assert_int_equal(rule->key_count, 0);
     assert_int_equal(rule->default_tier, 0);
     assert_false(rule->throttle.on);
@@ -226,12 +226,12 @@ static void values_are_written_as_they_are_compared(void **state)
     struct rn_ruleset *ruleset = load_good("conditions.yaml");
     const struct rn_rule *rule = rule_of(ruleset, "one-address");
 
-    assert_int_equal(rule->condition_count, 3);
-    assert_int_equal(rule->conditions[0].test, RN_TEST_CIDR);
-    assert_true(rn_slice_is(rule->conditions[1].values[0], "api.example.com"));
-    assert_true(rn_slice_is(rule->conditions[2].values[0], "GET"));
+    assert_int_equal(rule->alternatives[0].condition_count, 3);
+    assert_int_equal(rule->alternatives[0].conditions[0].test, RN_TEST_CIDR);
+    assert_true(rn_slice_is(rule->alternatives[0].conditions[1].values[0], "api.example.com"));
+    assert_true(rn_slice_is(rule->alternatives[0].conditions[2].values[0], "GET"));
     rule = rule_of(ruleset, "named-tests");
-    assert_int_equal(rule->conditions[0].test, RN_TEST_EQUALS); /* equals: "*" */
+    assert_int_equal(rule->alternatives[0].conditions[0].test, RN_TEST_EQUALS); /* equals: "*" */
     done(ruleset);
 }
 

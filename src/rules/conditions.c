@@ -292,7 +292,8 @@ static void read_not(struct reader *r, const struct rn_node *node)
         return;
     if (node->count != 1) {
         rn_report_error(r->report, node->at,
-                        "not takes one test, found %u; write another limit for the others",
+                        "not takes one test, found %u; write an alternative for each, as in when: "
+                        "[{size: {not: {above: 20}}}, {size: {not: {below: 10}}}]",
                         node->count);
         return;
     }

@@ -130,7 +130,7 @@ static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *r
                 continue;
             rn_report_warning(l->report, rn_lint_place(l, rule->file, all[i].line, all[i].column),
                               "where this alternative of %s holds, number %" PRIu32
-                              " does, too; remove one of the two",
+                              " does, too; remove it",
                               rn_excerpt(rule->name).text, n + 1);
             break;
         }

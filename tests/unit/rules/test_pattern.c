@@ -243,6 +243,35 @@ static void paths_equal_the_naive_matcher(void **state)
     assert_in_range(matched, 10000, 290000);
 }
 
+/* On pairs of patterns and all paths that are tried: what is covered is matched. */
+static void what_covers_a_pattern_matches_its_paths(void **state)
+{
+    char w[64], n[64], t[14];
+    unsigned covered = 0, matched = 0;
+
+    (void)state;
+    srand(3);
+    for (int i = 0; i < 100000; i++) {
+        struct rn_slice wide = {w, random_path_pattern(w)}, narrow = {n, random_path_pattern(n)};
+
+        if (!rn_path_covers(wide, narrow))
+            continue;
+        covered++;
+        for (int k = 0; k < 20; k++) {
+            struct rn_slice path = {t, random_text(t, sizeof t, "/ab")};
+
+            if (!naive_path(narrow, path))
+                continue;
+            matched++;
+            if (!naive_path(wide, path))
+                fail_msg("%.*s is not within %.*s: %.*s", (int)narrow.len, n, (int)wide.len, w,
+                         (int)path.len, t);
+        }
+    }
+    assert_in_range(covered, 5000, 50000);
+    assert_in_range(matched, 5000, 1000000);
+}
+
 /* Exponential matchers do not return from this in a lifetime. */
 static void many_stars_take_bounded_time(void **state)
 {
@@ -278,6 +307,7 @@ int main(void)
         cmocka_unit_test(the_literal_beginning_ends_at_the_first_wildcard),
         cmocka_unit_test(globs_equal_the_naive_matcher),
         cmocka_unit_test(paths_equal_the_naive_matcher),
+        cmocka_unit_test(what_covers_a_pattern_matches_its_paths),
         cmocka_unit_test(many_stars_take_bounded_time),
     };
 

@@ -78,6 +78,26 @@ static void defaults_are_left_out_and_shared_sections_dissolved(void **state)
                 "    response: {status: 503, headers: both}\n");
 }
 
+static void alternatives_and_numbers_are_kept(void **state)
+{
+    (void)state;
+    print_shows("limits:\n"
+                "  - name: a\n"
+                "    when: [{size: {above: 1_000, below: 1e6}}, {user: ann, size: {not: {below: "
+                "-0.5}}}]\n"
+                "    limit: 5 per second\n"
+                "  - {name: b, when: [{user: ann}], limit: 5 per second}\n",
+                "mode: enforce\n"
+                "limits:\n"
+                "  - name: \"a\"\n"
+                "    when: [{\"size\": {above: 1000, below: 1e6}}, {\"user\": {one_of: [\"ann\"]}, "
+                "\"size\": {not: {below: -0.5}}}]\n"
+                "    limit: [5 per second]\n"
+                "  - name: \"b\"\n"
+                "    when: {\"user\": {one_of: [\"ann\"]}}\n"
+                "    limit: [5 per second]\n");
+}
+
 static void odd_values_are_escaped(void **state)
 {
     (void)state;
@@ -132,7 +152,7 @@ static const char *some_value(void)
 
 static void add_test(struct text *t, bool inside_not)
 {
-    switch (pick(inside_not ? 4 : 6)) {
+    switch (pick(inside_not ? 5 : 8)) {
     case 0:
         add(t, "one_of: [%s, %s]", some_value(), some_value());
         break;
@@ -146,6 +166,12 @@ static void add_test(struct text *t, bool inside_not)
         add(t, "present: %s", ONE_OF("true", "false"));
         break;
     case 4:
+        add(t, "%s: %s", ONE_OF("above", "below"), ONE_OF("5", "-1.50", "1_000", "1E-3", "007"));
+        break;
+    case 5:
+        add(t, "above: -%u.5, below: %u", pick(9), pick(99999));
+        break;
+    case 6:
         add(t, "equals: %s, not: ", some_value());
         add(t, "[%s]", some_value());
         break;
@@ -178,6 +204,20 @@ static void add_conditions(struct text *t)
         }
     }
     add(t, "}");
+}
+
+/* One map, or a list of up to four. */
+static void add_when(struct text *t)
+{
+    unsigned count = pick(2) ? 0 : 1 + pick(4);
+
+    if (count == 0)
+        add_conditions(t);
+    for (unsigned i = 0; i < count; i++) {
+        add(t, i == 0 ? "[" : ", ");
+        add_conditions(t);
+    }
+    add(t, count == 0 ? "" : "]");
 }
 
 /* Amounts that differ in window, so that any two may stand together. */
@@ -282,7 +322,7 @@ static void random_rulesets_survive_a_round_trip(void **state)
         add(&t, "limits:\n");
         for (unsigned n = 0, rules = 1 + pick(5); n < rules; n++) {
             add(&t, "  - name: r%u\n    when: ", n);
-            add_conditions(&t);
+            add_when(&t);
             add(&t, "\n");
             add_limit(&t, pick(2) == 0);
             add_behaviour(&t);
@@ -298,6 +338,7 @@ int main(void)
         cmocka_unit_test(good_files_survive_a_round_trip),
         cmocka_unit_test(that_rules_apply_to_envoy_is_printed),
         cmocka_unit_test(defaults_are_left_out_and_shared_sections_dissolved),
+        cmocka_unit_test(alternatives_and_numbers_are_kept),
         cmocka_unit_test(odd_values_are_escaped),
         cmocka_unit_test(random_rulesets_survive_a_round_trip),
     };

@@ -22,7 +22,13 @@
     "    key: [user or api_key]\n"                                                                 \
     "    limit: 1 per second\n"                                                                    \
     "  - name: tiered\n"                                                                           \
-    "    limit: { by: plan, free: 1 per second, pro: unlimited }\n"
+    "    limit: { by: plan, free: 1 per second, pro: unlimited }\n"                                \
+    "  - name: either\n"                                                                           \
+    "    when: [{ path: /a/* }, { method: POST, size: { above: 10 } }]\n"                          \
+    "    limit: 1 per second\n"                                                                    \
+    "  - name: small\n"                                                                            \
+    "    when: { size: { above: -1, below: 1_000, not: { below: 5 } } }\n"                         \
+    "    limit: 1 per second\n"
 
 struct fixture {
     struct rn_report report;
@@ -106,6 +112,36 @@ static void a_missing_key_or_tier_is_named(void **state)
     EXPECT(3, "the rule has no conditions; the tier is unlimited", "plan", "pro");
 }
 
+static void the_alternative_that_holds_is_named(void **state)
+{
+    EXPECT(4, "alternative 1 of 2: path \"/a/b\" matches /a/*", "path", "/a/b", "method", "POST");
+    EXPECT(4, "alternative 2 of 2: method \"POST\" is POST; size \"11\" is above 10", "method",
+           "POST", "size", "11");
+}
+
+static void of_each_alternative_the_first_failure_is_told(void **state)
+{
+    EXPECT(4,
+           "no alternative holds: (1) path \"/b\" does not match /a/*; (2) size \"9\" is not above "
+           "10",
+           "path", "/b", "method", "POST", "size", "9");
+    EXPECT(
+        4,
+        "no alternative holds: (1) path is absent; it must match /a/*; (2) method \"GET\" is not "
+        "POST",
+        "method", "GET");
+}
+
+static void numbers_and_what_is_none_are_told(void **state)
+{
+    EXPECT(5, "size \"7\" is above -1; size \"7\" is below 1000; size \"7\" is not below 5", "size",
+           "7");
+    EXPECT(5, "size \"1e3\" is not below 1000", "size", "1e3");
+    EXPECT(5, "size \"4\" is below 5, which it must not", "size", "4");
+    EXPECT(5, "size \"big\" is no number; it must be above -1", "size", "big");
+    EXPECT(5, "size is absent; it must be above -1", "ip", "::1");
+}
+
 static void values_are_escaped(void **state)
 {
     EXPECT(0, "method \"\\x1b[2J\\\"\" is not one of GET, HEAD", "method", "\x1b[2J\"");
@@ -118,6 +154,9 @@ int main(void)
         cmocka_unit_test(all_conditions_that_hold_are_told),
         cmocka_unit_test(a_negated_condition_is_told_as_such),
         cmocka_unit_test(a_missing_key_or_tier_is_named),
+        cmocka_unit_test(the_alternative_that_holds_is_named),
+        cmocka_unit_test(of_each_alternative_the_first_failure_is_told),
+        cmocka_unit_test(numbers_and_what_is_none_are_told),
         cmocka_unit_test(values_are_escaped),
     };
 

@@ -19,7 +19,8 @@ static bool is_in(const struct rn_scene *s, const struct rn_condition *c)
 }
 
 /* What is no number lies on neither side of one. */
-static bool is_beyond(const struct rn_condition *c, struct rn_slice bound, struct rn_slice value)
+static RN_ASIDE bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
+                               struct rn_slice value)
 {
     struct rn_decimal limit, number;
 
@@ -29,7 +30,7 @@ static bool is_beyond(const struct rn_condition *c, struct rn_slice bound, struc
     return c->test == RN_TEST_ABOVE ? order > 0 : order < 0;
 }
 
-bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
 {
     switch (c->test) {
     case RN_TEST_EQUALS:
@@ -48,12 +49,17 @@ bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct 
     return false;
 }
 
+bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+{
+    return fits(c, wanted, value);
+}
+
 static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, struct rn_slice value)
 {
     if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
         return rn_index_has(s->index, c, value);
     for (uint32_t i = 0; i < c->value_count; i++)
-        if (rn_holds_fits(c, c->values[i], value))
+        if (fits(c, c->values[i], value))
             return true;
     return false;
 }

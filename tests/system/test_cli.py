@@ -252,6 +252,43 @@ def test_explain_for_programs(ration):
     assert answer.json["decision"]["allowed"] and answer.json["decision"]["rule"] == "login"
 
 
+EITHER = (
+    "limits:\n"
+    "  - name: heavy\n"
+    "    when:\n"
+    "      - {path: /export/**}\n"
+    "      - {method: POST, size: {above: 10}}\n"
+    "    limit: 5 per minute\n")
+
+
+def test_explain_names_the_alternative(ration):
+    (ration.folder / "either.yaml").write_text(EITHER)
+    answer = ration("explain", "either.yaml", "path=/x", "method=POST", "size=11")
+    assert ("heavy applies  either.yaml:2\n"
+            "    alternative 2 of 2\n"
+            '    + method "POST" is POST\n'
+            '    + size "11" is above 10\n') in answer.out
+    answer = ration("explain", "either.yaml", "path=/x", "method=POST", "size=many")
+    assert ("heavy does not apply  either.yaml:2\n"
+            "    alternative 1 of 2\n"
+            '    - path "/x" does not match /export/**\n'
+            "    alternative 2 of 2\n"
+            '    - size "many" is no number; it must be above 10\n') in answer.out
+
+
+def test_explain_of_alternatives_for_programs(ration):
+    (ration.folder / "either.yaml").write_text(EITHER)
+    rule = ration("explain", "--json", "either.yaml", "method=POST", "size=11").json["rules"][0]
+    assert (rule["applies"], rule["alternative"]) == (True, 2) and "conditions" not in rule
+    first, second = rule["alternatives"]
+    assert (first["line"], second["line"]) == (4, 5)
+    assert [c["holds"] for c in first["conditions"]] == [False]
+    assert [(c["test"], c["values"], c["holds"]) for c in second["conditions"]] == [
+        ("one_of", ["POST"], True), ("above", ["10"], True)]
+    rule = ration("explain", "--json", "either.yaml", "method=GET").json["rules"][0]
+    assert (rule["applies"], rule["why"], rule["alternative"]) == (False, "condition", None)
+
+
 def test_explain_tells_who_was_found_behind_a_proxy_and_on_which_list(ration):
     (ration.folder / "lists.yaml").write_text(
         "attributes:\n"

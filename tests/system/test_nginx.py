@@ -274,6 +274,16 @@ def test_rules_see_what_nginx_knows(gateway, condition, yes, no):
     assert refused(yes)
 
 
+def test_rules_see_the_headers_of_every_alternative(gateway):
+    g = gateway("limits:\n  - {name: it, key: ip, limit: 2 per 7 days,"
+                " when: [{header.x-kind: a}, {header.x-size: {above: 10}}]}\n",
+                server="ration on; location / { empty_gif; }")
+    assert g.statuses(3, x_kind="b", x_size="10") == [200] * 3
+    assert g.statuses(2, x_kind="a", x_size="11") == [200] * 2  # both, charged once
+    assert g.statuses(1, x_size="10.5") == [429]
+    assert g.statuses(1, x_kind="a") == [429]
+
+
 SPELLINGS = ["/items/a/buy", "/items/a%3Fb/buy", "/items/%23/buy", "/items/a%2Fb/buy", "/items/%2e%2e/buy",
              "/%69tems/a/buy?x=/y", "/items/a\\b/buy", "//items/a//buy/", "/x/../items/a/buy", "/items/a#/buy",
              "/items/a;b/buy", "/items/a/bu%2579", "/items/%ff/buy", "/x%2F../items/a/buy"]

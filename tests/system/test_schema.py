@@ -27,7 +27,8 @@ SEMANTIC = set(
     trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice when_host_comma
     when_ip_comma when_method_comma
     wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_dots when_path_escaped_star
-    when_path_parameters when_path_stars
+    when_path_parameters when_path_stars when_above_quoted when_above_below_same
+    when_below_above_crossed when_below_infinite when_below_point
     """.split()
 )
 

@@ -243,9 +243,9 @@ static void put_entry(struct writer *w, const struct rn_surveyed_request *r)
 
 static void begin(void *arg, const struct rn_surveyed_request *request)
 {
-    const struct rn_explanation_descriptor *d = ((struct writer *)arg)->descriptor;
-    bool native = !d || request->ruleset->apply_to_envoy;
     struct writer *w = arg;
+    const struct rn_explanation_descriptor *d = w->descriptor;
+    bool native = !d || request->ruleset->apply_to_envoy;
 
     if (native)
         put_readings(w->m, &request->values->paths);

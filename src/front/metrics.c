@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The page of metrics. Labels are rules, listeners and words of ours, so a rules
- * file bounds the number of series and no client can make one. docs/metrics.md
+ * file bounds the number of series, and no client can make one; but for values of descriptors
+ * (limiter/value_counts.h), of which a rule tells so many and no more. docs/metrics.md
  * lists what is here.
  */
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "front/admin.h"
 #include "front/process.h"
+#include "limiter/value_counts.h"
 
 #define NS_PER_SECOND 1e9
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -189,6 +191,45 @@ static int put_limits(void *arg, const struct ration_rule_info *info)
             rn_metrics_put(arg, rule_limit, labels, 3, limit->amount);
     }
     return 0;
+}
+
+/* A family of what is counted by values of requests. */
+struct value_family {
+    struct rn_buf *out;
+    const char *name;
+    size_t allowed, refused; /* in rn_value_totals */
+};
+
+static void put_value(void *arg, struct rn_slice rule, struct rn_slice descriptor,
+                      const struct rn_value_totals *totals)
+{
+    const struct value_family *f = arg;
+    struct rn_metrics_label labels[] = {LABEL("rule", rule), LABEL("descriptor", descriptor),
+                                        LABEL("decision", RN_SLICE("allowed"))};
+    uint64_t allowed, refused;
+
+    memcpy(&allowed, (const char *)totals + f->allowed, sizeof allowed);
+    memcpy(&refused, (const char *)totals + f->refused, sizeof refused);
+    rn_metrics_put(f->out, f->name, labels, 3, allowed);
+    labels[2].value = RN_SLICE("refused");
+    rn_metrics_put(f->out, f->name, labels, 3, refused);
+}
+
+static void put_values(struct rn_buf *out, struct rn_front *front)
+{
+    struct value_family decisions = {out, "ration_rule_value_decisions_total",
+                                     offsetof(struct rn_value_totals, allowed),
+                                     offsetof(struct rn_value_totals, refused)};
+    struct value_family hits = {out, "ration_rule_value_hits_total",
+                                offsetof(struct rn_value_totals, hits_allowed),
+                                offsetof(struct rn_value_totals, hits_refused)};
+
+    rn_metrics_begin(out, decisions.name, RN_METRICS_COUNTER,
+                     "Decisions of rules with detailed_metric or value_to_metric, by descriptor.");
+    rn_value_counts_each(front->limiter, put_value, &decisions);
+    rn_metrics_begin(out, hits.name, RN_METRICS_COUNTER,
+                     "Units of rules with detailed_metric or value_to_metric, by descriptor.");
+    rn_value_counts_each(front->limiter, put_value, &hits);
 }
 
 static void put_rules(struct rn_buf *out, struct rn_front *front)
@@ -431,6 +472,7 @@ void rn_admin_metrics(struct rn_exchange *x)
     rn_buf_clear(out);
     put_totals(out, x->front);
     put_rules(out, x->front);
+    put_values(out, x->front);
     put_reloads(out, x->front);
     put_conversations(out, x->front);
     put_connections(out, x->front->server);

@@ -9,6 +9,7 @@
 #include "limiter/plain.h"
 #include "limiter/policy.h"
 #include "limiter/roster.h"
+#include "limiter/value_counts.h"
 #include "store/store.h"
 
 /* Which of the limits of one shape in this tier the one at `at` is. */
@@ -134,6 +135,20 @@ static void mark_plain(struct rn_book *b, const struct rn_rule *rule)
     }
 }
 
+/* Goes on with what was counted by the same values before. False: out of memory. */
+static bool count_values(struct rn_book *b, const struct rn_rule *rule, const struct rn_book *old)
+{
+    const struct rn_rule *before = old ? rn_book_find(old, rule->name) : NULL;
+
+    if (!rule->values)
+        return true;
+    if (before && before->values && before->values->from_request == rule->values->from_request)
+        b->values[rule->index] = rn_value_counts_ref(old->values[before->index]);
+    else
+        b->values[rule->index] = rn_value_counts_new();
+    return b->values[rule->index] != NULL;
+}
+
 static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     for (uint32_t i = 0; i < b->ruleset->rule_count; i++) {
@@ -145,6 +160,8 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
         if (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns))
             return false;
         mark_plain(b, rule);
+        if (!count_values(b, rule, old))
+            return false;
     }
     return true;
 }
@@ -166,8 +183,10 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
     b->carried = aligned_counts(b, rules->rule_count);
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
     b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
-    if (!b->limits || !b->families || !b->carried || !b->by_name || !b->by_salt)
+    b->values = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->values);
+    if (!b->values || !b->limits || !b->families || !b->carried || !b->by_name || !b->by_salt)
         return false;
+    b->value_count = rules->rule_count;
     if (rn_stats_init(&b->stats, rules->rule_count) != 0)
         return false;
     for (uint32_t i = 0; i < rules->rule_count; i++)
@@ -201,6 +220,8 @@ void rn_book_free(struct rn_book *b)
         return;
     rn_roster_free(b->roster);
     if (!b->shell) {
+        for (uint32_t i = 0; i < b->value_count; i++)
+            rn_value_counts_unref(b->values[i]);
         rn_stats_done(&b->stats);
         rn_arena_done(&b->arena);
         rn_ruleset_free(b->ruleset);

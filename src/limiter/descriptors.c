@@ -20,6 +20,7 @@
 #include "limiter/receipt.h"
 #include "limiter/roster.h"
 #include "limiter/state.h"
+#include "limiter/value_counts.h"
 
 /* --- what applies ------------------------------------------------------------------- */
 
@@ -347,9 +348,17 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
             late[i].shift_ns;
     rn_check_run(&g->check);
     rn_due_count(&g->check, g->book);
-    for (size_t i = 0; i < count; i++)
-        if (g->charges[i].error == 0)
-            tell_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
+    for (size_t i = 0; i < count; i++) {
+        const struct rn_applied *applied = &g->rules[g->rule_of[late[i].charge]];
+
+        if (g->charges[i].error != 0)
+            continue;
+        tell_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
+        if (applied->rule->values)
+            rn_value_counts_add(
+                g->book, applied->rule, applied->key,
+                &(struct rn_value_totals){.hits_allowed = d->units[late[i].charge]});
+    }
 }
 
 /* --- bans, and who is denied -------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
+#include "limiter/value_counts.h"
 
 #define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
 
@@ -222,12 +223,18 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
         if (out->decision.allowed) {
             rn_stats_add(s, &row->allowed);
             rn_stats_add_units(s, &row->hits_allowed, units);
+            if (rn_unlikely(g->rules[i].rule->values != NULL))
+                rn_value_counts_add(g->book, g->rules[i].rule, g->rules[i].key,
+                                    &(struct rn_value_totals){.allowed = 1, .hits_allowed = units});
             if (rn_unlikely(said != 0))
                 count_remarks(s, row, said);
             all |= said & (RN_SAID_DELAYED | RN_SAID_SHADOW_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
         } else if (said & RN_SAID_REFUSED) {
             rn_stats_add(s, &row->refused);
             rn_stats_add_units(s, &row->hits_refused, units);
+            if (rn_unlikely(g->rules[i].rule->values != NULL))
+                rn_value_counts_add(g->book, g->rules[i].rule, g->rules[i].key,
+                                    &(struct rn_value_totals){.refused = 1, .hits_refused = units});
             note_refusal(g, s, i);
         }
     }

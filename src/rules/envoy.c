@@ -11,6 +11,7 @@
 
 #include "rules/envoy_read.h"
 #include "rules/pattern.h"
+#include "rules/printable.h"
 
 #define PATTERNS_COMPARED 64 /* of a key, with each that follows: see warn_of_hidden */
 
@@ -18,26 +19,6 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
                                          const struct rn_envoy_level *before);
 
 /* --- rules -------------------------------------------------------------------------- */
-
-/* Printable ASCII as it is, but for %; other bytes as %4A: names stay distinct. */
-static size_t write_printable(char *out, struct rn_slice text)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    size_t len = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-
-        if (byte >= ' ' && byte <= '~' && byte != '%') {
-            out[len++] = (char)byte;
-        } else {
-            out[len++] = '%';
-            out[len++] = digits[byte >> 4];
-            out[len++] = digits[byte & 15];
-        }
-    }
-    return len;
-}
 
 /* domain.key_value.key2_value2. Where underscores make two paths look alike the
  * later one gets a number; their counters differ by their keys in any case. */
@@ -51,20 +32,57 @@ static struct rn_slice name_of_path(struct rn_envoy_reader *r)
 
     if (!name)
         return (struct rn_slice){NULL, 0};
-    size_t len = write_printable(name, r->domain);
+    size_t len = rn_printable_write(name, r->domain);
 
     for (uint32_t i = 0; i < r->depth; i++) {
         name[len++] = '.';
-        len += write_printable(name + len, r->path[i]->key);
+        len += rn_printable_write(name + len, r->path[i]->key);
         if (r->path[i]->value.len != 0)
             name[len++] = '_';
-        len += write_printable(name + len, r->path[i]->value);
+        len += rn_printable_write(name + len, r->path[i]->value);
     }
     size_t plain = len;
 
     for (unsigned n = 2; rn_builder_find_rule(r->builder, (struct rn_slice){name, len}); n++)
         len = plain + (size_t)snprintf(name + plain, room - plain, "#%u", n);
     return (struct rn_slice){name, len};
+}
+
+/* A level as metrics have it; `told`: a value of the request follows. */
+static struct rn_slice name_of_level(struct rn_envoy_reader *r, const struct rn_envoy_node *node,
+                                     bool told)
+{
+    char *name =
+        rn_builder_alloc(r->builder, RN_PRINTABLE_MAX * (node->key.len + node->value.len) + 1, 1);
+
+    if (!name)
+        return (struct rn_slice){NULL, 0};
+    size_t len = rn_printable_write(name, node->key);
+
+    if (told || node->value.len != 0)
+        name[len++] = '_';
+    if (!told)
+        len += rn_printable_write(name + len, node->value);
+    return (struct rn_slice){name, len};
+}
+
+/* NULL: metrics of the limit tell no values apart, or memory ran out. */
+static const struct rn_rule_values *find_values(struct rn_envoy_reader *r,
+                                                const struct rn_envoy_limit *limit)
+{
+    if (limit->metric_values == 0)
+        return NULL;
+    struct rn_rule_values *values = rn_builder_alloc(r->builder, 1, sizeof *values);
+    struct rn_slice *names = rn_builder_alloc(r->builder, r->depth + 1, sizeof *names);
+    char *domain = rn_builder_alloc(r->builder, RN_PRINTABLE_MAX * r->domain.len + 1, 1);
+
+    if (!values || !names || !domain)
+        return NULL;
+    names[0] = (struct rn_slice){domain, rn_printable_write(domain, r->domain)};
+    for (uint32_t i = 0; i < r->depth; i++)
+        names[i + 1] = name_of_level(r, r->path[i], limit->metric_values >> i & 1);
+    *values = (struct rn_rule_values){names, r->depth, limit->metric_values};
+    return values;
 }
 
 /* Whether some descriptor on the path is no node of the tree, for a mistake that
@@ -109,6 +127,7 @@ static void add_rule(struct rn_envoy_reader *r, const struct rn_node *map,
         return;
     rule->envoy = true;
     rule->shadow = limit->shadow_mode;
+    rule->values = find_values(r, limit);
     if (!limit->unlimited) {
         compiled = rn_builder_limit(r->builder, rule, spec, &fault);
         if (fault)

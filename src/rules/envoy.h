@@ -32,8 +32,8 @@ struct rn_envoy_limit {
                                           NULL: white-listed */
     bool unlimited, shadow_mode, quota_mode, detailed_metric;
     bool share_threshold;   /* of this level or one above: see parts of rn_envoy_match */
-    uint32_t metric_values; /* bit i: a metric of this limit is to tell the values of entry i
-                               apart (detailed_metric, value_to_metric) */
+    uint32_t metric_values; /* bit i: metrics of this limit tell the values of entry i apart
+                               (detailed_metric, value_to_metric) */
     struct rn_slice name;   /* rate_limit.name; empty: none */
     const struct rn_slice *replaces;
     uint32_t replaces_count;

@@ -146,6 +146,14 @@ struct rn_response {
     struct rn_slice message; /* empty: the default text */
 };
 
+/* How metrics tell the requests of an Envoy rule apart (detailed_metric, value_to_metric). */
+struct rn_rule_values {
+    const struct rn_slice *names; /* the domain, then a level each: "key_value", or "key_" in front
+                                     of the request's value */
+    uint32_t count;               /* of levels */
+    uint32_t from_request;        /* bit i: the value of level i is the request's */
+};
+
 struct rn_rule {
     struct rn_slice name;
     char title[RATION_NAME_SIZE]; /* the name as it is told: cut to fit, then zeros */
@@ -155,6 +163,8 @@ struct rn_rule {
     bool envoy;     /* found by descriptors (envoy.h), never by attributes */
     bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or a native one
                        that needs not know when and how a request ends, under apply_to_envoy */
+
+    const struct rn_rule_values *values; /* NULL: metrics tell no values apart */
 
     const struct rn_alternative *alternatives; /* one of them must hold; at least one */
     uint32_t alternative_count;

@@ -260,16 +260,80 @@ def test_clients_make_no_series(daemon):
     assert set(page(daemon).samples) == before
 
 
+DETAILED = """
+domain: shop
+descriptors:
+  - key: user
+    detailed_metric: true
+    rate_limit: {unit: year, requests_per_unit: 2}
+  - key: client
+    descriptors:
+      - key: path
+        value: /api/*
+        value_to_metric: true
+        rate_limit: {unit: year, requests_per_unit: 1000000}
+  - key: plain
+    rate_limit: {unit: year, requests_per_unit: 2}
+"""
+
+
+def ask_envoy(d, **entries):
+    pairs = [{"key": key, "value": value} for key, value in entries.items()]
+    return d.http("POST", "/json", {"domain": "shop", "descriptors": [{"entries": pairs}]}).status
+
+
+def test_values_of_descriptors_are_told_where_a_file_says_so(tmp_path):
+    with Daemon(tmp_path, DETAILED) as d:
+        for _ in range(3):
+            ask_envoy(d, user="ann")
+        ask_envoy(d, client="bob", path="/api/x")
+        ask_envoy(d, client="cem", path="/api/x")
+        ask_envoy(d, plain="ann")
+        m = page(d)
+        rows = {dict(labels)["descriptor"] for name, labels in m.samples if "_value_" in name}
+        assert rows == {"shop.user_ann", "shop.client.path_/api/x"}
+        for name in ("decisions", "hits"):
+            said = {decision: m(f"ration_rule_value_{name}_total", rule="shop.user",
+                                descriptor="shop.user_ann", decision=decision)
+                    for decision in ("allowed", "refused")}
+            assert said == {"allowed": 2, "refused": 1}
+        assert m("ration_rule_value_decisions_total", rule="shop.client.path_/api/*",
+                 descriptor="shop.client.path_/api/x", decision="allowed") == 2
+
+
+def test_hostile_values_make_a_bounded_number_of_series(tmp_path):
+    need("promtool")
+    with Daemon(tmp_path, DETAILED) as d:
+        nasty = ['"', "\\", "\n", "{}", "é" * 500, "x" * 3000, "%00"]
+        for i in range(400):
+            assert ask_envoy(d, client="c", path=f"/api/{nasty[i % len(nasty)]}{i}") == 200
+        m = page(d)
+        rows = [dict(labels) for name, labels in m.samples
+                if name == "ration_rule_value_decisions_total"]
+        assert len(rows) == 2 * 101
+        assert all(len(row["descriptor"]) <= 300 for row in rows)
+        counted = sum(value for (name, labels), value in m.samples.items()
+                      if name == "ration_rule_value_decisions_total")
+        assert counted == 400
+        assert m("ration_rule_value_decisions_total", rule="shop.client.path_/api/*",
+                 descriptor="other", decision="allowed") > 0
+        done = subprocess.run(["promtool", "check", "metrics"], input=m.text,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.fixture
 def sharing(tmp_path):
-    """A daemon that shares its limits, with a team, and so has all metrics."""
+    """A daemon that shares its limits, with a team and a detailed metric, and so has all metrics."""
     team = tmp_path / "more/team"
     team.mkdir(parents=True)
     (team / "a.yaml").write_text("limits: []")
+    (team.parent / "shop.yaml").write_text(DETAILED)
     with RedisServer(tmp_path) as server:
         options = ["--redis", f"redis+unix://{server.path}", "--config", team.parent]
         with Daemon(tmp_path, RULES, options) as sharing:
             check(sharing, "/api")
+            ask_envoy(sharing, user="ann")
             yield sharing
 
 

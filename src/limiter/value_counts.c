@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows are found without a lock and never removed. Those of a rule are a hash table of
+ * pointers that is never more than half full.
+ */
+#include "limiter/value_counts.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "limiter/limiter.h"
+#include "rules/printable.h"
+
+#define SLOTS 256
+_Static_assert(2 * RN_VALUE_ROWS <= SLOTS, "a search ends at a free slot");
+
+struct row {
+    struct rn_value_totals totals;
+    size_t len;
+    char text[RN_VALUE_TEXT];
+};
+
+struct rn_value_counts {
+    unsigned references;
+    pthread_mutex_t lock; /* of who adds a row */
+    uint32_t count;
+    struct row *slots[SLOTS];
+    struct rn_value_totals other;
+};
+
+struct rn_value_counts *rn_value_counts_new(void)
+{
+    struct rn_value_counts *v = calloc(1, sizeof *v);
+
+    if (v && pthread_mutex_init(&v->lock, NULL) != 0) {
+        free(v);
+        return NULL;
+    }
+    if (v)
+        v->references = 1;
+    return v;
+}
+
+struct rn_value_counts *rn_value_counts_ref(struct rn_value_counts *v)
+{
+    __atomic_fetch_add(&v->references, 1, __ATOMIC_RELAXED);
+    return v;
+}
+
+void rn_value_counts_unref(struct rn_value_counts *v)
+{
+    if (!v || __atomic_sub_fetch(&v->references, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        free(v->slots[i]);
+    pthread_mutex_destroy(&v->lock);
+    free(v);
+}
+
+/* --- texts ---------------------------------------------------------------------------- */
+
+struct text {
+    size_t len;
+    char bytes[RN_VALUE_TEXT];
+};
+
+static void append(struct text *to, struct rn_slice from)
+{
+    size_t room = sizeof to->bytes - to->len, len = from.len < room ? from.len : room;
+
+    if (len != 0)
+        memcpy(to->bytes + to->len, from.data, len);
+    to->len += len;
+}
+
+/* A value as names of rules have them (rules/printable.h): cut between characters. */
+static void append_value(struct text *to, struct rn_slice value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char byte[RN_PRINTABLE_MAX];
+        size_t len = rn_printable_write(byte, (struct rn_slice){value.data + i, 1});
+
+        if (len > sizeof to->bytes - to->len)
+            return;
+        append(to, (struct rn_slice){byte, len});
+    }
+}
+
+static void write_text(struct text *to, const struct rn_rule_values *values,
+                       const struct rn_slice *key)
+{
+    to->len = 0;
+    append(to, values->names[0]);
+    for (uint32_t i = 0; i < values->count; i++) {
+        append(to, RN_SLICE("."));
+        append(to, values->names[i + 1]);
+        if (values->from_request >> i & 1)
+            append_value(to, key[2 * (size_t)i + 1]);
+    }
+}
+
+/* --- rows ----------------------------------------------------------------------------- */
+
+/* The slot of the text, or the free one where it would go. */
+static struct row **find_slot(struct rn_value_counts *v, const struct rn_hash_key *secret,
+                              const struct text *text)
+{
+    uint64_t at = rn_siphash(secret, text->bytes, text->len);
+
+    for (;; at++) {
+        struct row **slot = &v->slots[at % SLOTS];
+        const struct row *row = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+
+        if (!row || (row->len == text->len && memcmp(row->text, text->bytes, text->len) == 0))
+            return slot;
+    }
+}
+
+/* NULL: there are too many, or memory ran out. */
+static struct row *add_row(struct rn_value_counts *v, const struct rn_hash_key *secret,
+                           const struct text *text)
+{
+    if (__atomic_load_n(&v->count, __ATOMIC_RELAXED) >= RN_VALUE_ROWS)
+        return NULL;
+    pthread_mutex_lock(&v->lock);
+    struct row **slot = find_slot(v, secret, text), *row = *slot;
+
+    if (!row && v->count < RN_VALUE_ROWS && (row = calloc(1, sizeof *row)) != NULL) {
+        row->len = text->len;
+        memcpy(row->text, text->bytes, text->len);
+        __atomic_store_n(slot, row, __ATOMIC_RELEASE);
+        __atomic_store_n(&v->count, v->count + 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&v->lock);
+    return row;
+}
+
+static void add(uint64_t *counter, uint64_t more)
+{
+    if (more != 0)
+        __atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
+}
+
+void rn_value_counts_add(const struct rn_book *book, const struct rn_rule *rule,
+                         const struct rn_slice *key, const struct rn_value_totals *more)
+{
+    struct rn_value_counts *v = book->values[rule->index];
+    struct text text;
+
+    write_text(&text, rule->values, key);
+    struct row *row = __atomic_load_n(find_slot(v, book->secret, &text), __ATOMIC_ACQUIRE);
+
+    if (!row)
+        row = add_row(v, book->secret, &text);
+    struct rn_value_totals *totals = row ? &row->totals : &v->other;
+
+    add(&totals->allowed, more->allowed);
+    add(&totals->refused, more->refused);
+    add(&totals->hits_allowed, more->hits_allowed);
+    add(&totals->hits_refused, more->hits_refused);
+}
+
+/* --- telling -------------------------------------------------------------------------- */
+
+static struct rn_value_totals read_totals(const struct rn_value_totals *from)
+{
+    return (struct rn_value_totals){__atomic_load_n(&from->allowed, __ATOMIC_RELAXED),
+                                    __atomic_load_n(&from->refused, __ATOMIC_RELAXED),
+                                    __atomic_load_n(&from->hits_allowed, __ATOMIC_RELAXED),
+                                    __atomic_load_n(&from->hits_refused, __ATOMIC_RELAXED)};
+}
+
+void rn_value_counts_each(struct ration *r,
+                          void (*see)(void *arg, struct rn_slice rule, struct rn_slice descriptor,
+                                      const struct rn_value_totals *totals),
+                          void *arg)
+{
+    pthread_mutex_lock(&r->shelf.lock);
+    const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+    uint32_t count = book ? book->ruleset->rule_count : 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct rn_value_counts *v = book->values[i];
+        struct rn_slice rule = book->ruleset->rules[i].name;
+
+        for (size_t s = 0; v && s < SLOTS; s++) {
+            const struct row *row = __atomic_load_n(&v->slots[s], __ATOMIC_ACQUIRE);
+            struct rn_value_totals totals =
+                row ? read_totals(&row->totals) : (struct rn_value_totals){0};
+
+            if (row)
+                see(arg, rule, (struct rn_slice){row->text, row->len}, &totals);
+        }
+        struct rn_value_totals other = v ? read_totals(&v->other) : (struct rn_value_totals){0};
+
+        if (v && (other.allowed | other.refused | other.hits_allowed | other.hits_refused) != 0)
+            see(arg, rule, RN_SLICE(RN_VALUE_OTHER), &other);
+    }
+    pthread_mutex_unlock(&r->shelf.lock);
+}

@@ -21,8 +21,7 @@ struct rn_redis {
     struct rn_batch_queues queues;
     struct rn_batch_queue_events queues_events;
     struct rn_timer timer;
-    struct rn_job *jobs, *last, *spare; /* under way, the last of them; unused */
-    struct rn_job pool[RN_REDIS_JOBS];
+    struct rn_backend_jobs jobs;
     struct rn_redis_counts counts;
     struct rn_refusal_cache refusals;
 };
@@ -34,69 +33,15 @@ static int64_t now_of(const struct rn_redis *redis)
 
 static void set_timer(struct rn_redis *redis)
 {
-    if (redis->jobs &&
-        (!rn_timer_is_set(&redis->timer) || redis->jobs->deadline_ns < redis->timer.at_ns))
-        rn_timer_set(rn_loop_wheel(redis->loop), &redis->timer, redis->jobs->deadline_ns);
+    const struct rn_backend_job *job = redis->jobs.first;
+
+    if (job && (!rn_timer_is_set(&redis->timer) || job->deadline_ns < redis->timer.at_ns))
+        rn_timer_set(rn_loop_wheel(redis->loop), &redis->timer, job->deadline_ns);
 }
 
 /* --- jobs --------------------------------------------------------------------------- */
 
-/* The job that the link leads to; NULL: it is the first one's. */
-static struct rn_job *job_before(struct rn_redis *redis, struct rn_job **link)
-{
-    return link == &redis->jobs ? NULL
-                                : (struct rn_job *)((char *)link - offsetof(struct rn_job, next));
-}
-
-/* Among the others by its deadline, which is the last one as a rule. NULL: too many. */
-static struct rn_job *begin_job(struct rn_redis *redis, int64_t deadline_ns)
-{
-    struct rn_job *job = redis->spare, *before = redis->last;
-
-    if (!job)
-        return NULL;
-    redis->spare = job->next;
-    while (before && before->deadline_ns > deadline_ns)
-        before = job_before(redis, before->link);
-    job->link = before ? &before->next : &redis->jobs;
-    job->next = *job->link;
-    *job->link = job;
-    if (job->next)
-        job->next->link = &job->next;
-    else
-        redis->last = job;
-    job->left = 0;
-    job->deadline_ns = deadline_ns;
-    return job;
-}
-
-/* From here on nobody touches its batch. */
-static void end_job(struct rn_redis *redis, struct rn_job *job)
-{
-    struct rn_job *before = job_before(redis, job->link);
-
-    *job->link = job->next;
-    if (job->next)
-        job->next->link = job->link;
-    else
-        redis->last = before;
-    job->life++;
-    job->next = redis->spare;
-    redis->spare = job;
-}
-
-static void finish_job(struct rn_redis *redis, struct rn_job *job)
-{
-    struct rn_charge *batch = job->batch;
-    size_t n = job->n;
-    rn_backend_done *done = job->done;
-    void *arg = job->arg;
-
-    end_job(redis, job);
-    done(arg, batch, n);
-}
-
-/* What was refused while a late charge counted may be admitted now. */
+/* A take that was refused while the late charge counted may be admitted now. */
 static void on_returned(void *arg, struct rn_charge *charge)
 {
     struct rn_redis *redis = arg;
@@ -104,18 +49,18 @@ static void on_returned(void *arg, struct rn_charge *charge)
     (void)rn_refusal_cache_find(&redis->refusals, charge, charge->ask.now_ns);
 }
 
-static void on_answered(void *arg, struct rn_job *job, const struct rn_charge *charge)
+static void on_answered(void *arg, struct rn_backend_job *job, const struct rn_charge *charge)
 {
     struct rn_redis *redis = arg;
 
     rn_redis_count(charge->error == 0 ? &redis->counts.answered : &redis->counts.failed, 1);
     rn_refusal_cache_note(&redis->refusals, charge, charge->ask.now_ns);
-    if (--job->left == 0)
-        finish_job(redis, job);
+    rn_backend_answered(job, 1);
 }
 
-/* Of a job that was not answered in time: which servers were not. */
-static void blame_shards(struct rn_redis *redis, const struct rn_job *job, bool late[RN_SHARDS])
+/* Marks the servers that did not answer the job in time. */
+static void blame_shards(struct rn_redis *redis, const struct rn_backend_job *job,
+                         bool late[RN_SHARDS])
 {
     for (size_t i = 0; i < job->n; i++) {
         const struct rn_charge *charge = &job->batch[i];
@@ -131,43 +76,39 @@ static void blame_shards(struct rn_redis *redis, const struct rn_job *job, bool 
     }
 }
 
-/* Charges without an answer have the error that they were given at the beginning. One
- * stall of a server is one failure, however many wait for it. */
+/* Charges without an answer keep RATION_ESTORE, which they got at the beginning. One stall of a
+ * server counts as one failure, however many charges wait for it. */
 static void expire_jobs(struct rn_redis *redis, int64_t now_ns)
 {
     bool late[RN_SHARDS] = {false};
-    struct rn_job *job;
+    struct rn_backend_job *job;
 
-    if (redis->jobs && redis->jobs->deadline_ns <= now_ns)
+    if (redis->jobs.first && redis->jobs.first->deadline_ns <= now_ns)
         rn_batch_queue_expire(&redis->queues, now_ns);
-    while ((job = redis->jobs) && job->deadline_ns <= now_ns) {
+    while ((job = redis->jobs.first) && job->deadline_ns <= now_ns) {
         blame_shards(redis, job, late);
         rn_redis_count(&redis->counts.late, job->left);
-        finish_job(redis, job);
+        rn_backend_answered(job, job->left);
     }
     for (unsigned i = 0; i < RN_SHARDS; i++)
         if (late[i] && redis->routes.shards[i])
             rn_shard_was_late(redis->routes.shards[i]);
 }
 
-static bool is_due(const struct rn_redis *redis)
-{
-    return redis->jobs && redis->jobs->deadline_ns <= now_of(redis);
-}
-
 static void on_timer(struct rn_timer *timer)
 {
     struct rn_redis *redis = (struct rn_redis *)((char *)timer - offsetof(struct rn_redis, timer));
 
-    /* After a long round of the loop, what is due may have been answered meanwhile. */
+    /* After a long round of the loop, the answers to jobs that are due may have arrived. */
     for (unsigned i = 0; i < RN_SHARDS; i++)
-        if (redis->routes.shards[i] && is_due(redis))
+        if (redis->routes.shards[i] && redis->jobs.first &&
+            redis->jobs.first->deadline_ns <= now_of(redis))
             rn_link_hear(&redis->routes.shards[i]->link);
     expire_jobs(redis, now_of(redis));
     set_timer(redis);
 }
 
-/* --- what the routes tell ------------------------------------------------------------ */
+/* --- events of the routes --------------------------------------------------------------- */
 
 static void note_up(void *arg)
 {
@@ -196,7 +137,7 @@ static void on_down(void *arg, struct rn_shard *shard)
     rn_batch_queue_fail(&redis->queues, shard);
 }
 
-/* What came up in this round goes out in one write. */
+/* All charges of this round of the loop go out in one write. */
 static void on_later(void *arg, struct rn_shard *shard)
 {
     struct rn_redis *redis = arg;
@@ -214,10 +155,9 @@ static void on_moved(void *arg)
     rn_script_call_retry(&redis->calls);
 }
 
-/* --- the contract ------------------------------------------------------------------------------
- */
+/* --- the backend ------------------------------------------------------------------------- */
 
-/* Charges that need no store, or that no store like this can hold. */
+/* Answers charges that need no call to Redis, and those that Redis cannot count. */
 static bool is_settled(struct rn_redis *redis, struct rn_charge *charge)
 {
     uint64_t none = 0;
@@ -235,7 +175,7 @@ static bool is_settled(struct rn_redis *redis, struct rn_charge *charge)
     return charge->error == RATION_EINVAL;
 }
 
-static void add_to_queues(struct rn_redis *redis, struct rn_job *job)
+static void add_to_queues(struct rn_redis *redis, struct rn_backend_job *job)
 {
     for (size_t i = 0; i < job->n; i++) {
         struct rn_charge *charge = &job->batch[i];
@@ -256,8 +196,7 @@ static void add_to_queues(struct rn_redis *redis, struct rn_job *job)
     }
 }
 
-/* Ours, or that of who asks if it comes first. */
-static int64_t deadline_of(const struct rn_redis *redis)
+int64_t rn_redis_deadline(const struct rn_redis *redis)
 {
     int64_t ours = now_of(redis) + redis->deadline_ns, theirs = rn_fiber_deadline();
 
@@ -276,18 +215,16 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
     if (open == 0)
         return RN_DONE;
     bool allowed = done && rn_secret_check_allows(&redis->secret);
-    struct rn_job *job = allowed ? begin_job(redis, deadline_of(redis)) : NULL;
+    struct rn_backend_job *job =
+        allowed ? rn_backend_begin_job(&redis->jobs, batch, n, done, arg, rn_redis_deadline(redis))
+                : NULL;
     if (!job) {
         rn_redis_count(&redis->counts.turned_away, open);
         return RN_DONE;
     }
-    job->batch = batch;
-    job->n = n;
-    job->done = done;
-    job->arg = arg;
     add_to_queues(redis, job);
     if (job->left == 0) {
-        end_job(redis, job);
+        rn_backend_end_job(job);
         return RN_DONE;
     }
     set_timer(redis);
@@ -307,23 +244,10 @@ bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask)
 
     if (whole.until_ns == 0)
         whole.until_ns = now_of(redis) + redis->deadline_ns;
-    return rn_secret_check_allows(&redis->secret) && rn_script_request_send(&redis->calls, &whole);
+    return rn_secret_check_allows(&redis->secret) && rn_script_call_request(&redis->calls, &whole);
 }
 
-/* --- life --------------------------------------------------------------------------- */
-
-static void init_events(struct rn_redis *redis)
-{
-    redis->routes_events = (struct rn_routes_events){
-        .arg = redis, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
-    redis->queues_events = (struct rn_batch_queue_events){
-        .arg = redis, .answered = on_answered, .returned = on_returned};
-    redis->timer.fire = on_timer;
-    for (size_t i = 0; i < RN_REDIS_JOBS; i++) {
-        redis->pool[i].next = redis->spare;
-        redis->spare = &redis->pool[i];
-    }
-}
+/* --- start and end ------------------------------------------------------------------------ */
 
 int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadline_ns,
                  struct rn_redis **out, struct ration_error *error)
@@ -335,7 +259,12 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
     rn_backend_init(&redis->backend, &redis_ops);
     redis->loop = loop;
     redis->deadline_ns = deadline_ns > 0 ? deadline_ns : RN_REDIS_DEADLINE_NS;
-    init_events(redis);
+    redis->routes_events = (struct rn_routes_events){
+        .arg = redis, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
+    redis->queues_events = (struct rn_batch_queue_events){
+        .arg = redis, .answered = on_answered, .returned = on_returned};
+    redis->timer.fire = on_timer;
+    rn_backend_init_jobs(&redis->jobs, redis);
     int failed =
         rn_routes_init(&redis->routes, loop, url, &redis->routes_events, &redis->counts, error);
     if (failed != 0) {
@@ -364,8 +293,8 @@ void rn_redis_free(struct rn_redis *redis)
     rn_script_call_done(&redis->calls);
     rn_secret_check_done(&redis->secret);
     rn_routes_done(&redis->routes);
-    while (redis->jobs)
-        finish_job(redis, redis->jobs);
+    while (redis->jobs.first)
+        rn_backend_answered(redis->jobs.first, redis->jobs.first->left);
     rn_timer_cancel(rn_loop_wheel(redis->loop), &redis->timer);
     rn_batch_queue_done(&redis->queues);
     free(redis);

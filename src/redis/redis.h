@@ -17,36 +17,38 @@
 #include "redis/backend.h"
 #include "redis/redis_counts.h"
 #include "redis/strict/batch_queue.h"
-#include "redis/strict/script_request.h"
 
 #define RN_REDIS_DEADLINE_NS (INT64_C(25) * 1000000)
-#define RN_REDIS_JOBS 1024 /* under way at once; one more has RATION_ESTORE */
 
 struct rn_redis;
 
-/* In the loop's thread; connecting begins at once. `url` is borrowed until the end.
+/* In the loop's thread; starts to connect at once. `url` is borrowed until the end.
  * deadline_ns 0: RN_REDIS_DEADLINE_NS. RATION_EIO: files of the URL cannot be used. */
 int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadline_ns,
                  struct rn_redis **out, struct ration_error *error);
-/* Before the loop goes on: charges are only sent once it is known that all nodes of this
- * Redis have the same fingerprint of the secret that keys are hashed with
- * (redis/cluster/secret_check.h); until then, and if they have not, everything is RATION_ESTORE. */
+/* Requires that all nodes of this Redis have the same secret (redis/cluster/secret_check.h): until
+ * that is known, and if they differ, every charge gets RATION_ESTORE. Call it before the loop goes
+ * on. */
 void rn_redis_agree(struct rn_redis *redis, const char *fingerprint);
-/* Whatever is under way ends with RATION_ESTORE first. */
+/* Jobs under way end with RATION_ESTORE. */
 void rn_redis_free(struct rn_redis *redis);
 
 struct rn_backend *rn_redis_backend(struct rn_redis *redis);
-/* Runs a script beside the charges, now. False: it was not sent, as the server of its
- * slot cannot be asked. The time that the caller waits is its own affair. */
+/* Runs a script. False: it was not sent, as the server of its slot is down. The caller must limit
+ * its own wait for the reply. */
 bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask);
-/* A server may have lost states, a little while ago: rn_shard_doubt. */
+/* The deadline of a call that begins now: of this Redis, or of the caller's fiber if that comes
+ * first. */
+int64_t rn_redis_deadline(const struct rn_redis *redis);
+/* Whether a server may have lost states lately: rn_shard_doubt. */
 bool rn_redis_doubts(const struct rn_redis *redis);
-/* All servers can be asked, and charges are sent. */
+/* Whether all servers are up and the secret is agreed. */
 bool rn_redis_is_up(const struct rn_redis *redis);
 
-/* The number of the server that holds the slot of a key; RN_SHARDS: nobody is known to. */
+/* The number of the server that owns the slot of a key; RN_SHARDS: not known. */
 unsigned rn_redis_server(const struct rn_redis *redis, struct rn_slice key);
-/* How many tags have keys that do not go together in a call: 1, or RN_CODEC_TAGS. */
+/* How many hash tags there are; a call has keys of one tag only. 1, or in a cluster
+ * RN_CODEC_TAGS. */
 unsigned rn_redis_tags(const struct rn_redis *redis);
 
 /* Any thread, as long as the store lives. */

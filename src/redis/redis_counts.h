@@ -22,7 +22,7 @@ struct rn_redis_counts {
     _Atomic uint64_t opened;      /* how often a breaker did */
     _Atomic uint64_t calls;       /* of scripts, by charges */
     _Atomic uint64_t sizes[RN_REDIS_COUNTS_SIZES];
-    _Atomic uint64_t others;       /* other calls: redis/strict/script_request.h */
+    _Atomic uint64_t others;       /* other calls: redis/strict/script_call.h */
     _Atomic uint64_t resent;       /* not run, and so sent once more to the same server */
     _Atomic uint64_t moved, asked; /* redirections within a cluster */
     _Atomic uint64_t mismatches;   /* replies to something else */

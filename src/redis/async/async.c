@@ -6,27 +6,16 @@
 #include "base/error.h"
 #include "net/server.h"
 
-/* A batch of which a part was passed on. */
-struct job {
-    struct rn_async *async;
-    struct rn_charge *batch;
-    size_t n, left; /* parts that are not answered yet */
-    rn_backend_done *done;
-    void *arg;
-    struct job *next; /* unused ones */
-};
-
 struct rn_async {
     struct rn_backend backend; /* first */
     struct rn_loop *loop;
     struct rn_backend *next;
     unsigned permille, workers, holders;
     int64_t started_ns;
-    struct rn_async_keys keys;
+    struct rn_local_keys keys; /* of struct rn_async_key */
     struct rn_reports reports;
     struct rn_async_counts counts;
-    struct job *spare;
-    struct job pool[RN_ASYNC_JOBS];
+    struct rn_backend_jobs jobs;
 };
 
 /* --- decisions ------------------------------------------------------------------------------ */
@@ -52,14 +41,14 @@ static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge
     bool settled;
     struct rn_async_key *key;
 
-    if (!rn_view_serves(limit) || !(key = rn_async_keys_add(&a->keys, charge->key, now_ns)))
+    if (!rn_view_serves(limit) || !(key = rn_local_keys_add(&a->keys, charge->key, now_ns)))
         return NULL;
     most = rn_local_budget_most(limit, a->permille, a->holders);
     settled = now_ns - a->started_ns >= rn_local_budget_settle_ns(limit, most, a->holders);
     rn_local_budget_init(&key->budget, charge,
                          settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN,
                          rn_reports_store_us(&a->reports, now_ns), now_ns);
-    atomic_store_explicit(&a->counts.keys, a->keys.used, memory_order_relaxed);
+    atomic_store_explicit(&a->counts.keys, a->keys.count, memory_order_relaxed);
     return key;
 }
 
@@ -67,7 +56,7 @@ static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge
 static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge *charge,
                                      int64_t now_ns)
 {
-    struct rn_async_key *key = rn_async_keys_find(&a->keys, charge->key);
+    struct rn_async_key *key = rn_local_keys_find(&a->keys, charge->key);
 
     if (!key)
         key = begin_key(a, charge, now_ns);
@@ -151,7 +140,7 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
     for (size_t i = 0; i < n; i++) {
         enum rn_op op = charges[i].ask.op;
         struct rn_async_key *key =
-            is_ours(a, &charges[i]) ? rn_async_keys_find(&a->keys, charges[i].key) : NULL;
+            is_ours(a, &charges[i]) ? rn_local_keys_find(&a->keys, charges[i].key) : NULL;
 
         if (!key)
             continue;
@@ -162,28 +151,16 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
     }
 }
 
-static bool end_part(struct job *job, const struct rn_charge *charges, size_t n)
-{
-    struct rn_async *a = job->async;
-
-    note_passed(a, charges, n);
-    if (--job->left > 0)
-        return false;
-    job->next = a->spare;
-    a->spare = job;
-    return true;
-}
-
 static void on_part(void *arg, struct rn_charge *charges, size_t n)
 {
-    struct job *job = arg, ended = *job;
+    struct rn_backend_job *job = arg;
 
-    if (end_part(job, charges, n))
-        ended.done(ended.arg, ended.batch, ended.n);
+    note_passed(job->jobs->owner, charges, n);
+    rn_backend_answered(job, 1);
 }
 
-/* Passes on one stretch after the other of those that were not decided. */
-static enum rn_progress pass_on(struct rn_async *a, struct job *job)
+/* Passes on the stretches of the batch that were not decided, one after the other. */
+static enum rn_progress pass_on(struct rn_async *a, struct rn_backend_job *job)
 {
     struct rn_charge *batch = job->batch;
     size_t n = job->n, end;
@@ -197,27 +174,30 @@ static enum rn_progress pass_on(struct rn_async *a, struct job *job)
             end++;
         job->left++;
         if (rn_backend_begin(a->next, &batch[i], end - i, job->done ? on_part : NULL, job) ==
-            RN_DONE)
-            end_part(job, &batch[i], end - i);
+            RN_DONE) {
+            note_passed(a, &batch[i], end - i);
+            job->left--;
+        }
     }
-    return end_part(job, NULL, 0) ? RN_DONE : RN_PENDING;
+    if (--job->left > 0)
+        return RN_PENDING;
+    rn_backend_end_job(job);
+    return RN_DONE;
 }
 
 static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batch, size_t n,
                               rn_backend_done *done, void *arg)
 {
     struct rn_async *a = (struct rn_async *)(void *)backend;
-    struct job *job = a->spare;
 
     if (!has_ours(a, batch, n)) {
         rn_redis_count(&a->counts.passed, n);
         return rn_backend_begin(a->next, batch, n, done, arg);
     }
-    if (decide_all(a, batch, n) == 0 || !job)
+    if (decide_all(a, batch, n) == 0)
         return RN_DONE;
-    a->spare = job->next;
-    *job = (struct job){.async = a, .batch = batch, .n = n, .done = done, .arg = arg};
-    return pass_on(a, job);
+    struct rn_backend_job *job = rn_backend_begin_job(&a->jobs, batch, n, done, arg, INT64_MAX);
+    return job ? pass_on(a, job) : RN_DONE;
 }
 
 static void disown(struct rn_backend *backend, const struct rn_charge *charge, uint64_t late)
@@ -234,7 +214,9 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend
     static const struct rn_backend_ops ops = {.begin = begin, .disown = disown};
     struct rn_async *a = calloc(1, sizeof *a);
 
-    if (!a || !rn_async_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS) ||
+    if (!a ||
+        !rn_local_keys_init(&a->keys, options->keys ? options->keys : RN_ASYNC_KEYS,
+                            sizeof(struct rn_async_key), rn_reports_spares) ||
         !rn_reports_init(&a->reports, loop, redis, options->by_tag, &a->counts)) {
         rn_async_free(a);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
@@ -246,10 +228,7 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend
     a->workers = options->workers ? options->workers : 1;
     a->started_ns = rn_wheel_now(rn_loop_wheel(loop));
     rn_async_set_nodes(a, options->nodes);
-    for (size_t i = 0; i < RN_ASYNC_JOBS; i++) {
-        a->pool[i].next = a->spare;
-        a->spare = &a->pool[i];
-    }
+    rn_backend_init_jobs(&a->jobs, a);
     *out = a;
     return 0;
 }
@@ -264,7 +243,7 @@ void rn_async_free(struct rn_async *a)
     if (!a)
         return;
     rn_reports_done(&a->reports);
-    rn_async_keys_done(&a->keys);
+    rn_local_keys_done(&a->keys);
     free(a);
 }
 

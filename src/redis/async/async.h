@@ -19,7 +19,6 @@
 
 #define RN_ASYNC_PERMILLE 50
 #define RN_ASYNC_KEYS 16384
-#define RN_ASYNC_JOBS 1024 /* batches that wait for the store behind; one more is turned away */
 
 struct rn_async_options {
     unsigned nodes, workers; /* each worker of each node is a holder; 0: 1 */

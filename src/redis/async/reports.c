@@ -44,7 +44,7 @@ static void take_out(struct rn_reports_line *line, struct rn_async_key *key)
 
 static struct rn_reports_line *line_of(struct rn_reports *r, const struct rn_async_key *key)
 {
-    return &r->lines[r->line_count == 1 ? 0 : rn_codec_tag(key->key)];
+    return &r->lines[r->line_count == 1 ? 0 : rn_codec_tag(key->local.key)];
 }
 
 static int64_t next_tick(const struct rn_reports *r, int64_t now_ns)
@@ -222,6 +222,13 @@ int64_t rn_reports_store_us(const struct rn_reports *r, int64_t now_ns)
     if (r->heard_ns == 0)
         return rn_clock_read_ns(CLOCK_REALTIME) / 1000;
     return r->store_us + (now_ns > r->heard_ns ? (now_ns - r->heard_ns) / 1000 : 0);
+}
+
+bool rn_reports_spares(const struct rn_local_key *local, int64_t now_ns)
+{
+    const struct rn_async_key *key = (const struct rn_async_key *)local;
+
+    return !key->link && rn_local_budget_is_idle(&key->budget, now_ns, key->most);
 }
 
 /* --- the rest ------------------------------------------------------------------------------ */

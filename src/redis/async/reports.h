@@ -10,7 +10,8 @@
 #ifndef RN_REDIS_REPORTS_H
 #define RN_REDIS_REPORTS_H
 
-#include "redis/async/async_keys.h"
+#include "redis/async/local_budget.h"
+#include "redis/local_keys.h"
 #include "redis/redis.h"
 
 #define RN_ASYNC_TICK_NS (INT64_C(100) * 1000000)
@@ -26,6 +27,21 @@ struct rn_async_counts {
     _Atomic uint64_t resent;     /* calls sent again, as nobody knows whether they were run */
     _Atomic uint64_t unreported; /* units, now */
     _Atomic uint64_t keys;       /* known, now */
+};
+
+struct rn_async_key {
+    struct rn_local_key local; /* first */
+    struct rn_local_budget budget;
+    uint64_t most; /* units it may hold, as of the last decision */
+
+    /* Its report, ready to be sent. */
+    uint8_t name_len, arg_len;
+    char name[RN_CODEC_NAME], arg[RN_CODEC_BYTES];
+    int64_t written_ns;
+
+    /* In the queue of keys to be reported, due at due_ns. link NULL: it is not. */
+    struct rn_async_key *next, **link;
+    int64_t due_ns;
 };
 
 struct rn_reports;
@@ -67,6 +83,9 @@ void rn_reports_done(struct rn_reports *reports);
 /* The key is to be reported: at the next tick, or `now`. The charge is one of it. */
 void rn_reports_want(struct rn_reports *reports, struct rn_async_key *key,
                      const struct rn_charge *charge, bool now);
+
+/* Whether nothing is lost by forgetting the key. */
+rn_local_keys_spares rn_reports_spares;
 
 /* The time of Redis, or what we take for it. */
 int64_t rn_reports_store_us(const struct rn_reports *reports, int64_t now_ns);

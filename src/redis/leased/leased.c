@@ -101,13 +101,19 @@ static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int
     return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
 }
 
+static void destroy(struct rn_leased *leased)
+{
+    rn_hot_keys_done(&leased->table);
+    free(leased);
+}
+
 bool rn_leased_goes_on(struct rn_leased *leased)
 {
     bool ending = leased->ending;
 
     leased->in_flight--;
     if (ending && leased->in_flight == 0)
-        free(leased);
+        destroy(leased);
     return !ending;
 }
 
@@ -146,7 +152,7 @@ static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_char
     learn_limit(held, charge);
     held->lease.demand = *demand;
     *demand = (struct rn_demand){0};
-    atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
+    atomic_store_explicit(&leased->counts.held, leased->table.keys.count, memory_order_relaxed);
     rn_renew_watch(held, now_ns);
     return held;
 }
@@ -190,15 +196,15 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
 static void on_part(void *arg, struct rn_charge *batch, size_t n)
 {
     (void)batch;
-    rn_waiting_answered(arg, n);
+    rn_backend_answered(arg, n);
 }
 
-void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
+void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
                        struct rn_charge *charge)
 {
     rn_redis_count(&leased->counts.passed_on, 1);
     if (rn_backend_begin(behind(leased), charge, 1, on_part, job) == RN_DONE)
-        rn_waiting_answered(job, 1);
+        rn_backend_answered(job, 1);
 }
 
 /* One rn_backend_begin on its way through. */
@@ -208,13 +214,13 @@ struct passage {
     size_t n, begin; /* begin: of those that are to be passed on together */
     rn_backend_done *done;
     void *arg;
-    struct rn_waiting_job *job; /* NULL as long as all is answered */
+    struct rn_backend_job *job; /* NULL as long as all is answered */
 };
 
 static bool need_job(struct passage *p)
 {
     if (!p->job && p->done)
-        p->job = rn_waiting_begin(&p->leased->waiting, p->batch, p->n, p->done, p->arg);
+        p->job = rn_backend_begin_job(&p->leased->jobs, p->batch, p->n, p->done, p->arg, INT64_MAX);
     return p->job != NULL;
 }
 
@@ -267,7 +273,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
     if (p.job && p.job->left > 0)
         return RN_PENDING;
     if (p.job)
-        rn_waiting_cancel(p.job);
+        rn_backend_end_job(p.job);
     return RN_DONE;
 }
 
@@ -313,8 +319,10 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
         free(leased);
         return rn_error_set(error, RATION_EIO, 0, "no random numbers to be had");
     }
-    if (!open_records(leased, options->path)) {
-        free(leased);
+    if (!open_records(leased, options->path) ||
+        !rn_hot_keys_init(&leased->table, leased, leased->file.records)) {
+        rn_lease_file_close(&leased->file);
+        destroy(leased);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
     rn_backend_init(&leased->backend, &leased_ops);
@@ -322,8 +330,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
     leased->redis = redis;
     leased->deadline_ns = options->deadline_ns > 0 ? options->deadline_ns : RN_REDIS_DEADLINE_NS;
     leased->patience.fire = on_patience;
-    rn_hot_keys_init(&leased->table, leased, leased->file.records);
-    rn_waiting_init(&leased->waiting);
+    rn_backend_init_jobs(&leased->jobs, leased);
     rn_loss_probe_begin(leased);
     rn_recovery_begin(leased);
     *out = leased;
@@ -346,12 +353,12 @@ void rn_leased_free(struct rn_leased *leased)
     if (!leased)
         return;
     rn_renew_give_up(leased, INT64_MAX);
-    for (size_t i = 0; i < RN_HOT_KEYS_MAX; i++) {
-        for (struct rn_hot_key *held = leased->table.chains[i], *next; held; held = next) {
-            next = held->next;
-            rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
-            give_back_last(held);
-        }
+    for (struct rn_local_key *key = leased->table.keys.oldest, *next; key; key = next) {
+        struct rn_hot_key *held = (struct rn_hot_key *)key;
+
+        next = key->newer;
+        rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
+        give_back_last(held);
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_loss_probe_end(leased);
@@ -359,7 +366,7 @@ void rn_leased_free(struct rn_leased *leased)
     rn_lease_file_close(&leased->file);
     leased->ending = true;
     if (leased->in_flight == 0)
-        free(leased);
+        destroy(leased);
 }
 
 struct rn_backend *rn_leased_backend(struct rn_leased *leased)

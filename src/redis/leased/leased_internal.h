@@ -59,6 +59,7 @@ struct rn_leased {
     struct rn_recovery recovery;
     struct rn_hot_keys table;
     struct rn_waiting waiting;
+    struct rn_backend_jobs jobs;
     struct rn_leased_counts counts;
 };
 
@@ -77,7 +78,7 @@ void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns);
 /* A call was answered. False: it was the last of one that has ended, and is no more. */
 bool rn_leased_goes_on(struct rn_leased *leased);
 /* Has a charge that waited here decided by the store behind. */
-void rn_leased_pass_on(struct rn_leased *leased, struct rn_waiting_job *job,
+void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
                        struct rn_charge *charge);
 
 /* renewal.c: calls for more, for whoever waits or `least` units. False: not sent. */
@@ -89,7 +90,7 @@ void rn_renew_retire(struct rn_hot_key *held, int64_t now_ns);
 void rn_renew_watch(struct rn_hot_key *held, int64_t now_ns);
 /* Adds a charge, which has RATION_ESTORE, to those that wait for the call in flight.
  * False: too many do. */
-bool rn_renew_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge);
+bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct rn_charge *charge);
 /* Ends the wait of those whose time is up, on the loop's clock. */
 void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns);
 

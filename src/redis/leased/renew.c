@@ -34,11 +34,11 @@ static void set_patience(struct rn_leased *leased, int64_t at_ns)
         rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
 }
 
-bool rn_renew_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct rn_charge *charge)
+bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct rn_charge *charge)
 {
     int64_t deadline_ns = deadline_of(held->leased);
 
-    if (!rn_waiting_add(job, charge, &held->queue, deadline_ns))
+    if (!rn_waiting_add(&held->leased->waiting, job, charge, &held->queue, deadline_ns))
         return false;
     set_patience(held->leased, deadline_ns);
     return true;
@@ -48,7 +48,7 @@ bool rn_renew_await(struct rn_hot_key *held, struct rn_waiting_job *job, struct 
 static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
 {
     rn_redis_count(&leased->counts.late, 1);
-    rn_waiting_answered(rn_waiting_end(waiter), 1);
+    rn_backend_answered(rn_waiting_end(&leased->waiting, waiter), 1);
 }
 
 void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns)
@@ -75,9 +75,9 @@ static void serve(struct rn_hot_key *held, bool strict)
         rn_leased_expire(held, now_ns);
         if (rn_leased_decide(held, charge, now_ns)) {
             rn_redis_count(&leased->counts.waited, 1);
-            rn_waiting_answered(rn_waiting_end(waiter), 1);
+            rn_backend_answered(rn_waiting_end(&leased->waiting, waiter), 1);
         } else if (strict || !rn_renew_begin(held, charge->ask.cost, now_ns)) {
-            rn_leased_pass_on(leased, rn_waiting_end(waiter), charge);
+            rn_leased_pass_on(leased, rn_waiting_end(&leased->waiting, waiter), charge);
         }
     }
 }
@@ -142,7 +142,7 @@ static void drop(struct rn_hot_key *held)
     rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
     rn_hot_keys_drop(&leased->table, held);
     rn_redis_count(&leased->counts.demoted, 1);
-    atomic_store_explicit(&leased->counts.held, leased->table.count, memory_order_relaxed);
+    atomic_store_explicit(&leased->counts.held, leased->table.keys.count, memory_order_relaxed);
 }
 
 static void give_back(struct rn_hot_key *held, int64_t now_ns);

@@ -15,12 +15,12 @@ struct rn_batch {
     struct rn_script_call call; /* first */
     struct rn_batch_queues *queues;
     struct rn_batch_queue *queue;
-    struct rn_seats seats;
+    struct rn_charge_fifo charges;
     size_t count;
-    bool aside; /* its queue does not wait for it */
+    bool aside; /* its queue goes on without it */
     uint64_t nonce;
     int64_t sent_ns;               /* on the boot-time clock */
-    struct rn_batch *next, **link; /* among the flying ones; next: of the spare ones, too */
+    struct rn_batch *next, **link; /* among the flying batches; next: also among the spare ones */
 };
 
 static int64_t now_of(const struct rn_batch_queues *queues)
@@ -28,19 +28,57 @@ static int64_t now_of(const struct rn_batch_queues *queues)
     return rn_wheel_now(rn_loop_wheel(queues->calls->routes->loop));
 }
 
-/* --- seats -------------------------------------------------------------------------- */
+/* --- queued charges ------------------------------------------------------------------- */
 
-/* A late charge that still has its seat has no reply. */
-static void free_seat(struct rn_batch_queues *queues, struct rn_seat *seat)
+static bool is_awaited(const struct rn_queued_charge *queued)
 {
-    if (seat->late != 0)
-        rn_late_charges_forget(&queues->lates, seat->late);
-    seat->late = 0;
-    seat->next = queues->spare_seats;
-    queues->spare_seats = seat;
+    return queued->job->life == queued->life;
 }
 
-/* A refund was answered, or failed: then the charge is burnt. */
+static struct rn_charge *charge_of(const struct rn_queued_charge *queued)
+{
+    return &queued->job->batch[queued->index];
+}
+
+static void fifo_append(struct rn_charge_fifo *fifo, struct rn_queued_charge *queued)
+{
+    queued->next = NULL;
+    *(fifo->first ? fifo->end : &fifo->first) = queued;
+    fifo->end = &queued->next;
+}
+
+/* NULL: there is none. */
+static struct rn_queued_charge *fifo_take(struct rn_charge_fifo *fifo)
+{
+    struct rn_queued_charge *queued = fifo->first;
+
+    if (queued)
+        fifo->first = queued->next;
+    return queued;
+}
+
+/* Moves `from` to the front of `waiting`. */
+static void fifo_put_back(struct rn_charge_fifo *waiting, struct rn_charge_fifo *from)
+{
+    if (!from->first)
+        return;
+    *from->end = waiting->first;
+    waiting->end = waiting->first ? waiting->end : from->end;
+    waiting->first = from->first;
+    from->first = NULL;
+}
+
+/* A charge that is late and still queued gets no reply any more. */
+static void free_queued(struct rn_batch_queues *queues, struct rn_queued_charge *queued)
+{
+    if (queued->late != 0)
+        rn_late_charges_forget(&queues->lates, queued->late);
+    queued->late = 0;
+    queued->next = queues->spare_charges;
+    queues->spare_charges = queued;
+}
+
+/* A refund was answered, or has failed: then its units are lost. */
 static void end_return(struct rn_batch_queues *queues, struct rn_late_charge *late)
 {
     bool done = late->charge.error == 0;
@@ -51,33 +89,33 @@ static void end_return(struct rn_batch_queues *queues, struct rn_late_charge *la
     rn_late_charges_end(late);
 }
 
-static void answer(struct rn_batch_queues *queues, struct rn_seat *seat, int error)
+static void answer(struct rn_batch_queues *queues, struct rn_queued_charge *queued, int error)
 {
-    struct rn_seat was = *seat;
+    struct rn_queued_charge was = *queued;
 
-    free_seat(queues, seat);
-    if (!rn_seat_is_awaited(&was))
+    free_queued(queues, queued);
+    if (!is_awaited(&was))
         return;
     if (error != 0)
-        rn_seat_charge(&was)->error = error;
+        charge_of(&was)->error = error;
     if (!was.job->done) {
         end_return(queues, (struct rn_late_charge *)was.job);
         return;
     }
-    queues->events->answered(queues->events->arg, was.job, rn_seat_charge(&was));
+    queues->events->answered(queues->events->arg, was.job, charge_of(&was));
 }
 
-static void fail_all(struct rn_batch_queues *queues, struct rn_seats *seats)
+static void fail_all(struct rn_batch_queues *queues, struct rn_charge_fifo *charges)
 {
-    struct rn_seats taken = *seats;
-    struct rn_seat *seat;
+    struct rn_charge_fifo taken = *charges;
+    struct rn_queued_charge *queued;
 
-    seats->first = NULL; /* those who hear of it may add to the queue */
-    while ((seat = rn_seats_take(&taken)))
-        answer(queues, seat, RATION_ESTORE);
+    charges->first = NULL; /* callbacks may add to the queue */
+    while ((queued = fifo_take(&taken)))
+        answer(queues, queued, RATION_ESTORE);
 }
 
-/* --- queues that have something to send ------------------------------------------------ */
+/* --- queues with something to send ------------------------------------------------------- */
 
 static void make_ready(struct rn_batch_queues *queues, struct rn_batch_queue *queue)
 {
@@ -129,82 +167,73 @@ static struct rn_batch_queue *queue_of(const struct rn_batch_queues *queues,
     return &queues->queues[rn_codec_script_of(charge) * queues->tags + tag];
 }
 
-/* --- calls -------------------------------------------------------------------------- */
+/* --- batches -------------------------------------------------------------------------- */
 
-/* Those whose jobs have ended are not sent, or not again. */
+/* Drops charges whose jobs have ended. */
 static void drop_unawaited(struct rn_batch *batch)
 {
-    struct rn_seats all = batch->seats;
-    struct rn_seat *seat;
+    struct rn_charge_fifo all = batch->charges;
+    struct rn_queued_charge *queued;
 
-    batch->seats.first = NULL;
+    batch->charges.first = NULL;
     batch->count = 0;
-    while ((seat = rn_seats_take(&all))) {
-        if (rn_seat_is_awaited(seat)) {
-            rn_seats_append(&batch->seats, seat);
+    while ((queued = fifo_take(&all))) {
+        if (is_awaited(queued)) {
+            fifo_append(&batch->charges, queued);
             batch->count++;
         } else {
-            free_seat(batch->queues, seat);
+            free_queued(batch->queues, queued);
         }
     }
 }
 
-/* A call as batch.lua reads it: the keys of the charges and then those that tell of resets,
- * the nonce, which argument is whose, and the arguments, each of them once: charges of one
- * limit mostly ask for the same. */
+/* A batch as batch.lua reads it: the keys of the charges, the keys of their reset logs, the nonce,
+ * the number of each charge's argument, and the arguments without repetition: most charges of one
+ * limit have the same. */
 struct message {
     char names[2 * RN_BATCH_CHARGES][RN_CODEC_NAME];
     char arguments[RN_BATCH_CHARGES][RN_CODEC_BYTES];
-    char which[RN_BATCH_CHARGES]; /* each charge's */
+    char which[RN_BATCH_CHARGES]; /* the number of each charge's argument */
     char nonce[24];
     struct rn_slice words[2 + 3 * RN_BATCH_CHARGES];
-    size_t keys, count; /* of the words */
+    size_t keys, count; /* words that are keys; all words */
 };
 
-static void add_keys(struct message *m, const struct rn_seats *seats)
+static void add_keys(struct message *m, const struct rn_charge_fifo *charges)
 {
-    for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
+    for (const struct rn_queued_charge *queued = charges->first; queued; queued = queued->next) {
         char *name = m->names[m->keys];
 
-        m->words[m->keys++] = (struct rn_slice){name, rn_codec_name(rn_seat_charge(seat), name)};
+        m->words[m->keys++] = (struct rn_slice){name, rn_codec_name(charge_of(queued), name)};
     }
-    for (const struct rn_seat *seat = seats->first; seat; seat = seat->next) {
+    for (const struct rn_queued_charge *queued = charges->first; queued; queued = queued->next) {
         char *name = m->names[m->keys];
 
-        if (rn_codec_uses_reset_log(rn_seat_charge(seat)))
+        if (rn_codec_uses_reset_log(charge_of(queued)))
             m->words[m->keys++] =
-                (struct rn_slice){name, rn_codec_reset_log_name(rn_seat_charge(seat), name)};
+                (struct rn_slice){name, rn_codec_reset_log_name(charge_of(queued), name)};
     }
     m->count = m->keys;
 }
 
-/* Adds the argument of the i-th charge to the `n` that there are. Returns how many there are
- * then. */
-static size_t add_argument(struct message *m, size_t n, size_t i, const struct rn_charge *charge,
-                           size_t pardon)
-{
-    struct rn_slice *words = m->words + m->count;
-    char *bytes = m->arguments[n];
-    size_t len = rn_codec_write(charge, pardon, bytes), at = n;
-
-    while (at > 0 && !rn_slice_equal(words[at - 1], (struct rn_slice){bytes, len}))
-        at--;
-    m->which[i] = (char)(at > 0 ? at - 1 : n);
-    if (at == 0)
-        words[n++] = (struct rn_slice){bytes, len};
-    return n;
-}
-
 static void add_arguments(struct message *m, const struct rn_batch *batch)
 {
-    size_t i = 0, n = 0, pardon = batch->count;
+    size_t i = 0, n = 0, reset_log = batch->count;
     int len = snprintf(m->nonce, sizeof m->nonce, "%" PRIu64, batch->nonce);
 
     m->words[m->count++] = (struct rn_slice){m->nonce, (size_t)len};
     m->words[m->count++] = (struct rn_slice){m->which, batch->count};
-    for (const struct rn_seat *seat = batch->seats.first; seat; seat = seat->next, i++) {
-        pardon += rn_codec_uses_reset_log(rn_seat_charge(seat));
-        n = add_argument(m, n, i, rn_seat_charge(seat), pardon);
+    struct rn_slice *arguments = m->words + m->count;
+    for (const struct rn_queued_charge *queued = batch->charges.first; queued;
+         queued = queued->next, i++) {
+        reset_log += rn_codec_uses_reset_log(charge_of(queued));
+        arguments[n] = (struct rn_slice){
+            m->arguments[n], rn_codec_write(charge_of(queued), reset_log, m->arguments[n])};
+        size_t at = 0;
+        while (!rn_slice_equal(arguments[at], arguments[n]))
+            at++;
+        m->which[i] = (char)at;
+        n += at == n;
     }
     m->count += n;
 }
@@ -220,13 +249,13 @@ static bool send_batch(struct rn_script_call *call)
     batch->nonce = ++batch->queues->nonce;
     batch->sent_ns = rn_clock_boot_ns();
     message.keys = 0;
-    add_keys(&message, &batch->seats);
+    add_keys(&message, &batch->charges);
     add_arguments(&message, batch);
     return rn_script_call_send(call, message.keys, message.words, message.count);
 }
 
-/* The call is over. Returns what it held; the queue may send again. */
-static struct rn_seats end_batch(struct rn_batch *batch)
+/* Ends a batch and returns its charges. The queue may then send the next one. */
+static struct rn_charge_fifo end_batch(struct rn_batch *batch)
 {
     struct rn_batch_queues *queues = batch->queues;
 
@@ -236,41 +265,42 @@ static struct rn_seats end_batch(struct rn_batch *batch)
         batch->next->link = batch->link;
     batch->next = queues->spare_batches;
     queues->spare_batches = batch;
-    return batch->seats;
+    return batch->charges;
 }
 
-/* Behind whatever waits, if the server can be asked and there is room. NULL: nothing. */
+/* Queues the refund behind all other charges. If the server is down or the queues are full, its
+ * units are lost. NULL: nothing to do. */
 static void give_back(struct rn_batch_queues *queues, struct rn_late_charge *late)
 {
     if (!late)
         return;
     struct rn_batch_queue *queue = queue_of(queues, &late->charge);
     const struct rn_shard *shard = rn_routes_owner(queues->calls->routes, queue->slot);
-    struct rn_seat *seat = shard && !shard->breaker.open ? queues->spare_seats : NULL;
+    struct rn_queued_charge *queued = shard && !shard->breaker.open ? queues->spare_charges : NULL;
 
-    if (!seat) {
+    if (!queued) {
         late->charge.error = RATION_ESTORE;
         end_return(queues, late);
         return;
     }
-    queues->spare_seats = seat->next;
-    *seat = (struct rn_seat){.job = &late->job, .life = late->job.life};
-    rn_seats_append(&queue->behind, seat);
+    queues->spare_charges = queued->next;
+    *queued = (struct rn_queued_charge){.job = &late->job, .life = late->job.life};
+    fifo_append(&queue->behind, queued);
     make_ready(queues, queue);
 }
 
-static void read_answers(struct rn_batch_queues *queues, struct rn_seats *seats,
+static void read_answers(struct rn_batch_queues *queues, struct rn_charge_fifo *charges,
                          const char *answers)
 {
-    struct rn_seat *seat;
+    struct rn_queued_charge *queued;
 
-    for (; (seat = rn_seats_take(seats)); answers += RN_CODEC_ANSWER) {
-        uint64_t late = seat->late;
+    for (; (queued = fifo_take(charges)); answers += RN_CODEC_ANSWER) {
+        uint64_t late = queued->late;
 
-        seat->late = 0;
-        if (rn_seat_is_awaited(seat))
-            rn_codec_read(rn_seat_charge(seat), answers);
-        answer(queues, seat, 0);
+        queued->late = 0;
+        if (is_awaited(queued))
+            rn_codec_read(charge_of(queued), answers);
+        answer(queues, queued, 0);
         if (late != 0)
             give_back(queues, rn_late_charges_answer(&queues->lates, late, answers));
     }
@@ -284,32 +314,32 @@ static void on_ended(struct rn_script_call *call, const redisReply *reply)
     bool is_answer = reply && reply->type != REDIS_REPLY_ERROR;
     struct rn_script_call_answers answers;
     bool whole = is_answer && rn_script_call_read(reply, batch->nonce, batch->count, &answers);
-    struct rn_seats seats = end_batch(batch);
+    struct rn_charge_fifo charges = end_batch(batch);
 
     if (is_answer && !whole) {
         rn_redis_count(&queues->counts->mismatches, 1);
-        rn_link_distrust(&shard->link, "the reply to another call");
+        rn_link_distrust(&shard->link, "a reply does not match its call");
     }
     if (whole) {
         rn_shard_has_answered(shard, answers.store_us, batch->sent_ns, rn_clock_boot_ns());
-        read_answers(queues, &seats, answers.bytes);
+        read_answers(queues, &charges, answers.bytes);
     }
-    fail_all(queues, &seats);
+    fail_all(queues, &charges);
     make_ready(queues, batch->queue);
     if (shard && queues->ready[shard->index].first)
         rn_link_call_later(&shard->link);
 }
 
-/* While their slot is on the move. What tells of resets may not be where the key is: who does
- * not need it need not wait for it. */
-static bool go_together(const struct rn_seat *a, const struct rn_seat *b)
+/* Whether two charges may share a batch while their slot migrates. The reset log of a key may not
+ * be on the same server as the key: charges that do not use it need not wait for it. */
+static bool go_together(const struct rn_queued_charge *a, const struct rn_queued_charge *b)
 {
-    const struct rn_charge *one = rn_seat_charge(a), *other = rn_seat_charge(b);
+    const struct rn_charge *one = charge_of(a), *other = charge_of(b);
 
     return one->key == other->key && rn_codec_uses_reset_log(one) == rn_codec_uses_reset_log(other);
 }
 
-/* Keys of a slot that is on the move: one call for each from now on. */
+/* The slot migrates: from now on each batch has one key. */
 static bool split_batch(struct rn_script_call *call)
 {
     struct rn_batch *batch = (struct rn_batch *)call;
@@ -317,13 +347,14 @@ static bool split_batch(struct rn_script_call *call)
     bool several = false;
 
     drop_unawaited(batch);
-    for (const struct rn_seat *seat = batch->seats.first; seat && seat->next; seat = seat->next)
-        several |= !go_together(seat, seat->next);
+    for (const struct rn_queued_charge *queued = batch->charges.first; queued && queued->next;
+         queued = queued->next)
+        several |= !go_together(queued, queued->next);
     if (!several)
         return false;
     queue->narrow_until_ns = now_of(batch->queues) + RN_BATCH_QUEUE_NARROW_NS;
-    struct rn_seats seats = end_batch(batch);
-    rn_seats_put_back(&queue->waiting, &seats);
+    struct rn_charge_fifo charges = end_batch(batch);
+    fifo_put_back(&queue->waiting, &charges);
     make_ready(batch->queues, queue);
     return true;
 }
@@ -346,39 +377,31 @@ static const struct rn_script_call_ops batch_ops = {
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* Moves the next charges from the queue to the call: as many as go together. */
-static void fill_batch(struct rn_batch *batch, struct rn_seats *from, bool narrow)
+/* Moves the next charges from the queue to the batch. */
+static void fill_batch(struct rn_batch *batch, struct rn_charge_fifo *from, bool narrow)
 {
-    struct rn_seats others = {0};
-    struct rn_seat *seat;
+    struct rn_charge_fifo others = {0};
+    struct rn_queued_charge *queued;
 
-    while (batch->count < RN_BATCH_CHARGES && (seat = rn_seats_take(from))) {
-        if (!rn_seat_is_awaited(seat)) {
-            free_seat(batch->queues, seat);
+    while (batch->count < RN_BATCH_CHARGES && (queued = fifo_take(from))) {
+        if (!is_awaited(queued)) {
+            free_queued(batch->queues, queued);
             continue;
         }
-        if (narrow && batch->count > 0 && !go_together(seat, batch->seats.first)) {
-            rn_seats_append(&others, seat);
+        if (narrow && batch->count > 0 && !go_together(queued, batch->charges.first)) {
+            fifo_append(&others, queued);
             continue;
         }
-        rn_seats_append(&batch->seats, seat);
+        fifo_append(&batch->charges, queued);
         batch->count++;
-        if (seat->job->deadline_ns > batch->call.until_ns)
-            batch->call.until_ns = seat->job->deadline_ns;
+        if (queued->job->deadline_ns > batch->call.until_ns)
+            batch->call.until_ns = queued->job->deadline_ns;
     }
-    rn_seats_put_back(from, &others);
+    fifo_put_back(from, &others);
 }
 
-static void count_batch(struct rn_batch_queues *queues, size_t charges)
-{
-    unsigned size = 63u - (unsigned)__builtin_clzll(charges);
-
-    rn_redis_count(&queues->counts->calls, 1);
-    rn_redis_count(&queues->counts->sizes[size], 1);
-}
-
-/* There is a spare call. Returns whether another one may follow at once: it will not have a
- * key of this one, which has taken all of its charges. */
+/* There must be a spare batch. Returns whether another one may follow at once: a narrow batch has
+ * taken all charges of its key, so the next one has another key. */
 static bool send_next(struct rn_batch_queues *queues, struct rn_batch_queue *queue, bool narrow)
 {
     struct rn_batch *batch = queues->spare_batches;
@@ -400,11 +423,12 @@ static bool send_next(struct rn_batch_queues *queues, struct rn_batch_queue *que
     fill_batch(batch, &queue->behind, narrow);
     size_t count = batch->count;
     if (count > 0 && rn_script_call_begin(&batch->call)) {
-        count_batch(queues, count);
+        rn_redis_count(&queues->counts->calls, 1);
+        rn_redis_count(&queues->counts->sizes[63 - __builtin_clzll(count)], 1);
         return narrow && count < RN_BATCH_CHARGES;
     }
-    struct rn_seats seats = end_batch(batch);
-    fail_all(queues, &seats);
+    struct rn_charge_fifo charges = end_batch(batch);
+    fail_all(queues, &charges);
     return false;
 }
 
@@ -438,11 +462,12 @@ void rn_batch_queue_fail(struct rn_batch_queues *queues, const struct rn_shard *
 void rn_batch_queue_expire(struct rn_batch_queues *queues, int64_t now_ns)
 {
     for (const struct rn_batch *batch = queues->flying; batch; batch = batch->next)
-        for (struct rn_seat *seat = batch->seats.first; seat; seat = seat->next) {
-            if (!rn_seat_is_awaited(seat) || !seat->job->done || seat->job->deadline_ns > now_ns)
+        for (struct rn_queued_charge *queued = batch->charges.first; queued;
+             queued = queued->next) {
+            if (!is_awaited(queued) || !queued->job->done || queued->job->deadline_ns > now_ns)
                 continue;
-            seat->late = rn_late_charges_note(&queues->lates, rn_seat_charge(seat));
-            rn_seat_charge(seat)->late = seat->late;
+            queued->late = rn_late_charges_note(&queues->lates, charge_of(queued));
+            charge_of(queued)->late = queued->late;
         }
 }
 
@@ -452,23 +477,23 @@ void rn_batch_queue_disown(struct rn_batch_queues *queues, const struct rn_charg
     give_back(queues, rn_late_charges_disown(&queues->lates, late, charge));
 }
 
-/* --- the queues ---------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------- */
 
 uint16_t rn_batch_queue_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge)
 {
     return queue_of(queues, charge)->slot;
 }
 
-bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index)
+bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_backend_job *job, size_t index)
 {
-    struct rn_seat *seat = queues->spare_seats;
+    struct rn_queued_charge *queued = queues->spare_charges;
 
-    if (!seat)
+    if (!queued)
         return false;
-    queues->spare_seats = seat->next;
-    *seat = (struct rn_seat){.job = job, .life = job->life, .index = index};
-    struct rn_batch_queue *queue = queue_of(queues, rn_seat_charge(seat));
-    rn_seats_append(&queue->waiting, seat);
+    queues->spare_charges = queued->next;
+    *queued = (struct rn_queued_charge){.job = job, .life = job->life, .index = index};
+    struct rn_batch_queue *queue = queue_of(queues, charge_of(queued));
+    fifo_append(&queue->waiting, queued);
     make_ready(queues, queue);
     return true;
 }
@@ -481,7 +506,7 @@ static void init_queues(struct rn_batch_queues *queues)
             queues->tags > 1 ? rn_hash_slot_of(rn_codec_tag_name(i % queues->tags)) : 0;
     }
     for (unsigned i = 0; i < RN_BATCH_QUEUE_CHARGES; i++)
-        free_seat(queues, &queues->seats[i]);
+        free_queued(queues, &queues->charges[i]);
     for (unsigned i = 0; i < RN_BATCH_QUEUE_BATCHES; i++) {
         queues->batches[i].next = queues->spare_batches;
         queues->spare_batches = &queues->batches[i];
@@ -496,9 +521,9 @@ bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller
     *queues = (struct rn_batch_queues){
         .calls = calls, .counts = counts, .events = events, .tags = cluster ? RN_CODEC_TAGS : 1};
     queues->queues = calloc(RN_SCRIPTS_STRICT * queues->tags, sizeof *queues->queues);
-    queues->seats = calloc(RN_BATCH_QUEUE_CHARGES, sizeof *queues->seats);
+    queues->charges = calloc(RN_BATCH_QUEUE_CHARGES, sizeof *queues->charges);
     queues->batches = calloc(RN_BATCH_QUEUE_BATCHES, sizeof *queues->batches);
-    if (!queues->queues || !queues->seats || !queues->batches ||
+    if (!queues->queues || !queues->charges || !queues->batches ||
         !rn_late_charges_init(&queues->lates))
         return false;
     init_queues(queues);
@@ -508,7 +533,7 @@ bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller
 void rn_batch_queue_done(struct rn_batch_queues *queues)
 {
     free(queues->queues);
-    free(queues->seats);
+    free(queues->charges);
     free(queues->batches);
     rn_late_charges_done(&queues->lates);
     *queues = (struct rn_batch_queues){0};

@@ -1,47 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charges on their way. A queue holds those of one script, and in a cluster of one tag,
- * as a call there may only have keys of one slot: those that wait, in order, while one call
- * is in flight. When it is answered they go as one call of up to 64. So no key is ever
- * in two calls at once, and a busy store gets few, large ones.
+ * Queues of charges on their way to Redis. There is one queue for each script, and in a cluster
+ * for each script and hash tag, as a call may only have keys of one slot. A queue has one batch in
+ * flight; when it is answered, up to 64 waiting charges go out as the next one. So no key is ever
+ * in two batches at once, and a busy Redis gets few, large batches.
  *
- * While a slot moves from one server to another, calls of its queues have one key each, or
- * with what tells of its resets two. Those may not be together until the slot has
- * arrived: such a call stands aside, and the queue goes on without it, even with the same key.
+ * While a slot migrates from one server to another, its queues are narrow: a batch has one key, or
+ * one key and its reset log. These two may be on different servers until the slot has arrived:
+ * such a batch steps aside, and the queue goes on without it, even with the same key.
  *
- * Charges belong to jobs. A job that has ended leaves its charges behind: those that
- * wait are skipped, those in flight are late (redis/strict/late_charges.h). What is given back of
- * them goes behind all others, where a call has room or nothing else waits; it is never sent again.
+ * Each charge belongs to a job. When the job ends first, a charge that still waits is skipped, and
+ * a charge in flight is late (redis/strict/late_charges.h). Refunds of late charges go behind all
+ * other charges, where a batch has room or nothing else waits; they are never resent.
  */
 #ifndef RN_REDIS_BATCH_QUEUE_H
 #define RN_REDIS_BATCH_QUEUE_H
 
 #include "redis/codec.h"
-#include "redis/seat.h"
 #include "redis/strict/late_charges.h"
 #include "redis/strict/script_call.h"
 
 #define RN_BATCH_CHARGES 64
-#define RN_BATCH_QUEUE_CHARGES 8192 /* of all queues together */
+#define RN_BATCH_QUEUE_CHARGES 8192 /* in all queues together */
 #define RN_BATCH_QUEUE_BATCHES 1024
-#define RN_BATCH_QUEUE_ASIDE 256                           /* of them, at most */
-#define RN_BATCH_QUEUE_NARROW_NS (INT64_C(1) * 1000000000) /* calls have one key after a split */
+#define RN_BATCH_QUEUE_ASIDE 256 /* batches that have stepped aside, at most */
+#define RN_BATCH_QUEUE_NARROW_NS (INT64_C(1) * 1000000000) /* a queue stays narrow this long */
+
+/* A charge in a queue or a batch. Check rn_queued_is_awaited before you look at the charge: the
+ * job may have ended. */
+struct rn_queued_charge {
+    struct rn_backend_job *job;
+    uint64_t life; /* of the job */
+    size_t index;  /* in the job's batch */
+    uint64_t late; /* rn_late_charge.id, once the job has ended; 0: none */
+    struct rn_queued_charge *next;
+};
+
+struct rn_charge_fifo {
+    struct rn_queued_charge *first, **end; /* end is valid if first is not NULL */
+};
 
 struct rn_batch_queue {
-    struct rn_seats waiting;
-    struct rn_seats behind;      /* refunds of late charges */
-    struct rn_batch_queue *next; /* among those that are ready */
+    struct rn_charge_fifo waiting;
+    struct rn_charge_fifo behind; /* refunds of late charges */
+    struct rn_batch_queue *next;  /* in its `ready` list */
     int64_t narrow_until_ns;
     uint16_t slot;
-    uint16_t in_flight; /* calls */
+    uint16_t in_flight; /* batches */
     uint8_t script;
-    bool ready; /* in some list of those that have something to send */
+    bool ready; /* in a `ready` list */
 };
 
 struct rn_batch_queue_events {
     void *arg;
-    /* The charge has its answer, or its error. */
-    void (*answered)(void *arg, struct rn_job *job, const struct rn_charge *charge);
+    /* The charge has its answer or its error. */
+    void (*answered)(void *arg, struct rn_backend_job *job, const struct rn_charge *charge);
     /* A late charge was given back. */
     void (*returned)(void *arg, struct rn_charge *charge);
 };
@@ -54,39 +67,39 @@ struct rn_batch_queues {
     struct rn_batch_queue *queues;
     struct {
         struct rn_batch_queue *first, **end;
-    } ready[RN_SHARDS + 1]; /* by the shard that they wait for; the last: nobody's */
-    struct rn_seat *seats, *spare_seats;
+    } ready[RN_SHARDS + 1]; /* queues with something to send, by shard; the last: without one */
+    struct rn_queued_charge *charges, *spare_charges;
     struct rn_batch *batches, *spare_batches, *flying;
     struct rn_late_charges lates;
-    uint16_t aside; /* calls */
+    uint16_t aside; /* batches */
     uint64_t nonce;
 };
 
-/* False: out of memory; rn_batch_queue_done all the same. */
+/* False: out of memory; call rn_batch_queue_done all the same. */
 bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller *calls,
                          struct rn_redis_counts *counts,
                          const struct rn_batch_queue_events *events);
 void rn_batch_queue_done(struct rn_batch_queues *queues);
 
-/* The slot that the charge's key is in. */
+/* The hash slot of the charge's key. */
 uint16_t rn_batch_queue_slot(const struct rn_batch_queues *queues, const struct rn_charge *charge);
-/* It is sent later in this round of the loop, or when what it waits for has happened.
- * False: too many wait. */
-bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_job *job, size_t index);
+/* Queues a charge of the job; it goes out at the end of this round of the loop at the earliest.
+ * False: the queues are full. */
+bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_backend_job *job, size_t index);
 
-/* Jobs with this deadline or an earlier one are about to end: notes which of their charges are on
- * their way, as rn_charge.late. */
+/* Jobs with a deadline up to `now_ns` are about to end: notes their charges in flight as late, in
+ * rn_charge.late. */
 void rn_batch_queue_expire(struct rn_batch_queues *queues, int64_t now_ns);
 /* As rn_store_disown. */
 void rn_batch_queue_disown(struct rn_batch_queues *queues, const struct rn_charge *charge,
                            uint64_t late);
 
-/* Sends what waits for the shard, as far as it takes it. Charges that cannot be sent have
+/* Sends what waits for the shard, as much as its link accepts. Charges that cannot be sent get
  * RATION_ESTORE. */
 void rn_batch_queue_send(struct rn_batch_queues *queues, const struct rn_shard *shard);
-/* Those that wait for the shard have RATION_ESTORE. */
+/* Charges that wait for the shard get RATION_ESTORE. */
 void rn_batch_queue_fail(struct rn_batch_queues *queues, const struct rn_shard *shard);
-/* Slots have other owners. */
+/* Slots have new owners: sorts the queues by shard again. */
 void rn_batch_queue_reroute(struct rn_batch_queues *queues);
 
 #endif

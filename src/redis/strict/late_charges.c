@@ -28,7 +28,8 @@ static struct rn_late_charge *find(struct rn_late_charges *lates, uint64_t id)
     return id != 0 && late->id == id && !late->returning ? late : NULL;
 }
 
-/* A calendar is its rules', which may go. A refund needs none: it knows its window. */
+/* The calendar belongs to the rules, which may be replaced. A refund needs none: its mark names the
+ * window. */
 uint64_t rn_late_charges_note(struct rn_late_charges *lates, const struct rn_charge *charge)
 {
     if (charge->ask.op != RN_TAKE || charge->ask.cost == 0)

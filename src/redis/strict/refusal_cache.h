@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refusals that still hold: a take of n units that was refused for a time R is
- * refused for that long whoever asks, and so is every larger one; so the store need
- * not be asked again. For a second at most: somebody may have reset the key elsewhere.
+ * Refusals that still hold. If Redis refused a take of n units for a time R, every take of n or
+ * more units of that key will be refused until then, without asking Redis again. The cache keeps a
+ * refusal for a second at most: another node may reset the key.
  *
- * Only takes are remembered and answered. Not those of places, which may be released
- * at any time. A key that is refunded or reset here is forgotten, and so is a refusal
- * by a limit that has changed. Memory of fixed size: a newer refusal may take the
- * place of an older one.
+ * The cache is for takes only, and not for places, which may be released at any time. A refund or a
+ * reset of the key on this node drops its refusal, and so does a change of the limit. Fixed memory:
+ * a newer refusal may replace an older one.
  */
 #ifndef RN_REDIS_REFUSAL_CACHE_H
 #define RN_REDIS_REFUSAL_CACHE_H
@@ -21,21 +20,21 @@ struct rn_cached_refusal {
     uint64_t key, cost, remaining;
     uint64_t amount, cap;
     int64_t period_ns;
-    int64_t until_ns;           /* it is believed; 0: there is none */
-    int64_t retry_ns, reset_ns; /* when the units and all of them are there */
+    int64_t until_ns;           /* valid until; 0: empty */
+    int64_t retry_ns, reset_ns; /* when the units are back; when all units are */
 };
 
 struct rn_refusal_cache {
     struct rn_cached_refusal places[RN_REFUSAL_CACHE_SIZE];
 };
 
-/* Looks at a charge that is about to be sent at `now_ns`. True: refused, the answer is
- * filled. For a cost above the one refused, retry_after is the least it can be. */
+/* Looks at a charge that is about to be sent at `now_ns`. True: it is refused, and its answer is
+ * filled in. For a larger cost than the one refused, retry_after is a lower bound. */
 bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *charge,
                            int64_t now_ns);
 
-/* Looks at a charge that was answered, and sent at `sent_ns`: time counts from there,
- * so that the refusal never outlives the reason for it. */
+/* Notes the answer to a charge sent at `sent_ns`. Time counts from the sending, so that the refusal
+ * never outlives its reason. */
 void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_charge *charge,
                            int64_t sent_ns);
 

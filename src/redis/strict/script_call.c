@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "net/server.h"
 #include "redis/cluster/redirect.h"
@@ -31,8 +33,8 @@ static void end_unrun(struct rn_script_call *call)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-/* A command that is being put together. Besides words: script and its name, the number of keys,
- * the history, its id and the doubt. */
+/* A command while it is put together. Besides the words of the caller: EVALSHA, the script, the
+ * number of keys, the history, its id, and how long to reckon with lost states. */
 struct command {
     const char *argv[6 + RN_SCRIPT_CALL_WORDS];
     size_t lens[6 + RN_SCRIPT_CALL_WORDS];
@@ -52,60 +54,35 @@ static void add_words(struct command *c, const struct rn_slice *words, size_t n)
         add(c, words[i].data, words[i].len);
 }
 
-static void add_script(struct command *c, const struct rn_script_call *call)
-{
-    const struct rn_script_text *script = &rn_scripts[call->script];
-
-    if (call->in_full) {
-        add(c, "EVAL", 4);
-        add(c, script->text.data, script->text.len);
-    } else {
-        add(c, "EVALSHA", 7);
-        add(c, script->sha, sizeof script->sha - 1);
-    }
-}
-
-static void add_history(struct command *c, const struct rn_script_call *call, struct rn_slice key)
-{
-    bool cluster = call->calls->routes->url->kind == RN_URL_CLUSTER;
-
-    add(c, c->history,
-        cluster ? rn_codec_history_of(key, c->history)
-                : rn_codec_history_name(RN_CODEC_TAGS, c->history));
-}
-
-static void add_id(struct command *c, const struct rn_script_call *call)
-{
-    rn_history_short(&call->shard->link.history, c->id);
-    add(c, c->id, RN_HISTORY_SHORT);
-}
-
-static void add_doubt(struct command *c, const struct rn_script_call *call)
-{
-    int64_t us = rn_codec_us(rn_shard_doubt_ns(call->shard));
-
-    add(c, c->doubt, (size_t)snprintf(c->doubt, sizeof c->doubt, "%" PRId64, us));
-}
-
 static void put_together(struct command *c, const struct rn_script_call *call, size_t keys,
                          const struct rn_slice *words, size_t count)
 {
+    const struct rn_script_text *script = &rn_scripts[call->script];
+    bool cluster = call->calls->routes->url->kind == RN_URL_CLUSTER;
     bool leases = rn_script_leases(call->script);
     bool with_history = leases && !call->bare && !call->guest;
 
     c->argc = 0;
-    add_script(c, call);
+    add(c, call->in_full ? "EVAL" : "EVALSHA", call->in_full ? 4 : 7);
+    add(c, call->in_full ? script->text.data : script->sha,
+        call->in_full ? script->text.len : sizeof script->sha - 1);
     add(c, c->count, (size_t)snprintf(c->count, sizeof c->count, "%zu", keys + with_history));
     add_words(c, words, keys);
     if (with_history)
-        add_history(c, call, words[0]);
+        add(c, c->history,
+            cluster ? rn_codec_history_of(words[0], c->history)
+                    : rn_codec_history_name(RN_CODEC_TAGS, c->history));
     add_words(c, words + keys, count - keys);
-    if (with_history || call->script == RN_SCRIPT_HISTORY)
-        add_id(c, call);
-    else if (leases)
+    if (with_history || call->script == RN_SCRIPT_HISTORY) {
+        rn_history_short(&call->shard->link.history, c->id);
+        add(c, c->id, RN_HISTORY_SHORT);
+    } else if (leases) {
         add(c, "", 0);
+    }
     if (leases)
-        add_doubt(c, call);
+        add(c, c->doubt,
+            (size_t)snprintf(c->doubt, sizeof c->doubt, "%" PRId64,
+                             rn_codec_us(rn_shard_doubt_ns(call->shard))));
 }
 
 bool rn_script_call_send(struct rn_script_call *call, size_t keys, const struct rn_slice *words,
@@ -123,19 +100,13 @@ bool rn_script_call_send(struct rn_script_call *call, size_t keys, const struct 
     return rn_shard_send(call->shard, command.argc, command.argv, command.lens, on_reply, call);
 }
 
-/* False: nobody can be sent it now. */
-static bool try_send(struct rn_script_call *call)
+bool rn_script_call_begin(struct rn_script_call *call)
 {
     call->shard = call->guest ? call->guest : rn_routes_owner(call->calls->routes, call->slot);
     return call->shard && rn_shard_is_up(call->shard) && call->ops->send(call);
 }
 
-bool rn_script_call_begin(struct rn_script_call *call)
-{
-    return try_send(call);
-}
-
-/* --- waiting ------------------------------------------------------------------------ */
+/* --- parked calls ---------------------------------------------------------------------- */
 
 static void park(struct rn_script_call *call)
 {
@@ -157,7 +128,7 @@ void rn_script_call_retry(struct rn_script_caller *calls)
         next = call->next;
         if (is_over(call))
             end_unrun(call);
-        else if (!try_send(call))
+        else if (!rn_script_call_begin(call))
             park(call);
     }
 }
@@ -170,11 +141,11 @@ static void on_timer(struct rn_timer *timer)
 
 static void send_or_park(struct rn_script_call *call)
 {
-    if (!try_send(call))
+    if (!rn_script_call_begin(call))
         park(call);
 }
 
-/* --- answers ------------------------------------------------------------------------ */
+/* --- replies --------------------------------------------------------------------------- */
 
 static bool split(struct rn_script_call *call)
 {
@@ -211,25 +182,6 @@ static void send_later(struct rn_script_call *call, const redisReply *reply)
     park(call);
 }
 
-static void send_once_more(struct rn_script_call *call, const redisReply *reply)
-{
-    if (call->again) {
-        call->ops->ended(call, reply);
-        return;
-    }
-    call->again = true;
-    send_later(call, reply);
-}
-
-/* The owner of the slot is asked anew each time: redirections count from there. */
-static void send_until_together(struct rn_script_call *call, const redisReply *reply)
-{
-    call->hops = 0;
-    if (call->ops->step_aside)
-        call->ops->step_aside(call);
-    send_later(call, reply);
-}
-
 static void send_in_full(struct rn_script_call *call, const redisReply *reply)
 {
     if (call->in_full || is_over(call)) {
@@ -241,7 +193,7 @@ static void send_in_full(struct rn_script_call *call, const redisReply *reply)
     send_or_park(call);
 }
 
-/* A key and its history do not go together now. */
+/* A key and its history are on different servers: tries without the history. */
 static bool send_bare(struct rn_script_call *call)
 {
     if (!rn_script_leases(call->script) || call->bare || is_over(call))
@@ -276,11 +228,15 @@ static void take_error(struct rn_script_call *call, const redisReply *reply)
         if (cluster)
             follow(call, reply, &redirect);
         else
-            fail(call, reply, "it is a node of a cluster: write redis+cluster://");
+            fail(call, reply, "the server is a cluster node: write redis+cluster://");
         return;
     case RN_REDIRECT_TRY_AGAIN:
-        if (!split(call) && !send_bare(call))
-            send_until_together(call, reply);
+        if (split(call) || send_bare(call))
+            return;
+        call->hops = 0; /* the next attempt starts at the owner of the slot again */
+        if (call->ops->step_aside)
+            call->ops->step_aside(call);
+        send_later(call, reply);
         return;
     case RN_REDIRECT_NOT_HERE:
         rn_link_leave(&call->shard->link, reply->str);
@@ -291,7 +247,12 @@ static void take_error(struct rn_script_call *call, const redisReply *reply)
         rn_routes_refresh(call->calls->routes);
         break;
     }
-    send_once_more(call, reply);
+    if (call->again) {
+        call->ops->ended(call, reply);
+        return;
+    }
+    call->again = true;
+    send_later(call, reply);
 }
 
 bool rn_script_call_read(const redisReply *reply, uint64_t nonce, size_t count,
@@ -330,7 +291,7 @@ static void on_reply(void *arg, const redisReply *reply)
     call->ops->ended(call, reply);
 }
 
-/* --- life --------------------------------------------------------------------------- */
+/* --- start and end --------------------------------------------------------------------- */
 
 void rn_script_call_init(struct rn_script_caller *calls, struct rn_routes *routes,
                          struct rn_redis_counts *counts)
@@ -348,4 +309,87 @@ void rn_script_call_done(struct rn_script_caller *calls)
         end_unrun(call);
     }
     rn_timer_cancel(rn_loop_wheel(calls->routes->loop), &calls->timer);
+}
+
+/* --- requests ---------------------------------------------------------------------------- */
+
+static_assert(RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS <= RN_SCRIPT_CALL_WORDS,
+              "words of a request");
+
+struct request {
+    struct rn_script_call call; /* first */
+    rn_link_reply *reply;
+    void *arg;
+    size_t key_count, word_count;
+    size_t lens[RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS];
+    char words[]; /* keys, then arguments, one behind the other */
+};
+
+static bool send_call(struct rn_script_call *call)
+{
+    const struct request *request = (const struct request *)call;
+    struct rn_slice words[RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS];
+    const char *word = request->words;
+
+    for (size_t i = 0; i < request->word_count; word += request->lens[i], i++)
+        words[i] = (struct rn_slice){word, request->lens[i]};
+    return rn_script_call_send(call, request->key_count, words, request->word_count);
+}
+
+static void on_ended(struct rn_script_call *call, const redisReply *reply)
+{
+    struct request *request = (struct request *)call;
+
+    request->reply(request->arg, reply);
+    free(request);
+}
+
+static const struct rn_script_call_ops call_ops = {.send = send_call, .ended = on_ended};
+
+static size_t measure(const struct rn_slice *words, size_t n)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += words[i].len;
+    return bytes;
+}
+
+static char *append(struct request *request, char *at, const struct rn_slice *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(at, words[i].data, words[i].len);
+        at += words[i].len;
+        request->lens[request->word_count++] = words[i].len;
+    }
+    return at;
+}
+
+bool rn_script_call_request(struct rn_script_caller *calls, const struct rn_script_request *ask)
+{
+    struct request *request;
+
+    if (ask->key_count == 0 || ask->key_count > RN_SCRIPT_REQUEST_KEYS ||
+        ask->arg_count > RN_SCRIPT_REQUEST_ARGS)
+        return false;
+    request = malloc(sizeof *request + measure(ask->keys, ask->key_count) +
+                     measure(ask->args, ask->arg_count));
+    if (!request)
+        return false;
+    *request = (struct request){.call = {.ops = &call_ops,
+                                         .calls = calls,
+                                         .script = ask->script,
+                                         .slot = rn_hash_slot_of(ask->keys[0]),
+                                         .until_ns = ask->until_ns},
+                                .reply = ask->reply,
+                                .arg = ask->arg,
+                                .key_count = ask->key_count};
+    append(request, append(request, request->words, ask->keys, ask->key_count), ask->args,
+           ask->arg_count);
+    if (rn_script_call_begin(&request->call)) {
+        rn_redis_count(&calls->counts->others, 1);
+        return true;
+    }
+    free(request);
+    return false;
 }

@@ -26,7 +26,7 @@ struct behind {
         size_t n;
         rn_backend_done *done;
         void *arg;
-    } asked[RN_ASYNC_JOBS];
+    } asked[RN_BACKEND_JOBS];
 };
 
 static void answer_all(struct rn_charge *batch, size_t n)
@@ -241,19 +241,19 @@ static void a_reset_is_passed_on_and_then_nothing_is_believed(void)
 
 static void one_batch_too_many_is_turned_away(void)
 {
-    static struct rn_charge batch[RN_ASYNC_JOBS + 1];
+    static struct rn_charge batch[RN_BACKEND_JOBS + 1];
 
     run.behind.pends = true;
-    for (size_t i = 0; i < RN_ASYNC_JOBS; i++) {
+    for (size_t i = 0; i < RN_BACKEND_JOBS; i++) {
         batch[i] = own(1, RN_TAKE, HELD + 1);
         EXPECT(ask(&batch[i], 1) == RN_PENDING);
     }
-    batch[RN_ASYNC_JOBS] = own(1, RN_TAKE, HELD + 1);
-    EXPECT(ask(&batch[RN_ASYNC_JOBS], 1) == RN_DONE);
-    EXPECT(batch[RN_ASYNC_JOBS].error == RATION_ESTORE);
-    for (size_t i = 0; i < RN_ASYNC_JOBS; i++)
+    batch[RN_BACKEND_JOBS] = own(1, RN_TAKE, HELD + 1);
+    EXPECT(ask(&batch[RN_BACKEND_JOBS], 1) == RN_DONE);
+    EXPECT(batch[RN_BACKEND_JOBS].error == RATION_ESTORE);
+    for (size_t i = 0; i < RN_BACKEND_JOBS; i++)
         answer_call(&run.behind, i);
-    EXPECT(run.done == RN_ASYNC_JOBS);
+    EXPECT(run.done == RN_BACKEND_JOBS);
 }
 
 static void another_amount_is_learnt_anew(void)

@@ -19,7 +19,7 @@ static struct rn_hot_keys *new_table(void)
     struct rn_hot_keys *table = calloc(1, sizeof *table);
 
     assert_non_null(table);
-    rn_hot_keys_init(table, NULL, records);
+    assert_true(rn_hot_keys_init(table, NULL, records));
     return table;
 }
 
@@ -51,9 +51,10 @@ static void keys_are_found_until_they_are_dropped(void **state)
             count--;
             continue;
         }
-        assert_int_equal(held->key, key);
-        assert_int_equal(table->count, count);
+        assert_int_equal(held->local.key, key);
+        assert_int_equal(table->keys.count, count);
     }
+    rn_hot_keys_done(table);
     free(table);
 }
 
@@ -70,6 +71,7 @@ static void no_more_are_held_than_there_is_room_for(void **state)
     assert_non_null(held);
     assert_int_equal(held->lease.units, 0);
     assert_ptr_equal(rn_hot_keys_find(table, 1), held);
+    rn_hot_keys_done(table);
     free(table);
 }
 
@@ -84,6 +86,7 @@ static void another_key_does_not_inherit_a_demand(void **state)
     assert_true(rn_sizing_rate(demand, SECOND) >= RN_SIZING_HOT);
     demand = rn_hot_keys_watch(table, 5 + RN_HOT_KEYS_WATCHED, 1, SECOND);
     assert_int_equal(rn_sizing_rate(demand, SECOND), 0);
+    rn_hot_keys_done(table);
     free(table);
 }
 

@@ -32,7 +32,7 @@ int64_t rn_codec_us(int64_t ns)
     return ns / US_NS + (ns % US_NS > 0);
 }
 
-/* A bucket in parts of a unit: see bucket.lua. */
+/* rn_codec_parts before it is known to fit. */
 struct parts {
     uint64_t tick_us, paid, unit;
     wide full;
@@ -71,18 +71,26 @@ static const char *fault_of_bucket(const struct rn_limit *l)
     struct parts p = parts_of(l);
 
     if (l->form == RN_FORM_STEP && l->step_ns % US_NS != 0)
-        return "steps that are no whole microseconds, which is how Redis tells the time";
+        return "steps that are not whole microseconds, the unit of Redis's clock";
     if (p.full >= EXACT || p.paid >= EXACT)
         return "a bucket too large and a rate too odd to be counted exactly in Redis; write a "
                "rounder rate or a smaller burst";
     if (l->algorithm == RATION_LEAKY_BUCKET && p.paid > p.unit)
-        return "a queue that more than a million leave each second, which Redis cannot tell apart";
+        return "a leaky bucket with more than a million requests a second, which Redis cannot tell "
+               "apart";
     return NULL;
 }
 
 const char *rn_codec_fault(const struct rn_limit *l)
 {
     switch (l->form) {
+    case RN_FORM_NONE:
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+    case RN_FORM_SUBS:
+    case RN_FORM_LOG:
+    case RN_FORM_PLACES:
+        return NULL;
     case RN_FORM_GCRA:
     case RN_FORM_FINE:
     case RN_FORM_STEP:
@@ -92,9 +100,8 @@ const char *rn_codec_fault(const struct rn_limit *l)
                    ? NULL
                    : "a sliding window too long for its amount to be counted exactly in Redis; use "
                      "sub_windows";
-    default:
-        return NULL;
     }
+    return "an algorithm that Redis has no script for; use another one, or limits of each node";
 }
 
 enum rn_script rn_codec_script(const struct rn_limit *l)
@@ -110,23 +117,24 @@ enum rn_script rn_codec_script(const struct rn_limit *l)
         return RN_SCRIPT_LOG;
     case RN_FORM_PLACES:
         return RN_SCRIPT_PLACES;
-    default:
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
         return RN_SCRIPT_BUCKET;
+    case RN_FORM_NONE:
+        break;
     }
+    return RN_SCRIPTS;
 }
 
 bool rn_codec_leases(const struct rn_limit *l)
 {
-    switch (rn_codec_script(l)) {
-    case RN_SCRIPT_BUCKET: /* of a queue, whoever leaves is told when: nothing to lease */
-        return l->algorithm == RATION_TOKEN_BUCKET && l->form != RN_FORM_NONE;
-    case RN_SCRIPT_WINDOW:
-    case RN_SCRIPT_COUNTER:
-    case RN_SCRIPT_LOG:
-        return true;
-    default:
-        return false;
-    }
+    enum rn_script script = rn_codec_script(l);
+
+    /* A leaky bucket gives each request its own delay: nothing to lease. */
+    return script == RN_SCRIPT_BUCKET ? l->algorithm == RATION_TOKEN_BUCKET
+                                      : script == RN_SCRIPT_WINDOW || script == RN_SCRIPT_COUNTER ||
+                                            script == RN_SCRIPT_LOG;
 }
 
 enum rn_script rn_codec_script_of(const struct rn_charge *charge)
@@ -151,8 +159,8 @@ char rn_codec_kind(enum rn_script script)
     return kinds[script];
 }
 
-/* Of all with three hexadecimal digits, the one nearest to the middle of its 64th of the
- * slots: see redis/cluster/hash_slot.h. */
+/* Of all names of three hexadecimal digits, the one whose hash slot (redis/cluster/hash_slot.h) is
+ * nearest to the middle of its 64th of the slots. */
 static const char tags[RN_CODEC_TAGS][4] = {
     "464", "65b", "4b0", "6af", "574", "74b", "5c0", "ef6", "96a", "f12", "9be", "fe6", "094",
     "56b", "8ce", "5bf", "5a3", "7be", "557", "76a", "ffc", "6ce", "447", "67a", "8af", "fd8",
@@ -213,39 +221,39 @@ size_t rn_codec_history_of(struct rn_slice name, char out[RN_CODEC_NAME])
                             name.data);
 }
 
-/* --- what is asked -------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------- */
 
-struct pen {
+struct output {
     char *out;
     size_t len;
 };
 
-static void put_word(struct pen *pen, uint64_t word)
+static void put_word(struct output *o, uint64_t word)
 {
     for (unsigned i = 0; i < 8; i++)
-        pen->out[pen->len++] = (char)(word >> 8 * i);
+        o->out[o->len++] = (char)(word >> 8 * i);
 }
 
-static void put(struct pen *pen, double number)
+static void put(struct output *o, double number)
 {
     uint64_t word;
 
     memcpy(&word, &number, sizeof word);
-    put_word(pen, word);
+    put_word(o, word);
 }
 
-static void put_bucket(struct pen *pen, const struct rn_limit *l)
+static void put_bucket(struct output *o, const struct rn_limit *l)
 {
     struct parts p = parts_of(l);
 
-    put(pen, (double)p.tick_us);
-    put(pen, (double)p.paid);
-    put(pen, (double)p.unit);
-    put(pen, (double)(uint64_t)p.full);
-    put(pen, l->algorithm == RATION_LEAKY_BUCKET);
+    put(o, (double)p.tick_us);
+    put(o, (double)p.paid);
+    put(o, (double)p.unit);
+    put(o, (double)(uint64_t)p.full);
+    put(o, l->algorithm == RATION_LEAKY_BUCKET);
 }
 
-/* Of the window that holds a time which the calendar covers. */
+/* The window at a time that the calendar covers. */
 static uint32_t window_at(const struct rn_calendar *c, int64_t wall_ns)
 {
     uint32_t low = 0, high = c->count - 1;
@@ -258,9 +266,9 @@ static uint32_t window_at(const struct rn_calendar *c, int64_t wall_ns)
     return low;
 }
 
-/* Two windows of the calendar, such that the clock of the store may be half of one off
- * ours either way. All 0 where the calendar ends: windows are then of equal length. */
-static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t wall_ns)
+/* Two windows of the calendar, chosen so that the server's clock may differ from ours by half a
+ * window either way. All 0 beyond the calendar's end: windows then have equal length. */
+static void put_calendar(struct output *o, const struct rn_calendar *c, int64_t wall_ns)
 {
     bool covered = c && c->count >= 3 && wall_ns >= c->ends[1] && wall_ns < c->ends[c->count - 1];
     uint32_t i = covered ? window_at(c, wall_ns) : 0;
@@ -269,39 +277,39 @@ static void put_calendar(struct pen *pen, const struct rn_calendar *c, int64_t w
         bool early = i + 2 >= c->count || wall_ns - c->ends[i] < (c->ends[i + 1] - c->ends[i]) / 2;
 
         i -= early;
-        put(pen, (double)(c->ends[i] / US_NS));
-        put(pen, (double)(c->ends[i + 1] / US_NS));
-        put(pen, (double)(c->ends[i + 2] / US_NS));
+        put(o, (double)(c->ends[i] / US_NS));
+        put(o, (double)(c->ends[i + 1] / US_NS));
+        put(o, (double)(c->ends[i + 2] / US_NS));
         return;
     }
     for (i = 0; i < 3; i++)
-        put(pen, 0);
+        put(o, 0);
 }
 
-static void put_window(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+static void put_window(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
 {
-    put(pen, (double)l->amount);
-    put(pen, (double)rn_codec_us(l->period_ns));
-    put(pen, l->from_first);
-    put_calendar(pen, l->calendar, ask->now_ns + ask->wall_offset_ns);
-    put(pen, (double)rn_codec_us(l->longest_ns));
+    put(o, (double)l->amount);
+    put(o, (double)rn_codec_us(l->period_ns));
+    put(o, l->from_first);
+    put_calendar(o, l->calendar, ask->now_ns + ask->wall_offset_ns);
+    put(o, (double)rn_codec_us(l->longest_ns));
 }
 
-static void put_log(struct pen *pen, const struct rn_limit *l)
+static void put_log(struct output *o, const struct rn_limit *l)
 {
     bool subs = l->form == RN_FORM_SUBS;
 
-    put(pen, (double)l->amount);
-    put(pen, subs ? (double)rn_codec_us(l->sub_ns) : 1);
-    put(pen, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
+    put(o, (double)l->amount);
+    put(o, subs ? (double)rn_codec_us(l->sub_ns) : 1);
+    put(o, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
 }
 
-static void put_places(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+static void put_places(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
 {
-    put(pen, (double)l->amount);
-    put(pen, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
-    put(pen, (double)rn_codec_us(RATION_LEASE_MAX_NS));
-    put_word(pen, ask->id);
+    put(o, (double)l->amount);
+    put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+    put(o, (double)rn_codec_us(RATION_LEASE_MAX_NS));
+    put_word(o, ask->id);
 }
 
 /* As batch.lua numbers them. */
@@ -315,34 +323,36 @@ static const unsigned char operations[] = {
 #define FORGIVE 9
 #define RETURN 10
 
-static void put_params(struct pen *pen, const struct rn_limit *l, const struct rn_ask *ask)
+static void put_params(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
 {
     switch (rn_codec_script(l)) {
     case RN_SCRIPT_WINDOW:
-        put_window(pen, l, ask);
+        put_window(o, l, ask);
         break;
     case RN_SCRIPT_COUNTER:
-        put(pen, (double)l->amount);
-        put(pen, (double)rn_codec_us(l->period_ns));
+        put(o, (double)l->amount);
+        put(o, (double)rn_codec_us(l->period_ns));
         break;
     case RN_SCRIPT_LOG:
-        put_log(pen, l);
+        put_log(o, l);
         break;
     case RN_SCRIPT_PLACES:
-        put_places(pen, l, ask);
+        put_places(o, l, ask);
         break;
-    default:
-        put_bucket(pen, l);
+    case RN_SCRIPT_BUCKET:
+        put_bucket(o, l);
+        break;
+    default: /* rn_codec_script returns no other script; without one, the limit is never sent */
         break;
     }
 }
 
 size_t rn_codec_params(const struct rn_charge *charge, char out[RN_CODEC_PARAMS])
 {
-    struct pen pen = {.out = out};
+    struct output o = {.out = out};
 
-    put_params(&pen, charge->limit, &charge->ask);
-    return pen.len;
+    put_params(&o, charge->limit, &charge->ask);
+    return o.len;
 }
 
 static unsigned operation_of(const struct rn_charge *charge)
@@ -352,7 +362,7 @@ static unsigned operation_of(const struct rn_charge *charge)
     return charge->ask.op == RN_RESET ? FORGIVE : GIVE_BACK_UNFORGIVEN;
 }
 
-/* How long ago a take that is given back was; how long a reset is remembered. */
+/* Of a refund: the age of the take. Of a reset: how long the reset log must keep it. */
 static int64_t age_of(const struct rn_charge *charge)
 {
     const struct rn_ask *ask = &charge->ask;
@@ -362,8 +372,7 @@ static int64_t age_of(const struct rn_charge *charge)
     return ask->op == RN_GIVE_BACK && ask->now_ns > ask->at_ns ? ask->now_ns - ask->at_ns : 0;
 }
 
-/* When a take that is given back was made, by the clock of the store; 0: its receipt does not
- * tell. */
+/* Of a refund: when the take was made, by the server's clock; 0: the receipt does not say. */
 static int64_t made_at(const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
@@ -373,64 +382,64 @@ static int64_t made_at(const struct rn_charge *charge)
     return charge->ask.op == RN_GIVE_BACK && is_time ? charge->ask.mark : 0;
 }
 
-size_t rn_codec_write(const struct rn_charge *charge, size_t pardon, char out[RN_CODEC_BYTES])
+size_t rn_codec_write(const struct rn_charge *charge, size_t reset_log, char out[RN_CODEC_BYTES])
 {
     const struct rn_limit *l = charge->limit;
     const struct rn_ask *ask = &charge->ask;
-    struct pen pen = {.out = out};
+    struct output o = {.out = out};
     bool marked = ask->op == RN_GIVE_BACK && l->form != RN_FORM_PLACES;
 
-    put(&pen, operation_of(charge));
-    put(&pen, (double)ask->cost);
-    put(&pen, (double)rn_codec_us(age_of(charge)));
-    put(&pen, marked ? (double)ask->mark : 0);
-    put_params(&pen, l, ask);
+    put(&o, operation_of(charge));
+    put(&o, (double)ask->cost);
+    put(&o, (double)rn_codec_us(age_of(charge)));
+    put(&o, marked ? (double)ask->mark : 0);
+    put_params(&o, l, ask);
     if (rn_codec_uses_reset_log(charge)) {
-        put(&pen, (double)made_at(charge));
-        put(&pen, (double)pardon);
+        put(&o, (double)made_at(charge));
+        put(&o, (double)reset_log);
     }
-    return pen.len;
+    return o.len;
 }
 
 size_t rn_codec_write_lease(const struct rn_codec_lease_request *request, const char *params,
                             size_t len, char out[RN_CODEC_BYTES])
 {
-    struct pen pen = {.out = out};
+    struct output o = {.out = out};
 
-    put(&pen, LEASE);
-    put(&pen, (double)request->want);
-    put(&pen, (double)(request->lease_ns / US_NS));
-    put(&pen, (double)request->keep);
-    memcpy(out + pen.len, params, len);
-    pen.len += len;
-    put_word(&pen, request->holder);
-    put(&pen, (double)request->call);
-    put(&pen, (double)request->back);
-    put(&pen, (double)request->least);
-    put(&pen, (double)request->ends_us);
-    return pen.len;
+    put(&o, LEASE);
+    put(&o, (double)request->want);
+    put(&o, (double)(request->lease_ns / US_NS));
+    put(&o, (double)request->keep);
+    memcpy(out + o.len, params, len);
+    o.len += len;
+    put_word(&o, request->holder);
+    put(&o, (double)request->call);
+    put(&o, (double)request->back);
+    put(&o, (double)request->least);
+    put(&o, (double)request->ends_us);
+    return o.len;
 }
 
 size_t rn_codec_write_return(const struct rn_codec_lease_request *request, const char *params,
                              size_t len, char out[RN_CODEC_BYTES])
 {
-    struct pen pen = {.out = out};
+    struct output o = {.out = out};
 
-    put(&pen, RETURN);
-    put(&pen, 0);
-    put(&pen, 0);
-    put(&pen, (double)request->mark);
-    memcpy(out + pen.len, params, len);
-    pen.len += len;
-    put_word(&pen, request->holder);
-    put(&pen, (double)request->call);
-    put(&pen, (double)request->back);
-    put(&pen, (double)request->known);
-    put(&pen, (double)request->ends_us);
-    return pen.len;
+    put(&o, RETURN);
+    put(&o, 0);
+    put(&o, 0);
+    put(&o, (double)request->mark);
+    memcpy(out + o.len, params, len);
+    o.len += len;
+    put_word(&o, request->holder);
+    put(&o, (double)request->call);
+    put(&o, (double)request->back);
+    put(&o, (double)request->known);
+    put(&o, (double)request->ends_us);
+    return o.len;
 }
 
-/* --- what is answered ------------------------------------------------------------------ */
+/* --- reading --------------------------------------------------------------------------- */
 
 static double take_double(const char *bytes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/leased/lease.h"
 
-/* A lease must end here before it does there. The call's way takes care of the time it
- * was sent; this of two clocks that do not run alike: by one in a thousand, and crystals
- * differ by less than one in ten thousand. */
+/* A lease must end here before it ends in Redis. Counting from before the call covers the time of
+ * its transport; this part of the lease covers clocks that run at different speeds. It is ten times
+ * what crystals differ by. */
 #define DRIFT_PARTS 1000
-/* A grant of less than this part of what was wanted, and no more left, is little. */
+/* A grant below this part of what was wanted, with no more left, is small. */
 #define LITTLE_PARTS 8
 
 uint64_t rn_lease_expire(struct rn_lease *h, int64_t now_ns)
@@ -120,7 +120,7 @@ void rn_lease_unask(struct rn_lease *h, const struct rn_codec_lease_request *req
     h->known = h->units;
 }
 
-/* Whether it makes sense to ask again soon. */
+/* Decides when to ask again. */
 static void judge(struct rn_lease *h, const struct rn_grant *g)
 {
     bool lacks = g->granted < h->least;

@@ -22,9 +22,9 @@
 struct header {
     uint64_t magic;
     uint32_t version, record_bytes, records, unused;
-    char boot[BOOT_BYTES]; /* the kernel's id of it */
+    char boot[BOOT_BYTES]; /* the kernel's id of this boot */
     uint64_t holder, check;
-    _Atomic uint32_t open; /* something may be left of it */
+    _Atomic uint32_t open; /* records may have units left */
 };
 
 struct rn_lease_part {
@@ -35,7 +35,7 @@ struct rn_lease_part {
 
 static_assert(sizeof(struct rn_lease_part) % 4096 == 0, "parts are mapped one by one");
 
-/* Not against anybody: damage is to be noticed. */
+/* Detects damage, not attacks: the key is no secret. */
 static const struct rn_hash_key check_key = {UINT64_C(0x6c65617365732066),
                                              UINT64_C(0x696c65206f662072)};
 
@@ -56,7 +56,7 @@ static bool read_boot(char out[BOOT_BYTES])
 
 /* --- parts ------------------------------------------------------------------------------ */
 
-/* For as long as the descriptor is open; a process that is killed lets go of it. */
+/* The lock lasts while the descriptor is open: a kill releases it. */
 static bool lock_part(int fd, unsigned number)
 {
     struct flock lock = {.l_type = F_WRLCK,
@@ -92,7 +92,7 @@ static bool is_ours(const struct header *h)
            h->records == RN_LEASE_FILE_RECORDS && h->check == check_of(h);
 }
 
-/* Of a holder of this boot, and not yet returned. */
+/* Written in this boot, and not yet returned. */
 static bool is_left(const struct header *h, const char boot[BOOT_BYTES])
 {
     return is_ours(h) && memcmp(h->boot, boot, BOOT_BYTES) == 0 && h->open;
@@ -131,7 +131,7 @@ static int open_path(const char *path, bool create, struct stat *st)
 
     if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode)) {
         if (st->st_size == 0)
-            (void)fchmod(fd, 0660); /* whatever the umask: as the state file */
+            (void)fchmod(fd, 0660); /* whatever the umask, as for the state file */
         return fd;
     }
     if (fd >= 0) {
@@ -143,11 +143,11 @@ static int open_path(const char *path, bool create, struct stat *st)
 
 static int fail_foreign(struct ration_error *error, const char *path)
 {
-    return fail(error, path, "not a file of leases; it was left alone: move it away", "");
+    return fail(error, path, "not a lease file; rationd did not change it: move it away", "");
 }
 
-/* Whether the file begins as somebody else's does. Looked at before any part is claimed: the
- * first may be locked by another worker that is about to find out. */
+/* Whether the file is of another kind. Checked before a part is claimed: another worker may hold
+ * the lock on the first part while it checks as well. */
 static bool is_foreign(int fd)
 {
     off_t at = (off_t)(offsetof(struct rn_lease_part, header) + offsetof(struct header, magic));
@@ -156,7 +156,7 @@ static bool is_foreign(int fd)
     return pread(fd, &magic, sizeof magic, at) > 0 && magic != 0 && magic != MAGIC;
 }
 
-/* 0: it is the caller's, mapped and empty. */
+/* 0: the part is mapped, empty and the caller's. RATION_EBUSY: it has units left. */
 static int claim(const char *path, int fd, unsigned number, uint64_t holder, off_t size,
                  struct rn_lease_file *out, struct ration_error *error)
 {
@@ -265,7 +265,7 @@ void rn_lease_file_close(struct rn_lease_file *file)
 
 /* --- records ---------------------------------------------------------------------------- */
 
-/* The kill comes between two instructions: what was stored before is there, in this order. */
+/* A kill comes between two instructions: earlier stores are in the file, in this order. */
 static void set_state(struct rn_lease_record *r, enum rn_lease_record_state state)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -297,8 +297,8 @@ void rn_lease_file_name(struct rn_lease_record *r, uint64_t holder,
     set_state(r, RN_RECORD_HELD);
 }
 
-/* Buckets and logs count what was not returned as spent when the lease ended, others when it was
- * granted. A call that was lost may have changed when it ends: to later, which costs at most. */
+/* Buckets and logs count units that were not returned as spent at the end of the lease, others at
+ * its grant. A lost call may have moved that end: to later, so at worst fewer units come back. */
 void rn_lease_file_note(struct rn_lease_record *r, const struct rn_lease *h, uint64_t call)
 {
     bool by_end = r->script == RN_SCRIPT_LEASE_BUCKET || r->script == RN_SCRIPT_LEASE_LOG;
@@ -328,7 +328,7 @@ bool rn_lease_file_take(struct rn_lease_record *r, uint64_t holder, struct rn_le
                  r->check == check_of_record(r, holder) && r->units <= r->known && r->call > 0;
 
     *out = *r;
-    out->state = RN_RECORD_CHANGING; /* as it is until all of it is put back */
+    out->state = RN_RECORD_CHANGING; /* until all of it is put back */
     rn_lease_file_clear(r);
     return sound;
 }

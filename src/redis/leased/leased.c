@@ -28,7 +28,7 @@ void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns)
     rn_redis_count(&held->leased->counts.burnt, burnt);
 }
 
-/* What is spent is recorded before anybody hears of it: after a kill the rest is returned. */
+/* Records the spend before the admission is answered: after a kill, the rest is returned. */
 static bool fits(struct rn_hot_key *held, const struct rn_ask *ask)
 {
     struct rn_lease *h = &held->lease;
@@ -59,17 +59,7 @@ bool rn_leased_decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t
     return true;
 }
 
-static void renew_if_low(struct rn_hot_key *held, int64_t now_ns)
-{
-    if (!rn_lease_runs_low(&held->lease, now_ns))
-        return;
-    if (rn_sizing_is_cold(&held->lease.demand, now_ns))
-        rn_renew_retire(held, now_ns);
-    else
-        rn_renew_begin(held, 0, now_ns);
-}
-
-enum verdict { DECIDED, WAITS, PASSED_ON };
+enum outcome { DECIDED, WAITS, PASSED_ON };
 
 static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, int64_t now_ns)
 {
@@ -81,11 +71,11 @@ static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, in
     if (h->in_flight)
         return now_ns - h->sent_ns < held->leased->deadline_ns;
     if (held->queue.first)
-        return true; /* those before it are being served: its turn comes, without a call */
+        return true; /* the charges before it are being served: no call needed */
     return rn_renew_begin(held, charge->ask.cost, now_ns);
 }
 
-static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
+static enum outcome decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
 {
     if (charge->ask.op == RN_TAKE)
         rn_sizing_note(&held->lease.demand, charge->ask.cost, now_ns);
@@ -94,11 +84,15 @@ static enum verdict judge(struct rn_hot_key *held, struct rn_charge *charge, int
     if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
         return PASSED_ON;
     rn_leased_expire(held, now_ns);
-    if (!held->queue.first && rn_leased_decide(held, charge, now_ns)) {
-        renew_if_low(held, now_ns);
-        return DECIDED;
+    if (held->queue.first || !rn_leased_decide(held, charge, now_ns))
+        return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
+    if (rn_lease_runs_low(&held->lease, now_ns)) {
+        if (rn_sizing_is_cold(&held->lease.demand, now_ns))
+            rn_renew_retire(held, now_ns);
+        else
+            rn_renew_begin(held, 0, now_ns);
     }
-    return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
+    return DECIDED;
 }
 
 static void destroy(struct rn_leased *leased)
@@ -117,7 +111,7 @@ bool rn_leased_goes_on(struct rn_leased *leased)
     return !ending;
 }
 
-/* --- which keys are held --------------------------------------------------------------- */
+/* --- which keys have a lease ------------------------------------------------------------ */
 
 static void learn_limit(struct rn_hot_key *held, const struct rn_charge *charge)
 {
@@ -157,7 +151,7 @@ static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_char
     return held;
 }
 
-/* A calendar moves on, so that windows are told anew whenever a call may be due. */
+/* Windows of a calendar change: they are learnt again whenever a call may be due. */
 static bool is_as_learnt(const struct rn_hot_key *held, const struct rn_limit *l, int64_t now_ns)
 {
     return held->amount == l->amount && held->lease.sizing.cap == l->cap &&
@@ -165,7 +159,7 @@ static bool is_as_learnt(const struct rn_hot_key *held, const struct rn_limit *l
            (!l->calendar || !rn_lease_runs_low(&held->lease, now_ns));
 }
 
-/* NULL: it is for the store behind. */
+/* NULL: the charge is for the strict backend. */
 static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_charge *charge,
                                   int64_t now_ns)
 {
@@ -184,14 +178,14 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
         return NULL;
     if (!is_as_learnt(held, charge->limit, now_ns)) {
         if (!may_be_held(charge->limit))
-            return NULL; /* and what is held of it will be found idle */
+            return NULL; /* its lease will be given back as idle */
         learn_limit(held, charge);
     }
     held->used_ns = now_ns;
     return held;
 }
 
-/* --- the contract --------------------------------------------------------------------------- */
+/* --- the backend ------------------------------------------------------------------------ */
 
 static void on_part(void *arg, struct rn_charge *batch, size_t n)
 {
@@ -207,14 +201,14 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
         rn_backend_answered(job, 1);
 }
 
-/* One rn_backend_begin on its way through. */
+/* One rn_backend_begin on its way through this layer. */
 struct passage {
     struct rn_leased *leased;
     struct rn_charge *batch;
-    size_t n, begin; /* begin: of those that are to be passed on together */
+    size_t n, begin; /* begin: of the charges that are passed on next */
     rn_backend_done *done;
     void *arg;
-    struct rn_backend_job *job; /* NULL as long as all is answered */
+    struct rn_backend_job *job; /* NULL while all charges so far are answered */
 };
 
 static bool need_job(struct passage *p)
@@ -241,13 +235,6 @@ static void pass_on_until(struct passage *p, size_t end)
     }
 }
 
-static void await(struct passage *p, struct rn_hot_key *held, struct rn_charge *charge)
-{
-    charge->error = RATION_ESTORE;
-    if (need_job(p))
-        rn_renew_await(held, p->job, charge);
-}
-
 static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batch, size_t n,
                               rn_backend_done *done, void *arg)
 {
@@ -257,13 +244,16 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
 
     for (size_t i = 0; i < n; i++) {
         struct rn_hot_key *held = held_of(leased, &batch[i], now_ns);
-        enum verdict verdict = held ? judge(held, &batch[i], now_ns) : PASSED_ON;
+        enum outcome outcome = held ? decide(held, &batch[i], now_ns) : PASSED_ON;
 
-        if (verdict == PASSED_ON)
+        if (outcome == PASSED_ON)
             continue;
         pass_on_until(&p, i);
-        if (verdict == WAITS)
-            await(&p, held, &batch[i]);
+        if (outcome == DECIDED)
+            continue;
+        batch[i].error = RATION_ESTORE;
+        if (need_job(&p))
+            rn_renew_await(held, p.job, &batch[i]);
     }
     if (p.begin == 0) {
         rn_redis_count(&leased->counts.passed_on, n);
@@ -284,8 +274,7 @@ static void disown(struct rn_backend *backend, const struct rn_charge *charge, u
 
 static const struct rn_backend_ops leased_ops = {.begin = begin, .disown = disown};
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- start and end ---------------------------------------------------------------------- */
 
 static void on_patience(struct rn_timer *timer)
 {
@@ -295,7 +284,7 @@ static void on_patience(struct rn_timer *timer)
     rn_renew_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
-/* The limits are as strict without the file: a kill costs more. */
+/* Without the file, limits hold as well, but a kill loses more units. */
 static bool open_records(struct rn_leased *leased, const char *path)
 {
     struct ration_error error = {0};
@@ -317,7 +306,7 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     if (getrandom(&leased->id, sizeof leased->id, 0) != sizeof leased->id) {
         free(leased);
-        return rn_error_set(error, RATION_EIO, 0, "no random numbers to be had");
+        return rn_error_set(error, RATION_EIO, 0, "the kernel gives no random numbers");
     }
     if (!open_records(leased, options->path) ||
         !rn_hot_keys_init(&leased->table, leased, leased->file.records)) {
@@ -337,8 +326,8 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
     return 0;
 }
 
-/* What cannot be given back now, as a call for it is in flight or Redis is away, stays in the
- * file for whoever comes next. */
+/* Units that cannot be given back now, as a call is in flight or Redis is down, stay in the file
+ * for the next process. */
 static void give_back_last(struct rn_hot_key *held)
 {
     bool was_in_flight = held->lease.in_flight;

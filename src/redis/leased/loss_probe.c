@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks each store since when it has what was written to it (scripts/history.lua), so that a
- * history begins before the first key needs it: in a cluster those of all tags. They are asked
- * again when one may have been broken: otherwise the first client of a tag that is rarely used
- * would find that out, long after, and be refused for it. A server that was emptied says nothing of
- * it, so one tag of each server is asked all the time.
+ * Finds out whether servers have lost data. The probe asks each server for the start of its history
+ * (scripts/history.lua), in a cluster for each tag, so that the history starts before the first key
+ * needs it. It asks again when a server may have lost data: otherwise the first client of a rarely
+ * used tag would notice, much later, and be refused for it. A server that was flushed does not
+ * report it, so the probe asks for one tag of each server all the time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "redis/leased/leased_internal.h"
 
 #define MS INT64_C(1000000)
-#define SOON_NS (20 * MS)  /* between looks until it is whole */
-#define LOOK_NS (250 * MS) /* and whether something may have been lost; after an error */
-#define ROUND_LOOKS 240    /* after which all are asked again, whatever it looks like */
-#define AT_ONCE 64         /* calls */
+#define SOON_NS (20 * MS)  /* between ticks, until all histories are long enough */
+#define LOOK_NS (250 * MS) /* between ticks afterwards; after an error */
+#define ROUND_LOOKS 240    /* ticks, after which all tags are asked again in any case */
+#define AT_ONCE 64         /* calls in flight */
 #define LONGEST_US (RN_SHARD_DOUBT_NS / 1000)
 
 static int64_t now_of(const struct rn_leased *leased)
@@ -29,47 +29,47 @@ static void wake_in(struct rn_leased *leased, int64_t ns)
     rn_timer_set(rn_loop_wheel(leased->loop), &leased->loss_probe.timer, now_of(leased) + ns);
 }
 
-static void begin_round(struct rn_loss_probe *past)
+static void begin_round(struct rn_loss_probe *probe)
 {
-    past->next = 0;
-    past->looks = 0;
-    past->failed = false;
+    probe->next = 0;
+    probe->looks = 0;
+    probe->failed = false;
 }
 
 static void ask_some(struct rn_leased *leased);
 
-/* One history that has begun anew is a sign that others of its server have been lost as well. */
-static void note_since(struct rn_loss_probe *past, struct rn_loss_probe_tag *tag, int64_t since_us)
+/* If one tag has a new history, other tags of its server have probably lost data as well. */
+static void note_since(struct rn_loss_probe *probe, struct rn_loss_probe_tag *tag, int64_t since_us)
 {
     bool lost = tag->since_us != 0 && tag->since_us != since_us;
 
     tag->since_us = since_us;
-    if (lost && !past->has_lost) {
-        begin_round(past);
-        past->has_lost = true;
+    if (lost && !probe->has_lost) {
+        begin_round(probe);
+        probe->has_lost = true;
     }
 }
 
-static bool is_told(const redisReply *reply)
+static bool is_history(const redisReply *reply)
 {
     return reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
            reply->element[1]->type == REDIS_REPLY_INTEGER &&
            reply->element[2]->type == REDIS_REPLY_INTEGER;
 }
 
-static void on_told(void *arg, const redisReply *reply)
+static void on_history(void *arg, const redisReply *reply)
 {
     struct rn_loss_probe_tag *tag = arg;
     struct rn_leased *leased = tag->leased;
-    struct rn_loss_probe *past = &leased->loss_probe;
+    struct rn_loss_probe *probe = &leased->loss_probe;
 
     tag->asked = false;
     if (!rn_leased_goes_on(leased))
         return;
-    past->asked--;
-    if (!is_told(reply)) {
-        past->failed = true;
-        past->next = past->count; /* others would fail as well: again later */
+    probe->asked--;
+    if (!is_history(reply)) {
+        probe->failed = true;
+        probe->next = probe->count; /* other calls would fail as well: try later */
         wake_in(leased, LOOK_NS);
         return;
     }
@@ -77,21 +77,21 @@ static void on_told(void *arg, const redisReply *reply)
     int64_t age_ns = age_us < LONGEST_US ? age_us * 1000 : RN_SHARD_DOUBT_NS;
     int64_t whole_ns = now_of(leased) + RN_SHARD_DOUBT_NS - age_ns;
 
-    past->whole_ns = whole_ns > past->whole_ns ? whole_ns : past->whole_ns;
-    note_since(past, tag, reply->element[1]->integer - age_us);
+    probe->whole_ns = whole_ns > probe->whole_ns ? whole_ns : probe->whole_ns;
+    note_since(probe, tag, reply->element[1]->integer - age_us);
     ask_some(leased);
 }
 
-static size_t name_of(const struct rn_loss_probe *past, unsigned number, char out[RN_CODEC_NAME])
+static size_t name_of(const struct rn_loss_probe *probe, unsigned number, char out[RN_CODEC_NAME])
 {
-    return rn_codec_history_name(past->count > 1 ? number : RN_CODEC_TAGS, out);
+    return rn_codec_history_name(probe->count > 1 ? number : RN_CODEC_TAGS, out);
 }
 
 static bool ask(struct rn_leased *leased, unsigned number)
 {
-    struct rn_loss_probe *past = &leased->loss_probe;
+    struct rn_loss_probe *probe = &leased->loss_probe;
     char name[RN_CODEC_NAME], text[24];
-    const struct rn_slice key = {name, name_of(past, number, name)};
+    const struct rn_slice key = {name, name_of(probe, number, name)};
     const struct rn_slice arg = {
         text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)++leased->calls)};
     const struct rn_script_request ask = {.script = RN_SCRIPT_HISTORY,
@@ -99,38 +99,38 @@ static bool ask(struct rn_leased *leased, unsigned number)
                                           .key_count = 1,
                                           .args = &arg,
                                           .arg_count = 1,
-                                          .reply = on_told,
-                                          .arg = &past->tags[number]};
+                                          .reply = on_history,
+                                          .arg = &probe->tags[number]};
 
-    if (past->tags[number].asked)
+    if (probe->tags[number].asked)
         return true;
     if (!rn_redis_call(leased->redis, &ask))
         return false;
-    past->tags[number] = (struct rn_loss_probe_tag){
-        .leased = leased, .since_us = past->tags[number].since_us, .asked = true};
+    probe->tags[number] = (struct rn_loss_probe_tag){
+        .leased = leased, .since_us = probe->tags[number].since_us, .asked = true};
     leased->in_flight++;
-    past->asked++;
+    probe->asked++;
     return true;
 }
 
 static void ask_some(struct rn_leased *leased)
 {
-    struct rn_loss_probe *past = &leased->loss_probe;
+    struct rn_loss_probe *probe = &leased->loss_probe;
 
-    while (past->next < past->count && past->asked < AT_ONCE && ask(leased, past->next))
-        past->next++;
+    while (probe->next < probe->count && probe->asked < AT_ONCE && ask(leased, probe->next))
+        probe->next++;
 }
 
-/* The first tag that each server has. */
+/* Asks each server for its first tag. */
 static void ask_each_server(struct rn_leased *leased)
 {
-    struct rn_loss_probe *past = &leased->loss_probe;
+    struct rn_loss_probe *probe = &leased->loss_probe;
     bool seen[RN_SHARDS + 1] = {[RN_SHARDS] = true};
     char name[RN_CODEC_NAME];
 
-    for (unsigned i = 0; i < past->count; i++) {
+    for (unsigned i = 0; i < probe->count; i++) {
         unsigned server =
-            rn_redis_server(leased->redis, (struct rn_slice){name, name_of(past, i, name)});
+            rn_redis_server(leased->redis, (struct rn_slice){name, name_of(probe, i, name)});
 
         if (!seen[server])
             ask(leased, i);
@@ -142,15 +142,15 @@ static void on_timer(struct rn_timer *timer)
 {
     struct rn_leased *leased =
         (struct rn_leased *)((char *)timer - offsetof(struct rn_leased, loss_probe.timer));
-    struct rn_loss_probe *past = &leased->loss_probe;
-    bool over = past->next == past->count && past->asked == 0;
+    struct rn_loss_probe *probe = &leased->loss_probe;
+    bool over = probe->next == probe->count && probe->asked == 0;
 
-    if (over && !past->failed && now_of(leased) >= past->whole_ns)
-        atomic_store_explicit(&past->is_whole, true, memory_order_relaxed);
+    if (over && !probe->failed && now_of(leased) >= probe->whole_ns)
+        atomic_store_explicit(&probe->is_whole, true, memory_order_relaxed);
     if (over) {
-        past->has_lost = false;
-        if (past->failed || ++past->looks >= ROUND_LOOKS || rn_redis_doubts(leased->redis))
-            begin_round(past);
+        probe->has_lost = false;
+        if (probe->failed || ++probe->looks >= ROUND_LOOKS || rn_redis_doubts(leased->redis))
+            begin_round(probe);
         else
             ask_each_server(leased);
     }

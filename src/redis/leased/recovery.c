@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Returns what holders that were killed had not spent, from what their parts of the file of leases
- * say (redis/leased/lease_file.h): at the start, and whenever another process on the same file is
- * found gone. Each record is taken out before its call is sent, so that none is returned twice;
- * what comes of a lost call is burnt.
+ * Gives back the unspent units of killed workers, as recorded in the lease file
+ * (redis/leased/lease_file.h): at the start, and whenever another process on the same file has
+ * died. Each record is taken out before its call is sent, so that none is returned twice; the units
+ * of a lost call are lost.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)   /* after a call that could not be sent */
-#define LOOK_NS (1000 * MS) /* for parts whose holders are gone; after one that was not run */
+#define LOOK_NS (1000 * MS) /* between searches for dead workers; after a call that was not run */
 
 static void wake_in(struct rn_leased *leased, int64_t ns)
 {
@@ -45,7 +45,7 @@ static void on_returned(void *arg, const redisReply *reply)
     if (!rn_leased_goes_on(leased))
         return;
     r->asked--;
-    if (reply && reply->type == REDIS_REPLY_ERROR) { /* it was not run */
+    if (reply && reply->type == REDIS_REPLY_ERROR) { /* not run */
         rn_lease_file_put_back(&r->part.records[call->index], &call->record);
         r->next = 0;
     } else if (reply && rn_script_call_read(reply, call->nonce, 1, &answers)) {
@@ -96,7 +96,7 @@ static struct rn_recovery_call *unused_call(struct rn_recovery *r)
     return NULL;
 }
 
-/* False: the store of the next record cannot be asked now. */
+/* False: the server of the next record is down. */
 static bool return_some(struct rn_leased *leased)
 {
     struct rn_recovery *r = &leased->recovery;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls for leases, one in flight for each key: what goes out, what a reply means, and
- * the charges that wait for it.
+ * Calls for leases, one in flight for each key: sends them, reads their replies, and serves the
+ * charges that wait for them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,24 +9,13 @@
 
 #include <ration/error.h>
 
-#include "base/fiber.h"
 #include "net/server.h"
 #include "redis/leased/leased_internal.h"
 
 #define US_NS 1000
-#define AGAIN_NS                                                                                   \
-    (INT64_C(100) * 1000000) /* until a key that could not be given back is looked at */
+#define AGAIN_NS (INT64_C(100) * 1000000) /* before the next try to give back a key */
 
-/* --- who waits ------------------------------------------------------------------------- */
-
-/* Its own time, or that of who asks if it comes first. */
-static int64_t deadline_of(const struct rn_leased *leased)
-{
-    int64_t ours = rn_wheel_now(rn_loop_wheel(leased->loop)) + leased->deadline_ns;
-    int64_t theirs = rn_fiber_deadline();
-
-    return theirs < ours ? theirs : ours;
-}
+/* --- waiting charges --------------------------------------------------------------------- */
 
 static void set_patience(struct rn_leased *leased, int64_t at_ns)
 {
@@ -36,7 +25,7 @@ static void set_patience(struct rn_leased *leased, int64_t at_ns)
 
 bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct rn_charge *charge)
 {
-    int64_t deadline_ns = deadline_of(held->leased);
+    int64_t deadline_ns = rn_redis_deadline(held->leased->redis);
 
     if (!rn_waiting_add(&held->leased->waiting, job, charge, &held->queue, deadline_ns))
         return false;
@@ -44,7 +33,7 @@ bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct 
     return true;
 }
 
-/* It has had the error since it began to wait. */
+/* The charge has had RATION_ESTORE since it began to wait. */
 static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
 {
     rn_redis_count(&leased->counts.late, 1);
@@ -61,8 +50,8 @@ void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns)
         set_patience(leased, next->deadline_ns);
 }
 
-/* In order, as far as what there is goes. Each one that is answered may lead to more
- * charges, which queue behind. `strict`: what does not fit is for the store behind. */
+/* Serves the waiting charges in order, as far as the units go. Each answer may lead to more
+ * charges, which queue at the end. `strict`: charges that do not fit are passed on. */
 static void serve(struct rn_hot_key *held, bool strict)
 {
     struct rn_leased *leased = held->leased;
@@ -84,7 +73,7 @@ static void serve(struct rn_hot_key *held, bool strict)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* Granted, left, and so on: leases.lua. */
+/* The numbers of a reply: scripts/leases.lua. */
 static bool read_numbers(const struct rn_script_call_answers *answers, int64_t n[RN_CODEC_NUMBERS])
 {
     rn_codec_numbers(answers->bytes, RN_CODEC_NUMBERS, n);
@@ -99,9 +88,9 @@ static int64_t to_ns(int64_t us)
     return us < INT64_MAX / US_NS ? us * US_NS : INT64_MAX / US_NS * US_NS;
 }
 
-/* The receipt of what is spent, as the scripts without leases give it. What is spent from now
- * on, of buckets and logs, was spent no earlier than now: no refund gives back more than it is
- * worth, and no clock but the store's tells what that is. */
+/* The receipt of spends from this lease, as the scripts without leases give it. For buckets and
+ * logs it is the time of the grant: spends come later, so no refund gives back more than it is
+ * worth by the server's clock. */
 static int64_t mark_of(const struct rn_hot_key *held, int64_t now_us, int64_t reset_us)
 {
     switch (held->script) {
@@ -111,7 +100,7 @@ static int64_t mark_of(const struct rn_hot_key *held, int64_t now_us, int64_t re
         return now_us / rn_codec_us(held->period_ns);
     case RN_SCRIPT_LEASE_SUBS:
         return now_us / rn_codec_us(held->sub_ns);
-    default:
+    default: /* buckets and logs */
         return now_us;
     }
 }
@@ -207,7 +196,7 @@ static bool send_call(struct rn_hot_key *held, struct rn_codec_lease_request *re
                                           .key_count = 1,
                                           .args = args,
                                           .arg_count = 3,
-                                          .until_ns = deadline_of(leased),
+                                          .until_ns = rn_redis_deadline(leased->redis),
                                           .reply = on_reply,
                                           .arg = held};
 
@@ -232,7 +221,7 @@ bool rn_renew_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns)
     return send_call(held, &request);
 }
 
-/* All that is held and nobody waits for. */
+/* Gives back all units, unless a charge waits for them. */
 static void give_back(struct rn_hot_key *held, int64_t now_ns)
 {
     struct rn_codec_lease_request request;
@@ -254,9 +243,9 @@ void rn_renew_retire(struct rn_hot_key *held, int64_t now_ns)
         drop(held);
 }
 
-/* --- before a lease ends -------------------------------------------------------------------- */
+/* --- the end of a lease ---------------------------------------------------------------------- */
 
-/* When something must be done about a key that nobody asks for meanwhile. */
+/* When the timer must look at a key that is not used until then. */
 static int64_t due_of(const struct rn_hot_key *held)
 {
     const struct rn_lease *h = &held->lease;
@@ -272,7 +261,7 @@ static void wake_in(struct rn_hot_key *held, int64_t ns)
     rn_timer_set(wheel, &held->timer, rn_wheel_now(wheel) + ns);
 }
 
-/* Nobody has asked for it for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
+/* The key was not used for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
 static bool is_idle(struct rn_hot_key *held, int64_t now_ns)
 {
     struct rn_lease *h = &held->lease;

@@ -7,9 +7,9 @@ __extension__ typedef unsigned __int128 wide;
 
 #define SECOND_NS INT64_C(1000000000)
 #define SLOTS_A_SECOND 10
-#define LONG_NS (60 * SECOND_NS)      /* that a lost unit is missing */
-#define LOST_PARTS 100                /* of such a limit, that a kill may cost */
-#define UNITS_MAX (UINT64_C(1) << 53) /* of a slot: what scripts can count */
+#define LONG_NS (60 * SECOND_NS)      /* a lost unit is missing for a long time */
+#define LOST_PARTS 100                /* a kill may cost this part of such a limit */
+#define UNITS_MAX (UINT64_C(1) << 53) /* in a slot: what scripts can count */
 
 static uint64_t at_most(uint64_t a, uint64_t b)
 {
@@ -21,7 +21,7 @@ static uint64_t at_least(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* A quarter of the way, rounded away from where it was: so it arrives. */
+/* A quarter of the way, rounded towards `to`, so that it arrives. */
 static uint64_t approach(uint64_t from, uint64_t to)
 {
     return to > from ? from + (to - from + 3) / 4 : from - (from - to + 3) / 4;
@@ -65,8 +65,8 @@ bool rn_sizing_is_cold(struct rn_demand *d, int64_t now_ns)
     return rn_sizing_rate(d, now_ns) < RN_SIZING_COLD && d->asks < RN_SIZING_RUSH;
 }
 
-/* What to reckon with. The current slot will have at least what it has now: so each call of a
- * sudden rush asks for several times as much as the one before. */
+/* The demand to plan for. The current slot will have at least what it has now: so in a sudden rush
+ * each call asks for several times as much as the one before. */
 static uint64_t peak(struct rn_demand *d, int64_t now_ns)
 {
     uint64_t mean = rn_sizing_rate(d, now_ns);
@@ -74,9 +74,9 @@ static uint64_t peak(struct rn_demand *d, int64_t now_ns)
     return at_least(mean, at_least(d->latest, d->count * SLOTS_A_SECOND));
 }
 
-/* As long as what is out is not too much of the limit. Where a lease ends with a window
- * and what is unused of it goes on to count, it is to be little of that window; and so where
- * what is spent counts from when the store is told. */
+/* The longest lease that does not hold too much of the limit. It must be a small part of the window
+ * where unused units of a lease still count after the window, and where spent units count from the
+ * next call on. */
 static int64_t lease_of(const struct rn_limit *l)
 {
     wide full = l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount : 0;
@@ -90,9 +90,15 @@ static int64_t lease_of(const struct rn_limit *l)
     case RN_FORM_WINDOW:
     case RN_FORM_WIDE:
         return l->period_ns / 4;
-    default:
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
         return full / 4 < RN_SIZING_LONGEST_NS ? (int64_t)(full / 4) : RN_SIZING_LONGEST_NS;
+    case RN_FORM_NONE:
+    case RN_FORM_PLACES:
+        break;
     }
+    return 0; /* no leases */
 }
 
 struct rn_sizing rn_sizing_of(const struct rn_limit *l, bool survives)

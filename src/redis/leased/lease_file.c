@@ -143,7 +143,7 @@ static int open_path(const char *path, bool create, struct stat *st)
 
 static int fail_foreign(struct ration_error *error, const char *path)
 {
-    return fail(error, path, "not a lease file; rationd did not change it: move it away", "");
+    return fail(error, path, "not a lease file; it was left alone: move it away", "");
 }
 
 /* Whether the file is of another kind. Checked before a part is claimed: another worker may hold

@@ -208,7 +208,7 @@ static void a_file_of_somebody_else_is_left_alone(void **state)
     assert_int_equal(write(fd, "somebody", 8), 8);
     assert_int_equal(ftruncate(fd, 2 * 1024 * 1024), 0);
     assert_int_equal(rn_lease_file_open(path, HOLDER, &file, &error), RATION_EIO);
-    assert_non_null(strstr(error.text, "not a file of leases; it was left alone"));
+    assert_non_null(strstr(error.text, "not a lease file; it was left alone"));
     assert_int_equal(file.fd, -1); /* and in memory it goes on */
     hold(&file.records[0]);
     rn_lease_file_close(&file);

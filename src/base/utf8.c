@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict decoding of UTF-8, and what is safe to print. */
 #include "base/utf8.h"
 
 size_t rn_utf8_decode(const char *text, size_t len, uint32_t *point)
@@ -31,4 +30,41 @@ bool rn_utf8_is_printable(uint32_t point)
         return false;
     return !((point >= 0x200e && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
              (point >= 0x2066 && point <= 0x2069) || point == 0x061c || point == 0xfeff);
+}
+
+/* `marked`: printable characters that get a backslash. `kept`: one more that stays. */
+static void escape(struct rn_buf *out, struct rn_slice text, const char *marked, char kept)
+{
+    for (size_t at = 0; at < text.len;) {
+        uint32_t point;
+        size_t taken = rn_utf8_decode(text.data + at, text.len - at, &point);
+
+        if (taken > 0 &&
+            (rn_utf8_is_printable(point) || (kept != '\0' && point == (uint32_t)kept))) {
+            if (taken == 1 && text.data[at] != '\0' && strchr(marked, text.data[at]) != NULL)
+                rn_buf_put_char(out, '\\');
+            rn_buf_put(out, text.data + at, taken);
+        } else {
+            taken = 1;
+            rn_buf_putf(out, "\\x%02x", (unsigned)(unsigned char)text.data[at]);
+        }
+        at += taken;
+    }
+}
+
+void rn_utf8_escape(struct rn_buf *out, struct rn_slice text)
+{
+    escape(out, text, "\"\\", '\0');
+}
+
+void rn_utf8_escape_quoted(struct rn_buf *out, struct rn_slice text)
+{
+    rn_buf_put_char(out, '"');
+    rn_utf8_escape(out, text);
+    rn_buf_put_char(out, '"');
+}
+
+void rn_utf8_escape_lines(struct rn_buf *out, struct rn_slice text)
+{
+    escape(out, text, "", '\n');
 }

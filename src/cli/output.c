@@ -9,7 +9,7 @@
 
 #include <ration/ration.h>
 
-#include "base/escape.h"
+#include "base/utf8.h"
 #include "rules/report.h"
 
 static const char *const codes[] = {
@@ -55,7 +55,7 @@ void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
 {
     struct rn_buf escaped = {0};
 
-    rn_escape_put(&escaped, text);
+    rn_utf8_escape(&escaped, text);
     put_buf(out, &escaped);
 }
 
@@ -63,7 +63,7 @@ void rn_output_lines(const struct rn_output *out, struct rn_slice text)
 {
     struct rn_buf escaped = {0};
 
-    rn_escape_put_lines(&escaped, text);
+    rn_utf8_escape_lines(&escaped, text);
     put_buf(out, &escaped);
 }
 
@@ -71,7 +71,7 @@ void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
 {
     struct rn_buf escaped = {0};
 
-    rn_escape_put_quoted(&escaped, text);
+    rn_utf8_escape_quoted(&escaped, text);
     put_buf(out, &escaped);
 }
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/decimal.h"
-#include "base/escape.h"
+#include "base/utf8.h"
 
 #define SHOWN 6 /* values of a condition; the rest is counted */
 
@@ -39,7 +39,7 @@ static void put_values(struct rn_buf *out, const struct rn_condition *c)
             rn_cidr_write(&c->networks->items[i], text);
             rn_buf_put_slice(out, rn_slice_of(text));
         } else {
-            rn_escape_put(out, c->values[i]);
+            rn_utf8_escape(out, c->values[i]);
         }
     }
     if (count == 0)
@@ -93,7 +93,7 @@ void rn_wording_finding(struct rn_buf *out, const struct rn_finding *f)
         return;
     }
     rn_buf_put_char(out, ' ');
-    rn_escape_put_quoted(out, f->value);
+    rn_utf8_escape_quoted(out, f->value);
     if (compares && !rn_decimal_parse(f->value, &number)) {
         rn_buf_put_literal(out, " is no number");
         put_wanted(out, f);
@@ -132,12 +132,12 @@ static void put_no_tier(struct rn_buf *out, const struct rn_ruleset *ruleset,
         return;
     }
     rn_buf_put_char(out, ' ');
-    rn_escape_put_quoted(out, value);
+    rn_utf8_escape_quoted(out, value);
     rn_buf_put_literal(out, " is none of ");
     for (uint32_t i = 0; i < rule->tier_count; i++) {
         if (i != 0)
             rn_buf_put_literal(out, ", ");
-        rn_escape_put(out, rule->tiers[i].value);
+        rn_utf8_escape(out, rule->tiers[i].value);
     }
     rn_buf_put_literal(out, ", and there is no default");
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/escape.h"
+#include "base/utf8.h"
 
 static void expect(void (*put)(struct rn_buf *, struct rn_slice), struct rn_slice text,
                    const char *expected)
@@ -23,30 +23,30 @@ static void expect(void (*put)(struct rn_buf *, struct rn_slice), struct rn_slic
 static void what_is_printable_stays(void **state)
 {
     (void)state;
-    expect(rn_escape_put, RN_SLICE("/api/users?x=1 \xc3\xa9\xe2\x82\xac"),
+    expect(rn_utf8_escape, RN_SLICE("/api/users?x=1 \xc3\xa9\xe2\x82\xac"),
            "/api/users?x=1 \xc3\xa9\xe2\x82\xac");
-    expect(rn_escape_put, RN_SLICE(""), "");
-    expect(rn_escape_put_quoted, RN_SLICE(""), "\"\"");
+    expect(rn_utf8_escape, RN_SLICE(""), "");
+    expect(rn_utf8_escape_quoted, RN_SLICE(""), "\"\"");
 }
 
 static void what_controls_a_terminal_is_shown_as_bytes(void **state)
 {
     (void)state;
-    expect(rn_escape_put, RN_SLICE("a\x1b[2J\n\0\x7f"), "a\\x1b[2J\\x0a\\x00\\x7f");
-    expect(rn_escape_put, RN_SLICE("\xc2\x9b"), "\\xc2\\x9b"); /* C1: another way to begin */
-    expect(rn_escape_put, RN_SLICE("\xff\xc3"), "\\xff\\xc3");
+    expect(rn_utf8_escape, RN_SLICE("a\x1b[2J\n\0\x7f"), "a\\x1b[2J\\x0a\\x00\\x7f");
+    expect(rn_utf8_escape, RN_SLICE("\xc2\x9b"), "\\xc2\\x9b"); /* C1: another way to begin */
+    expect(rn_utf8_escape, RN_SLICE("\xff\xc3"), "\\xff\\xc3");
 }
 
 static void quotes_cannot_be_closed_by_the_text(void **state)
 {
     (void)state;
-    expect(rn_escape_put_quoted, RN_SLICE("a\"b\\"), "\"a\\\"b\\\\\"");
+    expect(rn_utf8_escape_quoted, RN_SLICE("a\"b\\"), "\"a\\\"b\\\\\"");
 }
 
 static void lines_stay_lines(void **state)
 {
     (void)state;
-    expect(rn_escape_put_lines, RN_SLICE("a \"b\"\n\\c\x1b\n"), "a \"b\"\n\\c\\x1b\n");
+    expect(rn_utf8_escape_lines, RN_SLICE("a \"b\"\n\\c\x1b\n"), "a \"b\"\n\\c\\x1b\n");
 }
 
 int main(void)

@@ -23,7 +23,7 @@
 /* --- reading the files -------------------------------------------------------------- */
 
 /* What OpenSSL says last is the most general; what it says first is the cause. */
-int rn_tls_fail_file(struct ration_error *error, const char *path, const char *expected)
+static int fail_file(struct ration_error *error, const char *path, const char *expected)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
 
@@ -31,7 +31,7 @@ int rn_tls_fail_file(struct ration_error *error, const char *path, const char *e
                         reason ? reason : "unreadable");
 }
 
-int rn_tls_check_readable(const char *path, struct ration_error *error)
+static int check_readable(const char *path, struct ration_error *error)
 {
     char problem[RN_FILE_PROBLEM];
     int fd = rn_file_open(path, problem);
@@ -70,20 +70,20 @@ static int read_key(SSL_CTX *context, const char *cert, const char *key, struct 
     if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
         return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s", key,
                             cert);
-    return rn_tls_fail_file(error, key, "a private key in PEM");
+    return fail_file(error, key, "a private key in PEM");
 }
 
-int rn_tls_read_pair(SSL_CTX *context, const char *cert, const char *key,
+static int read_pair(SSL_CTX *context, const char *cert, const char *key,
                      struct ration_error *error)
 {
-    int failed = rn_tls_check_readable(cert, error);
+    int failed = check_readable(cert, error);
 
     if (failed == 0)
-        failed = rn_tls_check_readable(key, error);
+        failed = check_readable(key, error);
     if (failed != 0)
         return failed;
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
-        return rn_tls_fail_file(error, cert, "a certificate in PEM");
+        return fail_file(error, cert, "a certificate in PEM");
     failed = read_key(context, cert, key, error);
     if (failed == 0 && SSL_CTX_check_private_key(context) != 1)
         failed = rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
@@ -95,14 +95,14 @@ int rn_tls_read_pair(SSL_CTX *context, const char *cert, const char *key,
  * that has ended. */
 static int read_authorities(SSL_CTX *context, const char *path, struct ration_error *error)
 {
-    int failed = rn_tls_check_readable(path, error);
+    int failed = check_readable(path, error);
 
     if (failed != 0)
         return failed;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
     if (!names || SSL_CTX_load_verify_file(context, path) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return rn_tls_fail_file(error, path, "a file of certificates in PEM");
+        return fail_file(error, path, "a file of certificates in PEM");
     }
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -133,7 +133,7 @@ static bool set_up(SSL_CTX *context, int least_version)
            SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
 }
 
-struct rn_tls *rn_tls_make(const SSL_METHOD *method, int least_version)
+static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
 {
     struct rn_tls *tls = calloc(1, sizeof *tls);
 
@@ -163,11 +163,11 @@ int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct rat
 
     ERR_clear_error();
     struct rn_tls *tls =
-        rn_tls_make(TLS_server_method(), files->only_13 ? TLS1_3_VERSION : TLS1_2_VERSION);
+        make_tls(TLS_server_method(), files->only_13 ? TLS1_3_VERSION : TLS1_2_VERSION);
     if (!tls || !set_up_server(tls->context))
         failed = rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
     else
-        failed = rn_tls_read_pair(tls->context, files->cert, files->key, error);
+        failed = read_pair(tls->context, files->cert, files->key, error);
     if (failed == 0 && files->client_ca)
         failed = read_authorities(tls->context, files->client_ca, error);
     ERR_clear_error();
@@ -176,6 +176,44 @@ int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct rat
         return failed;
     }
     read_times(tls);
+    *out = tls;
+    return 0;
+}
+
+static int read_trusted(SSL_CTX *context, const char *ca, struct ration_error *error)
+{
+    int failed = ca ? check_readable(ca, error) : 0;
+
+    if (failed != 0)
+        return failed;
+    if (!ca && SSL_CTX_set_default_verify_paths(context) != 1)
+        return rn_error_set(error, RATION_EIO, 0,
+                            "the authorities of this system cannot be read; name a file of them");
+    if (ca && SSL_CTX_load_verify_file(context, ca) != 1)
+        return fail_file(error, ca, "a file of certificates in PEM");
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    return 0;
+}
+
+int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
+                      struct ration_error *error)
+{
+    int failed = 0;
+
+    ERR_clear_error();
+    struct rn_tls *tls = make_tls(TLS_client_method(), TLS1_2_VERSION);
+    if (!tls)
+        return rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
+    tls->any_name = trust->any_name || trust->anybody;
+    if (!trust->anybody)
+        failed = read_trusted(tls->context, trust->ca, error);
+    if (failed == 0 && trust->cert)
+        failed = read_pair(tls->context, trust->cert, trust->key, error);
+    ERR_clear_error();
+    if (failed != 0) {
+        rn_tls_unref(tls);
+        return failed;
+    }
     *out = tls;
     return 0;
 }

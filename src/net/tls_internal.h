@@ -17,15 +17,6 @@ struct rn_tls {
     bool any_name; /* of a client: servers are not asked for theirs */
 };
 
-/* tls.c, for tls_client.c. What both sides have in common: an object without files. NULL:
- * out of memory. */
-struct rn_tls *rn_tls_make(const SSL_METHOD *method, int least_version);
-/* Certificate and key. */
-int rn_tls_read_pair(SSL_CTX *context, const char *cert, const char *key,
-                     struct ration_error *error);
-int rn_tls_check_readable(const char *path, struct ration_error *error);
-int rn_tls_fail_file(struct ration_error *error, const char *path, const char *expected);
-
 /* tls_name.c: freed by the caller; NULL: out of memory. */
 char *rn_tls_name(const X509 *cert);
 

@@ -60,9 +60,4 @@ void rn_listener_done(struct rn_listener *listener);
 /* One user less. */
 void rn_listener_release_socket(struct rn_socket *socket);
 
-/* activation.c: sockets passed by the service manager under `name` take the
- * place of an address; *taken says whether there are any. */
-int rn_activation_take(struct rn_listener *listener, unsigned loops, bool *taken,
-                       struct ration_error *error);
-
 #endif

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "net/log.h"
 #include "net/server_internal.h"
+#include "net/systemd.h"
 
 #define OWN_FILES 32       /* state, journal, rules, certificates and what reads them */
 #define FILES_OF_LOOP 8    /* listeners, what libuv needs, a connection to Redis */
@@ -107,7 +108,7 @@ static int open_listener(struct rn_listener *listener, const char *address, unsi
                          struct ration_error *error)
 {
     bool taken;
-    int failed = rn_activation_take(listener, loops, &taken, error);
+    int failed = rn_systemd_take_sockets(listener, loops, &taken, error);
 
     return failed != 0 || taken ? failed : rn_listener_open(listener, address, loops, error);
 }

@@ -17,7 +17,7 @@
 #include "front/front.h"
 #include "limiter/reload.h"
 #include "net/log.h"
-#include "net/notify.h"
+#include "net/systemd.h"
 #include "rationd/changes.h"
 #include "rationd/options.h"
 #include "rationd/secrets.h"
@@ -133,11 +133,11 @@ static void reload_and_log(void *arg, const char *by)
 {
     struct ration_report *report = NULL;
 
-    rn_notify("RELOADING=1");
+    rn_systemd_notify("RELOADING=1");
     reload(arg, (struct rn_author){.by = rn_slice_of(by)}, &report);
     rn_front_log_report(report);
     ration_report_free(report);
-    rn_notify("READY=1");
+    rn_systemd_notify("READY=1");
 }
 
 /* Rules are not replaced while somebody waits for Redis in this thread, who may read
@@ -249,7 +249,7 @@ static void say_ready(struct daemon *d)
                RN_LOG_TEXT("advice", RN_SLICE("name a file of rules with --config")));
     if (count.for_envoy != 0 && count.native_for_envoy != count.native)
         warn_not_for_envoy(&count);
-    rn_notify("READY=1");
+    rn_systemd_notify("READY=1");
 }
 
 static void look_for_redis(struct rn_timer *timer)
@@ -304,7 +304,7 @@ static void stopping(void *arg)
 
     rn_changes_leave(&d->changes);
     rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
-    rn_notify("STOPPING=1");
+    rn_systemd_notify("STOPPING=1");
 }
 
 static void worker_begins(void *arg, struct rn_loop *loop)

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "echo.h"
-#include "net/notify.h"
+#include "net/systemd.h"
 
 struct scene {
     struct running r;
@@ -230,21 +230,21 @@ static void the_service_manager_is_told(void **state)
     snprintf(path, sizeof path, "/tmp/rn_notify_%d", (int)getpid());
     int fd = open_manager(path);
     setenv("NOTIFY_SOCKET", path, 1);
-    assert_true(rn_notify("READY=1"));
+    assert_true(rn_systemd_notify("READY=1"));
     assert_int_equal(recv(fd, got, sizeof got, 0), 7);
     assert_memory_equal(got, "READY=1", 7);
-    assert_true(rn_notify("RELOADING=1"));
+    assert_true(rn_systemd_notify("RELOADING=1"));
     memset(got, 0, sizeof got);
     recv(fd, got, sizeof got - 1, 0);
     assert_memory_equal(got, "RELOADING=1\nMONOTONIC_USEC=", 27);
     assert_true(atoll(got + 27) > 0);
     close(fd);
-    assert_false(rn_notify("READY=1")); /* it has gone */
+    assert_false(rn_systemd_notify("READY=1")); /* it has gone */
     unlink(path);
     setenv("NOTIFY_SOCKET", "not/absolute", 1);
-    assert_false(rn_notify("READY=1"));
+    assert_false(rn_systemd_notify("READY=1"));
     unsetenv("NOTIFY_SOCKET");
-    assert_false(rn_notify("READY=1"));
+    assert_false(rn_systemd_notify("READY=1"));
 }
 
 int main(void)

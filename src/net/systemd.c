@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Socket activation: file descriptors from 3 on, $LISTEN_FDS of them, meant for
- * the process $LISTEN_PID, named by $LISTEN_FDNAMES with colons between. Several
- * may have one name: IPv4 and IPv6, say.
+ * Socket activation: systemd passes $LISTEN_FDS file descriptors, from 3 on, to the
+ * process $LISTEN_PID. $LISTEN_FDNAMES has their names, separated by colons; several may
+ * have the same name, for instance one for IPv4 and one for IPv6.
  */
+#include "net/systemd.h"
+
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "net/listener.h"
 
 #define FIRST_FD 3
 
-/* The number in the variable; 0 if there is none. */
-static unsigned long read_number(const char *variable)
+/* 0: the variable is not set. */
+static unsigned long read_variable(const char *variable)
 {
     const char *text = getenv(variable);
 
     return text ? strtoul(text, NULL, 10) : 0;
-}
-
-static size_t count_passed(void)
-{
-    return read_number("LISTEN_PID") == (unsigned long)getpid() ? read_number("LISTEN_FDS") : 0;
 }
 
 /* Whether the i-th name is this one. */
@@ -58,11 +60,12 @@ static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ra
     return 0;
 }
 
-int rn_activation_take(struct rn_listener *listener, unsigned loops, bool *taken,
-                       struct ration_error *error)
+int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *taken,
+                            struct ration_error *error)
 {
     const char *names = getenv("LISTEN_FDNAMES");
-    size_t passed = names ? count_passed() : 0;
+    bool for_us = names && read_variable("LISTEN_PID") == (unsigned long)getpid();
+    size_t passed = for_us ? read_variable("LISTEN_FDS") : 0;
     int failed = 0;
 
     *taken = false;
@@ -80,4 +83,40 @@ int rn_activation_take(struct rn_listener *listener, unsigned loops, bool *taken
         rn_address_write(&listener->sockets[0].address, listener->address);
     listener->shared = *taken;
     return failed;
+}
+
+/* "/path", or "@name" in the abstract name space. 0: neither. */
+static socklen_t read_target(const char *text, struct sockaddr_un *to)
+{
+    size_t len = strlen(text);
+
+    if ((text[0] != '/' && text[0] != '@') || len >= sizeof to->sun_path)
+        return 0;
+    *to = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(to->sun_path, text, len);
+    if (text[0] == '@')
+        to->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+}
+
+bool rn_systemd_notify(const char *state)
+{
+    const char *target = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to;
+    socklen_t to_len = target ? read_target(target, &to) : 0;
+    char text[512];
+    int len = snprintf(text, sizeof text, "%s", state);
+
+    if (to_len == 0 || len < 0 || (size_t)len >= sizeof text)
+        return false;
+    if (strncmp(state, "RELOADING=1", 11) == 0)
+        len += snprintf(text + len, sizeof text - (size_t)len, "\nMONOTONIC_USEC=%lld",
+                        (long long)(rn_clock_read_ns(CLOCK_MONOTONIC) / 1000));
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    ssize_t sent = sendto(fd, text, strnlen(text, (size_t)len), MSG_NOSIGNAL,
+                          (const struct sockaddr *)&to, to_len);
+    close(fd);
+    return sent > 0;
 }

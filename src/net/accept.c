@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepting. If there is no place, quiet connections are closed to make room, of
- * other loops, too: whoever comes waits for them. Those for whom there is none are
- * closed at once. Without file descriptors we stop asking for a while, since the
- * kernel would go on telling us that somebody waits.
+ * Accepting. When all places are taken, quiet connections are closed to make room, on
+ * other loops, too, and the next client waits for that. If there is still no room, it is
+ * closed at once. Without file descriptors we stop polling for a while: the kernel would
+ * keep reporting the client that waits.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +21,7 @@
 
 #define BATCH 64
 #define PAUSE_NS INT64_C(100000000)
-#define ROOM_NS INT64_C(20000000) /* until there may be room */
+#define ROOM_NS INT64_C(20000000) /* until other loops may have made room */
 
 static void on_connection(uv_poll_t *poll, int status, int events);
 
@@ -39,16 +39,7 @@ static void pause_for(struct rn_acceptor *acceptor, int64_t ns)
     rn_timer_set(&acceptor->loop->wheel, &acceptor->resume, acceptor->loop->wheel.now_ns + ns);
 }
 
-static void pause_accepting(struct rn_acceptor *acceptor, int code)
-{
-    rn_log(RN_LOG_WARN, "accept.paused",
-           RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
-           RN_LOG_TEXT("reason", rn_slice_of(strerror(code))), RN_LOG_NUMBER("ms", 100));
-    pause_for(acceptor, PAUSE_NS);
-}
-
-/* False: nobody waits, or room may be found in a moment, on other loops, too, and the next one
- * waits for it. */
+/* False: no client waits, or the next client waits until other loops have made room. */
 static bool find_room(struct rn_acceptor *acceptor)
 {
     struct pollfd next = {.fd = acceptor->socket->fd, .events = POLLIN};
@@ -68,27 +59,21 @@ static bool find_room(struct rn_acceptor *acceptor)
     return false;
 }
 
-static void refuse(struct rn_acceptor *acceptor, const struct rn_peer *peer,
-                   enum rn_caps_answer why)
+static void admit(struct rn_acceptor *acceptor, int fd, const struct rn_address *from)
 {
     static const char *const caps[] = {
         [RN_CAPS_TOTAL] = "connections_max", [RN_CAPS_ADDRESS] = "per_address_max"};
-
-    rn_tally_add(&acceptor->listener->tallies[acceptor->loop->index].refused, 1);
-    rn_log(
-        RN_LOG_WARN, "conn.refused", RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
-        RN_LOG_TEXT("peer", rn_slice_of(peer->text)), RN_LOG_TEXT("over", rn_slice_of(caps[why])));
-}
-
-static void admit(struct rn_acceptor *acceptor, int fd, const struct rn_address *from)
-{
     struct rn_peer peer;
     int on = 1;
 
     rn_address_peer(from, &peer);
     enum rn_caps_answer answer = rn_caps_take(acceptor->listener->caps, &peer);
     if (answer != RN_CAPS_OK) {
-        refuse(acceptor, &peer, answer);
+        rn_tally_add(&acceptor->listener->tallies[acceptor->loop->index].refused, 1);
+        rn_log(RN_LOG_WARN, "conn.refused",
+               RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
+               RN_LOG_TEXT("peer", rn_slice_of(peer.text)),
+               RN_LOG_TEXT("over", rn_slice_of(caps[answer])));
         close(fd);
         return;
     }
@@ -97,7 +82,7 @@ static void admit(struct rn_acceptor *acceptor, int fd, const struct rn_address 
     rn_conn_start(acceptor, fd, &peer);
 }
 
-/* False: there is nothing more, or nothing can be done. */
+/* False: no client is left, or accepting pauses. */
 static bool accept_one(struct rn_acceptor *acceptor)
 {
     struct rn_address from = {.len = sizeof from.to};
@@ -119,13 +104,16 @@ static bool accept_one(struct rn_acceptor *acceptor)
 
         if (rn_relief_make_room(acceptor->loop) > 0)
             return true;
-        pause_accepting(acceptor, code);
+        rn_log(RN_LOG_WARN, "accept.paused",
+               RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
+               RN_LOG_TEXT("reason", rn_slice_of(strerror(code))), RN_LOG_NUMBER("ms", 100));
+        pause_for(acceptor, PAUSE_NS);
         return false;
     }
     case EAGAIN:
         return false;
     default:
-        return true; /* one that was gone before we came: accept(2) */
+        return true; /* the client has left already: accept(2) */
     }
 }
 
@@ -163,7 +151,6 @@ int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn
     return loop->accept_later ? 0 : uv_poll_start(&acceptor->poll, UV_READABLE, on_connection);
 }
 
-/* That polling a socket begins cannot fail: it was initialised. */
 void rn_accept_start_all(struct rn_loop *loop)
 {
     loop->accept_later = false;

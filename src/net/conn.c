@@ -22,7 +22,7 @@
 #include "net/tls_conn.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
-#define RECORD_BYTES ((size_t)17 << 10) /* what OpenSSL keeps of a record that is not complete */
+#define RECORD_BYTES ((size_t)17 << 10) /* OpenSSL's buffer for an incomplete record */
 
 static void touch(struct rn_conn *conn)
 {
@@ -128,14 +128,6 @@ static void linger(struct rn_conn *conn)
     shutdown(conn->fd, SHUT_WR);
 }
 
-static void discard_input(struct rn_conn *conn)
-{
-    ssize_t n = recv(conn->fd, conn->loop->input, RN_READ_BYTES, 0);
-
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        rn_conn_break(conn);
-}
-
 /* A pipeline may be longer than one read. */
 bool rn_conn_has_input(const struct rn_conn *conn)
 {
@@ -151,13 +143,6 @@ static bool is_idle(const struct rn_conn *conn)
 
     return conn->life < RN_LIFE_CLOSING && conn->input == RN_CONN_READING && !begun &&
            rn_conn_unsent(conn) == 0;
-}
-
-/* All output has been sent, and none will follow. */
-static bool has_sent_all(const struct rn_conn *conn)
-{
-    return conn->life < RN_LIFE_BROKEN && rn_conn_unsent(conn) == 0 &&
-           (conn->life >= RN_LIFE_CLOSING || (conn->ended && conn->input == RN_CONN_READING));
 }
 
 static bool is_over(const struct rn_conn *conn)
@@ -194,24 +179,6 @@ static void update_poll(struct rn_conn *conn)
     }
 }
 
-static void cut_overflow(struct rn_conn *conn)
-{
-    rn_log(RN_LOG_WARN, "conn.overflow", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
-           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
-    rn_conn_cut(conn);
-}
-
-static void call_before_sleep(struct rn_conn *conn)
-{
-    if (!conn->sleep_call || conn->life != RN_LIFE_OPEN)
-        return;
-    conn->sleep_call = false;
-    conn->busy = true;
-    conn->protocol->before_sleep(conn);
-    conn->busy = false;
-}
-
 /* Asks the protocol, which may still owe or expect something. */
 static bool has_drained(struct rn_conn *conn)
 {
@@ -236,24 +203,40 @@ static size_t count_unfinished(const struct rn_conn *conn)
     return conn->in.len + conn->buffered + (part_of_record ? RECORD_BYTES : 0);
 }
 
-void rn_conn_settle(struct rn_conn *conn)
+/* Calls `before_sleep` if that was asked for, sends, and drains. */
+static void finish_output(struct rn_conn *conn)
 {
-    if (!conn->pending && !conn->outgoing && count_unfinished(conn) != conn->counted)
-        rn_relief_count(conn, count_unfinished(conn));
-    call_before_sleep(conn);
+    if (conn->sleep_call && conn->life == RN_LIFE_OPEN) {
+        conn->sleep_call = false;
+        conn->busy = true;
+        conn->protocol->before_sleep(conn);
+        conn->busy = false;
+    }
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);
     if (conn->loop->draining && !conn->outgoing && is_idle(conn) && !rn_conn_has_input(conn) &&
         has_drained(conn) && conn->life < RN_LIFE_CLOSING)
         rn_conn_limit(conn, RN_CONN_DRAINING);
-    if (conn->tls && has_sent_all(conn))
-        rn_tls_conn_shutdown(conn);
+    if (conn->tls && conn->life < RN_LIFE_BROKEN && rn_conn_unsent(conn) == 0 &&
+        (conn->life >= RN_LIFE_CLOSING || (conn->ended && conn->input == RN_CONN_READING)))
+        rn_tls_conn_shutdown(conn); /* no output will follow */
+}
+
+void rn_conn_settle(struct rn_conn *conn)
+{
+    if (!conn->pending && !conn->outgoing && count_unfinished(conn) != conn->counted)
+        rn_relief_count(conn, count_unfinished(conn));
+    finish_output(conn);
     if (is_over(conn)) {
         rn_conn_cut(conn);
         return;
     }
     if (rn_conn_unsent(conn) > UNSENT_MAX_BYTES) {
-        cut_overflow(conn);
+        rn_log(RN_LOG_WARN, "conn.overflow",
+               RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+               RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+               RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
+        rn_conn_cut(conn);
         return;
     }
     if (conn->life == RN_LIFE_CLOSING && conn->refs == 0 && rn_conn_unsent(conn) == 0) {
@@ -286,14 +269,18 @@ static void on_event(uv_poll_t *poll, int status, int events)
             rn_conn_input_resume(conn);
     }
     if (events & (UV_READABLE | UV_DISCONNECT)) {
-        if (conn->life == RN_LIFE_LINGERING)
-            discard_input(conn);
-        else if (conn->input == RN_CONN_READING)
+        if (conn->life == RN_LIFE_LINGERING) {
+            ssize_t n = recv(conn->fd, conn->loop->input, RN_READ_BYTES, 0);
+
+            if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                rn_conn_break(conn);
+        } else if (conn->input == RN_CONN_READING) {
             rn_conn_input_read(conn, events & UV_DISCONNECT);
-        else if (events & UV_DISCONNECT)
+        } else if (events & UV_DISCONNECT) {
             conn->ended = true;
-        else
+        } else {
             conn->input = RN_CONN_PAUSED_WITH_INPUT;
+        }
     }
     rn_conn_settle(conn);
 }
@@ -308,17 +295,6 @@ void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
     begin_close(conn);
     if (conn->loop->writer == conn)
         rn_conn_output_flush(conn);
-}
-
-static void link_conn(struct rn_conn *conn)
-{
-    struct rn_loop *loop = conn->loop;
-
-    conn->next = loop->conns;
-    conn->link = &loop->conns;
-    if (conn->next)
-        conn->next->link = &conn->next;
-    loop->conns = conn;
 }
 
 struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, int fd,
@@ -341,7 +317,11 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_conn_deadline_fire;
     if ((!secure || rn_tls_conn_new(conn)) && uv_poll_init(&loop->uv, &conn->poll, fd) == 0) {
-        link_conn(conn);
+        conn->next = loop->conns;
+        conn->link = &loop->conns;
+        if (conn->next)
+            conn->next->link = &conn->next;
+        loop->conns = conn;
         rn_tally_add(&conn->tally->opened, 1);
         return conn;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines of a connection, all by one timer. It is only ever moved forward
- * eagerly; when it fires too early because the deadline has moved back
- * meanwhile, it is set again. So traffic costs a comparison.
+ * All deadlines of a connection share one timer. An earlier deadline moves the timer at
+ * once; a later one does not: the timer fires too early and is set again. So traffic costs
+ * one comparison.
  */
 #include "base/clock.h"
 #include "net/log.h"
@@ -24,7 +24,7 @@ static struct due sooner(struct due a, int64_t at_ns, enum reason reason)
     return at_ns < a.at_ns ? (struct due){at_ns, reason} : a;
 }
 
-/* For what has begun; 0: any time. */
+/* How long a message or a handshake may take. 0: any time. */
 static int64_t patience_ns(const struct rn_conn *conn)
 {
     int64_t message_ns = conn->protocol->message_ns;
@@ -60,13 +60,6 @@ void rn_conn_deadline_update(struct rn_conn *conn)
         rn_timer_set(&conn->loop->wheel, &conn->deadline, at_ns);
 }
 
-static void log_cut(const struct rn_conn *conn, const char *event)
-{
-    rn_log(RN_LOG_INFO, event, RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
-           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)), RN_LOG_NUMBER("unread", conn->in.len),
-           RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
-}
-
 void rn_conn_deadline_fire(struct rn_timer *timer)
 {
     struct rn_conn *conn = (struct rn_conn *)((char *)timer - offsetof(struct rn_conn, deadline));
@@ -75,10 +68,15 @@ void rn_conn_deadline_fire(struct rn_timer *timer)
     if (due.at_ns <= conn->loop->wheel.now_ns) {
         if (due.reason == STALL || due.reason == SLOW) {
             rn_tally_add(&conn->tally->timed_out, 1);
-            log_cut(conn, due.reason == STALL                ? "conn.stalled"
-                          : conn->life == RN_LIFE_OPEN       ? "conn.slow"
-                          : conn->life == RN_LIFE_CONNECTING ? "dial.slow"
-                                                             : "tls.slow");
+            rn_log(RN_LOG_INFO,
+                   due.reason == STALL                ? "conn.stalled"
+                   : conn->life == RN_LIFE_OPEN       ? "conn.slow"
+                   : conn->life == RN_LIFE_CONNECTING ? "dial.slow"
+                                                      : "tls.slow",
+                   RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+                   RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+                   RN_LOG_NUMBER("unread", conn->in.len),
+                   RN_LOG_NUMBER("unsent", rn_conn_unsent(conn)));
         }
         if (due.reason == STALL || due.reason == LINGER)
             rn_conn_break(conn);

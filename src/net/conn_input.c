@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input. Bytes are read into the loop's buffer and handed to the protocol there;
- * what it leaves is kept with the connection until more has come.
+ * Input. Bytes are read into the loop's buffer, where the protocol gets them. What it does
+ * not consume is kept with the connection until more arrives.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,8 +10,7 @@
 #include "net/server_internal.h"
 #include "net/tls_conn.h"
 
-/* A connection that always has more gets this many buffers before the others'
- * turn. */
+/* Reads in a row from one connection that always has more. */
 #define ROUNDS 4
 
 static bool wants_input(const struct rn_conn *conn)
@@ -19,7 +18,7 @@ static bool wants_input(const struct rn_conn *conn)
     return conn->input == RN_CONN_READING && !conn->output_full && conn->life < RN_LIFE_CLOSING;
 }
 
-/* What the protocol left of `data`. */
+/* Keeps what the protocol did not consume of `data`. */
 static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
 {
     if (used == len || conn->life >= RN_LIFE_CLOSING) {
@@ -39,9 +38,19 @@ static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t
         rn_conn_break(conn);
 }
 
-/* One call of the protocol; it goes on while the protocol stopped only because
- * of output that could then be sent after all. RN_CONN_PENDING if it needs more time. */
-static size_t call_received(struct rn_conn *conn, char *data, size_t len)
+static void leave_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
+{
+    keep_rest(conn, data, len, used);
+    if (conn->in.len > 0 && conn->in.len >= conn->protocol->message_max && wants_input(conn)) {
+        conn->unread = true;
+        rn_tally_add(&conn->tally->too_long, 1);
+        rn_conn_limit(conn, RN_CONN_TOO_LONG);
+    }
+}
+
+/* Calls the protocol; again if it stopped only because its output was full, and the
+ * output could then be sent. */
+static void feed(struct rn_conn *conn, char *data, size_t len)
 {
     size_t used = 0, now;
     bool was_full;
@@ -53,7 +62,7 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
         if (now == RN_CONN_PENDING) {
             conn->pending = true;
             conn->pending_used = used;
-            return now;
+            return;
         }
         assert(now <= len - used);
         used += now;
@@ -61,25 +70,7 @@ static size_t call_received(struct rn_conn *conn, char *data, size_t len)
         if (conn->loop->writer == conn)
             rn_conn_output_flush(conn);
     } while (was_full && now > 0 && used < len && wants_input(conn));
-    return used;
-}
-
-static void leave_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
-{
-    keep_rest(conn, data, len, used);
-    if (conn->in.len > 0 && conn->in.len >= conn->protocol->message_max && wants_input(conn)) {
-        conn->unread = true;
-        rn_tally_add(&conn->tally->too_long, 1);
-        rn_conn_limit(conn, RN_CONN_TOO_LONG);
-    }
-}
-
-static void feed(struct rn_conn *conn, char *data, size_t len)
-{
-    size_t used = call_received(conn, data, len);
-
-    if (used != RN_CONN_PENDING)
-        leave_rest(conn, data, len, used);
+    leave_rest(conn, data, len, used);
 }
 
 void rn_conn_consumed(struct rn_conn *conn, size_t used)
@@ -92,7 +83,7 @@ void rn_conn_input_resume(struct rn_conn *conn)
 {
     if (conn->in.len == 0 || conn->busy || conn->pending || !wants_input(conn))
         return;
-    conn->begun_ns = conn->loop->wheel.now_ns; /* waiting was not the peer's fault */
+    conn->begun_ns = conn->loop->wheel.now_ns; /* the pause was not the peer's fault */
     feed(conn, conn->in.data, conn->in.len);
 }
 

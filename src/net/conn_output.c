@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output. What a protocol appends lies in the loop's buffer and usually goes out
- * in one write; only what the peer does not take at once is copied and kept.
+ * Output. Protocols append to the loop's buffer, which usually goes out in one write. Only
+ * what the socket does not take at once is copied and kept with the connection.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "net/tls_conn.h"
 
 #define RESUME_BYTES ((size_t)64 << 10)
-#define OUT_KEPT_BYTES ((size_t)1 << 20) /* a larger buffer of the loop is given back */
+#define OUT_KEPT_BYTES ((size_t)1 << 20) /* the loop frees a larger buffer */
 
-/* How much the peer took. */
+/* Returns how much the socket took. */
 static size_t send_some(struct rn_conn *conn, const char *data, size_t len)
 {
     ssize_t n = send(conn->fd, data, len, MSG_NOSIGNAL);
@@ -27,27 +27,8 @@ static size_t send_some(struct rn_conn *conn, const char *data, size_t len)
     return (size_t)n;
 }
 
-static void keep(struct rn_conn *conn, const char *data, size_t len)
-{
-    if (conn->waiting.len == 0)
-        conn->progress_ns = conn->loop->wheel.now_ns;
-    if (conn->sent > conn->waiting.len / 2) {
-        rn_buf_drop(&conn->waiting, conn->sent);
-        conn->sent = 0;
-    }
-    rn_buf_put(&conn->waiting, data, len);
-    if (conn->waiting.failed)
-        rn_conn_break(conn);
-}
-
-static void drop_output(struct rn_buf *out)
-{
-    rn_buf_clear(out);
-    if (out->size > OUT_KEPT_BYTES)
-        rn_buf_done(out);
-}
-
-static void pass_on(struct rn_conn *conn, struct rn_buf *out)
+/* Sends `out`, keeps what the socket does not take, and empties `out`. */
+static void send_all(struct rn_conn *conn, struct rn_buf *out)
 {
     size_t taken = 0;
 
@@ -55,11 +36,22 @@ static void pass_on(struct rn_conn *conn, struct rn_buf *out)
         rn_conn_break(conn);
     if (out->len > 0 && conn->life < RN_LIFE_BROKEN && conn->waiting.len == 0)
         taken = send_some(conn, out->data, out->len);
-    if (taken < out->len && conn->life < RN_LIFE_BROKEN)
-        keep(conn, out->data + taken, out->len - taken);
+    if (taken < out->len && conn->life < RN_LIFE_BROKEN) {
+        if (conn->waiting.len == 0)
+            conn->progress_ns = conn->loop->wheel.now_ns;
+        if (conn->sent > conn->waiting.len / 2) {
+            rn_buf_drop(&conn->waiting, conn->sent);
+            conn->sent = 0;
+        }
+        rn_buf_put(&conn->waiting, out->data + taken, out->len - taken);
+        if (conn->waiting.failed)
+            rn_conn_break(conn);
+    }
     if (rn_conn_unsent(conn) > RN_CONN_FULL_BYTES)
         conn->output_full = true;
-    drop_output(out);
+    rn_buf_clear(out);
+    if (out->size > OUT_KEPT_BYTES)
+        rn_buf_done(out);
 }
 
 void rn_conn_output_flush(struct rn_conn *conn)
@@ -67,12 +59,12 @@ void rn_conn_output_flush(struct rn_conn *conn)
     conn->loop->writer = NULL;
     if (conn->tls)
         rn_tls_conn_encrypt(conn);
-    pass_on(conn, &conn->loop->out);
+    send_all(conn, &conn->loop->out);
 }
 
 void rn_conn_output_flush_tls(struct rn_conn *conn)
 {
-    pass_on(conn, &conn->loop->tls_records);
+    send_all(conn, &conn->loop->tls_records);
 }
 
 void rn_conn_output_resume(struct rn_conn *conn)

@@ -46,7 +46,7 @@ static bool find_room(struct rn_acceptor *acceptor)
 
     if (rn_caps_are_taken(acceptor->listener->caps) && poll(&next, 1, 0) != 1)
         return false;
-    if (!rn_caps_are_taken(acceptor->listener->caps) || rn_relief_make_room(acceptor->loop) > 0) {
+    if (!rn_caps_are_taken(acceptor->listener->caps) || rn_shed_quiet(acceptor->loop) > 0) {
         acceptor->waited = false;
         return true;
     }
@@ -54,7 +54,7 @@ static bool find_room(struct rn_acceptor *acceptor)
         return true; /* it will be refused */
     acceptor->waited = true;
     if (!acceptor->listener->on_control)
-        rn_relief_ask(acceptor->loop);
+        rn_shed_ask_others(acceptor->loop);
     pause_for(acceptor, ROOM_NS);
     return false;
 }
@@ -102,7 +102,7 @@ static bool accept_one(struct rn_acceptor *acceptor)
     case ENOMEM: {
         int code = errno;
 
-        if (rn_relief_make_room(acceptor->loop) > 0)
+        if (rn_shed_quiet(acceptor->loop) > 0)
             return true;
         rn_log(RN_LOG_WARN, "accept.paused",
                RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),

@@ -108,7 +108,7 @@ void rn_conn_cut(struct rn_conn *conn)
         rn_caps_give_back(conn->listener->caps, &conn->peer);
         loop->accepted--;
     }
-    rn_relief_count(conn, 0);
+    rn_shed_count_input(conn, 0);
     rn_tally_add(&conn->tally->closed, 1);
     uv_close((uv_handle_t *)&conn->poll, free_conn);
     close(conn->fd);
@@ -225,7 +225,7 @@ static void finish_output(struct rn_conn *conn)
 void rn_conn_settle(struct rn_conn *conn)
 {
     if (!conn->pending && !conn->outgoing && count_unfinished(conn) != conn->counted)
-        rn_relief_count(conn, count_unfinished(conn));
+        rn_shed_count_input(conn, count_unfinished(conn));
     finish_output(conn);
     if (is_over(conn)) {
         rn_conn_cut(conn);

@@ -175,16 +175,16 @@ void rn_conn_output_flush_tls(struct rn_conn *conn);
 /* Sends what was kept. */
 void rn_conn_output_resume(struct rn_conn *conn);
 
-/* relief.c: closes quiet connections of the loop, those first where nothing has happened for
+/* shed.c: closes quiet connections of the loop, those first where nothing has happened for
  * longest. Returns how many. */
-unsigned rn_relief_make_room(struct rn_loop *loop);
+unsigned rn_shed_quiet(struct rn_loop *loop);
 /* Has the other loops do so, soon. */
-void rn_relief_ask(struct rn_loop *loop);
+void rn_shed_ask_others(struct rn_loop *loop);
 /* Tells the server how much unfinished input the connection has; if that is too much in all,
  * closes connections of this loop, and has other loops do so. */
-void rn_relief_count(struct rn_conn *conn, size_t bytes);
+void rn_shed_count_input(struct rn_conn *conn, size_t bytes);
 /* What other loops have asked for. */
-void rn_relief_heed(struct rn_loop *loop);
+void rn_shed_as_asked(struct rn_loop *loop);
 
 /* conn_deadline.c */
 void rn_conn_deadline_update(struct rn_conn *conn);

@@ -24,7 +24,7 @@ static void wake_workers(struct rn_server *server)
 
 static void on_worker_woken(struct rn_loop *loop)
 {
-    rn_relief_heed(loop);
+    rn_shed_as_asked(loop);
     if (loop->accept_later && atomic_load(&loop->server->accepting))
         rn_accept_start_all(loop);
     if (atomic_load(&loop->server->stopping))
@@ -64,7 +64,7 @@ static void begin_stop(struct rn_server *server)
 }
 
 /* What one loop asks of the others goes by way of this one, which knows them. */
-static void pass_on_relief(struct rn_server *server)
+static void pass_on_shedding(struct rn_server *server)
 {
     bool crowded = atomic_exchange(&server->crowded, false);
     size_t cut_from = atomic_exchange(&server->cut_from, 0);
@@ -72,7 +72,7 @@ static void pass_on_relief(struct rn_server *server)
     if (!crowded && cut_from == 0)
         return;
     atomic_store(&server->control.cut_from, cut_from);
-    rn_relief_heed(&server->control);
+    rn_shed_as_asked(&server->control);
     for (unsigned i = 0; i < server->options.workers; i++) {
         struct rn_loop *loop = &server->workers[i]->loop;
 
@@ -87,7 +87,7 @@ static void on_control_woken(struct rn_loop *loop)
     struct rn_server *server = loop->server;
 
     if (!atomic_load(&server->stopping))
-        pass_on_relief(server);
+        pass_on_shedding(server);
     if (atomic_load(&server->asked) && !atomic_load(&server->stopping))
         begin_stop(server);
     if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0)

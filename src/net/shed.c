@@ -88,7 +88,7 @@ static void close_quiet(struct rn_conn *conn)
     rn_conn_cut(conn);
 }
 
-unsigned rn_relief_make_room(struct rn_loop *loop)
+unsigned rn_shed_quiet(struct rn_loop *loop)
 {
     int64_t now_ns = loop->wheel.now_ns;
     unsigned wanted = (unsigned)(loop->accepted / SHARE) + 1, closed = 0;
@@ -118,7 +118,7 @@ unsigned rn_relief_make_room(struct rn_loop *loop)
     return closed;
 }
 
-void rn_relief_ask(struct rn_loop *loop)
+void rn_shed_ask_others(struct rn_loop *loop)
 {
     atomic_store(&loop->server->crowded, true);
     rn_loop_wake(&loop->server->control);
@@ -186,7 +186,7 @@ static void end_from(struct rn_loop *loop, size_t bytes)
     }
 }
 
-void rn_relief_count(struct rn_conn *conn, size_t bytes)
+void rn_shed_count_input(struct rn_conn *conn, size_t bytes)
 {
     struct rn_server *server = conn->loop->server;
     bool grows = bytes > conn->counted;
@@ -210,12 +210,12 @@ void rn_relief_count(struct rn_conn *conn, size_t bytes)
 
 /* --- what others ask ---------------------------------------------------------------------- */
 
-void rn_relief_heed(struct rn_loop *loop)
+void rn_shed_as_asked(struct rn_loop *loop)
 {
     size_t from = atomic_exchange(&loop->cut_from, 0);
 
     if (atomic_exchange(&loop->crowded, false) && rn_caps_are_taken(loop->server->caps))
-        rn_relief_make_room(loop);
+        rn_shed_quiet(loop);
     if (from > 0)
         end_from(loop, from);
 }

@@ -27,7 +27,7 @@ static int parse_unix(const char *path, struct rn_address *out, struct ration_er
     return 0;
 }
 
-/* Digits only: no sign, no name of a service. */
+/* Digits only: no sign, no service name. */
 static int parse_port(const char *text, const char *whole, uint16_t *port,
                       struct ration_error *error)
 {
@@ -129,13 +129,6 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
     return 0;
 }
 
-static bool is_loopback(const struct rn_ip *ip)
-{
-    static const uint8_t one[16] = {[15] = 1};
-
-    return ip->bits == 32 ? ip->bytes[0] == 127 : memcmp(ip->bytes, one, 16) == 0;
-}
-
 static void set_v6(struct rn_ip *ip, const uint8_t bytes[16])
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -151,6 +144,7 @@ static void set_v6(struct rn_ip *ip, const uint8_t bytes[16])
 
 void rn_address_peer(const struct rn_address *address, struct rn_peer *peer)
 {
+    static const uint8_t loopback[16] = {[15] = 1};
     char ip[RN_IP_TEXT];
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
@@ -168,7 +162,8 @@ void rn_address_peer(const struct rn_address *address, struct rn_peer *peer)
     } else {
         return;
     }
-    peer->local = is_loopback(&peer->ip);
+    peer->local =
+        peer->ip.bits == 32 ? peer->ip.bytes[0] == 127 : memcmp(peer->ip.bytes, loopback, 16) == 0;
     rn_ip_write(&peer->ip, ip);
     snprintf(peer->text, sizeof peer->text, peer->ip.bits == 32 ? "%s:%u" : "[%s]:%u", ip,
              (unsigned)peer->port);

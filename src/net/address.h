@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where to listen, and who has come: addresses as people write and read them. */
+/* Addresses to listen on, to connect to, and of peers: parsing and formatting. */
 #ifndef RN_NET_ADDRESS_H
 #define RN_NET_ADDRESS_H
 
@@ -20,18 +20,18 @@ struct rn_address {
     bool everywhere; /* ":port": IPv6 and IPv4 by one socket */
 };
 
-/* host:port, :port, [v6]:port or unix:PATH. Of a name that has several addresses
- * the first is taken. RATION_EPARSE with `error` filled otherwise. */
+/* host:port, :port, [v6]:port or unix:PATH. Takes the first address of a name.
+ * RATION_EPARSE with `error` otherwise. */
 int rn_address_parse(const char *text, struct rn_address *out, struct ration_error *error);
 
-/* Whether rn_address_parse would have to ask for the address of a name, and wait. */
+/* Whether rn_address_parse would have to resolve a name, and block. */
 bool rn_address_is_name(const char *text);
 
-/* "192.0.2.7:80", "[::1]:80", "unix:/run/x"; a unix socket without a name is "unix". */
+/* "192.0.2.7:80", "[::1]:80", "unix:/run/x"; "unix" for a unix socket without a name. */
 #define RN_ADDRESS_TEXT (sizeof "unix:" + sizeof((struct sockaddr_un *)0)->sun_path)
 void rn_address_write(const struct rn_address *address, char out[RN_ADDRESS_TEXT]);
 
-/* IPv4 mapped into IPv6 is that IPv4 address. */
+/* An IPv4-mapped IPv6 address becomes the IPv4 address. */
 void rn_address_peer(const struct rn_address *address, struct rn_peer *peer);
 
 #endif

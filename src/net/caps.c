@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses are counted in a table with open addressing and twice as many slots
- * as there can be connections, so that it is never more than half full. The hash
- * is keyed: nobody can choose addresses that collide. Untouched pages of it cost
- * nothing.
+ * Addresses are counted in a hash table with open addressing. It has twice as many slots as
+ * there can be connections, so it is never more than half full; pages that are not touched
+ * cost nothing. The hash is keyed, so clients cannot choose addresses that collide.
  */
 #include "net/caps.h"
 
@@ -65,7 +64,7 @@ static size_t home_of(const struct rn_caps *caps, const struct rn_ip *ip)
     return (size_t)rn_siphash(&caps->key, ip->bytes, sizeof ip->bytes) & caps->mask;
 }
 
-/* The slot of the address, or the empty one where it belongs. */
+/* The slot of the address, or the empty slot for it. */
 static size_t find(const struct rn_caps *caps, const struct rn_ip *ip)
 {
     size_t at = home_of(caps, ip);
@@ -75,7 +74,7 @@ static size_t find(const struct rn_caps *caps, const struct rn_ip *ip)
     return at;
 }
 
-/* Moves later ones up, so that a search never stops short of them. */
+/* Moves later entries up, so that a search does not stop before them. */
 static void close_gap(struct rn_caps *caps, size_t gap)
 {
     for (size_t at = (gap + 1) & caps->mask; caps->slots[at].count != 0;
@@ -89,7 +88,7 @@ static void close_gap(struct rn_caps *caps, size_t gap)
     caps->slots[gap].count = 0;
 }
 
-/* Whoever has an IPv6 address has a whole /64. */
+/* A client with an IPv6 address usually has a whole /64. */
 static struct rn_ip counted_as(const struct rn_peer *peer)
 {
     return peer->ip.bits == 128 ? rn_ip_mask(peer->ip, 64) : peer->ip;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many connections there may be: in the process, and from one address. Any
- * thread; the addresses are behind a mutex, which only accepting and closing take.
+ * Limits on the number of connections, in total and from one address. Any thread. A mutex
+ * protects the addresses; only accepting and closing take it.
  */
 #ifndef RN_NET_CAPS_H
 #define RN_NET_CAPS_H
@@ -19,10 +19,10 @@ enum rn_caps_answer { RN_CAPS_OK, RN_CAPS_TOTAL, RN_CAPS_ADDRESS };
 struct rn_caps *rn_caps_new(uint32_t total, uint32_t per_address);
 void rn_caps_free(struct rn_caps *caps);
 
-/* Whether the next would be one too many. */
+/* Whether the total is reached. */
 bool rn_caps_are_taken(const struct rn_caps *caps);
 enum rn_caps_answer rn_caps_take(struct rn_caps *caps, const struct rn_peer *peer);
-/* Of one that was taken. */
+/* For each successful rn_caps_take. */
 void rn_caps_give_back(struct rn_caps *caps, const struct rn_peer *peer);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dialler is a listener without sockets: the name, protocol, context and counters
- * that a connection asks its listener for.
+ * A dialler contains a listener without sockets, for the name, protocol, context and
+ * counters of its connections.
  */
 #include "net/dialler.h"
 
@@ -18,7 +18,7 @@
 struct rn_dialler {
     struct rn_listener listener;
     struct rn_loop *loop;
-    struct rn_tls *tls; /* NULL: in plain */
+    struct rn_tls *tls; /* NULL: no TLS */
     char *server;
 };
 
@@ -98,7 +98,7 @@ struct rn_conn *rn_dialler_connect(struct rn_dialler *dialler, const struct rn_a
         errno = ENOMEM;
         return NULL;
     }
-    conn->begun_ns = conn->active_ns; /* of the wait for an answer */
+    conn->begun_ns = conn->active_ns; /* start of connecting */
     if (dialler->tls && !rn_tls_conn_new_client(conn, dialler->tls, dialler->server))
         rn_conn_close(conn);
     else

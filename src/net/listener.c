@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding, so that nobody else is on the same address: two daemons side by side
- * would silently double every limit.
+ * Binding, with no other process on the same address: two daemons side by side would
+ * silently double every limit.
  *
- * TCP: the first socket is bound and listens without SO_REUSEPORT, which fails
- * if anybody else listens there, whatever their options. Only then the option is
- * set, and the sockets of the other loops join.
+ * TCP: the first socket is bound and listens without SO_REUSEPORT, which fails if any
+ * other process listens there, whatever its options. Only then is the option set, and the
+ * sockets of the other loops join.
  *
- * Unix: under a lock on the directory, so that two who start at once do not both
- * find the file of a dead daemon and replace each other.
+ * Unix: under a lock on the directory. Otherwise two daemons that start at once could both
+ * find the socket of a dead one and replace each other.
  */
 #include "net/listener.h"
 
@@ -63,18 +63,18 @@ static int open_socket(const struct rn_address *address)
     if (fd < 0)
         return -1;
     if (family != AF_UNIX)
-        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* connections that linger do not matter */
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* despite connections in TIME_WAIT */
     if (family == AF_INET6)
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !address->everywhere);
     return fd;
 }
 
-static int bind_and_listen(int fd, const struct rn_address *address)
+static bool bind_and_listen(int fd, const struct rn_address *address)
 {
-    return bind(fd, &address->to.any, address->len) == 0 && listen(fd, BACKLOG) == 0 ? 0 : -1;
+    return bind(fd, &address->to.any, address->len) == 0 && listen(fd, BACKLOG) == 0;
 }
 
-/* A machine without IPv6 listens everywhere on IPv4. */
+/* On a machine without IPv6, ":port" listens on IPv4. */
 static int open_first(struct rn_address *address)
 {
     int fd = open_socket(address);
@@ -95,7 +95,7 @@ static int listen_first(struct rn_socket *first, struct rn_address *address,
     first->fd = open_first(address);
     if (first->fd < 0)
         return fail_io(error, "listen on", address, errno);
-    if (bind_and_listen(first->fd, address) != 0)
+    if (!bind_and_listen(first->fd, address))
         return errno == EADDRINUSE ? fail_in_use(error, address)
                                    : fail_io(error, "listen on", address, errno);
     bool everywhere = address->everywhere;
@@ -107,33 +107,29 @@ static int listen_first(struct rn_socket *first, struct rn_address *address,
     return 0;
 }
 
-static int listen_next(struct rn_socket *next, const struct rn_address *address,
-                       struct ration_error *error)
-{
-    next->fd = open_socket(address);
-    if (next->fd < 0)
-        return fail_io(error, "listen on", address, errno);
-    set_option(next->fd, SOL_SOCKET, SO_REUSEPORT, 1);
-    return bind_and_listen(next->fd, address) == 0 ? 0
-                                                   : fail_io(error, "listen on", address, errno);
-}
-
 static int listen_tcp(struct rn_listener *listener, struct rn_address *address,
                       struct ration_error *error)
 {
     int failed = listen_first(&listener->sockets[0], address, error);
 
-    for (size_t i = 1; failed == 0 && i < listener->count; i++)
-        failed = listen_next(&listener->sockets[i], address, error);
     for (size_t i = 0; failed == 0 && i < listener->count; i++) {
-        listener->sockets[i].is_tcp = true;
-        listener->sockets[i].address = *address;
+        struct rn_socket *socket = &listener->sockets[i];
+
+        if (i > 0) {
+            socket->fd = open_socket(address);
+            if (socket->fd >= 0)
+                set_option(socket->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+            if (socket->fd < 0 || !bind_and_listen(socket->fd, address))
+                return fail_io(error, "listen on", address, errno);
+        }
+        socket->is_tcp = true;
+        socket->address = *address;
     }
     return failed;
 }
 
-/* The directory of the file, locked; -1 if that cannot be done, and then we go
- * without. */
+/* Returns a descriptor of the file's directory, locked; -1: it cannot be locked, and we go
+ * on without. */
 static int lock_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -147,7 +143,7 @@ static int lock_directory(const char *path)
     return fd;
 }
 
-/* Removes the socket of a daemon that is no more. */
+/* Removes the socket of a daemon that has ended. */
 static int clear_path(const struct rn_address *address, struct ration_error *error)
 {
     const char *path = address->to.un.sun_path;
@@ -170,7 +166,7 @@ static int clear_path(const struct rn_address *address, struct ration_error *err
     return unlink(path) == 0 ? 0 : fail_io(error, "replace", address, errno);
 }
 
-/* Nobody can connect before listen(2), so that the mode is right from the start. */
+/* No client can connect before listen(2), so the mode is right from the start. */
 static int listen_path(struct rn_socket *socket, const struct rn_address *address,
                        struct ration_error *error)
 {
@@ -226,20 +222,15 @@ int rn_listener_open(struct rn_listener *listener, const char *text, unsigned lo
     return failed;
 }
 
-/* Unless somebody has put another file there. */
-static void unlink_own(const struct rn_socket *socket)
+static void close_socket(struct rn_socket *socket)
 {
     const char *path = socket->address.to.un.sun_path;
     struct stat is;
 
-    if (lstat(path, &is) == 0 && is.st_dev == socket->device && is.st_ino == socket->inode)
+    /* The path may name another process's socket by now. */
+    if (socket->unlinks && lstat(path, &is) == 0 && is.st_dev == socket->device &&
+        is.st_ino == socket->inode)
         unlink(path);
-}
-
-static void close_socket(struct rn_socket *socket)
-{
-    if (socket->unlinks)
-        unlink_own(socket);
     if (socket->fd >= 0)
         close(socket->fd);
     socket->fd = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets that listen: made here or inherited. Knows no loops. */
+/* Listening sockets, opened here or passed by systemd. Knows no loops. */
 #ifndef RN_NET_LISTENER_H
 #define RN_NET_LISTENER_H
 
@@ -14,18 +14,18 @@
 
 struct rn_caps;
 
-/* Used by one loop or by several; closed by the last. */
+/* Used by one loop or several; the last one closes it. */
 struct rn_socket {
     int fd;
     _Atomic unsigned users;
     bool is_tcp;
-    bool unlinks; /* the file of a unix socket goes with it */
+    bool unlinks; /* a unix socket whose file we remove */
     dev_t device;
     ino_t inode;
     struct rn_address address; /* with the real port */
 };
 
-/* Counters of one listener in one loop: written by its thread, read by any. */
+/* Counters of one listener in one loop. Its thread writes them, any thread reads them. */
 struct rn_tally {
     _Alignas(64) _Atomic uint64_t opened;
     _Atomic uint64_t closed, refused, timed_out, too_long, crowded, swamped, bytes_in, bytes_out;
@@ -42,22 +42,23 @@ struct rn_listener {
     char *name;
     const struct rn_protocol *protocol;
     void *context;
-    struct rn_caps *caps;    /* that its connections count in; NULL: connections that we begin */
+    struct rn_caps
+        *caps; /* that its connections count in; NULL: a dialler's, of outgoing connections */
     bool on_control, secure; /* secure: TCP sockets speak TLS */
     char address[RN_ADDRESS_TEXT];
     struct rn_tally *tallies; /* one for each loop */
     size_t count;
     struct rn_socket *sockets;
-    bool shared; /* each socket by all loops; else one socket for each loop */
+    bool shared; /* all loops poll each socket; else each loop has its own */
 };
 
-/* `loops`: how many will poll it. */
+/* `loops`: how many poll it. */
 int rn_listener_open(struct rn_listener *listener, const char *address, unsigned loops,
                      struct ration_error *error);
-/* Closes the sockets that still have users and frees what was allocated. */
+/* Closes the sockets that still have users, and frees the memory. */
 void rn_listener_done(struct rn_listener *listener);
 
-/* One user less. */
+/* The last user closes it. */
 void rn_listener_release_socket(struct rn_socket *socket);
 
 #endif

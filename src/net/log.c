@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line, one write: lines of several threads or processes do not mix. */
+/* One write for each line, so that lines of several threads or processes do not mix. */
 #include "net/log.h"
 
 #include <pthread.h>
@@ -20,28 +20,18 @@ void rn_log_setup(enum rn_log_level level, enum rn_log_format format)
     atomic_store_explicit(&look, (int)format, memory_order_relaxed);
 }
 
-static bool pass(const char *event, uint64_t *suppressed)
-{
-    int64_t now = rn_clock_read_ns(CLOCK_MONOTONIC);
-
-    pthread_mutex_lock(&gate_lock);
-    bool passed = rn_log_line_admit(&gate, event, now, suppressed);
-    pthread_mutex_unlock(&gate_lock);
-    return passed;
-}
-
 static void write_all(const char *data, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(STDERR_FILENO, data, len);
         if (n <= 0)
-            return; /* nobody to tell */
+            return; /* there is no other place to log this */
         data += n;
         len -= (size_t)n;
     }
 }
 
-/* Without memory for the line. Times without memory are those one wants to read about. */
+/* For want of memory, the event without its fields: that is when logs matter most. */
 static void write_event(const char *event, enum rn_log_format format)
 {
     static const char *const formats[] = {
@@ -61,8 +51,13 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
     struct rn_log_head head = {.level = level, .event = event};
     struct rn_buf line = {0};
 
-    if ((int)level > atomic_load_explicit(&least, memory_order_relaxed) ||
-        !pass(event, &head.suppressed))
+    if ((int)level > atomic_load_explicit(&least, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&gate_lock);
+    bool admitted =
+        rn_log_line_admit(&gate, event, rn_clock_read_ns(CLOCK_MONOTONIC), &head.suppressed);
+    pthread_mutex_unlock(&gate_lock);
+    if (!admitted)
         return;
     head.wall_ns = rn_clock_wall_ns();
     rn_log_line_write(&line, format, &head, fields, count);

@@ -5,9 +5,8 @@
  *   time=2026-11-15T12:00:00.123Z level=info event=rules.reload version=4
  *   {"time":"2026-11-15T12:00:00.123Z","level":"info","event":"rules.reload","version":4}
  *
- * Each event may write RN_LOG_BURST lines in a second; what is more is counted
- * and told by the next line of that event that is written (`suppressed=17`).
- * Thread-safe.
+ * Each event may write RN_LOG_BURST lines in a second. Further lines are counted, and the
+ * next line of the event reports how many (`suppressed=17`). Thread-safe.
  */
 #ifndef RN_NET_LOG_H
 #define RN_NET_LOG_H
@@ -22,13 +21,13 @@ enum rn_log_level { RN_LOG_ERROR, RN_LOG_WARN, RN_LOG_INFO, RN_LOG_DEBUG };
 
 enum rn_log_format { RN_LOG_LOGFMT, RN_LOG_JSON };
 
-/* The least important level that is written, and how lines look; INFO and logfmt at first. */
+/* The least important level that is written, and the format. Initially INFO and logfmt. */
 void rn_log_setup(enum rn_log_level level, enum rn_log_format format);
 
-/* One pair of a line. The value is quoted and escaped if it is not plain. */
+/* A name and a value, which is quoted and escaped where necessary. */
 struct rn_log_field {
-    const char *name;     /* NULL: the pair is left out */
-    struct rn_slice text; /* data NULL: `number` counts */
+    const char *name;     /* NULL: leave the field out */
+    struct rn_slice text; /* data NULL: the value is `number` */
     int64_t number;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a log line looks. Values are others' text: nothing in them may end the
- * line, look like another pair, or speak to the terminal.
+ * Formatting log lines. Values may come from clients: nothing in them may end the line,
+ * look like another field, or control the terminal.
  */
 #include "net/log_line.h"
 
@@ -33,7 +33,7 @@ static void put_escaped(struct rn_buf *out, unsigned char c)
     }
 }
 
-/* One character, or one byte of what is none. Returns the bytes it took. */
+/* Appends one character, or one byte that is not UTF-8. Returns how many bytes it took. */
 static size_t put_quoted(struct rn_buf *out, const char *text, size_t len)
 {
     uint32_t point;
@@ -65,8 +65,8 @@ static void put_text(struct rn_buf *out, struct rn_slice text)
     rn_buf_put_char(out, '"');
 }
 
-/* The same in JSON, which has its own escapes and no place for what is not UTF-8: such
- * bytes are shown as the text \xNN. */
+/* The same for JSON, which has other escapes and allows only UTF-8: other bytes are written
+ * as the text \xNN. */
 static size_t put_json_character(struct rn_buf *out, const char *text, size_t len)
 {
     uint32_t point;
@@ -80,7 +80,7 @@ static size_t put_json_character(struct rn_buf *out, const char *text, size_t le
         rn_buf_putf(out, "\\%c", *text);
     else if (rn_utf8_is_printable(point))
         rn_buf_put(out, text, size);
-    else /* all that are not plain are below 0x10000 */
+    else /* code points that are not printable are below 0x10000 */
         rn_buf_putf(out, "\\u%04x", (unsigned)point);
     return size;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of a log line: whether it is written, and how it looks. */
+/* Inside net: whether a log line is written, and its format. */
 #ifndef RN_NET_LOG_LINE_H
 #define RN_NET_LOG_LINE_H
 
@@ -10,22 +10,22 @@
 #include "base/buf.h"
 #include "net/log.h"
 
-/* How often each event has been written lately. One thread at a time. */
+/* Counts lines of each event in the current second. One thread at a time. */
 #define RN_LOG_EVENTS 128
 struct rn_log_gate {
     struct rn_log_rate {
         const char *event; /* NULL: unused */
         int64_t since_ns;
         uint64_t written, suppressed;
-    } rates[RN_LOG_EVENTS]; /* the last is shared by all events beyond that many */
+    } rates[RN_LOG_EVENTS]; /* further events share the last one */
 };
 
-/* Whether a line of `event` may be written now; if so, *suppressed says how many
- * were not since the last one. */
+/* Whether a line of `event` may be written now. If so, *suppressed is set to how many were
+ * not written since the last one. */
 bool rn_log_line_admit(struct rn_log_gate *gate, const char *event, int64_t now_ns,
                        uint64_t *suppressed);
 
-/* With the line feed. A value longer than RN_LOG_VALUE_MAX bytes is cut. */
+/* Ends with a line feed. Values are cut after RN_LOG_VALUE_MAX bytes. */
 #define RN_LOG_VALUE_MAX 512
 struct rn_log_head {
     int64_t wall_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread's loop. All its timers share one of libuv's, set before the loop
- * sleeps to the time when the wheel next has something to do; a loop without
- * timers sleeps until somebody writes.
+ * The loop of one thread. All its timers share one timer of libuv, which is set before the
+ * loop sleeps to the next time that the wheel has work. A loop without timers sleeps until
+ * there is input.
  */
 #include "net/loop.h"
 
@@ -19,21 +19,10 @@ static void on_timer(uv_timer_t *timer)
     rn_wheel_advance(&loop->wheel, (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS);
 }
 
-/* A timer that has moved back is left alone: it fires once for nothing. */
-static void arm_timer(struct rn_loop *loop)
-{
-    int64_t next = rn_wheel_next_ns(&loop->wheel);
-
-    if (next >= loop->armed_ns)
-        return;
-    int64_t wait = next / RN_WHEEL_TICK_NS - (int64_t)uv_now(&loop->uv);
-    loop->armed_ns = next;
-    uv_timer_start(&loop->timer, on_timer, wait > 0 ? (uint64_t)wait : 0, 0);
-}
-
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct rn_loop *loop = prepare->data;
+    int64_t next_ns;
 
     rn_loop_update(loop);
     while (loop->touched) {
@@ -42,7 +31,13 @@ static void on_prepare(uv_prepare_t *prepare)
         conn->touched = false;
         rn_conn_settle(conn);
     }
-    arm_timer(loop);
+    next_ns = rn_wheel_next_ns(&loop->wheel);
+    if (next_ns < loop->armed_ns) { /* a later time is left alone: it fires once for nothing */
+        int64_t wait_ms = next_ns / RN_WHEEL_TICK_NS - (int64_t)uv_now(&loop->uv);
+
+        loop->armed_ns = next_ns;
+        uv_timer_start(&loop->timer, on_timer, wait_ms > 0 ? (uint64_t)wait_ms : 0, 0);
+    }
 }
 
 static void on_wake(uv_async_t *wake)
@@ -94,8 +89,8 @@ void rn_loop_drain(struct rn_loop *loop)
     for (struct rn_conn *conn = loop->conns, *next; conn; conn = next) {
         next = conn->next;
         if (conn->outgoing)
-            continue;                    /* others may need it to the last */
-        rn_conn_input_read(conn, false); /* a request on its way is not turned away */
+            continue;                    /* requests still being answered may need it */
+        rn_conn_input_read(conn, false); /* a request that has arrived is answered */
         rn_conn_settle(conn);
     }
     if (loop->accepted == 0)
@@ -122,7 +117,7 @@ void rn_loop_done(struct rn_loop *loop)
 {
     rn_accept_close_all(loop);
     while (loop->conns) {
-        loop->conns->refs = 0; /* nobody is left who would let it go */
+        loop->conns->refs = 0; /* their owners have ended */
         rn_conn_cut(loop->conns);
     }
     uv_walk(&loop->uv, close_handle, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside net: a loop, the listening sockets it polls and the connections it
- * owns. Everything here is of one thread unless it says otherwise.
+ * Inside net: a loop, the listening sockets that it polls and the connections that it owns.
+ * All of it belongs to one thread unless stated otherwise.
  *
- * Sockets are watched with uv_poll and read and written directly: a connection
- * then costs one read and one write per wake-up and no buffer while idle, and an
- * end of the connection can be noticed without reading on.
+ * Sockets are polled with uv_poll, and we read and write them ourselves: a connection costs
+ * one read and one write per event and no buffer while idle, and we notice that the peer
+ * has closed without reading on.
  */
 #ifndef RN_NET_LOOP_H
 #define RN_NET_LOOP_H
@@ -22,11 +22,11 @@
 
 struct rn_server;
 
-/* A listening socket as one loop sees it. */
+/* A loop accepting on a listening socket. */
 struct rn_acceptor {
     uv_poll_t poll;
     struct rn_timer resume; /* after a pause */
-    bool waited;            /* for room, in vain so far */
+    bool waited;            /* for room, without success so far */
     struct rn_listener *listener;
     struct rn_socket *socket;
     struct rn_loop *loop;
@@ -44,44 +44,44 @@ struct rn_loop {
     unsigned index;
     struct rn_acceptor *acceptors;
     struct rn_conn *conns, *touched;
-    struct rn_conn *writer; /* whose output is in `out`; NULL: nobody's */
+    struct rn_conn *writer; /* whose output is in `out`; may be NULL */
     struct rn_buf out;
-    struct rn_buf tls_records; /* records made and not passed on yet: empty between calls */
-    char *decrypted;           /* what records held: RN_DECRYPTED_BYTES; NULL: no TLS so far */
-    size_t accepted;           /* of `conns`, those that came to us: what a drain waits for */
+    struct rn_buf tls_records; /* to be sent; empty between calls */
+    char *decrypted;           /* RN_DECRYPTED_BYTES; NULL: no TLS so far */
+    size_t accepted;           /* how many of `conns` are not outgoing: a drain waits for these */
     bool accept_later;         /* does not accept yet */
     bool draining;
     _Atomic bool crowded;    /* another loop needs room for a connection */
-    _Atomic size_t cut_from; /* there is too much unfinished input: end messages of so many
-                                bytes and more; 0: nothing to do */
-    int64_t in_vain_ns;      /* until then nobody looks for quiet connections again */
+    _Atomic size_t cut_from; /* too much incomplete input: end messages from this size on;
+                                0: nothing to do */
+    int64_t in_vain_ns;      /* do not look for quiet connections before this time */
     void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
     char input[RN_READ_BYTES];
 };
 
 /* Returns 0 or a negative errno. */
 int rn_loop_init(struct rn_loop *loop, struct rn_server *server, unsigned index);
-/* Until a drain has ended. */
+/* Returns when a drain has ended. */
 void rn_loop_run(struct rn_loop *loop);
-/* Closes everything that is left; not while it runs. */
+/* Closes everything that is left. Must not be called while it runs. */
 void rn_loop_done(struct rn_loop *loop);
 /* Any thread. */
 void rn_loop_wake(struct rn_loop *loop);
 
-/* Stops accepting and closes connections that are idle, the others when they
- * become so. The loop ends with the last of them. */
+/* Stops accepting and closes connections as they become idle. The loop ends with the last
+ * of them. */
 void rn_loop_drain(struct rn_loop *loop);
 /* Closes all accepted connections at once. */
 void rn_loop_cut(struct rn_loop *loop);
 
-/* Begins to accept on the socket, unless the loop accepts later; 0 or a negative errno. */
+/* Accepts on the socket, if not accept_later. Returns 0 or a negative errno. */
 int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
-/* A loop that accepts later begins now. */
+/* The end of accept_later. */
 void rn_accept_start_all(struct rn_loop *loop);
-/* Accepts what has come already and then no more. */
+/* Accepts the clients that wait already, then no more. */
 void rn_accept_close_all(struct rn_loop *loop);
 
-/* Takes the time of the loop's current round over. */
+/* Sets the wheel's time to that of the loop's current round. */
 static inline void rn_loop_update(struct rn_loop *loop)
 {
     loop->wheel.now_ns = (int64_t)uv_now(&loop->uv) * RN_WHEEL_TICK_NS;
@@ -134,22 +134,20 @@ void rn_conn_enter(struct rn_conn *conn, enum rn_conn_life life);
 /* Nothing can be sent or read any more. Repeating it changes nothing. */
 void rn_conn_break(struct rn_conn *conn);
 
-/* A connection on a socket that is taken over; NULL: out of memory, or the socket
- * cannot be watched. It is in the loop's list, and the protocol does not know of it. */
+/* Takes over the socket. NULL: out of memory, or it cannot be polled. The connection is in
+ * the loop's list; the protocol does not know of it. */
 struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, int fd,
                             const struct rn_peer *peer, bool secure);
-/* Takes the socket over; closes it if that fails. With TLS the protocol is told
- * by rn_conn_open later. */
+/* Begins an accepted connection; closes the socket if that fails. */
 void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *peer);
-/* Tells the protocol that there is a connection. */
+/* Tells the protocol of the connection: at once, or after the TLS handshake. */
 void rn_conn_open(struct rn_conn *conn);
-/* To be called when something has happened and nothing of the protocol is on the
- * stack: sends, closes, or decides what to wait for. The connection may be gone
- * afterwards. */
+/* Sends, closes, or decides what to poll. Call after each event, with no callback of the
+ * protocol on the stack. The connection may be freed afterwards. */
 void rn_conn_settle(struct rn_conn *conn);
-/* At once, whatever waits. It is gone afterwards. */
+/* Closes at once, whatever output waits. Without references the connection is freed. */
 void rn_conn_cut(struct rn_conn *conn);
-/* Says the last words for a limit and begins to close. */
+/* Lets the protocol reply that a limit was exceeded, and begins to close. */
 void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why);
 
 static inline size_t rn_conn_unsent(const struct rn_conn *conn)
@@ -161,29 +159,28 @@ static inline size_t rn_conn_unsent(const struct rn_conn *conn)
  * broken. */
 void rn_dialler_connected(struct rn_conn *conn);
 
-/* conn_input.c: reads what is there and calls the protocol. `ended`: the end is known
- * to be near, so read up to it. */
+/* conn_input.c: reads and calls the protocol. `ended`: the peer has closed, so read to the
+ * end. */
 void rn_conn_input_read(struct rn_conn *conn, bool ended);
-/* Calls the protocol with what was kept. */
+/* Calls the protocol with input that was kept. */
 void rn_conn_input_resume(struct rn_conn *conn);
 
-/* conn_output.c: sends the loop's output, which is this connection's, and keeps what
- * the peer does not take. */
+/* conn_output.c: sends the loop's output, which is this connection's, and keeps what the
+ * socket does not take. */
 void rn_conn_output_flush(struct rn_conn *conn);
-/* The same with records that TLS has made. */
+/* The same with TLS records. */
 void rn_conn_output_flush_tls(struct rn_conn *conn);
-/* Sends what was kept. */
+/* Sends output that was kept. */
 void rn_conn_output_resume(struct rn_conn *conn);
 
-/* shed.c: closes quiet connections of the loop, those first where nothing has happened for
- * longest. Returns how many. */
+/* shed.c: closes the quietest connections of the loop. Returns how many. */
 unsigned rn_shed_quiet(struct rn_loop *loop);
-/* Has the other loops do so, soon. */
+/* Asks the other loops to do so. */
 void rn_shed_ask_others(struct rn_loop *loop);
-/* Tells the server how much unfinished input the connection has; if that is too much in all,
- * closes connections of this loop, and has other loops do so. */
+/* Counts the incomplete input of the connection; if the server has too much, closes
+ * connections of this loop and asks other loops to. */
 void rn_shed_count_input(struct rn_conn *conn, size_t bytes);
-/* What other loops have asked for. */
+/* Does what other loops have asked for. */
 void rn_shed_as_asked(struct rn_loop *loop);
 
 /* conn_deadline.c */

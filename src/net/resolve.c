@@ -10,7 +10,7 @@
 struct rn_resolve {
     uv_getaddrinfo_t request;
     struct rn_loop *loop;
-    rn_resolve_done *done; /* NULL: nobody wants to know any more */
+    rn_resolve_done *done; /* NULL: cancelled */
     void *arg;
 };
 
@@ -66,5 +66,5 @@ void rn_resolve_cancel(struct rn_resolve *resolve)
     if (!resolve)
         return;
     resolve->done = NULL;
-    uv_cancel((uv_req_t *)&resolve->request); /* if no thread has begun with it */
+    uv_cancel((uv_req_t *)&resolve->request); /* works if no thread has begun the query */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of a name, without holding up the loop: a thread asks, the loop's
- * hears the answer.
+ * The addresses of a name, without blocking the loop: another thread asks, and the loop's
+ * thread gets the answer.
  */
 #ifndef RN_NET_RESOLVE_H
 #define RN_NET_RESOLVE_H
@@ -12,16 +12,17 @@
 
 struct rn_resolve;
 
-/* In the loop's thread, once. None: `why` says so. Both only during the call. */
+/* Called once, in the loop's thread. `count` 0: `why` says why. Both are valid during the
+ * call only. */
 typedef void rn_resolve_done(void *arg, const struct rn_address *found, size_t count,
                              const char *why);
 
-/* `name` is host:port, as rn_address_is_name says. NULL: it could not be begun, and
- * nothing follows. */
+/* `name` is host:port, for which rn_address_is_name is true. NULL: it failed at once, and
+ * `done` is not called. */
 struct rn_resolve *rn_resolve_begin(struct rn_loop *loop, const char *name, rn_resolve_done *done,
                                     void *arg);
-/* `done` is not called any more. A question that is under way holds up the end of the
- * loop until the system gives up on it. NULL is fine. */
+/* `done` will not be called. A query that has begun delays the end of the loop until the
+ * system gives up. NULL is fine. */
 void rn_resolve_cancel(struct rn_resolve *resolve);
 
 #endif

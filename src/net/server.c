@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Making a server, and what may be asked of it. Running is server_run.c's.
- */
+/* Creating a server and reading its state. server_run.c runs it. */
 #include "net/server.h"
 
 #include <sched.h>
@@ -14,21 +12,13 @@
 #include "net/server_internal.h"
 #include "net/systemd.h"
 
-#define OWN_FILES 32       /* state, journal, rules, certificates and what reads them */
-#define FILES_OF_LOOP 8    /* listeners, what libuv needs, a connection to Redis */
-#define CONNECTIONS_MIN 16 /* however few descriptors there are */
+#define OWN_FILES 32       /* state, journal, rules, certificates and their readers */
+#define FILES_OF_LOOP 8    /* listeners, libuv's own, a connection to Redis */
+#define CONNECTIONS_MIN 16 /* even with fewer descriptors */
 #define CONTROL_CONNECTIONS 32
 #define WORKERS_MAX 1024
 
-static unsigned count_processors(void)
-{
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-
-    return count > 0 ? (unsigned)count : 1;
-}
-
-/* How many connections descriptors allow on workers. */
+/* How many connections on workers the descriptors allow. */
 static uint32_t count_connections(const struct rn_server_options *options)
 {
     rlim_t others = OWN_FILES + FILES_OF_LOOP * ((rlim_t)options->workers + 1) +
@@ -64,8 +54,13 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
     if (!server)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     server->options = *options;
-    if (server->options.workers == 0)
-        server->options.workers = count_processors();
+    if (server->options.workers == 0) {
+        cpu_set_t set;
+
+        server->options.workers = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0
+                                      ? (unsigned)CPU_COUNT(&set)
+                                      : 1;
+    }
     limit_connections(&server->options);
     server->caps = rn_caps_new(server->options.connections_max, options->per_address_max);
     server->control_caps = rn_caps_new(CONTROL_CONNECTIONS, options->per_address_max);
@@ -104,21 +99,13 @@ void rn_server_free(struct rn_server *server)
     free(server);
 }
 
-static int open_listener(struct rn_listener *listener, const char *address, unsigned loops,
-                         struct ration_error *error)
-{
-    bool taken;
-    int failed = rn_systemd_take_sockets(listener, loops, &taken, error);
-
-    return failed != 0 || taken ? failed : rn_listener_open(listener, address, loops, error);
-}
-
 int rn_server_listen(struct rn_server *server, const char *name, const char *address,
                      enum rn_server_where where, const struct rn_protocol *protocol, void *context,
                      struct ration_error *error)
 {
-    unsigned workers = server->options.workers;
+    unsigned workers = server->options.workers, loops = where == RN_ON_CONTROL ? 1 : workers;
     struct rn_listener *listener = calloc(1, sizeof *listener), **last = &server->listeners;
+    bool taken = false;
     int failed;
 
     if (!listener)
@@ -131,7 +118,9 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
     listener->tallies = aligned_alloc(64, (workers + 1) * sizeof *listener->tallies);
     if (listener->name && listener->tallies) {
         memset(listener->tallies, 0, (workers + 1) * sizeof *listener->tallies);
-        failed = open_listener(listener, address, where == RN_ON_CONTROL ? 1 : workers, error);
+        failed = rn_systemd_take_sockets(listener, loops, &taken, error);
+        if (failed == 0 && !taken)
+            failed = rn_listener_open(listener, address, loops, error);
     } else {
         failed = rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads, sockets and signals: N workers with a loop each, and the control
- * loop in the thread of the caller, for what may take its time.
+ * Threads, sockets and signals: N workers with a loop each, and a control loop in the
+ * caller's thread, for work that may take long.
  *
  *   rn_server_new, rn_server_listen (each address), rn_server_run
  *
- * TCP listeners are bound once without SO_REUSEPORT, so that a second daemon on
- * the same address is noticed, then once for each worker with it. Unix sockets
- * and those inherited from systemd (LISTEN_FDS) are shared by the loops.
+ * Each worker has its own TCP socket for an address (SO_REUSEPORT), but a second daemon on
+ * the same address is an error. Unix sockets and those passed by systemd (LISTEN_FDS) are
+ * shared by the loops.
  */
 #ifndef RN_NET_SERVER_H
 #define RN_NET_SERVER_H
@@ -21,16 +21,14 @@ struct rn_server;
 
 struct rn_server_options {
     unsigned workers;         /* 0: one for each processor this process may use */
-    uint32_t connections_max; /* on workers; 0: as many as file descriptors allow. Those on the
-                                 control loop have places of their own */
-    uint32_t other_files;     /* descriptors that connections leave free besides our own */
-    size_t input_max;         /* bytes of messages that are not complete, of all connections;
-                                 0: no limit */
-    uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for local peers
-                                 on unix sockets */
+    uint32_t connections_max; /* on workers; 0: as many as file descriptors allow. The control
+                                 loop has its own places */
+    uint32_t other_files;     /* descriptors to reserve for the caller */
+    size_t input_max;         /* bytes of incomplete messages of all connections; 0: no limit */
+    uint32_t per_address_max; /* from one address (IPv6: /64); 0: no limit. Not for unix sockets */
     int64_t drain_ns;         /* how long a stop waits for connections to end */
-    bool may_pend;            /* protocols may answer RN_CONN_PENDING */
-    bool accept_later;        /* workers do not accept until rn_server_accept: who comes waits */
+    bool may_pend;            /* protocols may return RN_CONN_PENDING */
+    bool accept_later;        /* workers do not accept before rn_server_accept: clients wait */
 };
 
 enum rn_server_where { RN_ON_WORKERS, RN_ON_CONTROL };
@@ -39,56 +37,54 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
                   struct ration_error *error);
 void rn_server_free(struct rn_server *server);
 
-/* `address` is host:port, :port (all addresses), [v6]:port or unix:PATH; port 0
- * picks one. `name` ("http") also finds a socket that systemd passes under that
- * name, which then takes the place of the address. The protocol lives as long as the server.
- * On failure `error` says what is wrong with the address, or who else may be
- * using it. Before rn_server_run only. */
+/* `address` is host:port, :port (all addresses), [v6]:port or unix:PATH; port 0 picks a free
+ * one. A socket that systemd passes under `name` ("http") takes the place of the address.
+ * The protocol must outlive the server. Only before rn_server_run. */
 int rn_server_listen(struct rn_server *server, const char *name, const char *address,
                      enum rn_server_where where, const struct rn_protocol *protocol, void *context,
                      struct ration_error *error);
 /* The address in use, with the real port: "127.0.0.1:8080", "unix:/run/x". NULL: no such name. */
 const char *rn_server_address(const struct rn_server *server, const char *name);
 
-/* The certificate for listeners that speak TLS. Its files are read now, and again
- * when they change. Once, before rn_server_run. */
+/* Loads the certificate for listeners that use TLS, and reloads it when its files change.
+ * Once, before rn_server_run. */
 int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *files,
                        struct ration_error *error);
-/* The listener of this name, which there is, speaks TLS on its TCP sockets: after
- * rn_server_tls_load, before rn_server_run. Unix sockets stay as they are. */
+/* The listener of this name, which must exist, uses TLS on its TCP sockets; not on unix
+ * sockets. After rn_server_tls_load, before rn_server_run. */
 void rn_server_tls_enable(struct rn_server *server, const char *name);
-/* Reads the files again, for connections that come from now on, and logs it. False:
- * they cannot be used, and the former certificate stays. Control thread. */
+/* Reads the files again, for new connections, and logs it. False: they cannot be used, and
+ * the former certificate stays. Control thread. */
 bool rn_server_tls_reload(struct rn_server *server);
 
-/* In the control thread. */
+/* Callbacks, in the control thread. */
 struct rn_server_calls {
     void *arg;
-    void (*ready)(void *arg);    /* all listeners accept, or hold */
+    void (*ready)(void *arg);    /* all listeners are open */
     void (*hangup)(void *arg);   /* SIGHUP */
     void (*stopping)(void *arg); /* SIGTERM or SIGINT, or rn_server_stop: the drain begins */
     void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
 
-    /* Of each worker, in its own thread: before it accepts, and when its connections
-     * have ended. Where connections of ours (net/dialler.h) begin and end. */
+    /* For each worker, in its own thread: before it accepts, and when its connections have
+     * ended. Create and free diallers here. */
     void (*worker_begins)(void *arg, struct rn_loop *loop);
     void (*worker_ends)(void *arg, struct rn_loop *loop);
 };
 
-/* Starts the workers; returns when a stop has been asked for and all connections
- * have ended or drain_ns has passed. 0 or a code with `error`. */
+/* Starts the workers. Returns after a stop, when all connections have ended or drain_ns has
+ * passed: 0, or a code with `error`. */
 int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
                   struct ration_error *error);
-/* Any thread, after `ready`. Workers that hold begin to accept. */
+/* With accept_later, workers begin to accept. Any thread, after `ready`. */
 void rn_server_accept(struct rn_server *server);
 /* Any thread. A second SIGTERM during the drain ends it at once. */
 void rn_server_stop(struct rn_server *server);
 bool rn_server_stopping(const struct rn_server *server);
 unsigned rn_server_workers(const struct rn_server *server);
 
-/* Calls `changed` in the control thread when one of the files or directories
- * (also behind symlinks, also replaced by rename or a symlink swap) changes, at
- * most once in 200 ms, 100 ms after the last change. Replaces an earlier watch. */
+/* Calls `changed` in the control thread when one of the files or directories changes, also
+ * behind symlinks, also by rename or a swapped symlink; 100 ms after the last change, at
+ * most once in 200 ms. Replaces an earlier watch. */
 int rn_server_watch(struct rn_server *server, const char *const *paths, size_t count,
                     void (*changed)(void *arg), void *arg);
 
@@ -98,18 +94,18 @@ struct rn_server_counts {
     uint64_t crowded, swamped;        /* closed for RN_CONN_CROWDED, RN_CONN_SWAMPED */
     uint64_t bytes_in, bytes_out;
 };
-/* Of one listener's name; sums over workers. Any thread. */
+/* Of the listener of this name, summed over all loops. Any thread. */
 void rn_server_counts(const struct rn_server *server, const char *name,
                       struct rn_server_counts *counts);
 
 /* Bytes that count towards input_max now. Any thread. */
 uint64_t rn_server_unfinished(const struct rn_server *server);
 
-/* The loop of the caller's thread. */
+/* The control loop. */
 struct rn_loop *rn_server_control(struct rn_server *server);
-/* The number of the loop: 0 to workers - 1, or `workers` for the control loop. */
+/* 0 to workers - 1, or `workers` for the control loop. */
 unsigned rn_loop_index(const struct rn_loop *loop);
-/* For timers of whatever lives in the loop's thread. */
+/* For timers in the loop's thread. */
 struct rn_wheel *rn_loop_wheel(struct rn_loop *loop);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside net: what the loops of a server share. */
+/* Inside net: the state that the loops of a server share. */
 #ifndef RN_NET_SERVER_INTERNAL_H
 #define RN_NET_SERVER_INTERNAL_H
 
@@ -20,10 +20,10 @@ struct rn_worker {
 
 struct rn_server {
     struct rn_server_options options;
-    struct rn_caps *caps, *control_caps; /* of connections on workers; on the control loop */
-    _Atomic size_t unfinished;           /* bytes of unfinished input */
-    _Atomic size_t largest;              /* at least that of any one connection */
-    _Atomic bool crowded;                /* a worker needs room on the others */
+    struct rn_caps *caps, *control_caps; /* for connections on workers; on the control loop */
+    _Atomic size_t unfinished;           /* bytes of incomplete input of all connections */
+    _Atomic size_t largest;              /* at least that of the connection with the most */
+    _Atomic bool crowded;                /* a worker asks the others to make room */
     _Atomic size_t cut_from;             /* see rn_loop */
     struct rn_listener *listeners;
     struct rn_worker **workers; /* options.workers of them, while it runs */
@@ -32,18 +32,18 @@ struct rn_server {
     uv_signal_t terminate, interrupt, hangup;
     uv_timer_t tick, deadline;
     struct rn_watch watch, tls_watch;
-    pthread_mutex_t tls_lock; /* of `tls`, which the control thread writes and all read */
-    struct rn_tls *tls;       /* NULL: no listener speaks TLS */
+    pthread_mutex_t tls_lock; /* protects `tls`: the control thread writes it, all read it */
+    struct rn_tls *tls;       /* NULL: no listener uses TLS */
     char *tls_paths[RN_TLS_PATHS];
     bool tls_only_13;
-    _Atomic bool accepting;   /* workers no longer hold */
-    _Atomic bool asked;       /* to stop */
+    _Atomic bool accepting;   /* rn_server_accept was called */
+    _Atomic bool asked;       /* rn_server_stop was called */
     _Atomic bool stopping;    /* the drain has begun */
-    _Atomic bool cutting;     /* the drain is over, whoever is still there */
+    _Atomic bool cutting;     /* the drain is over: close all connections */
     _Atomic unsigned running; /* workers */
 };
 
-/* server_tls.c: frees what it has made. */
+/* server_tls.c */
 void rn_server_tls_done(struct rn_server *server);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a server: starting workers, signals, and the way down.
+ * Running a server: starting workers, signals, and stopping.
  *
- * A stop drains the workers first. The control loop goes on accepting until they
- * are done, so that health checks can say what is going on, and drains last.
+ * A stop drains the workers first. The control loop accepts until they have ended, so that
+ * health checks get an answer, and drains last.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -51,19 +51,7 @@ static void on_deadline(uv_timer_t *timer)
     cut(timer->data);
 }
 
-static void begin_stop(struct rn_server *server)
-{
-    int64_t drain_ns = server->options.drain_ns;
-
-    atomic_store(&server->stopping, true);
-    if (server->calls->stopping)
-        server->calls->stopping(server->calls->arg);
-    wake_workers(server);
-    uv_timer_start(&server->deadline, on_deadline, drain_ns > 0 ? (uint64_t)drain_ns / 1000000 : 0,
-                   0);
-}
-
-/* What one loop asks of the others goes by way of this one, which knows them. */
+/* A loop that needs other loops to shed asks the control loop, which knows them. */
 static void pass_on_shedding(struct rn_server *server)
 {
     bool crowded = atomic_exchange(&server->crowded, false);
@@ -88,8 +76,15 @@ static void on_control_woken(struct rn_loop *loop)
 
     if (!atomic_load(&server->stopping))
         pass_on_shedding(server);
-    if (atomic_load(&server->asked) && !atomic_load(&server->stopping))
-        begin_stop(server);
+    if (atomic_load(&server->asked) && !atomic_load(&server->stopping)) {
+        int64_t drain_ms = server->options.drain_ns / 1000000;
+
+        atomic_store(&server->stopping, true);
+        if (server->calls->stopping)
+            server->calls->stopping(server->calls->arg);
+        wake_workers(server);
+        uv_timer_start(&server->deadline, on_deadline, drain_ms > 0 ? (uint64_t)drain_ms : 0, 0);
+    }
     if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0)
         rn_loop_drain(loop);
     if (atomic_load(&server->cutting))
@@ -141,36 +136,20 @@ static void start_control(struct rn_server *server)
         uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static void stop_control(struct rn_server *server)
-{
-    uv_signal_stop(&server->terminate);
-    uv_signal_stop(&server->interrupt);
-    uv_signal_stop(&server->hangup);
-    uv_timer_stop(&server->tick);
-    uv_timer_stop(&server->deadline);
-}
-
-/* The sockets of a listener that are for this loop. */
-static int open_acceptors(struct rn_loop *loop, struct rn_listener *listener)
+/* Accepts on the sockets that are for this loop. */
+static int open_acceptors(struct rn_loop *loop, bool is_control)
 {
     int failed = 0;
 
-    if (!listener->shared)
-        return rn_accept_open(loop, listener,
-                              &listener->sockets[listener->on_control ? 0 : loop->index]);
-    for (size_t i = 0; failed == 0 && i < listener->count; i++)
-        failed = rn_accept_open(loop, listener, &listener->sockets[i]);
-    return failed;
-}
+    for (struct rn_listener *l = loop->server->listeners; failed == 0 && l; l = l->next) {
+        size_t own = is_control ? 0 : loop->index;
 
-static int open_all_acceptors(struct rn_loop *loop, bool is_control)
-{
-    int failed = 0;
-
-    for (struct rn_listener *listener = loop->server->listeners; failed == 0 && listener;
-         listener = listener->next)
-        if (listener->on_control == is_control)
-            failed = open_acceptors(loop, listener);
+        if (l->on_control != is_control)
+            continue;
+        for (size_t i = 0; failed == 0 && i < l->count; i++)
+            if (l->shared || i == own)
+                failed = rn_accept_open(loop, l, &l->sockets[i]);
+    }
     return failed;
 }
 
@@ -189,13 +168,13 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Signals are the control thread's. */
+/* Signals go to the control thread. */
 static int start_thread(struct rn_worker *worker)
 {
     sigset_t all, before;
 
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* raised by the thread itself: a handler may explain it */
+    sigdelset(&all, SIGBUS); /* the thread raises it itself, and a handler may explain it */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&worker->thread, NULL, work, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -213,7 +192,7 @@ static int start_worker(struct rn_server *server, unsigned index)
     }
     worker->loop.woken = on_worker_woken;
     worker->loop.accept_later = server->options.accept_later;
-    failed = open_all_acceptors(&worker->loop, false);
+    failed = open_acceptors(&worker->loop, false);
     atomic_fetch_add(&server->running, 1);
     if (failed == 0)
         failed = start_thread(worker);
@@ -224,15 +203,6 @@ static int start_worker(struct rn_server *server, unsigned index)
     atomic_fetch_sub(&server->running, 1);
     rn_loop_done(&worker->loop);
     free(worker);
-    return failed;
-}
-
-static int start_workers(struct rn_server *server)
-{
-    int failed = open_all_acceptors(&server->control, true);
-
-    for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
-        failed = start_worker(server, i);
     return failed;
 }
 
@@ -258,7 +228,9 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
     if (!server->workers)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     start_control(server);
-    int failed = start_workers(server);
+    int failed = open_acceptors(&server->control, true);
+    for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
+        failed = start_worker(server, i);
     if (failed == 0 && calls->ready)
         calls->ready(calls->arg);
     if (failed != 0) {
@@ -268,7 +240,11 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
         rn_loop_run(&server->control);
     }
     join_workers(server);
-    stop_control(server);
+    uv_signal_stop(&server->terminate);
+    uv_signal_stop(&server->interrupt);
+    uv_signal_stop(&server->hangup);
+    uv_timer_stop(&server->tick);
+    uv_timer_stop(&server->deadline);
     return failed == 0 ? 0
                        : rn_error_set(error, RATION_EIO, 0, "cannot start the workers: %s",
                                       uv_strerror(failed));

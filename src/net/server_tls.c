@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificate of a server: which listeners use it, and what happens when its
- * files change. Connections take the current one when they are accepted, under a
- * mutex, and keep it.
+ * The certificate of a server: loading it, reloading it when its files change, and which
+ * listeners use it. A connection takes the current certificate when it is accepted, under
+ * a mutex, and keeps it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -11,20 +11,6 @@
 #include "base/error.h"
 #include "net/log.h"
 #include "net/server_internal.h"
-
-static bool copy_path(char **to, const char *path)
-{
-    *to = path ? strdup(path) : NULL;
-    return *to || !path;
-}
-
-static struct rn_tls_files files_of(const struct rn_server *server)
-{
-    return (struct rn_tls_files){.cert = server->tls_paths[0],
-                                 .key = server->tls_paths[1],
-                                 .client_ca = server->tls_paths[2],
-                                 .only_13 = server->tls_only_13};
-}
 
 static void log_loaded(const char *path, const struct rn_tls *tls)
 {
@@ -46,7 +32,10 @@ static void swap_tls(struct rn_server *server, struct rn_tls *tls)
 
 bool rn_server_tls_reload(struct rn_server *server)
 {
-    struct rn_tls_files files = files_of(server);
+    struct rn_tls_files files = {.cert = server->tls_paths[0],
+                                 .key = server->tls_paths[1],
+                                 .client_ca = server->tls_paths[2],
+                                 .only_13 = server->tls_only_13};
     struct ration_error error;
     struct rn_tls *tls;
 
@@ -75,13 +64,11 @@ int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *file
     int failed;
 
     assert(!server->tls);
-    bool copied = true;
     for (size_t i = 0; i < RN_TLS_PATHS; i++)
-        copied &= copy_path(&server->tls_paths[i], paths[i]);
-    if (!copied)
-        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+        if (paths[i] && !(server->tls_paths[i] = strdup(paths[i])))
+            return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     server->tls_only_13 = files->only_13;
-    /* Watched before they are read, so that no change falls between. */
+    /* Watched before they are read, so that no change is missed between. */
     failed = rn_watch_set(&server->tls_watch, paths, files->client_ca ? 3 : 2, on_change, server);
     if (failed != 0)
         rn_log(RN_LOG_WARN, "tls.unwatched",

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Relief when there are too many connections, or too much input that is not complete.
+ * Load shedding: which connections to close when there are too many, or too much
+ * incomplete input.
  *
- * Of connections, those go first where nothing has happened for longest: idle ones at once, those
- * that wait for their peer (the rest of a message or of a handshake, or output that is not taken)
- * when that has taken a tenth of a second. That a message goes on arriving byte by byte is nothing
- * that happens: its age counts. A connection that is owed an answer stays. If the quietest has
- * just come, its first message may be on the way, and the next one has no better claim: nobody goes
- * for a hundredth of a second.
+ * Too many connections: the quietest go first. Idle ones may go at once; those that wait
+ * for their peer (the rest of a message or handshake, or output that it does not read)
+ * after a tenth of a second. A message that arrives byte by byte counts from its first
+ * byte. A connection that is owed a reply stays. A connection that has just been accepted
+ * may have its first message on the way: while it is the quietest, nothing is closed for a
+ * hundredth of a second.
  *
- * Of unfinished messages, the large ones go: those of at least half the size of the largest, the
- * oldest first, until an eighth of the room is free. If that is not enough, the next round starts
- * from a smaller size. An honest message is usually small, and complete at once.
+ * Too much incomplete input: large messages go first, those of at least half the size of
+ * the largest, the oldest first, until an eighth of the room is free. If that is not
+ * enough, the next round starts from a smaller size. Honest messages are usually small and
+ * complete at once.
  *
- * Connections belong to their loop, so each loop relieves itself; others are asked (server_run.c).
+ * Each loop closes its own connections; other loops are asked to (server_run.c).
  */
 #include "net/caps.h"
 #include "net/log.h"
@@ -23,12 +25,12 @@
 #include "base/clock.h"
 
 #define PICKED_MAX 256
-#define SHARE 16 /* one in so many of a loop's connections goes at a time */
+#define SHARE 16 /* one in so many of a loop's connections is closed at a time */
 #define PATIENCE_NS (RN_SECOND_NS / 10)
 #define FIRST_BYTE_NS (RN_SECOND_NS / 100)
 #define IN_VAIN_NS (RN_SECOND_NS / 100)
 
-/* The oldest of the connections that were offered, the oldest first. */
+/* The oldest of the connections that were offered, sorted by age. */
 struct picked {
     struct {
         struct rn_conn *conn;
@@ -37,8 +39,8 @@ struct picked {
     unsigned count, max;
 };
 
-/* Of the same age, the one that is offered later counts as older: the loop's list begins with
- * the youngest. */
+/* Among equals the one offered later counts as older: the loop's list begins with the
+ * youngest. */
 static void offer(struct picked *p, struct rn_conn *conn, int64_t since_ns)
 {
     unsigned at = p->count;
@@ -55,7 +57,7 @@ static void offer(struct picked *p, struct rn_conn *conn, int64_t since_ns)
     p->items[at].since_ns = since_ns;
 }
 
-/* Nothing of ours is under way on it. */
+/* We owe the peer nothing. */
 static bool may_go(struct rn_conn *conn)
 {
     return !conn->outgoing && conn->input == RN_CONN_READING && !conn->pending && !conn->busy &&
@@ -71,21 +73,10 @@ static bool waits_for_peer(const struct rn_conn *conn)
 
 /* --- connections ---------------------------------------------------------------------- */
 
-/* Since when nothing has been completed. */
+/* When the last message was complete, or the incomplete one began. */
 static int64_t quiet_since(const struct rn_conn *conn)
 {
     return conn->begun_ns != 0 && conn->life < RN_LIFE_CLOSING ? conn->begun_ns : conn->active_ns;
-}
-
-static void close_quiet(struct rn_conn *conn)
-{
-    rn_tally_add(&conn->tally->crowded, 1);
-    if (conn->life == RN_LIFE_OPEN) {
-        rn_conn_limit(conn, RN_CONN_CROWDED);
-        if (conn->tls)
-            rn_tls_conn_shutdown(conn);
-    }
-    rn_conn_cut(conn);
 }
 
 unsigned rn_shed_quiet(struct rn_loop *loop)
@@ -103,10 +94,16 @@ unsigned rn_shed_quiet(struct rn_loop *loop)
         struct rn_conn *conn = picked.items[i].conn;
 
         if (!waits_for_peer(conn) && rn_conn_has_input(conn))
-            continue; /* a request that we have not got round to */
+            continue; /* its request has arrived */
         if (!conn->heard && now_ns - quiet_since(conn) < FIRST_BYTE_NS)
             break; /* it has just come, and the others were active since */
-        close_quiet(conn);
+        rn_tally_add(&conn->tally->crowded, 1);
+        if (conn->life == RN_LIFE_OPEN) {
+            rn_conn_limit(conn, RN_CONN_CROWDED);
+            if (conn->tls)
+                rn_tls_conn_shutdown(conn);
+        }
+        rn_conn_cut(conn);
         closed++;
     }
     if (closed == 0)
@@ -124,15 +121,9 @@ void rn_shed_ask_others(struct rn_loop *loop)
     rn_loop_wake(&loop->server->control);
 }
 
-/* --- unfinished input ------------------------------------------------------------------- */
+/* --- incomplete input ------------------------------------------------------------------- */
 
-static bool is_swamped(const struct rn_server *server)
-{
-    size_t max = server->options.input_max;
-
-    return atomic_load_explicit(&server->unfinished, memory_order_relaxed) > max - max / 8;
-}
-
+/* Notes the size of a message that stays: the next round starts from half the largest. */
 static void note_size(struct rn_server *server, size_t bytes)
 {
     size_t largest = atomic_load_explicit(&server->largest, memory_order_relaxed);
@@ -150,7 +141,7 @@ static void recount(struct rn_conn *conn, size_t bytes)
     conn->counted = bytes;
 }
 
-/* It is told why, and what it has sent is dropped now. */
+/* The protocol may reply why; the input is freed now. */
 static void end_unfinished(struct rn_conn *conn)
 {
     rn_log(RN_LOG_WARN, "conn.swamped", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
@@ -169,6 +160,7 @@ static void end_unfinished(struct rn_conn *conn)
 static void end_from(struct rn_loop *loop, size_t bytes)
 {
     struct picked picked = {.max = PICKED_MAX};
+    size_t enough = loop->server->options.input_max - loop->server->options.input_max / 8;
 
     for (struct rn_conn *conn = loop->conns; conn; conn = conn->next) {
         if (conn->counted == 0 || conn->life >= RN_LIFE_CLOSING || !may_go(conn))
@@ -179,7 +171,7 @@ static void end_from(struct rn_loop *loop, size_t bytes)
             note_size(loop->server, conn->counted);
     }
     for (unsigned i = 0; i < picked.count; i++) {
-        if (is_swamped(loop->server))
+        if (atomic_load_explicit(&loop->server->unfinished, memory_order_relaxed) > enough)
             end_unfinished(picked.items[i].conn);
         else
             note_size(loop->server, picked.items[i].conn->counted);
@@ -207,8 +199,6 @@ void rn_shed_count_input(struct rn_conn *conn, size_t bytes)
     atomic_store(&server->cut_from, from);
     rn_loop_wake(&server->control);
 }
-
-/* --- what others ask ---------------------------------------------------------------------- */
 
 void rn_shed_as_asked(struct rn_loop *loop)
 {

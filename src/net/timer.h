@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers by the hundred thousand: setting and cancelling one costs a few
- * instructions and allocates nothing. A hierarchical wheel with ticks of a
- * millisecond. One thread.
+ * Timers, hundreds of thousands of them: setting and cancelling costs a few instructions and
+ * allocates nothing. A hierarchical timing wheel with ticks of a millisecond. Belongs to
+ * one thread.
  */
 #ifndef RN_NET_TIMER_H
 #define RN_NET_TIMER_H
@@ -12,7 +12,7 @@
 
 struct rn_wheel;
 
-/* Lives in what it is to wake; zeroed before first use. */
+/* Part of its owner's struct; must be zero before first use. */
 struct rn_timer {
     struct rn_timer *next, **link; /* link NULL: not set */
     int64_t at_ns;
@@ -24,11 +24,11 @@ static inline bool rn_timer_is_set(const struct rn_timer *timer)
     return timer->link != 0;
 }
 
-/* Fires once, at `at_ns` of rn_wheel_now or up to two ticks later, never before.
- * A time that has passed counts as now. Setting one that is set moves it. A timer
- * may set itself again when it fires. */
+/* Fires once, at `at_ns` on the clock of rn_wheel_now or up to two ticks later, never
+ * before. A time in the past counts as now. Setting a timer again moves it. A timer may set
+ * itself when it fires. */
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns);
-/* Does nothing for one that is not set. */
+/* Does nothing if the timer is not set. */
 void rn_timer_cancel(struct rn_wheel *wheel, struct rn_timer *timer);
 
 /* The time of the loop's current round, on CLOCK_MONOTONIC. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading certificates, and what all TLS connections have in common: 1.2 with
- * forward secrecy and authenticated ciphers, or 1.3; neither compression nor
- * renegotiation; buffers only while a record is under way.
+ * Reading certificates, and the settings of all TLS connections: 1.2 with forward secrecy
+ * and authenticated ciphers, or 1.3; no compression, no renegotiation; buffers only while
+ * a record is incomplete.
  */
 #include "net/tls.h"
 
@@ -22,7 +22,7 @@
 
 /* --- reading the files -------------------------------------------------------------- */
 
-/* What OpenSSL says last is the most general; what it says first is the cause. */
+/* OpenSSL's first error is the cause, its last one the most general. */
 static int fail_file(struct ration_error *error, const char *path, const char *expected)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
@@ -42,7 +42,7 @@ static int check_readable(const char *path, struct ration_error *error)
     return 0;
 }
 
-/* Without this OpenSSL asks for a password on the terminal. */
+/* Without this OpenSSL would ask for a password on the terminal. */
 static int refuse_password(char *to, int size, int writing, void *asked)
 {
     (void)to, (void)size, (void)writing;
@@ -61,8 +61,8 @@ static int read_key(SSL_CTX *context, const char *cert, const char *key, struct 
     SSL_CTX_set_default_passwd_cb(context, NULL);
     if (asked)
         return rn_error_set(error, RATION_EIO, 0,
-                            "%s is encrypted; a daemon cannot be asked for a password: write the "
-                            "key in plain and let only its user read it",
+                            "%s is encrypted, and a daemon cannot ask for its password; store "
+                            "the key unencrypted, readable only by the daemon's user",
                             key);
     if (ok == 1)
         return 0;
@@ -91,8 +91,8 @@ static int read_pair(SSL_CTX *context, const char *cert, const char *key,
     return failed;
 }
 
-/* Every client is verified anew: a resumed session would outlive a certificate
- * that has ended. */
+/* Every connection verifies its client: a resumed session would outlive a certificate that
+ * has expired. */
 static int read_authorities(SSL_CTX *context, const char *path, struct ration_error *error)
 {
     int failed = check_readable(path, error);
@@ -111,6 +111,7 @@ static int read_authorities(SSL_CTX *context, const char *path, struct ration_er
     return 0;
 }
 
+/* When the certificate expires, and whether it is valid now. */
 static void read_times(struct rn_tls *tls)
 {
     const X509 *cert = SSL_CTX_get0_certificate(tls->context);
@@ -124,15 +125,6 @@ static void read_times(struct rn_tls *tls)
 
 /* --- the context -------------------------------------------------------------------- */
 
-static bool set_up(SSL_CTX *context, int least_version)
-{
-    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets need none */
-    return SSL_CTX_set_min_proto_version(context, least_version) == 1 &&
-           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
-}
-
 static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
 {
     struct rn_tls *tls = calloc(1, sizeof *tls);
@@ -142,8 +134,15 @@ static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
     atomic_init(&tls->users, 1);
     tls->context = SSL_CTX_new(method);
     tls->pipe = rn_tls_conn_new_bio_method();
-    if (tls->context && tls->pipe && set_up(tls->context, least_version))
+    if (tls->context && tls->pipe &&
+        SSL_CTX_set_min_proto_version(tls->context, least_version) == 1 &&
+        SSL_CTX_set_cipher_list(tls->context, CIPHERS_12) == 1) {
+        SSL_CTX_set_options(tls->context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+        SSL_CTX_set_mode(tls->context, SSL_MODE_RELEASE_BUFFERS);
+        /* Tickets need no cache. */
+        SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
         return tls;
+    }
     rn_tls_unref(tls);
     return NULL;
 }
@@ -187,8 +186,9 @@ static int read_trusted(SSL_CTX *context, const char *ca, struct ration_error *e
     if (failed != 0)
         return failed;
     if (!ca && SSL_CTX_set_default_verify_paths(context) != 1)
-        return rn_error_set(error, RATION_EIO, 0,
-                            "the authorities of this system cannot be read; name a file of them");
+        return rn_error_set(
+            error, RATION_EIO, 0,
+            "cannot read the certificate authorities of this system; name a file of them");
     if (ca && SSL_CTX_load_verify_file(context, ca) != 1)
         return fail_file(error, ca, "a file of certificates in PEM");
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);

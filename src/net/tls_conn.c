@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS between two buffers. OpenSSL reads from the bytes of the last recv, which it
- * is given to the end before the protocol sees anything, and writes into a buffer
- * of the loop, which is sent or kept like any other output. So it never has to
- * wait in the middle of something, and between two calls it holds at most one
- * record that is not complete.
+ * TLS between two buffers. OpenSSL gets all bytes of the last recv before the protocol
+ * sees any, and writes into a buffer of the loop, which is sent or kept like any other
+ * output. So it never waits in the middle of a call, and between calls it holds at most
+ * one incomplete record.
  */
 #include "net/tls_conn.h"
 
@@ -21,13 +20,13 @@ struct rn_tls_conn {
     struct rn_tls *tls;
     SSL *ssl;
     struct rn_conn *conn;
-    const char *data; /* what came from the socket and has not been taken */
+    const char *data; /* from the socket, not read by OpenSSL yet */
     size_t len;
-    bool ended; /* the peer has been told */
+    bool ended; /* close_notify or an alert was sent: nothing may follow */
     char *certificate;
 };
 
-/* --- the pipe ------------------------------------------------------------------------- */
+/* --- the BIO ------------------------------------------------------------------------ */
 
 static int pipe_read(BIO *bio, char *to, int len)
 {
@@ -50,7 +49,7 @@ static int pipe_write(BIO *bio, const char *data, int len)
     struct rn_tls_conn *tls_conn = BIO_get_data(bio);
 
     rn_buf_put(&tls_conn->conn->loop->tls_records, data, (size_t)len);
-    return len; /* what is missing then is noticed by who sends it */
+    return len; /* the sender notices if the buffer has failed */
 }
 
 static long pipe_control(BIO *bio, int command, long number, void *pointer)
@@ -78,9 +77,9 @@ BIO_METHOD *rn_tls_conn_new_bio_method(void)
     return pipe;
 }
 
-/* --- beginning and end ---------------------------------------------------------------- */
+/* --- creation and end --------------------------------------------------------------- */
 
-/* The listener speaks one protocol: who offers others only is turned away
+/* The listener speaks one protocol; clients that offer only others are refused
  * (RFC 7301, section 3.2). */
 int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                             const unsigned char *in, unsigned in_len, void *unused)
@@ -102,15 +101,7 @@ int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static struct rn_tls *current_tls(struct rn_server *server)
-{
-    pthread_mutex_lock(&server->tls_lock);
-    struct rn_tls *tls = rn_tls_ref(server->tls);
-    pthread_mutex_unlock(&server->tls_lock);
-    return tls;
-}
-
-/* Takes the reference to `tls` over. */
+/* Takes over the reference to `tls`. */
 static struct rn_tls_conn *make_tls_conn(struct rn_conn *conn, struct rn_tls *tls)
 {
     struct rn_loop *loop = conn->loop;
@@ -140,13 +131,19 @@ static struct rn_tls_conn *make_tls_conn(struct rn_conn *conn, struct rn_tls *tl
 
 bool rn_tls_conn_new(struct rn_conn *conn)
 {
-    conn->tls = make_tls_conn(conn, current_tls(conn->loop->server));
+    struct rn_server *server = conn->loop->server;
+
+    pthread_mutex_lock(&server->tls_lock);
+    struct rn_tls *tls = rn_tls_ref(server->tls);
+    pthread_mutex_unlock(&server->tls_lock);
+    conn->tls = make_tls_conn(conn, tls);
     if (conn->tls)
         SSL_set_accept_state(conn->tls->ssl);
     return conn->tls != NULL;
 }
 
-/* Whom we expect; a name is also told, an address is not (RFC 6066, section 3). */
+/* The server's certificate must be for this name or address. A name is also sent, an
+ * address is not (RFC 6066, section 3). */
 static bool expect_server(SSL *ssl, const char *server, bool any_name)
 {
     struct rn_ip ip;
@@ -177,7 +174,7 @@ bool rn_tls_conn_new_client(struct rn_conn *conn, struct rn_tls *tls, const char
 void rn_tls_conn_begin_handshake(struct rn_conn *conn)
 {
     ERR_clear_error();
-    SSL_do_handshake(conn->tls->ssl); /* cannot end here: it waits for the server */
+    SSL_do_handshake(conn->tls->ssl); /* never completes here: it waits for the server */
     rn_conn_output_flush_tls(conn);
 }
 
@@ -205,43 +202,38 @@ void rn_tls_conn_shutdown(struct rn_conn *conn)
 
 /* --- input ---------------------------------------------------------------------------- */
 
-/* OpenSSL says nothing to who does not speak TLS at all. */
-static bool is_plain_text(unsigned long code)
+/* Why the connection failed. A failed verification says what is wrong with the certificate. */
+static const char *explain_failure(const struct rn_conn *conn, unsigned long code, bool plain)
 {
-    int reason = ERR_GET_REASON(code);
-
-    return ERR_GET_LIB(code) == ERR_LIB_SSL &&
-           (reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
-            reason == SSL_R_WRONG_VERSION_NUMBER);
-}
-
-static const char *reason_of(const struct rn_tls_conn *tls_conn, unsigned long code)
-{
-    long verdict = SSL_get_verify_result(tls_conn->ssl);
+    long verified = SSL_get_verify_result(conn->tls->ssl);
     const char *reason = ERR_reason_error_string(code);
 
-    if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
-        return X509_verify_cert_error_string(verdict);
+    if (plain)
+        return conn->outgoing ? "the server does not speak TLS" : "the client does not speak TLS";
+    if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
+        return X509_verify_cert_error_string(verified);
     return reason ? reason : "unknown";
 }
 
-/* The peer may go on sending: its input is read for a while, so that it gets to
- * read the alert. */
+/* OpenSSL sends nothing to a peer that does not speak TLS: we send the alert ourselves. The
+ * peer may keep sending: lingering reads its input, so that it gets the alert. */
 static void fail(struct rn_conn *conn)
 {
     static const char unexpected_message[] = {21, 3, 1, 0, 2, 2, 10}; /* a fatal alert */
     struct rn_buf *records = &conn->loop->tls_records;
     unsigned long code = ERR_peek_error();
-    bool plain = conn->life < RN_LIFE_OPEN && records->len == 0 && is_plain_text(code);
+    int reason = ERR_GET_REASON(code);
+    bool plain = conn->life < RN_LIFE_OPEN && records->len == 0 &&
+                 ERR_GET_LIB(code) == ERR_LIB_SSL &&
+                 (reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
+                  reason == SSL_R_WRONG_VERSION_NUMBER);
 
     if (plain)
         rn_buf_put(records, unexpected_message, sizeof unexpected_message);
     rn_log(RN_LOG_INFO, "tls.failed", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
            RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_TEXT("reason", !plain           ? rn_slice_of(reason_of(conn->tls, code))
-                                 : conn->outgoing ? RN_SLICE("the server does not speak TLS")
-                                                  : RN_SLICE("the client does not speak TLS")));
-    conn->tls->ended = true; /* nothing may follow */
+           RN_LOG_TEXT("reason", rn_slice_of(explain_failure(conn, code, plain))));
+    conn->tls->ended = true;
     rn_buf_clear(&conn->in);
     rn_conn_close(conn);
     conn->unread = true;

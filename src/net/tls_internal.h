@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside net: what tls.c has read, for tls_conn.c. */
+/* Inside net: what tls.c reads and tls_conn.c uses. */
 #ifndef RN_NET_TLS_INTERNAL_H
 #define RN_NET_TLS_INTERNAL_H
 
@@ -11,13 +11,13 @@
 struct rn_tls {
     _Atomic unsigned users;
     SSL_CTX *context;
-    BIO_METHOD *pipe; /* tls_conn.c's way to and from a connection's bytes */
+    BIO_METHOD *pipe; /* between OpenSSL and the buffers of a connection */
     char ends[32];
     bool outdated;
-    bool any_name; /* of a client: servers are not asked for theirs */
+    bool any_name; /* a client that does not check the server's name */
 };
 
-/* tls_name.c: freed by the caller; NULL: out of memory. */
+/* tls_name.c. The caller frees it. NULL: out of memory. */
 char *rn_tls_name(const X509 *cert);
 
 /* tls_conn.c */

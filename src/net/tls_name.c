@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a client is by its certificate, as text: "CN:alice,DNS:alice.example". The
- * names come from the certificate's maker; what could be taken for another name
- * is escaped.
+ * The names in a client certificate as text: "CN:alice,DNS:alice.example". Bytes that could
+ * make one name look like two are escaped.
  */
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "base/buf.h"
 #include "net/tls_internal.h"
 
-/* A name that does not fit is left out: half of one could be somebody else's. */
+/* A name that does not fit is left out: half of it could be another client's. */
 #define NAMES_MAX_BYTES 1024
 
 static void put_name(struct rn_buf *out, const char *kind, const ASN1_STRING *string)
@@ -40,7 +39,7 @@ static void put_common_name(struct rn_buf *out, const X509 *cert)
     if (at < 0)
         return;
     const ASN1_STRING *name = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
-    int len = ASN1_STRING_to_UTF8(&text, name); /* older kinds of strings have two bytes a letter */
+    int len = ASN1_STRING_to_UTF8(&text, name); /* some encodings have two bytes per letter */
     if (len < 0)
         return;
     ASN1_STRING *utf8 = ASN1_STRING_new();

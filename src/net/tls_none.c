@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS in a build without OpenSSL: there are no certificates, and so nobody comes
- * as far as the other functions.
+ * TLS in a build without OpenSSL. Loading a certificate fails, so nothing calls the other
+ * functions.
  */
 #include "base/error.h"
 #include "net/tls.h"

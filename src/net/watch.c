@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel is asked about directories, never about files: an editor or a
- * deployment replaces the file, and what was watched would be the old one. For
- * each path these are the directory it is in, the one it really is in, those that
- * hold a link on the way, and itself and the directories in it if it is one.
+ * We watch directories, never files: editors and deployments replace a file, and a watch
+ * would stay with the old one. For each path we watch its directory, the directory of the
+ * file that it leads to, those of all links on the way, and, if the path is a directory,
+ * that one and the directories in it.
  */
 #include "net/watch.h"
 
@@ -22,7 +22,7 @@
 #define LOOK_MS 2000
 #define QUIET_MS 100   /* after the last change */
 #define APART_MS 200   /* between two calls */
-#define LATEST_MS 1000 /* after the first change, if they go on and on */
+#define LATEST_MS 1000 /* after the first change, even if more follow */
 
 struct rn_watch_folder {
     uv_fs_event_t event; /* first: freed as one */
@@ -31,7 +31,7 @@ struct rn_watch_folder {
 
 static void on_quiet(uv_timer_t *timer);
 
-/* Tells of a change when it has been quiet for a while, and not too soon. */
+/* Sets the timer that reports the change. */
 static void note_change(struct rn_watch *watch)
 {
     uint64_t now = uv_now(watch->look.loop), at = now + QUIET_MS;
@@ -56,7 +56,7 @@ static void free_folder(uv_handle_t *handle)
     free(handle);
 }
 
-/* Those wanted, as text; sorted out of doubles. */
+/* Directories to watch, each once. */
 struct folders {
     char **paths;
     size_t count;
@@ -91,7 +91,7 @@ static void want_parent(struct folders *wanted, const char *path, size_t len)
     want(wanted, path, len);
 }
 
-/* The directories that hold links on the way to the path. */
+/* The directories of all links on the way to the path. */
 static void want_links(struct folders *wanted, const char *path)
 {
     char *copy = strdup(path);
@@ -109,7 +109,7 @@ static void want_links(struct folders *wanted, const char *path)
     free(copy);
 }
 
-/* The visible directories in a directory: they hold files of rules, too. */
+/* The visible directories in a directory: rules of teams are there. */
 static void want_inner(struct folders *wanted, const char *path)
 {
     DIR *folder = opendir(path);
@@ -150,15 +150,6 @@ static void want_path(struct folders *wanted, const char *path)
     free(real);
 }
 
-static bool is_same(const struct rn_watch *watch, const struct folders *wanted)
-{
-    bool same = watch->folder_count == wanted->count;
-
-    for (size_t i = 0; same && i < wanted->count; i++)
-        same = strcmp(watch->folders[i]->path, wanted->paths[i]) == 0;
-    return same;
-}
-
 static void forget_folders(struct rn_watch *watch)
 {
     for (size_t i = 0; i < watch->folder_count; i++)
@@ -168,7 +159,7 @@ static void forget_folders(struct rn_watch *watch)
     watch->folder_count = 0;
 }
 
-/* One that cannot be watched is looked at every two seconds all the same. */
+/* A directory that cannot be watched is still checked every two seconds. */
 static void watch_folder(struct rn_watch *watch, const char *path)
 {
     struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
@@ -191,7 +182,10 @@ static void watch_folders(struct rn_watch *watch)
 
     for (size_t i = 0; i < watch->count; i++)
         want_path(&wanted, watch->paths[i]);
-    if (!wanted.failed && !is_same(watch, &wanted)) {
+    bool same = watch->folder_count == wanted.count;
+    for (size_t i = 0; same && i < wanted.count; i++)
+        same = strcmp(watch->folders[i]->path, wanted.paths[i]) == 0;
+    if (!wanted.failed && !same) {
         forget_folders(watch);
         watch->folders = calloc(wanted.count, sizeof(struct rn_watch_folder *));
         for (size_t i = 0; watch->folders && i < wanted.count; i++)
@@ -212,7 +206,7 @@ static void on_quiet(uv_timer_t *timer)
     struct rn_watch *watch = timer->data;
 
     watch->first_ms = 0;
-    watch_folders(watch); /* before looking, so that no change falls between */
+    watch_folders(watch); /* before reading the stamp, so that no change is missed between */
     uint64_t seen = read_stamp(watch);
     if (seen == watch->seen)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Noticing that files have changed: by looking at them when the kernel reports
- * something in their directories, and every two seconds anyway (network file
- * systems, links to links). One thread: that of the loop.
+ * Notices changes of files: checks them when the kernel reports a change in their
+ * directories, and every two seconds (for network file systems and links to links).
+ * Belongs to the thread of the loop.
  */
 #ifndef RN_NET_WATCH_H
 #define RN_NET_WATCH_H
@@ -17,8 +17,8 @@ struct rn_watch {
     size_t count;
     struct rn_watch_folder **folders;
     size_t folder_count;
-    uint64_t seen;                /* of what is in the files' place */
-    uint64_t first_ms, called_ms; /* a change not told yet; the last call */
+    uint64_t seen;                /* the last stamp of the files */
+    uint64_t first_ms, called_ms; /* the first change not reported yet; the last report */
     void (*changed)(void *arg);
     void *arg;
 };
@@ -30,8 +30,8 @@ void rn_watch_done(struct rn_watch *watch);
 int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
                  void (*changed)(void *arg), void *arg);
 
-/* A number that changes with what is in the place of these paths: which file a
- * link leads to, its size and times; of a directory, its visible entries and theirs. */
+/* A number that changes when a file does: which file the path leads to, its size and times.
+ * For a directory, those of its visible entries and of theirs. */
 uint64_t rn_watch_stamp_read(const char *const *paths, size_t count);
 
 #endif

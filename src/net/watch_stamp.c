@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files look like from outside, as one number. */
+/* One number for the identity, size and times of files. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/siphash.h"
 #include "net/watch.h"
 
-#define INNER_LEVELS 1 /* of directories in a directory */
+#define INNER_LEVELS 1 /* directories in a directory */
 
 static const struct rn_hash_key fixed_key = {1, 2};
 
@@ -46,8 +46,8 @@ static uint64_t stamp_entry(int folder, const char *name, int levels)
     return rn_siphash_done(&hash);
 }
 
-/* The order of entries is the file system's: add them up. Names with a dot are
- * those of editors and of the machinery of mounted volumes. Takes the descriptor. */
+/* A sum, since file systems list entries in any order. Names with a dot belong to editors
+ * and mounted volumes. Closes the descriptor. */
 static uint64_t stamp_folder(int fd, int levels)
 {
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);

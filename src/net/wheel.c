@@ -20,23 +20,14 @@ int64_t rn_wheel_now(const struct rn_wheel *wheel)
     return wheel->now_ns;
 }
 
-/* One tick more than `at_ns` rounded up: who counts from rn_wheel_now may have
- * started up to a tick after it. */
+/* `at_ns` rounded up, and one tick more: a caller that counts from rn_wheel_now may be up to
+ * a tick later than that. */
 static uint64_t tick_of(int64_t at_ns)
 {
     return (uint64_t)((at_ns - 1) / RN_WHEEL_TICK_NS + 2);
 }
 
-static void push(struct rn_timer **head, struct rn_timer *timer)
-{
-    timer->next = *head;
-    timer->link = head;
-    if (timer->next)
-        timer->next->link = &timer->next;
-    *head = timer;
-}
-
-/* `tick` is after wheel->tick. */
+/* `tick` must be after wheel->tick. */
 static void place(struct rn_wheel *wheel, struct rn_timer *timer, uint64_t tick)
 {
     unsigned level = (63U - (unsigned)__builtin_clzll(tick ^ wheel->tick)) / DIGIT_BITS;
@@ -44,7 +35,11 @@ static void place(struct rn_wheel *wheel, struct rn_timer *timer, uint64_t tick)
 
     wheel->levels |= 1U << level;
     wheel->used[level] |= UINT64_C(1) << slot;
-    push(&wheel->slots[level][slot], timer);
+    timer->link = &wheel->slots[level][slot];
+    timer->next = *timer->link;
+    if (timer->next)
+        timer->next->link = &timer->next;
+    *timer->link = timer;
 }
 
 static void mark_empty(struct rn_wheel *wheel, unsigned level, unsigned slot)
@@ -96,8 +91,8 @@ int64_t rn_wheel_next_ns(const struct rn_wheel *wheel)
     return tick > INT64_MAX / RN_WHEEL_TICK_NS ? INT64_MAX : (int64_t)tick * RN_WHEEL_TICK_NS;
 }
 
-/* Fires what is due in the slot that begins now and moves the rest down. What
- * fires may set and cancel any timer, also those that wait here for their turn. */
+/* Fires timers that are due in the slot that begins now, and moves the others down. A timer
+ * that fires may set and cancel any timer, including those in the list `due`. */
 static void empty_slot(struct rn_wheel *wheel, unsigned level)
 {
     unsigned slot = DIGIT(wheel->tick, level);

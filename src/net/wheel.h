@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turning a wheel, for the loop that owns it. Time is an argument.
+ * Inside net: advancing the timer wheel, for the loop that owns it. Time is an argument.
  *
  * A tick is written in base 64. A timer lies at the level of the highest digit in
  * which its tick differs from the current one, in the slot of that digit:
@@ -8,9 +8,9 @@
  *   now   0 0 0 0 0 2 17 40
  *   tick  0 0 0 0 0 2 21 03   level 1, slot 21
  *
- * So all that lies on a level is later than everything below, a slot's bit says
- * whether it is empty, and the next thing to do is found without a search. When
- * time reaches a slot its timers move down, each at most RN_WHEEL_LEVELS times.
+ * So all timers of a level are later than those of the levels below. A bit for each slot
+ * says whether it is used, so the next slot is found without a search. When time reaches a
+ * slot its timers move down, each at most RN_WHEEL_LEVELS times.
  */
 #ifndef RN_NET_WHEEL_H
 #define RN_NET_WHEEL_H
@@ -25,18 +25,18 @@ struct rn_wheel {
     uint64_t tick; /* all timers up to this one have fired */
     int64_t now_ns;
     struct rn_timer *due; /* being fired */
-    unsigned levels;      /* those in use, a bit each */
+    unsigned levels;      /* a bit for each level in use */
     uint64_t used[RN_WHEEL_LEVELS];
     struct rn_timer *slots[RN_WHEEL_LEVELS][RN_WHEEL_SLOTS];
 };
 
 void rn_wheel_init(struct rn_wheel *wheel, int64_t now_ns);
 
-/* Fires all that is due at `now_ns`, which is not before that of the last call. */
+/* Fires all timers due at `now_ns`, which must not be before that of the last call. */
 void rn_wheel_advance(struct rn_wheel *wheel, int64_t now_ns);
 
-/* The first time at which turning is of use; INT64_MAX: nothing is set. Often
- * earlier than the first timer, never later than two ticks after it. */
+/* When to advance next; INT64_MAX: no timer is set. Often before the first timer, never
+ * more than two ticks after it. */
 int64_t rn_wheel_next_ns(const struct rn_wheel *wheel);
 
 #endif

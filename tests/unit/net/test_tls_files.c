@@ -51,8 +51,8 @@ static void what_is_wrong_with_files_is_said(void **state)
     assert_refused(&folder, &files, "/key.pem is not the key of the certificate in /cert.pem");
     write_key(folder.key, one.key, "secret");
     assert_refused(&folder, &files,
-                   "/key.pem is encrypted; a daemon cannot be asked for a password: write the key "
-                   "in plain and let only its user read it");
+                   "/key.pem is encrypted, and a daemon cannot ask for its password; store the key "
+                   "unencrypted, readable only by the daemon's user");
     write_key(folder.key, one.key, NULL);
     files.client_ca = folder.ca;
     assert_refused(&folder, &files, "cannot read /ca.pem: No such file or directory");

@@ -7,7 +7,7 @@
 
 #include <ration/rules.h>
 
-#include "redis/fleet/item.h"
+#include "redis/fleet/fleet_internal.h"
 
 #define RULES "limits: [{name: a, key: user, limit: 10 per hour}]"
 

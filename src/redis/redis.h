@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store contract over Redis, strict: every charge is decided there, by the
- * store's clock. One for each loop, of its thread. Redis is one server, the master that
- * Sentinel names, or a cluster.
+ * One Redis: a single server, the master that Sentinel names, or a cluster. Each loop has its own
+ * rn_redis, used by its thread only. It is the strict backend, which decides every charge in Redis
+ * by the server's clock, and it runs scripts for the layers in front of it.
  *
- * An answer comes within the deadline, counted from rn_backend_begin, or the charge has
- * RATION_ESTORE: what that means for a request is not decided here. The charge may
- * have been made all the same; if the request was refused, it is given back when the reply
- * comes (redis/strict/late_charges.h), and burnt if none does. While the breaker of a server is
- * open, charges that it would decide have RATION_ESTORE at once; others are not concerned. Refusals
- * are remembered (redis/strict/refusal_cache.h): those who come again too early are answered here.
+ * A charge gets its answer within the deadline, counted from the call, or RATION_ESTORE: the
+ * limiter decides what that means for the request. Redis may have made the charge all the same; if
+ * the request was refused, the charge is given back when the reply comes
+ * (redis/strict/late_charges.h), and lost if none comes. While the breaker of a server is open, its
+ * charges get RATION_ESTORE at once; charges of other servers are not affected. A take that must be
+ * refused again is refused here, without a call (redis/strict/refusal_cache.h).
  */
 #ifndef RN_REDIS_REDIS_H
 #define RN_REDIS_REDIS_H

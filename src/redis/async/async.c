@@ -52,7 +52,7 @@ static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge
     return key;
 }
 
-/* The key of a charge. NULL: not for us. */
+/* The key of a charge. NULL: the charge must be passed on. */
 static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge *charge,
                                      int64_t now_ns)
 {
@@ -73,22 +73,21 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
     return key;
 }
 
-/* Keys that are asked for are kept abreast of what others report, even if there is
- * nothing to report here. */
+/* A key in use is reported even without units, to learn what other workers have reported. */
 static void want_report(struct rn_async *a, struct rn_async_key *key,
                         const struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_local_budget *h = &key->budget;
 
     if (h->unsent >= (key->most + 1) / 2 ||
-        (h->unsent > 0 && charge->ask.op == RN_RESET)) /* before it: to be forgotten, too */
+        (h->unsent > 0 && charge->ask.op == RN_RESET)) /* so that the reset clears them, too */
         rn_reports_want(&a->reports, key, charge, true);
     else if (h->stage != RN_LOCAL_BUDGET_UNKNOWN &&
              (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
         rn_reports_want(&a->reports, key, charge, false);
 }
 
-/* False: for the store behind. */
+/* False: the charge must be passed on. */
 static bool decide(struct rn_async *a, struct rn_charge *charge)
 {
     int64_t now_ns = rn_wheel_now(rn_loop_wheel(a->loop));
@@ -105,9 +104,10 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
     return here;
 }
 
-/* --- what is passed on ----------------------------------------------------------------------- */
+/* --- passing on --------------------------------------------------------------------------------
+ */
 
-/* Charges of one key are decided in the order of the batch. */
+/* Charges of one key must be decided in the order of the batch. */
 static bool follows_another(const struct rn_charge *batch, size_t i)
 {
     for (size_t j = 0; j < i; j++)
@@ -116,7 +116,7 @@ static bool follows_another(const struct rn_charge *batch, size_t i)
     return false;
 }
 
-/* Those that are not decided here have an error for now. Returns how many. */
+/* Charges that are not decided here get RATION_ESTORE for now. Returns how many. */
 static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
 {
     size_t passed = 0;
@@ -133,8 +133,8 @@ static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
     return passed;
 }
 
-/* What is not known is learnt now, with the charge in it. After a reset or a refund there
- * is more than we know of, after a late debit less. */
+/* Reports the keys of charges that were passed on, to learn their state. After a reset or a refund
+ * more is left than this worker knows of, after a late debit less. */
 static void note_passed(struct rn_async *a, const struct rn_charge *charges, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -205,7 +205,8 @@ static void disown(struct rn_backend *backend, const struct rn_charge *charge, u
     rn_store_disown(&((struct rn_async *)(void *)backend)->next->store, charge, late);
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- start and end ------------------------------------------------------------------------------
+ */
 
 int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend *next,
                  const struct rn_async_options *options, struct rn_async **out,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store contract, decided here and reported to Redis afterwards: no decision waits
- * for a trip. One for each loop, of its thread, in front of the store that decides the
- * rest.
+ * The async backend: decides charges here and reports them to Redis afterwards, so that no decision
+ * waits for Redis. Each loop has its own, used by its thread only, in front of the backend that
+ * decides the rest.
  *
- * Charges flagged RN_CHARGE_ASYNC of token buckets, fixed windows and sliding counters
- * are decided from what Redis last told of the key and what was admitted here since
- * (redis/async/local_budget.h, with the bound on what all workers together admit, and its proof).
- * All others are passed on, and so is what cannot be decided here: a key of which not
- * enough is known, or of which as much is unreported as may be; so if Redis is silent,
- * that has RATION_ESTORE from the store behind. Resets go there, too, and refunds of what
- * has been reported.
+ * It decides charges flagged RN_CHARGE_ASYNC of token buckets, fixed windows and sliding counters,
+ * from what Redis last said about the key and what was admitted here since
+ * (redis/async/local_budget.h has the bound on what all workers together admit, and its proof).
+ * It passes on all other charges, and those it cannot decide: not enough is known of the key, or as
+ * many units are unreported as may be. So while Redis is down, these get RATION_ESTORE from the
+ * next backend. Resets go there as well, and refunds of units that were reported.
  */
 #ifndef RN_REDIS_ASYNC_H
 #define RN_REDIS_ASYNC_H
@@ -21,9 +20,9 @@
 #define RN_ASYNC_KEYS 16384
 
 struct rn_async_options {
-    unsigned nodes, workers; /* each worker of each node is a holder; 0: 1 */
-    unsigned permille;       /* of a limit that all of them may hold; 0: RN_ASYNC_PERMILLE */
-    uint32_t keys;           /* decided here at most, others behind; 0: RN_ASYNC_KEYS */
+    unsigned nodes, workers; /* each worker of each node is a holder; 0 means 1 */
+    unsigned permille;       /* of a limit that all holders may hold; 0: RN_ASYNC_PERMILLE */
+    uint32_t keys;           /* decided here, at most; 0: RN_ASYNC_KEYS */
     bool by_tag;             /* Redis is a cluster: a call has keys of one hash tag only */
 };
 
@@ -34,14 +33,14 @@ struct rn_async;
 int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend *next,
                  const struct rn_async_options *options, struct rn_async **out,
                  struct ration_error *error);
-/* A clean stop: what is unreported is sent off, and from then on everything is passed on.
- * Then the stores behind are freed, which ends what was passed on; then this. */
+/* A clean stop: sends all unreported units, and from then on passes everything on. Then free the
+ * backends behind, which ends the jobs under way, and then this one. */
 void rn_async_stop(struct rn_async *async);
 /* NULL is fine. */
 void rn_async_free(struct rn_async *async);
 
 struct rn_backend *rn_async_backend(struct rn_async *async);
-/* How many nodes there are, this one included. In the loop's thread. */
+/* Sets the number of nodes, this one included. In the loop's thread. */
 void rn_async_set_nodes(struct rn_async *async, unsigned nodes);
 const struct rn_async_counts *rn_async_counts(const struct rn_async *async);
 

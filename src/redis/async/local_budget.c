@@ -9,7 +9,7 @@ uint64_t rn_local_budget_most(const struct rn_limit *l, unsigned permille, unsig
     return units > 0 ? units : 1;
 }
 
-/* No view is below -n c, so that it takes a bucket (n + 1) c units to be at c. */
+/* No view is below -n c, so a bucket must refill (n + 1) c units to be at c. */
 int64_t rn_local_budget_settle_ns(const struct rn_limit *l, uint64_t most, unsigned holders)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -37,10 +37,10 @@ void rn_local_budget_init(struct rn_local_budget *h, const struct rn_charge *cha
 
 /* --- decisions ----------------------------------------------------------------------------- */
 
-/* What a decision is made from. */
+/* The input of a decision. */
 struct sight {
     int64_t store_us;
-    int64_t left; /* with what is unreported taken off */
+    int64_t left; /* without the unreported units */
 };
 
 static struct sight look(const struct rn_local_budget *h, int64_t now_ns)
@@ -76,7 +76,7 @@ static bool fits(uint64_t cost, int64_t left)
     return cost == 0 || (left > 0 && cost <= (uint64_t)left);
 }
 
-/* False: that would be more than may be held. */
+/* False: the worker would hold too many units. */
 static bool hold(struct rn_local_budget *h, const struct rn_ask *ask, uint64_t units, uint64_t most)
 {
     uint64_t held = rn_local_budget_units(h);
@@ -89,9 +89,9 @@ static bool hold(struct rn_local_budget *h, const struct rn_ask *ask, uint64_t u
     return true;
 }
 
-/* A unit that is in no report yet was never charged, so to drop it is to undo the take.
- * Whether it was this take's is told by the time: units of an earlier one may be paid
- * off meanwhile, and to drop another's for them would be to admit them twice. */
+/* Units that are in no report were never charged in Redis: dropping them undoes the take. The time
+ * of the take tells whether its units are among them. Units of an earlier take may have been
+ * refilled meanwhile; dropping others instead would admit them twice. */
 static bool drop(struct rn_local_budget *h, const struct rn_ask *ask)
 {
     if (ask->cost == 0 || ask->cost > h->unsent || ask->at_ns <= h->sent_up_to)
@@ -137,7 +137,8 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     return here;
 }
 
-/* --- what becomes of it ---------------------------------------------------------------------- */
+/* --- reports -----------------------------------------------------------------------------------
+ */
 
 bool rn_local_budget_is_idle(const struct rn_local_budget *h, int64_t now_ns, uint64_t most)
 {

@@ -17,7 +17,7 @@ static int64_t now_of(const struct rn_reports *r)
     return rn_wheel_now(rn_loop_wheel(r->loop));
 }
 
-/* --- who waits -------------------------------------------------------------------------- */
+/* --- waiting keys ------------------------------------------------------------------------- */
 
 static void put_last(struct rn_reports_line *line, struct rn_async_key *key)
 {
@@ -123,7 +123,7 @@ static void send_call(struct rn_reports_line *line)
     line->doubtful |= sent;
 }
 
-/* Those that are due. False: nobody is. */
+/* Moves the keys that are due into the call. False: none is. */
 static bool fill_call(struct rn_reports_line *line, int64_t now_ns)
 {
     line->count = 0;
@@ -161,7 +161,7 @@ static void on_timer(struct rn_timer *timer)
     }
 }
 
-/* --- answers ------------------------------------------------------------------------------ */
+/* --- replies -------------------------------------------------------------------------------- */
 
 static bool reads_whole(const struct rn_reports_line *line, const redisReply *reply)
 {
@@ -196,7 +196,7 @@ static void learn(struct rn_reports_line *line, struct rn_async_key *key,
         wait_in_line(r, key, h->unsent >= (key->most + 1) / 2);
 }
 
-/* Time counts from now, which the script was not run after: see redis/async/view.h. */
+/* Redis ran the script before this moment, so time counts from here: see redis/async/view.h. */
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_reports_line *line = arg;
@@ -231,10 +231,9 @@ bool rn_reports_spares(const struct rn_local_key *local, int64_t now_ns)
     return !key->link && rn_local_budget_is_idle(&key->budget, now_ns, key->most);
 }
 
-/* --- the rest ------------------------------------------------------------------------------ */
+/* --- start and end --------------------------------------------------------------------------- */
 
-/* Which windows of a calendar are told to Redis depends on the time, and a busy key may
- * be in one report after the other. */
+/* The windows of a calendar in a report depend on the time, so the text expires. */
 static void write_key(struct rn_async_key *key, const struct rn_charge *charge, int64_t now_ns)
 {
     if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
@@ -284,9 +283,9 @@ bool rn_reports_init(struct rn_reports *r, struct rn_loop *loop, struct rn_redis
     return true;
 }
 
-/* Calls are run in the order in which they were sent, so that several may be. One that
- * failed goes first; if that fails again, nobody is there to hear. Then keys that have
- * more to report than is under way, and all others. */
+/* Redis runs calls in the order of sending, so several may be in flight. A failed call goes first;
+ * if it fails again, Redis is down. Then the keys that have more units than the call in flight, and
+ * all others. */
 static void send_all(struct rn_reports_line *line)
 {
     if (line->stage == RN_REPORTS_FAILED)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports to Redis of what was admitted here, and what is learnt from their answers.
+ * Reports admitted units to Redis, and learns the states from the replies.
  *
- * Keys wait until the next tick, or go at once if they hold half of what they may; up to
- * 63 in one call. A call that is not answered is sent again at the next tick, with the
- * same number and the same units, until it is: the script charges it once. There is one
- * call under way at a time, or one for each hash tag where Redis is a cluster.
+ * A key is reported at the next tick, or at once if it holds half of the units it may; one call has
+ * up to 63 keys. A call without a reply is sent again at each tick, with the same number and the
+ * same units: the script charges it once. One call is in flight at a time, or in a cluster one for
+ * each hash tag.
  */
 #ifndef RN_REDIS_REPORTS_H
 #define RN_REDIS_REPORTS_H
@@ -19,14 +19,14 @@
 
 /* Written by the loop's thread, read by any. */
 struct rn_async_counts {
-    _Atomic uint64_t decided;    /* here, without a trip */
-    _Atomic uint64_t passed;     /* charges that the next store was asked for */
-    _Atomic uint64_t reports;    /* of keys, answered */
+    _Atomic uint64_t decided;    /* charges decided here */
+    _Atomic uint64_t passed;     /* charges passed on to the next backend */
+    _Atomic uint64_t reports;    /* of keys, with a reply */
     _Atomic uint64_t units;      /* in them */
-    _Atomic uint64_t trips;      /* calls sent, those sent again included */
-    _Atomic uint64_t resent;     /* calls sent again, as nobody knows whether they were run */
+    _Atomic uint64_t trips;      /* calls, including those sent again */
+    _Atomic uint64_t resent;     /* calls sent again, as Redis may not have run them */
     _Atomic uint64_t unreported; /* units, now */
-    _Atomic uint64_t keys;       /* known, now */
+    _Atomic uint64_t keys;       /* in the table, now */
 };
 
 struct rn_async_key {
@@ -46,13 +46,13 @@ struct rn_async_key {
 
 struct rn_reports;
 
-/* The calls of one hash tag, or all. */
+/* The queue and the call of one hash tag, or of all. */
 struct rn_reports_line {
     struct rn_reports *owner;
-    struct rn_async_key *first, **last; /* that wait, by due_ns */
+    struct rn_async_key *first, **last; /* waiting keys, by due_ns */
     uint64_t number;                    /* of the last call */
     enum { RN_REPORTS_FREE, RN_REPORTS_WAITS, RN_REPORTS_FAILED } stage;
-    bool doubtful; /* it was sent before, and may have been run */
+    bool doubtful; /* the call was sent before, and Redis may have run it */
     size_t count;
     struct rn_async_key *sent[RN_ASYNC_KEYS_OF_CALL];
 };
@@ -63,10 +63,10 @@ struct rn_reports {
     struct rn_async_counts *counts;
     struct rn_timer timer;
     bool stopped;
-    uint64_t holder;    /* another one for each worker and start */
-    int64_t phase_ns;   /* of the ticks: not all workers at once */
-    long long store_us; /* the time of Redis, */
-    int64_t heard_ns;   /* when we last heard of it; 0: never */
+    uint64_t holder;    /* unique for each worker and start */
+    int64_t phase_ns;   /* of the ticks, so that workers do not report at the same time */
+    long long store_us; /* the server's time */
+    int64_t heard_ns;   /* at this time of ours; 0: not known */
     size_t line_count;
     struct rn_reports_line *lines;
 };
@@ -74,20 +74,19 @@ struct rn_reports {
 /* False: out of memory. */
 bool rn_reports_init(struct rn_reports *reports, struct rn_loop *loop, struct rn_redis *redis,
                      bool by_tag, struct rn_async_counts *counts);
-/* Everything is sent that has not been, without waiting for an answer. Nothing is begun
- * from then on. */
+/* Sends all unreported units without waiting for replies, and nothing from then on. */
 void rn_reports_stop(struct rn_reports *reports);
-/* When no answer can come any more. */
+/* Call this when no reply can come any more. */
 void rn_reports_done(struct rn_reports *reports);
 
-/* The key is to be reported: at the next tick, or `now`. The charge is one of it. */
+/* Queues a report of the key: for the next tick, or `now`. The charge must be one of the key. */
 void rn_reports_want(struct rn_reports *reports, struct rn_async_key *key,
                      const struct rn_charge *charge, bool now);
 
 /* Whether nothing is lost by forgetting the key. */
 rn_local_keys_spares rn_reports_spares;
 
-/* The time of Redis, or what we take for it. */
+/* The server's time; before the first reply, this node's. */
 int64_t rn_reports_store_us(const struct rn_reports *reports, int64_t now_ns);
 
 #endif

@@ -4,7 +4,7 @@
 #define US_NS 1000
 #define EXACT (INT64_C(1) << 53)
 
-/* Half of what is exact is left for what may be charged beyond the limit. */
+/* Half of the exact range is reserved for charges beyond the limit. */
 bool rn_view_serves(const struct rn_limit *l)
 {
     struct rn_codec_parts parts;
@@ -21,9 +21,13 @@ bool rn_view_serves(const struct rn_limit *l)
     case RN_FORM_WIDE:
     case RN_FORM_COUNTER:
         return true;
-    default:
-        return false;
+    case RN_FORM_NONE:
+    case RN_FORM_SUBS:
+    case RN_FORM_LOG:
+    case RN_FORM_PLACES:
+        break;
     }
+    return false;
 }
 
 void rn_view_init(struct rn_view *v, const struct rn_limit *l, int64_t store_us, int64_t now_ns)
@@ -178,7 +182,7 @@ int64_t rn_view_left(const struct rn_view *v, int64_t store_us)
         return floor_div(v->parts.full - debt_at(v, store_us), v->parts.unit);
     case RN_SCRIPT_WINDOW:
         return (int64_t)v->amount - window_count(v, store_us);
-    default:
+    default: /* a sliding counter: rn_view_serves admits no other */
         c = roll(v, store_us);
         return counter_left(v, &c);
     }

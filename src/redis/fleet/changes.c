@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes on their way between this node and Redis, in small lots: a hundred thousand
- * overrides must not hold up the loop.
+ * Fetches changes from Redis and offers this node's own, in small lots: a hundred thousand
+ * overrides must not block the loop.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,14 +14,50 @@
 #define FETCH_ITEMS "500"
 #define FETCH_BYTES "262144"
 #define OFFER_BYTES ((size_t)256 << 10)
+#define ITEM_DIGITS 16
+#define ITEM_HEAD (2 * ITEM_DIGITS + 1)
+
+/* --- the format of a change ---------------------------------------------------------------- */
+
+void rn_fleet_item_write(struct rn_buf *out, const struct rn_fleet_item *value)
+{
+    char head[2 * 24];
+    int len = snprintf(head, sizeof head, "%0*" PRId64 "%u%0*" PRId64, ITEM_DIGITS, value->made_us,
+                       value->kind % 10, ITEM_DIGITS, value->expires_us);
+
+    rn_buf_put(out, head, (size_t)len);
+    rn_buf_put_slice(out, value->text);
+}
+
+static bool read_digits(const char *at, int64_t *number)
+{
+    *number = 0;
+    for (int i = 0; i < ITEM_DIGITS; i++) {
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+        *number = *number * 10 + (at[i] - '0');
+    }
+    return true;
+}
+
+bool rn_fleet_item_read(struct rn_slice bytes, struct rn_fleet_item *value)
+{
+    if (bytes.len < ITEM_HEAD || !read_digits(bytes.data, &value->made_us) ||
+        !read_digits(bytes.data + ITEM_DIGITS + 1, &value->expires_us) ||
+        bytes.data[ITEM_DIGITS] < '0' || bytes.data[ITEM_DIGITS] > '9')
+        return false;
+    value->kind = (uint32_t)(bytes.data[ITEM_DIGITS] - '0');
+    value->text = (struct rn_slice){bytes.data + ITEM_HEAD, bytes.len - ITEM_HEAD};
+    return true;
+}
 
 /* --- fetching --------------------------------------------------------------------------- */
 
-/* What came, and how much of it is known to be one thing or another. */
+/* The changes in a reply, by kind. */
 struct fetched {
     struct rn_share_item *items; /* overrides and bans */
     size_t count;
-    struct rn_fleet_item rules; /* kind 0: there are none */
+    struct rn_fleet_item rules; /* kind 0: none */
     size_t bad;
 };
 
@@ -50,7 +86,7 @@ static struct rn_slice text_of(const redisReply *element)
                                                : (struct rn_slice){0};
 }
 
-/* The rules first: overrides are of them. */
+/* The rules first, as overrides refer to them. */
 static bool take_over(struct rn_fleet *fleet, struct fetched *f)
 {
     struct rn_share_merged merged = {0};
@@ -86,7 +122,7 @@ static bool take_reply(struct rn_fleet *fleet, const redisReply *reply)
     return taken;
 }
 
-/* What cannot be taken now is fetched again: soon, or after the next poll. */
+/* Changes that cannot be applied now are fetched again: soon, or after the next poll. */
 static void on_fetched(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
@@ -145,7 +181,7 @@ static void on_rules_offered(void *arg, const redisReply *reply)
 
     if (!rn_fleet_called(fleet, reply, NULL))
         return;
-    /* Others may have later ones, which we shall fetch; so may we, by now. */
+    /* This node may have set newer rules meanwhile; newer ones of others will be fetched. */
     fleet->rules.shared = fleet->rules.told_us == fleet->rules.made_us;
     rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
@@ -171,7 +207,7 @@ static void on_offered(void *arg, const redisReply *reply)
 
     if (!rn_fleet_called(fleet, reply, NULL) ||
         rn_share_acknowledge(fleet->limiter, &fleet->batch) != 0) {
-        fleet->walk = (struct rn_share_walk){0}; /* from the beginning, after the next poll */
+        fleet->walk = (struct rn_share_walk){0}; /* start again after the next poll */
         return;
     }
     rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
@@ -205,7 +241,7 @@ static bool send_batch(struct rn_fleet *fleet)
     return sent;
 }
 
-/* Until a walk has found nothing. */
+/* All is offered when a whole walk has found nothing. */
 static void end_walk(struct rn_fleet *fleet)
 {
     if (fleet->found == 0)

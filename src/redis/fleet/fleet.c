@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node's round: ask, fetch what is new, offer what others may not know, wait for
- * the next one. One call at a time, so that nothing overtakes anything.
+ * A node's round: poll, fetch new changes, offer its own, wait for the next round. One call at a
+ * time, so that changes stay in order.
  */
 #include "redis/fleet/fleet.h"
 
@@ -18,7 +18,7 @@
 
 #define BUSY_NS (INT64_C(5) * 1000000)
 #define RESEND_NS (INT64_C(500) * 1000000)
-/* What a failover or a restart may have cost Redis. */
+/* A failover or a restart of Redis may lose changes of this much time. */
 #define DOUBT_US (INT64_C(3600) * 1000000)
 
 /* --- calls ------------------------------------------------------------------------------ */
@@ -68,7 +68,7 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
                           .arg_count = arg_count,
                           .reply = reply,
                           .arg = fleet});
-    if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* else it is still connecting */
+    if (!fleet->calling && atomic_load(&fleet->counts.nodes) > 0) /* otherwise still connecting */
         note_failure(fleet, "Redis cannot be reached");
     return fleet->calling;
 }
@@ -99,7 +99,7 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
     else if (reply->type == REDIS_REPLY_ERROR)
         note_failure(fleet, reply->str);
     else if (!has_types(reply, types))
-        note_failure(fleet, "what was answered is no answer of the script");
+        note_failure(fleet, "the reply is not one of the script");
     else
         return true;
     return false;
@@ -133,9 +133,9 @@ void rn_fleet_go_on_soon(struct rn_fleet *fleet)
     rn_timer_set(wheel, &fleet->again, rn_wheel_now(wheel) + BUSY_NS);
 }
 
-/* Of other changes than those we know, or of fewer, nothing is known. False: that cannot
- * be noted now. */
-static bool judge_version(struct rn_fleet *fleet, const char *id, uint64_t version)
+/* If Redis has another set of changes than before, or an older version, this node must fetch and
+ * offer everything again. False: not possible now. */
+static bool compare_version(struct rn_fleet *fleet, const char *id, uint64_t version)
 {
     bool lost = strncmp(id, fleet->id, sizeof fleet->id - 1) != 0 || version < fleet->version;
     int64_t now_us = rn_clock_read_ns(CLOCK_REALTIME) / 1000;
@@ -159,7 +159,7 @@ static void on_polled(void *arg, const redisReply *reply)
     if (!rn_fleet_called(fleet, reply, "siisi"))
         return;
     if (!rn_fleet_tickets_take(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
-        note_failure(fleet, "the field tickets of ration:{fleet}:head holds no keys of tickets");
+        note_failure(fleet, "the field tickets of ration:{fleet}:head does not hold ticket keys");
         return;
     }
     uint64_t nodes = (uint64_t)reply->element[2]->integer;
@@ -169,7 +169,7 @@ static void on_polled(void *arg, const redisReply *reply)
     fleet->apart = false;
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
     fleet->in_touch =
-        judge_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
+        compare_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
     rn_fleet_go_on(fleet);
 }
 
@@ -182,7 +182,7 @@ static void poll(struct rn_fleet *fleet)
     } random;
 
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        return; /* the next round will have some */
+        return; /* try again in the next round */
     snprintf(id, sizeof id, "%016" PRIx64, random.id);
     rn_fleet_ticket_print(&random.ticket_key, ticket_key);
     snprintf(ttl, sizeof ttl, "%" PRId64, fleet->leaving ? 0 : RN_FLEET_THERE_NS / 1000);
@@ -203,7 +203,7 @@ static void on_timer(struct rn_timer *timer)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + (met ? RN_FLEET_EVERY_NS : RN_FLEET_FIRST_NS));
 }
 
-/* --- what the daemon tells -------------------------------------------------------------- */
+/* --- changes on this node ---------------------------------------------------------------- */
 
 void rn_fleet_changed(struct rn_fleet *fleet)
 {
@@ -218,35 +218,25 @@ void rn_fleet_leave(struct rn_fleet *fleet)
         poll(fleet);
 }
 
-/* --- life ------------------------------------------------------------------------------- */
-
-static int name_node(struct rn_fleet *fleet, struct ration_error *error)
-{
-    uint64_t random;
-
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
-    snprintf(fleet->node, sizeof fleet->node, "%016" PRIx64, random);
-    return 0;
-}
+/* --- start and end ------------------------------------------------------------------------- */
 
 int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *limiter,
                  const struct rn_fleet_options *options, struct rn_fleet **out,
                  struct ration_error *error)
 {
     struct rn_fleet *fleet = calloc(1, sizeof *fleet);
+    uint64_t random;
 
     if (!fleet || rn_share_batch_init(&fleet->batch, RN_FLEET_LOT) != 0) {
         free(fleet);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
-    int failed = name_node(fleet, error);
-
-    if (failed != 0) {
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
         rn_share_batch_done(&fleet->batch);
         free(fleet);
-        return failed;
+        return rn_error_set(error, RATION_EIO, 0, "the kernel gives no random numbers");
     }
+    snprintf(fleet->node, sizeof fleet->node, "%016" PRIx64, random);
     fleet->loop = loop;
     fleet->redis = redis;
     fleet->limiter = limiter;

@@ -1,22 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the files of the fleet. */
+/* Private to fleet/. */
 #ifndef RN_REDIS_FLEET_INTERNAL_H
 #define RN_REDIS_FLEET_INTERNAL_H
 
+#include "base/buf.h"
+#include "limiter/share.h"
 #include "net/server.h"
 #include "redis/fleet/fleet.h"
-#include "redis/fleet/item.h"
 
-#define RN_FLEET_LOT 64        /* changes that are offered at once */
-#define RN_FLEET_TICKET_KEYS 5 /* that tickets are signed with, at most: KEPT in fleet_poll.lua */
+#define RN_FLEET_LOT 64        /* changes offered in one call */
+#define RN_FLEET_TICKET_KEYS 5 /* that sign tickets, at most: KEPT in fleet_poll.lua */
 
-/* The rules, as one shared thing. */
+/* One shared change as Redis keeps it: scripts/fleet_offer.lua has the format. */
+#define RN_FLEET_RULES "rules" /* the name of the rules among the shared changes */
+
+/* Kinds besides those of enum rn_client_change, in one digit: append only. */
+enum rn_fleet_kind { RN_FLEET_RULES_SET = 5, RN_FLEET_RULES_DELETE = 6 };
+
+struct rn_fleet_item {
+    uint32_t kind;
+    int64_t made_us, expires_us;
+    struct rn_slice text;
+};
+
+void rn_fleet_item_write(struct rn_buf *out, const struct rn_fleet_item *value);
+/* False: malformed. */
+bool rn_fleet_item_read(struct rn_slice bytes, struct rn_fleet_item *value);
+
+/* The shared rules. */
 struct rn_fleet_rules {
     struct rn_buf text;
-    bool set;        /* false: each node has its own */
-    bool shared;     /* others can know */
-    int64_t made_us; /* 0: there never were any */
-    int64_t told_us; /* of those that were offered last */
+    bool set;        /* false: each node uses its own */
+    bool shared;     /* Redis has them */
+    int64_t made_us; /* 0: never set */
+    int64_t told_us; /* made_us of the rules offered last */
 };
 
 struct rn_fleet {
@@ -24,59 +41,61 @@ struct rn_fleet {
     struct rn_redis *redis;
     struct ration *limiter;
     struct rn_fleet_options options;
-    struct rn_timer timer; /* the next round */
-    struct rn_timer again; /* somebody was busy */
+    struct rn_timer timer; /* the next poll */
+    struct rn_timer again; /* the next try after is_busy */
     char node[17];
     bool leaving;
 
-    bool calling;  /* one call at a time */
-    bool in_touch; /* a poll was answered, and everything since */
-    bool apart;    /* it was told that this is not so */
-    bool doubt;    /* Redis may have lost its last changes */
-    char id[17];   /* of the shared changes that were taken over; empty: none were */
+    bool calling;  /* a call is in flight: only one at a time */
+    bool in_touch; /* the last poll and all calls since have succeeded */
+    bool apart;    /* fleet.apart was logged, and no poll has succeeded since */
+    bool doubt;    /* Redis may have lost the last changes */
+    char id[17];   /* of the set of changes in Redis that `version` belongs to; empty: none */
     uint64_t version, latest;
 
-    uint64_t told; /* rn_share_news when all had been told */
-    uint64_t news; /* the same when the walk began */
+    uint64_t told; /* rn_share_news when all changes had been offered */
+    uint64_t news; /* rn_share_news when the walk began */
     struct rn_share_walk walk;
-    size_t found; /* by this walk */
+    size_t found; /* changes found by this walk */
     struct rn_share_batch batch;
     struct rn_fleet_rules rules;
-    char tickets[RN_FLEET_TICKET_KEYS * 33]; /* their keys as Redis has them, newest first */
+    char tickets[RN_FLEET_TICKET_KEYS * 33]; /* the keys as Redis has them, newest first */
     struct rn_fleet_counts counts;
 };
 
-/* fleet.c: runs one of the fleet's scripts over the keys named by letters: h(ead),
- * n(odes), i(tems), v(alues), e(nds). False: it was not sent. */
+/* fleet.c: runs one of the fleet's scripts. `keys` names its keys by letters: h(ead), n(odes),
+ * i(tems), v(alues), e(nds). False: not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_link_reply *reply);
-/* The call is over. `types` are those that the elements of the reply have at least, by
- * letters: s(tring), i(nteger), 0 or more; NULL: the reply is an integer itself. False
- * if it came to nothing, which has been noted. */
+/* Ends the call. `types` are the types that the first elements of the reply must have, by letters:
+ * s(tring), i(nteger, 0 or more); NULL: the reply must be an integer. False: the call has failed,
+ * which is noted. */
 bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char *types);
-/* Does what is to be done next; or soon, if somebody is busy now. */
+/* Does the next step: fetch, offer, or nothing. */
 void rn_fleet_go_on(struct rn_fleet *fleet);
+/* The same in a few milliseconds, after is_busy. */
 void rn_fleet_go_on_soon(struct rn_fleet *fleet);
 
 /* fleet_changes.c */
 void rn_fleet_fetch(struct rn_fleet *fleet);
-/* Whether there is something that others may not know. */
+/* Whether this node has changes that Redis may not have. */
 bool rn_fleet_has_news(const struct rn_fleet *fleet);
 void rn_fleet_offer(struct rn_fleet *fleet);
-/* Redis may have lost what was made since then: to be told again. False: not now. */
+/* Redis may have lost the changes made since then: marks them to be offered again. False: not
+ * possible now. */
 bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us);
 
 /* fleet_rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);
-/* Others have these. */
+/* Takes over rules of another node. */
 void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *value);
 struct rn_fleet_item rn_fleet_rules_value(const struct rn_fleet *fleet);
 
 /* fleet_tickets.c */
 void rn_fleet_tickets_init(struct rn_fleet *fleet);
 void rn_fleet_ticket_print(const struct rn_hash_key *key, char out[33]);
-/* Honours these; signs with the newest, or if that is `fresh` with the one before. False:
- * these are no keys, and those that were known stay. */
+/* Accepts these keys; signs with the newest, or with the one before if the newest is `fresh`.
+ * False: malformed; the known keys stay. */
 bool rn_fleet_tickets_take(struct rn_fleet *fleet, const char *text, bool fresh);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules that all nodes have. A node also keeps them in a file, for a start without Redis.
+ * The rules that all nodes share. A node also keeps them in a file, for a start without Redis.
  */
 #include "base/clock.h"
 #include "redis/fleet/fleet_internal.h"
@@ -49,7 +49,7 @@ static bool put(struct rn_fleet *fleet, struct rn_slice text, int64_t made_us)
     return !rules->text.failed;
 }
 
-/* Later than what they replace, as with overrides. */
+/* The new time must be later than that of the rules they replace, as with overrides. */
 void rn_fleet_rules_changed(struct rn_fleet *fleet, struct rn_slice text)
 {
     int64_t now_us = rn_clock_read_ns(CLOCK_REALTIME) / 1000;
@@ -85,7 +85,7 @@ void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *val
     put(fleet, text, value->made_us);
     rules->shared = true;
     if (!had && !rules->set)
-        return; /* its own they were, and are */
+        return; /* the node used its own rules, and still does */
     if (fleet->options.use_rules(fleet->options.arg, text) != 0) {
         rn_redis_count(&fleet->counts.refused, 1);
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules as they were given, behind a line that says when they were made. Nothing behind
- * it: the files of rules hold.
+ * The file: a line with the time of the rules, then the rules as they were given. Nothing after the
+ * line: the rules files apply.
  */
 #include "redis/fleet/rules_file.h"
 
@@ -56,7 +56,7 @@ bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
     return saved;
 }
 
-/* NULL: it was read. */
+/* NULL, or why the file cannot be read. */
 static const char *read_file(const char *path, struct rn_buf *bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -81,7 +81,7 @@ static const char *read_file(const char *path, struct rn_buf *bytes)
     return bytes->failed ? "out of memory" : wrong;
 }
 
-/* Where the rules begin behind the line; 0: it is no such line. */
+/* The offset of the rules after the first line; 0: the line is malformed. */
 static size_t read_mark(const struct rn_buf *bytes, int64_t *made_us)
 {
     const char *line = bytes->data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that operators have set, kept in a file beside the state, so that they hold again
- * after a restart.
+ * A file beside the state file that keeps the rules set by an operator, so that they apply after a
+ * restart.
  */
 #ifndef RN_REDIS_RULES_FILE_H
 #define RN_REDIS_RULES_FILE_H
@@ -11,11 +11,10 @@
 
 #include "base/buf.h"
 
-/* Whole or not at all; false, and the log says why, if not. An empty text: the files of rules
- * hold. */
+/* Saves atomically. False: not saved; the log says why. An empty text: the rules files apply. */
 bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us);
-/* Appends the rules. False: there are none, or the file is not readable, which the log says.
- * *made_us is set if it was read. */
+/* Appends the rules to `text`. False: there are none, or the file cannot be read; the log says so.
+ * Sets *made_us if the file was read. */
 bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us);
 
 #endif

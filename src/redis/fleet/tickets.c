@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys that tickets are signed with, which the nodes have from each other: the poll brings
- * them (scripts/fleet_poll.lua). A node that has not reached Redis yet signs with its own key,
- * and honours that for good.
+ * The keys that sign tickets, shared by all nodes: the poll brings them (scripts/fleet_poll.lua). A
+ * node that has not reached Redis yet signs with its own key, and always accepts that one.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -14,14 +13,14 @@
 
 #define DIGITS 32
 
-static_assert(RN_FLEET_TICKET_KEYS < RN_TICKET_KEYS, "one place is this node's own");
+static_assert(RN_FLEET_TICKET_KEYS < RN_TICKET_KEYS, "one place is for this node's own key");
 
 void rn_fleet_ticket_print(const struct rn_hash_key *key, char out[DIGITS + 1])
 {
     snprintf(out, DIGITS + 1, "%016" PRIx64 "%016" PRIx64, key->k0, key->k1);
 }
 
-/* Half a key; false: these are no digits. */
+/* Parses half a key. False: not hexadecimal. */
 static bool parse_half(const char *text, uint64_t *out)
 {
     char digits[DIGITS / 2 + 1] = {0};
@@ -38,7 +37,7 @@ void rn_fleet_tickets_init(struct rn_fleet *fleet)
     rn_fleet_ticket_print(&fleet->limiter->ticket_key, fleet->tickets);
 }
 
-/* From the last on, so that the newest stays longest. */
+/* Adds the oldest key first, so that the newest stays longest. */
 bool rn_fleet_tickets_take(struct rn_fleet *fleet, const char *text, bool fresh)
 {
     struct rn_hash_key keys[RN_FLEET_TICKET_KEYS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scripts that run in Redis, as scripts/embed.py puts them into the program. */
+/* The scripts that run in Redis. scripts/embed.py puts them into the program. */
 #ifndef RN_REDIS_SCRIPT_H
 #define RN_REDIS_SCRIPT_H
 
@@ -11,20 +11,20 @@ enum rn_script {
     RN_SCRIPT_COUNTER, /* two windows, weighted */
     RN_SCRIPT_LOG,     /* sliding log, sub-windows */
     RN_SCRIPT_PLACES,  /* concurrency */
-    /* The same with leases, for charges that are flagged so. */
+    /* The same with leases, for charges with RN_CHARGE_LEASED. */
     RN_SCRIPT_LEASE_BUCKET,
     RN_SCRIPT_LEASE_WINDOW,
     RN_SCRIPT_LEASE_COUNTER,
     RN_SCRIPT_LEASE_SUBS,
     RN_SCRIPT_LEASE_LOG,
-    RN_SCRIPT_REPORT,     /* async: what was admitted elsewhere */
-    RN_SCRIPT_FLEET_POLL, /* what operators change, and how many nodes there are */
+    RN_SCRIPT_REPORT,     /* async: charges units that a worker has admitted */
+    RN_SCRIPT_FLEET_POLL, /* the fleet: number of nodes, version of the shared changes */
     RN_SCRIPT_FLEET_OFFER,
     RN_SCRIPT_FLEET_FETCH,
-    RN_SCRIPT_HISTORY, /* since when a store has what was written to it */
+    RN_SCRIPT_HISTORY, /* since when a server has kept its data */
     RN_SCRIPTS,
 
-    /* Those of the batch kind, which decide charges, come first. */
+    /* The scripts that decide charges in batches come first. */
     RN_SCRIPTS_STRICT = RN_SCRIPT_LEASE_LOG + 1,
 };
 
@@ -35,7 +35,7 @@ static inline bool rn_script_leases(enum rn_script script)
 
 struct rn_script_text {
     const char *name;
-    char sha[41]; /* of `text`, in hex: what EVALSHA asks for */
+    char sha[41]; /* SHA-1 of `text` in hex, for EVALSHA */
     struct rn_slice text;
 };
 extern const struct rn_script_text rn_scripts[RN_SCRIPTS];

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "redis/fleet/item.h"
+#include "redis/fleet/fleet_internal.h"
 
 static struct rn_slice write(struct rn_buf *out, uint32_t kind, int64_t made, int64_t expires,
                              const char *text)

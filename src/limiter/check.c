@@ -40,6 +40,7 @@
 
 #include "limiter/decide.h"
 #include "limiter/limiter.h"
+#include "limiter/workspace.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -385,12 +386,21 @@ RN_HOT int rn_check_run(struct rn_check *k)
 int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
                  struct ration_decision *decision)
 {
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
 
     if (n > RATION_CHARGES_MAX)
         return RATION_EINVAL;
-    rn_check_init(&check, r, c, n, now_ns);
-    if (rn_check_run(&check) == 0)
-        *decision = check.decision;
-    return check.error;
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_check *check = &w->ruling.check;
+
+    rn_check_init(check, r, c, n, now_ns);
+    int code = rn_check_run(check);
+
+    if (code == 0)
+        *decision = check->decision;
+    rn_workspace_return(s, w);
+    return code;
 }

@@ -63,7 +63,7 @@ struct rn_check_item {
     struct rn_compiled own; /* the limit, if it was given with the call */
 };
 
-/* Large (about 36 KB). */
+/* Large (about 36 KB): part of a workspace. */
 struct rn_check {
     struct ration *r;
     struct ration_charge *charges; /* borrowed until the end, with keys and limits */

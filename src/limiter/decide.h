@@ -12,7 +12,8 @@
  * is too long, or the client is about to be charged what it had spent. */
 bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost);
 
-/* Whether `a` is told rather than `b`: of refusals the longer wait, else the one nearer its limit. */
+/* Whether `a` is told rather than `b`: of refusals the longer wait, else the one nearer its limit.
+ */
 bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
                         bool allowed);
 

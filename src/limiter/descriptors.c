@@ -21,6 +21,7 @@
 #include "limiter/roster.h"
 #include "limiter/state.h"
 #include "limiter/value_counts.h"
+#include "limiter/workspace.h"
 
 /* --- what applies ------------------------------------------------------------------- */
 
@@ -367,11 +368,10 @@ static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struc
                                      const struct ration_descriptor_ask *ask, int64_t *left_ns)
 {
     const struct rn_ruling *g = &d->ruling;
-    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
     struct rn_slice domain = {d->request->domain, d->request->domain_len};
     struct ration_request request = {
-        .attributes = attributes,
-        .count = rn_descriptor_attributes(domain, ask->entries, ask->count, attributes)};
+        .attributes = d->attributes,
+        .count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes)};
 
     return rn_ban_find(g->r, roster, NULL, &request, g->check.now_ns, left_ns);
 }
@@ -464,23 +464,31 @@ static void allow_all(struct ration *r, size_t count, struct ration_descriptors_
 int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,
                               int64_t now_ns, struct ration_descriptors_outcome *out)
 {
-    struct rn_pin pin;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
     int code = 0;
 
     if (request->domain_len == 0 || request->count == 0 || request->count > RATION_DESCRIPTORS_MAX)
         return RATION_EINVAL;
-    pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
-    if (pin.book) {
-        struct rn_descriptors d;
+    struct rn_workspace *w = rn_workspace_take(s);
 
-        d.request = request;
-        rn_ruling_init(&d.ruling, r, pin.book, now_ns);
-        d.ruling.max_wait_ns = request->max_wait_ns;
-        code = decide(&d, out);
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+
+    if (pin.book) {
+        struct rn_descriptors *d = &w->descriptors;
+
+        d->request = request;
+        d->matches = &w->matches;
+        d->attributes = w->attributes;
+        rn_ruling_init(&d->ruling, r, pin.book, now_ns);
+        d->ruling.max_wait_ns = request->max_wait_ns;
+        code = decide(d, out);
     } else {
         allow_all(r, request->count, out);
     }
     rn_pin_drop(&pin);
+    rn_workspace_return(s, w);
     return code;
 }
 

@@ -57,9 +57,11 @@ struct rn_descriptor {
     bool allowed;     /* by an `allow`: neither limits nor bans apply */
 };
 
-/* Large (about 120 KB), on the stack; what lies behind counts is unset. */
+/* Large (about 120 KB): part of a workspace. What lies behind counts is unset. */
 struct rn_descriptors {
     const struct ration_descriptors *request;
+    struct rn_matches *matches;          /* scratch for native rules, */
+    struct ration_attribute *attributes; /* and for the entries of a descriptor as attributes */
     size_t count;
     size_t part_count;
     struct rn_descriptor items[RATION_DESCRIPTORS_MAX];

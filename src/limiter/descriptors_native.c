@@ -146,25 +146,24 @@ void rn_descriptors_drop_native(struct rn_descriptors *d)
 
 size_t rn_descriptors_add_native(struct rn_descriptors *d)
 {
-    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
     struct rn_slice domain = {d->request->domain, d->request->domain_len};
-    struct rn_matches matches; /* large: left before any store is asked */
+    struct rn_matches *matches = d->matches;
     uint8_t order[RATION_DESCRIPTORS_MAX];
 
     sort_by_entries(d, order);
     for (size_t i = 0; i < d->count; i++) {
         struct rn_descriptor *item = &d->items[order[i]];
         const struct ration_descriptor_ask *ask = item->ask;
-        struct ration_request request = {.attributes = attributes,
+        struct ration_request request = {.attributes = d->attributes,
                                          .cost = rn_descriptor_hits(d, ask)};
 
-        request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, attributes);
-        rn_ruleset_match(d->ruling.book->ruleset, &request, &matches);
-        if (matches.outcome == RN_MATCH_DENIED) {
+        request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes);
+        rn_ruleset_match(d->ruling.book->ruleset, &request, matches);
+        if (matches->outcome == RN_MATCH_DENIED) {
             rn_descriptors_drop_native(d);
             return order[i];
         }
-        add_matches(d, item, &matches);
+        add_matches(d, item, matches);
     }
     settle(d);
     return d->count;

@@ -10,6 +10,7 @@
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
 #include "limiter/ruling.h"
+#include "limiter/workspace.h"
 
 /* Whether the rule wants this outcome charged; one without charge_on wants all. */
 static bool is_charged_on(const struct rn_rule *rule, unsigned status)
@@ -92,47 +93,63 @@ static void count_charged(const struct rn_check *k, const struct rn_book *book)
     rn_due_count(k, book);
 }
 
+/* A check without charges yet, all of which are debits. */
+static struct rn_check *begin(struct ration *r, struct rn_workspace *w, int64_t now_ns)
+{
+    struct rn_check *check = &w->ruling.check;
+
+    rn_check_init(check, r, w->ruling.charges, 0, rn_limiter_now(r, now_ns));
+    check->uncounted = check->late = true;
+    return check;
+}
+
 int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
                   uint32_t *count)
 {
-    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
-    struct ration_charge charges[RATION_CHARGES_MAX];
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
 
-    rn_check_init(&check, r, charges, 0, rn_limiter_now(r, now_ns));
-    check.uncounted = check.late = true;
-    int code = gather(&check, pin.book, due, status);
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+    struct rn_check *check = begin(r, w, now_ns);
+    int code = gather(check, pin.book, due, status);
 
-    if (code == 0 && check.n != 0) {
-        code = charge(&check, due);
+    if (code == 0 && check->n != 0) {
+        code = charge(check, due);
         if (code == 0)
-            count_charged(&check, pin.book);
+            count_charged(check, pin.book);
     }
     if (code == 0 && count)
-        *count = (uint32_t)check.n;
+        *count = (uint32_t)check->n;
     rn_pin_drop(&pin);
+    rn_workspace_return(s, w);
     return code;
 }
 
 int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t n, uint64_t units,
                  int64_t now_ns)
 {
-    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
-    struct ration_charge charges[RATION_CHARGES_MAX];
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
 
-    rn_check_init(&check, r, charges, 0, rn_limiter_now(r, now_ns));
-    check.uncounted = check.late = true;
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+    struct rn_check *check = begin(r, w, now_ns);
+    int code = n == 0 ? 0 : RATION_EGONE;
+
     for (size_t i = 0; i < n; i++) {
         const struct rn_compiled *l = pin.book ? rn_receipt_find(pin.book, &receipts[i]) : NULL;
 
         if (l)
-            add_due(&check, pin.book, &receipts[i], l, units);
+            add_due(check, pin.book, &receipts[i], l, units);
     }
-    if (check.n != 0) {
-        rn_check_run(&check);
-        rn_due_count(&check, pin.book);
+    if (check->n != 0) {
+        code = rn_check_run(check);
+        rn_due_count(check, pin.book);
     }
     rn_pin_drop(&pin);
-    return check.n != 0 || n == 0 ? check.error : RATION_EGONE;
+    rn_workspace_return(s, w);
+    return code;
 }

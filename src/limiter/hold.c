@@ -13,6 +13,7 @@
 #include "limiter/check.h"
 #include "limiter/due.h"
 #include "limiter/limiter.h"
+#include "limiter/workspace.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
 {
@@ -132,23 +133,29 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
 static int debit_excess(struct ration *r, const struct ration_charge *c, size_t n,
                         const uint64_t *used, int64_t now_ns)
 {
-    struct ration_charge charges[RATION_CHARGES_MAX];
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
+    int code = 0;
 
-    rn_check_init(&check, r, charges, 0, now_ns);
-    check.uncounted = check.late = true;
-    for (size_t i = 0; i < n && check.n < RATION_CHARGES_MAX; i++) {
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_check *check = &w->ruling.check;
+
+    rn_check_init(check, r, w->ruling.charges, 0, now_ns);
+    check->uncounted = check->late = true;
+    for (size_t i = 0; i < n && check->n < RATION_CHARGES_MAX; i++) {
         uint64_t reserved = c[i].taken > c[i].cost ? c[i].taken : c[i].cost;
-        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &check.items[check.n].own);
+        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &check->items[check->n].own);
 
         if (used[i] > reserved && l)
-            rn_check_add(&check, l, c[i].hash, used[i] - reserved);
+            rn_check_add(check, l, c[i].hash, used[i] - reserved);
     }
-    if (check.n == 0)
-        return 0;
-    rn_check_run(&check);
-    rn_due_count(&check, NULL);
-    return check.error;
+    if (check->n != 0) {
+        code = rn_check_run(check);
+        rn_due_count(check, NULL);
+    }
+    rn_workspace_return(s, w);
+    return code;
 }
 
 int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size_t n,

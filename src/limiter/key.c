@@ -6,6 +6,7 @@
 #include "limiter/check.h"
 #include "limiter/limiter.h"
 #include "limiter/pardon.h"
+#include "limiter/workspace.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
 {
@@ -53,11 +54,17 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
 static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
     struct ration_charge copy = *c;
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
 
-    rn_check_init(&check, r, &copy, 1, now_ns);
-    check.look_only = check.uncounted = true;
-    c->error = rn_check_run(&check);
+    if (!w)
+        return c->error = RATION_ENOMEM;
+    struct rn_check *check = &w->ruling.check;
+
+    rn_check_init(check, r, &copy, 1, now_ns);
+    check->look_only = check->uncounted = true;
+    c->error = rn_check_run(check);
+    rn_workspace_return(s, w);
     if (c->error != 0)
         return c->error;
     c->hash = copy.hash;

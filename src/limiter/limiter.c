@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "limiter/pardon.h"
 #include "limiter/reload.h"
+#include "limiter/workspace.h"
 
 /* Percentages of memory for blocks: */
 #define SHARE_AD_HOC 2      /* for limits given with the call, if those known need none */
@@ -293,6 +294,8 @@ void ration_close(struct ration *r)
     rn_teams_free(r->teams);
     pthread_mutex_destroy(&r->load_lock);
     rn_clients_done(&r->clients);
+    for (unsigned i = 0; i < RN_THREADS && r->stats.memory; i++)
+        rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
     free(r->policy);

@@ -7,6 +7,7 @@
 #include "limiter/plain.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
+#include "limiter/workspace.h"
 #include "rules/envoy.h"
 
 /* What is decided on. */
@@ -15,6 +16,7 @@ struct scene {
     const struct rn_book *book;
     const struct ration_request *request;
     int64_t now_ns; /* may be RATION_NOW */
+    struct rn_workspace *workspace;
 };
 
 static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
@@ -122,24 +124,24 @@ static void add_native(struct rn_ruling *g, const struct rn_matches *matches, ui
     }
 }
 
-static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descriptor *d,
+static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descriptor *d,
                               struct ration_outcome *out)
 {
-    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1];
-    struct ration_request request = {.attributes = attributes, .cost = d->hits};
-    struct rn_matches matches;
+    struct rn_ruling *g = &w->ruling;
+    struct rn_matches *matches = &w->matches;
+    struct ration_request request = {.attributes = w->attributes, .cost = d->hits};
 
-    matches.outcome = RN_MATCH_LIMITS;
-    matches.count = 0;
+    matches->outcome = RN_MATCH_LIMITS;
+    matches->count = 0;
     if (d->count > RN_DESCRIPTOR_ENTRIES_MAX)
         return RATION_EINVAL;
     request.count = rn_descriptor_attributes((struct rn_slice){d->domain, d->domain_len},
-                                             d->entries, d->count, attributes);
+                                             d->entries, d->count, w->attributes);
     if (g->book->ruleset->apply_to_envoy)
-        rn_ruleset_match(g->book->ruleset, &request, &matches);
-    if (matches.outcome == RN_MATCH_ALLOWED || matches.outcome == RN_MATCH_DENIED) {
+        rn_ruleset_match(g->book->ruleset, &request, matches);
+    if (matches->outcome == RN_MATCH_ALLOWED || matches->outcome == RN_MATCH_DENIED) {
         rn_ruling_by_list(
-            g, matches.outcome == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST,
+            g, matches->outcome == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST,
             d->hits == 0, out);
         return 0;
     }
@@ -160,7 +162,7 @@ static int rule_on_descriptor(struct rn_ruling *g, const struct ration_descripto
                                 .shadow = e->shadow_mode || e->rule->shadow};
         rn_ruling_add(g);
     }
-    add_native(g, &matches, d->hits);
+    add_native(g, matches, d->hits);
     int code = rn_ruling_run(g, false, out);
 
     if (code == 0 && e && e->unlimited && g->check.n == 0)
@@ -179,21 +181,20 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
     }
 }
 
-/* Not inlined: what it needs of the stack would be in the way of the short way. */
-static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_matches *matches,
-                                     struct rn_terms *terms, struct ration_outcome *out)
+static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *terms,
+                                     struct ration_outcome *out)
 {
-    struct rn_ruling g;
+    struct rn_ruling *g = &s->workspace->ruling;
     int code;
 
-    rn_ruling_init(&g, s->r, s->book, s->now_ns);
-    g.max_wait_ns = s->request->max_wait_ns;
-    g.lease_ns = terms->lease_ns;
-    g.lenient |= s->request->shadow;
-    g.alone = terms->alone;
-    code = rule_on_matches(&g, matches, s->request, terms->look_only, out);
+    rn_ruling_init(g, s->r, s->book, s->now_ns);
+    g->max_wait_ns = s->request->max_wait_ns;
+    g->lease_ns = terms->lease_ns;
+    g->lenient |= s->request->shadow;
+    g->alone = terms->alone;
+    code = rule_on_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     if (terms->reserving)
-        read_terms(&g, terms);
+        read_terms(g, terms);
     return code;
 }
 
@@ -207,27 +208,33 @@ static bool is_ordinary(const struct scene *s, const struct rn_terms *terms)
 RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
                                   struct ration_outcome *out)
 {
-    struct rn_matches matches;
+    struct rn_matches *matches = &s->workspace->matches;
     const struct rn_compiled *plain;
 
-    rn_ruleset_match(s->book->ruleset, s->request, &matches);
-    plain = rn_likely(is_ordinary(s, terms)) ? rn_plain_find(s->book, &matches) : NULL;
+    rn_ruleset_match(s->book->ruleset, s->request, matches);
+    plain = rn_likely(is_ordinary(s, terms)) ? rn_plain_find(s->book, matches) : NULL;
     if (rn_likely(plain != NULL) &&
-        rn_plain_admit(s->r, s->book, &matches.items[0], plain, s->now_ns, out))
+        rn_plain_admit(s->r, s->book, &matches->items[0], plain, s->now_ns, out))
         return 0;
-    return decide_at_length(s, &matches, terms, out);
+    return decide_at_length(s, terms, out);
 }
 
 RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                             struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (rn_unlikely(!w))
+        return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
-    int code = pin.book ? rule_on_request(&(struct scene){r, pin.book, request, now_ns}, terms, out)
-                        : allow_all(s, terms->look_only, out);
+    int code = pin.book
+                   ? rule_on_request(&(struct scene){r, pin.book, request, now_ns, w}, terms, out)
+                   : allow_all(s, terms->look_only, out);
 
     terms->decided = code == 0;
     rn_pin_drop(&pin);
+    rn_workspace_return(s, w);
     return code;
 }
 
@@ -247,16 +254,20 @@ int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *d
                              int64_t now_ns, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_pin pin = rn_pin_take(&r->shelf, s);
-    struct rn_ruling g;
+    struct rn_workspace *w = rn_workspace_take(s);
     int code;
 
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+
     if (pin.book) {
-        rn_ruling_init(&g, r, pin.book, now_ns);
-        code = rule_on_descriptor(&g, descriptor, out);
+        rn_ruling_init(&w->ruling, r, pin.book, now_ns);
+        code = rule_on_descriptor(w, descriptor, out);
     } else {
         code = allow_all(s, false, out);
     }
     rn_pin_drop(&pin);
+    rn_workspace_return(s, w);
     return code;
 }

@@ -51,7 +51,7 @@ enum rn_said {
     RN_SAID_SHADOW_DELAYED = 32, /* would have delayed, were it not in shadow mode */
 };
 
-/* Large (about 50 KB), on the stack. */
+/* Large (about 50 KB): part of a workspace (workspace.h). */
 struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;

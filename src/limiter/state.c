@@ -9,6 +9,7 @@
 #include "limiter/pardon.h"
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
+#include "limiter/workspace.h"
 
 #define ATTEMPTS 3
 
@@ -55,18 +56,18 @@ static struct rn_applied applied_by(const struct rn_match *match)
 }
 
 static int change_rules(struct ration *r, const struct rn_book *book,
-                        const struct ration_request *request, const struct wanted *w)
+                        const struct ration_request *request, const struct wanted *w,
+                        struct rn_matches *matches)
 {
-    struct rn_matches matches;
     bool found = w->rule.data == NULL;
 
     if (!found && !rn_book_find(book, w->rule))
         return RATION_ENORULE;
-    rn_ruleset_match(book->ruleset, request, &matches);
-    if (matches.outcome == RN_MATCH_TOO_MANY)
+    rn_ruleset_match(book->ruleset, request, matches);
+    if (matches->outcome == RN_MATCH_TOO_MANY)
         return RATION_EINVAL;
-    for (uint32_t i = 0; matches.outcome == RN_MATCH_LIMITS && i < matches.count; i++) {
-        struct rn_applied applied = applied_by(&matches.items[i]);
+    for (uint32_t i = 0; matches->outcome == RN_MATCH_LIMITS && i < matches->count; i++) {
+        struct rn_applied applied = applied_by(&matches->items[i]);
 
         if (w->rule.data && !rn_slice_equal(applied.rule->name, w->rule))
             continue;
@@ -82,12 +83,18 @@ static int change_rules(struct ration *r, const struct rn_book *book,
 static int change_state(struct ration *r, const struct ration_request *request,
                         const struct wanted *w)
 {
-    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *work = rn_workspace_take(s);
     int code = w->rule.data ? RATION_ENORULE : 0;
 
+    if (!work)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take(&r->shelf, s);
+
     if (pin.book)
-        code = change_rules(r, pin.book, request, w);
+        code = change_rules(r, pin.book, request, w, &work->matches);
     rn_pin_drop(&pin);
+    rn_workspace_return(s, work);
     return code;
 }
 
@@ -321,17 +328,21 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
                        void *arg)
 {
     struct adjustment *adjustment = arg;
-    struct rn_ruling g;
-    int code;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
 
-    rn_ruling_init(&g, r, book, adjustment->now_ns);
-    *rn_ruling_next(&g) = *a;
-    rn_ruling_add(&g);
-    if (g.error != 0)
-        return g.error;
-    code = rn_check_run(&g.check);
-    for (size_t i = 0; i < g.check.n && code == 0; i++)
-        code = adjust_item(r, &g.check.items[i], adjustment);
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_ruling *g = &w->ruling;
+
+    rn_ruling_init(g, r, book, adjustment->now_ns);
+    *rn_ruling_next(g) = *a;
+    rn_ruling_add(g);
+    int code = g->error != 0 ? g->error : rn_check_run(&g->check);
+
+    for (size_t i = 0; i < g->check.n && code == 0; i++)
+        code = adjust_item(r, &g->check.items[i], adjustment);
+    rn_workspace_return(s, w);
     return code;
 }
 

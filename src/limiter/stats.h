@@ -18,6 +18,7 @@
 #define RN_STATS_LINE 64
 
 struct rn_book;
+struct rn_workspace;
 
 /* What nearly every decision counts lies in one cache line. */
 struct rn_counts {
@@ -31,14 +32,15 @@ struct rn_counts {
     uint64_t unused[4];      /* up to two lines */
 };
 
-/* All fields but `shared` are accessed atomically, since anyone may read. */
+/* All fields but `shared` and `workspaces` are accessed atomically, since anyone may read. */
 struct rn_stripe {
     bool shared;
-    struct rn_book *book; /* pin.h: what its thread is reading */
-    uint64_t ids;         /* lease and hold ids made */
-    int64_t second;       /* top.c: the time slice, */
-    uint64_t refused;     /* and refusals seen in it */
-    uint64_t unmatched;   /* admissions that no rule, list or ban had a say in */
+    struct rn_book *book;            /* pin.h: what its thread is reading */
+    uint64_t ids;                    /* lease and hold ids made */
+    int64_t second;                  /* top.c: the time slice, */
+    uint64_t refused;                /* and refusals seen in it */
+    uint64_t unmatched;              /* admissions that no rule, list or ban had a say in */
+    struct rn_workspace *workspaces; /* workspace.h: unused ones; atomically if `shared` */
     /* Of decisions, whatever number of limits they name. */
     _Alignas(RN_STATS_LINE) struct rn_counts total;
     struct rn_counts rows[]; /* [0]: limits given with the call; [i + 1]: limit i */

@@ -8,6 +8,7 @@
  */
 #include "limiter/check.h"
 #include "limiter/limiter.h"
+#include "limiter/workspace.h"
 
 /* Charges that are hashed and fetched before the first one is decided. */
 #define CHUNK 16
@@ -41,10 +42,16 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
 
 static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
 
-    rn_check_init(&check, r, c, 1, now_ns);
-    return rn_check_run(&check);
+    if (!w)
+        return c->error = RATION_ENOMEM;
+    rn_check_init(&w->ruling.check, r, c, 1, now_ns);
+    int code = rn_check_run(&w->ruling.check);
+
+    rn_workspace_return(s, w);
+    return code;
 }
 
 static __attribute__((noinline)) int take_other(struct ration *r, struct ration_charge *c,

@@ -16,6 +16,7 @@
 #include "limiter/receipt.h"
 #include "limiter/ruling.h"
 #include "limiter/ticket.h"
+#include "limiter/workspace.h"
 
 /* --- making --------------------------------------------------------------------------- */
 
@@ -127,20 +128,25 @@ static int settle_hold(struct ration *r, const struct rn_ticket *t, int64_t now_
 static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t units, int64_t now_ns)
 {
     struct ration_charge c = {.ad_hoc = &t->spec, .hash = t->receipts[0].hash}, charges[1];
-    struct rn_check check;
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = t->receipt_count != 0 ? rn_workspace_take(s) : NULL;
+    int code = RATION_EINVAL;
 
-    if (t->receipt_count == 0)
-        return 0;
-    rn_check_init(&check, r, charges, 0, now_ns);
-    check.uncounted = check.late = true;
-    const struct rn_compiled *l = rn_limiter_find(r, &c, &check.items[0].own);
+    if (!w)
+        return t->receipt_count != 0 ? RATION_ENOMEM : 0;
+    struct rn_check *check = &w->ruling.check;
 
-    if (!l)
-        return RATION_EINVAL;
-    rn_check_add(&check, l, c.hash, units);
-    rn_check_run(&check);
-    rn_due_count(&check, NULL);
-    return check.error;
+    rn_check_init(check, r, charges, 0, now_ns);
+    check->uncounted = check->late = true;
+    const struct rn_compiled *l = rn_limiter_find(r, &c, &check->items[0].own);
+
+    if (l) {
+        rn_check_add(check, l, c.hash, units);
+        code = rn_check_run(check);
+        rn_due_count(check, NULL);
+    }
+    rn_workspace_return(s, w);
+    return code;
 }
 
 /* The same of rules. One that was charged less than was reserved has a cost of its own. */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a decision needs that is too large for a stack: a thread of musl has 128 KB in all.
+ * Each thread keeps its workspaces in its stripe of the limiter (stats.h), so that after the
+ * first decision nothing is allocated. A thread needs more than one only while fibers of its
+ * own wait in the middle of a decision.
+ */
+#ifndef RN_LIMITER_WORKSPACE_H
+#define RN_LIMITER_WORKSPACE_H
+
+#include "limiter/descriptors.h"
+#include "limiter/ruling.h"
+#include "rules/match.h"
+
+struct rn_workspace {
+    struct rn_workspace *next; /* of those that are unused */
+    struct rn_matches matches;
+    struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1]; /* of a descriptor */
+    union {
+        struct rn_ruling ruling; /* of it, a check without rules uses `check` and `charges` */
+        struct rn_descriptors descriptors;
+    };
+};
+
+/* Where there is none to take: another. NULL: out of memory. And frees all of a stripe. */
+struct rn_workspace *rn_workspace_new(struct rn_stripe *s);
+void rn_workspace_return_shared(struct rn_stripe *s, struct rn_workspace *w);
+void rn_workspaces_free(struct rn_stripe *s);
+
+/* NULL: out of memory. `s` is the stripe of this thread. */
+static inline struct rn_workspace *rn_workspace_take(struct rn_stripe *s)
+{
+    struct rn_workspace *w = s->workspaces;
+
+    if (rn_unlikely(!w || s->shared))
+        return rn_workspace_new(s);
+    s->workspaces = w->next;
+    return w;
+}
+
+static inline void rn_workspace_return(struct rn_stripe *s, struct rn_workspace *w)
+{
+    if (rn_unlikely(s->shared)) {
+        rn_workspace_return_shared(s, w);
+        return;
+    }
+    w->next = s->workspaces;
+    s->workspaces = w;
+}
+
+#endif

@@ -243,6 +243,55 @@ static void lint_outcomes(const struct rn_linter *l)
                       rn_excerpt(l->rules[0]->name).text);
 }
 
+/* --- limits of each server ----------------------------------------------------------- */
+
+/* Whether the attribute tells which of several servers handles the request. */
+static bool names_server(struct rn_slice attribute)
+{
+    static const char *const names[] = {"server",   "server_id", "server_name", "node",
+                                        "node_id",  "instance",  "instance_id", "pod",
+                                        "hostname", "worker",    "pid",         "upstream"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (rn_slice_is(attribute, names[i]))
+            return true;
+    return false;
+}
+
+static bool has_setting(const struct rn_linter *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->ruleset->setting_count; i++)
+        if (rn_slice_is(l->ruleset->settings[i].name, name))
+            return true;
+    return false;
+}
+
+/* A client that is counted by each server apart gets the limit once for each. */
+static void lint_servers(const struct rn_linter *l)
+{
+    for (uint32_t i = 0; i < l->rule_count; i++) {
+        const struct rn_rule *rule = l->rules[i];
+
+        for (uint32_t k = 0; k < rule->key_count; k++) {
+            struct rn_slice name = l->ruleset->attributes[rule->key[k].attributes[0]].name;
+
+            if (names_server(name))
+                rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                                  "%s counts each %s apart, so clients get the limit once for each "
+                                  "of them; leave %.*s out of the key, and set redis so that "
+                                  "servers count together",
+                                  rn_excerpt(rule->name).text, rn_excerpt(name).text, (int)name.len,
+                                  name.data);
+        }
+    }
+    if (has_setting(l, "redis_nodes") && !has_setting(l, "redis") && !has_setting(l, "redis_file"))
+        rn_report_warning(
+            l->report, rn_lint_rule_place(l, l->rules[0]),
+            "redis_nodes without redis: if that is not set elsewhere, each node counts "
+            "by itself, and clients get every limit once for each; add redis to "
+            "server");
+}
+
 /* Requests of Envoy's protocol are found by descriptors alone, unless the file says otherwise. */
 static void lint_beside_envoy(const struct rn_linter *l)
 {
@@ -291,6 +340,7 @@ void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
         lint_repeats(&l);
         lint_outcomes(&l);
         lint_beside_envoy(&l);
+        lint_servers(&l);
         rn_lint_names(&l);
     }
     free(l.rules);

@@ -196,6 +196,7 @@ struct ration_outcome {
     bool soft;               /* admitted, above the limit as written */
     bool shadow_refused;     /* admitted, although a rule in shadow mode would have refused */
     bool hold;               /* the rule asks the server to do the waiting */
+    bool retryafter;         /* X-RateLimit-RetryAfter, in the place of X-RateLimit-Retry-After */
     int64_t delay_ns;        /* wait this long before going ahead: queues and throttling */
     int64_t shadow_delay_ns; /* as long as limits in shadow mode would have delayed */
     uint16_t status;         /* how the rule that decided wants a refusal answered, */

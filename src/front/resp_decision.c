@@ -116,6 +116,8 @@ static void put_full(struct rn_buf *out, int version, const struct rn_decided *d
     put_name(out, "status");
     rn_resp_put_integer(out, o->status);
     put_text(out, "headers", rn_told_families[o->headers]);
+    if (o->retryafter)
+        put_mark(out, version, "retryafter");
     put_text(out, "message", o->message);
     if (decided->ticket[0])
         put_time(out, version, "lease_for", shortest_lease_ns(o));
@@ -156,7 +158,7 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned + note +
-                        lease + charge + (held_ns > 0) + (how->full ? 5u + lease + turn : 0));
+                        lease + charge + (held_ns > 0) + (how->full ? 5u + o->retryafter + lease + turn : 0));
     put_decision(out, how, o);
     if (o->soft)
         put_mark(out, version, "soft");

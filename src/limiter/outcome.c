@@ -20,7 +20,7 @@ __extension__ typedef unsigned __int128 u128;
 static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
     out->kind = kind;
-    out->soft = out->shadow_refused = out->hold = false;
+    out->soft = out->shadow_refused = out->hold = out->retryafter = false;
     out->delay_ns = out->shadow_delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
     out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
@@ -249,6 +249,7 @@ RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *ru
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers_of(rule->response.headers);
+    out->retryafter = rule->response.retryafter;
 }
 
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */

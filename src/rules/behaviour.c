@@ -13,6 +13,8 @@ static const char *const failures[] = {"local", "allow", "refuse"};       /* rn_
 static const char *const consistencies[] = {"strict", "leased", "async"}; /* rn_consistency */
 static const char *const families[] = {"both", "x", "ietf", "none"};      /* rn_header_family */
 
+static const char *const retry_headers[] = {"X-RateLimit-Retry-After", "X-RateLimit-RetryAfter"};
+
 #define COST_MAX RATION_AMOUNT_MAX
 
 /* --- the small things -------------------------------------------------------------- */
@@ -105,7 +107,7 @@ bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node)
 void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         struct rn_response *response)
 {
-    static const char *const keys[] = {"status", "headers", "message"};
+    static const char *const keys[] = {"status", "headers", "retry_header", "message"};
     const struct rn_node *status, *message;
     uint64_t number;
 
@@ -127,6 +129,8 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
     }
     response->headers = (enum rn_header_family)word_of(builder, node, "headers", families,
                                                        RN_COUNT(families), (int)response->headers);
+    response->retryafter = word_of(builder, node, "retry_header", retry_headers,
+                                   RN_COUNT(retry_headers), response->retryafter) == 1;
     message = rn_node_find(node, "message");
     if (message != NULL && rn_node_as_text(message, builder->report, &response->message))
         response->message = rn_builder_dup(builder, response->message);

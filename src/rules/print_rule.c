@@ -190,11 +190,13 @@ static void print_response(struct rn_printer *p, const struct rn_response *respo
 {
     static const char *const families[] = {"both", "x", "ietf", "none"};
 
-    if (response->status == 429 && response->headers == RN_HEADERS_BOTH &&
+    if (response->status == 429 && response->headers == RN_HEADERS_BOTH && !response->retryafter &&
         response->message.len == 0)
         return;
     rn_print(p, "    response: {status: %u, headers: %s", response->status,
              families[response->headers]);
+    if (response->retryafter)
+        rn_print(p, ", retry_header: X-RateLimit-RetryAfter");
     if (response->message.len != 0) {
         rn_print(p, ", message: ");
         rn_print_quoted(p, response->message);

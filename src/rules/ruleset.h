@@ -143,6 +143,7 @@ enum rn_header_family { RN_HEADERS_BOTH, RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADE
 struct rn_response {
     uint16_t status; /* 429 */
     enum rn_header_family headers;
+    bool retryafter;         /* X-RateLimit-RetryAfter, not X-RateLimit-Retry-After */
     struct rn_slice message; /* empty: the default text */
 };
 

@@ -206,7 +206,10 @@ void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outc
     if (x)
         put_x(out, outcome, extra);
     if (x && retry)
-        put_retry(out, RN_SLICE("X-RateLimit-Retry-After: "), retry_ns);
+        put_retry(out,
+                  outcome->retryafter ? RN_SLICE("X-RateLimit-RetryAfter: ")
+                                      : RN_SLICE("X-RateLimit-Retry-After: "),
+                  retry_ns);
     if (family == RATION_HEADERS_IETF || family == RATION_HEADERS_BOTH)
         put_ietf(out, outcome);
     if (retry)

@@ -374,6 +374,11 @@ static bool read_headers(struct reader *r)
     return true;
 }
 
+static bool read_retryafter(struct reader *r)
+{
+    return next_bool(r, &r->outcome->retryafter);
+}
+
 static bool read_message(struct reader *r)
 {
     struct rn_slice text;
@@ -415,6 +420,7 @@ bool rn_told_read(struct rn_slice reply, struct rn_told *told)
         {"decided_by", read_decided_by, false},
         {"status", read_status, false},
         {"headers", read_headers, false},
+        {"retryafter", read_retryafter, true},
         {"message", read_message, false},
     };
     struct ration_outcome *o = told->outcome;

@@ -422,6 +422,13 @@ def test_explain_says_when_an_outcome_is_charged(ration):
     assert [rule.get("charge_on") for rule in rules] == ["401, 5xx", None]
 
 
+def test_a_log_of_a_minute_resets_in_a_minute(ration):
+    """It is empty after 60.001 s, which nobody would call 1 min 1 s."""
+    (ration.folder / "log.yaml").write_text(
+        "limits:\n  - {name: log, key: ip, limit: 5 per minute, algorithm: sliding-log}\n")
+    assert re.search(r"4 of 5  1 min\n", ration("check", "log.yaml", "ip=192.0.2.7").out)
+
+
 def test_check_for_programs(ration):
     answer = ration("check", "--json", "rules.yaml", *LOGIN)
     decision = answer.json

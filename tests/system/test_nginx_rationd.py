@@ -83,6 +83,8 @@ def test_headers_and_bodies_are_those_of_a_gateway_that_decides_itself(asking, r
              "  - {name: day, key: ip, limit: 9 per 7 days, algorithm: fixed-window, when: {path: /a/**}}\n"
              "  - {name: told, key: ip, limit: 1 per hour, when: {path: /told},"
              "     response: {status: 418, message: Tea only., headers: ietf}}\n"
+             "  - {name: partner, key: ip, limit: 1 per hour, when: {path: /partner},"
+             "     response: {retry_header: X-RateLimit-RetryAfter}}\n"
              "  - {name: seen, key: ip, limit: 1 per hour, mode: shadow, when: {path: /seen}}\n"
              "deny:\n  - {path: /never}\n")
     g = answers(asking(rationd(rules).address, rules, """ration on;
@@ -97,10 +99,12 @@ def test_headers_and_bodies_are_those_of_a_gateway_that_decides_itself(asking, r
         return (status, head["content-type"], body,
                 {n.lower(): re.sub(r"(t=|^)\d{4,}", "", head[n]) for n in names})
 
-    for path, times in (("/a/x", 5), ("/told", 2), ("/seen", 3), ("/never", 1), ("/free", 1)):
+    for path, times in (("/a/x", 5), ("/told", 2), ("/partner", 2), ("/seen", 3), ("/never", 1), ("/free", 1)):
         for _ in range(times):
             for accept in ("*/*", "application/problem+json"):
                 assert told(path, accept=accept) == told(f"/zone/?as={path}", accept=accept), path
+    assert "x-ratelimit-retryafter" in told("/partner")[3]
+    assert "x-ratelimit-retryafter" in told("/zone/?as=/partner")[3]
     wait_until(lambda: g.log("source").count("source=rationd") == g.log("source").count("source=zone"),
                "either has decided as often")
 

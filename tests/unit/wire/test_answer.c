@@ -28,7 +28,7 @@ static struct ration_outcome nothing(void)
         .decided_by = -1,
         .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
     o.kind = RATION_BY_NO_RULE;
-    o.soft = o.shadow_refused = o.hold = false;
+    o.soft = o.shadow_refused = o.hold = o.retryafter = false;
     o.delay_ns = 0;
     o.rule[0] = o.message[0] = '\0';
     o.status = 429;
@@ -306,6 +306,11 @@ static void the_rule_chooses_the_family_of_headers(void **state)
     demand(&o, &noon, HEADERS,
            "X-RateLimit-Limit: 100" CRLF "X-RateLimit-Remaining: 0" CRLF
            "X-RateLimit-Reset: 1800000060" CRLF "X-RateLimit-Retry-After: 1" CRLF
+           "Retry-After: 1" CRLF);
+    o.retryafter = true;
+    demand(&o, &noon, HEADERS,
+           "X-RateLimit-Limit: 100" CRLF "X-RateLimit-Remaining: 0" CRLF
+           "X-RateLimit-Reset: 1800000060" CRLF "X-RateLimit-RetryAfter: 1" CRLF
            "Retry-After: 1" CRLF);
     o.headers = RATION_HEADERS_IETF;
     demand(&o, &noon, HEADERS,

@@ -1,16 +1,16 @@
--- The second half of every script: reads the clock, applies each charge to its key
--- in order, and answers. The first half (bucket.lua, window.lua, ...) is the
--- arithmetic of one algorithm as functions
+-- The second half of every script that decides charges: reads the clock, applies each charge
+-- to its key in order, and answers. The first half (bucket.lua, window.lua, ...) has the
+-- arithmetic of one algorithm, as functions
 --
 --   read_limit(arg) -> the limit: seven numbers at most
 --   apply(key, now, ask, limit) -> allowed, remaining, retry_us, reset_us, delay_us, mark
---   forget(key, now, limit) -> 1 if something was spent, which is no more
+--   forget(key, now, limit) -> 1 if units were spent, which it clears
 --
--- KEYS      one for each charge; the same key may occur several times. Behind them those that tell
---           when a key was reset
--- ARGV[1]   the nonce of the call, at the beginning of the reply: one to another call shows
--- ARGV[2]   a byte for each charge: which argument is its own, that in ARGV[3] being 0.
---           Those of one limit mostly ask for the same, which is then sent and read once
+-- KEYS      one for each charge; the same key may occur several times. Then the reset logs of
+--           keys
+-- ARGV[1]   the nonce of the call. The reply starts with it, so that a wrong reply is noticed
+-- ARGV[2]   a byte for each charge: the number of its argument; ARGV[3] is number 0. Most
+--           charges of one limit have the same argument, which is then sent and read once
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
 --           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset, 8 give back what is not
 --           forgiven, 9 forgive, 11 debit; 7 and 10: see leases.lua), cost; to give back: how long
@@ -19,18 +19,18 @@
 --           by this clock, or 0; which of KEYS tells of resets
 -- the last  two are only for scripts with leases: see leases.lua
 --
--- Reply: one string, the nonce and doubles: time of the store in us, six for each charge.
--- `allowed` is -1 if that charge could not be applied; retry_us is -1 for never. If one was not
--- for a reason of its key alone, an array: that string, and the error. What is wrong with the
+-- Reply: one string, the nonce and doubles: the server's time in us, then six for each charge.
+-- `allowed` is -1 if the charge could not be applied; retry_us is -1 for never. If that is due to
+-- the charge's key alone, the reply is an array: that string, and the error. An error of the
 -- server (OOM, NOPERM, READONLY, MISCONF, ...) is the error of the whole call.
 -- Of a debit delay_us is what could not be charged, in units: buckets go up to one capacity below
 -- empty, windows and logs carry as much into the time in which it fits.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
--- doubles are exact; rules that would pass it are refused when they are loaded.
+-- doubles are exact; rules that would exceed it are refused when they are loaded.
 --
--- What is kept low here is what Redis takes most time for: calls of its commands, functions
--- that see locals of others (each call makes them all anew), tables that grow.
+-- For speed, the scripts use few of what costs Redis most: calls of commands, closures (each call
+-- creates them again), tables that grow.
 
 local function reset(key, now, _, ...)
     local spent = forget(key, now, ...)
@@ -38,8 +38,8 @@ local function reset(key, now, _, ...)
     return spent, remaining, 0, 0, 0, 0
 end
 
--- A reset is remembered, for `age` us: what was charged before it is not given back as well. Few
--- calls are about that.
+-- The reset log keeps the time of a reset for `age` us: charges made before it must not be given
+-- back as well. Few calls need it, so the function is only made for these.
 local pardon
 if #KEYS > #ARGV[2] then
     pardon = function(key, now, ask, ...)
@@ -71,7 +71,7 @@ local function read_ask(arg)
     }
 end
 
--- From the first that is not answered on.
+-- Applies the charges that are not answered yet.
 local function charge_rest(answers, now)
     local keys, args, which, byte, pack = KEYS, ARGV, ARGV[2], string.byte, struct.pack
     local ask, was, a, b, c, d, e, f, g
@@ -91,10 +91,10 @@ local why
 while #answers < #ARGV[2] do
     local done, failure = pcall(charge_rest, answers, now)
     if not done then
-        -- Before Redis 7 errors are texts, which say first where they come from.
+        -- Before Redis 7 an error is a text, which starts with its position in the script.
         why = string.gsub(type(failure) == 'table' and failure.err or failure, '^@?user_script:%s*%d+:%s*', '')
-        -- What is wrong with one key is no reason to leave the others in doubt. Such errors are
-        -- of its type, or of ours, and those have no code.
+        -- An error of one key must not leave the others in doubt. Such an error is of the key's
+        -- type, or raised by a script, which has no error code.
         if string.find(why, '^%u+ ') and not string.find(why, '^WRONGTYPE ') then
             return {err = why}
         end

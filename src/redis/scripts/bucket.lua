@@ -1,22 +1,20 @@
--- Token bucket and leaky bucket. What is missing from a full bucket, its debt, is
--- counted in parts of a unit so small that every tick of the clock pays off a whole
--- number of them: 3 a second is 3 parts a microsecond and 1,000,000 parts a unit.
--- Nothing is rounded, ever.
+-- Token bucket and leaky bucket. The debt, what a bucket lacks to be full, is counted in
+-- parts of a unit so small that each tick of the clock pays off a whole number of them: 3 a
+-- second is 3 parts a microsecond and 1,000,000 parts a unit. Nothing is ever rounded.
 --
 -- arg    tick_us  length of a tick: 1, or that of a step for buckets refilled in steps
 --        paid     parts that a tick pays off
 --        unit     parts of a unit
 --        full     parts of a full bucket
---        queue    1: a leaky bucket, whose debt is the delay of the next one
--- value  debt, the tick at which it was so, and the `full` of that time. Under
---        another amount with the same time to full, the same share is spent. Late debits
---        bring the debt up to twice `full`, and reports (report_bucket.lua) above that.
+--        queue    1: a leaky bucket, whose debt is the delay of the next request
+-- value  debt, the tick it holds for, and `full` at that time. If the amount changes and the
+--        time to refill does not, the same share stays spent. Late debits raise the debt up to
+--        twice `full`, and reports (report_bucket.lua) above that.
 --
--- A clock that stands before the tick in the value pays nothing until it is there
--- again, but the bucket is never full later than a full time from now, or than its
--- debt takes.
+-- While the clock is behind the tick in the value, nothing is paid off. But the bucket is never
+-- full later than after a full refill from now, or after its debt is paid.
 --
--- What a lacks to a multiple of b is -a % b: no call, as of math.ceil, which takes time.
+-- -a % b is what a lacks to a multiple of b: faster than a call of math.ceil.
 
 local function read_limit(arg)
     return struct.unpack('<ddddd', arg, 33)
@@ -39,10 +37,10 @@ local function load_bucket(key, tick, paid, full)
     return debt, math.min(last, most), last > most
 end
 
--- As much as was charged, less the refill of the time since: had the charge not been
--- made, the bucket might have been full and lost that. Its mark is when it was made, by
--- this clock; 0 if that is not known, and then its age counts, by the clock of a node. Of a
--- queue only the last place can be given back, and its mark tells which that is.
+-- Gives back the charge less the refill since: without the charge, the bucket might have been
+-- full and lost that refill. The mark is the time of the charge by this clock; 0: not known, and
+-- its age by the node's clock counts. Of a queue only the last place can be given back; its mark
+-- says which one that is.
 local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
     local cost = math.min(ask.cost, full / unit) * unit
     if queue == 1 then
@@ -53,12 +51,12 @@ local function refund(debt, tail, now, ask, tick_us, paid, unit, full, queue)
     return ticks >= math.ceil(cost / paid) and 0 or math.min(debt, cost - ticks * paid)
 end
 
--- When so many parts of the debt will have been paid off.
+-- The time at which so many parts of the debt are paid off.
 local function when(parts, last, paid, tick_us)
     return (last + (parts + -parts % paid) / paid) * tick_us
 end
 
--- How much of a cost a debt grows by, and how many units that leaves out.
+-- How much the debt grows by a cost, and how many units cannot be charged.
 local function room_for(ask, debt, unit, full)
     local cost = ask.cost * unit
     local room = math.max((ask.debits and math.min(2 * full, 2 ^ 53 - 1) or full) - debt, 0)

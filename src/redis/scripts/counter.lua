@@ -6,21 +6,21 @@
 --
 -- arg    amount, period in us
 -- value  number of the current window since 1970, previous count, current count; a fourth
---        number if something is owed: what a late debit found no room for. It counts here
---        and is charged where it first fits, in this window or the next. All in one value,
---        so that there are no two keys that could part.
+--        number if units are owed: a late debit that did not fit. They count, and are charged
+--        where they first fit, in this window or the next. One value, so that its parts cannot
+--        be lost separately.
 --
--- To give back: the mark is the number of the window; 0 if it is not known, and then the age
--- of the charge tells.
+-- To give back: the mark is the number of the window; 0: not known, and the age of the charge
+-- counts.
 --
--- When the clock went back, all that counted is brought into the present window, where
--- none of it has faded: nobody waits for longer than two windows.
+-- After the clock went back, all that counted moves into the present window, unfaded: no client
+-- waits for longer than two windows.
 
 local function read_limit(arg)
     return struct.unpack('<dd', arg, 33)
 end
 
--- One window on: what is owed fills the one that has ended, and the rest is in the next.
+-- Moves one window on: owed units fill the window that has ended, the rest goes into the next.
 local function turn(amount, prev, cur, owed)
     local filled = math.min(owed, math.max(amount - cur, 0))
     return cur + filled, owed - filled
@@ -56,7 +56,7 @@ local function save_counter(key, period, number, prev, cur, owed)
     end
 end
 
--- What fits, `rest` being W - e.
+-- The units that fit; `rest` is W - e.
 local function count_left(amount, period, prev, cur, rest)
     local parts = amount * period - prev * rest - cur * period
     return parts > 0 and (parts - parts % period) / period or 0

@@ -1,7 +1,7 @@
--- For algorithms that read their states as they need them; values.lua has another for those that
--- have read them before.
+-- For algorithms that read their states when they need them; values.lua is for those that read
+-- them at the start.
 
--- 1 if there was something.
+-- 1 if the key existed.
 local function drop(key)
     return redis.call('DEL', key)
 end

@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-LEASES = ["history", "leases"]  # before whoever looks at KEYS
+LEASES = ["history", "leases"]  # first, as they change KEYS
 PARTS = {
     **{name: ["values", name, "strict", "batch"] for name in ("bucket", "window", "counter")},
     **{name: ["drop", name, "strict", "batch"] for name in ("log", "places")},

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
--- What has changed after a version, in the order of versions.
+-- Returns the changes after a version, in the order of versions.
 --
 -- KEYS: head (a hash: id, version), items (names by version), values (by name)
 -- ARGV: the version; how many at most; after how many bytes to stop
--- Returns the version up to which that is all; 1 if there is more behind it; then
--- name, value, name, value, ...
+-- Returns the last version in this reply; 1 if there are later ones; then name, value, name,
+-- value, ...
 
 local most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3])
 local found = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'WITHSCORES',

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Takes changes, each unless there is one of the same name that was made later or at
--- the same instant. A version is a time: it rises also if a failover has lost the last
--- ones, so that none is given twice.
+-- Takes changes, except where there is one of the same name that was made later or at the same
+-- instant. A version is a time, so it rises even after a failover has lost the last versions, and
+-- none is used twice.
 --
 -- KEYS: head (a hash: id, version), items (names by version), values (by name),
---       ends (names by when they may be forgotten)
+--       ends (names, by the time they may be dropped)
 -- ARGV: name, value, name, value, ...
 --       A value: 16 digits, when it was made in microseconds; one digit, its kind;
 --       16 digits, when it expires, 0: never; what it says

@@ -1,17 +1,17 @@
 -- SPDX-License-Identifier: Apache-2.0
--- A node says that it is there, or that it goes, and learns how many there are and
--- which version the shared changes have. Forgets a few that nobody needs any more.
+-- A node announces itself, or that it stops, and learns the number of nodes and the version of the
+-- shared changes. Also drops a few changes that are not needed any more.
 --
--- Nodes also get the keys that tickets are signed with: up to five, newest first, 32 digits
--- each, with a blank between. The first node brings its own; after a week another one is
--- put before them. Should Redis have lost them, a node that knows them brings them back.
+-- Nodes also get the keys that sign tickets: up to five, newest first, 32 digits each, separated by
+-- blanks. The first node brings its own; each week a new one is put in front. If Redis has lost
+-- them, a node that knows them brings them back.
 --
 -- KEYS: head (a hash: id, version, tickets, and when they turned), nodes, items, values, ends
--- ARGV: the node's name; for how many microseconds it counts as there, 0: it goes;
---       the id of the shared changes if there are none yet; the keys of tickets that the
---       node knows, newest first; a new one if it is time
--- Reply: id, version, number of nodes, keys of tickets, 1 if the newest of them is so new that
---       other nodes may not have it yet: they sign with the one before
+-- ARGV: the node's name; for how many microseconds it counts, 0: it stops; the id of the shared
+--       changes if there are none yet; the ticket keys that the node knows, newest first; a new
+--       one, used if it is time
+-- Reply: id, version, number of nodes, ticket keys, 1 if the newest key is so new that other nodes
+--       may not have it yet: then sign with the one before
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,12 +1,11 @@
--- Since when a store has what was written to it. Its history is broken when it was emptied,
--- started again or has taken over from another one: leases that were granted before may go
--- on although nothing here knows of them. So one key says since when that is not so; it has
--- no time to live, and goes with all others if they go. Who finds it missing, or of another
--- id than the server has (of INFO replication), begins it anew.
+-- The history: since when a server has kept its data. A flush, a restart or a failover ends it:
+-- leases granted before may go on although no key here knows of them. So one key says when the
+-- history began; it has no time to live, and is lost if the other keys are lost. A call that finds
+-- it missing, or with another id than the server's (of INFO replication), starts a new history.
 --
--- value  when it began, in us since 1970, and the ids that are known to be of it, the latest
---        first: who has not heard of the latest one yet brings nothing new. Without an
---        id somebody vouches for it: it takes the first one that comes.
+-- value  when it began, in us since 1970, and the ids that belong to it, the latest first: a node
+--        that knows an earlier id only is not a sign of a new history. Without an id an operator
+--        has vouched for the history: it takes the first id that comes.
 
 local IDS = 4
 

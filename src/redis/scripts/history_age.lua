@@ -1,9 +1,8 @@
--- How old the history of a store is, for those who have nothing to charge yet: it begins
--- with the first who asks, at the latest.
+-- Returns the age of a server's history, and starts it if there is none.
 --
--- KEYS[1]  the history's
+-- KEYS[1]  the history
 -- ARGV     number of the call, id of the server
--- Reply: number, time of the store in us, age in us
+-- Reply: number, the server's time in us, age in us
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

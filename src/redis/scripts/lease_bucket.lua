@@ -1,18 +1,18 @@
--- Token bucket with leases. Debt, ticks and parts are those of bucket.lua; what is out
--- on leases is part of the debt, and as long as it is out, nothing pays it off:
+-- Token bucket with leases. Debt, ticks and parts are those of bucket.lua. Leased units are part
+-- of the debt, and while they are leased, no refill pays them off:
 --
---   level + what is out <= full, that is, debt >= what is out
+--   level + leased <= full, that is, debt >= leased
 --
--- So nobody gets what is refilled behind the back of a holder: every unit admitted in a
--- time t was out at its beginning, or granted since; the grants come from the level at
--- the beginning and the refill, and together that is a full bucket and t's refill.
+-- So no refill is admitted on top of a lease: every unit admitted in a time t was leased at its
+-- start or granted since; grants come from the level at the start and the refill, and together
+-- that is a full bucket and the refill of t.
 --
--- The order matters. Leases that have ended let go of their debt at the time at which
--- they did, one after the other, with the refill in between under what was out then;
--- then the refill up to now; and only then what the caller has spent is out no more.
+-- The order matters. First the leases that have ended release their debt, each at its end, with
+-- the refill in between bounded by what was leased then; then the refill up to now; and only then
+-- the units that the caller has spent stop being leased.
 --
 -- arg    as for bucket.lua; `queue` is 0
--- value  debt, the tick at which it was so, the `full` of that time; leases
+-- value  debt, the tick it holds for, `full` at that time; leases
 
 local function pay(bucket, tick)
     local ticks = tick - bucket.last
@@ -23,7 +23,7 @@ local function pay(bucket, tick)
     end
 end
 
--- As if somebody held all that is not out for so many us.
+-- As if a holder had all units that are not leased, for so many us.
 local function empty(bucket, now, lasts)
     local left = bucket.full - bucket.out
     if lasts > 0 and left > 0 and math.ceil(bucket.full / bucket.paid) * bucket.tick_us <= SOON then
@@ -68,8 +68,7 @@ local function until_paid(bucket, parts, now)
     return math.max((bucket.last + math.ceil(parts / bucket.paid)) * bucket.tick_us - now, 0)
 end
 
--- What is out can be paid off when it is back, which it is at the end of a lease at the
--- latest.
+-- Leased units can be paid off when they are back: at the end of the lease at the latest.
 local function wait(bucket, units, now)
     local over = bucket.debt + units * bucket.unit - bucket.full
     if over <= 0 then
@@ -112,7 +111,7 @@ local function lease(key, bucket, now, ask)
     return granted, left(bucket), waits, until_paid(bucket, bucket.debt, now), lasts, kept
 end
 
--- As for bucket.lua: less the refill since.
+-- As in bucket.lua: less the refill since.
 local function refund(bucket, now, ask)
     local cost = math.min(ask.cost, bucket.full / bucket.unit) * bucket.unit
     local made = ask.mark > 0 and math.min(ask.mark, now) or now - ask.age

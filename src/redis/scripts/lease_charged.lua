@@ -1,9 +1,9 @@
--- Leases of limits that count what was charged to a window: a lease is charged when it
--- is granted, and ends with the window at the latest, so that each unit is spent in the
--- window to which it was charged. What is not given back stays charged.
+-- Leases of limits that count charges of a window. The grant of a lease is charged at once, and the
+-- lease ends with the window at the latest, so each unit is spent in the window it was charged to.
+-- Units that are not given back stay charged.
 --
--- value  as of the algorithm without leases; leases, where load_leases and save_leases
---        have them. Between the two the algorithm sees nothing of them.
+-- value  as of the algorithm without leases; then the leases, where load_leases and save_leases
+--        keep them. Between these two calls the algorithm does not see them.
 
 local decide = apply
 
@@ -11,7 +11,7 @@ local function look(key, now, cost, ...)
     return decide(key, now, {op = 0, cost = cost}, ...)
 end
 
--- All that is left, unless it would be so for too long.
+-- Charges all that is left, unless that would last too long.
 local function spend_all(key, now, ...)
     local _, left = look(key, now, 0, ...)
     local _, _, _, reset, _, mark = decide(key, now, {op = 2, charges = true, forces = true, cost = left}, ...)

@@ -1,5 +1,5 @@
--- Sliding window counter with leases: counter.lua says what is charged, lease_charged.lua
--- how a lease is. It ends with the current window; until then the one before only fades.
+-- Sliding window counter with leases: counter.lua charges, lease_charged.lua leases. A lease ends
+-- with the current window; until then the previous window only fades.
 
 local HEAD = 24 -- bytes of a value before its leases
 

@@ -1,5 +1,5 @@
--- Where the leases of limits are whose value is a list: one more element at its end, of
--- an odd length, which is there only while nothing is being decided.
+-- Keeps leases of limits whose value is a list: in one more element at its end, of an odd length,
+-- which is taken out while a charge is decided.
 
 local function load_leases(key, now, gone)
     local value = redis.call('LINDEX', key, -1)

@@ -1,12 +1,11 @@
--- Sliding log with leases: log.lua says what is charged. What is out counts, and is
--- logged when it is known to be spent: by the holder's next call, or when the lease ends.
--- As that is never before it was spent, whatever was spent in a period is out at its
--- end, or in the log:
+-- Sliding log with leases: log.lua charges. Leased units count, and are logged when they are known
+-- to be spent: at the holder's next call, or at the end of the lease. That is never before they
+-- were spent, so all units spent in a period are leased at its end or in the log:
 --
---   logged in the last period + what is out <= amount
+--   logged in the last period + leased <= amount
 --
--- The leases that have ended are logged in the order in which they did. Nothing in the log
--- is newer, for whoever has written to it since would have logged them first.
+-- Leases that have ended are logged in the order of their ends. No entry of the log is newer: any
+-- later call would have logged them first.
 
 local decide = apply
 
@@ -16,7 +15,7 @@ local function log_spent(key, at, units, ...)
     end
 end
 
--- As if somebody held so many units for so many us.
+-- As if a holder had so many units for so many us.
 local function hold(leases, now, units, lasts, period)
     if units > 0 and lasts > 0 and lasts + period <= SOON then
         table.insert(leases, {id = SOMEBODY, units = units, ends = now + lasts, call = 0})
@@ -33,7 +32,7 @@ local function load_log(key, now, amount, grain, period)
     end)
 end
 
--- Us until what is out counts no more, were all of it spent.
+-- Us until the leased units stop counting, if all of them are spent.
 local function save_log(key, leases, now, period)
     if #leases == 0 then
         return 0
@@ -44,8 +43,8 @@ local function save_log(key, leases, now, period)
     return lasts
 end
 
--- What is out may be back when its lease ends, but not before a period has passed if it
--- was spent: then to ask again is worth it.
+-- Leased units may be back at the end of the lease; if they are spent, not before a period has
+-- passed. Until then it makes no sense to ask again.
 local function wait_for_leases(retry, leases, now, cost, amount)
     return retry == -1 and cost <= amount and last_end(leases, now) - now or retry
 end

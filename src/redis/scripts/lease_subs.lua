@@ -1,6 +1,5 @@
--- Sub-windows with leases: log.lua says what is charged, lease_charged.lua how a lease
--- is. It ends with the current sub-window. Of a log on the finest clock there would be
--- nothing left to lease: see lease_log.lua.
+-- Sub-windows with leases: log.lua charges, lease_charged.lua leases. A lease ends with the current
+-- sub-window. A log with the finest clock would leave no time to lease: see lease_log.lua.
 
 local function ends(number, _, grain)
     return (number + 1) * grain

@@ -1,5 +1,5 @@
--- Where the leases of limits are whose value is a string: behind the bytes of it that the
--- algorithm writes. Those are HEAD, or 8 more if something is owed; a lease has 32.
+-- Keeps leases of limits whose value is a string: after the bytes that the algorithm writes. These
+-- are HEAD bytes, or 8 more if units are owed; a lease has 32.
 local function head_of(value)
     return (#value - HEAD) % 32 == 0 and HEAD or HEAD + 8
 end
@@ -9,7 +9,7 @@ local function load_leases(key, now)
     return expire(value and read_leases(value, head_of(value) + 1) or {}, now, function() end)
 end
 
--- What the algorithm writes has no leases.
+-- The algorithm itself writes no leases.
 local function save_leases(key, leases)
     local value = values[key]
     if value then

@@ -1,5 +1,5 @@
--- Fixed window with leases: window.lua says what is charged, lease_charged.lua how a
--- lease is. It ends with the window.
+-- Fixed window with leases: window.lua charges, lease_charged.lua leases. A lease ends with the
+-- window.
 
 local HEAD = 16 -- bytes of a value before its leases
 

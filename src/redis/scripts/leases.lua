@@ -1,38 +1,36 @@
--- Leases: units that a node holds and spends on its own until they end. The part that
--- all algorithms share; lease_bucket.lua and the others say what units are made of.
+-- Leases: units that a worker, the holder, spends on its own until the lease ends. This is the
+-- part that all algorithms share; lease_bucket.lua and the others have the rest.
 --
--- A lease is 32 bytes at the end of its key's value: the id of the holder, which is
--- another one each time a process starts; units; when it ends, in us; and the number
--- of the holder's call that it is of.
+-- A lease is 32 bytes at the end of its key's value: the id of the holder, a new one for each start
+-- of a process; units; its end, in us; and the number of the holder's call that granted it.
 --
--- ask    of operation LEASE besides what batch.lua reads: `cost` is how much is wanted,
---        `age` for how long in us, `mark` what the holder still has of its lease and
---        keeps. At the end of the argument: id, number of the call, units given back,
---        how much would be of use at all, and when the holder's lease ends; 0: it does
---        not know of any.
--- answer granted, left, us until that much is there (0: it is granted), us until all is
---        there, us that the lease lasts, 1 if what was kept counts on (0: it is burnt)
+-- ask    of operation LEASE, besides what batch.lua reads: `cost` units are wanted for `age` us;
+--        `mark` units of the current lease are kept. At the end of the argument: id, number of
+--        the call, units given back, the smallest grant that is of use, and the end of the
+--        holder's lease; 0: it knows of none.
+-- answer granted, left, us until `least` units are there (0: granted), us until all units are
+--        there, us that the lease lasts, 1 if the kept units stay valid (0: they are lost)
 --
--- ask    of operation RETURN, by a process that comes after a holder which was killed, from the
---        holder's records: `mark` is the receipt of what it held. At the end of the argument:
---        the holder's id, the number of the last call that it may have sent, units that it had
---        not spent, units that it had when that call was sent or answered, and when its lease
---        was to end; 0: not known. The second key, if there is one, tells of resets.
--- answer returned, left, 0, us until all is there, 0, 0. At most one such call may run for each record.
+-- ask    of operation RETURN, sent for a holder that was killed, from its records: `mark` is the
+--        receipt of its units. At the end of the argument: the holder's id, the number of the last
+--        call it may have sent, its unspent units, the units it had when that call was sent or
+--        answered, and the end of its lease; 0: not known. The second key, if any, is the reset
+--        log.
+-- answer returned, left, 0, us until all units are there, 0, 0. It must run at most once for each
+--        record.
 --
--- What a holder neither keeps nor gives back is spent. A call that comes after a later
--- one, by another connection, changes nothing: what it says has been overtaken.
+-- Units that a holder neither keeps nor gives back are spent. A call that arrives after a later
+-- one, over another connection, changes nothing.
 --
--- A store may have lost keys while leases of them go on. For the time of a lease after its
--- history has begun (history.lua), or for as long as a node tells that was led to another
--- store, a key that is missing starts with nothing left, as if somebody held all of it. And so
--- does one of which somebody holds a lease that is not there. Limits that would be whole
--- again only after SOON start afresh all the same: who comes in that second, known or not,
--- would be refused for too long.
+-- A server may have lost keys while their leases go on. So for the time of a lease after its
+-- history began (history.lua), or for as long as a node asks that was redirected to another server,
+-- a missing key starts with nothing left, as if a holder had all of it. So does a key whose caller
+-- holds a lease that is not there. Limits that need longer than SOON to refill start full all the
+-- same: clients that come in that second would be refused for too long.
 --
--- The last of KEYS, and of ARGV the last but one: the history's, and an id. While a slot is on
--- its way to another server there is no such key, and the id is empty. The last of ARGV: us
--- of doubt for whatever reason besides, or 0.
+-- The last of KEYS is the history, and the last but one of ARGV an id. While a slot migrates there
+-- is no such key, and the id is empty. The last of ARGV: for how many us a node reckons with lost
+-- states, or 0.
 
 local LEASE, RETURN = 7, 10
 local LONGEST = 1000000 -- us that a lease may last
@@ -41,7 +39,7 @@ local SOON = 60000000   -- us
 local SOMEBODY = string.rep('\0', 8)
 local SINCE -- when the history began, in us; nothing: not known
 
--- Takes the history out of KEYS, so that all that is left is charges.
+-- Takes the history out of KEYS, so that only keys of charges are left.
 local function read_doubt(id, doubt)
     if id ~= '' then
         local time = redis.call('TIME')
@@ -88,9 +86,8 @@ local function last_end(leases, now)
     return last
 end
 
--- Those that go on, and whether one of them was cut short: a lease that outlasts the
--- longest one was written by a clock far ahead. `gone` hears of each of the others, in
--- the order in which they ended.
+-- Returns the leases that go on, and whether one was cut short: a lease longer than the longest
+-- was written by a clock far ahead. Calls `gone` for the others, in the order of their ends.
 local function expire(leases, now, gone)
     local live, over, cut = {}, {}, false
     for _, lease in ipairs(leases) do
@@ -111,7 +108,7 @@ local function read_lease(ask)
     ask.id, ask.call, ask.back, ask.least, ask.ends = struct.unpack('<c8dddd', ask.arg, #ask.arg - 39)
 end
 
--- The caller has a lease that is not here: the key was lost, and has begun anew.
+-- Whether the caller has a lease that is not here: the key was lost.
 local function was_lost(leases, ask, now)
     for _, lease in ipairs(leases) do
         if lease.id == ask.id then
@@ -121,8 +118,8 @@ local function was_lost(leases, ask, now)
     return ask.ends > now
 end
 
--- Takes the caller's lease out: units of it that are out no more, units given back,
--- whether the rest counts on. Nothing at all: the call was overtaken.
+-- Removes the caller's lease. Returns its units that are not kept, those of them given back, and
+-- whether the kept units stay valid. nil: a later call has overtaken this one.
 local function settle(leases, ask)
     for i, lease in ipairs(leases) do
         if lease.id == ask.id then
@@ -142,9 +139,8 @@ local function settle(leases, ask)
     return 0, 0, 0
 end
 
--- Takes out the lease of a holder that was killed: its units, and those of them that were not
--- spent. A call whose reply the holder did not live to see may have granted some. Nothing at
--- all: there is no such lease any more.
+-- Removes the lease of a killed holder. Returns its units, and those of them that were not spent:
+-- the holder may not have lived to see the reply that granted them. nil: the lease is gone.
 local function settle_killed(leases, ask)
     for i, lease in ipairs(leases) do
         if lease.id == ask.id then
@@ -155,15 +151,14 @@ local function settle_killed(leases, ask)
     end
 end
 
--- Whether units of a lease that has ended count as spent here, so that they can be returned: not
--- if the key was lost or reset since.
+-- Whether the units of an ended lease count as spent here, so that they can be returned: not if
+-- the key was lost or reset since.
 local function counts_as_spent(ask, now)
     local reset = KEYS[2] and tonumber(redis.call('GET', KEYS[2]) or 0) or 0
     return SINCE and SINCE <= ask.ends - LONGEST and ask.ends <= now and reset < ask.ends
 end
 
--- Not more than half of what is left, so that there is something for others, unless
--- less than that is of no use.
+-- Grants at most half of what is left, to leave some for others, unless that is of no use.
 local function grant(leases, ask, left)
     if #leases >= HOLDERS then
         return 0

@@ -1,22 +1,20 @@
--- Sliding window log, and the sliding window of sub-windows, which is a log on a
--- coarser clock. A charge at number i, i = floor(now / grain), counts until number
--- i + span.
+-- Sliding window log, and the sliding window of sub-windows, which is a log with a coarser
+-- clock. A charge at number i = floor(now / grain) counts until number i + span.
 --
 -- arg    amount
 --        grain  us: 1 for a log, the length of a sub-window
---        span   the period in us for a log; one more than there are sub-windows, so
---               that the oldest, of which the window covers a part, counts whole
--- value  a list, oldest first, of {number, units, sum}: `sum` is that of the units up
---        to here since the list was last empty, so that what counts is the last sum
---        less the sum before the first. Charges of one number are one entry.
+--        span   the period in us for a log; the number of sub-windows plus one, so that the
+--               oldest one, which the window covers in part, counts in full
+-- value  a list, oldest first, of {number, units, sum}: `sum` is the sum of all units up to this
+--        entry since the list was last empty. What counts is the last sum less the sum before
+--        the first entry that counts. Charges with the same number are one entry.
 --
--- To give back: the mark is the number of the entry; 0 if it is not known, and then the age of
--- the charge tells.
+-- To give back: the mark is the number of the entry; 0: not known, and the age of the charge
+-- counts.
 --
--- What a late debit finds no room for has entries to come: of each entry that leaves, as many
--- units as it had count for a span from then on. So entries that lie ahead by a span or less
--- stay where they are; those further ahead, behind which the clock has gone back, are brought
--- into the present.
+-- Units of a late debit that do not fit get entries in the future: whenever an entry leaves, as
+-- many of them count for a span from then on. So entries up to a span ahead stay where they are;
+-- entries further ahead, left by a clock that went back, move into the present.
 
 local MOST = 131072 -- entries: of the largest log, twice
 
@@ -35,7 +33,7 @@ local function pack(number, units, sum)
     return struct.pack('<ddd', number, units, sum)
 end
 
--- The sum before the first that counts; nothing: none does.
+-- The sum before the first entry that counts; nil: none counts.
 local function drop_old(key, number, span)
     local first, units, sum = entry(key, 0)
     while first and first + span <= number do
@@ -45,7 +43,7 @@ local function drop_old(key, number, span)
     return first and sum - units
 end
 
--- The newest entry, and whether something lay too far ahead, which is part of it now.
+-- Returns the newest entry, and whether entries too far ahead were merged into it.
 local function bring_back(key, number, span)
     local newest, units, sum = entry(key, -1)
     local total, moved = sum, 0
@@ -66,7 +64,7 @@ local function bring_back(key, number, span)
     return number, moved, total, true
 end
 
--- At a number, or with the newest if that lies ahead.
+-- Adds at a number, or to the newest entry if that lies ahead.
 local function add(key, number, cost, newest, units, sum)
     if newest and newest >= number then
         redis.call('LSET', key, -1, pack(newest, units + cost, sum + cost))
@@ -76,8 +74,8 @@ local function add(key, number, cost, newest, units, sum)
     return number, cost, sum + cost
 end
 
--- Puts units off: `owed` were before and have the places of the oldest. Returns the newest
--- number.
+-- Puts units into the future. `owed` units were put off before and have the places of the oldest
+-- entries. Returns the newest number.
 local function put_off(key, over, owed, span, newest, units, sum)
     local index = 0
     while over > 0 and index < MOST do
@@ -95,8 +93,8 @@ local function put_off(key, over, owed, span, newest, units, sum)
     return newest
 end
 
--- Until the entries up to this sum have left: the first one that reaches it, found by
--- halving.
+-- The time until the entries up to this sum have left: a binary search for the first entry that
+-- reaches it.
 local function wait(key, goal, grain, span, now)
     local low, high = 0, redis.call('LLEN', key) - 1
     while low < high do
@@ -112,7 +110,7 @@ local function wait(key, goal, grain, span, now)
     return (number + span) * grain - now
 end
 
--- From the newest entries that are not newer than the mark; all sums behind shrink.
+-- Takes units from the newest entries up to the mark; all later sums shrink.
 local function take_out(key, mark, cost)
     local index, later = -1, {}
     local number, units, sum = entry(key, index)

@@ -1,9 +1,9 @@
--- Concurrency: the leases in force. A lease that is neither renewed nor released ends
--- by itself, so that a crashed holder frees its place.
+-- Concurrency: the places that are taken. A place that is neither renewed nor released comes free
+-- at the end of its lease, so a crashed client does not keep it.
 --
--- arg    amount, length of the lease in us, longest lease that any may have; then the
---        id of the lease, 8 bytes
--- value  a sorted set: when each place is free again, by id and number of the place
+-- arg    amount, length of the lease in us, the longest lease possible; then the id of the lease,
+--        8 bytes
+-- value  a sorted set: when each place comes free, by id and number of the place
 
 local function read_limit(arg)
     return struct.unpack('<dddc8', arg, 33)
@@ -13,7 +13,7 @@ local function member(id, n)
     return id .. struct.pack('<I4', n)
 end
 
--- A lease that outlasts the longest possible one was written by a clock far ahead.
+-- A lease longer than the longest possible one was written by a clock far ahead.
 local function bring_back(key, now, longest)
     local far = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', now + longest), '+inf')
     for _, m in ipairs(far) do
@@ -47,14 +47,14 @@ local function release(key, id)
     return n > 0 and 1 or 0
 end
 
--- When the place at this rank, by time, is free again.
+-- When the place at this rank, by time, comes free.
 local function end_at(key, rank)
     return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] or 0)
 end
 
--- Nobody knows when a holder is done. The one in the middle, by age, is taken to be half
--- way through, and all to last as long as that: then places come free at even distances.
--- Not later than leases end, and not sooner than a second.
+-- An estimate of when places come free. It assumes that the request of median age is half way
+-- through and that all take as long: then places come free at even intervals. Never later than the
+-- leases end, and never sooner than a second.
 local function estimate(key, now, live, needed, lease)
     local age = math.max(lease - (end_at(key, live - math.floor(live / 2) - 1) - now), 0)
     local guess = math.ceil(2 * age * needed / live)

@@ -1,17 +1,17 @@
--- Reports of what a holder (one worker of one node) has admitted on its own. Runs once
--- for each number: a report that comes again, or after a later one by another
--- connection, charges nothing and is answered like the first.
+-- Charges the units that a holder (one worker of one node) has admitted on its own. Each number is
+-- charged once: a report that comes again, or after a later one over another connection, charges
+-- nothing and gets the same kind of reply.
 --
--- KEYS[1]   the holder's mark: the number of its last report to this slot
+-- KEYS[1]   the number of the holder's last report to this slot
 -- KEYS[i]   one for each state
--- ARGV[1]   the number of the report: one more than that of the last
--- ARGV[2i-2], ARGV[2i-1]  of KEYS[i]: the kind of state and the units, as in "b17", or
---           "b0" to hear of the state; and what a charge of it would have as its argument
+-- ARGV[1]   the number of the report: one more than the last
+-- ARGV[2i-2], ARGV[2i-1]  of KEYS[i]: the kind of state and the units, as in "b17", or "b0" to
+--           read the state only; and the argument of a charge of that key
 --
--- Reply: number, time of the store in us, and four whole numbers for each key: 1, or 0
--- if the key holds something else; and three that are its state.
+-- Reply: number, the server's time in us, and four whole numbers for each key: 1, or 0 if the key
+-- holds something else; then the three numbers of its state.
 --
--- The mark is written last: what is cut short is charged twice rather than not at all.
+-- The number is written last: a script that is cut short is charged twice rather than not at all.
 
 local REMEMBERED_MS = 600000 -- who comes again later than that is charged twice
 

@@ -1,6 +1,6 @@
--- A report to a bucket. What was admitted elsewhere is charged whole, so that there may
--- be more debt than the bucket holds: it is paid off before anything is admitted again.
--- Returns the debt and the tick at which it is so.
+-- A report to a bucket. The units were admitted already and are charged in full, so the debt may
+-- exceed the bucket: it is paid off before anything is admitted again. Returns the debt and its
+-- tick.
 
 local function report_bucket(key, now, units, arg)
     local tick_us, paid, unit, full = read_limit(arg)

@@ -1,3 +1,3 @@
--- Of limits that are decided here and nowhere else: all there is of one is its key.
+-- For limits without leases: the key is all there is of their state.
 
 local forget = drop

@@ -1,16 +1,16 @@
--- What the keys of the call hold, for algorithms whose states are strings: read all at
--- once, and kept up to date by whoever writes. False: nothing.
+-- The values of the keys of the call, for algorithms whose states are strings: all read at once,
+-- and updated by each write. False: the key does not exist.
 
 local values, found = {}, redis.call('MGET', unpack(KEYS))
 for i = 1, #found do
     values[KEYS[i]] = found[i]
 end
 
--- In one call few keys end in different seconds, and to write a number out takes time.
+-- Few keys of a call expire in different seconds, and formatting a number takes time.
 local seconds = {}
 
--- It is kept until a time, and one to two seconds longer. GET: Redis looks what is there,
--- and fails if that is no string, which MGET does not tell from nothing.
+-- Keeps the key until a time, and one to two seconds longer. GET makes Redis check the old value,
+-- and fail if it is no string: for MGET that is the same as a missing key.
 local function put(key, value, until_us)
     local second = (until_us + -until_us % 1000000) / 1000000 + 1
     local at = seconds[second]
@@ -22,7 +22,7 @@ local function put(key, value, until_us)
     values[key] = value
 end
 
--- 1 if there was something.
+-- 1 if the key existed.
 local function drop(key)
     values[key] = false
     return redis.call('DEL', key)

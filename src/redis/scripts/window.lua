@@ -1,18 +1,17 @@
--- Fixed window: when it ends and how much of it is spent.
+-- Fixed window: its end, and the units spent in it.
 --
 -- arg    amount
 --        period  us
 --        first   1: a window begins with its first charge, else where the clock says
---        begin, middle, last   of two windows of a calendar, one after the other; all
---                              0 without a calendar. The node computes them, for the
---                              store knows no time zones, and the store's clock chooses.
+--        begin, middle, last   of two consecutive windows of a calendar; all 0 without one.
+--                              The node computes them, as Redis has no time zones; the
+--                              server's clock chooses between the two.
 --        longest us that a window may last
--- value  end of the window, units spent; a third number if something is owed: what a late
---        debit found no room for. The next window begins with that spent.
+-- value  end of the window, units spent; a third number if units are owed: a late debit that did
+--        not fit. The next window starts with them spent.
 --
--- A window ends when it was going to. If the clock has gone back into the window
--- before, the later one goes on: to cut it short would be to begin it twice. From
--- further ahead its count is brought into the present one.
+-- If the clock goes back into the previous window, the later window goes on: cutting it short
+-- would start it twice. If it goes back further, the count moves into the present window.
 
 local function read_limit(arg)
     return struct.unpack('<ddddddd', arg, 33)
@@ -29,7 +28,7 @@ local function end_of(now, period, first, begin, middle, last)
     return now < middle and middle or last
 end
 
--- Of the window that follows one that ends at `finish`; 0: it is not in the calendar given.
+-- The end of the window after the one that ends at `finish`; 0: beyond the given calendar.
 local function next_end(finish, period, first, begin, middle, last)
     if last ~= 0 and (finish < begin or finish >= last) then
         return 0
@@ -37,8 +36,8 @@ local function next_end(finish, period, first, begin, middle, last)
     return end_of(finish, period, first, begin, middle, last)
 end
 
--- Its end, 0 if none is open, what is spent of it, what is owed, and whether it was brought
--- back.
+-- Returns the end of the window (0: none is open), the units spent, the units owed, and whether
+-- the count was moved back.
 local function load_window(key, now, period, first, begin, middle, last, longest)
     local value = values[key]
     if not value then

@@ -168,6 +168,8 @@ static void read_plain(struct reader *r, const struct rn_node *node, bool negate
     for (; item != NULL; item = rn_native_next_value(node, item)) {
         if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
             test = RN_TEST_PATTERN;
+        if (r->is_path && rn_mistakes_path(r->builder, item))
+            return;
         rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
     }
     read_texts(r, node, test, negated);
@@ -353,6 +355,7 @@ static void read_attribute(struct reader *r, const struct rn_node *node)
             return;
         }
     }
+    rn_mistakes_warn_status(r->builder, node, attribute);
     if (node->kind == RN_NODE_MAP)
         read_tests(r, node);
     else

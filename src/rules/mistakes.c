@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mistakes that many make, and what would be right: parts of a limit and
- * conditions as keys of a rule, and lists written as one text with commas.
+ * conditions as keys of a rule, lists written as one text with commas, paths
+ * as web frameworks or regular expressions have them, conditions on the status.
  */
 #include <stdio.h>
 
 #include "rules/native.h"
+#include "rules/pattern.h"
+#include "rules/statuses.h"
 
 /* --- lists with commas --------------------------------------------------------------- */
 
@@ -73,6 +76,126 @@ void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *no
                           "%s is one value; if several are meant, write a list: %s; if not, "
                           "{equals: ...}",
                           rn_excerpt(node->text).text, as_list(node->text).text);
+}
+
+/* --- paths ---------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
+{
+    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
+/* "id" of :id (Express, Rails), <id> and <int:id> (Flask) and [id] (Next.js); empty: none of them.
+ */
+static struct rn_slice framework_name(struct rn_slice segment)
+{
+    char first = segment.len < 2 ? '\0' : segment.data[0], last = segment.data[segment.len - 1];
+    struct rn_slice name = {segment.data + 1, segment.len - 1};
+
+    if ((first == '<' && last == '>') || (first == '[' && last == ']'))
+        name.len--;
+    else if (first != ':')
+        return RN_SLICE("");
+    const char *colon = first == '<' ? memchr(name.data, ':', name.len) : NULL;
+    if (colon != NULL)
+        name = (struct rn_slice){colon + 1, (size_t)(name.data + name.len - colon - 1)};
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_letter(name.data[i]) && (i == 0 || name.data[i] < '0' || name.data[i] > '9'))
+            return RN_SLICE("");
+    return name;
+}
+
+/* Signs that mean something in regular expressions and hardly occur in paths. */
+static bool is_like_regex(struct rn_slice text)
+{
+    static const char *const signs[] = {".*", ".+", "\\", "[^", "]+", "]*", ")+", ")*", "|"};
+
+    if (text.len == 0 || text.data[0] == '^' || text.data[text.len - 1] == '$')
+        return text.len != 0;
+    for (size_t i = 0; i < RN_COUNT(signs); i++)
+        for (size_t at = 0, len = strlen(signs[i]); at + len <= text.len; at++)
+            if (memcmp(text.data + at, signs[i], len) == 0 &&
+                (at == 0 || text.data[at - 1] != '*')) /* *.* is a pattern */
+                return true;
+    return false;
+}
+
+/* Says what to write for a prefix such as ^/api/, and gives an example for all others. */
+static void report_regex(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice path = node->text;
+    bool is_anchored = path.data[0] == '^';
+    char meant[64] = "/users/* or /api/**";
+
+    path.data += is_anchored;
+    path.len -= is_anchored;
+    path.len -= path.len != 0 && path.data[path.len - 1] == '$';
+    bool is_open = path.len > 2 && memcmp(path.data + path.len - 2, ".*", 2) == 0;
+    path.len -= is_open ? 2 : 0;
+    if (path.len != 0 && path.len < sizeof meant - 2 && path.data[0] == '/' && !is_like_regex(path))
+        snprintf(meant, sizeof meant, "%.*s%s", (int)path.len, path.data,
+                 !is_open                         ? ""
+                 : path.data[path.len - 1] == '/' ? "**"
+                                                  : "*");
+    (is_anchored ? rn_report_error : rn_report_warning)(
+        builder->report, node->at,
+        "%s looks like a regular expression; in a path * is a part of a segment and ** any number "
+        "of segments: write for example %s%s",
+        rn_excerpt(node->text).text, meant,
+        is_anchored ? "" : ", or {pattern: ...} if you mean the text");
+}
+
+bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice segment, name;
+
+    if (node->kind != RN_NODE_SCALAR)
+        return false;
+    if (is_like_regex(node->text)) {
+        report_regex(builder, node);
+        return node->text.data[0] == '^';
+    }
+    for (unsigned i = 0; (segment = rn_path_segment(node->text, i)).data != NULL; i++) {
+        name = framework_name(segment);
+        if (name.len == 0)
+            continue;
+        rn_report_warning(builder->report, node->at,
+                          "%s in a path matches only that text; to match any segment write {%.*s}, "
+                          "or {pattern: ...} if you mean the text",
+                          rn_excerpt(segment).text, (int)name.len, name.data);
+        return false;
+    }
+    return false;
+}
+
+/* --- conditions on the status --------------------------------------------------------- */
+
+static void collect_codes(const struct rn_node *node, struct rn_statuses *codes)
+{
+    if (node->kind == RN_NODE_SCALAR)
+        (void)rn_statuses_add(codes, node->text);
+    RN_NODE_EACH(child, node)
+        collect_codes(child, codes);
+}
+
+void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *node,
+                             const struct rn_attribute *attribute)
+{
+    static const char *const names[] = {"status", "status_code", "response_status"};
+    struct rn_statuses codes = {{0}};
+    char text[RN_STATUSES_TEXT];
+
+    if (attribute->source != RN_SOURCE_REQUEST)
+        return;
+    for (size_t i = 0; i < RN_COUNT(names); i++)
+        if (rn_slice_is(attribute->name, names[i]))
+            collect_codes(node, &codes);
+    rn_statuses_write(&codes, text);
+    if (text[0] != '\0')
+        rn_report_warning(builder->report, node->key->at,
+                          "%s is not known before the request is answered; to charge by the answer "
+                          "write for example charge_on: status %s beside when",
+                          rn_excerpt(attribute->name).text, strlen(text) < 40 ? text : "401, 403");
 }
 
 /* --- keys of a rule ------------------------------------------------------------------- */

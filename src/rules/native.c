@@ -252,6 +252,22 @@ bool rn_native_is_for_root(struct rn_slice section)
     return false;
 }
 
+/* Reports unknown sections. A misspelt one is read as the one that was probably meant, so that the
+ * errors in it are reported as well. */
+static void check_sections(struct rn_builder *builder, const struct rn_node *root)
+{
+    size_t count = builder->team.len != 0 ? TEAM_SECTIONS : RN_COUNT(sections);
+
+    if (!rn_native_map(builder, root, sections, count))
+        return;
+    RN_NODE_EACH(section, root) {
+        const char *meant = rn_suggest(section->key->text, sections, count);
+
+        if (meant != NULL && rn_node_find(root, meant) == NULL)
+            section->key->text = rn_slice_of(meant);
+    }
+}
+
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
@@ -262,6 +278,7 @@ bool rn_native_declare(struct rn_builder *builder, const struct rn_document *doc
         return false;
     if (builder->native->response.status == 0)
         builder->native->response.status = 429;
+    check_sections(builder, document->root);
     rn_settings_declare(builder, document->root);
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }
@@ -270,9 +287,7 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
 {
     uint32_t errors = builder->report->count[RN_ERROR];
 
-    if (builder->native == NULL ||
-        !rn_native_map(builder, document->root, sections,
-                       builder->team.len != 0 ? TEAM_SECTIONS : RN_COUNT(sections)))
+    if (builder->native == NULL)
         return false;
     RN_NODE_EACH(section, document->root) {
         struct rn_slice name = section->key->text;

@@ -140,6 +140,11 @@ bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, c
 /* Warns of a value with a comma that may be meant as a list, unless commas belong to it. */
 void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
                             const struct rn_attribute *attribute);
+/* A path as a web framework or a regular expression has it: a warning; true if it was an error. */
+bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node);
+/* Warns of a condition on the status of the answer, which no request has yet. */
+void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *node,
+                             const struct rn_attribute *attribute);
 /* An unknown key of the rule `map`: reported if it is known where it belongs. */
 bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
                      const struct rn_node *value);

@@ -152,7 +152,10 @@ void rn_resp_client(struct rn_talk *t)
     else if (rn_resp_is(what, "INFO") || rn_resp_is(what, "LIST"))
         rn_resp_put_bulk(t->out, rn_slice_of(rn_conn_peer(t->conn)->text));
     else
-        rn_resp_fail(t, "unknown subcommand %s", rn_excerpt(what).text);
+        rn_resp_fail(t,
+                     "unknown subcommand %s; known: ID, INFO, LIST, GETNAME, SETNAME, SETINFO, "
+                     "NO-EVICT, NO-TOUCH",
+                     rn_excerpt(what).text);
 }
 
 /* --- the server --------------------------------------------------------------------------------
@@ -244,7 +247,8 @@ void rn_resp_command(struct rn_talk *t)
     } else if (rn_resp_is(t->argv[1], "INFO") || rn_resp_is(t->argv[1], "DOCS")) {
         put_named(t, rn_resp_is(t->argv[1], "DOCS"));
     } else {
-        rn_resp_fail(t, "unknown subcommand %s", rn_excerpt(t->argv[1]).text);
+        rn_resp_fail(t, "unknown subcommand %s; known: COUNT, LIST, INFO, DOCS",
+                     rn_excerpt(t->argv[1]).text);
     }
 }
 

@@ -6,6 +6,7 @@ what no client would send."""
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import socket
@@ -391,6 +392,25 @@ def test_what_clients_ask_about_commands_is_answered(daemon):
         assert len(say("RATION.HELP")) == count
         say("HELLO", 3)
         assert b"ration.take" in say("COMMAND", "DOCS")
+
+
+def documented_commands():
+    """The first column of the tables of docs/resp.md: `NAME arguments`."""
+    page = (ROOT / "docs" / "resp.md").read_text()
+    rows = re.findall(r"^\| `([A-Z][A-Z.]+(?: (?:\\\||[^`|])*)?)` \|", page, re.M)
+    return [row.replace("\\|", "|") for row in rows]
+
+
+def test_the_page_about_resp_has_each_command_with_its_arguments(daemon):
+    with daemon.resp() as say:
+        usages = [line.decode().split(": ")[0] for line in say("RATION.HELP")]
+    # Those that take either a limit or rules have a row for each.
+    known = []
+    for usage in usages:
+        name = usage.split()[0]
+        direct, by_rules, rules = usage.partition(" | RULES ")
+        known += [direct, f"{name} RULES {rules}"] if by_rules else [usage]
+    assert sorted(documented_commands()) == sorted(known)
 
 
 def test_replies_cannot_be_switched_off(daemon):

@@ -2,12 +2,18 @@
 """schema/ration.schema.json agrees with the validator: it accepts every good
 file of tests/rules, and rejects every bad one whose fault a schema can see."""
 
+import itertools
 import json
 import pathlib
+import random
+import re
+import subprocess
 
 import jsonschema
 import pytest
 import yaml
+
+from operator_client import RATION
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ROOT / "tests" / "rules"
@@ -72,3 +78,50 @@ def test_the_algorithms_are_those_of_the_program():
     report = (RULES / "bad" / "algorithm_unknown_far.txt").read_text()
     allowed = report.split("allowed here: ")[1].split("\n")[0].split(", ")
     assert schema()["$defs"]["rule"]["properties"]["algorithm"]["enum"] == allowed
+
+
+# --- texts of limits ----------------------------------------------------------------------------
+
+AMOUNTS = ["5", "1_000", " 10"]
+PER = [" per ", "/", " / ", " r/", "r/", " req/", " requests per ", " Request / ", " PER "]
+PERIODS = ["minute", "min", "s", "15 minutes", "7d", "500ms", "Hour", "1_0 sec"]
+OPTIONS = ["", " ", " burst 20", " queue 5", " in steps of 1s", " burst 20 in steps of 1 s"]
+OTHERS = ["unlimited", "Unlimited ", "20 concurrent", "20concurrent", "5 per calendar month",
+          "5/calendar day Europe/Rome", "5 r/calendar week UTC"]
+TEXTS = ["".join(parts) for parts in itertools.product(AMOUNTS, PER, PERIODS, OPTIONS)] + OTHERS
+
+
+def mutants(texts, count):
+    """The texts with a character dropped, doubled, replaced or swapped."""
+    chance = random.Random(1)
+    for _ in range(count):
+        text = chance.choice(texts)
+        at = chance.randrange(len(text))
+        other = chance.choice(" /_0s" + text)
+        yield chance.choice([text[:at] + text[at + 1:], text[:at] + text[at] + text[at:],
+                             text[:at] + other + text[at + 1:], text[:at] + other + text[at:]])
+
+
+def accepted(texts, folder):
+    """Those that `ration lint` accepts; a report has at most 100 errors."""
+    good = []
+    for first in range(0, len(texts), 100):
+        batch = texts[first:first + 100]
+        rules = [f"- {{name: r{i}, limit: {json.dumps(text)}}}" for i, text in enumerate(batch)]
+        (folder / "rules.yaml").write_text("\n".join(["limits:", *rules]))
+        lint = subprocess.run([RATION, "lint", "rules.yaml"], cwd=folder, text=True,
+                              capture_output=True)
+        report = lint.stdout + lint.stderr
+        assert lint.returncode in (0, 2), report
+        wrong = {int(line) - 2 for line in re.findall(r"^rules.yaml:(\d+):\d+: error", report, re.M)}
+        good += [text for i, text in enumerate(batch) if i not in wrong]
+    return good
+
+
+def test_the_schema_accepts_each_limit_that_the_program_accepts(tmp_path):
+    limits = jsonschema.Draft202012Validator(
+        {"$ref": "#/$defs/limit_text", "$defs": schema()["$defs"]})
+    good = accepted(TEXTS + list(mutants(TEXTS, 3000)), tmp_path)
+    assert set(OTHERS) | {"5/min", "5 r/s", " 10 requests per 15 minutes burst 20"} <= set(good)
+    assert len(good) > 1000
+    assert [text for text in good if not limits.is_valid(text)] == []

@@ -100,7 +100,7 @@ void rn_clients_drop_unnamed(struct ration *r);
 /* Replaces a roster that is worn, or lacks something. */
 void rn_clients_tidy(struct ration *r);
 
-/* --- changing, for override_set.c and ban_set.c --------------------------------------- */
+/* --- changing, for clients_set.c --------------------------------------- */
 
 /* Takes the lock, and reads what others have changed. To be followed by
  * rn_clients_end unless it fails. */

@@ -112,6 +112,12 @@ int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
                       const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
 void rn_override_leave(struct rn_roster *roster, uint64_t hash);
 
+/* override_carry.c: charges the state of a key under `plan`, which is about to be put in force,
+ * what the client has spent under its limits until now. */
+int rn_override_carry_over(struct ration *r, const struct rn_book *book,
+                           const struct rn_roster *roster, const struct rn_override_key *key,
+                           const struct rn_plan *plan, struct ration_error *error);
+
 /* The override of a key, if it has one. */
 static inline const struct rn_override_rule *rn_override_rule(const struct rn_roster *roster,
                                                               const struct rn_rule *rule)

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Setting, deleting, finding and listing overrides and bans. Both are kept as a client
+ * (client.h): a ban is an override without rule and limit, and its reason is the note.
+ */
+#include "base/error.h"
+#include "limiter/limiter.h"
+#include "limiter/roster.h"
+
+#define RULE_MAX 1024 /* bytes of a name */
+#define LIMIT_MAX 255
+
+static struct ration_override from_ban(const struct ration_ban *ban)
+{
+    return (struct ration_override){.attributes = ban->attributes,
+                                    .count = ban->count,
+                                    .expires_ns = ban->expires_ns,
+                                    .note = ban->reason,
+                                    .note_len = ban->reason_len};
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+/* Which one is meant. The values of a ban may point into `texts`. */
+static int read_client(const struct ration_override *o, bool ban, struct rn_client *client,
+                       struct rn_ban_texts *texts, struct ration_error *error)
+{
+    *client =
+        (struct rn_client){.rule = ban ? RN_SLICE("") : (struct rn_slice){o->rule, o->rule_len},
+                           .limit = RN_SLICE(""),
+                           .note = RN_SLICE("")};
+    if (!ban && (!o->rule || o->rule_len == 0 || o->rule_len > RULE_MAX))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "an override names its rule, by at most %d bytes; give the name",
+                            RULE_MAX);
+    int code = rn_client_take(client, o->attributes, o->count, error);
+
+    return code == 0 && ban ? rn_ban_spell(client, texts, error) : code;
+}
+
+/* What it says. */
+static int read_payload(const struct ration_override *o, bool ban, struct rn_client *client,
+                        struct ration_error *error)
+{
+    if (!ban && (!o->limit || o->limit_len == 0 || o->limit_len > LIMIT_MAX))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "an override has a limit, of at most %d bytes; write for example "
+                            "1000 per minute",
+                            LIMIT_MAX);
+    if (!ban)
+        client->limit = (struct rn_slice){o->limit, o->limit_len};
+    return rn_client_take_note(client, ban ? "reason" : "note", o->note, o->note_len, error);
+}
+
+/* --- setting ------------------------------------------------------------------------------ */
+
+/* Spells the attributes as the rule does. */
+static int resolve(struct ration *r, const struct rn_book *book, struct rn_client *client,
+                   struct rn_override_key *key, struct ration_error *error)
+{
+    int code = rn_override_resolve(book, &r->secret, client, key, error);
+
+    for (uint32_t i = 0; i < client->count && code == 0; i++)
+        client->attributes[i] = key->attributes[i];
+    return code;
+}
+
+static int set_locked(struct ration *r, bool ban, struct rn_client *client, int64_t expires_ns,
+                      struct ration_error *error)
+{
+    struct rn_override_key key;
+    struct rn_book *book;
+    struct rn_roster *roster;
+    const struct rn_plan *plan = NULL;
+    int code = rn_clients_roster(r, ban, &book, &roster, error);
+
+    if (code == 0 && !ban) {
+        code = resolve(r, book, client, &key, error);
+        if (code == 0)
+            plan = rn_override_plan(roster, book, key.rule, client->limit, &code, error);
+    }
+    if (code == 0)
+        code = rn_clients_expiry(&r->clients, expires_ns, client, error);
+    if (code == 0)
+        code = rn_clients_room(r, client, ban, error);
+    if (code == 0)
+        code = ban ? rn_ban_check(roster, book, client, error)
+                   : rn_override_carry_over(r, book, roster, &key, plan, error);
+    return code == 0 ? rn_clients_change(r, ban ? RN_BAN_SET : RN_OVERRIDE_SET, client, error)
+                     : code;
+}
+
+static int set(struct ration *r, const struct ration_override *o, bool ban, int64_t now_ns,
+               struct ration_error *error)
+{
+    struct rn_client client;
+    struct rn_ban_texts texts;
+    int code = read_client(o, ban, &client, &texts, error);
+
+    if (code == 0)
+        code = read_payload(o, ban, &client, error);
+    if (code == 0)
+        code = rn_clients_begin(r, now_ns, error);
+    if (code != 0)
+        return code;
+    code = set_locked(r, ban, &client, o->expires_ns, error);
+    rn_clients_end(r, code == 0);
+    return code;
+}
+
+int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
+                       struct ration_error *error)
+{
+    return set(r, o, false, now_ns, error);
+}
+
+int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
+                  struct ration_error *error)
+{
+    const struct ration_override o = from_ban(ban);
+
+    return set(r, &o, true, now_ns, error);
+}
+
+int ration_override_set(struct ration *r, const struct ration_override *o,
+                        struct ration_error *error)
+{
+    return rn_override_set_at(r, o, RATION_NOW, error);
+}
+
+int ration_ban_set(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
+{
+    return rn_ban_set_at(r, ban, RATION_NOW, error);
+}
+
+/* --- deleting and finding -------------------------------------------------------------------- */
+
+/* An override is spelt as its rule does or, if the rule is gone, as it is kept: `client` may
+ * point into `key` then. NULL: there is none. */
+static const struct rn_entry *find_locked(struct ration *r, bool ban, struct rn_client *client,
+                                          struct rn_override_key *key, struct ration_error *error)
+{
+    const struct rn_entry *found = rn_clients_find(&r->clients, client, ban);
+
+    if (!found && !ban && resolve(r, rn_clients_book(r), client, key, NULL) == 0)
+        found = rn_clients_find(&r->clients, client, ban);
+    if (!found && ban)
+        rn_error_set(error, RATION_EGONE, 0, "there is no ban of such a client");
+    else if (!found)
+        rn_error_set(error, RATION_EGONE, 0, "there is no override of rule %s for such a client",
+                     rn_error_quote(client->rule.data, client->rule.len, 0).text);
+    return found;
+}
+
+static int delete (struct ration *r, const struct ration_override *o, bool ban,
+                   struct ration_error *error)
+{
+    struct rn_client client;
+    struct rn_ban_texts texts;
+    struct rn_override_key key;
+    int code = read_client(o, ban, &client, &texts, error);
+
+    if (code == 0)
+        code = rn_clients_begin(r, RATION_NOW, error);
+    if (code != 0)
+        return code;
+    code = find_locked(r, ban, &client, &key, error)
+               ? rn_clients_change(r, ban ? RN_BAN_DELETE : RN_OVERRIDE_DELETE, &client, error)
+               : RATION_EGONE;
+    rn_clients_end(r, code == 0);
+    return code;
+}
+
+int ration_override_delete(struct ration *r, const struct ration_override *o,
+                           struct ration_error *error)
+{
+    return delete (r, o, false, error);
+}
+
+int ration_ban_delete(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
+{
+    const struct ration_override o = from_ban(ban);
+
+    return delete (r, &o, true, error);
+}
+
+/* Fills in `sequence` and `active`. */
+static int find(struct ration *r, struct ration_override *o, bool ban, struct ration_error *error)
+{
+    const struct rn_entry *found;
+    struct rn_client client;
+    struct rn_ban_texts texts;
+    struct rn_override_key key;
+    int code = read_client(o, ban, &client, &texts, error);
+
+    if (code != 0)
+        return code;
+    rn_clients_lock(r, RATION_NOW);
+    found = find_locked(r, ban, &client, &key, error);
+    if (found) {
+        o->sequence = found->sequence;
+        o->active = found->active;
+    }
+    pthread_mutex_unlock(&r->clients.lock);
+    return found ? 0 : RATION_EGONE;
+}
+
+int ration_override_find(struct ration *r, struct ration_override *o, struct ration_error *error)
+{
+    return find(r, o, false, error);
+}
+
+int ration_ban_find(struct ration *r, struct ration_ban *ban, struct ration_error *error)
+{
+    struct ration_override o = from_ban(ban);
+    int code = find(r, &o, true, error);
+
+    if (code == 0) {
+        ban->sequence = o.sequence;
+        ban->active = o.active;
+    }
+    return code;
+}
+
+/* --- listing -------------------------------------------------------------------------------- */
+
+typedef int see_override(void *arg, const struct ration_override *o);
+
+static int show(const struct rn_clients_row *row, const struct rn_client *client, see_override *see,
+                void *arg)
+{
+    struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
+
+    for (uint32_t i = 0; i < client->count; i++) {
+        const struct rn_client_attribute *a = &client->attributes[i];
+
+        attributes[i] =
+            (struct ration_attribute){a->name.data, a->name.len, a->value.data, a->value.len};
+    }
+    return see(arg, &(struct ration_override){.rule = client->rule.data,
+                                              .rule_len = client->rule.len,
+                                              .attributes = attributes,
+                                              .count = client->count,
+                                              .limit = client->limit.data,
+                                              .limit_len = client->limit.len,
+                                              .expires_ns = row->expires_ns,
+                                              .note = client->note.data,
+                                              .note_len = client->note.len,
+                                              .sequence = row->sequence,
+                                              .active = row->active});
+}
+
+static int list(struct ration *r, bool ban, const struct ration_listing *listing, see_override *see,
+                void *arg)
+{
+    struct rn_clients_list list;
+    struct rn_client client;
+    int code = rn_clients_list(r, ban, listing, &list);
+
+    for (size_t i = 0; i < list.count && code == 0; i++) {
+        const struct rn_clients_row *row = &list.rows[i];
+
+        if (rn_client_read((struct rn_slice){list.payloads.data + row->at, row->len}, &client) &&
+            show(row, &client, see, arg) != 0)
+            break;
+    }
+    rn_clients_list_done(&list);
+    return code;
+}
+
+struct ban_viewer {
+    int (*see)(void *arg, const struct ration_ban *ban);
+    void *arg;
+};
+
+static int show_ban(void *arg, const struct ration_override *o)
+{
+    const struct ban_viewer *v = arg;
+
+    return v->see(v->arg, &(struct ration_ban){.attributes = o->attributes,
+                                               .count = o->count,
+                                               .expires_ns = o->expires_ns,
+                                               .reason = o->note,
+                                               .reason_len = o->note_len,
+                                               .sequence = o->sequence,
+                                               .active = o->active});
+}
+
+int ration_override_list(struct ration *r, const struct ration_listing *listing, see_override *see,
+                         void *arg)
+{
+    return list(r, false, listing, see, arg);
+}
+
+int ration_ban_list(struct ration *r, const struct ration_listing *listing,
+                    int (*see)(void *arg, const struct ration_ban *ban), void *arg)
+{
+    return list(r, true, listing, show_ban, &(struct ban_viewer){see, arg});
+}
+
+int ration_override_each(struct ration *r, const char *rule, size_t rule_len, see_override *see,
+                         void *arg)
+{
+    return list(r, false, &(struct ration_listing){.rule = rule, .rule_len = rule_len}, see, arg);
+}
+
+int ration_ban_each(struct ration *r, int (*see)(void *arg, const struct ration_ban *ban),
+                    void *arg)
+{
+    return ration_ban_list(r, &(struct ration_listing){0}, see, arg);
+}

@@ -83,9 +83,7 @@ void rn_admin_adjust(struct rn_exchange *x);
 
 /* admin_lists.c */
 struct ration_override;
-struct ration_ban;
-void rn_admin_put_override_members(struct rn_members *m, const struct ration_override *o);
-void rn_admin_put_ban_members(struct rn_members *m, const struct ration_ban *ban);
+void rn_admin_put_client_members(struct rn_members *m, const struct ration_override *o, bool ban);
 void rn_admin_get_overrides(struct rn_exchange *x);
 void rn_admin_get_bans(struct rn_exchange *x);
 

@@ -172,6 +172,21 @@ void rn_clients_list_done(struct rn_clients_list *list);
 /* Has the journal read from its beginning with the next change or refresh. */
 void rn_clients_read_again(struct rn_clients *c);
 
+/* --- clients_set.c -------------------------------------------------------------------- */
+
+/* The public functions for either: a ban is an override without rule and limit, whose note is the
+ * reason. */
+int rn_clients_set(struct ration *r, const struct ration_override *o, bool ban, int64_t now_ns,
+                   struct ration_error *error);
+int rn_clients_delete(struct ration *r, const struct ration_override *o, bool ban,
+                      struct ration_error *error);
+/* Fills in `sequence` and `active`. */
+int rn_clients_look_up(struct ration *r, struct ration_override *o, bool ban,
+                       struct ration_error *error);
+typedef int rn_clients_see(void *arg, const struct ration_override *o);
+int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *listing,
+                    rn_clients_see *see, void *arg);
+
 /* The public functions at a time of the caller's. */
 int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
                        struct ration_error *error);

@@ -90,8 +90,8 @@ static int set_locked(struct ration *r, bool ban, struct rn_client *client, int6
                      : code;
 }
 
-static int set(struct ration *r, const struct ration_override *o, bool ban, int64_t now_ns,
-               struct ration_error *error)
+int rn_clients_set(struct ration *r, const struct ration_override *o, bool ban, int64_t now_ns,
+                   struct ration_error *error)
 {
     struct rn_client client;
     struct rn_ban_texts texts;
@@ -111,7 +111,7 @@ static int set(struct ration *r, const struct ration_override *o, bool ban, int6
 int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
                        struct ration_error *error)
 {
-    return set(r, o, false, now_ns, error);
+    return rn_clients_set(r, o, false, now_ns, error);
 }
 
 int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
@@ -119,7 +119,7 @@ int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns
 {
     const struct ration_override o = from_ban(ban);
 
-    return set(r, &o, true, now_ns, error);
+    return rn_clients_set(r, &o, true, now_ns, error);
 }
 
 int ration_override_set(struct ration *r, const struct ration_override *o,
@@ -152,8 +152,8 @@ static const struct rn_entry *find_locked(struct ration *r, bool ban, struct rn_
     return found;
 }
 
-static int delete (struct ration *r, const struct ration_override *o, bool ban,
-                   struct ration_error *error)
+int rn_clients_delete(struct ration *r, const struct ration_override *o, bool ban,
+                      struct ration_error *error)
 {
     struct rn_client client;
     struct rn_ban_texts texts;
@@ -174,18 +174,18 @@ static int delete (struct ration *r, const struct ration_override *o, bool ban,
 int ration_override_delete(struct ration *r, const struct ration_override *o,
                            struct ration_error *error)
 {
-    return delete (r, o, false, error);
+    return rn_clients_delete(r, o, false, error);
 }
 
 int ration_ban_delete(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
 {
     const struct ration_override o = from_ban(ban);
 
-    return delete (r, &o, true, error);
+    return rn_clients_delete(r, &o, true, error);
 }
 
-/* Fills in `sequence` and `active`. */
-static int find(struct ration *r, struct ration_override *o, bool ban, struct ration_error *error)
+int rn_clients_look_up(struct ration *r, struct ration_override *o, bool ban,
+                       struct ration_error *error)
 {
     const struct rn_entry *found;
     struct rn_client client;
@@ -207,13 +207,13 @@ static int find(struct ration *r, struct ration_override *o, bool ban, struct ra
 
 int ration_override_find(struct ration *r, struct ration_override *o, struct ration_error *error)
 {
-    return find(r, o, false, error);
+    return rn_clients_look_up(r, o, false, error);
 }
 
 int ration_ban_find(struct ration *r, struct ration_ban *ban, struct ration_error *error)
 {
     struct ration_override o = from_ban(ban);
-    int code = find(r, &o, true, error);
+    int code = rn_clients_look_up(r, &o, true, error);
 
     if (code == 0) {
         ban->sequence = o.sequence;
@@ -224,10 +224,8 @@ int ration_ban_find(struct ration *r, struct ration_ban *ban, struct ration_erro
 
 /* --- listing -------------------------------------------------------------------------------- */
 
-typedef int see_override(void *arg, const struct ration_override *o);
-
-static int show(const struct rn_clients_row *row, const struct rn_client *client, see_override *see,
-                void *arg)
+static int show(const struct rn_clients_row *row, const struct rn_client *client,
+                rn_clients_see *see, void *arg)
 {
     struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
 
@@ -250,8 +248,8 @@ static int show(const struct rn_clients_row *row, const struct rn_client *client
                                               .active = row->active});
 }
 
-static int list(struct ration *r, bool ban, const struct ration_listing *listing, see_override *see,
-                void *arg)
+int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *listing,
+                    rn_clients_see *see, void *arg)
 {
     struct rn_clients_list list;
     struct rn_client client;
@@ -286,22 +284,23 @@ static int show_ban(void *arg, const struct ration_override *o)
                                                .active = o->active});
 }
 
-int ration_override_list(struct ration *r, const struct ration_listing *listing, see_override *see,
-                         void *arg)
+int ration_override_list(struct ration *r, const struct ration_listing *listing,
+                         rn_clients_see *see, void *arg)
 {
-    return list(r, false, listing, see, arg);
+    return rn_clients_each(r, false, listing, see, arg);
 }
 
 int ration_ban_list(struct ration *r, const struct ration_listing *listing,
                     int (*see)(void *arg, const struct ration_ban *ban), void *arg)
 {
-    return list(r, true, listing, show_ban, &(struct ban_viewer){see, arg});
+    return rn_clients_each(r, true, listing, show_ban, &(struct ban_viewer){see, arg});
 }
 
-int ration_override_each(struct ration *r, const char *rule, size_t rule_len, see_override *see,
+int ration_override_each(struct ration *r, const char *rule, size_t rule_len, rn_clients_see *see,
                          void *arg)
 {
-    return list(r, false, &(struct ration_listing){.rule = rule, .rule_len = rule_len}, see, arg);
+    return rn_clients_each(r, false, &(struct ration_listing){.rule = rule, .rule_len = rule_len},
+                           see, arg);
 }
 
 int ration_ban_each(struct ration *r, int (*see)(void *arg, const struct ration_ban *ban),

@@ -242,17 +242,6 @@ static void put(struct output *o, double number)
     put_word(o, word);
 }
 
-static void put_bucket(struct output *o, const struct rn_limit *l)
-{
-    struct parts p = parts_of(l);
-
-    put(o, (double)p.tick_us);
-    put(o, (double)p.paid);
-    put(o, (double)p.unit);
-    put(o, (double)(uint64_t)p.full);
-    put(o, l->algorithm == RATION_LEAKY_BUCKET);
-}
-
 /* The window at a time that the calendar covers. */
 static uint32_t window_at(const struct rn_calendar *c, int64_t wall_ns)
 {
@@ -286,32 +275,6 @@ static void put_calendar(struct output *o, const struct rn_calendar *c, int64_t 
         put(o, 0);
 }
 
-static void put_window(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
-{
-    put(o, (double)l->amount);
-    put(o, (double)rn_codec_us(l->period_ns));
-    put(o, l->from_first);
-    put_calendar(o, l->calendar, ask->now_ns + ask->wall_offset_ns);
-    put(o, (double)rn_codec_us(l->longest_ns));
-}
-
-static void put_log(struct output *o, const struct rn_limit *l)
-{
-    bool subs = l->form == RN_FORM_SUBS;
-
-    put(o, (double)l->amount);
-    put(o, subs ? (double)rn_codec_us(l->sub_ns) : 1);
-    put(o, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
-}
-
-static void put_places(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
-{
-    put(o, (double)l->amount);
-    put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
-    put(o, (double)rn_codec_us(RATION_LEASE_MAX_NS));
-    put_word(o, ask->id);
-}
-
 /* As batch.lua numbers them. */
 static const unsigned char operations[] = {
     [RN_PEEK] = 0,  [RN_OLDEST] = 0,  [RN_TAKE] = 1,  [RN_FORCE] = 2,  [RN_GIVE_BACK] = 3,
@@ -325,22 +288,39 @@ static const unsigned char operations[] = {
 
 static void put_params(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
 {
+    bool subs = l->form == RN_FORM_SUBS;
+    struct parts p;
+
     switch (rn_codec_script(l)) {
+    case RN_SCRIPT_BUCKET:
+        p = parts_of(l);
+        put(o, (double)p.tick_us);
+        put(o, (double)p.paid);
+        put(o, (double)p.unit);
+        put(o, (double)(uint64_t)p.full);
+        put(o, l->algorithm == RATION_LEAKY_BUCKET);
+        break;
     case RN_SCRIPT_WINDOW:
-        put_window(o, l, ask);
+        put(o, (double)l->amount);
+        put(o, (double)rn_codec_us(l->period_ns));
+        put(o, l->from_first);
+        put_calendar(o, l->calendar, ask->now_ns + ask->wall_offset_ns);
+        put(o, (double)rn_codec_us(l->longest_ns));
         break;
     case RN_SCRIPT_COUNTER:
         put(o, (double)l->amount);
         put(o, (double)rn_codec_us(l->period_ns));
         break;
     case RN_SCRIPT_LOG:
-        put_log(o, l);
+        put(o, (double)l->amount);
+        put(o, subs ? (double)rn_codec_us(l->sub_ns) : 1);
+        put(o, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
         break;
     case RN_SCRIPT_PLACES:
-        put_places(o, l, ask);
-        break;
-    case RN_SCRIPT_BUCKET:
-        put_bucket(o, l);
+        put(o, (double)l->amount);
+        put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+        put(o, (double)rn_codec_us(RATION_LEASE_MAX_NS));
+        put_word(o, ask->id);
         break;
     default: /* rn_codec_script returns no other script; without one, the limit is never sent */
         break;
@@ -401,42 +381,38 @@ size_t rn_codec_write(const struct rn_charge *charge, size_t reset_log, char out
     return o.len;
 }
 
-size_t rn_codec_write_lease(const struct rn_codec_lease_request *request, const char *params,
-                            size_t len, char out[RN_CODEC_BYTES])
+static size_t write_request(const struct rn_codec_lease_request *request, const double head[4],
+                            uint64_t last, struct rn_slice params, char out[RN_CODEC_BYTES])
 {
     struct output o = {.out = out};
 
-    put(&o, LEASE);
-    put(&o, (double)request->want);
-    put(&o, (double)(request->lease_ns / US_NS));
-    put(&o, (double)request->keep);
-    memcpy(out + o.len, params, len);
-    o.len += len;
+    for (size_t i = 0; i < 4; i++)
+        put(&o, head[i]);
+    memcpy(out + o.len, params.data, params.len);
+    o.len += params.len;
     put_word(&o, request->holder);
     put(&o, (double)request->call);
     put(&o, (double)request->back);
-    put(&o, (double)request->least);
+    put(&o, (double)last);
     put(&o, (double)request->ends_us);
     return o.len;
+}
+
+size_t rn_codec_write_lease(const struct rn_codec_lease_request *request, const char *params,
+                            size_t len, char out[RN_CODEC_BYTES])
+{
+    const double head[] = {LEASE, (double)request->want, (double)(request->lease_ns / US_NS),
+                           (double)request->keep};
+
+    return write_request(request, head, request->least, (struct rn_slice){params, len}, out);
 }
 
 size_t rn_codec_write_return(const struct rn_codec_lease_request *request, const char *params,
                              size_t len, char out[RN_CODEC_BYTES])
 {
-    struct output o = {.out = out};
+    const double head[] = {RETURN, 0, 0, (double)request->mark};
 
-    put(&o, RETURN);
-    put(&o, 0);
-    put(&o, 0);
-    put(&o, (double)request->mark);
-    memcpy(out + o.len, params, len);
-    o.len += len;
-    put_word(&o, request->holder);
-    put(&o, (double)request->call);
-    put(&o, (double)request->back);
-    put(&o, (double)request->known);
-    put(&o, (double)request->ends_us);
-    return o.len;
+    return write_request(request, head, request->known, (struct rn_slice){params, len}, out);
 }
 
 /* --- reading --------------------------------------------------------------------------- */

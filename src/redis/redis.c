@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/fiber.h"
-#include "net/server.h"
 #include "redis/cluster/secret_check.h"
 #include "redis/codec.h"
 #include "redis/strict/refusal_cache.h"
+#include "redis/timing.h"
 
 struct rn_redis {
     struct rn_backend backend; /* first */
@@ -26,17 +26,12 @@ struct rn_redis {
     struct rn_refusal_cache refusals;
 };
 
-static int64_t now_of(const struct rn_redis *redis)
-{
-    return rn_wheel_now(rn_loop_wheel(redis->loop));
-}
-
 static void set_timer(struct rn_redis *redis)
 {
     const struct rn_backend_job *job = redis->jobs.first;
 
-    if (job && (!rn_timer_is_set(&redis->timer) || job->deadline_ns < redis->timer.at_ns))
-        rn_timer_set(rn_loop_wheel(redis->loop), &redis->timer, job->deadline_ns);
+    if (job)
+        rn_timing_by(redis->loop, &redis->timer, job->deadline_ns);
 }
 
 /* --- jobs --------------------------------------------------------------------------- */
@@ -102,9 +97,9 @@ static void on_timer(struct rn_timer *timer)
     /* After a long round of the loop, the answers to jobs that are due may have arrived. */
     for (unsigned i = 0; i < RN_SHARDS; i++)
         if (redis->routes.shards[i] && redis->jobs.first &&
-            redis->jobs.first->deadline_ns <= now_of(redis))
+            redis->jobs.first->deadline_ns <= rn_timing_now(redis->loop))
             rn_link_hear(&redis->routes.shards[i]->link);
-    expire_jobs(redis, now_of(redis));
+    expire_jobs(redis, rn_timing_now(redis->loop));
     set_timer(redis);
 }
 
@@ -198,7 +193,7 @@ static void add_to_queues(struct rn_redis *redis, struct rn_backend_job *job)
 
 int64_t rn_redis_deadline(const struct rn_redis *redis)
 {
-    int64_t ours = now_of(redis) + redis->deadline_ns, theirs = rn_fiber_deadline();
+    int64_t ours = rn_timing_now(redis->loop) + redis->deadline_ns, theirs = rn_fiber_deadline();
 
     return theirs < ours ? theirs : ours;
 }
@@ -243,7 +238,7 @@ bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask)
     struct rn_script_request whole = *ask;
 
     if (whole.until_ns == 0)
-        whole.until_ns = now_of(redis) + redis->deadline_ns;
+        whole.until_ns = rn_timing_now(redis->loop) + redis->deadline_ns;
     return rn_secret_check_allows(&redis->secret) && rn_script_call_request(&redis->calls, &whole);
 }
 

@@ -107,26 +107,21 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
 /* --- passing on --------------------------------------------------------------------------------
  */
 
-/* Charges of one key must be decided in the order of the batch. */
-static bool follows_another(const struct rn_charge *batch, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (batch[j].error != 0 && batch[j].key == batch[i].key)
-            return true;
-    return false;
-}
-
-/* Charges that are not decided here get RATION_ESTORE for now. Returns how many. */
+/* Charges that are not decided here get RATION_ESTORE for now. Returns how many. Charges of one key
+ * must be decided in the order of the batch: those after one that is passed on are, too. */
 static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
 {
     size_t passed = 0;
 
     for (size_t i = 0; i < n; i++) {
-        bool here = (passed == 0 || !follows_another(batch, i)) && decide(a, &batch[i]);
+        bool follows = false;
 
-        if (!here)
-            batch[i].error = RATION_ESTORE;
-        passed += !here;
+        for (size_t j = 0; j < i && passed > 0; j++)
+            follows |= batch[j].error != 0 && batch[j].key == batch[i].key;
+        if (!follows && decide(a, &batch[i]))
+            continue;
+        batch[i].error = RATION_ESTORE;
+        passed++;
     }
     rn_redis_count(&a->counts.decided, n - passed);
     rn_redis_count(&a->counts.passed, passed);

@@ -37,20 +37,6 @@ void rn_local_budget_init(struct rn_local_budget *h, const struct rn_charge *cha
 
 /* --- decisions ----------------------------------------------------------------------------- */
 
-/* The input of a decision. */
-struct sight {
-    int64_t store_us;
-    int64_t left; /* without the unreported units */
-};
-
-static struct sight look(const struct rn_local_budget *h, int64_t now_ns)
-{
-    struct sight s = {.store_us = rn_view_time(&h->view, now_ns)};
-
-    s.left = rn_view_left(&h->view, s.store_us) - (int64_t)rn_local_budget_units(h);
-    return s;
-}
-
 static void answer(const struct rn_local_budget *h, struct rn_charge *charge, int64_t store_us,
                    bool allowed)
 {
@@ -104,26 +90,26 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
                             uint64_t most)
 {
     const struct rn_ask *ask = &charge->ask;
-    struct sight s;
+    int64_t store_us = rn_view_time(&h->view, now_ns);
+    int64_t left = rn_view_left(&h->view, store_us) - (int64_t)rn_local_budget_units(h);
     bool allowed = true, here = false;
 
     if (h->stage == RN_LOCAL_BUDGET_UNKNOWN)
         return false;
-    s = look(h, now_ns);
     switch (ask->op) {
     case RN_PEEK:
-        allowed = fits(ask->cost, s.left);
+        allowed = fits(ask->cost, left);
         here = true;
         break;
     case RN_TAKE:
-        allowed = fits(ask->cost, s.left);
+        allowed = fits(ask->cost, left);
         here = !allowed || hold(h, ask, ask->cost, most);
         break;
     case RN_FORCE:
         here = hold(h, ask,
-                    fits(ask->cost, s.left) ? ask->cost
-                    : s.left > 0            ? (uint64_t)s.left
-                                            : 0,
+                    fits(ask->cost, left) ? ask->cost
+                    : left > 0            ? (uint64_t)left
+                                          : 0,
                     most);
         break;
     case RN_GIVE_BACK:
@@ -133,7 +119,7 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
         break;
     }
     if (here)
-        answer(h, charge, s.store_us, allowed);
+        answer(h, charge, store_us, allowed);
     return here;
 }
 

@@ -8,14 +8,9 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "net/server.h"
+#include "redis/timing.h"
 
 #define NUMBERS (1 + RN_VIEW_NUMBERS) /* of a key, in a reply */
-
-static int64_t now_of(const struct rn_reports *r)
-{
-    return rn_wheel_now(rn_loop_wheel(r->loop));
-}
 
 /* --- waiting keys ------------------------------------------------------------------------- */
 
@@ -56,8 +51,8 @@ static int64_t next_tick(const struct rn_reports *r, int64_t now_ns)
 
 static void wake_at(struct rn_reports *r, int64_t at_ns)
 {
-    if (!r->stopped && (!rn_timer_is_set(&r->timer) || at_ns < r->timer.at_ns))
-        rn_timer_set(rn_loop_wheel(r->loop), &r->timer, at_ns);
+    if (!r->stopped)
+        rn_timing_by(r->loop, &r->timer, at_ns);
 }
 
 static void wait_in_line(struct rn_reports *r, struct rn_async_key *key, bool now)
@@ -68,7 +63,7 @@ static void wait_in_line(struct rn_reports *r, struct rn_async_key *key, bool no
         take_out(line, key);
     if (key->link)
         return;
-    key->due_ns = now ? 0 : next_tick(r, now_of(r));
+    key->due_ns = now ? 0 : next_tick(r, rn_timing_now(r->loop));
     (now ? put_first : put_last)(line, key);
 }
 
@@ -107,15 +102,15 @@ static void send_call(struct rn_reports_line *line)
     struct draft draft;
 
     write_draft(line, &draft);
-    bool sent = rn_redis_call(r->redis,
-                              &(struct rn_script_request){.script = RN_SCRIPT_REPORT,
-                                                          .keys = draft.keys,
-                                                          .args = draft.args,
-                                                          .key_count = 1 + line->count,
-                                                          .arg_count = 1 + 2 * line->count,
-                                                          .until_ns = now_of(r) + RN_ASYNC_TICK_NS,
-                                                          .reply = on_reply,
-                                                          .arg = line});
+    bool sent = rn_redis_call(
+        r->redis, &(struct rn_script_request){.script = RN_SCRIPT_REPORT,
+                                              .keys = draft.keys,
+                                              .args = draft.args,
+                                              .key_count = 1 + line->count,
+                                              .arg_count = 1 + 2 * line->count,
+                                              .until_ns = rn_timing_now(r->loop) + RN_ASYNC_TICK_NS,
+                                              .reply = on_reply,
+                                              .arg = line});
 
     line->stage = sent ? RN_REPORTS_WAITS : RN_REPORTS_FAILED;
     rn_redis_count(&r->counts->trips, sent);
@@ -152,7 +147,7 @@ static void on_timer(struct rn_timer *timer)
 {
     struct rn_reports *r =
         (struct rn_reports *)((char *)timer - offsetof(struct rn_reports, timer));
-    int64_t now_ns = now_of(r);
+    int64_t now_ns = rn_timing_now(r->loop);
 
     for (size_t i = 0; i < r->line_count; i++) {
         if (r->lines[i].stage == RN_REPORTS_FAILED)
@@ -205,7 +200,7 @@ static void on_reply(void *arg, const redisReply *reply)
 
     if (!reads_whole(line, reply)) {
         line->stage = RN_REPORTS_FAILED;
-        wake_at(r, next_tick(r, now_of(r)));
+        wake_at(r, next_tick(r, rn_timing_now(r->loop)));
         return;
     }
     r->store_us = reply->element[1]->integer;
@@ -214,7 +209,7 @@ static void on_reply(void *arg, const redisReply *reply)
     for (size_t i = 0; i < line->count; i++)
         learn(line, line->sent[i], &reply->element[2 + NUMBERS * i], got_ns);
     if (!r->stopped)
-        serve(line, now_of(r));
+        serve(line, rn_timing_now(r->loop));
 }
 
 int64_t rn_reports_store_us(const struct rn_reports *r, int64_t now_ns)
@@ -233,25 +228,20 @@ bool rn_reports_spares(const struct rn_local_key *local, int64_t now_ns)
 
 /* --- start and end --------------------------------------------------------------------------- */
 
-/* The windows of a calendar in a report depend on the time, so the text expires. */
-static void write_key(struct rn_async_key *key, const struct rn_charge *charge, int64_t now_ns)
-{
-    if (key->arg_len != 0 && now_ns - key->written_ns < RN_ASYNC_TICK_NS)
-        return;
-    key->arg_len = (uint8_t)rn_codec_write(charge, 0, key->arg);
-    key->name_len = (uint8_t)rn_codec_name(charge, key->name);
-    key->written_ns = now_ns;
-}
-
+/* The windows of a calendar in a report depend on the time, so its text expires. */
 void rn_reports_want(struct rn_reports *r, struct rn_async_key *key, const struct rn_charge *charge,
                      bool now)
 {
     struct rn_reports_line *line = line_of(r, key);
-    int64_t now_ns = now_of(r);
+    int64_t now_ns = rn_timing_now(r->loop);
 
     if (r->stopped)
         return;
-    write_key(key, charge, now_ns);
+    if (key->arg_len == 0 || now_ns - key->written_ns >= RN_ASYNC_TICK_NS) {
+        key->arg_len = (uint8_t)rn_codec_write(charge, 0, key->arg);
+        key->name_len = (uint8_t)rn_codec_name(charge, key->name);
+        key->written_ns = now_ns;
+    }
     if (key->budget.reporting || (key->link && (!now || key->due_ns == 0)))
         return;
     wait_in_line(r, key, now);

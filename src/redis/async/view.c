@@ -71,16 +71,6 @@ int64_t rn_view_time(const struct rn_view *v, int64_t now_ns)
     return v->store_us + (now_ns > v->at_ns ? (now_ns - v->at_ns) / US_NS : 0);
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 /* --- buckets: as bucket.lua -------------------------------------------------------------- */
 
 static int64_t debt_at(const struct rn_view *v, int64_t store_us)
@@ -102,7 +92,8 @@ static int64_t bucket_wait(const struct rn_view *v, int64_t store_us, uint64_t u
 
     if (over <= 0)
         return 0;
-    if (__builtin_mul_overflow(from + ceil_div(over, v->parts.paid), v->parts.tick_us, &us))
+    int64_t ticks = over / v->parts.paid + (over % v->parts.paid > 0);
+    if (__builtin_mul_overflow(from + ticks, v->parts.tick_us, &us))
         return INT64_MAX;
     return us - store_us;
 }
@@ -176,10 +167,12 @@ static int64_t counter_wait(const struct rn_view *v, int64_t store_us, uint64_t 
 int64_t rn_view_left(const struct rn_view *v, int64_t store_us)
 {
     struct counter c;
+    int64_t parts;
 
     switch (v->kind) {
     case RN_SCRIPT_BUCKET:
-        return floor_div(v->parts.full - debt_at(v, store_us), v->parts.unit);
+        parts = v->parts.full - debt_at(v, store_us);
+        return parts / v->parts.unit - (parts % v->parts.unit < 0); /* rounded down */
     case RN_SCRIPT_WINDOW:
         return (int64_t)v->amount - window_count(v, store_us);
     default: /* a sliding counter: rn_view_serves admits no other */

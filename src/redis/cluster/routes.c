@@ -7,26 +7,13 @@
 
 #include "base/error.h"
 #include "net/log.h"
-#include "net/server.h"
+#include "redis/timing.h"
 
 #define MS INT64_C(1000000)
 #define LOOK_NS (1000 * MS)  /* between two checks of the routes */
 #define HURRY_NS (150 * MS)  /* the same while a server is down */
 #define IDLE_NS (10000 * MS) /* a server without slots is kept this long */
 #define NOBODY RN_SHARDS
-
-static int64_t now_of(const struct rn_routes *routes)
-{
-    return rn_wheel_now(rn_loop_wheel(routes->loop));
-}
-
-static void wake_in(struct rn_routes *routes, int64_t ns)
-{
-    int64_t at_ns = now_of(routes) + ns;
-
-    if (!rn_timer_is_set(&routes->timer) || at_ns < routes->timer.at_ns)
-        rn_timer_set(rn_loop_wheel(routes->loop), &routes->timer, at_ns);
-}
 
 /* --- shards ------------------------------------------------------------------------- */
 
@@ -87,7 +74,7 @@ struct rn_shard *rn_routes_find(struct rn_routes *routes, const char *address)
 {
     for (unsigned i = 0; i < RN_SHARDS; i++) {
         if (routes->shards[i] && strcmp(routes->shards[i]->name, address) == 0) {
-            routes->shards[i]->used_ns = now_of(routes); /* it is about to be used */
+            routes->shards[i]->used_ns = rn_timing_now(routes->loop); /* it is about to be used */
             return routes->shards[i];
         }
     }
@@ -113,7 +100,7 @@ static void retire_shards(struct rn_routes *routes)
         struct rn_shard *shard = routes->shards[i];
 
         if (shard && shard->slots == 0 && shard->link.owed_count == 0 &&
-            shard->used_ns < now_of(routes) - IDLE_NS)
+            shard->used_ns < rn_timing_now(routes->loop) - IDLE_NS)
             remove_shard(routes, shard);
     }
 }
@@ -174,7 +161,7 @@ void rn_routes_refresh(struct rn_routes *routes)
     if (routes->url->kind == RN_URL_SINGLE)
         return;
     rn_topology_probe_ask(&routes->probe);
-    wake_in(routes, HURRY_NS);
+    rn_timing_by(routes->loop, &routes->timer, rn_timing_now(routes->loop) + HURRY_NS);
 }
 
 /* --- events ------------------------------------------------------------------------- */
@@ -192,7 +179,8 @@ static void on_timer(struct rn_timer *timer)
     if (!broken && routes->url->kind == RN_URL_SENTINEL)
         rn_topology_ask_offset(routes);
     retire_shards(routes);
-    wake_in(routes, broken ? HURRY_NS : LOOK_NS);
+    rn_timing_by(routes->loop, &routes->timer,
+                 rn_timing_now(routes->loop) + (broken ? HURRY_NS : LOOK_NS));
 }
 
 static void on_seek(void *arg, struct rn_shard *shard)
@@ -242,7 +230,7 @@ static bool start(struct rn_routes *routes)
     if (routes->url->kind != RN_URL_SINGLE) {
         if (!rn_topology_start(routes))
             return false;
-        wake_in(routes, LOOK_NS);
+        rn_timing_by(routes->loop, &routes->timer, rn_timing_now(routes->loop) + LOOK_NS);
     }
     if (routes->url->kind == RN_URL_CLUSTER)
         return true;

@@ -5,16 +5,9 @@
 #include <string.h>
 
 #include "net/log.h"
-#include "net/server.h"
 #include "redis/cluster/redirect.h"
 #include "redis/scripts/script.h"
-
-static void check_in(struct rn_secret_check *secret, int64_t ns)
-{
-    struct rn_wheel *wheel = rn_loop_wheel(secret->routes->loop);
-
-    rn_timer_set(wheel, &secret->timer, rn_wheel_now(wheel) + ns);
-}
+#include "redis/timing.h"
 
 static void set_state(struct rn_secret_check *secret, enum rn_secret_check_state state)
 {
@@ -61,13 +54,14 @@ static void on_found(void *arg, const redisReply *reply)
     if (!reply || reply->type != REDIS_REPLY_STRING) {
         if (reply && reply->type == REDIS_REPLY_ERROR)
             rn_routes_refresh(secret->routes); /* usually, the slot has moved */
-        check_in(secret, RN_SECRET_CHECK_SOON_NS);
+        rn_timing_in(secret->routes->loop, &secret->timer, RN_SECRET_CHECK_SOON_NS);
         return;
     }
     bool same = strcmp(reply->str, secret->fingerprint) == 0;
 
     set_state(secret, same ? RN_SECRET_CHECK_AGREED : RN_SECRET_CHECK_REFUSED);
-    check_in(secret, same ? RN_SECRET_CHECK_LATER_NS : RN_SECRET_CHECK_AGAIN_NS);
+    rn_timing_in(secret->routes->loop, &secret->timer,
+                 same ? RN_SECRET_CHECK_LATER_NS : RN_SECRET_CHECK_AGAIN_NS);
 }
 
 void rn_secret_check_again(struct rn_secret_check *secret)
@@ -84,7 +78,7 @@ void rn_secret_check_again(struct rn_secret_check *secret)
                      rn_shard_send(shard, 4, store, NULL, on_stored, secret) &&
                      rn_shard_send(shard, 2, look, NULL, on_found, secret);
     if (!secret->asking)
-        check_in(secret, RN_SECRET_CHECK_SOON_NS);
+        rn_timing_in(secret->routes->loop, &secret->timer, RN_SECRET_CHECK_SOON_NS);
 }
 
 static void on_timer(struct rn_timer *timer)

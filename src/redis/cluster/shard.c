@@ -7,13 +7,8 @@
 
 #include "base/clock.h"
 #include "net/log.h"
-#include "net/server.h"
 #include "redis/scripts/script.h"
-
-static int64_t now_of(const struct rn_shard *shard)
-{
-    return rn_wheel_now(rn_loop_wheel(shard->link.loop));
-}
+#include "redis/timing.h"
 
 static uint64_t random_number(void)
 {
@@ -32,30 +27,25 @@ bool rn_shard_is_up(const struct rn_shard *shard)
 
 void rn_shard_doubt(struct rn_shard *shard)
 {
-    shard->doubt_until_ns = now_of(shard) + RN_SHARD_DOUBT_NS;
+    shard->doubt_until_ns = rn_timing_now(shard->link.loop) + RN_SHARD_DOUBT_NS;
 }
 
 int64_t rn_shard_doubt_ns(const struct rn_shard *shard)
 {
-    int64_t now_ns = now_of(shard);
+    int64_t now_ns = rn_timing_now(shard->link.loop);
 
     return shard->doubt_until_ns > now_ns ? shard->doubt_until_ns - now_ns : 0;
 }
 
 /* --- the timer ------------------------------------------------------------------------ */
 
-static void wake_at(struct rn_shard *shard, int64_t at_ns)
-{
-    if (!rn_timer_is_set(&shard->timer) || at_ns < shard->timer.at_ns)
-        rn_timer_set(rn_loop_wheel(shard->link.loop), &shard->timer, at_ns);
-}
-
 static void set_timer(struct rn_shard *shard)
 {
     if (rn_link_owed_since(&shard->link) != INT64_MAX)
-        wake_at(shard, rn_link_owed_since(&shard->link) + RN_SHARD_OWED_NS);
+        rn_timing_by(shard->link.loop, &shard->timer,
+                     rn_link_owed_since(&shard->link) + RN_SHARD_OWED_NS);
     if (shard->breaker.open && shard->link.up && !shard->breaker.probing)
-        wake_at(shard, shard->breaker.probe_at_ns);
+        rn_timing_by(shard->link.loop, &shard->timer, shard->breaker.probe_at_ns);
 }
 
 /* --- refusals ------------------------------------------------------------------------- */
@@ -182,7 +172,8 @@ void rn_shard_note_slots(struct rn_shard *shard)
 
 void rn_shard_was_late(struct rn_shard *shard)
 {
-    bool opened = rn_breaker_fail(&shard->breaker, now_of(shard), random_number());
+    bool opened =
+        rn_breaker_fail(&shard->breaker, rn_timing_now(shard->link.loop), random_number());
 
     if (opened)
         tell_down(shard, opened, "no answer in time");
@@ -213,7 +204,7 @@ static void on_probed(void *arg, const redisReply *reply)
     if (reply && reply->type != REDIS_REPLY_ERROR)
         close_breaker(shard);
     else
-        rn_breaker_probe_failed(&shard->breaker, now_of(shard), random_number());
+        rn_breaker_probe_failed(&shard->breaker, rn_timing_now(shard->link.loop), random_number());
     set_timer(shard);
 }
 
@@ -221,7 +212,7 @@ static void on_timer(struct rn_timer *timer)
 {
     struct rn_shard *shard = (struct rn_shard *)((char *)timer - offsetof(struct rn_shard, timer));
     const char *ping[] = {"PING"};
-    int64_t now_ns = now_of(shard);
+    int64_t now_ns = rn_timing_now(shard->link.loop);
 
     if (rn_link_owed_since(&shard->link) <= now_ns - RN_SHARD_OWED_NS)
         rn_link_drop(&shard->link, "no reply for a second");
@@ -236,7 +227,7 @@ bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const si
 {
     if (!rn_link_send(&shard->link, argc, argv, lens, reply, arg))
         return false;
-    shard->used_ns = now_of(shard);
+    shard->used_ns = rn_timing_now(shard->link.loop);
     rn_redis_count(&shard->counts.trips, 1);
     if (!rn_timer_is_set(&shard->timer))
         set_timer(shard);
@@ -265,7 +256,8 @@ static void on_up(void *arg)
 static void on_down(void *arg, const char *why)
 {
     struct rn_shard *shard = arg;
-    bool opened = rn_breaker_trip(&shard->breaker, now_of(shard), random_number());
+    bool opened =
+        rn_breaker_trip(&shard->breaker, rn_timing_now(shard->link.loop), random_number());
 
     tell_down(shard, opened, why);
 }
@@ -307,7 +299,7 @@ struct rn_shard *rn_shard_new(struct rn_loop *loop, const struct rn_link_options
         free(shard);
         return NULL;
     }
-    shard->used_ns = now_of(shard);
+    shard->used_ns = rn_timing_now(shard->link.loop);
     return shard;
 }
 

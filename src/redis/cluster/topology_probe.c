@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "redis/cluster/topology_probe.h"
+#include "redis/timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "net/server.h"
-
 #define WORDS_MAX 4
-
-static int64_t now_of(const struct rn_topology_probe *probe)
-{
-    return rn_wheel_now(rn_loop_wheel(probe->link.loop));
-}
-
-static void wake_at(struct rn_topology_probe *probe, int64_t at_ns)
-{
-    rn_timer_set(rn_loop_wheel(probe->link.loop), &probe->timer, at_ns);
-}
 
 /* --- the question ------------------------------------------------------------------- */
 
@@ -49,8 +38,9 @@ static void send_question(struct rn_topology_probe *probe)
         return;
     probe->wanted = false;
     probe->asking = true;
-    probe->asked_ns = now_of(probe);
-    wake_at(probe, probe->asked_ns + RN_TOPOLOGY_PROBE_ANSWER_NS);
+    probe->asked_ns = rn_timing_now(probe->link.loop);
+    rn_timer_set(rn_loop_wheel(probe->link.loop), &probe->timer,
+                 probe->asked_ns + RN_TOPOLOGY_PROBE_ANSWER_NS);
 }
 
 void rn_topology_probe_ask(struct rn_topology_probe *probe)
@@ -60,10 +50,10 @@ void rn_topology_probe_ask(struct rn_topology_probe *probe)
     probe->wanted = true;
     if (probe->asking || !probe->link.up)
         return;
-    if (probe->asked_ns == 0 || earliest_ns <= now_of(probe))
+    if (probe->asked_ns == 0 || earliest_ns <= rn_timing_now(probe->link.loop))
         send_question(probe);
     else
-        wake_at(probe, earliest_ns);
+        rn_timer_set(rn_loop_wheel(probe->link.loop), &probe->timer, earliest_ns);
 }
 
 static void on_timer(struct rn_timer *timer)
@@ -71,7 +61,8 @@ static void on_timer(struct rn_timer *timer)
     struct rn_topology_probe *probe =
         (struct rn_topology_probe *)((char *)timer - offsetof(struct rn_topology_probe, timer));
 
-    if (probe->asking && now_of(probe) >= probe->asked_ns + RN_TOPOLOGY_PROBE_ANSWER_NS)
+    if (probe->asking &&
+        rn_timing_now(probe->link.loop) >= probe->asked_ns + RN_TOPOLOGY_PROBE_ANSWER_NS)
         rn_link_drop(&probe->link, "no answer in time");
     else if (probe->wanted)
         rn_topology_probe_ask(probe);

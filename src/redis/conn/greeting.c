@@ -61,15 +61,6 @@ static bool authenticate(struct rn_link *link)
                            : greet_with(link, 2, without, NULL);
 }
 
-static bool select_database(struct rn_link *link)
-{
-    char db[12];
-    const char *argv[] = {"SELECT", db};
-
-    snprintf(db, sizeof db, "%u", link->options.url->db);
-    return link->options.url->db == 0 || greet_with(link, 2, argv, NULL);
-}
-
 static void on_history(void *arg, const redisReply *reply)
 {
     struct rn_link *link = arg;
@@ -88,9 +79,13 @@ static void on_history(void *arg, const redisReply *reply)
 /* What a server that holds states is asked and given. */
 static bool prepare_server(struct rn_link *link)
 {
-    const char *role[] = {"ROLE"}, *info[] = {"INFO", "replication"};
+    char db[12];
+    const char *select[] = {"SELECT", db}, *role[] = {"ROLE"}, *info[] = {"INFO", "replication"};
     bool needs_role = link->options.purpose == RN_LINK_MASTER;
 
+    snprintf(db, sizeof db, "%u", link->options.url->db);
+    if (link->options.url->db != 0 && !greet_with(link, 2, select, NULL))
+        return false;
     link->greetings += needs_role + 1u;
     bool sent = (!needs_role || rn_link_push(link, 1, role, NULL, on_role, link)) &&
                 rn_link_push(link, 2, info, NULL, on_history, link);
@@ -110,7 +105,7 @@ void rn_greeting_send(struct rn_link *link)
                 link->options.purpose == RN_LINK_ASK_SENTINEL;
 
     link->greetings = 0;
-    if (!authenticate(link) || (!asks && (!select_database(link) || !prepare_server(link))))
+    if (!authenticate(link) || (!asks && !prepare_server(link)))
         rn_link_distrust(link, "out of memory");
     else if (link->greetings == 0)
         become_up(link);

@@ -241,15 +241,6 @@ static bool send_batch(struct rn_fleet *fleet)
     return sent;
 }
 
-/* All is offered when a whole walk has found nothing. */
-static void end_walk(struct rn_fleet *fleet)
-{
-    if (fleet->found == 0)
-        fleet->told = fleet->news;
-    fleet->walk = (struct rn_share_walk){0};
-    fleet->found = 0;
-}
-
 static bool offer_clients(struct rn_fleet *fleet)
 {
     if (fleet->walk.roll == 0 && fleet->walk.at == 0)
@@ -259,8 +250,12 @@ static bool offer_clients(struct rn_fleet *fleet)
         return false;
     }
     fleet->found += fleet->batch.count;
-    if (fleet->walk.ended)
-        end_walk(fleet);
+    if (fleet->walk.ended) {
+        if (fleet->found == 0)
+            fleet->told = fleet->news; /* all is offered when a whole walk has found nothing */
+        fleet->walk = (struct rn_share_walk){0};
+        fleet->found = 0;
+    }
     return fleet->batch.count == 0 || send_batch(fleet);
 }
 

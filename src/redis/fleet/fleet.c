@@ -23,22 +23,6 @@
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-static struct rn_slice key_of(char letter)
-{
-    switch (letter) {
-    case 'h':
-        return RN_SLICE("ration:{fleet}:head");
-    case 'n':
-        return RN_SLICE("ration:{fleet}:nodes");
-    case 'i':
-        return RN_SLICE("ration:{fleet}:items");
-    case 'v':
-        return RN_SLICE("ration:{fleet}:values");
-    default:
-        return RN_SLICE("ration:{fleet}:ends");
-    }
-}
-
 static void note_failure(struct rn_fleet *fleet, const char *why)
 {
     rn_redis_count(&fleet->counts.failed, 1);
@@ -53,11 +37,16 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_link_reply *reply)
 {
+    static const char *const all[] = {
+        ['h'] = "ration:{fleet}:head",  ['n'] = "ration:{fleet}:nodes",
+        ['i'] = "ration:{fleet}:items", ['v'] = "ration:{fleet}:values",
+        ['e'] = "ration:{fleet}:ends",
+    };
     struct rn_slice names[5];
     size_t count = 0;
 
     for (; keys[count] != '\0'; count++)
-        names[count] = key_of(keys[count]);
+        names[count] = rn_slice_of(all[(unsigned char)keys[count]]);
     fleet->calling = rn_redis_call(
         fleet->redis, &(struct rn_script_request){
                           .script = script,

@@ -63,27 +63,20 @@ void rn_fleet_rules_changed(struct rn_fleet *fleet, struct rn_slice text)
     rn_fleet_changed(fleet);
 }
 
-static bool is_known(const struct rn_fleet_rules *rules, const struct rn_fleet_item *value)
-{
-    return rules->made_us == value->made_us && rules->set == (value->kind == RN_FLEET_RULES_SET) &&
-           rn_slice_equal(rn_buf_slice(&rules->text), value->text);
-}
-
 void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *value)
 {
     struct rn_fleet_rules *rules = &fleet->rules;
     struct rn_slice text = value->kind == RN_FLEET_RULES_SET ? value->text : (struct rn_slice){0};
 
-    if (value->made_us < rules->made_us)
-        return;
-    if (is_known(rules, value)) {
-        rules->shared = true;
-        return;
-    }
     bool had = rules->set;
 
-    put(fleet, text, value->made_us);
+    if (value->made_us < rules->made_us)
+        return;
     rules->shared = true;
+    if (rules->made_us == value->made_us && had == (value->kind == RN_FLEET_RULES_SET) &&
+        rn_slice_equal(rn_buf_slice(&rules->text), value->text))
+        return; /* known already */
+    put(fleet, text, value->made_us);
     if (!had && !rules->set)
         return; /* the node used its own rules, and still does */
     if (fleet->options.use_rules(fleet->options.arg, text) != 0) {

@@ -284,23 +284,12 @@ static void on_patience(struct rn_timer *timer)
     rn_renew_give_up(leased, rn_wheel_now(rn_loop_wheel(leased->loop)));
 }
 
-/* Without the file, limits hold as well, but a kill loses more units. */
-static bool open_records(struct rn_leased *leased, const char *path)
-{
-    struct ration_error error = {0};
-
-    if (rn_lease_file_open(path, leased->id, &leased->file, &error) == 0)
-        leased->path = path;
-    else
-        rn_log(RN_LOG_WARN, "leases.unrecorded", RN_LOG_TEXT("error", rn_slice_of(error.text)));
-    return leased->file.records != NULL;
-}
-
 int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
                   const struct rn_leased_options *options, struct rn_leased **out,
                   struct ration_error *error)
 {
     struct rn_leased *leased = calloc(1, sizeof *leased);
+    struct ration_error no_file = {0};
 
     if (!leased)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
@@ -308,8 +297,12 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
         free(leased);
         return rn_error_set(error, RATION_EIO, 0, "the kernel gives no random numbers");
     }
-    if (!open_records(leased, options->path) ||
-        !rn_hot_keys_init(&leased->table, leased, leased->file.records)) {
+    /* Without the file, limits hold as well, but a kill loses more units. */
+    if (rn_lease_file_open(options->path, leased->id, &leased->file, &no_file) == 0)
+        leased->path = options->path;
+    else
+        rn_log(RN_LOG_WARN, "leases.unrecorded", RN_LOG_TEXT("error", rn_slice_of(no_file.text)));
+    if (!leased->file.records || !rn_hot_keys_init(&leased->table, leased, leased->file.records)) {
         rn_lease_file_close(&leased->file);
         destroy(leased);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
@@ -328,15 +321,6 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
 
 /* Units that cannot be given back now, as a call is in flight or Redis is down, stay in the file
  * for the next process. */
-static void give_back_last(struct rn_hot_key *held)
-{
-    bool was_in_flight = held->lease.in_flight;
-
-    rn_renew_retire(held, rn_clock_boot_ns());
-    if (!was_in_flight && held->lease.in_flight)
-        rn_lease_file_clear(held->record);
-}
-
 void rn_leased_free(struct rn_leased *leased)
 {
     if (!leased)
@@ -345,9 +329,13 @@ void rn_leased_free(struct rn_leased *leased)
     for (struct rn_local_key *key = leased->table.keys.oldest, *next; key; key = next) {
         struct rn_hot_key *held = (struct rn_hot_key *)key;
 
+        bool was_in_flight = held->lease.in_flight;
+
         next = key->newer;
         rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
-        give_back_last(held);
+        rn_renew_retire(held, rn_clock_boot_ns());
+        if (!was_in_flight && held->lease.in_flight)
+            rn_lease_file_clear(held->record);
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_loss_probe_end(leased);

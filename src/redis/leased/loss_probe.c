@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/leased/leased_internal.h"
+#include "redis/timing.h"
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)  /* between ticks, until all histories are long enough */
@@ -18,16 +18,6 @@
 #define ROUND_LOOKS 240    /* ticks, after which all tags are asked again in any case */
 #define AT_ONCE 64         /* calls in flight */
 #define LONGEST_US (RN_SHARD_DOUBT_NS / 1000)
-
-static int64_t now_of(const struct rn_leased *leased)
-{
-    return rn_wheel_now(rn_loop_wheel(leased->loop));
-}
-
-static void wake_in(struct rn_leased *leased, int64_t ns)
-{
-    rn_timer_set(rn_loop_wheel(leased->loop), &leased->loss_probe.timer, now_of(leased) + ns);
-}
 
 static void begin_round(struct rn_loss_probe *probe)
 {
@@ -70,12 +60,12 @@ static void on_history(void *arg, const redisReply *reply)
     if (!is_history(reply)) {
         probe->failed = true;
         probe->next = probe->count; /* other calls would fail as well: try later */
-        wake_in(leased, LOOK_NS);
+        rn_timing_in(leased->loop, &leased->loss_probe.timer, LOOK_NS);
         return;
     }
     int64_t age_us = reply->element[2]->integer;
     int64_t age_ns = age_us < LONGEST_US ? age_us * 1000 : RN_SHARD_DOUBT_NS;
-    int64_t whole_ns = now_of(leased) + RN_SHARD_DOUBT_NS - age_ns;
+    int64_t whole_ns = rn_timing_now(leased->loop) + RN_SHARD_DOUBT_NS - age_ns;
 
     probe->whole_ns = whole_ns > probe->whole_ns ? whole_ns : probe->whole_ns;
     note_since(probe, tag, reply->element[1]->integer - age_us);
@@ -145,7 +135,7 @@ static void on_timer(struct rn_timer *timer)
     struct rn_loss_probe *probe = &leased->loss_probe;
     bool over = probe->next == probe->count && probe->asked == 0;
 
-    if (over && !probe->failed && now_of(leased) >= probe->whole_ns)
+    if (over && !probe->failed && rn_timing_now(leased->loop) >= probe->whole_ns)
         atomic_store_explicit(&probe->is_whole, true, memory_order_relaxed);
     if (over) {
         probe->has_lost = false;
@@ -155,14 +145,15 @@ static void on_timer(struct rn_timer *timer)
             ask_each_server(leased);
     }
     ask_some(leased);
-    wake_in(leased, rn_leased_is_whole(leased) ? LOOK_NS : SOON_NS);
+    rn_timing_in(leased->loop, &leased->loss_probe.timer,
+                 rn_leased_is_whole(leased) ? LOOK_NS : SOON_NS);
 }
 
 void rn_loss_probe_begin(struct rn_leased *leased)
 {
     leased->loss_probe.count = rn_redis_tags(leased->redis);
     leased->loss_probe.timer.fire = on_timer;
-    wake_in(leased, 0);
+    rn_timing_in(leased->loop, &leased->loss_probe.timer, 0);
 }
 
 void rn_loss_probe_end(struct rn_leased *leased)

@@ -8,19 +8,12 @@
 #include <stdio.h>
 
 #include "net/log.h"
-#include "net/server.h"
 #include "redis/leased/leased_internal.h"
+#include "redis/timing.h"
 
 #define MS INT64_C(1000000)
 #define SOON_NS (20 * MS)   /* after a call that could not be sent */
 #define LOOK_NS (1000 * MS) /* between searches for dead workers; after a call that was not run */
-
-static void wake_in(struct rn_leased *leased, int64_t ns)
-{
-    struct rn_wheel *wheel = rn_loop_wheel(leased->loop);
-
-    rn_timer_set(wheel, &leased->recovery.timer, rn_wheel_now(wheel) + ns);
-}
 
 static void end_part(struct rn_leased *leased)
 {
@@ -30,7 +23,7 @@ static void end_part(struct rn_leased *leased)
     rn_log(RN_LOG_INFO, "leases.recovered", RN_LOG_NUMBER("keys", r->keys),
            RN_LOG_NUMBER("units", r->units));
     r->keys = r->units = 0;
-    wake_in(leased, 0);
+    rn_timing_in(leased->loop, &leased->recovery.timer, 0);
 }
 
 static void on_returned(void *arg, const redisReply *reply)
@@ -55,7 +48,8 @@ static void on_returned(void *arg, const redisReply *reply)
         r->keys++;
     }
     if (!rn_timer_is_set(&r->timer))
-        wake_in(leased, reply && reply->type == REDIS_REPLY_ERROR ? LOOK_NS : 0);
+        rn_timing_in(leased->loop, &leased->recovery.timer,
+                     reply && reply->type == REDIS_REPLY_ERROR ? LOOK_NS : 0);
 }
 
 static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
@@ -88,21 +82,15 @@ static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
     return rn_redis_call(leased->redis, &ask);
 }
 
-static struct rn_recovery_call *unused_call(struct rn_recovery *r)
-{
-    for (size_t i = 0; i < RN_RECOVERY_CALLS; i++)
-        if (!r->calls[i].busy)
-            return &r->calls[i];
-    return NULL;
-}
-
 /* False: the server of the next record is down. */
 static bool return_some(struct rn_leased *leased)
 {
     struct rn_recovery *r = &leased->recovery;
     struct rn_recovery_call *call;
 
-    for (; r->next < RN_LEASE_FILE_RECORDS && (call = unused_call(r)); r->next++) {
+    for (; r->next < RN_LEASE_FILE_RECORDS && r->asked < RN_RECOVERY_CALLS; r->next++) {
+        for (call = r->calls; call->busy;)
+            call++;
         struct rn_lease_record *record = &r->part.records[r->next];
 
         if (record->state == RN_RECORD_EMPTY ||
@@ -130,12 +118,12 @@ static void on_timer(struct rn_timer *timer)
     if (!r->part.records) {
         r->next = 0;
         if (!rn_lease_file_find(leased->path, &r->part)) {
-            wake_in(leased, LOOK_NS);
+            rn_timing_in(leased->loop, &leased->recovery.timer, LOOK_NS);
             return;
         }
     }
     if (!return_some(leased))
-        wake_in(leased, SOON_NS);
+        rn_timing_in(leased->loop, &leased->recovery.timer, SOON_NS);
     else if (r->next == RN_LEASE_FILE_RECORDS && r->asked == 0)
         end_part(leased);
 }
@@ -144,7 +132,7 @@ void rn_recovery_begin(struct rn_leased *leased)
 {
     leased->recovery.timer.fire = on_timer;
     if (leased->path)
-        wake_in(leased, 0);
+        rn_timing_in(leased->loop, &leased->recovery.timer, 0);
 }
 
 void rn_recovery_end(struct rn_leased *leased)

@@ -9,19 +9,13 @@
 
 #include <ration/error.h>
 
-#include "net/server.h"
 #include "redis/leased/leased_internal.h"
+#include "redis/timing.h"
 
 #define US_NS 1000
 #define AGAIN_NS (INT64_C(100) * 1000000) /* before the next try to give back a key */
 
 /* --- waiting charges --------------------------------------------------------------------- */
-
-static void set_patience(struct rn_leased *leased, int64_t at_ns)
-{
-    if (!rn_timer_is_set(&leased->patience) || at_ns < leased->patience.at_ns)
-        rn_timer_set(rn_loop_wheel(leased->loop), &leased->patience, at_ns);
-}
 
 bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct rn_charge *charge)
 {
@@ -29,7 +23,7 @@ bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct 
 
     if (!rn_waiting_add(&held->leased->waiting, job, charge, &held->queue, deadline_ns))
         return false;
-    set_patience(held->leased, deadline_ns);
+    rn_timing_by(held->leased->loop, &held->leased->patience, deadline_ns);
     return true;
 }
 
@@ -47,7 +41,7 @@ void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns)
     while ((next = rn_waiting_next(&leased->waiting)) && next->deadline_ns <= now_ns)
         give_up(leased, next);
     if (next)
-        set_patience(leased, next->deadline_ns);
+        rn_timing_by(leased->loop, &leased->patience, next->deadline_ns);
 }
 
 /* Serves the waiting charges in order, as far as the units go. Each answer may lead to more
@@ -73,16 +67,6 @@ static void serve(struct rn_hot_key *held, bool strict)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* The numbers of a reply: scripts/leases.lua. */
-static bool read_numbers(const struct rn_script_call_answers *answers, int64_t n[RN_CODEC_NUMBERS])
-{
-    rn_codec_numbers(answers->bytes, RN_CODEC_NUMBERS, n);
-    for (size_t i = 0; i < RN_CODEC_NUMBERS; i++)
-        if (n[i] < 0)
-            return false;
-    return true;
-}
-
 static int64_t to_ns(int64_t us)
 {
     return us < INT64_MAX / US_NS ? us * US_NS : INT64_MAX / US_NS * US_NS;
@@ -105,14 +89,18 @@ static int64_t mark_of(const struct rn_hot_key *held, int64_t now_us, int64_t re
     }
 }
 
+/* scripts/leases.lua has the numbers of a reply. */
 static bool read_grant(const struct rn_hot_key *held, const redisReply *reply, struct rn_grant *out)
 {
     struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS];
 
-    if (!reply || !rn_script_call_read(reply, held->call, 1, &answers) ||
-        !read_numbers(&answers, n))
+    if (!reply || !rn_script_call_read(reply, held->call, 1, &answers))
         return false;
+    rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
+    for (size_t i = 0; i < RN_CODEC_NUMBERS; i++)
+        if (n[i] < 0)
+            return false;
     *out = (struct rn_grant){.granted = (uint64_t)n[0],
                              .left = (uint64_t)n[1],
                              .retry_after_ns = to_ns(n[2]),
@@ -254,22 +242,6 @@ static int64_t due_of(const struct rn_hot_key *held)
     return h->units > 0 && h->renew_ns < idle_ns ? h->renew_ns : idle_ns;
 }
 
-static void wake_in(struct rn_hot_key *held, int64_t ns)
-{
-    struct rn_wheel *wheel = rn_loop_wheel(held->leased->loop);
-
-    rn_timer_set(wheel, &held->timer, rn_wheel_now(wheel) + ns);
-}
-
-/* The key was not used for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
-static bool is_idle(struct rn_hot_key *held, int64_t now_ns)
-{
-    struct rn_lease *h = &held->lease;
-
-    return held->used_ns <= h->sent_ns || held->used_ns <= now_ns - RN_LEASED_IDLE_NS ||
-           rn_sizing_is_cold(&h->demand, now_ns);
-}
-
 static void on_due(struct rn_timer *timer)
 {
     struct rn_hot_key *held =
@@ -283,8 +255,10 @@ static void on_due(struct rn_timer *timer)
         rn_renew_watch(held, now_ns);
         return;
     }
-    wake_in(held, AGAIN_NS);
-    if (is_idle(held, now_ns))
+    rn_timing_in(held->leased->loop, &held->timer, AGAIN_NS);
+    /* Not used for half a lease, or for RN_LEASED_IDLE_NS if that is less. */
+    if (held->used_ns <= held->lease.sent_ns || held->used_ns <= now_ns - RN_LEASED_IDLE_NS ||
+        rn_sizing_is_cold(&held->lease.demand, now_ns))
         rn_renew_retire(held, now_ns);
     else
         rn_renew_begin(held, 0, now_ns);
@@ -293,5 +267,5 @@ static void on_due(struct rn_timer *timer)
 void rn_renew_watch(struct rn_hot_key *held, int64_t now_ns)
 {
     held->timer.fire = on_due;
-    wake_in(held, due_of(held) - now_ns);
+    rn_timing_in(held->leased->loop, &held->timer, due_of(held) - now_ns);
 }

@@ -21,19 +21,15 @@ static uint64_t at_least(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* A quarter of the way, rounded towards `to`, so that it arrives. */
-static uint64_t approach(uint64_t from, uint64_t to)
-{
-    return to > from ? from + (to - from + 3) / 4 : from - (from - to + 3) / 4;
-}
-
 static void roll(struct rn_demand *d, int64_t now_ns)
 {
     int64_t slot = now_ns / (SECOND_NS / SLOTS_A_SECOND);
 
     for (int passed = 0; d->slot < slot && passed < 64; d->slot++, passed++) {
         d->latest = d->count * SLOTS_A_SECOND;
-        d->rate = approach(d->rate, d->latest);
+        /* A quarter of the way, rounded towards `latest`, so that it arrives. */
+        d->rate = d->latest > d->rate ? d->rate + (d->latest - d->rate + 3) / 4
+                                      : d->rate - (d->rate - d->latest + 3) / 4;
         d->count = d->asks = 0;
         if (d->rate == 0 && d->latest == 0)
             break;
@@ -63,15 +59,6 @@ bool rn_sizing_is_hot(struct rn_demand *d, uint64_t cap, int64_t now_ns)
 bool rn_sizing_is_cold(struct rn_demand *d, int64_t now_ns)
 {
     return rn_sizing_rate(d, now_ns) < RN_SIZING_COLD && d->asks < RN_SIZING_RUSH;
-}
-
-/* The demand to plan for. The current slot will have at least what it has now: so in a sudden rush
- * each call asks for several times as much as the one before. */
-static uint64_t peak(struct rn_demand *d, int64_t now_ns)
-{
-    uint64_t mean = rn_sizing_rate(d, now_ns);
-
-    return at_least(mean, at_least(d->latest, d->count * SLOTS_A_SECOND));
 }
 
 /* The longest lease that does not hold too much of the limit. It must be a small part of the window
@@ -124,7 +111,11 @@ int64_t rn_sizing_lease_ns(const struct rn_sizing *s, bool scarce)
 uint64_t rn_sizing_want(const struct rn_sizing *s, struct rn_demand *d, int64_t lease_ns,
                         uint64_t least, int64_t now_ns)
 {
-    wide units = ((wide)peak(d, now_ns) * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
+    /* The current slot will have at least what it has now: so in a sudden rush each call asks for
+     * several times as much as the one before. */
+    uint64_t mean = rn_sizing_rate(d, now_ns);
+    uint64_t peak = at_least(mean, at_least(d->latest, d->count * SLOTS_A_SECOND));
+    wide units = ((wide)peak * (uint64_t)lease_ns + SECOND_NS - 1) / SECOND_NS;
     uint64_t want = units < s->most ? (uint64_t)units : s->most;
 
     return at_least(want, least);

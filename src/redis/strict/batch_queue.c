@@ -9,7 +9,7 @@
 #include <ration/error.h>
 
 #include "base/clock.h"
-#include "net/server.h"
+#include "redis/timing.h"
 
 struct rn_batch {
     struct rn_script_call call; /* first */
@@ -22,11 +22,6 @@ struct rn_batch {
     int64_t sent_ns;               /* on the boot-time clock */
     struct rn_batch *next, **link; /* among the flying batches; next: also among the spare ones */
 };
-
-static int64_t now_of(const struct rn_batch_queues *queues)
-{
-    return rn_wheel_now(rn_loop_wheel(queues->calls->routes->loop));
-}
 
 /* --- queued charges ------------------------------------------------------------------- */
 
@@ -352,7 +347,8 @@ static bool split_batch(struct rn_script_call *call)
         several |= !go_together(queued, queued->next);
     if (!several)
         return false;
-    queue->narrow_until_ns = now_of(batch->queues) + RN_BATCH_QUEUE_NARROW_NS;
+    queue->narrow_until_ns =
+        rn_timing_now(batch->queues->calls->routes->loop) + RN_BATCH_QUEUE_NARROW_NS;
     struct rn_charge_fifo charges = end_batch(batch);
     fifo_put_back(&queue->waiting, &charges);
     make_ready(batch->queues, queue);
@@ -438,7 +434,7 @@ void rn_batch_queue_send(struct rn_batch_queues *queues, const struct rn_shard *
 
     while (queues->spare_batches && rn_link_room(&shard->link) >= 2 &&
            (queue = take_ready(queues, shard->index))) {
-        bool narrow = queue->narrow_until_ns > now_of(queues);
+        bool narrow = queue->narrow_until_ns > rn_timing_now(queues->calls->routes->loop);
 
         while (send_next(queues, queue, narrow) && queue->waiting.first && queues->spare_batches &&
                rn_link_room(&shard->link) >= 2)

@@ -6,25 +6,19 @@ static struct rn_cached_refusal *place_of(struct rn_refusal_cache *refusals, uin
     return &refusals->places[key & (RN_REFUSAL_CACHE_SIZE - 1)];
 }
 
-static bool is_of(const struct rn_cached_refusal *refusal, const struct rn_charge *charge)
-{
-    const struct rn_limit *l = charge->limit;
-
-    return refusal->key == charge->key && refusal->amount == l->amount && refusal->cap == l->cap &&
-           refusal->period_ns == l->period_ns;
-}
-
 bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *charge,
                            int64_t now_ns)
 {
     struct rn_cached_refusal *refusal = place_of(refusals, charge->key);
+    const struct rn_limit *l = charge->limit;
     enum rn_op op = charge->ask.op;
 
-    if (refusal->until_ns <= now_ns)
+    if (refusal->until_ns <= now_ns || refusal->key != charge->key)
         return false;
-    if ((op == RN_GIVE_BACK || op == RN_RESET) && refusal->key == charge->key)
+    if (op == RN_GIVE_BACK || op == RN_RESET)
         refusal->until_ns = 0;
-    if (op != RN_TAKE || !is_of(refusal, charge) || charge->ask.cost < refusal->cost)
+    if (op != RN_TAKE || charge->ask.cost < refusal->cost || refusal->amount != l->amount ||
+        refusal->cap != l->cap || refusal->period_ns != l->period_ns)
         return false;
     charge->error = 0;
     charge->answer = (struct rn_answer){.remaining = refusal->remaining,

@@ -7,18 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/cluster/redirect.h"
 #include "redis/codec.h"
-
-static int64_t now_of(const struct rn_script_caller *calls)
-{
-    return rn_wheel_now(rn_loop_wheel(calls->routes->loop));
-}
+#include "redis/timing.h"
 
 static bool is_over(const struct rn_script_call *call)
 {
-    return now_of(call->calls) >= call->until_ns;
+    return rn_timing_now(call->calls->routes->loop) >= call->until_ns;
 }
 
 static void end_unrun(struct rn_script_call *call)
@@ -115,8 +110,7 @@ static void park(struct rn_script_call *call)
     call->next = calls->parked;
     calls->parked = call;
     if (!rn_timer_is_set(&calls->timer))
-        rn_timer_set(rn_loop_wheel(calls->routes->loop), &calls->timer,
-                     now_of(calls) + RN_SCRIPT_CALL_AGAIN_NS);
+        rn_timing_in(calls->routes->loop, &calls->timer, RN_SCRIPT_CALL_AGAIN_NS);
 }
 
 void rn_script_call_retry(struct rn_script_caller *calls)
@@ -152,12 +146,22 @@ static bool split(struct rn_script_call *call)
     return call->ops->split && call->ops->split(call);
 }
 
+static void fail(struct rn_script_call *call, const redisReply *reply, const char *why)
+{
+    rn_shard_refuses(call->shard, call->script, why);
+    call->ops->ended(call, reply);
+}
+
 static void follow(struct rn_script_call *call, const redisReply *reply,
                    struct rn_redirect *redirect)
 {
     struct rn_routes *routes = call->calls->routes;
     bool moved = redirect->kind == RN_REDIRECT_MOVED;
 
+    if (routes->url->kind != RN_URL_CLUSTER) {
+        fail(call, reply, "the server is a cluster node: write redis+cluster://");
+        return;
+    }
     rn_redis_count(moved ? &call->calls->counts->moved : &call->calls->counts->asked, 1);
     rn_redirect_complete(redirect->address, call->shard->link.address);
     if (moved)
@@ -204,15 +208,8 @@ static bool send_bare(struct rn_script_call *call)
     return true;
 }
 
-static void fail(struct rn_script_call *call, const redisReply *reply, const char *why)
-{
-    rn_shard_refuses(call->shard, call->script, why);
-    call->ops->ended(call, reply);
-}
-
 static void take_error(struct rn_script_call *call, const redisReply *reply)
 {
-    bool cluster = call->calls->routes->url->kind == RN_URL_CLUSTER;
     struct rn_redirect redirect;
 
     rn_redirect_parse(reply->str, &redirect);
@@ -225,10 +222,7 @@ static void take_error(struct rn_script_call *call, const redisReply *reply)
         return;
     case RN_REDIRECT_MOVED:
     case RN_REDIRECT_ASK:
-        if (cluster)
-            follow(call, reply, &redirect);
-        else
-            fail(call, reply, "the server is a cluster node: write redis+cluster://");
+        follow(call, reply, &redirect);
         return;
     case RN_REDIRECT_TRY_AGAIN:
         if (split(call) || send_bare(call))

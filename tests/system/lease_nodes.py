@@ -126,7 +126,7 @@ class Crowd:
         return self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0), history)
 
     def lose(self):
-        """The store is emptied, or is another one. If nodes notice that, somebody asks it at
+        """The store is flushed, or is another one. If nodes notice that, one asks it at
         once."""
         self.wire.send(b"DEL", self.key)
         if not self.unnoticed:

@@ -107,7 +107,7 @@ class RedisCluster:
 
         wait_for(lambda: all(settled(m) for m in self.members))
         wait_for(lambda: all(len(m.client().execute_command("ROLE")[2]) >= 1 for m in self.masters()))
-        # Every member has heard who is whose replica: a failover needs their votes.
+        # Every member knows the replicas: a failover needs their votes.
         wait_for(lambda: all(sum("slave" in words for words in m.flags()) == 3 for m in self.members))
         self.fail_over(soon=False)
 

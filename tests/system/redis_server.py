@@ -92,7 +92,7 @@ class RedisServer:
             self.process.wait(PATIENCE)
 
     def begin_anew(self):
-        """Empties it, and vouches for it: nobody holds what is of before."""
+        """Flushes it, and vouches for its history: there are no earlier leases."""
         with self.client() as client:
             client.flushall()
             client.set("ration:history", "0")

@@ -172,14 +172,14 @@ def test_a_hot_key_that_is_far_from_its_limit_needs_next_to_no_trips(fleet_of):
     assert trips(counts) < max(0.003 * fleet.admitted(), every_tick(fleet))
 
 
-def test_a_clean_stop_tells_all(server, fleet_of):
+def test_a_clean_stop_reports_all(server, fleet_of):
     fleet = fleet_of(DAILY, per_ms=1)
     wait_for(lambda: fleet.admitted() > 1000)
     fleet.stop()
     assert fleet.admitted() - 2 <= charged(server) <= fleet.admitted() + 1
 
 
-def test_killed_nodes_cost_what_they_held_each(fleet_of):
+def test_a_killed_node_costs_what_it_held(fleet_of):
     fleet, source = fleet_of(DAILY, per_ms=2), random.Random(1)
     killed = 0
     for goal in range(1000, 9000, 1000):
@@ -228,7 +228,7 @@ def test_while_redis_is_silent_each_admits_what_it_may_hold_and_then_fails(serve
     assert sum(row.admitted for row in fleet.rows()) <= ideal(fleet, 10**6, 10**6 / 3600) + NODES * 12500
 
 
-def test_a_redis_that_comes_back_empty_is_told_what_it_did_not_hear(server, fleet_of):
+def test_a_redis_that_comes_back_empty_gets_the_unreported_units(server, fleet_of):
     fleet = fleet_of(DAILY, per_ms=1)
     wait_for(lambda: fleet.admitted() > 2000)
     server.stop()
@@ -319,7 +319,7 @@ def test_a_take_is_given_back_whether_it_was_reported_or_not(server, told):
     wait_for(lambda: told("peek")[1:] in ((remaining, False), (remaining + 1, False)))
 
 
-def test_a_reset_forgets_what_was_not_reported_yet_too(told):
+def test_a_reset_clears_unreported_units_too(told):
     told.learn()
     told("take", 30)
     told("take", 7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set once, everywhere: what is changed on one node of a fleet holds on all of them.
+"""Set once, everywhere: a change on one node of a fleet applies to all of them.
 
 Each test prints how long it took for a change to be in force on the last node.
 """
@@ -161,7 +161,7 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert [n.source() for n in nodes] == ["file"] * 3
 
 
-def test_rules_that_are_replaced_while_they_are_told_are_told_again(tmp_path):
+def test_rules_replaced_while_they_are_offered_are_offered_again(tmp_path):
     with fleet(tmp_path, 2) as (server, nodes):
         server.process.send_signal(signal.SIGSTOP)
         for limit in range(80, 83):
@@ -196,14 +196,14 @@ def test_changes_of_different_things_at_once_are_all_kept(tmp_path):
                 node.set(f"k{n}-{i}", f"{100 * n + i + 1} per minute")
         wanted = {f"k{n}-{i}": f"{100 * n + i + 1} per minute" for n in range(3) for i in range(10)}
         wait("30 overrides", lambda: all(n.overrides() == wanted for n in nodes))
-        # Of the same thing, whoever came last.
+        # Of the same thing, the last change.
         for node in nodes:
             node.set("k", "1 per minute")
         nodes[1].set("k", "2 per minute")
         wait("agreed", all_have(nodes, "k", 2))
 
 
-def test_what_is_changed_while_redis_is_away_holds_here_and_everywhere_later(tmp_path):
+def test_a_change_while_redis_is_down_applies_here_and_everywhere_later(tmp_path):
     with fleet(tmp_path, 2) as (server, nodes):
         nodes[0].set("k1", "100 per minute")
         nodes[0].set("k2", "100 per minute")
@@ -308,7 +308,7 @@ def test_a_fleet_can_go_by_files_alone(tmp_path):
         assert client.keys("ration:{fleet}:items") == []
 
 
-def test_nodes_are_counted_and_those_that_go_or_die_are_not(tmp_path):
+def test_nodes_that_stop_or_die_are_no_longer_counted(tmp_path):
     with fleet(tmp_path, 3) as (server, nodes):
         client = server.client()
 
@@ -367,7 +367,7 @@ def test_without_redis_each_node_admits_its_share(tmp_path):
             assert answers == [200] * 5 + [429] * 5
 
 
-def test_what_happens_is_told_in_metrics(tmp_path):
+def test_the_fleet_has_metrics(tmp_path):
     with fleet(tmp_path, 2) as (_, nodes):
         nodes[0].set("k1", "100 per minute")
         wait("override", all_have(nodes, "k1", 100))

@@ -109,7 +109,7 @@ def test_versions_rise_also_if_the_last_ones_were_lost_or_the_clock_goes_back(fl
     assert fleet.poll()[1] == first + 1001
 
 
-def test_what_is_over_is_forgotten_in_time(fleet):
+def test_expired_changes_are_dropped_in_time(fleet):
     now = fleet.clock.now_us
     fleet.offer(("stays", now, SET, 0, ""), ("expires", now, SET, now + 10, ""),
                 ("gone", now, DELETED, 0, ""), ("extended", now, SET, now + 10, ""))
@@ -145,7 +145,7 @@ def test_lots_hold_everything_once_and_in_order(fleet, most, size):
     assert fleet.fetch(version) == (version, 0, [])
 
 
-def test_whoever_fetches_what_is_new_ends_up_with_all_of_it(fleet):
+def test_a_node_that_fetches_changes_ends_up_with_all_of_them(fleet):
     """Readers that fetch at any time, against a dictionary."""
     dice = random.Random(7)
     truth, known = {}, [({}, 0) for _ in range(3)]
@@ -178,7 +178,7 @@ def test_keys_of_tickets_are_made_once_and_turn_once_a_week(fleet):
     fleet.clock.set(fleet.clock.now_us + 10 * 10**6)
     assert fleet.tickets(f"{b} {a}", c) == [f"{b} {a}".encode(), 0]
     fleet.client.flushall()
-    assert fleet.tickets(f"{b} {a}", c)[0] == f"{b} {a}".encode(), "who knows them brings them back"
+    assert fleet.tickets(f"{b} {a}", c)[0] == f"{b} {a}".encode(), "a node that knows them brings them back"
 
 
 def test_five_keys_of_tickets_are_kept_and_a_clock_that_goes_back_turns_them_too(fleet):

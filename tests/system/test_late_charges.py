@@ -134,7 +134,7 @@ def test_of_several_limits_each_gets_back_its_own(tmp_path):
     assert drive(tmp_path, rules) == LIMIT
 
 
-def test_a_place_that_nobody_was_told_of_is_released(tmp_path):
+def test_a_place_that_no_client_knows_of_is_released(tmp_path):
     rules = "limits: [{name: jobs, key: user, limit: 20 concurrent, lease: 1 hour, on_store_failure: refuse}]\n"
     with RedisServer(tmp_path) as server, Nodes(tmp_path, rules, [f"redis+unix://{server.path}"] * 2,
                                                 ["--redis-deadline", "5ms"]) as nodes:

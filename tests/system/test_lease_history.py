@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of leases do in a store that may have lost something, on a real
-redis-server whose clock the test moves: worked examples."""
+"""The lease scripts on a server that may have lost data, on a real redis-server whose clock the
+test moves: worked examples."""
 
 import pytest
 
@@ -18,7 +18,7 @@ class Chronicle:
         self.asker, self.key = asker, asker.key + b":history"
 
     def left(self, id=ONE):
-        """Of a key that nobody has asked for yet."""
+        """Of a key that was not used yet."""
         self.asker.wire.send(b"DEL", self.asker.key)
         return self.asker.run(PEEK, 0, history=(self.key, id))[1]
 
@@ -31,7 +31,7 @@ def chronicle(asker):
     return Chronicle(asker)
 
 
-def test_in_a_store_without_a_history_nothing_is_left_for_the_time_of_a_lease(chronicle):
+def test_without_a_history_a_key_starts_empty_for_the_time_of_a_lease(chronicle):
     assert chronicle.left() == 0
     chronicle.asker.now += LONGEST - 1
     assert chronicle.left() == 0
@@ -39,7 +39,7 @@ def test_in_a_store_without_a_history_nothing_is_left_for_the_time_of_a_lease(ch
     assert chronicle.left() == 100
 
 
-def test_nor_is_in_one_with_another_id(chronicle):
+def test_with_another_id_as_well(chronicle):
     chronicle.vouch()
     assert chronicle.left(ONE) == 100
     assert chronicle.left(TWO) == 0
@@ -47,7 +47,7 @@ def test_nor_is_in_one_with_another_id(chronicle):
     assert chronicle.left(TWO) == 100
 
 
-def test_who_has_not_heard_of_the_latest_id_brings_nothing_new(chronicle):
+def test_an_earlier_id_of_the_history_does_not_start_a_new_one(chronicle):
     chronicle.vouch()
     chronicle.left(ONE)
     chronicle.left(TWO)
@@ -78,7 +78,7 @@ def test_a_history_is_not_for_one_key_only(chronicle):
 
 
 def lose(asker):
-    """Behind the back of one who holds 40, and one who does not; when that lease ends."""
+    """While one node holds 40 and another holds nothing; and when that lease ends."""
     lasts = asker.lease(1, 40)[4]
     asker.wire.send(b"DEL", asker.key)
     return asker.now + lasts
@@ -90,7 +90,7 @@ def test_a_lease_that_is_not_there_tells_that_the_key_was_lost(asker):
     assert asker.left() == 0 and asker.lease(2, 10)[0] == 0
 
 
-def test_also_if_others_came_before(asker):
+def test_also_after_calls_of_others(asker):
     ends = lose(asker)
     assert asker.lease(2, 30)[:2] == [30, 70]
     assert asker.lease(1, 10, keep=20, ends=ends)[:2] == [0, 0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts of leases on a real redis-server whose clock the test moves: whatever
-becomes of nodes, calls and replies, together they never spend more than the limit."""
+"""The lease scripts on a real redis-server whose clock the test moves: whatever happens to nodes,
+calls and replies, together they never spend more than the limit."""
 
 import collections
 import math
@@ -20,7 +20,7 @@ GRANTS_OF_WINDOWS = 5_000 * MANY
 GRANTS_OF_LOSERS = 5_000 * MANY
 GRANTS_OF_KILLED = 1_000 * MANY
 STEPS = 1500
-SOON = 60 * SECOND  # a limit that takes longer to be whole again starts afresh when it was lost
+SOON = 60 * SECOND  # a lost limit that needs longer to refill starts full
 SEED = int(os.environ.get("RATION_SEED", "20260101"))
 
 
@@ -209,7 +209,7 @@ def test_nor_do_they_when_units_are_returned_to_a_store_that_has_lost_the_key(be
     hold_to_the_limit(bed, script, GRANTS_OF_KILLED, {**KILLED, **UNNOTICED})
 
 
-# Where nodes are killed often, and what they held is returned by whoever comes after them.
+# Nodes are killed often, and the next process returns their units.
 KILLED = {"mishaps": 0.05}
 # Where the store now and then is another one, that knows nothing.
 LOSSY = {"losses": 0.005}
@@ -325,7 +325,7 @@ def asker(bed, request):
     return Asker(bed, ASKED[request.param]())
 
 
-def test_nobody_is_granted_more_than_half_unless_less_is_of_no_use(asker):
+def test_a_grant_is_at_most_half_unless_that_is_of_no_use(asker):
     assert asker.lease(1, 80)[:2] == [50, 50]
     assert asker.lease(2, 80)[:2] == [25, 25]
     assert asker.lease(3, 10)[:2] == [10, 15]
@@ -333,7 +333,7 @@ def test_nobody_is_granted_more_than_half_unless_less_is_of_no_use(asker):
     assert asker.lease(5, 12, least=12)[0] < 12
 
 
-def test_what_is_out_is_out_for_single_charges(asker):
+def test_leased_units_are_not_left_for_single_charges(asker):
     asker.lease(1, 40)
     assert asker.left() == 60
     assert asker.run(TAKE, 61)[0] == 0
@@ -341,14 +341,14 @@ def test_what_is_out_is_out_for_single_charges(asker):
     assert asker.lease(2, 1)[0] == 0
 
 
-def test_what_comes_back_is_there_at_once_and_what_is_spent_is_not(asker):
+def test_units_given_back_are_there_at_once_and_spent_ones_are_not(asker):
     asker.lease(1, 40)
     assert asker.lease(1, 0, keep=10, back=20)[:2] == [0, 80]
     assert asker.lease(1, 0, keep=0, back=0)[:2] == [0, 80]
     assert asker.lease(1, 0, keep=0, back=5)[:2] == [0, 80], "it has no more to give"
 
 
-def test_who_says_he_holds_more_than_he_was_given_holds_nothing(asker):
+def test_a_holder_that_claims_more_than_its_grant_holds_nothing(asker):
     asker.lease(1, 10)
     assert asker.lease(1, 0, keep=11)[5] == 0
     assert asker.lease(2, 0, keep=1)[5] == 0
@@ -370,19 +370,19 @@ def lived(asker):
     return asker, asker.now + lasts
 
 
-def test_of_a_holder_that_was_killed_all_that_was_not_spent_comes_back(lived):
+def test_all_unspent_units_of_a_killed_holder_come_back(lived):
     asker, ends = lived
     assert killed(asker, 1, 25, 40, ends) == [25, 85]
     assert killed(asker, 1, 25, 40, ends) == [0, 85], "once"
 
 
-def test_also_what_a_call_has_granted_whose_reply_it_did_not_live_to_see(lived):
+def test_also_the_grant_of_a_reply_it_did_not_live_to_see(lived):
     asker, ends = lived
     assert asker.lease(1, 10, keep=30)[:2] == [10, 50]
     assert killed(asker, 1, 25, 30, ends) == [35, 85]
 
 
-def test_and_what_is_held_if_that_call_never_came(lived):
+def test_and_its_units_if_that_call_never_arrived(lived):
     asker, ends = lived
     assert killed(asker, 1, 25, 30, ends, call=asker.calls + 1) == [25, 85]
 
@@ -407,20 +407,20 @@ def ended(bed, request):
     return asker, ends
 
 
-def test_what_was_not_spent_comes_back_when_the_lease_has_ended(ended):
+def test_unspent_units_come_back_after_the_end_of_the_lease(ended):
     asker, ends = ended
     assert asker.left() == 60
     assert killed(asker, 1, 25, 40, ends) == [25, 85]
 
 
-def test_but_not_to_a_store_that_was_emptied_since(ended):
+def test_but_not_to_a_server_that_was_flushed_since(ended):
     asker, ends = ended
     asker.wire.send(b"DEL", asker.key, asker.key + b":history")
     asker.run(TAKE, 50)
     assert killed(asker, 1, 25, 40, ends)[0] == 0
 
 
-def test_a_reset_leaves_what_is_out(asker):
+def test_a_reset_leaves_leased_units(asker):
     asker.lease(1, 40)
     asker.run(TAKE, 60)
     assert asker.run(RESET)[:2] == [1, 60]
@@ -439,7 +439,7 @@ def test_a_take_is_given_back_beside_leases(asker):
     assert asker.run(GIVE_BACK, 30, mark=mark)[:2] == [1, 60]
 
 
-def test_one_holder_too_many_is_told_that_it_is_not_for_want_of_units(bed):
+def test_one_holder_too_many_learns_that_units_are_not_the_reason(bed):
     asker = Asker(bed, Bucket(10_000, SECOND, 10_000))
     for holder in range(256):
         assert asker.lease(holder, 1)[0] == 1
@@ -469,7 +469,7 @@ def test_a_key_with_leases_is_not_forgotten_before_they_end(asker):
 def test_a_key_that_may_have_been_lost_starts_with_nothing_left(asker):
     assert asker.run(TAKE, doubt=LONGEST)[:2] == [0, 0]
     assert asker.lease(1, 10, keep=5, doubt=LONGEST)[:2] == [0, 0]
-    assert asker.run(TAKE)[0] == 0, "whoever asks, in doubt or not"
+    assert asker.run(TAKE)[0] == 0, "any node, in doubt or not"
 
 
 def test_a_lease_of_a_key_that_was_lost_is_burnt(asker):
@@ -496,6 +496,6 @@ def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
     Bucket(1, SECOND, 61), Window(100, 3600 * SECOND), Counter(100, 3600 * SECOND), SubWindows(100, 3600 * SECOND, 4),
     Log(100, 3600 * SECOND),
 ], ids=lambda limit: limit.script)
-def test_a_limit_that_takes_more_than_a_minute_to_be_whole_starts_afresh_all_the_same(bed, limit):
+def test_a_limit_that_needs_more_than_a_minute_to_refill_starts_full(bed, limit):
     asker = Asker(bed, limit)
     assert asker.lease(1, 10, doubt=LONGEST)[:2] == [10, limit.cap - 10]

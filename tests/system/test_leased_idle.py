@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing of a leased limit is lost while all nodes and Redis are well: keys are driven to a
-part of their limit by two nodes and left alone, and a third node finds all of the rest."""
+"""No unit of a leased limit is lost while all nodes and Redis are well: two nodes use a part of each
+limit and then stop, and a third node finds all of the rest."""
 
 import contextlib
 import time
@@ -82,7 +82,7 @@ def drive_and_ask(nodes, number):
     return admitted
 
 
-def test_all_that_is_left_of_keys_that_go_idle_is_there_for_others(nodes):
+def test_all_units_of_idle_keys_are_there_for_others(nodes):
     for number in range(TRIES):
         before = total(nodes, "ration_leased_burnt_units_total")
         admitted = drive_and_ask(nodes, number)

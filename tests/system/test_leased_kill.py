@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that hold leases of limits that last are killed under load. What they had not spent is
-returned by the process that starts next, and together they never admit more than the limit.
+"""Nodes with leases of slow limits are killed under load. The next process returns their unspent
+units, and together they never admit more than the limit.
 RATION_SOAK=1 kills a hundred times."""
 
 import itertools
@@ -22,7 +22,7 @@ WORKERS = 2
 
 
 class Bed:
-    """Three nodes on a Redis; limits that nobody has used yet, one after another."""
+    """Three nodes on a Redis; unused limits, one after another."""
 
     def __init__(self, nodes):
         self.nodes, self.source = nodes, random.Random(7)
@@ -51,9 +51,9 @@ def bed(tmp_path, request):
         yield bed
 
 
-def test_a_killed_node_loses_nothing_that_it_had_not_spent(bed):
-    """Without a state file up to a hundredth of the limit for each worker. Of requests that were
-    not answered nobody knows."""
+def test_a_killed_node_loses_no_unspent_units(bed):
+    """Without a state file up to a hundredth of the limit for each worker. The
+    outcome of unanswered requests is not known."""
     missing = lost = recovered = 0
     for _ in range(LOOPS):
         victim, some = bed.source.randrange(3), bed.source.choice([200, 600, 1000])
@@ -87,7 +87,7 @@ def hold_some(bed):
         yield load
 
 
-def test_another_process_on_the_same_file_returns_what_a_killed_one_held(pair):
+def test_another_process_on_the_same_file_returns_the_units_of_a_killed_one(pair):
     for load in hold_some(pair):
         pair.nodes[0].kill()
     wait_for(lambda: metric(pair.nodes[1], "ration_leased_recovered_units_total") > 0, "units to be returned")
@@ -97,8 +97,8 @@ def test_another_process_on_the_same_file_returns_what_a_killed_one_held(pair):
     assert sum(AMOUNT - n for n in admitted) <= load.lost()
 
 
-def test_what_a_frozen_process_holds_is_nobodys(pair):
-    """Its leases end meanwhile; awake again it must not spend them, and nobody has returned them."""
+def test_the_leases_of_a_frozen_process_are_left_alone(pair):
+    """Its leases end meanwhile; awake again it must not spend them, and no other process has returned them."""
     for load in hold_some(pair):
         pair.nodes[0].process.send_signal(signal.SIGSTOP)
         time.sleep(2.2)  # two looks for parts whose holders are gone
@@ -108,7 +108,7 @@ def test_what_a_frozen_process_holds_is_nobodys(pair):
     assert max(admitted) <= AMOUNT
 
 
-def test_a_file_that_is_no_file_of_leases_is_left_alone(tmp_path):
+def test_a_file_that_is_not_a_lease_file_is_left_alone(tmp_path):
     (tmp_path / "node0").mkdir()
     (tmp_path / "node0" / "ration.state.leases").write_bytes(b"somebody's" * 100_000)
     (tmp_path / "node0").rename(tmp_path / "kept")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that hold leases while Redis forgets: it is killed, emptied, or another one takes over
-that never heard of the key. Together they admit no more than the limit all the same, whether
-somebody has noticed or not."""
+"""Nodes with leases while Redis loses data: it is killed or flushed, or another server takes over
+without the key. Together they admit no more than the limit, whether a node has noticed or not."""
 
 import time
 
@@ -85,8 +84,8 @@ def test_a_log_that_vanishes_with_all_others_is_not_minted(server, tmp_path):
 
 
 def start_behind_a_loss(server, tmp_path, lose):
-    """Nodes that hold leases are stopped while states are lost, and who asks first for what is
-    missing has never heard of any."""
+    """Nodes with leases are stopped while states are lost, and the first node to ask for a missing
+    key has never held a lease of it."""
     log, limit = tmp_path / "log", "400 per second burst 1200"
     nodes = [Node(server.path, log, limit, depth=16, pace=50).up() for _ in range(2)]
     time.sleep(3)
@@ -102,11 +101,11 @@ def start_behind_a_loss(server, tmp_path, lose):
     return admissions(log)
 
 
-def test_who_starts_after_the_store_was_emptied_does_not_mint_either(server, tmp_path):
+def test_a_node_that_starts_after_a_flush_admits_no_more(server, tmp_path):
     assert excess(start_behind_a_loss(server, tmp_path, server.client().flushall), 1200, 400) <= 1
 
 
-def test_nor_does_who_starts_after_a_restart_that_went_back_in_time(tmp_path):
+def test_nor_does_one_that_starts_after_a_restart_from_an_old_file(tmp_path):
     """Redis comes back with what it had saved before the key was."""
     with RedisServer(tmp_path) as server:
         Node(server.path, tmp_path / "other", "100 per second", key=8, count=50).result()
@@ -173,14 +172,14 @@ limits:
 
 
 def ask_each(node, users):
-    """Those who are refused."""
+    """The clients that are refused."""
     with node.resp() as resp:
         for user in users:
             resp.send("RATION.CHECK", "user", user)
         return [user for user in users if not resp_allowed(resp.read())]
 
 
-def test_clients_who_come_long_after_a_master_was_emptied_are_not_refused(tmp_path):
+def test_clients_long_after_a_flush_are_not_refused(tmp_path):
     """Nobody has asked for their tags meanwhile: the nodes find out by themselves."""
     with RedisCluster(tmp_path) as cluster, \
             Nodes(tmp_path, FRESH, [cluster.url()] * 2, ["--redis-deadline", "5s"]) as nodes:

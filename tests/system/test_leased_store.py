@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes (tests/programs/redis_node.c) that hold leases of one limit by a real redis-server:
-together they never admit more than the limit, whatever becomes of nodes, network and
-clocks, and while nothing is wrong hardly less."""
+together they never admit more than the limit, whatever happens to nodes, network and clocks, and
+hardly less while all is well."""
 
 import bisect
 import contextlib
@@ -115,7 +115,7 @@ def wake(*nodes):
         node.process.send_signal(signal.SIGCONT)
 
 
-def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
+def test_units_held_before_a_freeze_are_not_spent_after_it(server, tmp_path):
     """Nodes with little to do hold leases of a full bucket; then all there is is taken in
     a rush, with them awake, or woken when their leases are over and refilled."""
     log, limit = tmp_path / "log", "400 per second burst 800"
@@ -134,7 +134,7 @@ def test_what_was_held_before_a_freeze_is_not_spent_after_it(server, tmp_path):
     assert len(made) > 1500 and all(r["burnt"] > 0 for r in results)
 
 
-def test_of_a_lease_that_is_over_nothing_is_spent_not_even_without_redis(server, tmp_path):
+def test_no_unit_of_an_ended_lease_is_spent_even_without_redis(server, tmp_path):
     log = tmp_path / "log"
     node = Node(server.path, log, "1000000 per 24h", depth=8, pace=20).up()
     wait_for(lambda: len(admissions(log)) > 200 and state_of(server.client())[1] == 1)
@@ -203,7 +203,7 @@ def test_a_log_is_never_exceeded_in_any_period(server, tmp_path):
     assert len(made) > 600 and sum(r["here"] for r in results) > 0
 
 
-def test_a_hot_key_gets_nearly_all_there_is_for_hardly_a_trip(server, tmp_path):
+def test_a_hot_key_gets_nearly_all_units_with_few_calls(server, tmp_path):
     log = tmp_path / "log"
     nodes = [Node(server.path, log, "2000 per second", count=25_000, depth=16, pace=0, deadline_ms=1000)
              for _ in range(4)]
@@ -342,8 +342,8 @@ def test_a_node_whose_clock_is_behind_does_not_mint_by_refunds(server, tmp_path)
 
 
 def test_pipelines_that_wait_for_a_lease_do_not_each_call_for_one(server, tmp_path):
-    """Who is served goes on at once and asks again, behind others who still wait: there is
-    enough for all of them, and no call is made for it."""
+    """A client that is served asks again at once, behind others that still wait: there is enough
+    for all of them, without another call."""
     rules = """
 limits:
   - {name: hot, limit: 500000 per second, consistency: leased}
@@ -366,7 +366,7 @@ def state_of(client):
     return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
 
 
-def test_a_clean_stop_gives_back_what_is_not_used(server, tmp_path):
+def test_a_clean_stop_gives_back_unused_units(server, tmp_path):
     result = Node(server.path, tmp_path / "log", "1000 per 24h", count=200, depth=4, pace=5,
                   deadline_ms=PATIENT).result()
     assert result["granted"] > 0 and result["held"] == 1
@@ -375,7 +375,7 @@ def test_a_clean_stop_gives_back_what_is_not_used(server, tmp_path):
     assert result["allowed"] - 1 < missing <= result["allowed"] + result["late"]
 
 
-def test_nobody_has_the_name_of_another_holder_not_even_who_takes_its_place(server, tmp_path):
+def test_every_process_is_a_new_holder(server, tmp_path):
     """Or what one was granted would count as the other's."""
     client, names = server.client(), set()
 
@@ -383,7 +383,7 @@ def test_nobody_has_the_name_of_another_holder_not_even_who_takes_its_place(serv
         for key in client.keys("ration:{*}:B:*"):
             value = client.get(key) or b""
             names.update(value[at:at + 8] for at in range(24, len(value), 32))
-        return len(names - {bytes(8)})  # which is that of nobody in particular
+        return len(names - {bytes(8)})  # the one without a holder
 
     def start():
         return Node(server.path, tmp_path / "log", "1000000 per 24h", deadline_ms=PATIENT).up()
@@ -407,7 +407,7 @@ def test_the_documented_rights_of_a_user_are_enough(tmp_path):
 
 
 def test_a_key_that_is_idle_for_a_while_is_given_back(server, tmp_path):
-    """Forty at once, and then a pause in which nobody asks."""
+    """Forty at once, and then a pause without requests."""
     result = Node(server.path, tmp_path / "log", "1000 per 30s", count=320, depth=40, pace=350,
                   deadline_ms=PATIENT).result()
     assert result["granted"] > 0 and result["returned"] > 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that share a Redis, as clients of every protocol see them: what was begun on one is
-ended on another, and nothing is lost, doubled or out of order while Redis keeps them
-waiting, whoever hangs up, reloads or stops meanwhile."""
+"""Nodes that share a Redis, as clients of every protocol see them: a request begun on one node ends
+on another, and nothing is lost, doubled or out of order while Redis is slow, even if clients hang
+up and nodes reload or stop."""
 
 import contextlib
 import json
@@ -82,7 +82,7 @@ def test_nodes_share_a_limit_over_every_protocol(tmp_path, server, ask, rules):
     assert sum(admitted) == 100
 
 
-def test_those_who_are_held_queue_behind_each_other_on_all_nodes(tmp_path, server):
+def test_delayed_requests_form_one_queue_on_all_nodes(tmp_path, server):
     with start(tmp_path, server) as nodes, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(nodes[n % 2].socket()) for n in range(8)]
         with silence(server):  # so that it is asked by all of them at one moment
@@ -114,7 +114,7 @@ def test_a_place_taken_on_one_node_is_renewed_and_freed_on_another(tmp_path, ser
         assert settle(0, "release", second) == {"released": True}
 
 
-def test_what_cannot_be_settled_now_can_be_settled_later(tmp_path, server):
+def test_a_ticket_that_cannot_be_settled_now_can_be_settled_later(tmp_path, server):
     place = {"attributes": {"user": "ann", "path": "/places"}}
     with start(tmp_path, server, options=["--redis-deadline", "1s"], count=1) as nodes:
         def settle(verb, lease):
@@ -258,7 +258,7 @@ def test_calls_that_are_cancelled_while_they_wait_leave_nothing_behind(tmp_path,
             assert client.code("shop", {"user": "bob"}) == rls.OK
 
 
-def test_a_caller_with_less_time_than_redis_has_is_answered_in_his_time(tmp_path, server):
+def test_a_caller_with_less_time_than_redis_is_answered_in_time(tmp_path, server):
     with start(tmp_path, server, ENVOY, count=1) as nodes, \
             rls.Client(nodes[0].addresses["grpc"]) as client:
         def is_answered(seconds):
@@ -331,7 +331,7 @@ def expect_answers(clients, allowed=(0, 1)):
         assert read_http(over_http)[0] in (200, 429)
 
 
-def test_nobody_in_line_for_the_control_thread_is_forgotten(tmp_path, server):
+def test_no_request_for_the_control_thread_is_forgotten(tmp_path, server):
     """It serves one at a time that waits for Redis; who needs no Redis stands in line, too."""
     with contextlib.ExitStack() as stack, start(tmp_path, server, count=1) as nodes:
         def send(method, path, body=""):
@@ -348,7 +348,7 @@ def test_nobody_in_line_for_the_control_thread_is_forgotten(tmp_path, server):
         assert [read_http(file)[0] for file in files] == [200] * 5
 
 
-def test_a_daemon_that_is_told_to_stop_answers_those_who_wait_for_redis(tmp_path, server):
+def test_a_daemon_that_stops_answers_requests_that_wait_for_redis(tmp_path, server):
     with contextlib.ExitStack() as stack, \
             start(tmp_path, server, options=["--redis-deadline", "300ms"], count=1) as nodes:
         with silence(server):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that move between variants of a limit, on two nodes that share a Redis: what one
-variant gives back the larger one gives back, too, and where it was charged. Redis goes by its
-own clock, so the nodes answer as one daemon does that keeps its counters itself and has the
-clock of that Redis."""
+"""Clients that move between variants of a limit, on two nodes that share a Redis: a refund of one
+variant is also a refund of the larger one, where it was charged. Redis uses its own clock, so the
+nodes answer like one daemon with its own counters and the clock of that Redis."""
 
 import contextlib
 
@@ -102,7 +101,7 @@ SETTLED = {
 @pytest.mark.parametrize("ahead", AHEAD)
 @pytest.mark.parametrize("how", SETTLED)
 @pytest.mark.parametrize("variants", VARIANTS)
-def test_what_is_given_back_leaves_the_larger_variant_where_it_was_charged(tmp_path, variants, how, ahead):
+def test_a_refund_leaves_the_larger_variant_where_it_was_charged(tmp_path, variants, how, ahead):
     rules, settle = VARIANTS[variants], SETTLED[how]
     with nodes(tmp_path, rules, ahead) as shared, alone(tmp_path, rules, ahead) as one:
         assert live(shared, settle) == live(one, settle)

@@ -265,7 +265,7 @@ def test_a_redis_that_forgets_all_admits_one_burst_more(tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_clock_that_is_set_admits_one_burst_at_most_and_locks_nobody_out(tmp_path, mode):
+def test_a_clock_that_is_set_admits_one_burst_at_most_and_locks_no_client_out(tmp_path, mode):
     clock = StepClock(tmp_path / "clock")
     with RedisServer(tmp_path, clock) as server, \
             Nodes(tmp_path, bucket_rules(mode), urls_of(server), ["--redis-deadline", "50ms"]) as nodes, \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator resets a client on one node while another settles what it had reserved before: what
-was forgiven is not given back as well."""
+"""An operator resets a client on one node while another settles an earlier reservation: charges that
+the reset cleared are not given back as well."""
 
 import itertools
 import re
@@ -29,7 +29,7 @@ def rest(asked):
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
 @pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-window", "sliding-log"])
-def test_what_was_reset_is_not_refunded_as_well(tmp_path, algorithm, consistency, where):
+def test_a_charge_before_a_reset_is_not_refunded_as_well(tmp_path, algorithm, consistency, where):
     rules = RULES.format(algorithm=algorithm, consistency=consistency)
     with WHERE[where](tmp_path, rules, 0) as asked:
         lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]
@@ -59,7 +59,7 @@ def calls(server, act):
 
 
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
-def test_whether_it_was_forgiven_costs_a_refund_no_trip(tmp_path, consistency):
+def test_a_refund_checks_the_reset_log_without_another_call(tmp_path, consistency):
     """One call ends the reservation, so that nobody else does, and one gives back."""
     rules = RULES.format(algorithm="token-bucket", consistency=consistency)
     with nodes(tmp_path, rules, 0) as asked:
@@ -68,7 +68,7 @@ def test_whether_it_was_forgiven_costs_a_refund_no_trip(tmp_path, consistency):
         assert rest(asked) == 10
 
 
-def test_a_reset_is_remembered_by_the_call_that_makes_it(tmp_path):
+def test_the_call_of_a_reset_also_writes_the_reset_log(tmp_path):
     with nodes(tmp_path, RULES.format(algorithm="token-bucket", consistency="strict"), 0) as asked:
         assert asked.of("any", cost=8)["allowed"]
         body = {"attributes": {"user": "ann"}}
@@ -77,7 +77,7 @@ def test_a_reset_is_remembered_by_the_call_that_makes_it(tmp_path):
 
 
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
-def test_in_a_cluster_what_tells_of_resets_is_where_the_key_is(tmp_path, consistency):
+def test_in_a_cluster_the_reset_log_is_in_the_slot_of_its_key(tmp_path, consistency):
     (tmp_path / "cluster").mkdir()
     rules = RULES.format(algorithm="token-bucket", consistency=consistency)
     with RedisCluster(tmp_path / "cluster") as cluster, Daemon(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes make of the answers of a Redis: errors that mean that nothing was run, replies
-that are not theirs, and none at all. The server is an impostor that says what a test wants."""
+"""How nodes handle replies of Redis: errors that say that nothing was run, replies to other calls,
+and no reply at all. The server is a fake that says what a test wants."""
 
 import contextlib
 import re
@@ -17,7 +17,7 @@ SECONDS = 20000  # a deadline that no test waits for
 
 
 @pytest.mark.parametrize("error", REFUSING, ids=NAMES)
-def test_what_was_not_run_is_sent_once_more(error):
+def test_a_call_that_was_not_run_is_sent_once_more(error):
     def answers(number, nonce):
         return b"-%s\r\n" % error if number == 0 else admission(nonce)
 
@@ -28,7 +28,7 @@ def test_what_was_not_run_is_sent_once_more(error):
 
 @pytest.mark.parametrize("error", [error for error in REFUSING if error != TRYAGAIN],
                          ids=[name for name in NAMES if name != "TRYAGAIN"])
-def test_it_is_sent_no_more_than_twice(error):
+def test_a_call_is_sent_twice_at_most(error):
     with Impostor(lambda number, nonce: b"-%s\r\n" % error) as impostor:
         result = Node(impostor.url, count=1, depth=1, deadline=SECONDS).result()
     assert result["failed"] == 1 and impostor.calls == 2
@@ -36,7 +36,7 @@ def test_it_is_sent_no_more_than_twice(error):
 
 @pytest.mark.parametrize("error", [b"ERR something else", b"NOPERM no permissions", b"OOM command not allowed"],
                          ids=["ERR", "NOPERM", "OOM"])
-def test_what_failed_is_not_sent_again_and_told_of(error):
+def test_a_failed_call_is_logged_and_not_sent_again(error):
     with Impostor(lambda number, nonce: b"-%s\r\n" % error) as impostor:
         node = Node(impostor.url, count=3, depth=1, deadline=SECONDS)
         result = node.result()
@@ -44,7 +44,7 @@ def test_what_failed_is_not_sent_again_and_told_of(error):
     assert f'redis.error reason="{error.decode()}"' in node.log
 
 
-def test_what_may_have_been_run_is_never_sent_again():
+def test_a_call_that_may_have_been_run_is_never_sent_again():
     with Impostor(lambda number, nonce: None) as impostor:
         result = Node(impostor.url, count=4, depth=1, pace=200, deadline=SECONDS).result()
     assert result["failed"] == 4 and 1 <= impostor.calls <= 4
@@ -54,7 +54,7 @@ def test_what_may_have_been_run_is_never_sent_again():
 STRICT = "limits: [{name: window, key: user, limit: 1000 per 7 days, algorithm: fixed-window}]\n"
 
 
-def test_those_who_come_while_a_call_is_under_way_go_together_in_the_next(tmp_path):
+def test_charges_that_arrive_during_a_call_share_the_next(tmp_path):
     go_on = threading.Event()
 
     def answers(number, nonce):
@@ -84,7 +84,7 @@ def test_those_who_come_while_a_call_is_under_way_go_together_in_the_next(tmp_pa
     assert made == 2
 
 
-def test_a_store_with_another_history_is_told_how_long_a_missing_key_is_in_doubt(tmp_path):
+def test_a_server_with_another_history_gets_the_time_of_doubt(tmp_path):
     """Each connection has another history, and ends with its second call."""
     doubts = []
 
@@ -160,7 +160,7 @@ def test_a_readonly_replica_is_left_at_once():
 
 
 @pytest.mark.parametrize("word", [b"MOVED", b"ASK"])
-def test_a_cluster_that_sends_us_round_in_circles_is_followed_for_three_hops(word):
+def test_redirections_in_circles_are_followed_for_three_hops(word):
     def answers(number, nonce):
         return b"-%s 5 127.0.0.1:%d\r\n" % (word, impostor.port)
 
@@ -183,7 +183,7 @@ def test_a_redirection_is_followed_and_remembered_only_if_the_slot_has_moved(wor
     assert owner.askings == result["asked"]
 
 
-def test_a_node_of_a_cluster_that_was_not_called_one_is_told_of():
+def test_a_cluster_node_under_a_plain_url_is_reported():
     with Impostor(lambda number, nonce: b"-MOVED 5 127.0.0.1:1\r\n") as impostor:
         node = Node(impostor.url, count=2, depth=1, deadline=SECONDS)
         result = node.result()

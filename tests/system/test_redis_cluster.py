@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that share limits by a real Redis Cluster, while its masters die, step down and
-hand over their slots: together they never admit more than what was not lost with a master."""
+hand over their slots: together they admit no more than the limit and what was lost with a master."""
 
 import signal
 import struct
@@ -179,7 +179,7 @@ def has_been_greeted(server):
     return server.client().info("commandstats").get("cmdstat_script|load", {"calls": 0})["calls"] >= 1
 
 
-def test_the_log_names_who_has_taken_over_and_who_is_left(cluster):
+def test_the_log_names_the_servers_that_gain_and_lose_slots(cluster):
     """A master that comes back when others have its slots is not reported as closed."""
     node = Node(cluster.url(), PLENTY, key="*64", count=ENDLESS, depth=16, pace=1, deadline=PATIENT).up()
     master = cluster.masters()[0]
@@ -199,8 +199,8 @@ def test_the_log_names_who_has_taken_over_and_who_is_left(cluster):
     cluster.settle()
 
 
-def test_a_shard_that_stalls_concerns_nobody_else(cluster):
-    """And nobody takes over."""
+def test_a_shard_that_stalls_does_not_affect_others(cluster):
+    """And no server takes over."""
     node = Node(cluster.url(), PLENTY, key="*64", count=ENDLESS, depth=8, pace=1, deadline=PATIENT).up()
     master = cluster.owner(0)
     stalled = [master, cluster.replica_of(master)]

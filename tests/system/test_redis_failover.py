@@ -40,7 +40,7 @@ def excess(load, mode):
 
 
 def is_spent(load, since):
-    """Nobody is admitted any more, not even by those who were slow to hear of it."""
+    """No request is admitted any more, not even by nodes that learnt of it late."""
     return time.monotonic() > since + 3 and not any(t.allowed for t in load.told[-2000:])
 
 
@@ -75,7 +75,7 @@ def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, trio, mode
         assert nodes.logged("redis.failover") >= RUNS and nodes.logged(" lost_bytes=0") >= RUNS
 
 
-def test_what_a_replica_did_not_have_is_told_when_it_takes_over(tmp_path, trio):
+def test_the_log_says_what_a_promoted_replica_lacks(tmp_path, trio):
     """It is promoted without a word of Sentinel, which finds out later."""
     with Nodes(tmp_path, RULES, [trio.url()], OPTIONS) as nodes, \
             Load(nodes, ["/strict"], depth=4, users=USERS["strict"]) as load:

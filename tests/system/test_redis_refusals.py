@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Redis that answers but does not serve: without memory, without a right, with a disk
-that has failed, or no longer a master; and one key that holds something else. That must be
-told, in the log, by /readyz and by the metrics, until it is over."""
+"""A real Redis that answers but does not serve: out of memory, without a permission, with a failed
+disk, or no longer a master; and one key of a wrong type. The log, /readyz and the metrics must
+say so until it is over."""
 
 import contextlib
 import os
@@ -87,7 +87,7 @@ def without_replicas(client, _):
 
 @pytest.mark.parametrize(("fault", "code"), [(without_memory, "OOM "), (without_a_right, "The user executing the script can't run"),
                                              (without_a_disk, "MISCONF "), (without_replicas, "NOREPLICAS ")])
-def test_a_redis_that_answers_but_does_not_serve_is_told_of(tmp_path, fault, code):
+def test_a_redis_that_answers_but_does_not_serve_is_reported(tmp_path, fault, code):
     with serving(tmp_path, user="ration:pass@") as (client, node, server):
         steps = fault(client, server)
         next(steps)
@@ -115,7 +115,7 @@ def test_a_master_that_becomes_a_replica_is_left_until_it_is_one_again(tmp_path)
         wait_for(lambda: is_up(node) and ask(node, "window") and ask(node, "log"))
 
 
-def test_a_right_that_one_script_needs_is_missed_and_the_others_go_on(tmp_path):
+def test_a_permission_missing_for_one_script_does_not_stop_others(tmp_path):
     with serving(tmp_path, user="ration:pass@") as (client, node, _):
         client.execute_command("ACL", "SETUSER", "ration", "-rpush")
         for _ in range(20):
@@ -125,7 +125,7 @@ def test_a_right_that_one_script_needs_is_missed_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_key_that_holds_something_else_concerns_no_other(tmp_path, kind):
+def test_one_key_of_a_wrong_type_does_not_affect_others(tmp_path, kind):
     with serving(tmp_path) as (client, node, _):
         before = set(client.keys("ration:{*}:*"))
         assert ask(node, kind, "dora")

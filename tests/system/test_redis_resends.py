@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Redis has not run is sent again only for those who still wait for it. The servers are
-impostors that say what a test wants, when a node has lost its patience or before."""
+"""A call that Redis has not run is sent again only for charges that still wait. The servers are fakes
+that say what a test wants, before or after a charge's deadline."""
 
 import concurrent.futures
 import contextlib
@@ -21,7 +21,7 @@ from redis_node import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
 REDIRECTING = [b"MOVED %d 127.0.0.1:%d", b"ASK %d 127.0.0.1:%d"]
 every_error = pytest.mark.parametrize("error", REFUSING + REDIRECTING, ids=[*NAMES, "MOVED", "ASK"])
 LEASE = 7  # an operation: scripts/leases.lua
-SHORT = 100  # ms: less than the second for which a node waits for a reply before it connects anew
+SHORT = 100  # ms: less than the second for which a node waits for a reply before it reconnects
 
 
 def error_of(impostor, text):
@@ -80,7 +80,7 @@ class Late:
 
 
 class Away(Late):
-    """Gives it the error at once, and greets nobody until the take has been given up."""
+    """Sends the error at once, and answers no greeting until the take has been given up."""
 
     def refuse(self, error):
         self.impostor.welcome.clear()
@@ -96,14 +96,14 @@ class Away(Late):
 
 @pytest.mark.parametrize("mode", KINDS)
 @every_error
-def test_a_call_that_nobody_waits_for_is_not_sent_again_and_makes_room(error, mode, tmp_path):
+def test_a_call_without_waiting_charges_is_not_sent_again(error, mode, tmp_path):
     late = Late(tmp_path, mode, error)
     result = late.play()
     assert result["resent"] == 0 and not late.has_repeated(result)
 
 
 @pytest.mark.parametrize("mode", KINDS)
-def test_nor_when_a_server_is_found_again_too_late_for_those_who_waited(mode, tmp_path):
+def test_nor_when_the_server_comes_back_too_late(mode, tmp_path):
     away = Away(tmp_path, mode, b"LOADING Redis is loading the dataset in memory")
     result = away.play()
     assert result["resent"] == 1, "it was to be sent"
@@ -116,7 +116,7 @@ descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1000}}]
 """
 
 
-def test_those_who_wait_no_more_are_left_out_when_the_others_are_sent_again(tmp_path):
+def test_expired_charges_are_left_out_of_a_call_that_is_sent_again(tmp_path):
     go_on, sent, hasty = threading.Event(), [], []
 
     def answers(number, nonce):
@@ -203,7 +203,7 @@ def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency
     assert sum(b"f" in call for call in moving.calls) > 3
 
 
-def test_others_of_a_key_do_not_wait_for_its_slot_to_arrive(tmp_path):
+def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
     """Though they were sent together."""
     moving, permits, connections = Moving(0), threading.Semaphore(0), 0
 

@@ -367,7 +367,7 @@ def test_a_look_and_a_refusal_change_nothing_and_a_reset_all(bed, name):
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_is_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
+def test_units_given_back_at_once_can_be_taken_again_and_no_more(bed, name):
     limit = LIMITS[name]()
     script = bed.script(limit.script, *limit.params)
     script.ask(TAKE, limit.cap - 3)
@@ -387,7 +387,7 @@ def pardoning(script, *asks, made=0):
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_a_reset_has_forgiven_is_not_given_back_as_well(bed, name):
+def test_charges_cleared_by_a_reset_are_not_given_back_as_well(bed, name):
     limit = LIMITS[name]()
     script = bed.script(limit.script, *limit.params)
     forgiven = script.ask(TAKE, 1)
@@ -405,7 +405,7 @@ def test_what_a_reset_has_forgiven_is_not_given_back_as_well(bed, name):
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_refund_that_was_long_on_its_way_knows_when_its_take_was(bed, name):
+def test_a_slow_refund_knows_the_time_of_its_take(bed, name):
     limit = LIMITS[name]()
     script = bed.script(limit.script, *limit.params)
     forgiven = script.ask(TAKE, 2)
@@ -418,7 +418,7 @@ def test_a_refund_that_was_long_on_its_way_knows_when_its_take_was(bed, name):
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_was_never_forgiven_is_given_back(bed, name):
+def test_charges_without_a_reset_are_given_back(bed, name):
     limit = LIMITS[name]()
     script = bed.script(limit.script, *limit.params)
     taken = script.ask(TAKE, 2)

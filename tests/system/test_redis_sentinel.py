@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are told the master by three real Sentinels, while masters come and go."""
+"""Nodes that get their master from three real Sentinels, while masters come and go."""
 
 import contextlib
 import signal

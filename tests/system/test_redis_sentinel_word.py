@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom nodes believe to be master: who Sentinel says it is, and says so itself. All of them are
-impostors, for real ones agree with each other as soon as they can."""
+"""Which server nodes accept as master: the one that Sentinel names and that says so itself. All
+servers are fakes, as real ones agree with each other as soon as they can."""
 
 import contextlib
 
@@ -34,7 +34,7 @@ def test_a_master_that_goes_on_answering_is_left_when_sentinel_names_another(ser
     assert former.calls <= before + 1  # one may have been on its way
 
 
-def test_a_server_that_says_it_is_no_master_is_none_until_it_says_so(servers):
+def test_a_server_is_used_only_while_it_says_it_is_a_master(servers):
     named, _, sentinel = servers
     named.role = b"slave"
     node = Node(sentinel.sentinel, count=ENDLESS, depth=1, pace=5)

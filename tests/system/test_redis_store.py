@@ -51,13 +51,13 @@ def test_of_two_limits_both_are_charged_or_none(server, algorithm):
     assert 1000 - admitted - lost - wide["failed"] <= wide["allowed"] <= 1001 - admitted
 
 
-def test_who_comes_again_too_early_is_answered_without_asking(server):
+def test_a_repeated_refusal_needs_no_call(server):
     result = Node(url_of(server), "10 per 24h", count=2000, depth=1).result()
     assert result["allowed"] + result["failed"] >= 10 >= result["allowed"]
     assert result["remembered"] > 1000 > result["calls"]
 
 
-def test_what_comes_up_together_goes_in_few_calls(server):
+def test_charges_that_arrive_together_go_in_few_calls(server):
     result = Node(url_of(server), key=0, count=6400, depth=64).result()
     assert result["allowed"] + result["failed"] == 6400
     assert result["calls"] < 6400 / 8
@@ -108,7 +108,7 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
     goes_on(server)
     server.process.send_signal(signal.SIGSTOP)
     node.logs('redis.down reason="no answer in time"')
-    time.sleep(0.3)  # of the outage, for which nobody waits
+    time.sleep(0.3)  # of the outage, without a waiting request
     server.process.send_signal(signal.SIGCONT)
     node.logs("redis.up")
     result = ended(node)
@@ -156,7 +156,7 @@ def test_a_database_is_used_and_a_user_with_the_documented_rights(tmp_path):
         assert [len(server.client(db=db).keys()) for db in (0, 3)] == [0, 5]
 
 
-def test_a_wrong_password_is_told_and_never_shown(tmp_path):
+def test_a_wrong_password_is_reported_and_never_shown(tmp_path):
     with RedisServer(tmp_path, options=["--requirepass", "right"]) as server:
         node = Node(f"redis+unix://:hidden@{server.path}", count=1)
         line = node.process.stderr.readline()

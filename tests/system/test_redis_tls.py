@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that reach a real redis-server by TLS: whom they believe, and who they are."""
+"""Nodes that use a real redis-server with TLS: which certificates they accept, and their own."""
 
 import subprocess
 
@@ -50,27 +50,27 @@ def assert_refused(url, reason):
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_server_is_believed_whose_name_an_authority_vouches_for(port, authority, host):
+def test_a_certificate_of_an_authority_for_this_name_is_accepted(port, authority, host):
     assert_works(f"rediss://{host}:{port}?ca={authority.file}")
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(port, tmp_path_factory):
+def test_a_certificate_of_no_authority_is_refused(port, tmp_path_factory):
     stranger = Authority(tmp_path_factory.mktemp("stranger"), "stranger")
     assert_refused(f"rediss://127.0.0.1:{port}?ca={stranger.file}", "certificate")
     assert_refused(f"rediss://127.0.0.1:{port}", "certificate")
 
 
-def test_a_server_of_another_name_is_believed_only_where_names_do_not_matter(port, authority):
+def test_a_certificate_for_another_name_needs_verify_ca(port, authority):
     other = f"rediss://127.0.0.2:{port}?ca={authority.file}"
     assert_refused(other, "IP address mismatch")
     assert_works(other + "&verify=ca")
 
 
-def test_anybody_is_believed_if_so_wished(port):
+def test_verify_no_accepts_any_certificate(port):
     assert_works(f"rediss://127.0.0.2:{port}?verify=no")
 
 
-def test_a_server_that_asks_is_shown_our_certificate(tmp_path, authority):
+def test_a_server_that_asks_gets_the_client_certificate(tmp_path, authority):
     port = free_port()
     ours = f"cert={authority.folder / 'node.pem'}&key={authority.folder / 'node.key'}"
     with RedisServer(tmp_path, options=options(authority, port, clients="yes")):
@@ -96,7 +96,7 @@ def test_the_servers_of_a_cluster_are_reached_by_tls(tmp_path, authority):
         assert_works(f"rediss+cluster://localhost:{port}?ca={authority.file}&verify=ca")
 
 
-def test_files_that_cannot_be_used_are_told_of_at_once():
+def test_unusable_tls_files_are_reported_at_once():
     words = [REDIS_NODE, "rediss://localhost?ca=/none.pem", "1 per hour", "fixed-window", "1", "1", "1", "0"]
     run = subprocess.run(words, capture_output=True, text=True)
     assert run.returncode == 2 and "cannot read /none.pem: No such file or directory" in run.stderr

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store in front of another: what it answers itself, what it passes on and in which
- * order, and that each batch is answered once. There is no Redis here. */
+/* The async backend in front of a fake one: what it answers itself, what it passes on and in which
+ * order, and that each batch is answered once. Without Redis. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, probing, closing; and how long a lost connection waits. */
+/* The breaker opens, probes and closes; the wait before a reconnect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charges as scripts read them: numbers worked out by hand. */
+/* Charges as the scripts read them, against numbers worked out by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void what_cannot_be_exact_is_refused(void **state)
     }
 }
 
-static void windows_and_logs_are_told_in_microseconds(void **state)
+static void windows_and_logs_are_written_in_microseconds(void **state)
 {
     struct rn_limit window = limit_of((struct ration_limit){
         .algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = 1500, .from_first = true});
@@ -130,7 +130,7 @@ static void windows_and_logs_are_told_in_microseconds(void **state)
 }
 
 /* Nobody may mistake one for the other: they have different keys. */
-static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
+static void a_leased_limit_has_its_own_script_and_name(void **state)
 {
     static const struct {
         struct ration_limit spec;
@@ -170,7 +170,7 @@ static void what_is_leased_has_a_script_and_a_name_of_its_own(void **state)
     }
 }
 
-static void a_call_for_a_lease_ends_with_who_asks(void **state)
+static void a_call_for_a_lease_ends_with_its_holder(void **state)
 {
     struct rn_limit l = limit_of((struct ration_limit){
         .algorithm = RATION_TOKEN_BUCKET, .amount = 3, .period_ns = SECOND, .burst = 50});
@@ -197,7 +197,7 @@ static void a_call_for_a_lease_ends_with_who_asks(void **state)
 
 /* Days of 24, 23 and 25 hours: the two windows given are those that a clock half of
  * one off ours would still be in. */
-static void a_calendar_is_told_with_room_for_a_clock_that_is_off(void **state)
+static void a_calendar_leaves_room_for_a_clock_that_differs(void **state)
 {
     const int64_t hour = 3600 * SECOND;
     const int64_t ends[] = {0, 24 * hour, 47 * hour, 72 * hour};
@@ -396,15 +396,34 @@ static void answers_are_read_and_nonsense_is_an_error(void **state)
     }
 }
 
+/* It was decided as a token bucket once, without a warning. */
+static void an_unknown_form_is_a_fault_and_has_no_script(void **state)
+{
+    struct rn_limit l;
+    struct rn_charge charge = {.limit = &l, .flags = RN_CHARGE_LEASED};
+
+    (void)state;
+    rn_limit_init(&l, &(struct ration_limit){
+                          .algorithm = RATION_TOKEN_BUCKET, .amount = 10, .period_ns = 1000000000});
+    assert_null(rn_codec_fault(&l));
+    assert_int_equal(rn_codec_script(&l), RN_SCRIPT_BUCKET);
+    l.form = (enum rn_form)99;
+    assert_non_null(rn_codec_fault(&l));
+    assert_int_equal(rn_codec_script(&l), RN_SCRIPTS);
+    assert_false(rn_codec_leases(&l));
+    assert_int_equal(rn_codec_script_of(&charge), RN_SCRIPTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unknown_form_is_a_fault_and_has_no_script),
         cmocka_unit_test(buckets_are_counted_in_parts_that_leave_no_rest),
         cmocka_unit_test(what_cannot_be_exact_is_refused),
-        cmocka_unit_test(windows_and_logs_are_told_in_microseconds),
-        cmocka_unit_test(what_is_leased_has_a_script_and_a_name_of_its_own),
-        cmocka_unit_test(a_call_for_a_lease_ends_with_who_asks),
-        cmocka_unit_test(a_calendar_is_told_with_room_for_a_clock_that_is_off),
+        cmocka_unit_test(windows_and_logs_are_written_in_microseconds),
+        cmocka_unit_test(a_leased_limit_has_its_own_script_and_name),
+        cmocka_unit_test(a_call_for_a_lease_ends_with_its_holder),
+        cmocka_unit_test(a_calendar_leaves_room_for_a_clock_that_differs),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
         cmocka_unit_test(what_pardons_names_the_key_that_tells_of_resets),
         cmocka_unit_test(a_refund_tells_when_its_take_was_if_the_mark_does),

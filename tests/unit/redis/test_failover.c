@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Sentinels say of failovers, as they say it. */
+/* Failover events in the words of Sentinel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared change as Redis keeps it. */
+/* The format of a shared change in Redis. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void a_value_is_what_the_scripts_expect(void **state)
     rn_buf_done(&out);
 }
 
-static void what_was_written_is_read(void **state)
+static void a_written_change_can_be_read(void **state)
 {
     struct rn_buf out = {0};
     struct rn_fleet_item value;
@@ -68,7 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_what_the_scripts_expect),
-        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(a_written_change_can_be_read),
         cmocka_unit_test(anything_else_is_no_value),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots as a real cluster numbers them (CLUSTER KEYSLOT of Redis 7), what redirections
- * say, and what the answer to CLUSTER SLOTS holds. */
+/* Slots as a real cluster numbers them (CLUSTER KEYSLOT of Redis 7), redirections, and replies to
+ * CLUSTER SLOTS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static void errors_say_whether_to_go_elsewhere(void **state)
     }
 }
 
-static void a_server_without_a_host_has_that_of_who_told(void **state)
+static void a_server_without_a_host_gets_that_of_the_server_that_replied(void **state)
 {
     char address[RN_URL_ADDRESS] = ":7001", whole[RN_URL_ADDRESS] = "b:1";
 
@@ -141,7 +141,7 @@ static void the_map_of_a_cluster_is_read(void **state)
     assert_string_equal(seen, "0-5460 10.0.0.1:7000;r 10.0.0.2:7003;5461-16383 10.0.0.9:7001;");
 }
 
-static void what_is_no_map_is_not_believed(void **state)
+static void a_malformed_slot_map_is_refused(void **state)
 {
     static const char *const rows[] = {
         "*0\r\n",
@@ -168,9 +168,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_the_slots_of_the_specification),
         cmocka_unit_test(errors_say_whether_to_go_elsewhere),
-        cmocka_unit_test(a_server_without_a_host_has_that_of_who_told),
+        cmocka_unit_test(a_server_without_a_host_gets_that_of_the_server_that_replied),
         cmocka_unit_test(the_map_of_a_cluster_is_read),
-        cmocka_unit_test(what_is_no_map_is_not_believed),
+        cmocka_unit_test(a_malformed_slot_map_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What INFO replication tells of a server's states, and what it does not. */
+/* Histories from replies to INFO replication. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static void another_one_is_a_change_each_time(void **state)
     assert_true(rn_history_learn(&history, info_of(ONE, OTHER)));
 }
 
-static void who_does_not_tell_is_the_same_as_ever(void **state)
+static void a_reply_without_an_id_changes_nothing(void **state)
 {
     static const char *const texts[] = {
         "",
@@ -122,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_one_is_no_change),
         cmocka_unit_test(another_one_is_a_change_each_time),
-        cmocka_unit_test(who_does_not_tell_is_the_same_as_ever),
+        cmocka_unit_test(a_reply_without_an_id_changes_nothing),
         cmocka_unit_test(what_a_former_master_wrote_after_the_promotion_is_lost),
         cmocka_unit_test(of_a_server_that_was_started_anew_nothing_is_known),
         cmocka_unit_test(its_short_name_is_the_beginning_or_zeros),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of keys that are held. */
+/* The table of keys with a lease, and the demand for others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charges whose deadline passed: what is given back of them, when, and what is not. */
+/* Late charges: which are given back, when, and which are not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static struct rn_late_charge *answer(struct scene *s, uint64_t id, bool allowed)
     return rn_late_charges_answer(&s->lates, id, bytes);
 }
 
-static void what_was_made_and_is_unwanted_is_given_back_once(void **state)
+static void a_late_charge_of_a_refused_request_is_given_back_once(void **state)
 {
     struct scene *s = *state;
 
@@ -74,7 +74,7 @@ static void what_was_made_and_is_unwanted_is_given_back_once(void **state)
     }
 }
 
-static void what_was_refused_or_lost_is_not(void **state)
+static void a_charge_that_was_refused_or_lost_is_not_given_back(void **state)
 {
     struct scene *s = *state;
     uint64_t refused = rn_late_charges_note(&s->lates, &s->charge);
@@ -102,7 +102,7 @@ static void nothing_is_given_back_for_another_charge_or_for_a_part_of_one(void *
     assert_non_null(rn_late_charges_disown(&s->lates, id, &s->charge));
 }
 
-static void looks_and_what_is_charged_in_any_case_are_not_noted(void **state)
+static void looks_and_forced_charges_are_not_noted(void **state)
 {
     static const enum rn_op ops[] = {RN_PEEK, RN_OLDEST, RN_FORCE, RN_GIVE_BACK, RN_RESET};
     struct scene *s = *state;
@@ -113,7 +113,7 @@ static void looks_and_what_is_charged_in_any_case_are_not_noted(void **state)
     }
 }
 
-static void the_oldest_make_room_but_not_those_on_their_way_back(void **state)
+static void the_oldest_late_charges_are_replaced_unless_their_refund_is_in_flight(void **state)
 {
     struct scene *s = *state;
     uint64_t returning = rn_late_charges_note(&s->lates, &s->charge);
@@ -135,15 +135,16 @@ static void the_oldest_make_room_but_not_those_on_their_way_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_made_and_is_unwanted_is_given_back_once, set_up,
+        cmocka_unit_test_setup_teardown(a_late_charge_of_a_refused_request_is_given_back_once,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_charge_that_was_refused_or_lost_is_not_given_back, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_was_refused_or_lost_is_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             nothing_is_given_back_for_another_charge_or_for_a_part_of_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(looks_and_what_is_charged_in_any_case_are_not_noted, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_oldest_make_room_but_not_those_on_their_way_back,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(looks_and_forced_charges_are_not_noted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_oldest_late_charges_are_replaced_unless_their_refund_is_in_flight, set_up,
+            tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one worker holds of one key; and many of them against a store on paper, with
- * calls that are late, lost or overtaken: together they never spend too much. */
+/* One lease; and many against a model of the store, with calls that are late, lost or overtaken:
+ * together they never spend too much. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static struct rn_lease with_units(uint64_t units)
     return h;
 }
 
-static void what_is_granted_can_be_spent_once(void **state)
+static void granted_units_can_be_spent_once(void **state)
 {
     struct rn_lease h = with_units(10);
 
@@ -86,7 +86,7 @@ static void a_grant_that_comes_too_late_is_burnt(void **state)
     assert_false(h.in_flight);
 }
 
-static void a_call_tells_what_is_held_and_a_lost_one_changes_nothing(void **state)
+static void a_call_says_what_is_held_and_a_lost_call_changes_nothing(void **state)
 {
     struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
@@ -118,7 +118,7 @@ static void what_the_store_does_not_know_of_is_dropped(void **state)
     assert_int_equal(h.units, 5);
 }
 
-static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void **state)
+static void units_renewed_in_time_are_not_lost_if_the_reply_is_late(void **state)
 {
     struct rn_lease h = with_units(10), lost;
     struct rn_codec_lease_request request;
@@ -126,7 +126,7 @@ static void what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late(void
     (void)state;
     rn_lease_ask(&h, 1, 15, BEGIN + 900 * MS, &request);
     assert_int_equal(rn_lease_expire(&h, BEGIN + SECOND), 0);
-    assert_false(rn_lease_spend(&h, 1)); /* before the reply nobody knows */
+    assert_false(rn_lease_spend(&h, 1)); /* not before the reply */
     lost = h;
     assert_int_equal(
         rn_lease_take_in(&h, &(struct rn_grant){.granted = 5, .lease_ns = SECOND, .kept = true},
@@ -150,7 +150,7 @@ static void a_lease_that_ends_with_its_window_ends_soon(void **state)
     assert_true(rn_lease_ends_soon(&h));
 }
 
-static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
+static void kept_units_last_as_long_as_new_ones(void **state)
 {
     struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
@@ -163,7 +163,7 @@ static void what_is_kept_lasts_as_long_as_what_is_new(void **state)
     assert_true(rn_lease_spend(&h, 15));
 }
 
-static void only_what_was_spent_since_the_last_call_can_be_put_back(void **state)
+static void only_units_spent_since_the_last_call_can_be_given_back(void **state)
 {
     struct rn_lease h = with_units(10);
     struct rn_codec_lease_request request;
@@ -207,7 +207,7 @@ static void a_call_tells_when_the_lease_ends_unless_it_may_have_none(void **stat
     assert_int_equal(request.ends_us, 0); /* of nothing there is no lease */
 }
 
-static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
+static void a_lease_asks_for_more_at_half_of_its_units_or_time(void **state)
 {
     struct rn_lease h = with_units(10);
 
@@ -222,7 +222,7 @@ static void more_is_asked_for_at_half_of_the_units_or_of_the_time(void **state)
     assert_false(rn_lease_runs_low(&h, BEGIN));
 }
 
-static void where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once(void **state)
+static void after_a_small_grant_a_lease_waits_before_it_asks_again(void **state)
 {
     struct rn_lease h = fresh(1000, 4000);
     struct rn_codec_lease_request request;
@@ -244,7 +244,7 @@ static void where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once(void **
     assert_false(rn_lease_refuses(&h, 3, BEGIN + 2 * MS));
 }
 
-static void what_is_too_much_goes_back(void **state)
+static void units_that_are_not_needed_are_given_back(void **state)
 {
     struct rn_lease h = with_units(100);
     struct rn_codec_lease_request request;
@@ -525,19 +525,19 @@ static void together_they_never_spend_more_than_the_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_granted_can_be_spent_once),
+        cmocka_unit_test(granted_units_can_be_spent_once),
         cmocka_unit_test(the_deadline_counts_from_before_the_call_was_sent),
         cmocka_unit_test(a_grant_that_comes_too_late_is_burnt),
-        cmocka_unit_test(a_call_tells_what_is_held_and_a_lost_one_changes_nothing),
+        cmocka_unit_test(a_call_says_what_is_held_and_a_lost_call_changes_nothing),
         cmocka_unit_test(what_the_store_does_not_know_of_is_dropped),
-        cmocka_unit_test(what_is_renewed_in_time_is_not_burnt_although_the_reply_is_late),
+        cmocka_unit_test(units_renewed_in_time_are_not_lost_if_the_reply_is_late),
         cmocka_unit_test(a_lease_that_ends_with_its_window_ends_soon),
-        cmocka_unit_test(what_is_kept_lasts_as_long_as_what_is_new),
-        cmocka_unit_test(only_what_was_spent_since_the_last_call_can_be_put_back),
+        cmocka_unit_test(kept_units_last_as_long_as_new_ones),
+        cmocka_unit_test(only_units_spent_since_the_last_call_can_be_given_back),
         cmocka_unit_test(a_call_tells_when_the_lease_ends_unless_it_may_have_none),
-        cmocka_unit_test(more_is_asked_for_at_half_of_the_units_or_of_the_time),
-        cmocka_unit_test(where_nothing_is_to_be_had_it_is_not_asked_for_again_at_once),
-        cmocka_unit_test(what_is_too_much_goes_back),
+        cmocka_unit_test(a_lease_asks_for_more_at_half_of_its_units_or_time),
+        cmocka_unit_test(after_a_small_grant_a_lease_waits_before_it_asks_again),
+        cmocka_unit_test(units_that_are_not_needed_are_given_back),
         cmocka_unit_test(together_they_never_spend_more_than_the_limit),
     };
 

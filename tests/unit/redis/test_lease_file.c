@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holders have, as the next process finds it: whole, torn, of another boot, or still held. */
+/* The lease file as the next process finds it: whole, torn, of another boot, or still locked. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,7 +123,7 @@ static void what_could_not_be_sent_is_found_again(void **state)
     rn_lease_file_close(&found);
 }
 
-static void the_part_of_a_holder_that_lives_is_nobody_elses(void **state)
+static void the_part_of_a_living_holder_is_left_alone(void **state)
 {
     struct rn_lease_file one = open_with_one(0), other = open_with_one(1), found;
 
@@ -197,7 +197,7 @@ static void a_part_of_another_boot_is_void(void **state)
     assert_false(rn_lease_file_find(path, &found));
 }
 
-static void a_file_of_somebody_else_is_left_alone(void **state)
+static void a_file_of_another_kind_is_left_alone(void **state)
 {
     struct ration_error error;
     struct rn_lease_file file;
@@ -239,12 +239,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_a_killed_holder_had_not_spent_is_found_once, remove_file),
         cmocka_unit_test_teardown(what_could_not_be_sent_is_found_again, remove_file),
-        cmocka_unit_test_teardown(the_part_of_a_holder_that_lives_is_nobody_elses, remove_file),
+        cmocka_unit_test_teardown(the_part_of_a_living_holder_is_left_alone, remove_file),
         cmocka_unit_test_teardown(a_new_holder_does_not_take_a_part_that_something_is_left_in,
                                   remove_file),
         cmocka_unit_test(a_record_that_was_being_changed_is_void),
         cmocka_unit_test_teardown(a_part_of_another_boot_is_void, remove_file),
-        cmocka_unit_test_teardown(a_file_of_somebody_else_is_left_alone, remove_file),
+        cmocka_unit_test_teardown(a_file_of_another_kind_is_left_alone, remove_file),
         cmocka_unit_test(
             what_is_late_is_not_spent_and_a_lost_call_does_not_hide_when_the_lease_ends),
     };

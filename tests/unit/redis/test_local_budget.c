@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers decide on their own: each by itself, and several of them with a store
- * whose answers are late, lost or given twice, against the bound of redis/async/local_budget.h. */
+/* Local budgets: one alone, and several with a store whose replies are late, lost or repeated,
+ * against the bound of redis/async/local_budget.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static struct rn_local_budget begin_known(const struct rn_limit *l)
     return h;
 }
 
-static void what_is_unknown_is_not_decided(void **state)
+static void an_unknown_state_is_not_decided_here(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
     struct rn_local_budget h = begin(&l, RN_LOCAL_BUDGET_UNKNOWN);
@@ -72,7 +72,7 @@ static void what_is_unknown_is_not_decided(void **state)
     assert_false(rn_local_budget_decide(&h, &look, 0, 10));
 }
 
-static void what_is_known_is_decided_until_as_much_is_held_as_may_be(void **state)
+static void a_known_state_is_decided_here_up_to_the_units_a_worker_may_hold(void **state)
 {
     static const enum ration_algorithm all[] = {RATION_TOKEN_BUCKET, RATION_FIXED_WINDOW,
                                                 RATION_SLIDING_WINDOW};
@@ -201,7 +201,7 @@ enum fault {
     SOUND,
     FORGIVING, /* the store forgets what exceeds the limit */
     UNBOUNDED, /* as much is held as is seen */
-    UNSETTLED, /* who starts again believes that nothing is spent */
+    UNSETTLED, /* a restarted worker assumes that nothing is spent */
     FORGETFUL, /* a view is forgotten though it had little left */
     GIVES_UP,  /* a report without an answer is not sent again */
     EARLY,     /* views age from when the report was sent */
@@ -486,8 +486,8 @@ static void every_planted_fault_exceeds_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_unknown_is_not_decided),
-        cmocka_unit_test(what_is_known_is_decided_until_as_much_is_held_as_may_be),
+        cmocka_unit_test(an_unknown_state_is_not_decided_here),
+        cmocka_unit_test(a_known_state_is_decided_here_up_to_the_units_a_worker_may_hold),
         cmocka_unit_test(a_refusal_needs_no_trip_and_says_when),
         cmocka_unit_test(a_look_holds_nothing_and_a_forced_charge_what_fits),
         cmocka_unit_test(a_take_is_undone_here_unless_it_may_have_been_reported),

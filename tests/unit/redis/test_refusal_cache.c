@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of a refusal, for how long, and what makes it forgotten. */
+/* Which refusals the cache keeps, for how long, and what drops them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static void it_holds_for_a_second_at_most(void **state)
     free(r);
 }
 
-static void larger_costs_are_refused_and_smaller_ones_asked(void **state)
+static void larger_costs_are_refused_and_smaller_ones_are_sent(void **state)
 {
     struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_SLIDING_LOG, 100);
@@ -156,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_holds_until_the_units_are_there),
         cmocka_unit_test(it_holds_for_a_second_at_most),
-        cmocka_unit_test(larger_costs_are_refused_and_smaller_ones_asked),
+        cmocka_unit_test(larger_costs_are_refused_and_smaller_ones_are_sent),
         cmocka_unit_test(refunds_resets_and_changes_end_it_and_looks_do_not),
         cmocka_unit_test(only_refused_takes_of_units_are_noted),
     };

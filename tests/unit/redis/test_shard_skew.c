@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What counts as a step of the store's clock, and what does not. */
+/* Which changes count as a step of the server's clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static int64_t note(struct rn_shard_skew *skew, int64_t at_ms, int64_t store_ms,
     return rn_shard_note_skew(skew, START_US + store_ms * 1000, at_ms * MS, (at_ms + took_ms) * MS);
 }
 
-static void steps_either_way_are_told_once(void **state)
+static void steps_of_the_clock_are_reported_once(void **state)
 {
     struct rn_shard_skew skew = {0};
 
@@ -60,7 +60,7 @@ static void a_reply_that_took_long_proves_no_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_either_way_are_told_once),
+        cmocka_unit_test(steps_of_the_clock_are_reported_once),
         cmocka_unit_test(small_corrections_and_drift_are_no_steps),
         cmocka_unit_test(a_reply_that_took_long_proves_no_step),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of a key, how much of a limit to hold for it, and for how long. */
+/* The demand for a key, and how many units to lease for how long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void a_rush_that_uses_up_much_of_the_limit_is_none(void **state)
     assert_true(rn_sizing_is_hot(&demand, 1000, SECOND + 100 * MS));
 }
 
-static void what_is_not_asked_for_any_more_is_forgotten(void **state)
+static void the_demand_for_an_unused_key_fades(void **state)
 {
     struct rn_demand demand = {0};
     int64_t now = ask_for(&demand, 0, 2 * SECOND, 1000);
@@ -235,7 +235,7 @@ int main(void)
         cmocka_unit_test(a_rush_is_a_demand_at_once),
         cmocka_unit_test(a_few_large_costs_are_no_rush),
         cmocka_unit_test(a_rush_that_uses_up_much_of_the_limit_is_none),
-        cmocka_unit_test(what_is_not_asked_for_any_more_is_forgotten),
+        cmocka_unit_test(the_demand_for_an_unused_key_fades),
         cmocka_unit_test(huge_costs_do_not_overflow),
         cmocka_unit_test(a_lease_lasts_a_quarter_of_the_time_to_full_a_second_at_most),
         cmocka_unit_test(a_lease_that_ends_with_a_window_is_a_small_part_of_it),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where Redis is, as people write it, and what they are told when it is wrong. */
+/* URLs of Redis, and the errors for wrong ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static void clusters_and_sentinels_have_several_hosts(void **state)
     assert_string_equal(url.asker_password, "q&");
 }
 
-static void tls_has_files_and_says_who_is_believed(void **state)
+static void tls_has_files_and_a_level_of_verification(void **state)
 {
     struct rn_url url;
 
@@ -91,7 +91,7 @@ static void tls_has_files_and_says_who_is_believed(void **state)
     assert_true(url.tls && url.kind == RN_URL_SENTINEL);
 }
 
-static void what_is_wrong_is_told_without_the_password(void **state)
+static void an_error_names_the_fault_and_not_the_password(void **state)
 {
     static const struct {
         const char *text, *told;
@@ -176,8 +176,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_parts_are_read),
         cmocka_unit_test(clusters_and_sentinels_have_several_hosts),
-        cmocka_unit_test(tls_has_files_and_says_who_is_believed),
-        cmocka_unit_test(what_is_wrong_is_told_without_the_password),
+        cmocka_unit_test(tls_has_files_and_a_level_of_verification),
+        cmocka_unit_test(an_error_names_the_fault_and_not_the_password),
         cmocka_unit_test(long_words_are_refused_and_not_cut),
     };
 

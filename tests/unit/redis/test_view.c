@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is seen of a state that was told a while ago, against the state itself. */
+/* A view of a state after some time, against the state itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static int64_t random_us(const struct rn_limit *l)
     return (int64_t)below((uint64_t)most[below(4)]);
 }
 
-static void it_is_the_state_as_long_as_nobody_charges_it(void **state)
+static void a_view_equals_the_state_while_no_other_worker_charges(void **state)
 {
     (void)state;
     for (size_t i = 0; i < LIMITS; i++) {
@@ -112,7 +112,7 @@ static void the_wait_ends_when_the_units_are_there_and_not_before(void **state)
     assert_true(waited > STEPS);
 }
 
-static void it_never_ages_before_it_was_told(void **state)
+static void a_view_never_ages_before_its_reply(void **state)
 {
     struct rn_limit l = limit_at(0);
     struct rn_view v;
@@ -124,7 +124,7 @@ static void it_never_ages_before_it_was_told(void **state)
     assert_int_equal(rn_view_time(&v, 1001000), 78);
 }
 
-static void a_bucket_whose_clock_was_set_back_is_not_refilled_until_it_is_there(void **state)
+static void a_bucket_is_not_refilled_until_a_clock_set_back_has_caught_up(void **state)
 {
     struct rn_limit l = limit_at(0);
     const long long spent[] = {60000000, 1000000000, 0}; /* all, a while ahead */
@@ -195,10 +195,10 @@ static void the_longest_waits_there_are_do_not_overflow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_state_as_long_as_nobody_charges_it),
+        cmocka_unit_test(a_view_equals_the_state_while_no_other_worker_charges),
         cmocka_unit_test(the_wait_ends_when_the_units_are_there_and_not_before),
-        cmocka_unit_test(it_never_ages_before_it_was_told),
-        cmocka_unit_test(a_bucket_whose_clock_was_set_back_is_not_refilled_until_it_is_there),
+        cmocka_unit_test(a_view_never_ages_before_its_reply),
+        cmocka_unit_test(a_bucket_is_not_refilled_until_a_clock_set_back_has_caught_up),
         cmocka_unit_test(numbers_that_no_state_has_are_not_learnt),
         cmocka_unit_test(what_can_be_seen_is_buckets_windows_and_counters),
         cmocka_unit_test(the_longest_waits_there_are_do_not_overflow),

@@ -12,7 +12,7 @@
     "or redis+sentinel://a,b/master"
 #define DB_MAX 65535
 
-/* What is being read: a place in the whole text, for messages. */
+/* The URL that is being read, for messages. */
 struct reading {
     const char *whole;
     struct rn_url *out;
@@ -32,7 +32,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes %XX. NULL, or what is wrong. */
+/* Decodes %XX. NULL, or the fault. */
 static const char *decode(struct rn_slice text, char out[RN_URL_WORD])
 {
     size_t n = 0;
@@ -44,7 +44,7 @@ static const char *decode(struct rn_slice text, char out[RN_URL_WORD])
             int high = i + 2 < text.len ? hex_digit(text.data[i + 1]) : -1;
             int low = i + 2 < text.len ? hex_digit(text.data[i + 2]) : -1;
             if (high < 0 || low < 0 || high + low == 0)
-                return "a % that two hexadecimal digits do not follow";
+                return "a % without two hexadecimal digits after it";
             c = (char)(high * 16 + low);
             i += 2;
         }
@@ -98,7 +98,7 @@ static const char *parse_verify(const char *value, struct rn_url *out)
     return "verify= takes yes, ca or no";
 }
 
-/* One NAME=VALUE; NULL, or what is wrong. */
+/* One NAME=VALUE. NULL, or the fault. */
 static const char *parse_option(struct rn_slice option, struct rn_url *out)
 {
     struct {
@@ -132,10 +132,10 @@ static const char *parse_option(struct rn_slice option, struct rn_url *out)
             return NULL;
         }
     }
-    return "an option that such a URL does not have";
+    return "an unknown option for this kind of URL";
 }
 
-/* From the question mark on, or nothing. */
+/* The options, from the question mark on; there may be none. */
 static int parse_options(const struct reading *r, const char *at)
 {
     while (*at == '?' || *at == '&') {
@@ -185,7 +185,7 @@ static bool is_port(const char *text, const char *end)
 static int parse_host(const struct reading *r, const char *host, size_t len)
 {
     const char *after = host + len, *bracket = memchr(host, ']', len);
-    const char *name_end = bracket ? bracket : host; /* the colons of IPv6 are before it */
+    const char *name_end = bracket ? bracket : host; /* after the colons of an IPv6 address */
     const char *colon = memchr(name_end, ':', (size_t)(after - name_end));
     struct rn_url *out = r->out;
     const char *port = out->kind == RN_URL_SENTINEL ? ":26379" : ":6379";
@@ -195,11 +195,11 @@ static int parse_host(const struct reading *r, const char *host, size_t len)
     if (len > 255)
         return fault(r, host, "a host of more than 255 bytes");
     if (strncmp(host, "unix", 4) == 0 && (len == 4 || host[4] == ':')) /* would be read as a path */
-        return fault(r, host, "a host called unix, which is no name but a socket");
+        return fault(r, host, "a host called unix: for a socket write redis+unix://");
     if (colon && !is_port(colon + 1, after))
         return fault(r, colon + 1, "a port that is not a number from 1 to 65535");
     if (out->host_count == RN_URL_HOSTS)
-        return fault(r, host, "more than 16 hosts, of which a few are enough to find the others");
+        return fault(r, host, "more than 16 hosts: a few are enough to find the others");
     snprintf(out->hosts[out->host_count++], RN_URL_ADDRESS, "%.*s%s", (int)len, host,
              colon ? "" : port);
     return 0;
@@ -215,7 +215,7 @@ static int parse_hosts(const struct reading *r, const char **at)
         if (failed != 0 || **at != ',')
             return failed;
         if (r->out->kind == RN_URL_SINGLE)
-            return fault(r, *at, "several hosts, which a cluster or Sentinel has");
+            return fault(r, *at, "several hosts: only a cluster or Sentinel has them");
         ++*at;
     }
 }
@@ -254,7 +254,7 @@ static int parse_tcp(const struct reading *r, const char *at)
     } else if (*at == '/') {
         at++;
     }
-    return *at == '#' ? fault(r, at, "a #, which such a URL does not have") : parse_options(r, at);
+    return *at == '#' ? fault(r, at, "a #, which has no meaning here") : parse_options(r, at);
 }
 
 /* --- schemes ------------------------------------------------------------------------ */
@@ -287,7 +287,7 @@ int rn_url_parse(const char *text, struct rn_url *out, struct ration_error *erro
     const struct scheme *scheme = find_scheme(text);
 
     if (!scheme)
-        return fault(&r, text, "not the address of a Redis");
+        return fault(&r, text, "not the URL of a Redis");
     *out = (struct rn_url){.kind = scheme->kind, .tls = scheme->tls};
     const char *rest = text + strlen(scheme->text);
     /* The last @ before the path: a password may hold one. */

@@ -7,7 +7,6 @@
  * report it, so the probe asks for one tag of each server all the time.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "redis/leased/leased_internal.h"
 #include "redis/timing.h"

@@ -4,8 +4,6 @@
  * charges that wait for them.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <ration/error.h>
 

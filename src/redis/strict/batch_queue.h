@@ -26,8 +26,8 @@
 #define RN_BATCH_QUEUE_ASIDE 256 /* batches that have stepped aside, at most */
 #define RN_BATCH_QUEUE_NARROW_NS (INT64_C(1) * 1000000000) /* a queue stays narrow this long */
 
-/* A charge in a queue or a batch. Check rn_queued_is_awaited before you look at the charge: the
- * job may have ended. */
+/* A charge in a queue or a batch. The charge is gone once its job has ended: the job's life is then
+ * another one. */
 struct rn_queued_charge {
     struct rn_backend_job *job;
     uint64_t life; /* of the job */

@@ -163,5 +163,5 @@ void rn_http_auth(struct rn_exchange *x)
     if (code != 0)
         rn_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
     else
-        rn_exchange_tell(x, decided, rn_decide_hold_ns(query, decided), &how);
+        rn_exchange_decision(x, decided, rn_decide_hold_ns(query, decided), &how);
 }

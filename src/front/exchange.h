@@ -75,11 +75,9 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
 /* The same, read into desk->query, nothing behind it. */
 bool rn_exchange_query(struct rn_exchange *x, unsigned members);
 
-/* --- decisions (tell.c) --------------------------------------------------------------------- */
-
 /* Answers a decision now, or when `hold_ns` have passed. The connection's part of
  * `how` is filled in here. */
-void rn_exchange_tell(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
-                      struct rn_telling *how);
+void rn_exchange_decision(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
+                          struct rn_telling *how);
 
 #endif

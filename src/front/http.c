@@ -48,7 +48,8 @@ void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
         return;
     }
     how.problem = !decided->outcome.decision.allowed && rn_http_wants_problem(x->request);
-    rn_exchange_tell(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0, &how);
+    rn_exchange_decision(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0,
+                         &how);
 }
 
 /* --- several at once --------------------------------------------------------------------- */

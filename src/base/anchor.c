@@ -8,7 +8,7 @@
 #include "base/siphash.h"
 
 #define DAY_NS (86400 * RN_SECOND_NS)
-/* Reading two clocks one after the other differs by less than this. */
+/* More than the time between reading one clock and the next. */
 #define JITTER_NS INT64_C(1000000)
 /* Sums of two such times do not overflow. */
 #define TIME_MAX_NS (INT64_C(1) << 62)
@@ -16,8 +16,8 @@
 #define load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
-/* The kernel's random id of this boot as two words; zeros where there is none,
- * which leaves the boot-time clock to tell a reboot. */
+/* The kernel's random id of this boot; zeros if there is none, and then only the boot-time
+ * clock shows a reboot. */
 static void read_boot_id(uint64_t id[2])
 {
     char text[36];
@@ -63,7 +63,7 @@ static bool is_save_sound(const struct rn_anchor_save *save)
            is_distance(save->wall_offset_ns);
 }
 
-/* The newest save that is sound, copied; how many of the two are. */
+/* Copies the newer sound save. Returns how many of the two are sound. */
 static unsigned find_save(const struct rn_anchor *a, struct rn_anchor_save *newest)
 {
     unsigned sound = 0;
@@ -101,8 +101,8 @@ static bool is_same_line(const struct rn_anchor_line *a, const struct rn_anchor_
            a->boot_ns == b->boot_ns && a->delta_ns == b->delta_ns;
 }
 
-/* Word by word: two processes that save into the same place at once leave a save
- * that does not check, and the other one stands. */
+/* Word by word: if two processes save into the same place at once, its checksum is wrong, and
+ * the other save counts. */
 void rn_anchor_save(struct rn_anchor *a)
 {
     struct rn_anchor_save new = {.line = load_line(&a->line),
@@ -180,7 +180,7 @@ void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
 
     if (!__atomic_compare_exchange_n(&a->checked_ns, &checked, now_ns, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
-        return; /* someone else is at it */
+        return; /* another thread does it */
     int64_t real = rn_anchor_now(a), offset = rn_clock_wall_ns() - real;
     int64_t passed = real - load(&a->last_seen_ns);
 

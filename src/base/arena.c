@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bump allocator. What does not fit into the current chunk gets a new one;
- * the rest of the old one is given up, which is little: chunks double. */
+/* What does not fit into the current chunk gets a new one. The rest of the old chunk is lost;
+ * that is little, since chunks double. */
 #include "base/arena.h"
 
 #include <stdint.h>

@@ -24,31 +24,21 @@ void rn_buf_clear(struct rn_buf *buf)
     buf->failed = false;
 }
 
-/* To at least `need` bytes, doubling. */
-static bool grow(struct rn_buf *buf, size_t need)
-{
-    size_t size = buf->size < SIZE_MIN ? SIZE_MIN : buf->size;
-
-    while (size < need) {
-        if (size > SIZE_MAX / 2)
-            return false;
-        size *= 2;
-    }
-    char *larger = realloc(buf->data, size);
-
-    if (!larger)
-        return false;
-    buf->data = larger;
-    buf->size = size;
-    return true;
-}
-
 char *rn_buf_grow(struct rn_buf *buf, size_t more)
 {
-    if (more > SIZE_MAX - buf->len || !grow(buf, buf->len + more)) {
+    size_t size = buf->size < SIZE_MIN ? SIZE_MIN : buf->size;
+    char *larger = NULL;
+
+    while (size - buf->len < more && size <= SIZE_MAX / 2)
+        size *= 2;
+    if (size - buf->len >= more)
+        larger = realloc(buf->data, size);
+    if (!larger) {
         buf->failed = true;
         return NULL;
     }
+    buf->data = larger;
+    buf->size = size;
     return buf->data + buf->len;
 }
 

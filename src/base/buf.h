@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that grow at the end. What could not grow keeps what it has and sets
- * `failed`, so that a writer checks once, at the end, and not at every step.
+ * Bytes that grow at the end. A buffer that cannot grow keeps its bytes and sets `failed`,
+ * so a writer checks once, at the end.
  */
 #ifndef RN_BASE_BUF_H
 #define RN_BASE_BUF_H
@@ -15,21 +15,21 @@
 struct rn_buf {
     char *data;
     size_t len, size;
-    bool failed; /* something is missing: out of memory */
+    bool failed; /* out of memory: something is missing */
 };
 
-/* A buffer of zero bytes is initialised, too. */
+/* A zeroed struct is initialised, too. */
 void rn_buf_init(struct rn_buf *buf);
 /* Frees the memory; the buffer is as after rn_buf_init. */
 void rn_buf_done(struct rn_buf *buf);
 /* Empties it and keeps the memory. */
 void rn_buf_clear(struct rn_buf *buf);
 
-/* For rn_buf_reserve, when there is no room yet. */
+/* The slow path of rn_buf_reserve. */
 char *rn_buf_grow(struct rn_buf *buf, size_t more);
 
-/* Room for `more` bytes behind `len`. NULL: out of memory, `failed` is set. The
- * caller writes there and then adds to `len`. */
+/* Room for `more` bytes behind `len`: write there, then add to `len`. NULL: out of memory,
+ * and `failed` is set. */
 static inline char *rn_buf_reserve(struct rn_buf *buf, size_t more)
 {
     return buf->size - buf->len >= more && buf->data ? buf->data + buf->len

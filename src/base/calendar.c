@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units are numbered: days and weeks from 1970, months and years from the year
- * 0. A number gives the date on which its unit begins, and the zone when that
- * day begins, so that nothing here depends on how long anything lasts.
+ * Units are numbered: days and weeks from 1970, months and years from year 0. The number
+ * gives the date on which a unit begins, and the zone says when that day begins. So nothing
+ * here depends on the length of a unit.
  */
 #include "base/calendar.h"
 
@@ -17,7 +17,7 @@
 /* 2020-01-01, so that loading needs no clock. */
 #define LOAD_FROM_S INT64_C(1577836800)
 
-/* Monday of week 0: 1970-01-01 was a Thursday. */
+/* The Monday of week 0: 1970-01-01 was a Thursday. */
 #define FIRST_MONDAY INT64_C(-3)
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -25,7 +25,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* The number of the unit that a day belongs to. */
+/* The number of the unit that contains the day. */
 static int64_t unit_of(enum ration_calendar unit, int64_t day)
 {
     struct rn_civil date = rn_civil_of_days(day);
@@ -64,35 +64,26 @@ static int64_t begin_of(const struct rn_zone *zone, enum ration_calendar unit, i
     return rn_zone_local_to_unix(zone, first_day(unit, number));
 }
 
-/* Room for the units of so many years, two more, and some for rounding. */
-static size_t most_units(enum ration_calendar unit, unsigned years)
-{
-    static const unsigned in_a_year[] = {
-        [RATION_CALENDAR_DAY] = 366,
-        [RATION_CALENDAR_WEEK] = 53,
-        [RATION_CALENDAR_MONTH] = 12,
-        [RATION_CALENDAR_YEAR] = 1,
-    };
-
-    return (size_t)in_a_year[unit] * (years + 1) + 8;
-}
-
 int rn_calendar_ends(const struct rn_zone *zone, enum ration_calendar unit, int64_t from_s,
                      unsigned years, int64_t **ends, uint32_t *count)
 {
+    static const unsigned in_a_year[] = {[RATION_CALENDAR_DAY] = 366,
+                                         [RATION_CALENDAR_WEEK] = 53,
+                                         [RATION_CALENDAR_MONTH] = 12,
+                                         [RATION_CALENDAR_YEAR] = 1};
+
     if (from_s < -FROM_BOUND_S || from_s > FROM_BOUND_S || years < 1 || years > YEARS_MAX ||
         unit < RATION_CALENDAR_DAY || unit > RATION_CALENDAR_YEAR)
         return RATION_EINVAL;
 
-    size_t room = most_units(unit, years);
+    size_t room = (size_t)in_a_year[unit] * (years + 1) + 8;
     int64_t *list = malloc(room * sizeof *list), until_s = from_s + years * YEAR_S;
     uint32_t n = 0;
 
     if (list == NULL)
         return RATION_ENOMEM;
 
-    /* The unit that clocks show now has begun, and so may have the next: they
-     * have been set back since. */
+    /* The next unit may have begun, too, if clocks have been set back since. */
     int64_t number = unit_of(unit, rn_civil_day_of(from_s + rn_zone_offset_at(zone, from_s)));
     int64_t begin = begin_of(zone, unit, number), next;
 

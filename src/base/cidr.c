@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* The digits behind the slash, 0 to 128; -1 if they are something else. */
+/* The number after the slash, 0 to 128; -1: it is not one. */
 static int read_prefix(const char *text, size_t len)
 {
     int value = 0;
@@ -22,8 +22,7 @@ static int read_prefix(const char *text, size_t len)
     return value <= 128 ? value : -1;
 }
 
-/* `prefix` counts bits as written: an IPv4 address may have been written as the
- * last 32 of 128. */
+/* An IPv4 address may be written as the last 32 of 128 bits; then the prefix counts 128. */
 static int set_prefix(struct rn_cidr *cidr, const char *text, size_t len, size_t slash,
                       struct ration_error *error)
 {
@@ -65,7 +64,7 @@ int rn_cidr_parse(const char *text, size_t len, struct rn_cidr *cidr, struct rat
     if (!rn_ip_equal(&read.network, &address)) {
         rn_cidr_write(&read, meant);
         return rn_error_set(error, RATION_EPARSE, 0,
-                            "%s has bits set behind its prefix; did you mean %s?",
+                            "%s has bits set after its prefix; did you mean %s?",
                             rn_error_quote(text, len, 0).text, meant);
     }
     *cidr = read;
@@ -96,7 +95,7 @@ static int compare_ips(const struct rn_ip *a, const struct rn_ip *b)
     return memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-/* Of networks that begin alike the widest comes first. */
+/* The wider of two networks with the same address comes first. */
 static int compare_cidrs(const void *left, const void *right)
 {
     const struct rn_cidr *a = left, *b = right;
@@ -105,9 +104,9 @@ static int compare_cidrs(const void *left, const void *right)
     return order != 0 ? order : (int)a->prefix - (int)b->prefix;
 }
 
-/* Two networks are nested or apart. In sorted order whatever lies inside another
- * comes after it, with nothing apart from it in between; so it is enough to look
- * at the last one kept. */
+/* Two networks are either nested or disjoint. Sorted, a nested one follows the one that
+ * contains it, with only nested ones between: so comparing with the last one kept is
+ * enough. */
 struct rn_cidr_set rn_cidr_set_build(struct rn_cidr *items, size_t count)
 {
     size_t kept = 0;
@@ -122,7 +121,8 @@ struct rn_cidr_set rn_cidr_set_build(struct rn_cidr *items, size_t count)
 
 bool rn_cidr_set_contains(const struct rn_cidr_set *set, const struct rn_ip *ip)
 {
-    size_t from = 0, to = set->count; /* the last network not after `ip` is before `to` */
+    size_t from = 0,
+           to = set->count; /* invariant: the last network not after `ip` is before `to` */
 
     while (from < to) {
         size_t middle = from + (to - from) / 2;

@@ -2,7 +2,7 @@
 /* Days to dates and back. */
 #include "base/civil.h"
 
-/* Of January 1st of the years 1 and 1970, counted from the former. */
+/* From January 1st of the year 1 to that of 1970. */
 #define DAYS_TO_1970 INT64_C(719162)
 #define DAYS_IN_400_YEARS INT64_C(146097)
 
@@ -41,8 +41,8 @@ int64_t rn_civil_days(struct rn_civil date)
 struct rn_civil rn_civil_of_days(int64_t days)
 {
     int64_t since_1 = days + DAYS_TO_1970;
-    /* Years of mean length: leap days never stray two days from their mean, so
-     * that this is the year or a neighbour. */
+    /* By the mean length of a year: leap days are never two days off their mean, so this is
+     * the year or a neighbour. */
     int64_t year = floor_div(since_1 * 400, DAYS_IN_400_YEARS) + 1;
 
     if (before_year(year) > since_1)

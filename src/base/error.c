@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and texts of the error codes, from the table in ration/error.h, and
- * the building of messages. */
+/* Names and texts of error codes, from the table in ration/error.h, and messages. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -47,11 +46,6 @@ int rn_error_set(struct ration_error *error, int code, size_t pos, const char *f
     return code;
 }
 
-static bool is_space(unsigned char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 struct rn_quote rn_error_quote(const char *text, size_t len, size_t pos)
 {
     struct rn_quote quote = {"nothing"};
@@ -61,7 +55,7 @@ struct rn_quote rn_error_quote(const char *text, size_t len, size_t pos)
     if (pos >= len)
         return quote;
     quote.text[at++] = '"';
-    for (; pos < len && !is_space((unsigned char)text[pos]); pos++) {
+    for (; pos < len && !memchr(" \t\n\v\f\r", text[pos], 6); pos++) {
         unsigned char c = (unsigned char)text[pos];
         if (at > room) {
             memcpy(quote.text + at, "...", 3);

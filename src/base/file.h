@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening files that somebody names. */
+/* Opening files that users name. */
 #ifndef RN_BASE_FILE_H
 #define RN_BASE_FILE_H
 
@@ -9,7 +9,8 @@
 
 /* Opens a regular file for reading, and never waits: a FIFO, a device or a socket is refused.
  * Pipes that a shell has opened, /dev/stdin and /dev/fd/N, are read as well, and /dev/null is
- * an empty file. Returns the descriptor, or -1 with what is wrong, such as "it is a FIFO, not a regular file". */
+ * an empty file. Returns the descriptor, or -1 with what is wrong, such as "it is a FIFO, not a
+ * regular file". */
 int rn_file_open(const char *path, char problem[RN_FILE_PROBLEM]);
 /* The same, and refuses a file outside `folder`, which links may lead to. `folder` is a real path
  * (realpath(3)). */

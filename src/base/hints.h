@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the compiler cannot know. None of it changes what the code does.
+ * Hints for the compiler. None of them changes what the code does.
  *
- * A server comes to a decision with cold caches: between two of them it has run the
- * kernel, and each instruction of ours runs once. What counts is how many lines and
- * pages of code are fetched, not how fast they would run in a loop.
+ * A server makes a decision with cold caches: the kernel ran in between, and each of our
+ * instructions runs once. What counts is how many cache lines and pages of code are
+ * fetched, not how fast the code would run in a loop.
  */
 #ifndef RN_BASE_HINTS_H
 #define RN_BASE_HINTS_H
 
-/* What follows a condition that nearly always, or hardly ever, holds is laid out in the
- * way, or out of it. */
+/* The condition is nearly always true, or nearly never. */
 #define rn_likely(x) __builtin_expect(!!(x), 1)
 #define rn_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* A function that every decision runs: they lie side by side, in 7 pages of the module
- * for nginx where they would be in 20. */
+/* A function that every decision runs. The linker puts these side by side: in the nginx
+ * module they take 7 pages instead of 20. */
 #define RN_HOT __attribute__((hot))
 
-/* One that hardly any decision runs: not to be inlined where it would be in the way. */
+/* A function that few decisions run: must not be inlined. */
 #define RN_ASIDE __attribute__((noinline))
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses: reading, writing, masking. Networks are in cidr.c.
+ * Addresses: parsing, formatting, masking. Networks are in cidr.c.
  *
- * The readers below answer with NULL, or with what is wrong as a constant text,
- * so that the busy path (headers of strangers) builds no messages.
+ * The parsers below return NULL, or a constant text that says what is wrong: no message is
+ * built on the busy path, where headers of clients are parsed.
  */
 #include "base/ip.h"
 
@@ -48,7 +48,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What has been read of an IPv6 address. */
+/* The part of an IPv6 address parsed so far. */
 struct groups {
     uint8_t bytes[16];
     size_t used;   /* bytes */
@@ -139,16 +139,9 @@ static const char *read_ipv6(const char *text, size_t len, uint8_t out[16])
     return NULL;
 }
 
-/* ::ffff:a.b.c.d, RFC 4291 2.5.5.2. */
-static bool is_mapped(const uint8_t bytes[16])
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(bytes, prefix, sizeof prefix) == 0;
-}
-
 static const char *read_ip(const char *text, size_t len, struct rn_ip *ip)
 {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* RFC 4291, 2.5.5.2 */
     struct rn_ip read = {.bits = 32};
     const char *wrong;
 
@@ -159,7 +152,7 @@ static const char *read_ip(const char *text, size_t len, struct rn_ip *ip)
     } else {
         read.bits = 128;
         wrong = read_ipv6(text, len, read.bytes);
-        if (wrong == NULL && is_mapped(read.bytes)) {
+        if (wrong == NULL && memcmp(read.bytes, mapped, sizeof mapped) == 0) {
             uint8_t four[4];
             memcpy(four, read.bytes + 12, 4);
             read = (struct rn_ip){.bits = 32};
@@ -198,8 +191,7 @@ static bool is_port(const char *text, size_t len)
     return len > 0 && value <= 65535;
 }
 
-/* After trimming. Without brackets one colon is that of a port and several are
- * those of IPv6. */
+/* After trimming. Without brackets, one colon separates a port and several are IPv6. */
 static const char *read_host(const char *text, size_t len, struct rn_ip *ip)
 {
     if (len == 0)
@@ -238,7 +230,7 @@ static unsigned group_at(const struct rn_ip *ip, unsigned i)
     return (unsigned)ip->bytes[2 * i] << 8 | ip->bytes[2 * i + 1];
 }
 
-/* The longest run of at least two zero groups, the first of equals. */
+/* The first of the longest runs of at least two zero groups. */
 static unsigned longest_run(const struct rn_ip *ip, unsigned *length)
 {
     unsigned best = 8;
@@ -257,16 +249,6 @@ static unsigned longest_run(const struct rn_ip *ip, unsigned *length)
     return best;
 }
 
-static char *write_byte(char *out, unsigned byte)
-{
-    if (byte >= 100)
-        *out++ = (char)('0' + byte / 100);
-    if (byte >= 10)
-        *out++ = (char)('0' + byte / 10 % 10);
-    *out++ = (char)('0' + byte % 10);
-    return out;
-}
-
 static char *write_group(char *out, unsigned group)
 {
     for (unsigned shift = 16; shift > 0; shift -= 4)
@@ -275,16 +257,22 @@ static char *write_group(char *out, unsigned group)
     return out;
 }
 
-/* By hand: it is done for every request that has an IPv6 address. */
+/* Without printf: this runs for every request from an IPv6 address. */
 size_t rn_ip_write(const struct rn_ip *ip, char out[RN_IP_TEXT])
 {
     unsigned run_length, run = longest_run(ip, &run_length);
     char *end = out;
 
     for (unsigned i = 0; ip->bits == 32 && i < 4; i++) {
+        unsigned byte = ip->bytes[i];
+
         if (i != 0)
             *end++ = '.';
-        end = write_byte(end, ip->bytes[i]);
+        if (byte >= 100)
+            *end++ = (char)('0' + byte / 100);
+        if (byte >= 10)
+            *end++ = (char)('0' + byte / 10 % 10);
+        *end++ = (char)('0' + byte % 10);
     }
     for (unsigned i = 0; ip->bits != 32 && i < 8; i++) {
         if (i != 0 || run == 0)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internet addresses and networks as text and as values.
+ * IP addresses and networks: parsing, formatting, sets.
  *
- * Reading is strict: what two programs could understand differently is refused
- * (010.0.0.1, 10.1, fe80::1%eth0). An IPv4 address written as IPv6
- * (::ffff:192.0.2.1) is that IPv4 address. The two families never contain each
- * other: ::/0 is every IPv6 address and no other.
+ * Parsing is strict: it refuses text that programs understand differently (010.0.0.1, 10.1,
+ * fe80::1%eth0). An IPv4-mapped address (::ffff:192.0.2.1) becomes the IPv4 address. Neither
+ * family contains the other: ::/0 contains no IPv4 address.
  */
 #ifndef RN_BASE_IP_H
 #define RN_BASE_IP_H
@@ -17,17 +16,16 @@
 #include <ration/error.h>
 
 struct rn_ip {
-    uint8_t bytes[16]; /* network order; of IPv4 the first four, the rest is 0 */
+    uint8_t bytes[16]; /* network order; IPv4 uses the first four, the rest is 0 */
     uint8_t bits;      /* 32 or 128 */
 };
 
-/* The whole text is one address. RATION_EPARSE otherwise, with `error` filled
- * (may be NULL) and `ip` untouched. */
+/* The whole text must be one address. RATION_EPARSE otherwise, with `error` (may be NULL);
+ * `ip` is then untouched. */
 int rn_ip_parse(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error);
 
-/* An address as it stands in X-Forwarded-For: spaces and tabs around it, a port
- * behind it (192.0.2.1:80, [2001:db8::1]:80) and the brackets of IPv6 are
- * allowed and dropped. */
+/* An address as in X-Forwarded-For: allows and drops spaces and tabs around it, a port
+ * (192.0.2.1:80, [2001:db8::1]:80) and brackets. */
 int rn_ip_parse_host(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error);
 
 /* The canonical form (RFC 5952): lower case, the longest run of zeros as "::".
@@ -47,11 +45,11 @@ struct rn_cidr {
     uint8_t prefix;
 };
 
-/* 10.0.0.0/8, or an address alone, which is a network of one. Bits set behind
- * the prefix are an error that names the network meant. */
+/* 10.0.0.0/8, or an address alone: a network of one. Bits set after the prefix are an error
+ * that names the network probably meant. */
 int rn_cidr_parse(const char *text, size_t len, struct rn_cidr *cidr, struct ration_error *error);
 
-/* 10.0.0.0/8, also for a network of one. Terminated; returns the length. */
+/* Always with a prefix. Terminated; returns the length. */
 #define RN_CIDR_TEXT (RN_IP_TEXT + 4)
 size_t rn_cidr_write(const struct rn_cidr *cidr, char out[RN_CIDR_TEXT]);
 
@@ -63,8 +61,7 @@ struct rn_cidr_set {
     size_t count;
 };
 
-/* Sorts the items in place, drops those inside others, and borrows the rest for
- * as long as the set is used. */
+/* Sorts the items in place and drops those inside others. The set borrows them. */
 struct rn_cidr_set rn_cidr_set_build(struct rn_cidr *items, size_t count);
 
 /* Takes log2(count) comparisons. */

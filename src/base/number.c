@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing whole numbers and lengths of time. */
+/* Parsing integers, and parsing and formatting durations. */
 #include "base/number.h"
 
 #include <assert.h>
@@ -16,11 +16,11 @@
 struct unit {
     const char *name;      /* singular; the plural adds an s */
     const char *short_[3]; /* may follow a number or stand alone */
-    int64_t ns;            /* 0: of no fixed length */
-    const char *instead;   /* then: what to write */
+    int64_t ns;            /* 0: no fixed length */
+    const char *instead;   /* what to write then */
 };
 
-/* Longest first: rn_number_write_duration takes the first that divides. */
+/* Longest first: rn_number_write_duration uses the first that divides. */
 static const struct unit units[] = {
     {"year", {"y", "yr", "yrs"}, 0, "365 days"},
     {"month", {"mo", "mon", "mth"}, 0, "30 days"},
@@ -38,11 +38,6 @@ static const struct unit units[] = {
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
@@ -78,7 +73,7 @@ static bool word_is(const char *word, size_t len, const char *name)
     return name != NULL && strlen(name) == len && strncasecmp(word, name, len) == 0;
 }
 
-/* NULL if unknown. `plural`: it is a word that needs a number before it. */
+/* NULL: unknown. `plural`: the word needs a number before it. */
 static const struct unit *find_unit(const char *word, size_t len, bool *plural)
 {
     for (size_t i = 0; i < UNITS; i++) {
@@ -94,14 +89,14 @@ static const struct unit *find_unit(const char *word, size_t len, bool *plural)
     return NULL;
 }
 
-/* The unit at text[*pos]. A `counted` one has a number before it. */
+/* The unit at text[*pos]. `counted`: there is a number before it. */
 static int parse_unit(const char *text, size_t len, size_t *pos, bool counted,
                       const struct unit **unit, struct ration_error *error)
 {
     size_t at = *pos;
     bool plural;
 
-    while (at < len && is_letter(text[at]))
+    while (at < len && (text[at] | 0x20) >= 'a' && (text[at] | 0x20) <= 'z')
         at++;
     *unit = find_unit(text + *pos, at - *pos, &plural);
     if (at == *pos)

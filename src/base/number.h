@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole numbers and lengths of time as people write them: 1_000_000, 30s,
- * 5 minutes, week.
+ * Integers and durations as people write them: 1_000_000, 30s, 5 minutes, week.
  *
- * A parser starts at text[*pos] and leaves *pos behind what it has read. On
- * failure it returns RATION_EPARSE, fills `error` (may be NULL), and *pos and
- * the value are untouched. White space before is the caller's to skip.
+ * A parser starts at text[*pos] and moves *pos behind what it has parsed. On failure it
+ * returns RATION_EPARSE and fills `error` (may be NULL); *pos and the value are untouched.
+ * The caller skips leading white space.
  */
 #ifndef RN_BASE_NUMBER_H
 #define RN_BASE_NUMBER_H
@@ -21,14 +20,14 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
 
 /* `NUMBER UNIT` or a singular UNIT alone, in nanoseconds. Units, in any letter
  * case, with or without a space before: ns, us, ms, s, sec, m, min, h, hr, d,
- * w, and the words nanosecond to week. A month or a year is no length of time
- * and is refused with advice. 0 is accepted. */
+ * w, and the words nanosecond to week. Months and years have no fixed length and are
+ * refused with advice. 0 is accepted. */
 int rn_number_parse_duration(const char *text, size_t len, size_t *pos, int64_t *ns,
                              struct ration_error *error);
 
-/* The largest unit that divides it, `minute` rather than `1 minute`. `ns` is
- * not negative. Returns the length without the terminating NUL; at most
- * size - 1 bytes are written. RN_DURATION_TEXT bytes are always enough. */
+/* In the largest unit that divides it; `minute`, not `1 minute`. `ns` must not be negative.
+ * Writes at most `size` bytes including the NUL, and returns the length without it.
+ * RN_DURATION_TEXT bytes are always enough. */
 #define RN_DURATION_TEXT 40
 size_t rn_number_write_duration(int64_t ns, char *out, size_t size);
 

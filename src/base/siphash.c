@@ -37,8 +37,8 @@ static inline uint32_t load_half(const unsigned char *p)
     return FROM_LITTLE_32(x);
 }
 
-/* 0 to 7 bytes as the low bytes of a word. Two reads that overlap where the
- * length is not a power of two, so that there is no loop and no read outside. */
+/* 0 to 7 bytes as the low bytes of a word. Reads that may overlap: no loop, and no read
+ * outside. */
 static inline uint64_t load_tail(const unsigned char *p, size_t len)
 {
     if (len >= 4)
@@ -70,7 +70,7 @@ static inline void absorb(struct rn_siphash *s, uint64_t word)
     s->v0 ^= word;
 }
 
-/* The last word: what is left of the input, and its length in the top byte. */
+/* The last word: the rest of the input, and the length in the top byte. */
 static inline uint64_t finish(struct rn_siphash *s, uint64_t tail, uint64_t len)
 {
     absorb(s, tail | len << 56);
@@ -108,8 +108,8 @@ void rn_siphash_init(struct rn_siphash *state, const struct rn_hash_key *key)
     start(state, key);
 }
 
-/* `len` bytes at the bottom of `word` (0 to 8). state->tail holds the len % 8
- * bytes that do not fill a word yet. */
+/* Adds the low `len` (0 to 8) bytes of `word`. state->tail holds the bytes that do not fill a
+ * word yet. */
 static inline void add_bytes(struct rn_siphash *s, uint64_t word, size_t len)
 {
     unsigned used = (unsigned)(s->len % 8);

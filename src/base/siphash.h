@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-1-3: a keyed hash, so that nobody who does not know the key can
- * choose inputs that collide.
+ * SipHash-1-3: a keyed hash. Without the key nobody can choose inputs that collide.
  */
 #ifndef RN_BASE_SIPHASH_H
 #define RN_BASE_SIPHASH_H
@@ -15,8 +14,8 @@ struct rn_hash_key {
 
 uint64_t rn_siphash(const struct rn_hash_key *key, const void *data, size_t len);
 
-/* Several pieces as one input. Each piece is preceded by its length, so that
- * moving a byte from one piece to the next changes the hash. */
+/* Several pieces as one input. The length of each piece is hashed, too: moving a byte from
+ * one piece to the next changes the hash. */
 struct rn_siphash {
     uint64_t v0, v1, v2, v3;
     uint64_t tail;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A piece of somebody's text: a pointer and a length, not terminated, borrowed.
- * An empty slice may have a NULL pointer; where a header says so, that means
- * absent.
+ * Borrowed text: a pointer and a length, not terminated. An empty slice may have a NULL
+ * pointer; where a header says so, that means absent.
  */
 #ifndef RN_BASE_SLICE_H
 #define RN_BASE_SLICE_H
@@ -17,7 +16,7 @@ struct rn_slice {
     size_t len;
 };
 
-/* Of a string literal; also fit for initialising what is static. */
+/* Of a string literal. RN_SLICE_INIT also initialises static data. */
 #define RN_SLICE_INIT(literal)                                                                     \
     {                                                                                              \
         "" literal, sizeof(literal) - 1                                                            \
@@ -37,8 +36,7 @@ static inline uint64_t rn_slice_load8(const char *p)
     return bytes;
 }
 
-/* Whether two texts of the same length are the same: a comparison in line, for short
- * ones that mostly are. */
+/* Whether two texts of this length are equal. Inline, for short texts that mostly are. */
 static inline bool rn_slice_repeats(const char *a, const char *b, size_t len)
 {
     if (len < 8)
@@ -49,7 +47,7 @@ static inline bool rn_slice_repeats(const char *a, const char *b, size_t len)
     return rn_slice_load8(a + len - 8) == rn_slice_load8(b + len - 8); /* may overlap */
 }
 
-/* The length of `b` decides: it may be known when this is compiled. */
+/* Uses the length of `b`, which the compiler may know. */
 static inline bool rn_slice_equal(struct rn_slice a, struct rn_slice b)
 {
     return a.len == b.len && (b.len == 0 || memcmp(a.data, b.data, b.len) == 0);
@@ -65,7 +63,7 @@ static inline bool rn_slice_starts_with(struct rn_slice a, struct rn_slice prefi
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);
 }
 
-/* Into `size` bytes, NUL included: cut to fit, not within a character of UTF-8. */
+/* Copies into `size` bytes including the NUL; cuts to fit, never within a UTF-8 character. */
 static inline void rn_slice_copy(char *out, size_t size, struct rn_slice text)
 {
     size_t len = text.len < size ? text.len : size - 1;
@@ -77,7 +75,7 @@ static inline void rn_slice_copy(char *out, size_t size, struct rn_slice text)
     out[len] = '\0';
 }
 
-/* By bytes; a prefix comes before what it begins. Negative, 0 or positive. */
+/* By bytes; a prefix comes first. Negative, 0 or positive. */
 static inline int rn_slice_compare(struct rn_slice a, struct rn_slice b)
 {
     size_t shorter = a.len < b.len ? a.len : b.len;

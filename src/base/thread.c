@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for threads: one bit per number, set while a living thread has it.
- * A thread asks once; afterwards the answer is one thread-local read. A
- * pthread key is used only for its destructor, which clears the bit. After a
- * fork the child keeps the bits of threads it does not have: it runs out of
- * numbers sooner, no more.
+ * Numbers for threads: one bit per number, set while a living thread has it. A thread takes
+ * its number once; afterwards it is one thread-local read. A pthread key exists only for its
+ * destructor, which clears the bit. After a fork the child keeps the bits of threads that it
+ * does not have; it only runs out of numbers sooner.
  */
 #include "base/thread.h"
 
@@ -12,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Bit RN_THREAD_SHARED stays set: that number is never anyone's own. */
+/* Bit RN_THREAD_SHARED stays set: no thread owns that number. */
 static _Atomic uint64_t taken = UINT64_C(1) << RN_THREAD_SHARED;
 _Thread_local unsigned rn_thread_own;
 
@@ -22,8 +21,8 @@ static int key_error;
 
 _Static_assert(RN_THREADS == 64, "one word holds a bit per number");
 
-/* Destructors of other keys that run later and ask again are told "shared":
- * a number taken then might never be freed. */
+/* Destructors of other keys that run later get the shared number: one taken then might never
+ * be freed. */
 static void free_number(void *value)
 {
     unsigned number = (unsigned)((uintptr_t)value - 1);
@@ -60,7 +59,7 @@ __attribute__((cold)) unsigned rn_thread_ask(void)
     if (key_error == 0)
         number = take_number();
     rn_thread_own = number + 1;
-    /* Without a destructor the number would never come back: do not keep it. */
+    /* Without the destructor the number would never be freed. */
     if (number != RN_THREAD_SHARED &&
         pthread_setspecific(key, (void *)(uintptr_t)rn_thread_own) != 0)
         free_number((void *)(uintptr_t)rn_thread_own);

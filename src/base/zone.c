@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading TZif files and finding the offset at a time. A file is
+ * Parsing TZif files and finding the offset at a time. A file is
  *
  *   header, block of 32-bit times            all there is in version 1
  *   header, block of 64-bit times, footer    versions 2 and up: these count
@@ -10,8 +10,8 @@
  *   times, one type index each, types {offset, is summer, name index}, names,
  *   leap seconds, two arrays of flags
  *
- * and the footer, between newlines, the rule for what comes after the last
- * time. Every count in a header is checked against the bytes there are.
+ * and the footer, between newlines, is the rule after the last time. Every count in a header
+ * is checked against the size of the file.
  */
 #include "base/zone.h"
 
@@ -30,9 +30,9 @@
 #define DIRECTORY "/usr/share/zoneinfo"
 #define HEADER_BYTES 44
 #define TYPE_BYTES 6
-/* The largest of the tz database has less than 4 KB. */
+/* The largest file of the tz database has less than 4 KB. */
 #define FILE_BYTES_MAX 65536
-/* Beyond it, about two thousand million years, offsets are those of the bound. */
+/* About two thousand million years; beyond it the offset is that of the bound. */
 #define TIME_BOUND_S (INT64_C(1) << 56)
 
 struct transition {
@@ -72,7 +72,7 @@ static int64_t read_time(const unsigned char *bytes, unsigned n)
     return n == 4 ? (int64_t)(int32_t)(uint32_t)value : (int64_t)value;
 }
 
-/* NULL, or what is wrong. `pos` is within the file. */
+/* Returns NULL, or what is wrong. `pos` must be within the file. */
 static const char *read_block(const unsigned char *bytes, size_t len, size_t pos,
                               unsigned time_bytes, struct block *b)
 {
@@ -87,7 +87,7 @@ static const char *read_block(const unsigned char *bytes, size_t len, size_t pos
     uint64_t flags = count[0] + count[1], leaps = count[2], times = count[3], types = count[4],
              name_bytes = count[5];
 
-    /* No sum of products of 32-bit numbers and small ones overflows. */
+    /* Cannot overflow: sums of 32-bit numbers times small ones. */
     size = times * (time_bytes + 1) + types * TYPE_BYTES + name_bytes + leaps * (time_bytes + 4) +
            flags;
     if (size > len - pos - HEADER_BYTES)
@@ -147,7 +147,7 @@ static const char *read_footer(const unsigned char *bytes, size_t len, struct rn
     return NULL;
 }
 
-/* NULL and the zone (NULL if memory is short), or what is wrong. */
+/* Returns NULL and sets *made (NULL: out of memory), or returns what is wrong. */
 static const char *read_zone(const unsigned char *bytes, size_t len, struct rn_zone **made)
 {
     struct block b;
@@ -194,7 +194,7 @@ void rn_zone_free(struct rn_zone *zone)
 
 /* ---- files */
 
-/* Neither a way out of the directory nor anything odd in a file's name. */
+/* No way out of the directory, and no odd characters. */
 static bool is_zone_name(const char *name)
 {
     static const char letters[] =
@@ -222,7 +222,7 @@ static int fail_to_open(const char *name, const char *directory, struct ration_e
                         rn_error_quote(name, strlen(name), 0).text);
 }
 
-/* Up to `size` bytes; -1 with errno for a failure. */
+/* Up to `size` bytes; -1 with errno: failure. */
 static ssize_t read_all(int fd, unsigned char *bytes, size_t size)
 {
     size_t len = 0;
@@ -272,7 +272,7 @@ static int load_file(const char *name, struct rn_zone **zone, struct ration_erro
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return rn_error_set(error, RATION_EINVAL, 0, "TZDIR is too long a path");
 
-    /* Not blocking, lest somebody's FIFO hold us up. */
+    /* Without blocking: it may be a FIFO. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
     if (fd < 0)
@@ -306,7 +306,7 @@ int rn_zone_load(const char *name, struct rn_zone **zone, struct ration_error *e
 
 /* ---- times */
 
-/* How many transitions are at or before the time. */
+/* The number of transitions at or before the time. */
 static uint32_t count_past(const struct rn_zone *zone, int64_t at_s)
 {
     uint32_t low = 0, high = zone->count;
@@ -322,14 +322,11 @@ static uint32_t count_past(const struct rn_zone *zone, int64_t at_s)
     return low;
 }
 
-static int64_t bounded(int64_t at_s)
-{
-    return at_s < -TIME_BOUND_S ? -TIME_BOUND_S : at_s > TIME_BOUND_S ? TIME_BOUND_S : at_s;
-}
-
 int32_t rn_zone_offset_at(const struct rn_zone *zone, int64_t unix_s)
 {
-    int64_t at = bounded(unix_s);
+    int64_t at = unix_s < -TIME_BOUND_S  ? -TIME_BOUND_S
+                 : unix_s > TIME_BOUND_S ? TIME_BOUND_S
+                                         : unix_s;
     uint32_t past = count_past(zone, at);
 
     if (past == zone->count && zone->has_rule)
@@ -351,8 +348,8 @@ int64_t rn_zone_local_to_unix(const struct rn_zone *zone, struct rn_civil date)
 {
     int64_t midnight = rn_civil_days(date) * RN_DAY_S;
 
-    /* From a time at which no clock shows that midnight yet, one stretch of
-     * constant offset after the other. */
+    /* Starts when no clock shows that midnight yet, and looks at one period of constant offset
+     * after the other. */
     for (int64_t from = midnight - RN_ZONE_OFFSET_BOUND_S;;) {
         int64_t shown_at = midnight - rn_zone_offset_at(zone, from);
         int64_t until = next_change(zone, from);

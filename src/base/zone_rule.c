@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a POSIX TZ rule, and the changes it makes around a time.
+ * Parsing a POSIX TZ rule, and the changes around a time.
  *
  *   rule   = name offset [name [offset] "," edge "," edge]
  *   name   = 3 or more letters | "<" letters, digits, + and - ">"
@@ -27,7 +27,7 @@ static bool accept(struct cursor *c, char wanted)
     return true;
 }
 
-/* Digits for a number of min to max, which is below 1000. */
+/* A number from min to max, which must be below 1000. */
 static bool read_number(struct cursor *c, int min, int max, int *value)
 {
     int sum = 0;
@@ -39,19 +39,15 @@ static bool read_number(struct cursor *c, int min, int max, int *value)
     return c->at != start && sum >= min && sum <= max;
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* Names are not kept. */
+/* Names are not needed. */
 static bool skip_name(struct cursor *c)
 {
     bool quoted = accept(c, '<');
     const char *start = c->at;
 
-    while (c->at != c->end && (is_letter(*c->at) || (quoted && ((*c->at >= '0' && *c->at <= '9') ||
-                                                                *c->at == '+' || *c->at == '-'))))
+    while (c->at != c->end &&
+           (((*c->at | 0x20) >= 'a' && (*c->at | 0x20) <= 'z') ||
+            (quoted && ((*c->at >= '0' && *c->at <= '9') || *c->at == '+' || *c->at == '-'))))
         c->at++;
     return c->at - start >= 3 && (!quoted || accept(c, '>'));
 }
@@ -147,13 +143,13 @@ struct change {
     int32_t offset_s; /* from then on */
 };
 
-/* Times of day beyond 24 h can carry both changes of a year into the one
- * before or after: two years either side hold the neighbours of any time. */
+/* A time of day beyond 24 h can move both changes of a year into the year before or after.
+ * Two years on either side contain the neighbours of any time. */
 #define NEAR_YEARS 2
 #define NEAR_CHANGES (2 * (2 * NEAR_YEARS + 1))
 
-/* In order of time. Where the end of one summer is the start of the next, as
- * permanent summer time is written, the start comes later in the list. */
+/* Sorted by time. In permanent summer time the end of one summer is the start of the next;
+ * the start comes later in the list. */
 static void list_changes(const struct rn_zone_rule *rule, int64_t at_s,
                          struct change changes[NEAR_CHANGES])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule by which a time zone goes on for ever, as POSIX writes it in TZ:
+ * The rule for all future changes of a time zone, as POSIX writes it in TZ:
  *
  *   CET-1CEST,M3.5.0,M10.5.0/3
  *
- * standard time and, optionally, summer time with the two dates at which each
- * year's clocks change. Times are seconds since 1970, offsets seconds east.
+ * standard time and optionally summer time, with the two dates in each year on which clocks
+ * change. Times are seconds since 1970, offsets seconds east.
  */
 #ifndef RN_BASE_ZONE_RULE_H
 #define RN_BASE_ZONE_RULE_H
@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* When clocks change: a date in every year and a time of that day, which may
- * be negative or beyond 24 h. */
+/* When clocks change: a date in each year and a time of day, which may be negative or beyond
+ * 24 h. */
 struct rn_zone_edge {
     enum {
         RN_EDGE_JULIAN,  /* Jn: day 1 to 365, February 29th never counted */
@@ -34,11 +34,11 @@ struct rn_zone_rule {
     struct rn_zone_edge start, end; /* of summer, in local time before the change */
 };
 
-/* False, leaving *rule undefined, if the text is not such a rule. Summer time
- * without dates is none: what it means is left open by POSIX. */
+/* False: the text is not such a rule, and *rule is undefined. Summer time without dates is
+ * refused: POSIX does not say what it means. */
 bool rn_zone_rule_parse(const char *text, size_t len, struct rn_zone_rule *rule);
 
-/* `at_s` is within ±2^56. */
+/* `at_s` must be within ±2^56. */
 int32_t rn_zone_rule_offset(const struct rn_zone_rule *rule, int64_t at_s);
 
 /* The first change after `at_s`, INT64_MAX if there is none. */

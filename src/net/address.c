@@ -44,18 +44,6 @@ static int parse_port(const char *text, const char *whole, uint16_t *port,
     return 0;
 }
 
-static void set_ip(struct rn_address *out, const struct rn_ip *ip, uint16_t port)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-
-    *out = (struct rn_address){0};
-    memcpy(&v4.sin_addr, ip->bytes, 4);
-    memcpy(&v6.sin6_addr, ip->bytes, 16);
-    out->len = ip->bits == 32 ? sizeof v4 : sizeof v6;
-    memcpy(&out->to, ip->bits == 32 ? (void *)&v4 : (void *)&v6, out->len);
-}
-
 static int resolve(const char *host, struct rn_ip *ip, struct ration_error *error)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *found;
@@ -124,27 +112,20 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
         return failed;
     if (colon != text && (failed = parse_host(text, (size_t)(colon - text), &ip, error)) != 0)
         return failed;
-    set_ip(out, &ip, port);
-    out->everywhere = colon == text;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+
+    memcpy(&v4.sin_addr, ip.bytes, 4);
+    memcpy(&v6.sin6_addr, ip.bytes, 16);
+    *out = (struct rn_address){.len = ip.bits == 32 ? sizeof v4 : sizeof v6,
+                               .everywhere = colon == text};
+    memcpy(&out->to, ip.bits == 32 ? (void *)&v4 : (void *)&v6, out->len);
     return 0;
-}
-
-static void set_v6(struct rn_ip *ip, const uint8_t bytes[16])
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-    *ip = (struct rn_ip){.bits = 128};
-    if (memcmp(bytes, mapped, sizeof mapped) != 0) {
-        memcpy(ip->bytes, bytes, 16);
-        return;
-    }
-    ip->bits = 32;
-    memcpy(ip->bytes, bytes + 12, 4);
 }
 
 void rn_address_peer(const struct rn_address *address, struct rn_peer *peer)
 {
-    static const uint8_t loopback[16] = {[15] = 1};
+    static const uint8_t loopback[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, [11] = 0xff};
     char ip[RN_IP_TEXT];
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
@@ -157,7 +138,9 @@ void rn_address_peer(const struct rn_address *address, struct rn_peer *peer)
         peer->port = ntohs(v4.sin_port);
     } else if (address->to.any.sa_family == AF_INET6) {
         memcpy(&v6, &address->to, sizeof v6);
-        set_v6(&peer->ip, v6.sin6_addr.s6_addr);
+        bool is_v4 = memcmp(&v6.sin6_addr, mapped, sizeof mapped) == 0;
+        peer->ip.bits = is_v4 ? 32 : 128;
+        memcpy(peer->ip.bytes, (char *)&v6.sin6_addr + (is_v4 ? 12 : 0), is_v4 ? 4 : 16);
         peer->port = ntohs(v6.sin6_port);
     } else {
         return;

@@ -99,21 +99,6 @@ static bool is_counted(const struct rn_caps *caps, const struct rn_peer *peer)
     return caps->slots && peer->ip.bits != 0;
 }
 
-static bool take_address(struct rn_caps *caps, const struct rn_peer *peer)
-{
-    struct rn_ip ip = counted_as(peer);
-
-    pthread_mutex_lock(&caps->lock);
-    struct slot *slot = &caps->slots[find(caps, &ip)];
-    bool fits = slot->count < caps->per_address;
-    if (fits) {
-        slot->ip = ip;
-        slot->count++;
-    }
-    pthread_mutex_unlock(&caps->lock);
-    return fits;
-}
-
 bool rn_caps_are_taken(const struct rn_caps *caps)
 {
     return atomic_load_explicit(&caps->open, memory_order_relaxed) >= caps->total;
@@ -125,11 +110,22 @@ enum rn_caps_answer rn_caps_take(struct rn_caps *caps, const struct rn_peer *pee
         atomic_fetch_sub_explicit(&caps->open, 1, memory_order_relaxed);
         return RN_CAPS_TOTAL;
     }
-    if (is_counted(caps, peer) && !take_address(caps, peer)) {
-        atomic_fetch_sub_explicit(&caps->open, 1, memory_order_relaxed);
-        return RN_CAPS_ADDRESS;
+    if (!is_counted(caps, peer))
+        return RN_CAPS_OK;
+
+    struct rn_ip ip = counted_as(peer);
+
+    pthread_mutex_lock(&caps->lock);
+    struct slot *slot = &caps->slots[find(caps, &ip)];
+    bool fits = slot->count < caps->per_address;
+    if (fits) {
+        slot->ip = ip;
+        slot->count++;
     }
-    return RN_CAPS_OK;
+    pthread_mutex_unlock(&caps->lock);
+    if (!fits)
+        atomic_fetch_sub_explicit(&caps->open, 1, memory_order_relaxed);
+    return fits ? RN_CAPS_OK : RN_CAPS_ADDRESS;
 }
 
 void rn_caps_give_back(struct rn_caps *caps, const struct rn_peer *peer)

@@ -116,18 +116,6 @@ void rn_conn_cut(struct rn_conn *conn)
         uv_stop(&loop->uv);
 }
 
-/* Closing a socket with unread input resets the connection, and the peer may lose the
- * last reply. So for a while after it input is read and thrown away. Not for outgoing
- * connections: after `closed` their dialler may be freed. */
-static void linger(struct rn_conn *conn)
-{
-    call_closed(conn);
-    rn_conn_enter(conn, RN_LIFE_LINGERING);
-    conn->progress_ns = conn->loop->wheel.now_ns;
-    rn_buf_done(&conn->in);
-    shutdown(conn->fd, SHUT_WR);
-}
-
 /* A pipeline may be longer than one read. */
 bool rn_conn_has_input(const struct rn_conn *conn)
 {
@@ -244,7 +232,14 @@ void rn_conn_settle(struct rn_conn *conn)
             rn_conn_cut(conn);
             return;
         }
-        linger(conn);
+        /* Closing a socket with unread input resets the connection, and the peer may lose the
+         * last reply. So for a while input is read and thrown away. Not for outgoing
+         * connections: after `closed` their dialler may be freed. */
+        call_closed(conn);
+        rn_conn_enter(conn, RN_LIFE_LINGERING);
+        conn->progress_ns = conn->loop->wheel.now_ns;
+        rn_buf_done(&conn->in);
+        shutdown(conn->fd, SHUT_WR);
     }
     update_poll(conn);
     rn_conn_deadline_update(conn);

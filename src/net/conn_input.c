@@ -101,17 +101,6 @@ static void feed_more(struct rn_conn *conn, char *data, size_t len)
         feed(conn, conn->in.data, conn->in.len);
 }
 
-static void feed_decrypted(struct rn_conn *conn, const char *data, size_t len)
-{
-    size_t got = rn_tls_conn_decrypt(conn, data, len);
-
-    if (got > 0 && wants_input(conn))
-        feed_more(conn, conn->loop->decrypted, got);
-    else if (got > 0)
-        keep_rest(conn, conn->loop->decrypted, got, 0);
-    rn_tls_conn_note_partial_record(conn);
-}
-
 void rn_conn_input_read(struct rn_conn *conn, bool ended)
 {
     char *input = conn->loop->input;
@@ -126,10 +115,17 @@ void rn_conn_input_read(struct rn_conn *conn, bool ended)
         }
         rn_tally_add(&conn->tally->bytes_in, (uint64_t)n);
         conn->heard = true;
-        if (conn->tls)
-            feed_decrypted(conn, input, (size_t)n);
-        else
+        if (conn->tls) {
+            size_t got = rn_tls_conn_decrypt(conn, input, (size_t)n);
+
+            if (got > 0 && wants_input(conn))
+                feed_more(conn, conn->loop->decrypted, got);
+            else if (got > 0)
+                keep_rest(conn, conn->loop->decrypted, got, 0);
+            rn_tls_conn_note_partial_record(conn);
+        } else {
             feed_more(conn, input, (size_t)n);
+        }
         if ((size_t)n < RN_READ_BYTES && !ended)
             return;
     }

@@ -66,31 +66,22 @@ bool rn_dialler_use_tls(struct rn_dialler *dialler, struct rn_tls *tls, const ch
     return true;
 }
 
-/* A socket that connects; -1 with errno. */
-static int begin(const struct rn_address *to)
-{
-    int fd = socket(to->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
-
-    if (fd < 0)
-        return -1;
-    if (to->to.any.sa_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(fd, &to->to.any, to->len) == 0 || errno == EINPROGRESS)
-        return fd;
-    int code = errno;
-
-    close(fd);
-    errno = code;
-    return -1;
-}
-
 struct rn_conn *rn_dialler_connect(struct rn_dialler *dialler, const struct rn_address *to)
 {
+    int fd = socket(to->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
     struct rn_peer peer;
-    int fd = begin(to);
 
     if (fd < 0)
         return NULL;
+    if (to->to.any.sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, &to->to.any, to->len) != 0 && errno != EINPROGRESS) {
+        int code = errno;
+
+        close(fd);
+        errno = code;
+        return NULL;
+    }
     rn_address_peer(to, &peer);
     struct rn_conn *conn = rn_conn_new(dialler->loop, &dialler->listener, fd, &peer, false);
     if (!conn) {

@@ -74,25 +74,19 @@ static bool bind_and_listen(int fd, const struct rn_address *address)
     return bind(fd, &address->to.any, address->len) == 0 && listen(fd, BACKLOG) == 0;
 }
 
-/* On a machine without IPv6, ":port" listens on IPv4. */
-static int open_first(struct rn_address *address)
-{
-    int fd = open_socket(address);
-
-    if (fd >= 0 || errno != EAFNOSUPPORT || !address->everywhere)
-        return fd;
-    struct sockaddr_in6 v6;
-    memcpy(&v6, &address->to, sizeof v6);
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6.sin6_port};
-    *address = (struct rn_address){.len = sizeof v4};
-    memcpy(&address->to, &v4, sizeof v4);
-    return open_socket(address);
-}
-
 static int listen_first(struct rn_socket *first, struct rn_address *address,
                         struct ration_error *error)
 {
-    first->fd = open_first(address);
+    first->fd = open_socket(address);
+    if (first->fd < 0 && errno == EAFNOSUPPORT && address->everywhere) {
+        /* A machine without IPv6: ":port" is IPv4. */
+        struct sockaddr_in6 v6;
+        memcpy(&v6, &address->to, sizeof v6);
+        struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6.sin6_port};
+        *address = (struct rn_address){.len = sizeof v4};
+        memcpy(&address->to, &v4, sizeof v4);
+        first->fd = open_socket(address);
+    }
     if (first->fd < 0)
         return fail_io(error, "listen on", address, errno);
     if (!bind_and_listen(first->fd, address))

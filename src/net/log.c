@@ -31,21 +31,12 @@ static void write_all(const char *data, size_t len)
     }
 }
 
-/* For want of memory, the event without its fields: that is when logs matter most. */
-static void write_event(const char *event, enum rn_log_format format)
+void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
+                  size_t count)
 {
     static const char *const formats[] = {
         [RN_LOG_LOGFMT] = "event=%.60s notice=\"out of memory for this line\"\n",
         [RN_LOG_JSON] = "{\"event\":\"%.60s\",\"notice\":\"out of memory for this line\"}\n"};
-    char line[160];
-    int len = snprintf(line, sizeof line, formats[format], event);
-
-    write_all(line, (size_t)len);
-}
-
-void rn_log_write(enum rn_log_level level, const char *event, const struct rn_log_field *fields,
-                  size_t count)
-{
     enum rn_log_format format =
         (enum rn_log_format)atomic_load_explicit(&look, memory_order_relaxed);
     struct rn_log_head head = {.level = level, .event = event};
@@ -61,9 +52,13 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
         return;
     head.wall_ns = rn_clock_wall_ns();
     rn_log_line_write(&line, format, &head, fields, count);
-    if (line.failed)
-        write_event(event, format);
-    else
+    if (line.failed) {
+        /* The event without its fields: when memory is short, logs matter most. */
+        char text[160];
+        int len = snprintf(text, sizeof text, formats[format], event);
+
+        write_all(text, (size_t)len);
+    } else
         write_all(line.data, line.len);
     rn_buf_done(&line);
 }

@@ -11,87 +11,45 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 
-static bool is_plain(unsigned char c)
+/* Appends one character, or one byte that is not UTF-8. Returns how many bytes it took. JSON
+ * allows only UTF-8: other bytes are written as the text \xNN. */
+static size_t put_character(struct rn_buf *out, enum rn_log_format format, const char *text,
+                            size_t len)
 {
-    return c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
-}
-
-static void put_escaped(struct rn_buf *out, unsigned char c)
-{
-    switch (c) {
-    case '"':
-        rn_buf_put_literal(out, "\\\"");
-        break;
-    case '\\':
-        rn_buf_put_literal(out, "\\\\");
-        break;
-    case '\n':
-        rn_buf_put_literal(out, "\\n");
-        break;
-    default:
-        rn_buf_putf(out, "\\x%02x", c);
-    }
-}
-
-/* Appends one character, or one byte that is not UTF-8. Returns how many bytes it took. */
-static size_t put_quoted(struct rn_buf *out, const char *text, size_t len)
-{
+    bool json = format == RN_LOG_JSON;
     uint32_t point;
     size_t size = rn_utf8_decode(text, len, &point);
 
-    if (size > 0 && rn_utf8_is_printable(point) && *text != '"' && *text != '\\')
+    if (*text == '"' || *text == '\\')
+        rn_buf_putf(out, "\\%c", *text);
+    else if (size > 0 && rn_utf8_is_printable(point))
         rn_buf_put(out, text, size);
+    else if (size > 0 && json) /* code points that are not printable are below 0x10000 */
+        rn_buf_putf(out, "\\u%04x", (unsigned)point);
+    else if (*text == '\n')
+        rn_buf_put_literal(out, "\\n");
     else
         for (size_t i = 0; i == 0 || i < size; i++)
-            put_escaped(out, (unsigned char)text[i]);
+            rn_buf_putf(out, json ? "\\\\x%02x" : "\\x%02x", (unsigned char)text[i]);
     return size > 0 ? size : 1;
 }
 
-static void put_text(struct rn_buf *out, struct rn_slice text)
+/* Without quotes if it is logfmt and needs none. */
+static void put_text(struct rn_buf *out, enum rn_log_format format, struct rn_slice text)
 {
     size_t plain = 0, end = text.len < RN_LOG_VALUE_MAX ? text.len : RN_LOG_VALUE_MAX;
 
-    while (plain < text.len && is_plain((unsigned char)text.data[plain]))
+    while (plain < text.len && text.data[plain] > ' ' && text.data[plain] < 0x7f &&
+           !strchr("\"=\\", text.data[plain]))
         plain++;
-    if (plain == text.len && text.len > 0 && text.len <= RN_LOG_VALUE_MAX) {
+    if (format == RN_LOG_LOGFMT && plain == text.len && text.len > 0 &&
+        text.len <= RN_LOG_VALUE_MAX) {
         rn_buf_put_slice(out, text);
         return;
     }
     rn_buf_put_char(out, '"');
     for (size_t at = 0; at < end;)
-        at += put_quoted(out, text.data + at, text.len - at);
-    if (end < text.len)
-        rn_buf_put_literal(out, "...");
-    rn_buf_put_char(out, '"');
-}
-
-/* The same for JSON, which has other escapes and allows only UTF-8: other bytes are written
- * as the text \xNN. */
-static size_t put_json_character(struct rn_buf *out, const char *text, size_t len)
-{
-    uint32_t point;
-    size_t size = rn_utf8_decode(text, len, &point);
-
-    if (size == 0) {
-        rn_buf_putf(out, "\\\\x%02x", (unsigned char)*text);
-        return 1;
-    }
-    if (*text == '"' || *text == '\\')
-        rn_buf_putf(out, "\\%c", *text);
-    else if (rn_utf8_is_printable(point))
-        rn_buf_put(out, text, size);
-    else /* code points that are not printable are below 0x10000 */
-        rn_buf_putf(out, "\\u%04x", (unsigned)point);
-    return size;
-}
-
-static void put_json_text(struct rn_buf *out, struct rn_slice text)
-{
-    size_t end = text.len < RN_LOG_VALUE_MAX ? text.len : RN_LOG_VALUE_MAX;
-
-    rn_buf_put_char(out, '"');
-    for (size_t at = 0; at < end;)
-        at += put_json_character(out, text.data + at, text.len - at);
+        at += put_character(out, format, text.data + at, text.len - at);
     if (end < text.len)
         rn_buf_put_literal(out, "...");
     rn_buf_put_char(out, '"');
@@ -111,12 +69,10 @@ static void put_field(struct rn_buf *out, enum rn_log_format format,
                       const struct rn_log_field *field)
 {
     rn_buf_putf(out, format == RN_LOG_JSON ? ",\"%s\":" : " %s=", field->name);
-    if (!field->text.data)
-        rn_buf_put_i64(out, field->number);
-    else if (format == RN_LOG_JSON)
-        put_json_text(out, field->text);
+    if (field->text.data)
+        put_text(out, format, field->text);
     else
-        put_text(out, field->text);
+        rn_buf_put_i64(out, field->number);
 }
 
 void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
@@ -141,21 +97,14 @@ void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
     rn_buf_put_slice(out, format == RN_LOG_JSON ? RN_SLICE("}\n") : RN_SLICE("\n"));
 }
 
-static struct rn_log_rate *find_rate(struct rn_log_gate *gate, const char *event)
+bool rn_log_line_admit(struct rn_log_gate *gate, const char *event, int64_t now_ns,
+                       uint64_t *suppressed)
 {
     struct rn_log_rate *rate = gate->rates, *last = rate + RN_LOG_EVENTS - 1;
 
     while (rate < last && rate->event && strcmp(rate->event, event) != 0)
         rate++;
     rate->event = event;
-    return rate;
-}
-
-bool rn_log_line_admit(struct rn_log_gate *gate, const char *event, int64_t now_ns,
-                       uint64_t *suppressed)
-{
-    struct rn_log_rate *rate = find_rate(gate, event);
-
     if (rate->written == 0 || now_ns - rate->since_ns >= RN_SECOND_NS) {
         rate->since_ns = now_ns;
         rate->written = 0;

@@ -14,25 +14,18 @@ struct rn_resolve {
     void *arg;
 };
 
-static size_t collect(const struct addrinfo *found, struct rn_address out[RN_RESOLVE_MAX])
-{
-    size_t n = 0;
-
-    for (; found && n < RN_RESOLVE_MAX; found = found->ai_next) {
-        if (found->ai_addrlen > sizeof out->to)
-            continue;
-        out[n] = (struct rn_address){.len = found->ai_addrlen};
-        memcpy(&out[n++].to, found->ai_addr, found->ai_addrlen);
-    }
-    return n;
-}
-
 static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct rn_resolve *resolve = request->data;
     struct rn_address addresses[RN_RESOLVE_MAX];
-    size_t n = status == 0 ? collect(found, addresses) : 0;
+    size_t n = 0;
 
+    for (const struct addrinfo *a = found; status == 0 && a && n < RN_RESOLVE_MAX; a = a->ai_next) {
+        if (a->ai_addrlen > sizeof addresses->to)
+            continue;
+        addresses[n] = (struct rn_address){.len = a->ai_addrlen};
+        memcpy(&addresses[n++].to, a->ai_addr, a->ai_addrlen);
+    }
     rn_loop_update(resolve->loop);
     if (resolve->done)
         resolve->done(resolve->arg, addresses, n,

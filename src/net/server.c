@@ -18,23 +18,17 @@
 #define CONTROL_CONNECTIONS 32
 #define WORKERS_MAX 1024
 
-/* How many connections on workers the descriptors allow. */
-static uint32_t count_connections(const struct rn_server_options *options)
+/* To what the file descriptors allow. */
+static void limit_connections(struct rn_server_options *options)
 {
     rlim_t others = OWN_FILES + FILES_OF_LOOP * ((rlim_t)options->workers + 1) +
                     CONTROL_CONNECTIONS + options->other_files;
+    uint32_t most = CONNECTIONS_MIN, asked = options->connections_max;
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < others + CONNECTIONS_MIN)
-        return CONNECTIONS_MIN;
-    rlim_t most = files.rlim_cur - others;
-    return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
-}
-
-static void limit_connections(struct rn_server_options *options)
-{
-    uint32_t most = count_connections(options), asked = options->connections_max;
-
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= others + CONNECTIONS_MIN)
+        most =
+            files.rlim_cur - others < INT32_MAX ? (uint32_t)(files.rlim_cur - others) : INT32_MAX;
     if (asked == 0 || asked > most)
         options->connections_max = most;
     if (asked > most)

@@ -168,19 +168,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Signals go to the control thread. */
-static int start_thread(struct rn_worker *worker)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* the thread raises it itself, and a handler may explain it */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&worker->thread, NULL, work, worker);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -failed;
-}
-
 static int start_worker(struct rn_server *server, unsigned index)
 {
     struct rn_worker *worker = malloc(sizeof *worker);
@@ -194,8 +181,15 @@ static int start_worker(struct rn_server *server, unsigned index)
     worker->loop.accept_later = server->options.accept_later;
     failed = open_acceptors(&worker->loop, false);
     atomic_fetch_add(&server->running, 1);
-    if (failed == 0)
-        failed = start_thread(worker);
+    if (failed == 0) { /* signals go to the control thread */
+        sigset_t all, before;
+
+        sigfillset(&all);
+        sigdelset(&all, SIGBUS); /* the thread raises it itself, and a handler may explain it */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        failed = -pthread_create(&worker->thread, NULL, work, worker);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
     if (failed == 0) {
         server->workers[index] = worker;
         return 0;

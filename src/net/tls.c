@@ -147,26 +147,22 @@ static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
     return NULL;
 }
 
-static bool set_up_server(SSL_CTX *context)
-{
-    static const unsigned char name[] = "ration";
-
-    SSL_CTX_set_num_tickets(context, 1);
-    SSL_CTX_set_alpn_select_cb(context, rn_tls_conn_select_alpn, NULL);
-    return SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1;
-}
-
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
 {
+    static const unsigned char session[] = "ration";
     int failed;
 
     ERR_clear_error();
     struct rn_tls *tls =
         make_tls(TLS_server_method(), files->only_13 ? TLS1_3_VERSION : TLS1_2_VERSION);
-    if (!tls || !set_up_server(tls->context))
+    if (!tls || SSL_CTX_set_session_id_context(tls->context, session, sizeof session - 1) != 1)
         failed = rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
     else
         failed = read_pair(tls->context, files->cert, files->key, error);
+    if (failed == 0) {
+        SSL_CTX_set_num_tickets(tls->context, 1);
+        SSL_CTX_set_alpn_select_cb(tls->context, rn_tls_conn_select_alpn, NULL);
+    }
     if (failed == 0 && files->client_ca)
         failed = read_authorities(tls->context, files->client_ca, error);
     ERR_clear_error();

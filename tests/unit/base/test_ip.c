@@ -311,8 +311,8 @@ static void a_network_that_is_none_is_explained(void **state)
 {
     (void)state;
     assert_not_cidr("10.1.2.3/8",
-                    "\"10.1.2.3/8\" has bits set behind its prefix; did you mean 10.0.0.0/8?");
-    assert_not_cidr("2001:db8::1/64", "\"2001:db8::1/64\" has bits set behind its prefix; did you "
+                    "\"10.1.2.3/8\" has bits set after its prefix; did you mean 10.0.0.0/8?");
+    assert_not_cidr("2001:db8::1/64", "\"2001:db8::1/64\" has bits set after its prefix; did you "
                                       "mean 2001:db8::/64?");
     assert_not_cidr("10.0.0.0/33", "expected a number from 0 to 32 after the slash, found \"33\"");
     assert_not_cidr("10.0.0.0/", "expected a number from 0 to 32 after the slash, found nothing");

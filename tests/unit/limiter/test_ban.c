@@ -261,7 +261,7 @@ static void mistakes_are_explained(void **state)
         {"a=1 b=2 c=3 d=4 e=5", "", RATION_EINVAL,
          "a ban by 5 attributes; give it 1 to 4, all of which must be equal"},
         {"ip=10.0.0.1/8", "", RATION_EPARSE,
-         "\"10.0.0.1/8\" has bits set behind its prefix; did you mean 10.0.0.0/8?"},
+         "\"10.0.0.1/8\" has bits set after its prefix; did you mean 10.0.0.0/8?"},
         {"user=ann", "\xff", RATION_EINVAL,
          "a reason with a byte 0xff at 0, which is no plain text; write UTF-8 without control "
          "characters"},

@@ -7,7 +7,7 @@
 #include <ration/ration.h>
 
 #include "cli/options.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "rules/report.h"
 
 #define BIT(name) RN_OPTION(RN_OPTION_##name)

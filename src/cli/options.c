@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "base/number.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "rules/report.h"
 
 #define ALWAYS 0 /* as `bits`: every command has it */

@@ -18,10 +18,10 @@
 #include "limiter/reload.h"
 #include "net/log.h"
 #include "net/systemd.h"
-#include "rationd/changes.h"
+#include "rationd/membership.h"
 #include "rationd/options.h"
 #include "rationd/secrets.h"
-#include "rationd/shared.h"
+#include "rationd/shared_store.h"
 #include "redis/codec.h"
 
 #define EXIT_USAGE 2

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "net/address.h"
+#include "rationd/parse.h"
 #include "rationd/secrets.h"
-#include "rationd/value.h"
 #include "rules/report.h"
 
 #define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB arrive all the same */

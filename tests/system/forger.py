@@ -9,7 +9,7 @@ MASK = (1 << 64) - 1
 VERSION = 2
 RESERVATION, LEASE, DUE, TURN = 1, 2, 3, 4
 # The secret of nodes that were given none, and what makes the seed of reservations of it:
-# constants of the source (src/rationd/shared.c, src/limiter/limiter.c).
+# constants of the source (src/rationd/shared_store.c, src/limiter/limiter.c).
 PUBLISHED = (0x7261746961746564, 0x6F6E206B65797331)
 HOLD_DOMAIN = 0xA0761D6478BD642F
 

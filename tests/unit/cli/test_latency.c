@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/latency.h"
+#include "cli/bench/latency.h"
 
 #define SAMPLES 20000
 

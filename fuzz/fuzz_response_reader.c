@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers of a server under load. The first byte says what was asked and in
+ * pieces of which size the rest arrives: how it is cut must not matter.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/request_writer.h"
+
+#define MOST 4096
+
+/* What is heard, and how far. Memory of exactly the size: a byte too far is noticed. */
+static size_t hear(const struct rn_speech *speech, const uint8_t *data, size_t size, size_t piece,
+                   uint8_t heard[MOST])
+{
+    struct rn_listener listener = {0};
+    size_t from = 0, count = 0;
+
+    for (size_t given = 0; given < size;) {
+        given = given + piece < size ? given + piece : size;
+        while (from < given && count < MOST) {
+            size_t used, len = given - from;
+            char *copy = malloc(len);
+            enum rn_heard what;
+
+            memcpy(copy, data + from, len);
+            what = rn_speech_hear(speech, &listener, copy, len, &used);
+            free(copy);
+            if (used > len)
+                abort();
+            from += used;
+            if (what == RN_HEARD_MORE)
+                break;
+            heard[count++] = (uint8_t)what;
+            if (what == RN_HEARD_FOREIGN)
+                return count;
+        }
+    }
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t whole[MOST], parts[MOST];
+    struct rn_speech speech;
+    size_t count;
+
+    if (size < 2 || size > 8192)
+        return 0;
+    speech = (struct rn_speech){.http = data[0] & 1, .load = (enum rn_load)(data[0] >> 1 & 3)};
+    count = hear(&speech, data + 1, size - 1, size - 1, whole);
+    if (hear(&speech, data + 1, size - 1, (size_t)(data[0] >> 3) + 1, parts) != count ||
+        memcmp(whole, parts, count) != 0)
+        abort();
+    return 0;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ration bench`: measures a daemon under load.
+ */
+#include "cli/bench/bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/output/output.h"
+
+#define DEFAULT_RESP "127.0.0.1:6380"
+#define DURATION_NS (5 * RN_SECOND_NS)
+#define DURATION_MAX_NS (600 * RN_SECOND_NS)
+
+/* --- the plan ---------------------------------------------------------------------- */
+
+static uint64_t or_else(uint64_t value, uint64_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+/* An accident with somebody else's machine should take two mistakes. */
+static bool find_target(struct rn_bench *b)
+{
+    const struct rn_options *o = b->options;
+    const char *text = o->http != NULL ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
+
+    if (o->http != NULL && o->resp != NULL) {
+        rn_complain("give either --resp or --http, not both");
+        return false;
+    }
+    if (!rn_reach_init(&b->reach, o, o->http != NULL ? "--http" : "--resp", text,
+                       o->http != NULL ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
+        return false;
+    if (o->remote || rn_daemon_address_is_local(&b->reach.address))
+        return true;
+    rn_complain("%s is not on this machine; --remote allows that, if its owner does", text);
+    return false;
+}
+
+static bool make_plan(struct rn_bench *b)
+{
+    const struct rn_options *o = b->options;
+    const struct rn_daemon_address *address = &b->reach.address;
+    const char *host = address->socket.ss_family == AF_UNIX ? "localhost" : address->text;
+
+    if (o->duration_ns != 0 && o->requests != 0) {
+        rn_complain("give either --duration or --requests, not both");
+        return false;
+    }
+    b->plan = (struct rn_drive_plan){.reach = &b->reach,
+                                     .speech = &b->speech,
+                                     .pipeline = (uint32_t)or_else(o->pipeline, 16),
+                                     .keys = or_else(o->keys, 10000),
+                                     .done_fd = eventfd(0, EFD_CLOEXEC)};
+    b->connections = (uint32_t)or_else(o->connections, 50);
+    b->drive_count = (uint32_t)or_else(o->threads, 1);
+    if (b->drive_count > b->connections)
+        b->drive_count = b->connections;
+    return rn_speech_init(&b->speech, o, o->http != NULL, host);
+}
+
+/* Number `i` of the threads gets its share of everything. */
+static uint64_t share(uint64_t all, uint32_t i, uint32_t count)
+{
+    return all / count + (i < all % count);
+}
+
+static bool make_drive(struct rn_bench *b, uint32_t i)
+{
+    const struct rn_options *o = b->options;
+    struct rn_drive *d = calloc(1, sizeof *d);
+
+    if (d == NULL) {
+        rn_complain("out of memory");
+        return false;
+    }
+    b->drives[i] = d;
+    d->plan = &b->plan;
+    d->connection_count = (uint32_t)share(b->connections, i, b->drive_count);
+    d->requests = o->requests != 0 ? share(o->requests, i, b->drive_count) : UINT64_MAX;
+    if (o->rate != 0)
+        d->interval_ns = (double)RN_SECOND_NS * b->drive_count / (double)o->rate;
+    d->seed = UINT64_C(0x9E3779B97F4A7C15) * (i + 1);
+    d->epoll_fd = -1;
+    if (rn_drive_init(d))
+        return true;
+    rn_complain("%s", d->problem);
+    return false;
+}
+
+/* --- running ----------------------------------------------------------------------- */
+
+static void put_progress(const struct rn_bench *b, int64_t now, uint64_t *before)
+{
+    uint64_t answered = 0, refused = 0;
+
+    for (uint32_t i = 0; i < b->drive_count; i++) {
+        answered += __atomic_load_n(&b->drives[i]->answered, __ATOMIC_RELAXED);
+        refused += __atomic_load_n(&b->drives[i]->refused, __ATOMIC_RELAXED);
+    }
+    fprintf(stderr, "\r%3.0f s  %" PRIu64 " requests/s  %.1f %% refused\033[K",
+            (double)(now - b->plan.start_ns) / (double)RN_SECOND_NS, answered - *before,
+            answered > 0 ? 100.0 * (double)refused / (double)answered : 0.0);
+    *before = answered;
+}
+
+/* Until all threads have ended; Ctrl-C ends them, and what was measured counts. */
+static void watch(struct rn_bench *b, int signal_fd)
+{
+    struct pollfd fds[2] = {{.fd = b->plan.done_fd, .events = POLLIN},
+                            {.fd = signal_fd, .events = POLLIN}};
+    bool show = isatty(STDERR_FILENO) && !b->options->json;
+    int64_t next = b->plan.start_ns + RN_SECOND_NS;
+    struct signalfd_siginfo signal; /* taken, lest it ends us later */
+    uint64_t ended = 0, before = 0;
+
+    while (ended < b->drive_count) {
+        int64_t now = rn_clock_read_ns(CLOCK_MONOTONIC);
+        uint64_t more;
+
+        if (now >= next) {
+            if (show)
+                put_progress(b, now, &before);
+            next += RN_SECOND_NS;
+        }
+        if (poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000) + 1) <= 0)
+            continue;
+        if (fds[0].revents != 0 && read(b->plan.done_fd, &more, sizeof more) == sizeof more)
+            ended += more;
+        if (fds[1].revents != 0 && read(signal_fd, &signal, sizeof signal) > 0) {
+            __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
+            fds[1].fd = -1;
+        }
+    }
+    if (show)
+        fputs("\r\033[K", stderr);
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* Starts the threads, those that can be; false if not all. */
+static bool start(struct rn_bench *b, pthread_t *threads, uint32_t *started)
+{
+    const struct rn_options *o = b->options;
+    int64_t length = o->requests != 0 ? DURATION_MAX_NS : o->duration_ns;
+
+    b->plan.start_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    b->plan.end_ns = b->plan.start_ns + (length != 0 ? length : DURATION_NS);
+    for (*started = 0; *started < b->drive_count; ++*started) {
+        if (pthread_create(&threads[*started], NULL, rn_drive_run, b->drives[*started]) != 0) {
+            rn_complain("no thread can be started");
+            __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run(struct rn_bench *b)
+{
+    pthread_t threads[RN_BENCH_THREADS];
+    double cpu = cpu_seconds();
+    sigset_t signals, before;
+    uint32_t started;
+    int signal_fd;
+    bool ok;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    ok = start(b, threads, &started);
+    if (ok)
+        watch(b, signal_fd);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    b->cpu_seconds = cpu_seconds() - cpu;
+    if (signal_fd >= 0)
+        close(signal_fd);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
+/* As many connections as the system lets us have. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int rn_command_bench(const struct rn_options *options)
+{
+    struct rn_bench b = {.options = options, .plan.done_fd = -1};
+    int status = RN_EXIT_ERROR;
+    bool ready = find_target(&b) && make_plan(&b);
+
+    raise_file_limit();
+    for (uint32_t i = 0; ready && i < b.drive_count; i++)
+        ready = make_drive(&b, i);
+    if (ready && run(&b))
+        status = rn_bench_report(&b);
+    for (uint32_t i = 0; i < b.drive_count; i++) {
+        if (b.drives[i] != NULL)
+            rn_drive_done(b.drives[i]);
+        free(b.drives[i]);
+    }
+    rn_speech_done(&b.speech);
+    rn_reach_done(&b.reach);
+    if (b.plan.done_fd >= 0)
+        close(b.plan.done_fd);
+    return status;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What came of `ration bench`.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "cli/bench/bench.h"
+#include "cli/output/columns.h"
+#include "cli/output/pretty.h"
+#include "rules/report.h"
+
+struct result {
+    uint64_t requests, allowed, refused, errors, unsent, unanswered;
+    double seconds, per_second;
+    const char *problem; /* of any thread; empty: none */
+    bool broken;
+    struct rn_latency latency;
+};
+
+static const struct quantile {
+    const char *title;
+    double percent;
+} quantiles[] = {{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}};
+#define QUANTILES (sizeof quantiles / sizeof quantiles[0])
+
+static void add_up(const struct rn_bench *b, struct result *r)
+{
+    int64_t last_ns = b->plan.start_ns;
+
+    r->problem = "";
+    for (uint32_t i = 0; i < b->drive_count; i++) {
+        const struct rn_drive *d = b->drives[i];
+
+        r->requests += d->answered;
+        r->allowed += d->allowed;
+        r->refused += d->refused;
+        r->errors += d->errors;
+        r->unsent += d->unsent;
+        r->unanswered += d->unanswered;
+        r->broken |= d->broken;
+        if (d->problem[0] != '\0')
+            r->problem = d->problem;
+        if (d->last_ns > last_ns)
+            last_ns = d->last_ns;
+        rn_latency_merge(&r->latency, &d->latency);
+    }
+    r->seconds = (double)(last_ns - b->plan.start_ns) / (double)RN_SECOND_NS;
+    r->per_second = r->seconds > 0 ? (double)r->requests / r->seconds : 0;
+}
+
+/* --- for people -------------------------------------------------------------------- */
+
+/* To three digits: 12.3 us, 1.23 ms. */
+static void put_latency(struct rn_columns *columns, int64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double value = (double)ns;
+    int unit = 0;
+
+    for (; value >= 999.5 && unit < 3; unit++)
+        value /= 1000;
+    rn_columns_put(columns, "%.*f %s",
+                   unit == 0 || value >= 99.95 ? 0
+                   : value >= 9.995            ? 1
+                                               : 2,
+                   value, units[unit]);
+}
+
+static void put_latencies(const struct rn_output *out, const struct rn_latency *h)
+{
+    const char *titles[QUANTILES + 2] = {">min"};
+    char names[QUANTILES][16];
+    struct rn_columns columns;
+
+    for (size_t i = 0; i < QUANTILES; i++) {
+        snprintf(names[i], sizeof names[i], ">%s", quantiles[i].title);
+        titles[i + 1] = names[i];
+    }
+    titles[QUANTILES + 1] = ">max";
+    rn_columns_init(&columns, titles, QUANTILES + 2);
+    put_latency(&columns, h->min_ns);
+    for (size_t i = 0; i < QUANTILES; i++)
+        put_latency(&columns, rn_latency_quantile(h, quantiles[i].percent));
+    put_latency(&columns, h->max_ns);
+    rn_columns_write(&columns, out, 0);
+    rn_columns_done(&columns);
+}
+
+static void put_count(const struct rn_output *out, const char *label, uint64_t count)
+{
+    rn_output_put(out, RN_DIM, "%-12s", label);
+    rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", count);
+}
+
+static void put(const struct rn_bench *b, const struct result *r)
+{
+    struct rn_output out = rn_output_to(stdout, b->options);
+
+    rn_output_put(&out, RN_DIM, "%-12s", "requests");
+    rn_output_put(&out, RN_PLAIN, "%" PRIu64 " in %.2f s\n", r->requests, r->seconds);
+    rn_output_put(&out, RN_DIM, "%-12s", "per second");
+    rn_output_put(&out, RN_BOLD, "%.0f\n", r->per_second);
+    put_count(&out, "allowed", r->allowed);
+    put_count(&out, "refused", r->refused);
+    put_count(&out, "errors", r->errors);
+    if (r->unanswered > 0)
+        put_count(&out, "unanswered", r->unanswered);
+    if (r->unsent > 0)
+        put_count(&out, "never sent", r->unsent);
+    if (r->latency.count > 0) {
+        rn_output_put(&out, RN_PLAIN, "\nlatency%s\n",
+                      b->options->rate != 0 ? ", from when each request was due" : "");
+        put_latencies(&out, &r->latency);
+    }
+}
+
+/* --- for programs ------------------------------------------------------------------ */
+
+static void put_json(const struct rn_bench *b, const struct result *r)
+{
+    struct rn_pretty json = RN_PRETTY_TO(stdout);
+
+    rn_pretty_open(&json, NULL, '{');
+    rn_pretty_uint(&json, "requests", r->requests);
+    rn_pretty_number(&json, "seconds", r->seconds);
+    rn_pretty_number(&json, "per_second", r->per_second);
+    rn_pretty_number(&json, "cpu_seconds", b->cpu_seconds);
+    rn_pretty_uint(&json, "allowed", r->allowed);
+    rn_pretty_uint(&json, "refused", r->refused);
+    rn_pretty_uint(&json, "errors", r->errors);
+    rn_pretty_uint(&json, "unanswered", r->unanswered);
+    rn_pretty_uint(&json, "never_sent", r->unsent);
+    rn_pretty_open(&json, "latency", '{');
+    rn_pretty_seconds(&json, "min", r->latency.min_ns);
+    for (size_t i = 0; i < QUANTILES; i++)
+        rn_pretty_seconds(&json, quantiles[i].title,
+                          rn_latency_quantile(&r->latency, quantiles[i].percent));
+    rn_pretty_seconds(&json, "max", r->latency.max_ns);
+    rn_pretty_close(&json, '}');
+    rn_pretty_close(&json, '}');
+}
+
+int rn_bench_report(const struct rn_bench *b)
+{
+    struct result *r = calloc(1, sizeof *r);
+    int status = RN_EXIT_ERROR;
+
+    if (r == NULL) {
+        rn_complain("out of memory");
+        return status;
+    }
+    add_up(b, r);
+    if (b->options->json)
+        put_json(b, r);
+    else if (r->requests > 0 || !r->broken)
+        put(b, r);
+    if (r->broken)
+        rn_complain("%s", r->problem);
+    else if (r->problem[0] != '\0')
+        rn_complain("the first error: %s", rn_excerpt(rn_slice_of(r->problem)).text);
+    if (!r->broken && r->errors == 0 && r->unanswered == 0)
+        status = RN_EXIT_OK;
+    free(r);
+    return status;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests. While a template is made, a key is a run of bytes that occur nowhere
+ * else, one for each digit; then they are found, noted as marks and filled.
+ */
+#include "cli/bench/request_writer.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <ration/limit.h>
+
+#include "base/clock.h"
+#include "cli/output/output.h"
+#include "rules/report.h"
+#include "wire/json.h"
+
+#define DIGIT_MARK 016 /* control characters from here on stand for digits */
+#define KEY "key:\16\17\20\21\22\23\24\25\26\27"
+/* Six digits, in parts that need no leading zeros: a million addresses. */
+#define IP "10.1\22\23.1\24\25.1\26\27"
+
+/* --- parts ------------------------------------------------------------------------- */
+
+static void put_word(struct rn_buf *out, struct rn_slice word)
+{
+    rn_buf_putf(out, "$%zu\r\n", word.len);
+    rn_buf_put_slice(out, word);
+    rn_buf_put_literal(out, "\r\n");
+}
+
+static void put_words(struct rn_buf *out, size_t count, ...)
+{
+    va_list args;
+
+    rn_buf_putf(out, "*%zu\r\n", count);
+    va_start(args, count);
+    for (size_t i = 0; i < count; i++)
+        put_word(out, rn_slice_of(va_arg(args, const char *)));
+    va_end(args);
+}
+
+/* {key} and {ip} in the value of an attribute become the number of the key. */
+static void put_value(struct rn_buf *out, struct rn_slice value)
+{
+    for (size_t i = 0; i < value.len;) {
+        struct rn_slice rest = {value.data + i, value.len - i};
+
+        if (rn_slice_starts_with(rest, RN_SLICE("{key}"))) {
+            rn_buf_put_slice(out, RN_SLICE(KEY));
+            i += 5;
+        } else if (rn_slice_starts_with(rest, RN_SLICE("{ip}"))) {
+            rn_buf_put_slice(out, RN_SLICE(IP));
+            i += 4;
+        } else {
+            rn_buf_put_char(out, value.data[i++]);
+        }
+    }
+}
+
+static struct rn_slice name_of(const struct ration_attribute *a)
+{
+    return (struct rn_slice){a->name, a->name_len};
+}
+
+/* --- RESP -------------------------------------------------------------------------- */
+
+static void put_resp_check(struct rn_buf *out, const struct ration_attribute *attributes,
+                           size_t count)
+{
+    struct rn_buf value = {0};
+
+    rn_buf_putf(out, "*%zu\r\n", 1 + 2 * count);
+    put_word(out, RN_SLICE("RATION.CHECK"));
+    for (size_t i = 0; i < count; i++) {
+        rn_buf_clear(&value);
+        put_value(&value, (struct rn_slice){attributes[i].value, attributes[i].value_len});
+        put_word(out, name_of(&attributes[i]));
+        put_word(out, rn_buf_slice(&value));
+    }
+    rn_buf_done(&value);
+}
+
+/* CL.THROTTLE key max_burst count period: whole seconds, and one less than the bucket. */
+static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *limit)
+{
+    char burst[24], amount[24], period[24];
+
+    if (limit->algorithm != RATION_TOKEN_BUCKET || limit->period_ns % RN_SECOND_NS != 0 ||
+        limit->amount == 0) {
+        rn_complain("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
+                    "minute\"; --command take takes any limit");
+        return false;
+    }
+    snprintf(burst, sizeof burst, "%" PRIu64,
+             (limit->burst != 0 ? limit->burst : limit->amount) - 1);
+    snprintf(amount, sizeof amount, "%" PRIu64, limit->amount);
+    snprintf(period, sizeof period, "%" PRId64, limit->period_ns / RN_SECOND_NS);
+    put_words(out, 5, "CL.THROTTLE", KEY, burst, amount, period);
+    return true;
+}
+
+/* --- HTTP -------------------------------------------------------------------------- */
+
+static void put_http_body(struct rn_buf *body, enum rn_load load, const char *limit,
+                          const struct ration_attribute *attributes, size_t count)
+{
+    struct rn_buf value = {0};
+
+    if (load != RN_LOAD_CHECK) {
+        rn_buf_put_literal(body, "{\"key\":\"" KEY "\",\"limit\":");
+        rn_json_put_string(body, rn_slice_of(limit));
+        rn_buf_put_char(body, '}');
+        return;
+    }
+    rn_buf_put_literal(body, "{\"attributes\":{");
+    for (size_t i = 0; i < count; i++) {
+        rn_buf_clear(&value);
+        rn_json_put_string(&value, (struct rn_slice){attributes[i].value, attributes[i].value_len});
+        rn_buf_put(body, ",", i > 0);
+        rn_json_put_string(body, name_of(&attributes[i]));
+        rn_buf_put_char(body, ':');
+        put_value(body, rn_buf_slice(&value));
+    }
+    rn_buf_put_literal(body, "}}");
+    rn_buf_done(&value);
+}
+
+static void put_http(struct rn_speech *s, const char *host, const char *limit,
+                     const struct ration_attribute *attributes, size_t count)
+{
+    struct rn_buf body = {0};
+
+    if (s->load == RN_LOAD_PING) {
+        rn_buf_putf(&s->request, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", host);
+        return;
+    }
+    put_http_body(&body, s->load, limit, attributes, count);
+    rn_buf_putf(&s->request, "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n\r\n",
+                s->load == RN_LOAD_CHECK ? "check" : "throttle", host, body.len);
+    rn_buf_put_slice(&s->request, rn_buf_slice(&body));
+    s->request.failed |= body.failed;
+    rn_buf_done(&body);
+}
+
+/* --- all --------------------------------------------------------------------------- */
+
+static bool read_load(const char *text, enum rn_load *load)
+{
+    static const char *const names[] = {"throttle", "check", "take", "ping"}; /* enum rn_load */
+
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *load = (enum rn_load)i;
+            return true;
+        }
+    }
+    const char *meant = rn_suggest(rn_slice_of(text), names, 4);
+    rn_complain("--command: found %s, expected throttle, check, take or ping%s%s%s",
+                rn_excerpt(rn_slice_of(text)).text, meant != NULL ? "; did you mean " : "",
+                meant != NULL ? meant : "", meant != NULL ? "?" : "");
+    return false;
+}
+
+static bool read_limit(const char *text, struct ration_limit *limit)
+{
+    struct ration_error error;
+
+    if (ration_limit_parse(text, strlen(text), limit, &error) == 0)
+        return true;
+    rn_complain("--limit: %s", error.text);
+    return false;
+}
+
+/* Of the control characters that stand for digits. */
+static bool find_marks(struct rn_speech *s)
+{
+    for (size_t i = 0; i < s->request.len; i++) {
+        unsigned digit = (unsigned char)s->request.data[i] - (unsigned)DIGIT_MARK;
+
+        if (digit >= RN_SPEECH_DIGITS)
+            continue;
+        if (s->mark_count == RN_SPEECH_MARKS) {
+            rn_complain("{key} and {ip} stand in too many places; use fewer");
+            return false;
+        }
+        s->marks[s->mark_count].at = (uint32_t)i;
+        s->marks[s->mark_count++].digit = digit;
+        s->request.data[i] = '0';
+    }
+    return true;
+}
+
+bool rn_speech_init(struct rn_speech *s, const struct rn_options *o, bool http, const char *host)
+{
+    static const struct ration_attribute usual[] = {{"ip", 2, "{ip}", 4}, {"path", 4, "/", 1}};
+    const struct ration_attribute *attributes = o->attribute_count > 0 ? o->attributes : usual;
+    size_t count = o->attribute_count > 0 ? o->attribute_count : 2;
+    const char *text = o->limit != NULL ? o->limit : "100 per minute";
+    struct ration_limit limit;
+
+    *s = (struct rn_speech){.http = http};
+    if (!read_load(o->load != NULL ? o->load : "throttle", &s->load) || !read_limit(text, &limit))
+        return false;
+    if (http)
+        put_http(s, host, text, attributes, count);
+    else if (s->load == RN_LOAD_PING)
+        put_words(&s->request, 1, "PING");
+    else if (s->load == RN_LOAD_TAKE)
+        put_words(&s->request, 3, "RATION.TAKE", KEY, text);
+    else if (s->load == RN_LOAD_CHECK)
+        put_resp_check(&s->request, attributes, count);
+    else if (!put_resp_throttle(&s->request, &limit))
+        return false;
+    if (s->request.failed)
+        rn_complain("out of memory");
+    return !s->request.failed && find_marks(s);
+}
+
+void rn_speech_done(struct rn_speech *s)
+{
+    rn_buf_done(&s->request);
+}
+
+void rn_speech_write(const struct rn_speech *s, uint64_t key, char *out)
+{
+    char digits[RN_SPEECH_DIGITS];
+
+    memcpy(out, s->request.data, s->request.len);
+    if (s->mark_count == 0)
+        return;
+    for (int i = RN_SPEECH_DIGITS - 1; i >= 0; i--, key /= 10)
+        digits[i] = (char)('0' + key % 10);
+    for (uint32_t i = 0; i < s->mark_count; i++)
+        out[s->marks[i].at] = digits[s->marks[i].digit];
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/client/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "cli/output/output.h"
+#include "rules/report.h"
+
+#define DEFAULT_HTTP "127.0.0.1:8080"
+#define DEFAULT_ADMIN "127.0.0.1:8082"
+
+bool rn_daemon_is_meant(const struct rn_options *o)
+{
+    return o->word_count == 0 || o->server != NULL || o->http != NULL || o->admin != NULL;
+}
+
+/* --- where, and with which token --------------------------------------------------- */
+
+static bool find_address(struct rn_daemon *d)
+{
+    const struct rn_options *o = d->options;
+    bool http = d->port == RN_PORT_HTTP;
+    const char *text = http ? o->http : o->admin, *source = http ? "--http" : "--admin";
+
+    if (o->server != NULL && o->server[0] != '\0') {
+        text = o->server;
+        source = "--server";
+    }
+    if (text == NULL) {
+        source = http ? "RATION_HTTP" : "RATION_ADMIN";
+        text = rn_reach_environment(source);
+    }
+    if (text == NULL)
+        text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
+    if (!rn_reach_init(&d->reach, o, source, text, RN_DAEMON_ADDRESS_HTTP))
+        return false;
+    d->caller.address = d->reach.address;
+    d->caller.trust = d->reach.trust;
+    return true;
+}
+
+/* What may stand in a header: no space, nothing that a terminal would act on. */
+static bool is_token(const char *text)
+{
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return len > 0;
+}
+
+static bool read_token_file(struct rn_daemon *d)
+{
+    const char *path = d->options->token_file;
+    char problem[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, problem);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    size_t len;
+
+    if (file == NULL) {
+        rn_complain("--token-file: %s cannot be opened: %s", rn_excerpt(rn_slice_of(path)).text,
+                    fd < 0 ? problem : strerror(errno));
+        return false;
+    }
+    len = fread(d->token, 1, sizeof d->token - 1, file);
+    fclose(file);
+    while (len > 0 && (d->token[len - 1] == '\n' || d->token[len - 1] == '\r'))
+        len--;
+    d->token[len] = '\0';
+    return true;
+}
+
+static bool find_token(struct rn_daemon *d)
+{
+    const char *from = d->options->token_file != NULL ? "--token-file" : "RATION_TOKEN";
+    const char *text = rn_reach_environment("RATION_TOKEN");
+
+    if (d->options->token_file != NULL) {
+        if (!read_token_file(d))
+            return false;
+    } else if (text != NULL) {
+        snprintf(d->token, sizeof d->token, "%s", text);
+    } else {
+        return true;
+    }
+    if (!is_token(d->token) || strlen(d->token) == sizeof d->token - 1) {
+        rn_complain("%s: that is no token; expected up to 254 letters, digits and signs without "
+                    "spaces",
+                    from);
+        return false;
+    }
+    d->caller.token = d->token;
+    return true;
+}
+
+/* JSON has no other texts, and a key that was changed on the way would be another. */
+static bool check_attributes(const struct rn_options *o)
+{
+    uint32_t point;
+
+    for (size_t i = 0; i < o->attribute_count; i++) {
+        const char *text = o->attributes[i].name;
+        size_t len = strlen(text);
+
+        for (size_t at = 0, taken; at < len; at += taken) {
+            taken = rn_utf8_decode(text + at, len - at, &point);
+            if (taken > 0)
+                continue;
+            rn_complain("%s is not UTF-8; the daemon takes no other text",
+                        rn_excerpt((struct rn_slice){text, len}).text);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
+{
+    *d = (struct rn_daemon){.options = options, .port = port};
+    rn_caller_init(&d->caller);
+    d->caller.timeout_ns = options->timeout_ns;
+    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
+        rn_complain(
+            "give either rules files or the address of a daemon, which has rules of its own");
+        return false;
+    }
+    if (options->state != NULL || options->at.given) {
+        rn_complain("%s is for rules files; the daemon has its own %s",
+                    options->state != NULL ? "--state" : "--at",
+                    options->state != NULL ? "state" : "time");
+        return false;
+    }
+    return check_attributes(options) && find_address(d) && find_token(d);
+}
+
+static void forget_answer(struct rn_daemon *d)
+{
+    rn_arena_done(&d->arena);
+    free(d->copy);
+    d->copy = NULL;
+    d->answer = NULL;
+    d->status = 0;
+}
+
+void rn_daemon_done(struct rn_daemon *d)
+{
+    forget_answer(d);
+    rn_buf_done(&d->body);
+    rn_caller_done(&d->caller);
+    rn_reach_done(&d->reach);
+}
+
+int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
+                  int (*action)(struct rn_daemon *))
+{
+    struct rn_daemon daemon;
+    int status = RN_EXIT_ERROR;
+
+    if (rn_daemon_init(&daemon, options, port))
+        status = action(&daemon);
+    rn_daemon_done(&daemon);
+    return status;
+}
+
+/* --- asking ------------------------------------------------------------------------ */
+
+static bool fail_as_stranger(struct rn_daemon *d)
+{
+    d->answer = NULL;
+    snprintf(d->caller.problem, sizeof d->caller.problem,
+             "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
+             d->caller.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+             d->port == RN_PORT_ADMIN ? "--admin" : "--http");
+    return false;
+}
+
+static bool fail_as_unknown(struct rn_daemon *d)
+{
+    snprintf(d->caller.problem, sizeof d->caller.problem,
+             "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
+             d->caller.address.text, d->caller.token != NULL ? ", and not this one" : "");
+    return false;
+}
+
+/* Every answer of rationd that is not what was asked for is an object with `error`. */
+static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answer,
+                        const char *accept)
+{
+    d->status = answer->status;
+    d->text = (struct rn_slice){answer->body, answer->body_len};
+    if (answer->status == 401)
+        return fail_as_unknown(d);
+    if (accept != NULL && answer->status == 200)
+        return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
+    d->copy = malloc(answer->body_len + 1);
+    if (d->copy == NULL) {
+        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
+        return false;
+    }
+    memcpy(d->copy, answer->body, answer->body_len);
+    d->answer = rn_value_parse(&d->arena, d->copy, answer->body_len, NULL);
+    if (d->answer == NULL || d->answer->kind != RN_JSON_OBJECT ||
+        (d->status != 200 && rn_value_text(d->answer, "error").data == NULL &&
+         rn_value_get(d->answer, "allowed") == NULL))
+        return fail_as_stranger(d);
+    /* An endpoint that is not there: the daemon's other port. */
+    if (d->status == 404 && rn_slice_is(rn_value_text(d->answer, "error"), "not_found") &&
+        memmem(d->text.data, d->text.len, "/v1/", 4) != NULL)
+        return fail_as_stranger(d);
+    return true;
+}
+
+bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
+{
+    struct rn_caller_request request = {
+        .method = q->method, .target = q->target, .accept = q->accept, .if_match = q->if_match};
+    struct rn_caller_answer answer;
+    bool ok;
+
+    forget_answer(d);
+    if (d->body.failed) {
+        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
+        return false;
+    }
+    if (d->body.len > 0)
+        request.body = rn_buf_slice(&d->body);
+    ok = rn_caller_ask(&d->caller, &request, &answer);
+    rn_buf_clear(&d->body);
+    return ok && read_answer(d, &answer, q->accept);
+}
+
+/* What came instead of an answer, and what may help. */
+static void complain_of_caller(const struct rn_daemon *d)
+{
+    bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
+
+    if (d->caller.unreachable)
+        rn_complain("%s; is it running? %s ADDR names another address%s", d->caller.problem,
+                    d->port == RN_PORT_HTTP ? "--http" : "--admin",
+                    files ? ", and with a rules file none is asked" : "");
+    else
+        rn_complain("%s", d->caller.problem);
+}
+
+bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
+{
+    if (rn_daemon_try(d, q))
+        return true;
+    rn_daemon_complain(d);
+    return false;
+}
+
+void rn_daemon_complain(const struct rn_daemon *d)
+{
+    struct rn_output err = {.file = stderr};
+    struct rn_slice message = rn_value_text(d->answer, "message");
+
+    if (d->answer == NULL) {
+        complain_of_caller(d);
+        return;
+    }
+    fflush(stdout);
+    fputs("ration: ", stderr);
+    if (message.data == NULL)
+        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->caller.address.text,
+                d->status);
+    else
+        rn_output_lines(&err, message);
+    fputc('\n', stderr);
+}
+
+bool rn_daemon_do(struct rn_daemon *d, const struct rn_question *q)
+{
+    if (!rn_daemon_ask(d, q))
+        return false;
+    if (d->status == 200)
+        return true;
+    rn_daemon_complain(d);
+    return false;
+}
+
+void rn_daemon_print(const struct rn_daemon *d)
+{
+    fwrite(d->text.data, 1, d->text.len, stdout);
+    if (d->text.len == 0 || d->text.data[d->text.len - 1] != '\n')
+        fputc('\n', stdout);
+}
+
+void rn_daemon_put_attributes(struct rn_daemon *d)
+{
+    const struct rn_options *o = d->options;
+
+    rn_buf_put_literal(&d->body, "\"attributes\":{");
+    for (size_t i = 0; i < o->attribute_count; i++) {
+        const struct ration_attribute *a = &o->attributes[i];
+
+        if (i > 0)
+            rn_buf_put_char(&d->body, ',');
+        rn_json_put_string(&d->body, (struct rn_slice){a->name, a->name_len});
+        rn_buf_put_char(&d->body, ':');
+        rn_json_put_string(&d->body, (struct rn_slice){a->value, a->value_len});
+    }
+    rn_buf_put_char(&d->body, '}');
+}

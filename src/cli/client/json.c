@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/client/json.h"
+
+#include <ration/ration.h>
+
+static struct rn_value *build(struct rn_arena *arena, struct rn_json *json,
+                              const struct rn_json_token *token);
+
+/* The depth is bounded by the reader. */
+static bool build_members(struct rn_arena *arena, struct rn_json *json, struct rn_value *parent)
+{
+    struct rn_value **link = &parent->first;
+
+    for (;;) {
+        struct rn_json_token token = rn_json_next(json);
+
+        if (token.kind == RN_JSON_END)
+            return true;
+        if (token.kind == RN_JSON_BAD || (*link = build(arena, json, &token)) == NULL)
+            return false;
+        link = &(*link)->next;
+    }
+}
+
+static struct rn_value *build(struct rn_arena *arena, struct rn_json *json,
+                              const struct rn_json_token *token)
+{
+    struct rn_value *value = rn_arena_alloc(arena, sizeof *value);
+
+    if (value == NULL)
+        return NULL;
+    *value = (struct rn_value){.kind = token->kind, .name = token->name, .text = token->text};
+    if ((token->kind == RN_JSON_OBJECT || token->kind == RN_JSON_ARRAY) &&
+        !build_members(arena, json, value))
+        return NULL;
+    return value;
+}
+
+struct rn_value *rn_value_parse(struct rn_arena *arena, char *text, size_t len,
+                                struct ration_error *error)
+{
+    struct rn_json json;
+    struct rn_json_token token;
+    struct rn_value *value = NULL;
+
+    rn_json_init(&json, text, len);
+    token = rn_json_next(&json);
+    if (token.kind != RN_JSON_BAD && token.kind != RN_JSON_END)
+        value = build(arena, &json, &token);
+    if (value != NULL && rn_json_next(&json).kind == RN_JSON_END)
+        return value;
+    if (error != NULL)
+        *error = json.error;
+    return NULL;
+}
+
+const struct rn_value *rn_value_get(const struct rn_value *object, const char *name)
+{
+    if (object == NULL || object->kind != RN_JSON_OBJECT)
+        return NULL;
+    for (const struct rn_value *v = object->first; v != NULL; v = v->next)
+        if (rn_slice_is(v->name, name))
+            return v;
+    return NULL;
+}
+
+const struct rn_value *rn_value_list(const struct rn_value *object, const char *name)
+{
+    const struct rn_value *v = rn_value_get(object, name);
+
+    return v != NULL && v->kind == RN_JSON_ARRAY ? v->first : NULL;
+}
+
+struct rn_slice rn_value_text(const struct rn_value *object, const char *name)
+{
+    const struct rn_value *v = rn_value_get(object, name);
+
+    return v != NULL && v->kind == RN_JSON_STRING ? v->text : (struct rn_slice){NULL, 0};
+}
+
+bool rn_value_is_true(const struct rn_value *object, const char *name)
+{
+    const struct rn_value *v = rn_value_get(object, name);
+
+    return v != NULL && v->kind == RN_JSON_TRUE;
+}
+
+bool rn_value_u64(const struct rn_value *object, const char *name, uint64_t *n)
+{
+    const struct rn_value *v = rn_value_get(object, name);
+    struct rn_json_token token = {.kind = RN_JSON_BAD};
+
+    if (v != NULL)
+        token = (struct rn_json_token){.kind = v->kind, .text = v->text};
+    return token.kind == RN_JSON_NUMBER && rn_json_u64(&token, n);
+}
+
+int64_t rn_value_seconds(const struct rn_value *object, const char *name)
+{
+    const struct rn_value *v = rn_value_get(object, name);
+    struct rn_json_token token;
+    int64_t ns;
+
+    if (v == NULL)
+        return 0;
+    token = (struct rn_json_token){.kind = v->kind, .text = v->text};
+    if (v->kind == RN_JSON_NUMBER && rn_json_seconds(&token, &ns))
+        return ns;
+    return v->kind == RN_JSON_NULL ? RATION_NEVER : 0;
+}
+
+static void write_members(struct rn_buf *out, const struct rn_value *parent, char open, char close)
+{
+    rn_buf_put_char(out, open);
+    for (const struct rn_value *v = parent->first; v != NULL; v = v->next) {
+        if (v != parent->first)
+            rn_buf_put_char(out, ',');
+        if (parent->kind == RN_JSON_OBJECT) {
+            rn_json_put_string(out, v->name);
+            rn_buf_put_char(out, ':');
+        }
+        rn_value_write(out, v);
+    }
+    rn_buf_put_char(out, close);
+}
+
+void rn_value_write(struct rn_buf *out, const struct rn_value *value)
+{
+    switch (value->kind) {
+    case RN_JSON_OBJECT:
+        write_members(out, value, '{', '}');
+        break;
+    case RN_JSON_ARRAY:
+        write_members(out, value, '[', ']');
+        break;
+    case RN_JSON_STRING:
+        rn_json_put_string(out, value->text);
+        break;
+    default:
+        rn_buf_put_slice(out, value->text);
+    }
+}

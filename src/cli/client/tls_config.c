@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is spoken is what rationd speaks: TLS 1.3, and 1.2 with forward secrecy and
+ * authenticated ciphers (net/tls.c).
+ */
+#include "cli/client/tls_config.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+struct rn_trust {
+    SSL_CTX *context;
+    struct rn_trust_files files;
+};
+
+static bool is_readable(const char *option, const char *path, char problem[RN_TRUST_PROBLEM])
+{
+    char why[RN_FILE_PROBLEM];
+    int fd = rn_file_open(path, why);
+
+    if (fd < 0) {
+        snprintf(problem, RN_TRUST_PROBLEM, "%s: %s cannot be opened: %s", option, path, why);
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+/* What OpenSSL says first is the cause. */
+static bool refuse(const char *option, const char *path, const char *expected,
+                   char problem[RN_TRUST_PROBLEM])
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+
+    snprintf(problem, RN_TRUST_PROBLEM, "%s: %s is not %s (%s)", option, path, expected,
+             reason != NULL ? reason : "unreadable");
+    return false;
+}
+
+static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_TRUST_PROBLEM])
+{
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    if (ca == NULL) {
+        SSL_CTX_set_default_verify_paths(context); /* none is an answer, too: then none is known */
+        return true;
+    }
+    if (!is_readable("--cacert", ca, problem))
+        return false;
+    return SSL_CTX_load_verify_file(context, ca) == 1 ||
+           refuse("--cacert", ca, "a file of certificates in PEM", problem);
+}
+
+static bool read_pair(SSL_CTX *context, const char *cert, const char *key,
+                      char problem[RN_TRUST_PROBLEM])
+{
+    if (!is_readable("--cert", cert, problem) || !is_readable("--key", key, problem))
+        return false;
+    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return refuse("--cert", cert, "a certificate in PEM", problem);
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1)
+        return true;
+    if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH) {
+        snprintf(problem, RN_TRUST_PROBLEM, "--key: %s is not the key of the certificate in %s",
+                 key, cert);
+        return false;
+    }
+    return refuse("--key", key, "a private key in PEM", problem);
+}
+
+static bool set_up(SSL_CTX *context)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
+}
+
+struct rn_trust *rn_trust_new(const struct rn_trust_files *files, char problem[RN_TRUST_PROBLEM])
+{
+    struct rn_trust *trust = calloc(1, sizeof *trust);
+    bool ok;
+
+    ERR_clear_error();
+    snprintf(problem, RN_TRUST_PROBLEM, "out of memory");
+    if (trust == NULL)
+        return NULL;
+    trust->files = *files;
+    trust->context = SSL_CTX_new(TLS_client_method());
+    ok = trust->context != NULL && set_up(trust->context) &&
+         read_authorities(trust->context, files->ca, problem) &&
+         (files->cert == NULL || read_pair(trust->context, files->cert, files->key, problem));
+    ERR_clear_error();
+    if (ok)
+        return trust;
+    rn_trust_free(trust);
+    return NULL;
+}
+
+void rn_trust_free(struct rn_trust *trust)
+{
+    if (trust == NULL)
+        return;
+    SSL_CTX_free(trust->context);
+    free(trust);
+}
+
+SSL_CTX *rn_trust_context(const struct rn_trust *trust)
+{
+    return trust->context;
+}
+
+const struct rn_trust_files *rn_trust_files(const struct rn_trust *trust)
+{
+    return &trust->files;
+}

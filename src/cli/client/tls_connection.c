@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OpenSSL writes to sockets in a way that a reader who has gone ends the program by
+ * SIGPIPE, so it gets a way of its own to ours.
+ */
+#include "cli/client/tls_connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "cli/client/tls_error.h"
+
+struct rn_tunnel {
+    SSL *ssl;
+    BIO_METHOD *way;
+    int fd;
+    const struct rn_trust *trust;
+    const char *host;
+    short wants;
+    bool begun;
+    char problem[RN_TRUST_PROBLEM];
+};
+
+/* --- to and from the socket -------------------------------------------------------- */
+
+static int way_out(BIO *bio, const char *data, int len)
+{
+    const struct rn_tunnel *t = BIO_get_data(bio);
+    ssize_t n = send(t->fd, data, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static int way_in(BIO *bio, char *data, int size)
+{
+    const struct rn_tunnel *t = BIO_get_data(bio);
+    ssize_t n = recv(t->fd, data, (size_t)size, MSG_DONTWAIT);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    return (int)n;
+}
+
+static long way_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO *make_way(struct rn_tunnel *t)
+{
+    BIO *bio;
+
+    t->way = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
+    if (t->way == NULL || BIO_meth_set_write(t->way, way_out) != 1 ||
+        BIO_meth_set_read(t->way, way_in) != 1 || BIO_meth_set_ctrl(t->way, way_control) != 1 ||
+        (bio = BIO_new(t->way)) == NULL)
+        return NULL;
+    BIO_set_data(bio, t);
+    BIO_set_init(bio, 1);
+    return bio;
+}
+
+/* --- beginning and end ------------------------------------------------------------- */
+
+static bool is_ip(const char *host)
+{
+    unsigned char bytes[16];
+
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+/* Whom the certificate must be for. */
+static bool expect_host(SSL *ssl, const char *host)
+{
+    if (is_ip(host))
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+struct rn_tunnel *rn_tunnel_new(const struct rn_trust *trust, int fd, const char *host)
+{
+    struct rn_tunnel *t = calloc(1, sizeof *t);
+    BIO *bio = NULL;
+
+    if (t == NULL)
+        return NULL;
+    *t = (struct rn_tunnel){.fd = fd, .trust = trust, .host = host};
+    t->ssl = SSL_new(rn_trust_context(trust));
+    bio = t->ssl == NULL ? NULL : make_way(t);
+    if (bio == NULL || !expect_host(t->ssl, host)) {
+        BIO_free(bio);
+        rn_tunnel_free(t);
+        return NULL;
+    }
+    SSL_set_bio(t->ssl, bio, bio); /* takes it */
+    SSL_set_connect_state(t->ssl);
+    return t;
+}
+
+void rn_tunnel_free(struct rn_tunnel *t)
+{
+    if (t == NULL)
+        return;
+    if (t->begun)
+        SSL_shutdown(t->ssl);
+    ERR_clear_error();
+    SSL_free(t->ssl);
+    BIO_meth_free(t->way);
+    free(t);
+}
+
+/* --- bytes ------------------------------------------------------------------------- */
+
+/* -1 with errno, after a call that did not do all. */
+static int fail(struct rn_tunnel *t, int result)
+{
+    int error = SSL_get_error(t->ssl, result);
+
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        t->wants = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        errno = EAGAIN;
+        return -1;
+    }
+    if (!t->begun || error == SSL_ERROR_SSL)
+        rn_distrust_explain(t->ssl, t->trust, t->host, t->problem);
+    errno = !t->begun || error == SSL_ERROR_SSL ? EPROTO : ECONNRESET;
+    t->begun = false; /* nothing more is to be said */
+    return -1;
+}
+
+int rn_tunnel_begin(struct rn_tunnel *t)
+{
+    int done;
+
+    ERR_clear_error();
+    done = SSL_do_handshake(t->ssl);
+    if (done != 1)
+        return fail(t, done);
+    t->begun = true;
+    return 0;
+}
+
+ssize_t rn_tunnel_send(struct rn_tunnel *t, const void *data, size_t len)
+{
+    size_t sent;
+
+    ERR_clear_error();
+    return SSL_write_ex(t->ssl, data, len, &sent) == 1 ? (ssize_t)sent : fail(t, 0);
+}
+
+ssize_t rn_tunnel_receive(struct rn_tunnel *t, void *data, size_t size)
+{
+    size_t got;
+
+    ERR_clear_error();
+    if (SSL_read_ex(t->ssl, data, size, &got) == 1)
+        return (ssize_t)got;
+    /* Many end a connection without a word; whether an answer is complete, its length tells. */
+    if (SSL_get_error(t->ssl, 0) == SSL_ERROR_ZERO_RETURN ||
+        ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return 0;
+    return fail(t, 0);
+}
+
+short rn_tunnel_wants(const struct rn_tunnel *t)
+{
+    return t->wants;
+}
+
+bool rn_tunnel_has_more(const struct rn_tunnel *t)
+{
+    return SSL_pending(t->ssl) > 0;
+}
+
+const char *rn_tunnel_problem(const struct rn_tunnel *t)
+{
+    return t->problem;
+}

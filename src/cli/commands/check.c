@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ration check` with rules files: decides, once or several times, and counts.
+ */
+#include "cli/client/daemon.h"
+#include "cli/commands/check_series.h"
+#include "rules/looks_at.h"
+#include "wire/answer.h"
+
+/* A name that no rule knows, but nearly. */
+static void note_misspelled(const struct rn_session *s)
+{
+    for (size_t i = 0; !s->envoy && i < s->options->attribute_count; i++) {
+        const struct ration_attribute *a = &s->options->attributes[i];
+        struct rn_slice name = {a->name, a->name_len};
+        const char *meant =
+            rn_ruleset_looks_at(s->ruleset, name) ? NULL : rn_ruleset_meant(s->ruleset, name);
+
+        if (meant != NULL)
+            rn_complain("note: no rule looks at %s; did you mean %s?", rn_excerpt(name).text,
+                        meant);
+    }
+}
+
+/* Tells how a request ended, if it is said. */
+static bool end(struct rn_session *s, struct ration_outcome *outcome)
+{
+    int code = s->options->status != 0
+                   ? ration_outcome_charge(s->limiter, outcome, (unsigned)s->options->status,
+                                           s->now_ns, NULL)
+                   : 0;
+
+    if (code != 0)
+        rn_complain("the outcome could not be charged: %s", ration_error_text(code));
+    return code == 0;
+}
+
+static int decide(struct rn_session *session)
+{
+    struct rn_series s = {.out = rn_output_to(stdout, session->options),
+                          .times = session->options->times};
+    struct ration_outcome outcome;
+
+    rn_decision_find(session, &s.applying);
+    for (uint64_t i = 0; i < s.times; i++) {
+        if (!rn_session_decide(session, false, &outcome))
+            return RN_EXIT_ERROR;
+        rn_series_add(&s, &outcome);
+        if (!end(session, &outcome))
+            return RN_EXIT_ERROR;
+    }
+    rn_series_end(&s);
+    return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+}
+
+/* As a daemon answers POST /v1/check. */
+static void print_json(const struct rn_session *session, const struct ration_outcome *outcome)
+{
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(session->limiter, session->now_ns)};
+    struct rn_buf text = {0};
+
+    rn_answer_put_body(&text, outcome, &extra, false);
+    rn_buf_put_char(&text, '\n');
+    fwrite(text.data, 1, text.len, stdout);
+    rn_buf_done(&text);
+}
+
+static int decide_json(struct rn_session *session)
+{
+    bool several = session->options->times > 1;
+    struct ration_outcome outcome;
+    uint64_t count[2] = {0};
+
+    rn_series_begin_json(several);
+    for (uint64_t i = 0; i < session->options->times; i++) {
+        if (!rn_session_decide(session, false, &outcome))
+            return RN_EXIT_ERROR;
+        fputs(i > 0 ? "," : "", stdout);
+        print_json(session, &outcome);
+        count[outcome.decision.allowed]++;
+        if (!end(session, &outcome))
+            return RN_EXIT_ERROR;
+    }
+    return rn_series_end_json(several, count);
+}
+
+int rn_command_check(const struct rn_options *options)
+{
+    struct rn_output complaints = rn_output_to(stderr, options);
+    struct rn_session session;
+    int status = RN_EXIT_ERROR;
+
+    if (rn_daemon_is_meant(options))
+        return rn_command_check_daemon(options);
+    if (!rn_session_load(&session, options)) {
+        rn_output_report(&complaints, &session.report);
+    } else if (rn_session_open(&session, true)) {
+        note_misspelled(&session);
+        status = options->json ? decide_json(&session) : decide(&session);
+    }
+    rn_session_done(&session);
+    return status;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ration explain` without rules files: the daemon tells of its rules.
+ */
+#include <inttypes.h>
+
+#include "cli/client/daemon.h"
+#include "cli/output/daemon_reply.h"
+#include "cli/output/decision.h"
+
+static void put_label(const struct rn_output *out, const char *label)
+{
+    rn_output_put(out, RN_DIM, "    %-7s ", label);
+}
+
+static void put_given(const struct rn_output *out, const struct rn_options *o)
+{
+    rn_output_put(out, RN_BOLD, "request\n");
+    if (o->attribute_count == 0)
+        rn_output_put(out, RN_DIM, "    without attributes; give some, such as path=/login\n");
+    for (size_t i = 0; i < o->attribute_count; i++) {
+        const struct ration_attribute *a = &o->attributes[i];
+
+        rn_output_put(out, RN_PLAIN, "    ");
+        rn_output_escaped(out, (struct rn_slice){a->name, a->name_len});
+        rn_output_put(out, RN_PLAIN, " ");
+        rn_output_quoted(out, (struct rn_slice){a->value, a->value_len});
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+/* The path as rules see it, where that is not how it was given. */
+static void put_readings(const struct rn_output *out, const struct rn_options *o,
+                         const struct rn_value *answer)
+{
+    const struct rn_value *all = rn_value_get(answer, "readings"), *first = all ? all->first : NULL;
+
+    if (all != NULL && first == NULL)
+        rn_output_put(out, RN_ODD,
+                      "    path can be read in too many ways, so every condition on it holds\n");
+    if (first != NULL && first->next == NULL)
+        for (size_t i = 0; i < o->attribute_count; i++) {
+            const struct ration_attribute *a = &o->attributes[i];
+
+            if (rn_slice_is((struct rn_slice){a->name, a->name_len}, "path") &&
+                rn_slice_equal(first->text, (struct rn_slice){a->value, a->value_len}))
+                return;
+        }
+    for (const struct rn_value *v = first; v != NULL; v = v->next) {
+        rn_output_put(out, RN_DIM, v == first ? "    path is read as " : "                 or ");
+        rn_output_quoted(out, v->text);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+static void put_limit(const struct rn_output *out, const struct rn_value *limit)
+{
+    struct rn_slice text = rn_value_text(limit, "text");
+    uint64_t amount, remaining;
+
+    put_label(out, "limit");
+    rn_output_escaped(out, limit->kind == RN_JSON_STRING ? limit->text : text);
+    if (rn_value_u64(limit, "limit", &amount) && rn_value_u64(limit, "remaining", &remaining))
+        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN, "%s%" PRIu64 " of %" PRIu64 " left",
+                      text.len > 0 ? "; " : "", remaining, amount);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_charge(const struct rn_output *out, const struct rn_value *rule)
+{
+    const struct rn_value *key = rn_value_get(rule, "key");
+    struct rn_slice tier = rn_value_text(rule, "tier");
+
+    put_label(out, "key");
+    if (key == NULL || key->first == NULL)
+        rn_output_put(out, RN_PLAIN, "none: one counter for all");
+    rn_received_attributes(out, key);
+    rn_output_put(out, RN_PLAIN, "\n");
+    if (tier.data != NULL) {
+        put_label(out, "tier");
+        rn_output_escaped(out, tier);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+    for (const struct rn_value *l = rn_value_list(rule, "limits"); l != NULL; l = l->next)
+        put_limit(out, l);
+}
+
+static void put_place(const struct rn_output *out, const struct rn_value *of)
+{
+    uint64_t line = 0;
+
+    rn_value_u64(of, "line", &line);
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, rn_value_text(of, "file"), (uint32_t)line);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_reason(const struct rn_output *out, bool holds, struct rn_slice text)
+{
+    rn_output_put(out, holds ? RN_GOOD : RN_BAD, holds ? "    + " : "    - ");
+    rn_output_lines(out, text);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* Of a rule that does not apply, those that do not hold. */
+static void put_conditions(const struct rn_output *out, const struct rn_value *of, bool applies)
+{
+    const struct rn_value *c = rn_value_list(of, "conditions");
+
+    for (; c != NULL; c = c->next)
+        if (applies || !rn_value_is_true(c, "holds"))
+            put_reason(out, rn_value_is_true(c, "holds"), rn_value_text(c, "text"));
+}
+
+/* The alternative that holds; of a rule without one, why none of them does. */
+static void put_alternatives(const struct rn_output *out, const struct rn_value *rule, bool applies)
+{
+    const struct rn_value *all = rn_value_list(rule, "alternatives");
+    uint64_t count = 0, number = 1, chosen;
+    bool one_holds = rn_value_u64(rule, "alternative", &chosen);
+
+    for (const struct rn_value *a = all; a != NULL; a = a->next)
+        count++;
+    for (const struct rn_value *a = all; a != NULL; a = a->next, number++) {
+        if (one_holds && number != chosen)
+            continue;
+        rn_output_put(out, RN_DIM, "    alternative %" PRIu64 " of %" PRIu64 "\n", number, count);
+        put_conditions(out, a, applies);
+    }
+}
+
+static void put_rule(const struct rn_output *out, const struct rn_value *rule)
+{
+    bool applies = rn_value_is_true(rule, "applies");
+    struct rn_slice name = rn_value_text(rule, "rule"), why = rn_value_text(rule, "why");
+
+    rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
+    rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies" : "does not apply");
+    put_place(out, rule);
+    put_conditions(out, rule, applies);
+    put_alternatives(out, rule, applies);
+    if (rn_slice_is(why, "no key") || rn_slice_is(why, "no tier"))
+        put_reason(out, false, rn_value_text(rule, "reason"));
+    if (applies)
+        put_charge(out, rule);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_rules(const struct rn_output *out, const struct rn_value *answer, bool matching)
+{
+    unsigned hidden = 0;
+
+    for (const struct rn_value *r = rn_value_list(answer, "rules"); r != NULL; r = r->next) {
+        if (matching && !rn_value_is_true(r, "applies"))
+            hidden++;
+        else
+            put_rule(out, r);
+    }
+    if (hidden != 0)
+        rn_output_put(out, RN_DIM, "%u rule%s not apply\n\n", hidden,
+                      hidden == 1 ? " does" : "s do");
+}
+
+/* A list that took the request aside, before the rules. */
+static void put_entry(const struct rn_output *out, const struct rn_value *entry)
+{
+    struct rn_slice list = rn_value_text(entry, "list");
+
+    rn_output_put(out, RN_BOLD, "%.*s list ", (int)list.len, list.data);
+    rn_output_put(out, RN_GOOD, "applies");
+    put_place(out, entry);
+    put_conditions(out, entry, true);
+    rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
+}
+
+static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
+{
+    struct rn_applying applying = {.unknown = true};
+
+    rn_output_put(out, RN_BOLD, "would be ");
+    rn_decision_line(out, o, &applying, false);
+    if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
+        rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
+    rn_output_put(out, RN_DIM, "\nnothing was counted\n");
+}
+
+static int explain(struct rn_daemon *d)
+{
+    struct rn_output out = rn_output_to(stdout, d->options);
+    const struct rn_value *entry;
+    struct ration_outcome outcome;
+
+    rn_buf_put_char(&d->body, '{');
+    rn_daemon_put_attributes(d);
+    if (d->options->cost != 0)
+        rn_buf_putf(&d->body, ",\"cost\":%" PRIu64, d->options->cost);
+    if (d->options->json && d->options->matching) /* people are told how many there are besides */
+        rn_buf_put_literal(&d->body, ",\"matching\":true");
+    rn_buf_put_char(&d->body, '}');
+    if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/explain"}))
+        return RN_EXIT_ERROR;
+    rn_received_outcome(rn_value_get(d->answer, "decision"), 0, &outcome);
+    entry = rn_value_get(d->answer, "list");
+    if (entry != NULL) /* the decision itself does not tell who made it */
+        outcome.kind = outcome.decision.allowed ? RATION_BY_ALLOW_LIST : RATION_BY_DENY_LIST;
+    if (d->options->json) {
+        rn_daemon_print(d);
+    } else {
+        put_given(&out, d->options);
+        put_readings(&out, d->options, d->answer);
+        rn_output_put(&out, RN_PLAIN, "\n");
+        if (entry != NULL)
+            put_entry(&out, entry);
+        else
+            put_rules(&out, d->answer, d->options->matching);
+        put_decision(&out, &outcome);
+    }
+    return outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
+}
+
+int rn_command_explain_daemon(const struct rn_options *options)
+{
+    return rn_daemon_run(options, RN_PORT_ADMIN, explain);
+}

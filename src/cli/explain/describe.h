@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditions and their values, as people read them.
+ */
+#ifndef RN_CLI_EXPLAIN_DESCRIBE_H
+#define RN_CLI_EXPLAIN_DESCRIBE_H
+
+#include "cli/output/output.h"
+#include "rules/wording.h"
+
+/* `- method "GET" is not POST`; no line end. */
+void rn_describe_finding(const struct rn_output *out, const struct rn_finding *finding);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A descriptor on its way down Envoy's tree: what each pair finds, and where it
+ * gets no further.
+ */
+#include <inttypes.h>
+
+#include "cli/explain/explain.h"
+#include "rules/envoy_tree.h"
+
+#define SHOWN 6 /* of what would have been found */
+
+struct path {
+    const struct rn_envoy_domain *domain; /* NULL: unknown */
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+    const struct rn_envoy_node *nodes[RN_ENVOY_DEPTH_MAX];
+    size_t count, found;                /* pairs, and how many have a node */
+    const struct rn_envoy_level *level; /* below the last node; NULL: nothing */
+    const struct rn_envoy_limit *limit; /* NULL: none applies */
+    struct rn_slice parts[RN_ENVOY_PARTS_MAX];
+    uint32_t part_count;
+};
+
+static void walk(const struct rn_session *s, struct path *path)
+{
+    const struct rn_ruleset *ruleset = s->ruleset;
+    const struct ration_attribute *given = &s->options->attributes[0];
+    struct rn_slice name = {given->value, given->value_len};
+    uint32_t place = rn_envoy_domain_place(ruleset->domains, ruleset->domain_count, name);
+
+    path->count = rn_session_entries(s, path->entries);
+    if (place < ruleset->domain_count && rn_slice_equal(ruleset->domains[place].name, name))
+        path->domain = &ruleset->domains[place];
+    path->level = path->domain != NULL ? path->domain->top : NULL;
+    while (path->found < path->count && path->level != NULL) {
+        const struct rn_envoy_node *node =
+            rn_envoy_level_find(path->level, &path->entries[path->found]);
+
+        if (node == NULL)
+            break;
+        path->nodes[path->found++] = node;
+        path->level = node->below;
+    }
+    path->limit =
+        rn_envoy_match(ruleset, name, path->entries, path->count, path->parts, &path->part_count);
+}
+
+/* --- for people -------------------------------------------------------------------- */
+
+static void put_node(const struct rn_output *out, const struct path *path, size_t i)
+{
+    const struct rn_envoy_node *node = path->nodes[i];
+
+    rn_output_put(out, RN_GOOD, "    + ");
+    rn_output_escaped(out, path->entries[i].key);
+    rn_output_put(out, RN_PLAIN, " ");
+    rn_output_quoted(out, path->entries[i].value);
+    if (node->value.len == 0) {
+        rn_output_put(out, RN_PLAIN, " is found by its key");
+    } else {
+        rn_output_put(out, RN_PLAIN, node->wildcard ? " matches " : " is ");
+        rn_output_escaped(out, node->value);
+    }
+    rn_output_put(out, RN_DIM, "  line %" PRIu32 "\n", node->line);
+}
+
+/* What a level has to offer. */
+static void put_level(const struct rn_output *out, const struct rn_envoy_level *level)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; level != NULL && i <= level->mask; i++) {
+        const struct rn_envoy_node *node = level->slots[i].node;
+
+        if (node == NULL || level->slots[i].chain)
+            continue;
+        if (count++ >= SHOWN)
+            continue;
+        rn_output_put(out, RN_PLAIN, count == 1 ? "; known here: " : ", ");
+        rn_output_escaped(out, node->key);
+        rn_output_put(out, RN_PLAIN, node->value.len != 0 ? "=" : "");
+        rn_output_escaped(out, node->value);
+    }
+    if (count > SHOWN)
+        rn_output_put(out, RN_PLAIN, " and %zu more", count - SHOWN);
+    if (count == 0)
+        rn_output_put(out, RN_PLAIN, "; the descriptors end here");
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_stop(const struct rn_output *out, const struct path *path)
+{
+    rn_output_put(out, RN_BAD, "    - ");
+    if (path->found < path->count) {
+        rn_output_escaped(out, path->entries[path->found].key);
+        rn_output_put(out, RN_PLAIN, " ");
+        rn_output_quoted(out, path->entries[path->found].value);
+        rn_output_put(out, RN_PLAIN, " is not found");
+    } else {
+        rn_output_put(out, RN_PLAIN, "no limit here: the descriptor must have more pairs");
+    }
+    put_level(out, path->level);
+}
+
+static void put_domains(const struct rn_output *out, const struct rn_ruleset *ruleset)
+{
+    rn_output_put(out, RN_BAD, "    - ");
+    rn_output_put(out, RN_PLAIN,
+                  ruleset->domain_count == 0 ? "no file is for a domain"
+                                             : "no file has this domain; known: ");
+    for (uint32_t i = 0; i < ruleset->domain_count && i < SHOWN; i++) {
+        rn_output_put(out, RN_PLAIN, i == 0 ? "" : ", ");
+        rn_output_escaped(out, ruleset->domains[i].name);
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_limit(const struct rn_output *out, const struct rn_explained *e,
+                      const struct path *path)
+{
+    const struct rn_envoy_limit *limit = path->limit;
+    const struct ration_verdict *left = rn_explain_left(e, 0);
+    uint64_t cost = e->session->options->cost;
+    char text[RN_LIMIT_TEXT];
+
+    rn_output_put(out, RN_DIM, "    key     ");
+    for (uint32_t i = 0; i + 1 < path->part_count; i += 2) {
+        rn_output_put(out, RN_PLAIN, i == 0 ? "" : ", ");
+        rn_output_escaped(out, path->parts[i]);
+        rn_output_put(out, RN_PLAIN, " ");
+        rn_output_quoted(out, path->parts[i + 1]);
+    }
+    rn_output_put(out, RN_DIM, "\n    limit   ");
+    rn_output_put(out, RN_PLAIN, "%s", rn_decision_limit(limit->limit, text));
+    if (left != NULL)
+        rn_output_put(out, RN_PLAIN, "; %" PRIu64 " of %" PRIu64 " left", left->remaining,
+                      left->limit);
+    rn_output_put(out, RN_DIM, "\n    cost    ");
+    rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", cost == 0 ? 1 : cost);
+    if (limit->shadow_mode)
+        rn_output_put(out, RN_ODD, "    mode    shadow: counted, never refused\n");
+}
+
+void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e)
+{
+    struct path path = {.domain = NULL};
+
+    walk(e->session, &path);
+    rn_output_put(out, RN_BOLD, "descriptor ");
+    if (path.limit != NULL && path.limit->rule != NULL)
+        rn_output_put(out, RN_GOOD, "finds %.*s", (int)path.limit->rule->name.len,
+                      path.limit->rule->name.data);
+    else
+        rn_output_put(out, RN_DIM, path.limit != NULL ? "is white-listed" : "finds no limit");
+    if (path.domain != NULL) {
+        rn_output_put(out, RN_PLAIN, "  ");
+        rn_output_escaped(out, path.domain->file);
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+    for (size_t i = 0; i < path.found; i++)
+        put_node(out, &path, i);
+    if (path.domain == NULL)
+        put_domains(out, e->session->ruleset);
+    else if (path.limit == NULL)
+        put_stop(out, &path);
+    else if (path.limit->limit != NULL)
+        put_limit(out, e, &path);
+    else if (path.limit->unlimited)
+        rn_output_put(out, RN_DIM, "    limit   unlimited\n");
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* --- for programs ------------------------------------------------------------------ */
+
+static void json_rule(struct rn_members *m, const struct path *path)
+{
+    const struct rn_rule *rule = path->limit->rule;
+
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "rule", rule->name);
+    rn_members_text(m, "file", rule->file);
+    rn_members_u64(m, "line", rule->line);
+    rn_members_bool(m, "applies", true);
+    rn_members_text(m, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
+    rn_members_open(m, "key", '[');
+    for (uint32_t i = 0; i < path->part_count; i++)
+        rn_members_text(m, NULL, path->parts[i]);
+    rn_members_close(m, ']');
+    rn_members_close(m, '}');
+}
+
+void rn_explain_json_descriptor(void *session, struct rn_members *m)
+{
+    struct path path = {.domain = NULL};
+
+    walk(session, &path);
+    rn_members_open(m, "descriptor", '[');
+    for (size_t i = 0; i < path.count; i++) {
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "key", path.entries[i].key);
+        rn_members_text(m, "value", path.entries[i].value);
+        rn_members_bool(m, "found", i < path.found);
+        if (i < path.found) {
+            rn_members_text(m, "by", path.nodes[i]->value);
+            rn_members_u64(m, "line", path.nodes[i]->line);
+        }
+        rn_members_close(m, '}');
+    }
+    rn_members_close(m, ']');
+}
+
+void rn_explain_json_descriptor_rule(void *session, struct rn_members *m)
+{
+    struct path path = {.domain = NULL};
+
+    walk(session, &path);
+    if (path.limit != NULL && path.limit->rule != NULL)
+        json_rule(m, &path);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ration explain`: a request as the rules see it, what each of them makes of
+ * it, and what would come of it. Nothing is counted.
+ */
+#include "cli/explain/explain.h"
+
+#include <inttypes.h>
+
+#include "cli/client/daemon.h"
+#include "cli/explain/describe.h"
+#include "rules/looks_at.h"
+#include "wire/explanation.h"
+
+/* --- the request ------------------------------------------------------------------- */
+
+static void put_given(const struct rn_output *out, const struct rn_session *s)
+{
+    rn_output_put(out, RN_BOLD, "request\n");
+    if (s->options->attribute_count == 0)
+        rn_output_put(out, RN_DIM, "    without attributes; give some, such as path=/login\n");
+    for (size_t i = 0; i < s->options->attribute_count; i++) {
+        const struct ration_attribute *a = &s->options->attributes[i];
+        struct rn_slice name = {a->name, a->name_len}, value = {a->value, a->value_len};
+
+        rn_output_put(out, RN_PLAIN, "    ");
+        rn_output_escaped(out, name);
+        rn_output_put(out, RN_PLAIN, " ");
+        rn_output_quoted(out, value);
+        if (!s->envoy && !rn_ruleset_looks_at(s->ruleset, name)) {
+            const char *meant = rn_ruleset_meant(s->ruleset, name);
+
+            rn_output_put(out, RN_ODD, "  no rule looks at it");
+            if (meant != NULL)
+                rn_output_put(out, RN_ODD, "; did you mean %s?", meant);
+        }
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+static bool is_given(const struct rn_options *o, struct rn_slice name, struct rn_slice value)
+{
+    for (size_t i = 0; i < o->attribute_count; i++) {
+        const struct ration_attribute *a = &o->attributes[i];
+
+        if (rn_slice_equal(name, (struct rn_slice){a->name, a->name_len}) &&
+            rn_slice_equal(value, (struct rn_slice){a->value, a->value_len}))
+            return true;
+    }
+    return false;
+}
+
+/* What the rules make of the request: a user from the path, a client's address. */
+static void put_derived(const struct rn_output *out, const struct rn_explained *e)
+{
+    static const char *const from[] = {[RN_SOURCE_HEADER] = "header ",
+                                       [RN_SOURCE_PATH] = "path ",
+                                       [RN_SOURCE_FORWARDED] = "header "};
+    const struct rn_ruleset *ruleset = e->session->ruleset;
+
+    for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
+        const struct rn_attribute *a = &ruleset->attributes[i];
+        struct rn_slice source = a->source == RN_SOURCE_PATH ? a->pattern : a->header;
+
+        if (a->source == RN_SOURCE_REQUEST || e->values.value[i].data == NULL ||
+            is_given(e->session->options, a->name, e->values.value[i]))
+            continue;
+        rn_output_put(out, RN_PLAIN, "    %.*s ", (int)a->name.len, a->name.data);
+        rn_output_quoted(out, e->values.value[i]);
+        rn_output_put(out, RN_DIM, "  from %s", from[a->source]);
+        rn_output_escaped(out, source);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+/* The path as rules see it, where that is not how it was given. */
+static void put_readings(const struct rn_output *out, const struct rn_explained *e)
+{
+    const struct rn_readings *paths = &e->values.paths;
+
+    if (paths->unreadable) {
+        rn_output_put(out, RN_ODD,
+                      "    path can be read in too many ways, so every condition on it holds\n");
+        return;
+    }
+    if (paths->text[0].data == NULL ||
+        (paths->count == 1 && is_given(e->session->options, RN_SLICE("path"), paths->text[0])))
+        return;
+    for (uint32_t i = 0; i < paths->count; i++) {
+        rn_output_put(out, RN_DIM, i == 0 ? "    path is read as " : "                 or ");
+        rn_output_quoted(out, paths->text[i]);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+/* --- lists and rules --------------------------------------------------------------- */
+
+static void put_entry(const struct rn_output *out, const struct rn_explained *e)
+{
+    const struct rn_list_entry *entry = e->applying.entry;
+
+    rn_output_put(out, RN_BOLD, "%s list ", entry->deny ? "deny" : "allow");
+    rn_output_put(out, RN_GOOD, "applies");
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, entry->file, entry->line);
+    rn_output_put(out, RN_PLAIN, "\n");
+    for (uint32_t i = 0; i < entry->condition_count; i++) {
+        struct rn_finding finding =
+            rn_wording_find(e->session->ruleset, &entry->conditions[i], &e->values);
+
+        rn_output_put(out, RN_PLAIN, "    ");
+        rn_describe_finding(out, &finding);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+    rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
+}
+
+static void put_rules(const struct rn_output *out, struct rn_explained *e)
+{
+    const struct rn_ruleset *ruleset = e->session->ruleset;
+    struct rn_explained_rule found;
+    uint32_t at = e->applying.of_descriptor, hidden = 0;
+
+    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
+        if (!rn_session_asks(e->session, &ruleset->rules[i]))
+            continue;
+        rn_explain_rule(e, &ruleset->rules[i], &at, &found);
+        if (!found.applies && e->session->options->matching) {
+            hidden++;
+            continue;
+        }
+        rn_explain_put_rule(out, e, &found);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+    if (hidden != 0)
+        rn_output_put(out, RN_DIM, "%" PRIu32 " rule%s not apply\n\n", hidden,
+                      hidden == 1 ? " does" : "s do");
+}
+
+/* --- all --------------------------------------------------------------------------- */
+
+static void put_decision(const struct rn_output *out, const struct rn_explained *e)
+{
+    const struct ration_outcome *o = &e->outcome;
+
+    rn_output_put(out, RN_BOLD, "would be ");
+    rn_decision_line(out, o, &e->applying, false);
+    if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
+        rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
+    rn_output_put(out, RN_DIM, "\nnothing was counted\n");
+}
+
+static void put(const struct rn_output *out, struct rn_explained *e)
+{
+    put_given(out, e->session);
+    if (rn_session_is_native(e->session)) {
+        put_readings(out, e);
+        put_derived(out, e);
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+    if (e->session->envoy)
+        rn_explain_put_descriptor(out, e);
+    if (e->applying.entry != NULL)
+        put_entry(out, e);
+    else if (rn_session_is_native(e->session))
+        put_rules(out, e);
+    put_decision(out, e);
+}
+
+/* As the daemon answers. False after saying what is wrong. */
+static bool put_json(const struct rn_explained *e, const struct ration_request *request)
+{
+    struct rn_session *session = e->session;
+    const struct rn_explanation_descriptor descriptor = {rn_explain_json_descriptor,
+                                                         rn_explain_json_descriptor_rule, session};
+    struct rn_buf out = {0};
+    struct rn_members m = {.out = &out};
+    int code;
+
+    rn_members_open(&m, NULL, '{');
+    code = rn_explanation_put(&m, session->limiter,
+                              &(struct rn_explanation){request, &e->outcome, session->now_ns,
+                                                       session->options->matching,
+                                                       session->envoy ? &descriptor : NULL});
+    rn_members_close(&m, '}');
+    rn_buf_put_char(&out, '\n');
+    if (code == 0 && out.failed)
+        code = RATION_ENOMEM;
+    if (code != 0)
+        rn_complain("no decision: %s", ration_error_text(code));
+    else
+        fwrite(out.data, 1, out.len, stdout);
+    rn_buf_done(&out);
+    return code == 0;
+}
+
+static int explain(struct rn_session *session)
+{
+    const struct rn_options *o = session->options;
+    struct rn_explained e = {.session = session};
+    struct ration_request request = {
+        .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
+    struct rn_output out = rn_output_to(stdout, o);
+
+    if (!rn_session_decide(session, true, &e.outcome))
+        return RN_EXIT_ERROR;
+    rn_ruleset_values(session->ruleset, &request, &e.values);
+    rn_decision_find(session, &e.applying);
+    if (!o->json)
+        put(&out, &e);
+    else if (!put_json(&e, &request))
+        return RN_EXIT_ERROR;
+    return e.outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
+}
+
+int rn_command_explain(const struct rn_options *options)
+{
+    struct rn_output complaints = rn_output_to(stderr, options);
+    struct rn_session session;
+    int status = RN_EXIT_ERROR;
+
+    if (rn_daemon_is_meant(options))
+        return rn_command_explain_daemon(options);
+    if (!rn_session_load(&session, options))
+        rn_output_report(&complaints, &session.report);
+    else if (rn_session_open(&session, false))
+        status = explain(&session);
+    rn_session_done(&session);
+    return status;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads rules as the daemon would, and opens the state they are tried on.
+ */
+#include "cli/offline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/output/output.h"
+#include "limiter/reload.h"
+#include "rules/document.h"
+#include "rules/envoy_tree.h"
+
+/* Enough for trying out; a daemon that opens the file may ask for more. */
+#define STATE_BYTES (UINT64_C(4) << 20)
+
+/* --- rules ------------------------------------------------------------------------- */
+
+/* Everything, or one byte more than a file may have. NULL: said why. */
+static char *read_stdin(size_t *len)
+{
+    size_t room = RN_DOCUMENT_BYTES + 1, used = 0, got;
+    char *bytes = malloc(room);
+
+    while (bytes != NULL && (got = fread(bytes + used, 1, room - used, stdin)) > 0)
+        used += got;
+    if (bytes == NULL || ferror(stdin)) {
+        rn_complain("standard input cannot be read: %s", strerror(errno));
+        free(bytes);
+        return NULL;
+    }
+    *len = used;
+    return bytes;
+}
+
+/* What stands where a file should may have been meant as something else. */
+static bool check_files(const struct rn_options *o)
+{
+    struct stat status;
+    bool ok = true;
+
+    for (size_t i = 0; i < o->word_count; i++) {
+        struct rn_excerpt name = rn_excerpt(rn_slice_of(o->words[i]));
+
+        if (stat(o->words[i], &status) == 0)
+            continue;
+        if (errno == ENOENT && (o->command->options & RN_OPTION(RN_OPTION_REQUEST)) != 0 &&
+            o->words[i][strspn(o->words[i], "abcdefghijklmnopqrstuvwxyz_-")] == '\0')
+            rn_complain("there is no file %s; if it is an attribute, write %s=VALUE", name.text,
+                        o->words[i]);
+        else
+            rn_complain("%s cannot be opened: %s", name.text, strerror(errno));
+        ok = false;
+    }
+    return ok;
+}
+
+bool rn_session_load(struct rn_session *s, const struct rn_options *options)
+{
+    size_t len;
+    char *text;
+
+    *s = (struct rn_session){.options = options};
+    rn_report_init(&s->report);
+    if (strcmp(options->words[0], "-") == 0) {
+        text = read_stdin(&len);
+        if (text == NULL)
+            return false;
+        s->ruleset = rn_ruleset_parse(RN_SLICE("stdin"), (struct rn_slice){text, len}, &s->report);
+        free(text);
+    } else {
+        if (!check_files(options))
+            return false;
+        s->ruleset = rn_ruleset_load(options->words, options->word_count, &s->report);
+    }
+    if (s->ruleset == NULL && s->report.count[RN_ERROR] == 0)
+        rn_complain("out of memory");
+    return s->ruleset != NULL;
+}
+
+void rn_session_done(struct rn_session *s)
+{
+    if (s->limiter != NULL)
+        ration_close(s->limiter);
+    else
+        rn_ruleset_free(s->ruleset);
+    rn_report_done(&s->report);
+}
+
+/* --- the request ------------------------------------------------------------------- */
+
+/* Whether the rules look at requests by attributes. */
+static bool has_native(const struct rn_ruleset *ruleset)
+{
+    for (uint32_t i = 0; i < ruleset->rule_count; i++)
+        if (!ruleset->rules[i].envoy)
+            return true;
+    return ruleset->list_count != 0 || ruleset->domain_count == 0;
+}
+
+static bool check_request(struct rn_session *s)
+{
+    const struct rn_options *o = s->options;
+    const struct rn_ruleset *ruleset = s->ruleset;
+    bool domain_first = o->attribute_count > 0 && o->attributes[0].name_len == 6 &&
+                        memcmp(o->attributes[0].name, "domain", 6) == 0;
+
+    s->envoy = (ruleset->domain_count != 0 || ruleset->apply_to_envoy) && domain_first;
+    if (!s->envoy && !has_native(ruleset)) {
+        rn_complain("these rules are in Envoy's format; begin the request with its domain, as in "
+                    "domain=%s, then give the pairs of a descriptor in order",
+                    rn_excerpt(ruleset->domains[0].name).text);
+        return false;
+    }
+    if (s->envoy && o->attribute_count - 1 > RN_ENVOY_DEPTH_MAX) {
+        rn_complain("a descriptor of %zu pairs; give at most %d", o->attribute_count - 1,
+                    RN_ENVOY_DEPTH_MAX);
+        return false;
+    }
+    return true;
+}
+
+size_t rn_session_entries(const struct rn_session *s, struct rn_envoy_entry *entries)
+{
+    size_t count = s->options->attribute_count - 1;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct ration_attribute *a = &s->options->attributes[i + 1];
+
+        entries[i] = (struct rn_envoy_entry){{a->name, a->name_len}, {a->value, a->value_len}};
+    }
+    return count;
+}
+
+/* --- state ------------------------------------------------------------------------- */
+
+static bool set_time(struct rn_session *s)
+{
+    const struct rn_moment *at = &s->options->at;
+    int64_t now = ration_now(s->limiter), ahead = 0;
+
+    if (at->given)
+        ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);
+    if (ahead < 0) {
+        rn_complain("--at: that time has passed; give one to come, or a length such as +30s");
+        return false;
+    }
+    if (ahead > RATION_PERIOD_MAX_NS) {
+        rn_complain("--at: that is more than ten years ahead; give a time before that");
+        return false;
+    }
+    s->now_ns = now + ahead;
+    return true;
+}
+
+bool rn_session_open(struct rn_session *s, bool create)
+{
+    const char *path = s->options->state;
+    bool exists = path != NULL && access(path, F_OK) == 0;
+    struct ration_options options = {.state_path = path, .memory_bytes = exists ? 0 : STATE_BYTES};
+    struct ration_error error;
+    struct ration *limiter;
+
+    if (!check_request(s))
+        return false;
+    if (path != NULL && !exists && !create) {
+        rn_complain("there is no state file %s; ration check --state makes one",
+                    rn_excerpt(rn_slice_of(path)).text);
+        return false;
+    }
+    if (ration_open(&options, &limiter, &error) != 0) {
+        rn_complain("--state: %s", error.text);
+        return false;
+    }
+    if (error.text[0] != '\0')
+        rn_complain("note: %s", error.text);
+    /* The ruleset is the limiter's now, also if this fails. */
+    s->limiter = limiter;
+    if (rn_reload_install(limiter, s->ruleset, ration_now(limiter)) != 0) {
+        s->ruleset = NULL;
+        rn_complain("out of memory");
+        return false;
+    }
+    return set_time(s);
+}
+
+/* --- deciding ---------------------------------------------------------------------- */
+
+/* Looking at a descriptor charges nothing by a cost of 0, which always fits. The last limit that
+ * has less left decides. */
+static void judge_look(struct ration_outcome *outcome, uint64_t cost)
+{
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        struct ration_outcome_limit *limit = &outcome->limits[i];
+        struct ration_verdict *verdict = &limit->verdict;
+
+        if (verdict->remaining >= cost)
+            continue;
+        verdict->allowed = false;
+        verdict->retry_after_ns = cost > verdict->limit ? RATION_NEVER : verdict->reset_after_ns;
+        outcome->shadow_refused |= limit->shadow;
+        if (limit->shadow)
+            continue;
+        outcome->decision.allowed = false;
+        outcome->decision.decided_by = (int)i;
+        outcome->decision.verdict = *verdict;
+        memcpy(outcome->rule, limit->rule, sizeof outcome->rule);
+    }
+}
+
+static int decide_descriptor(struct rn_session *s, bool look, uint64_t cost,
+                             struct ration_outcome *outcome)
+{
+    const struct ration_attribute *domain = &s->options->attributes[0];
+    struct ration_descriptor_entry entries[RN_ENVOY_DEPTH_MAX];
+    struct ration_descriptor d = {.domain = domain->value,
+                                  .domain_len = domain->value_len,
+                                  .entries = entries,
+                                  .count = s->options->attribute_count - 1,
+                                  .hits = look ? 0 : cost};
+    int code;
+
+    for (size_t i = 0; i < d.count; i++) {
+        const struct ration_attribute *a = &s->options->attributes[i + 1];
+
+        entries[i] = (struct ration_descriptor_entry){a->name, a->name_len, a->value, a->value_len};
+    }
+    code = ration_decide_descriptor(s->limiter, &d, s->now_ns, outcome);
+    if (code == 0 && look)
+        judge_look(outcome, cost);
+    return code;
+}
+
+bool rn_session_decide(struct rn_session *s, bool look, struct ration_outcome *outcome)
+{
+    struct ration_request request = {.attributes = s->options->attributes,
+                                     .count = s->options->attribute_count,
+                                     .cost = s->options->cost};
+    int code;
+
+    if (s->envoy)
+        code = decide_descriptor(s, look, request.cost == 0 ? 1 : request.cost, outcome);
+    else if (look)
+        code = ration_decide_peek(s->limiter, &request, s->now_ns, outcome);
+    else
+        code = ration_decide(s->limiter, &request, s->now_ns, outcome);
+    if (code == RATION_EINVAL)
+        rn_complain("more than %d limits (or %d concurrency limits) apply to this request; use "
+                    "fewer",
+                    RATION_CHARGES_MAX, RATION_LEASES_MAX);
+    else if (code != 0)
+        rn_complain("no decision: %s", ration_error_text(code));
+    return code == 0;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/output/decision.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- limits ------------------------------------------------------------------------ */
+
+static void add_tier(struct rn_applying *applying, struct rn_rule_limit *const *limits,
+                     uint32_t count)
+{
+    for (uint32_t i = 0; i < count && applying->count < RATION_CHARGES_MAX; i++)
+        applying->limits[applying->count++] = limits[i];
+}
+
+static void find_descriptor(const struct rn_session *s, struct rn_applying *applying)
+{
+    const struct ration_attribute *domain = &s->options->attributes[0];
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+    struct rn_slice parts[RN_ENVOY_PARTS_MAX];
+    uint32_t part_count;
+    size_t count = rn_session_entries(s, entries);
+    const struct rn_envoy_limit *limit =
+        rn_envoy_match(s->ruleset, (struct rn_slice){domain->value, domain->value_len}, entries,
+                       count, parts, &part_count);
+
+    if (limit != NULL && limit->limit != NULL)
+        applying->limits[applying->count++] = limit->limit;
+    applying->of_descriptor = applying->count;
+}
+
+void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
+{
+    struct ration_request request = {.attributes = s->options->attributes,
+                                     .count = s->options->attribute_count,
+                                     .cost = s->options->cost};
+    struct rn_matches *matches;
+
+    *applying = (struct rn_applying){.count = 0};
+    if (s->envoy)
+        find_descriptor(s, applying);
+    if (!rn_session_is_native(s))
+        return;
+    matches = malloc(sizeof *matches); /* without it, texts are missing and no more */
+    if (matches == NULL)
+        return;
+    rn_ruleset_match(s->ruleset, &request, matches);
+    applying->entry = matches->entry;
+    for (uint32_t i = 0; i < matches->count; i++)
+        if (rn_session_asks(s, matches->items[i].rule))
+            add_tier(applying, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
+    free(matches);
+}
+
+const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LIMIT_TEXT])
+{
+    const struct ration_limit *spec = &limit->spec;
+    size_t len = ration_limit_write(spec, text, RN_LIMIT_TEXT);
+    bool said = spec->algorithm == RATION_TOKEN_BUCKET || spec->algorithm == RATION_LEAKY_BUCKET ||
+                spec->algorithm == RATION_CONCURRENCY || spec->calendar != RATION_CALENDAR_NONE;
+
+    if (!said && len < RN_LIMIT_TEXT)
+        snprintf(text + len, RN_LIMIT_TEXT - len, ", %s", ration_algorithm_name(spec->algorithm));
+    return text;
+}
+
+/* Of number `i` of the outcome's list. The last may stand for one further behind,
+ * and an override may stand in the place of the rule's. */
+static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
+                                            const struct rn_applying *applying, uint32_t i)
+{
+    if (i >= applying->count || applying->count != outcome->limit_count ||
+        (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
+        return NULL;
+    const struct rn_rule_limit *limit = applying->limits[i];
+
+    return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
+}
+
+/* --- for people -------------------------------------------------------------------- */
+
+static void put_entry(const struct rn_output *out, const char *how,
+                      const struct rn_list_entry *entry)
+{
+    rn_output_put(out, RN_PLAIN, "%s", how);
+    if (entry == NULL)
+        return;
+    rn_output_put(out, RN_PLAIN, " (");
+    rn_output_place(out, entry->file, entry->line);
+    rn_output_put(out, RN_PLAIN, ")");
+}
+
+static void put_refused(const struct rn_output *out, const struct ration_outcome *o)
+{
+    int64_t retry_ns = o->decision.verdict.retry_after_ns;
+    char text[RN_TIME_TEXT];
+
+    rn_output_put(out, RN_PLAIN, " by ");
+    /* Names of rules are plain ASCII. */
+    rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
+    if (retry_ns == RATION_NEVER && o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " without end");
+    else if (retry_ns == RATION_NEVER)
+        rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
+    else
+        rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
+    if (o->status != 0)
+        rn_output_put(out, RN_DIM, " (status %u)", o->status);
+}
+
+/* The first rule in shadow mode that would have refused; NULL if none is listed. */
+static const char *shadow_rule(const struct ration_outcome *o)
+{
+    for (uint32_t i = 0; i < o->listed; i++)
+        if (o->limits[i].shadow && !o->limits[i].verdict.allowed)
+            return o->limits[i].rule;
+    return NULL;
+}
+
+static void put_allowed(const struct rn_output *out, const struct ration_outcome *o, bool several)
+{
+    const char *shadow = shadow_rule(o);
+    char text[RN_TIME_TEXT];
+
+    if (o->kind == RATION_BY_NO_RULE)
+        rn_output_put(out, RN_PLAIN, ": no rule applies");
+    else if (o->kind == RATION_BY_LIMITS && o->limit_count == 0)
+        rn_output_put(out, RN_PLAIN, ": unlimited");
+    if (o->delay_ns > 0)
+        rn_output_put(out, RN_PLAIN, ", after %s %s%s", o->hold ? "being held" : "waiting",
+                      several ? "up to " : "", rn_output_time(o->delay_ns, text));
+    if (o->soft)
+        rn_output_put(out, RN_ODD, ", in the soft part above the limit");
+    if (o->shadow_refused && shadow != NULL)
+        rn_output_put(out, RN_ODD, ", though %s would refuse (shadow mode)", shadow);
+    else if (o->shadow_refused)
+        rn_output_put(out, RN_ODD, ", being in shadow mode");
+    else if (o->shadow_delay_ns > 0)
+        rn_output_put(out, RN_ODD, ", though it would wait %s%s but for shadow mode",
+                      several ? "up to " : "", rn_output_time(o->shadow_delay_ns, text));
+}
+
+void rn_decision_line(const struct rn_output *out, const struct ration_outcome *o,
+                      const struct rn_applying *applying, bool several)
+{
+    bool allowed = o->decision.allowed, denied = o->kind == RATION_BY_DENY_LIST;
+
+    rn_output_put(out, allowed ? RN_GOOD : RN_BAD, allowed ? "allowed" : "refused");
+    if (denied || o->kind == RATION_BY_ALLOW_LIST)
+        put_entry(out,
+                  denied && allowed ? " though on the deny list"
+                  : denied          ? " by the deny list"
+                                    : " by the allow list",
+                  applying->entry);
+    else if (!allowed)
+        put_refused(out, o);
+    else if (o->kind == RATION_BY_BAN)
+        rn_output_put(out, RN_PLAIN, " though banned");
+    if (allowed)
+        put_allowed(out, o, several);
+}
+
+/* --- the table --------------------------------------------------------------------- */
+
+enum { RULE, LIMIT, LEFT, RESET, RETRY, COLUMNS };
+
+struct row {
+    char cells[COLUMNS][RN_LIMIT_TEXT + 16];
+};
+
+static void fill_row(struct row *row, const struct ration_outcome *o,
+                     const struct rn_applying *applying, uint32_t i)
+{
+    const struct ration_outcome_limit *l = &o->limits[i];
+    const struct rn_rule_limit *limit = limit_of(o, applying, i);
+    char text[RN_TIME_TEXT];
+
+    snprintf(row->cells[RULE], sizeof row->cells[RULE], "%s%s", l->rule,
+             l->shadow ? " (shadow)" : "");
+    if (limit != NULL)
+        rn_decision_limit(limit, row->cells[LIMIT]);
+    else if (!applying->unknown)
+        strcpy(row->cells[LIMIT], ration_algorithm_name(l->algorithm));
+    snprintf(row->cells[LEFT], sizeof row->cells[LEFT], "%" PRIu64 " of %" PRIu64,
+             l->verdict.remaining, l->verdict.limit);
+    strcpy(row->cells[RESET], rn_output_time(l->verdict.reset_after_ns, text));
+    strcpy(row->cells[RETRY],
+           l->verdict.allowed ? "" : rn_output_time(l->verdict.retry_after_ns, text));
+}
+
+static void put_row(const struct rn_output *out, const struct row *row, const int *widths,
+                    enum rn_style style, const char *mark)
+{
+    int last = widths[RETRY] > 0 && row->cells[RETRY][0] != '\0' ? RETRY : RESET;
+
+    rn_output_put(out, style, "%s", mark);
+    for (int c = 0; c < last; c++)
+        if (widths[c] > 0)
+            rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
+    rn_output_put(out, style, "%s", row->cells[last]);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+void rn_decision_table(const struct rn_output *out, const struct ration_outcome *o,
+                       const struct rn_applying *applying)
+{
+    struct row rows[RATION_OUTCOME_LIMITS + 1] = {
+        {{"rule", "limit", "left", "resets in", "retry in"}}};
+    int widths[COLUMNS] = {0}; /* 0: left out */
+
+    if (o->listed == 0)
+        return;
+    for (uint32_t i = 0; i < o->listed; i++)
+        fill_row(&rows[i + 1], o, applying, i);
+    for (uint32_t i = 0; i <= o->listed; i++)
+        for (int c = 0; c < COLUMNS; c++) {
+            int len = (int)strlen(rows[i].cells[c]);
+
+            bool optional = c == RETRY || (c == LIMIT && applying->unknown);
+
+            if (len > widths[c] && (!optional || i > 0))
+                widths[c] = len;
+        }
+    put_row(out, &rows[0], widths, RN_DIM, "  ");
+    for (uint32_t i = 0; i < o->listed; i++) {
+        bool decides = (int)i == o->decision.decided_by;
+        bool over = !o->limits[i].verdict.allowed;
+
+        put_row(out, &rows[i + 1], widths, over ? RN_BAD : RN_PLAIN, decides ? "> " : "  ");
+    }
+    if (o->limit_count > o->listed)
+        rn_output_put(out, RN_DIM, "  and %" PRIu32 " more\n", o->limit_count - o->listed);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/output/output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ration/ration.h>
+
+#include "base/utf8.h"
+#include "rules/report.h"
+
+static const char *const codes[] = {
+    [RN_PLAIN] = "",          [RN_BOLD] = "\033[1m",   [RN_DIM] = "\033[2m",
+    [RN_GOOD] = "\033[1;32m", [RN_BAD] = "\033[1;31m", [RN_ODD] = "\033[1;33m",
+};
+
+struct rn_output rn_output_to(FILE *file, const struct rn_options *options)
+{
+    const char *never = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool dumb = term == NULL || strcmp(term, "dumb") == 0;
+    struct rn_output out = {.file = file};
+
+    if (options->colour == RN_COLOUR_AUTO)
+        out.colour = isatty(fileno(file)) && !dumb && (never == NULL || never[0] == '\0');
+    else
+        out.colour = options->colour == RN_COLOUR_ALWAYS;
+    return out;
+}
+
+void rn_output_put(const struct rn_output *out, enum rn_style style, const char *format, ...)
+{
+    bool coloured = out->colour && style != RN_PLAIN;
+    va_list args;
+
+    if (coloured)
+        fputs(codes[style], out->file);
+    va_start(args, format);
+    vfprintf(out->file, format, args);
+    va_end(args);
+    if (coloured)
+        fputs("\033[0m", out->file);
+}
+
+/* Writes what is in the buffer, and frees it. */
+static void put_buf(const struct rn_output *out, struct rn_buf *text)
+{
+    fwrite(text->data, 1, text->len, out->file);
+    rn_buf_done(text);
+}
+
+void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
+{
+    struct rn_buf escaped = {0};
+
+    rn_utf8_escape(&escaped, text);
+    put_buf(out, &escaped);
+}
+
+void rn_output_lines(const struct rn_output *out, struct rn_slice text)
+{
+    struct rn_buf escaped = {0};
+
+    rn_utf8_escape_lines(&escaped, text);
+    put_buf(out, &escaped);
+}
+
+void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
+{
+    struct rn_buf escaped = {0};
+
+    rn_utf8_escape_quoted(&escaped, text);
+    put_buf(out, &escaped);
+}
+
+void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line)
+{
+    fputs(out->colour ? codes[RN_DIM] : "", out->file);
+    rn_output_escaped(out, file);
+    fprintf(out->file, ":%" PRIu32 "%s", line, out->colour ? "\033[0m" : "");
+}
+
+void rn_complain(const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    fputs("ration: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* --- reports ----------------------------------------------------------------------- */
+
+/* A line of a message begins with its place, a line of a file with spaces. */
+static void put_message(const struct rn_output *out, const char *line)
+{
+    const char *error = strstr(line, "error: "), *warning = strstr(line, "warning: ");
+    bool bad = error != NULL && (warning == NULL || error < warning);
+    const char *word = bad ? error : warning;
+
+    if (word == NULL || (word != line && strncmp(word - 2, ": ", 2) != 0)) {
+        rn_output_put(out, RN_PLAIN, "%s", line);
+        return;
+    }
+    const char *text = strchr(word, ' ') + 1;
+    rn_output_put(out, RN_BOLD, "%.*s", (int)(word - line), line);
+    rn_output_put(out, bad ? RN_BAD : RN_ODD, "%.*s", (int)(text - word), word);
+    rn_output_put(out, RN_PLAIN, "%s", text);
+}
+
+static void put_line(const struct rn_output *out, const char *line)
+{
+    if (line[0] != ' ')
+        put_message(out, line);
+    else
+        rn_output_put(out, line[strspn(line, " ")] == '^' ? RN_GOOD : RN_DIM, "%s", line);
+    fputc('\n', out->file);
+}
+
+static void write_text(void *context, const char *text, size_t len)
+{
+    fwrite(text, 1, len, context);
+}
+
+void rn_output_report(const struct rn_output *out, struct rn_report *report)
+{
+    char *text = NULL, *rest = NULL;
+    size_t size = 0;
+    FILE *memory = out->colour ? open_memstream(&text, &size) : NULL;
+
+    if (memory == NULL) {
+        rn_report_write(report, write_text, out->file);
+        return;
+    }
+    rn_report_write(report, write_text, memory);
+    fclose(memory);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        put_line(out, line);
+    free(text);
+}
+
+/* --- time -------------------------------------------------------------------------- */
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+/* Up, as everywhere: who waits that long does not come too early. What exceeds a whole number by
+ * less than a thousandth of the time is not counted: a log of a minute is empty after 60.001 s. */
+static int64_t round_up(int64_t ns, int64_t unit)
+{
+    return ns / unit + (ns % unit > ns / 1000);
+}
+
+/* 3 min 20 s, without the second part if it is 0. */
+static void write_two(char *text, int64_t ns, int64_t large, int64_t small, const char *names[2])
+{
+    int64_t count = round_up(ns, small), ratio = large / small;
+    int len = snprintf(text, RN_TIME_TEXT, "%" PRId64 " %s", count / ratio, names[0]);
+
+    if (count % ratio != 0)
+        snprintf(text + len, RN_TIME_TEXT - (size_t)len, " %" PRId64 " %s", count % ratio,
+                 names[1]);
+}
+
+const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT])
+{
+    if (ns == RATION_NEVER)
+        snprintf(text, RN_TIME_TEXT, "never");
+    else if (ns <= 0)
+        snprintf(text, RN_TIME_TEXT, "now");
+    else if (ns <= 999 * MS)
+        snprintf(text, RN_TIME_TEXT, "%" PRId64 " ms", round_up(ns, MS));
+    else if (ns <= MINUTE - 100 * MS)
+        snprintf(text, RN_TIME_TEXT, "%.1f s", (double)round_up(ns, 100 * MS) / 10);
+    else if (ns <= HOUR - SECOND)
+        write_two(text, ns, MINUTE, SECOND, (const char *[]){"min", "s"});
+    else if (ns <= DAY - MINUTE)
+        write_two(text, ns, HOUR, MINUTE, (const char *[]){"h", "min"});
+    else
+        write_two(text, ns, DAY, HOUR, (const char *[]){"d", "h"});
+    return text;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What people read: colours where they help, somebody's text escaped, lengths
+ * of time as one would say them. Nothing written here makes a terminal do
+ * anything but show it.
+ */
+#ifndef RN_CLI_OUTPUT_OUTPUT_H
+#define RN_CLI_OUTPUT_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/slice.h"
+#include "cli/options.h"
+
+enum rn_style { RN_PLAIN, RN_BOLD, RN_DIM, RN_GOOD, RN_BAD, RN_ODD };
+
+struct rn_output {
+    FILE *file;
+    bool colour;
+};
+
+/* Colours if asked for; else on a terminal that has them, unless NO_COLOR is set. */
+struct rn_output rn_output_to(FILE *file, const struct rn_options *options);
+
+void rn_output_put(const struct rn_output *out, enum rn_style style, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* In quotes, with all but printable characters as \xNN. */
+void rn_output_quoted(const struct rn_output *out, struct rn_slice text);
+/* The same without quotes. */
+void rn_output_escaped(const struct rn_output *out, struct rn_slice text);
+
+/* As it is, over several lines if it has several; only what a terminal would act on is escaped. */
+void rn_output_lines(const struct rn_output *out, struct rn_slice text);
+
+/* Where something stands: file and line, from the rules. */
+void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line);
+
+/* A report as rn_report_write makes it. */
+struct rn_report;
+void rn_output_report(const struct rn_output *out, struct rn_report *report);
+
+/* 340 ms, 2.5 s, 3 min 20 s, 2 days 4 h; never. Rounded up. */
+#define RN_TIME_TEXT 40
+const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT]);
+
+/* `ration: ` and a line on stderr. */
+void rn_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/output/paged_list.h"
+
+#include <inttypes.h>
+
+#define PAGE_MAX 10000 /* each costs the daemon a walk through all; it ends long ones earlier */
+
+struct print {
+    const struct rn_pages *pages;
+    struct rn_output out;
+    struct rn_columns columns;
+    struct rn_buf json;
+    bool any;
+};
+
+/* Those behind the id `after`; 0: from the beginning. */
+static bool ask(struct rn_daemon *d, const struct rn_pages *pages, uint64_t after)
+{
+    const char *rule = d->options->rule;
+    struct rn_buf target = {0};
+    bool ok = false;
+
+    rn_buf_putf(&target, "%s?limit=%d&after=%" PRIu64, pages->path, PAGE_MAX, after);
+    if (rule != NULL) {
+        rn_buf_put_literal(&target, "&rule=");
+        rn_caller_put_escaped(&target, rn_slice_of(rule));
+    }
+    rn_buf_put_char(&target, '\0');
+    if (target.failed)
+        rn_complain("out of memory");
+    else
+        ok = rn_daemon_do(d, &(struct rn_question){.method = "GET", .target = target.data});
+    rn_buf_done(&target);
+    return ok;
+}
+
+static void put_entry(struct print *p, bool json, const struct rn_value *entry)
+{
+    if (json) {
+        rn_buf_put_literal(&p->json, "\n");
+        rn_buf_put(&p->json, ",", p->any);
+        rn_value_write(&p->json, entry);
+    } else {
+        p->pages->put(&p->columns, entry);
+    }
+    p->any = true;
+}
+
+/* What is there so far, unless it is the last of it. */
+static void flush(struct print *p, bool json)
+{
+    if (json)
+        fwrite(p->json.data, 1, p->json.len, p->out.file);
+    else
+        rn_columns_flush(&p->columns, &p->out);
+    rn_buf_clear(&p->json);
+}
+
+static void end(struct print *p, bool json)
+{
+    if (json) {
+        rn_buf_put_literal(&p->json, "]}\n");
+        flush(p, true);
+    } else if (p->any) {
+        rn_columns_write(&p->columns, &p->out, 0);
+    } else {
+        rn_output_put(&p->out, RN_PLAIN, "no %s\n", p->pages->name);
+    }
+}
+
+static bool print_all(struct rn_daemon *d, struct print *p)
+{
+    bool json = d->options->json;
+    uint64_t next = 0, after;
+
+    if (json)
+        rn_buf_putf(&p->json, "{\"%s\":[", p->pages->name);
+    do {
+        after = next;
+        if (!ask(d, p->pages, after))
+            return false;
+        const struct rn_value *entry = rn_value_list(d->answer, p->pages->name);
+
+        for (; entry != NULL; entry = entry->next)
+            put_entry(p, json, entry);
+        rn_value_u64(d->answer, "next", &next);
+        if (next > after)
+            flush(p, json);
+    } while (next > after);
+    end(p, json);
+    return true;
+}
+
+int rn_pages_print(struct rn_daemon *d, const struct rn_pages *pages)
+{
+    struct print p = {.pages = pages, .out = rn_output_to(stdout, d->options)};
+    bool ok;
+
+    rn_columns_init(&p.columns, pages->titles, pages->title_count);
+    ok = print_all(d, &p);
+    if (p.columns.text.failed || p.json.failed) {
+        rn_complain("out of memory");
+        ok = false;
+    }
+    rn_columns_done(&p.columns);
+    rn_buf_done(&p.json);
+    return ok ? RN_EXIT_OK : RN_EXIT_ERROR;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rationd/shared_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "limiter/share.h"
+#include "net/log.h"
+#include "redis/codec.h"
+
+#define COUNT_NS RN_SECOND_NS
+
+/* The secret of nodes that were given none: everybody knows it. Keys then have names in
+ * Redis that can be guessed from a client's name. Nothing secret may derive from it: tickets
+ * are signed with random keys (limiter/ticket_keys.h). */
+static const struct rn_hash_key published = {UINT64_C(0x7261746961746564),
+                                             UINT64_C(0x6f6e206b65797331)};
+
+static struct rn_hash_key secret_of(const char *text)
+{
+    struct rn_hash_key other = {~published.k0, published.k1};
+
+    if (!text || !*text)
+        return published;
+    return (struct rn_hash_key){rn_siphash(&published, text, strlen(text)),
+                                rn_siphash(&other, text, strlen(text))};
+}
+
+/* --- life -------------------------------------------------------------------------------- */
+
+bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
+                    struct ration *limiter)
+{
+    struct rn_hash_key secret = secret_of(options->values[RN_SET_REDIS_KEY_SECRET]);
+
+    shared->options = options;
+    shared->limiter = limiter;
+    snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
+             rn_siphash(&secret, "fingerprint", 11));
+    if (rn_limiter_share(limiter, &secret, rn_codec_fault) != 0) {
+        fprintf(stderr, "rationd: out of memory\n");
+        return false;
+    }
+    if (options->state && snprintf(shared->leases_path, sizeof shared->leases_path, "%s.leases",
+                                   options->state) >= (int)sizeof shared->leases_path) {
+        fprintf(stderr, "rationd: --state: the path is longer than %zu bytes\n",
+                sizeof shared->leases_path - sizeof ".leases");
+        return false;
+    }
+    if (options->redis_changes)
+        rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
+    limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
+    return true;
+}
+
+bool rn_shared_prepare(struct rn_shared *shared, unsigned workers)
+{
+    shared->ways = calloc(workers + 1, sizeof *shared->ways);
+    if (!shared->ways || pthread_mutex_init(&shared->lock, NULL) != 0) {
+        fprintf(stderr, "rationd: out of memory\n");
+        return false;
+    }
+    shared->count = workers + 1;
+    return true;
+}
+
+void rn_shared_close(struct rn_shared *shared)
+{
+    if (shared->count > 0)
+        pthread_mutex_destroy(&shared->lock);
+    free(shared->ways);
+}
+
+/* --- the way of one loop ------------------------------------------------------------------ */
+
+static unsigned nodes_of(const struct rn_shared *shared)
+{
+    return atomic_load_explicit(&shared->limiter->policy->nodes, memory_order_relaxed);
+}
+
+static void count_nodes(struct rn_timer *timer)
+{
+    struct rn_way *way = (struct rn_way *)(void *)timer;
+    struct rn_wheel *wheel = rn_loop_wheel(way->loop);
+
+    rn_async_set_nodes(way->async, nodes_of(way->shared));
+    rn_timer_set(wheel, timer, rn_wheel_now(wheel) + COUNT_NS);
+}
+
+static int open_way(struct rn_way *way, struct ration_error *error)
+{
+    const struct rn_daemon_options *o = way->shared->options;
+    struct rn_async_options async = {.nodes = nodes_of(way->shared),
+                                     .workers = way->shared->count,
+                                     .by_tag = o->redis.kind == RN_URL_CLUSTER};
+    int code = rn_redis_new(way->loop, &o->redis, o->redis_deadline_ns, &way->redis, error);
+
+    if (code != 0)
+        return code;
+    rn_redis_agree(way->redis, way->shared->fingerprint);
+    code = rn_leased_new(
+        way->loop, way->redis,
+        &(struct rn_leased_options){.deadline_ns = o->redis_deadline_ns,
+                                    .path = o->state ? way->shared->leases_path : NULL},
+        &way->leased, error);
+    if (code == 0)
+        code = rn_async_new(way->loop, way->redis, rn_leased_backend(way->leased), &async,
+                            &way->async, error);
+    return code;
+}
+
+/* What is unreported or held is sent off while there is a way, and whoever waits is
+ * answered. */
+static void close_way(struct rn_way *way)
+{
+    if (way->async)
+        rn_async_stop(way->async);
+    rn_leased_free(way->leased);
+    rn_redis_free(way->redis);
+    rn_async_free(way->async);
+}
+
+void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop)
+{
+    struct rn_way way = {.timer = {.fire = count_nodes}, .shared = shared, .loop = loop};
+    struct rn_way *place = &shared->ways[rn_loop_index(loop)];
+    struct ration_error error;
+
+    if (open_way(&way, &error) != 0) {
+        rn_log(RN_LOG_ERROR, "redis.unusable", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+        close_way(&way);
+        return;
+    }
+    pthread_mutex_lock(&shared->lock);
+    *place = way;
+    pthread_mutex_unlock(&shared->lock);
+    count_nodes(&place->timer);
+    rn_policy_use(&rn_async_backend(place->async)->store);
+}
+
+void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
+{
+    struct rn_way *place = &shared->ways[rn_loop_index(loop)], way = *place;
+
+    if (!way.redis)
+        return;
+    rn_timer_cancel(rn_loop_wheel(loop), &place->timer);
+    pthread_mutex_lock(&shared->lock);
+    place->redis = NULL;
+    pthread_mutex_unlock(&shared->lock);
+    close_way(&way); /* who waits may still use it */
+    rn_policy_use(NULL);
+}
+
+/* --- what is told ------------------------------------------------------------------------- */
+
+static bool is_up(const struct rn_way *way)
+{
+    const struct rn_redis_counts *counts = rn_redis_counts(way->redis);
+
+    return counts->up && !rn_redis_counts_refused(&counts->refused_ns);
+}
+
+static bool is_whole(const struct rn_way *way)
+{
+    return rn_leased_is_whole(way->leased);
+}
+
+static bool are_all(struct rn_shared *shared, bool (*is)(const struct rn_way *way))
+{
+    unsigned count = 0;
+
+    pthread_mutex_lock(&shared->lock);
+    for (unsigned i = 0; i < shared->count; i++)
+        count += shared->ways[i].redis && is(&shared->ways[i]);
+    pthread_mutex_unlock(&shared->lock);
+    return count == shared->count;
+}
+
+bool rn_shared_is_up(void *arg)
+{
+    return are_all(arg, is_up);
+}
+
+static bool leases(struct ration *limiter)
+{
+    struct rn_pin pin = rn_pin_hold(&limiter->shelf);
+    bool found = false;
+
+    for (uint32_t i = 0; pin.book && i < pin.book->ruleset->rule_count; i++)
+        found |= pin.book->ruleset->rules[i].consistency == RN_LEASED;
+    rn_pin_drop(&pin);
+    return found;
+}
+
+bool rn_shared_is_whole(struct rn_shared *shared)
+{
+    return !leases(shared->limiter) || are_all(shared, is_whole);
+}

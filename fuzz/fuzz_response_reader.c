@@ -13,7 +13,7 @@
 #define MOST 4096
 
 /* What is heard, and how far. Memory of exactly the size: a byte too far is noticed. */
-static size_t hear(const struct rn_speech *speech, const uint8_t *data, size_t size, size_t piece,
+static size_t hear(const struct rn_bench_request *speech, const uint8_t *data, size_t size, size_t piece,
                    uint8_t heard[MOST])
 {
     struct rn_listener listener = {0};
@@ -24,18 +24,18 @@ static size_t hear(const struct rn_speech *speech, const uint8_t *data, size_t s
         while (from < given && count < MOST) {
             size_t used, len = given - from;
             char *copy = malloc(len);
-            enum rn_heard what;
+            enum rn_bench_result what;
 
             memcpy(copy, data + from, len);
-            what = rn_speech_hear(speech, &listener, copy, len, &used);
+            what = rn_bench_response_read(speech, &listener, copy, len, &used);
             free(copy);
             if (used > len)
                 abort();
             from += used;
-            if (what == RN_HEARD_MORE)
+            if (what == RN_BENCH_MORE)
                 break;
             heard[count++] = (uint8_t)what;
-            if (what == RN_HEARD_FOREIGN)
+            if (what == RN_BENCH_FOREIGN)
                 return count;
         }
     }
@@ -46,12 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t whole[MOST], parts[MOST];
-    struct rn_speech speech;
+    struct rn_bench_request speech;
     size_t count;
 
     if (size < 2 || size > 8192)
         return 0;
-    speech = (struct rn_speech){.http = data[0] & 1, .load = (enum rn_load)(data[0] >> 1 & 3)};
+    speech = (struct rn_bench_request){.http = data[0] & 1, .load = (enum rn_bench_command)(data[0] >> 1 & 3)};
     count = hear(&speech, data + 1, size - 1, size - 1, whole);
     if (hear(&speech, data + 1, size - 1, (size_t)(data[0] >> 3) + 1, parts) != count ||
         memcmp(whole, parts, count) != 0)

@@ -8,7 +8,8 @@ usage: shape.py ROOT            print figures for each room under src/
 The rules:
 - a struct tag is defined once in the tree;
 - a function shared between files is called rn_<file>_<verb>, after the file or the
-  header it is in, or after the folder;
+  header it is in, or after the folder; where another room has such a file, the folder or
+  the room stands before it (rn_cli_http_ask);
 - no such prefix belongs to two rooms.
 The source is read as clang-format leaves it: a function ends at a brace in column 0.
 """
@@ -113,10 +114,10 @@ def headers_of(tree):
 
 
 def names(where):
-    """What functions of a file may begin with: its stem, its folder, or both."""
+    """What functions of a file may begin with: its stem, a folder it is in, or both."""
     stem = where.stem.removesuffix("_internal")
     folders = where.parts[:-1]
-    return {stem, folders[-1], f"{folders[-1]}_{stem}"}
+    return {stem, *folders, *(f"{folder}_{stem}" for folder in folders)}
 
 
 def misnamed(tree):

@@ -137,11 +137,11 @@ static int complain_of_command(const char *name)
     }
     meant = rn_suggest(rn_slice_of(name), names, count);
     if (meant != NULL)
-        rn_complain("there is no command %s; did you mean %s?", rn_excerpt(rn_slice_of(name)).text,
-                    meant);
+        rn_output_error("there is no command %s; did you mean %s?",
+                        rn_excerpt(rn_slice_of(name)).text, meant);
     else
-        rn_complain("there is no command %s; \"ration help\" lists those there are",
-                    rn_excerpt(rn_slice_of(name)).text);
+        rn_output_error("there is no command %s; \"ration help\" lists those there are",
+                        rn_excerpt(rn_slice_of(name)).text);
     return RN_EXIT_ERROR;
 }
 
@@ -159,10 +159,10 @@ static int complain_of_second(const char *first, const char *second)
                                     rn_commands[i].name + word + 1);
     }
     if (second == NULL)
-        rn_complain("%s what? write one of %s behind it", first, all);
+        rn_output_error("%s what? write one of %s behind it", first, all);
     else
-        rn_complain("there is no %s %s; write one of %s", first,
-                    rn_excerpt(rn_slice_of(second)).text, all);
+        rn_output_error("there is no %s %s; write one of %s", first,
+                        rn_excerpt(rn_slice_of(second)).text, all);
     return RN_EXIT_ERROR;
 }
 
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     }
     status = run(argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        rn_complain("the output could not be written");
+        rn_output_error("the output could not be written");
         return RN_EXIT_ERROR;
     }
     return status;

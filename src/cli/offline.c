@@ -29,7 +29,7 @@ static char *read_stdin(size_t *len)
     while (bytes != NULL && (got = fread(bytes + used, 1, room - used, stdin)) > 0)
         used += got;
     if (bytes == NULL || ferror(stdin)) {
-        rn_complain("standard input cannot be read: %s", strerror(errno));
+        rn_output_error("standard input cannot be read: %s", strerror(errno));
         free(bytes);
         return NULL;
     }
@@ -50,21 +50,21 @@ static bool check_files(const struct rn_options *o)
             continue;
         if (errno == ENOENT && (o->command->options & RN_OPTION(RN_OPTION_REQUEST)) != 0 &&
             o->words[i][strspn(o->words[i], "abcdefghijklmnopqrstuvwxyz_-")] == '\0')
-            rn_complain("there is no file %s; if it is an attribute, write %s=VALUE", name.text,
-                        o->words[i]);
+            rn_output_error("there is no file %s; if it is an attribute, write %s=VALUE", name.text,
+                            o->words[i]);
         else
-            rn_complain("%s cannot be opened: %s", name.text, strerror(errno));
+            rn_output_error("%s cannot be opened: %s", name.text, strerror(errno));
         ok = false;
     }
     return ok;
 }
 
-bool rn_session_load(struct rn_session *s, const struct rn_options *options)
+bool rn_offline_load(struct rn_offline *s, const struct rn_options *options)
 {
     size_t len;
     char *text;
 
-    *s = (struct rn_session){.options = options};
+    *s = (struct rn_offline){.options = options};
     rn_report_init(&s->report);
     if (strcmp(options->words[0], "-") == 0) {
         text = read_stdin(&len);
@@ -78,11 +78,11 @@ bool rn_session_load(struct rn_session *s, const struct rn_options *options)
         s->ruleset = rn_ruleset_load(options->words, options->word_count, &s->report);
     }
     if (s->ruleset == NULL && s->report.count[RN_ERROR] == 0)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     return s->ruleset != NULL;
 }
 
-void rn_session_done(struct rn_session *s)
+void rn_offline_done(struct rn_offline *s)
 {
     if (s->limiter != NULL)
         ration_close(s->limiter);
@@ -102,7 +102,7 @@ static bool has_native(const struct rn_ruleset *ruleset)
     return ruleset->list_count != 0 || ruleset->domain_count == 0;
 }
 
-static bool check_request(struct rn_session *s)
+static bool check_request(struct rn_offline *s)
 {
     const struct rn_options *o = s->options;
     const struct rn_ruleset *ruleset = s->ruleset;
@@ -111,20 +111,21 @@ static bool check_request(struct rn_session *s)
 
     s->envoy = (ruleset->domain_count != 0 || ruleset->apply_to_envoy) && domain_first;
     if (!s->envoy && !has_native(ruleset)) {
-        rn_complain("these rules are in Envoy's format; begin the request with its domain, as in "
-                    "domain=%s, then give the pairs of a descriptor in order",
-                    rn_excerpt(ruleset->domains[0].name).text);
+        rn_output_error(
+            "these rules are in Envoy's format; begin the request with its domain, as in "
+            "domain=%s, then give the pairs of a descriptor in order",
+            rn_excerpt(ruleset->domains[0].name).text);
         return false;
     }
     if (s->envoy && o->attribute_count - 1 > RN_ENVOY_DEPTH_MAX) {
-        rn_complain("a descriptor of %zu pairs; give at most %d", o->attribute_count - 1,
-                    RN_ENVOY_DEPTH_MAX);
+        rn_output_error("a descriptor of %zu pairs; give at most %d", o->attribute_count - 1,
+                        RN_ENVOY_DEPTH_MAX);
         return false;
     }
     return true;
 }
 
-size_t rn_session_entries(const struct rn_session *s, struct rn_envoy_entry *entries)
+size_t rn_offline_entries(const struct rn_offline *s, struct rn_envoy_entry *entries)
 {
     size_t count = s->options->attribute_count - 1;
 
@@ -138,26 +139,26 @@ size_t rn_session_entries(const struct rn_session *s, struct rn_envoy_entry *ent
 
 /* --- state ------------------------------------------------------------------------- */
 
-static bool set_time(struct rn_session *s)
+static bool set_time(struct rn_offline *s)
 {
-    const struct rn_moment *at = &s->options->at;
+    const struct rn_timestamp *at = &s->options->at;
     int64_t now = ration_now(s->limiter), ahead = 0;
 
     if (at->given)
         ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);
     if (ahead < 0) {
-        rn_complain("--at: that time has passed; give one to come, or a length such as +30s");
+        rn_output_error("--at: that time has passed; give one to come, or a length such as +30s");
         return false;
     }
     if (ahead > RATION_PERIOD_MAX_NS) {
-        rn_complain("--at: that is more than ten years ahead; give a time before that");
+        rn_output_error("--at: that is more than ten years ahead; give a time before that");
         return false;
     }
     s->now_ns = now + ahead;
     return true;
 }
 
-bool rn_session_open(struct rn_session *s, bool create)
+bool rn_offline_open(struct rn_offline *s, bool create)
 {
     const char *path = s->options->state;
     bool exists = path != NULL && access(path, F_OK) == 0;
@@ -168,21 +169,21 @@ bool rn_session_open(struct rn_session *s, bool create)
     if (!check_request(s))
         return false;
     if (path != NULL && !exists && !create) {
-        rn_complain("there is no state file %s; ration check --state makes one",
-                    rn_excerpt(rn_slice_of(path)).text);
+        rn_output_error("there is no state file %s; ration check --state makes one",
+                        rn_excerpt(rn_slice_of(path)).text);
         return false;
     }
     if (ration_open(&options, &limiter, &error) != 0) {
-        rn_complain("--state: %s", error.text);
+        rn_output_error("--state: %s", error.text);
         return false;
     }
     if (error.text[0] != '\0')
-        rn_complain("note: %s", error.text);
+        rn_output_error("note: %s", error.text);
     /* The ruleset is the limiter's now, also if this fails. */
     s->limiter = limiter;
     if (rn_reload_install(limiter, s->ruleset, ration_now(limiter)) != 0) {
         s->ruleset = NULL;
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
         return false;
     }
     return set_time(s);
@@ -212,7 +213,7 @@ static void judge_look(struct ration_outcome *outcome, uint64_t cost)
     }
 }
 
-static int decide_descriptor(struct rn_session *s, bool look, uint64_t cost,
+static int decide_descriptor(struct rn_offline *s, bool look, uint64_t cost,
                              struct ration_outcome *outcome)
 {
     const struct ration_attribute *domain = &s->options->attributes[0];
@@ -235,7 +236,7 @@ static int decide_descriptor(struct rn_session *s, bool look, uint64_t cost,
     return code;
 }
 
-bool rn_session_decide(struct rn_session *s, bool look, struct ration_outcome *outcome)
+bool rn_offline_decide(struct rn_offline *s, bool look, struct ration_outcome *outcome)
 {
     struct ration_request request = {.attributes = s->options->attributes,
                                      .count = s->options->attribute_count,
@@ -249,10 +250,10 @@ bool rn_session_decide(struct rn_session *s, bool look, struct ration_outcome *o
     else
         code = ration_decide(s->limiter, &request, s->now_ns, outcome);
     if (code == RATION_EINVAL)
-        rn_complain("more than %d limits (or %d concurrency limits) apply to this request; use "
-                    "fewer",
-                    RATION_CHARGES_MAX, RATION_LEASES_MAX);
+        rn_output_error("more than %d limits (or %d concurrency limits) apply to this request; use "
+                        "fewer",
+                        RATION_CHARGES_MAX, RATION_LEASES_MAX);
     else if (code != 0)
-        rn_complain("no decision: %s", ration_error_text(code));
+        rn_output_error("no decision: %s", ration_error_text(code));
     return code == 0;
 }

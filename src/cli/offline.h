@@ -12,7 +12,7 @@
 #include "rules/match.h"
 #include "rules/report.h"
 
-struct rn_session {
+struct rn_offline {
     const struct rn_options *options;
     struct rn_report report;
     struct rn_ruleset *ruleset; /* NULL: not loaded; the limiter's as soon as there is one */
@@ -22,30 +22,30 @@ struct rn_session {
 };
 
 /* Whether native rules apply to the request, */
-static inline bool rn_session_is_native(const struct rn_session *session)
+static inline bool rn_offline_is_native(const struct rn_offline *offline)
 {
-    return !session->envoy || session->ruleset->apply_to_envoy;
+    return !offline->envoy || offline->ruleset->apply_to_envoy;
 }
 /* and whether this is one of them. */
-static inline bool rn_session_asks(const struct rn_session *session, const struct rn_rule *rule)
+static inline bool rn_offline_asks(const struct rn_offline *offline, const struct rn_rule *rule)
 {
-    return !rule->envoy && (!session->envoy || rule->for_envoy);
+    return !rule->envoy && (!offline->envoy || rule->for_envoy);
 }
 
 /* Loads the rules. False: not possible; what is wrong with the rules is in the
- * report, all else has been said on stderr. rn_session_done in any case. */
-bool rn_session_load(struct rn_session *session, const struct rn_options *options);
+ * report, all else has been said on stderr. rn_offline_done in any case. */
+bool rn_offline_load(struct rn_offline *offline, const struct rn_options *options);
 /* Opens the state, also a new one if `create`, and looks at the request. False
  * after saying on stderr what is wrong. */
-bool rn_session_open(struct rn_session *session, bool create);
-void rn_session_done(struct rn_session *session);
+bool rn_offline_open(struct rn_offline *offline, bool create);
+void rn_offline_done(struct rn_offline *offline);
 
 /* One decision on the request of the command line; `look` counts nothing. False
  * after saying why it could not be made. */
-bool rn_session_decide(struct rn_session *session, bool look, struct ration_outcome *outcome);
+bool rn_offline_decide(struct rn_offline *offline, bool look, struct ration_outcome *outcome);
 
 /* The request as descriptor; `entries` has room for RN_ENVOY_DEPTH_MAX. Returns
  * their number. */
-size_t rn_session_entries(const struct rn_session *session, struct rn_envoy_entry *entries);
+size_t rn_offline_entries(const struct rn_offline *offline, struct rn_envoy_entry *entries);
 
 #endif

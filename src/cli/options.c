@@ -27,7 +27,7 @@ enum kind {
     LENGTH,   /* int64_t ns from min to max */
     RATE,     /* uint64_t from 1 to max, /s behind it or not */
     COLOUR,   /* enum rn_colour */
-    MOMENT,   /* struct rn_moment */
+    MOMENT,   /* struct rn_timestamp */
 };
 
 #define MS INT64_C(1000000)
@@ -172,7 +172,7 @@ static bool set_option(struct rn_options *o, const struct spec *spec, const char
     case COLOUR:
         return read_colour(value, to);
     case MOMENT:
-        return rn_moment_parse(value, to);
+        return rn_timestamp_parse(value, to);
     }
     return false;
 }
@@ -201,17 +201,17 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
         if (is_taken(o, &specs[i]))
             names[count++] = specs[i].name;
         else if (rn_slice_is(name, specs[i].name)) {
-            rn_complain("%s takes no %s; \"ration help %s\" tells what it does take",
-                        o->command->name, specs[i].name, o->command->name);
+            rn_output_error("%s takes no %s; \"ration help %s\" tells what it does take",
+                            o->command->name, specs[i].name, o->command->name);
             return;
         }
     }
     meant = rn_suggest(name, names, count);
     if (meant != NULL)
-        rn_complain("there is no option %s; did you mean %s?", rn_excerpt(name).text, meant);
+        rn_output_error("there is no option %s; did you mean %s?", rn_excerpt(name).text, meant);
     else
-        rn_complain("there is no option %s; \"ration help %s\" lists those there are",
-                    rn_excerpt(name).text, o->command->name);
+        rn_output_error("there is no option %s; \"ration help %s\" lists those there are",
+                        rn_excerpt(name).text, o->command->name);
 }
 
 /* Finds the value: behind =, or argv[*i + 1]. False after saying what is wrong. */
@@ -223,14 +223,14 @@ static bool find_value(const struct spec *spec, int argc, char **argv, int *i, c
     if (spec->kind == OPTIONAL)
         return true;
     if (spec->kind == FLAG && equals != NULL) {
-        rn_complain("%s takes no value; write it alone", spec->name);
+        rn_output_error("%s takes no value; write it alone", spec->name);
         return false;
     }
     if (spec->kind == FLAG || equals != NULL)
         return true;
     if (*i + 1 == argc) {
-        rn_complain("%s needs a value; write for example %s %s", spec->name, spec->name,
-                    spec->example);
+        rn_output_error("%s needs a value; write for example %s %s", spec->name, spec->name,
+                        spec->example);
         return false;
     }
     *value = argv[++*i];
@@ -252,8 +252,8 @@ static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
         return false;
     if (set_option(o, spec, value))
         return true;
-    rn_complain("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
-                spec->right);
+    rn_output_error("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
+                    spec->right);
     return false;
 }
 
@@ -302,8 +302,8 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
     size_t len = only_attributes ? strcspn(arg, "=") : name_length(arg);
 
     if (only_attributes && (len == 0 || arg[len] != '=')) {
-        rn_complain("found %s behind --, expected an attribute such as ip=192.0.2.7",
-                    rn_excerpt(rn_slice_of(arg)).text);
+        rn_output_error("found %s behind --, expected an attribute such as ip=192.0.2.7",
+                        rn_excerpt(rn_slice_of(arg)).text);
         return false;
     }
     if (len == 0) {
@@ -311,8 +311,8 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
         return true;
     }
     if ((o->command->options & BIT(REQUEST)) == 0) {
-        rn_complain("%s takes no attributes, found %s; if it is a file, put ./ before it",
-                    o->command->name, rn_excerpt(rn_slice_of(arg)).text);
+        rn_output_error("%s takes no attributes, found %s; if it is a file, put ./ before it",
+                        o->command->name, rn_excerpt(rn_slice_of(arg)).text);
         return false;
     }
     add_attribute(o, arg, len);
@@ -324,17 +324,17 @@ static int complain_of_words(const struct rn_options *o)
     const char *operand = o->command->operand;
 
     if (operand == NULL)
-        rn_complain("%s: found %s, expected %s", o->command->name,
-                    rn_excerpt(rn_slice_of(o->words[0])).text,
-                    o->command->options & BIT(REQUEST) ? "an attribute such as ip=192.0.2.7"
-                                                       : "options only");
+        rn_output_error("%s: found %s, expected %s", o->command->name,
+                        rn_excerpt(rn_slice_of(o->words[0])).text,
+                        o->command->options & BIT(REQUEST) ? "an attribute such as ip=192.0.2.7"
+                                                           : "options only");
     else if (o->word_count == 0)
-        rn_complain("no %s given; write for example ration %s %s", operand, o->command->name,
-                    o->command->example);
+        rn_output_error("no %s given; write for example ration %s %s", operand, o->command->name,
+                        o->command->example);
     else
-        rn_complain("%s takes one %s, found %s and %s", o->command->name, operand,
-                    rn_excerpt(rn_slice_of(o->words[0])).text,
-                    rn_excerpt(rn_slice_of(o->words[1])).text);
+        rn_output_error("%s takes one %s, found %s and %s", o->command->name, operand,
+                        rn_excerpt(rn_slice_of(o->words[0])).text,
+                        rn_excerpt(rn_slice_of(o->words[1])).text);
     return RN_EXIT_ERROR;
 }
 
@@ -349,7 +349,7 @@ static int check(const struct rn_options *o)
         return complain_of_words(o);
     for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {
         if (strcmp(o->words[i], "-") == 0) {
-            rn_complain("- is standard input and stands alone; give either - or files");
+            rn_output_error("- is standard input and stands alone; give either - or files");
             return RN_EXIT_ERROR;
         }
     }
@@ -369,7 +369,7 @@ int rn_options_parse(struct rn_options *o, const struct rn_command *command, int
     o->words = calloc(room, sizeof *o->words);
     o->attributes = calloc(room, sizeof *o->attributes);
     if (o->words == NULL || o->attributes == NULL) {
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
         return RN_EXIT_ERROR;
     }
     for (int i = 0; ok && i < argc; i++) {

@@ -46,7 +46,7 @@ enum rn_option_bit {
 enum rn_colour { RN_COLOUR_AUTO, RN_COLOUR_ALWAYS, RN_COLOUR_NEVER };
 
 /* --at: an instant, or a length of time from now on. */
-struct rn_moment {
+struct rn_timestamp {
     bool given, relative;
     int64_t ns; /* since 1970, or from now on */
 };
@@ -60,7 +60,7 @@ struct rn_options {
     uint64_t cost;
     uint64_t times;  /* 1 */
     uint64_t status; /* that requests end with; 0: nobody tells */
-    struct rn_moment at;
+    struct rn_timestamp at;
 
     const char *server; /* "" if given without an address */
     const char *http, *admin, *resp, *token_file;
@@ -91,7 +91,7 @@ int rn_options_parse(struct rn_options *options, const struct rn_command *comman
                      char **argv);
 void rn_options_done(struct rn_options *options);
 
-/* moment.c: `+30s`, `2027-01-31`, `2027-01-31T23:59:59+01:00`. False: neither. */
-bool rn_moment_parse(const char *text, struct rn_moment *moment);
+/* timestamp.c: `+30s`, `2027-01-31`, `2027-01-31T23:59:59+01:00`. False: neither. */
+bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp);
 
 #endif

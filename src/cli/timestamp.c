@@ -98,21 +98,21 @@ static bool parse_length(const char *text, int64_t *ns)
     return rn_number_parse_duration(text, len, &pos, ns, NULL) == 0 && pos == len;
 }
 
-bool rn_moment_parse(const char *text, struct rn_moment *moment)
+bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp)
 {
     const char *at = text;
     int64_t seconds, ns = 0;
 
-    moment->given = true;
-    moment->relative = text[0] == '+';
-    if (moment->relative)
-        return parse_length(text + 1, &moment->ns);
+    timestamp->given = true;
+    timestamp->relative = text[0] == '+';
+    if (timestamp->relative)
+        return parse_length(text + 1, &timestamp->ns);
     if (!read_date(&at, &seconds))
         return false;
     if ((skip(&at, 'T') || skip(&at, ' ')) && !read_clock(&at, &seconds, &ns))
         return false;
     if (!read_offset(&at, &seconds) || *at != '\0')
         return false;
-    moment->ns = seconds * RN_SECOND_NS + ns;
+    timestamp->ns = seconds * RN_SECOND_NS + ns;
     return true;
 }

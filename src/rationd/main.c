@@ -32,13 +32,13 @@
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
-    struct rn_daemon_options options;
+    struct rn_rationd_options options;
     struct ration *limiter;
     struct rn_server *server;
     struct rn_front front;
-    struct rn_shared shared;     /* if options.shares */
-    struct rn_changes changes;   /* the same */
-    struct rn_timer ready_timer; /* until Redis is reached */
+    struct rn_shared_store shared;   /* if options.shares */
+    struct rn_membership membership; /* the same */
+    struct rn_timer ready_timer;     /* until Redis is reached */
     int64_t ready_by_ns;
     bool accepting; /* clients of workers are served */
     bool hangup_due, reload_due;
@@ -54,14 +54,14 @@ static void print_report(void *context, const char *text, size_t len)
 }
 
 /* NULL: `report` says why. Without files, rules that limit nothing. */
-static struct rn_ruleset *load_rules(const struct rn_daemon_options *o, struct rn_report *report)
+static struct rn_ruleset *load_rules(const struct rn_rationd_options *o, struct rn_report *report)
 {
     return o->config_count ? rn_ruleset_load(o->configs, o->config_count, report)
                            : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), report);
 }
 
 /* Rules and settings. NULL after saying what is wrong. */
-static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_count)
+static struct rn_ruleset *read_all(struct rn_rationd_options *o, uint32_t *file_count)
 {
     struct rn_report report;
     struct rn_ruleset *ruleset;
@@ -70,7 +70,7 @@ static struct rn_ruleset *read_all(struct rn_daemon_options *o, uint32_t *file_c
     rn_report_init(&report);
     ruleset = load_rules(o, &report);
     *file_count = o->config_count ? report.file_count : 0;
-    good = ruleset && rn_options_resolve(o, ruleset) &&
+    good = ruleset && rn_rationd_options_resolve(o, ruleset) &&
            (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
@@ -96,8 +96,8 @@ static int log_team(void *arg, const struct ration_team_info *info)
 static int reload(void *arg, struct rn_author author, struct ration_report **report)
 {
     struct daemon *d = arg;
-    const struct rn_daemon_options *o = &d->options;
-    bool beaten = d->front.rules_from_api && rn_changes_have_rules(&d->changes);
+    const struct rn_rationd_options *o = &d->options;
+    bool beaten = d->front.rules_from_api && rn_membership_has_rules(&d->membership);
     int code =
         !o->config_count
             ? beaten ? 0 : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report)
@@ -257,11 +257,11 @@ static void look_for_redis(struct rn_timer *timer)
     struct daemon *d = (struct daemon *)((char *)timer - offsetof(struct daemon, ready_timer));
     struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
     int64_t now_ns = rn_wheel_now(wheel);
-    bool up = rn_shared_is_up(&d->shared);
+    bool up = rn_shared_store_is_up(&d->shared);
     int64_t by_ns =
-        d->ready_by_ns + rn_changes_patience_ns(&d->changes) + (up ? HISTORY_WAIT_NS : 0);
-    bool joined = up && rn_changes_are_known(&d->changes);
-    bool known = joined && rn_shared_is_whole(&d->shared);
+        d->ready_by_ns + rn_membership_wait_ns(&d->membership) + (up ? HISTORY_WAIT_NS : 0);
+    bool joined = up && rn_membership_is_synced(&d->membership);
+    bool known = joined && rn_shared_store_is_whole(&d->shared);
 
     if (!d->accepting && (joined || now_ns >= d->ready_by_ns)) {
         d->accepting = true;
@@ -291,8 +291,8 @@ static void ready(void *arg)
         return;
     }
     d->front.starting = true;
-    rn_shared_begin(&d->shared, loop);
-    rn_changes_begin(&d->changes, &d->shared, &d->front);
+    rn_shared_store_begin(&d->shared, loop);
+    rn_membership_begin(&d->membership, &d->shared, &d->front);
     d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
     d->ready_timer.fire = look_for_redis;
     look_for_redis(&d->ready_timer);
@@ -302,7 +302,7 @@ static void stopping(void *arg)
 {
     struct daemon *d = arg;
 
-    rn_changes_leave(&d->changes);
+    rn_membership_leave(&d->membership);
     rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
     rn_systemd_notify("STOPPING=1");
 }
@@ -312,7 +312,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     struct daemon *d = arg;
 
     if (d->options.shares)
-        rn_shared_begin(&d->shared, loop);
+        rn_shared_store_begin(&d->shared, loop);
 }
 
 static void worker_ends(void *arg, struct rn_loop *loop)
@@ -320,7 +320,7 @@ static void worker_ends(void *arg, struct rn_loop *loop)
     struct daemon *d = arg;
 
     if (d->options.shares)
-        rn_shared_end(&d->shared, loop);
+        rn_shared_store_end(&d->shared, loop);
 }
 
 /* What had to wait, and overrides and bans that another process has changed. */
@@ -333,14 +333,14 @@ static void tick(void *arg, int64_t now_ns)
     if (rn_turn_control_waits(&d->front))
         return;
     reload_if_due(d);
-    rn_changes_count_nodes(&d->changes);
+    rn_membership_count_nodes(&d->membership);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
     else if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
 }
 
-static bool listen_on(struct daemon *d, const char *name, enum rn_daemon_setting setting,
+static bool listen_on(struct daemon *d, const char *name, enum rn_rationd_setting setting,
                       enum rn_server_where where, const struct rn_protocol *protocol)
 {
     const char *address = d->options.values[setting];
@@ -390,7 +390,7 @@ static void on_bus_error(int number)
 
 /* Files beside the state are named after the file itself, whatever link leads to it: each of them
  * is found again by whichever name it is opened. */
-static bool follow_state_link(struct rn_daemon_options *options)
+static bool follow_state_link(struct rn_rationd_options *options)
 {
     char *real = realpath(options->state, NULL);
     int len = real ? snprintf(options->state_path, sizeof options->state_path, "%s", real) : -1;
@@ -438,7 +438,7 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
         signal(SIGBUS, on_bus_error);
     if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
-    if (d->options.shares && !rn_shared_open(&d->shared, &d->options, d->limiter)) {
+    if (d->options.shares && !rn_shared_store_open(&d->shared, &d->options, d->limiter)) {
         rn_ruleset_free(ruleset);
         return false;
     }
@@ -450,7 +450,7 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
 
 /* Timers fire up to two milliseconds late (net/timer.h). Giving up one earlier, answers go
  * out within one of the deadline. */
-static int64_t patience_of(const struct rn_daemon_options *options)
+static int64_t patience_of(const struct rn_rationd_options *options)
 {
     int64_t early_ns = options->redis_deadline_ns - RN_SECOND_NS / 1000;
 
@@ -481,8 +481,8 @@ static bool open_server(struct daemon *d)
     if (d->options.shares) {
         d->front.patience_ns = patience_of(&d->options);
         d->front.store =
-            (struct rn_front_store){&d->shared, rn_shared_is_up, rn_shared_put_metrics};
-        if (!rn_shared_prepare(&d->shared, rn_server_workers(d->server)))
+            (struct rn_front_store){&d->shared, rn_shared_store_is_up, rn_shared_store_put_metrics};
+        if (!rn_shared_store_prepare(&d->shared, rn_server_workers(d->server)))
             return false;
     }
     d->front.guard.tokens = d->options.tokens;
@@ -533,8 +533,8 @@ static int serve(struct daemon *d)
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     code = rn_server_run(d->server, &calls, &error);
     if (d->options.shares)
-        rn_shared_end(&d->shared, rn_server_control(d->server));
-    rn_changes_end(&d->changes);
+        rn_shared_store_end(&d->shared, rn_server_control(d->server));
+    rn_membership_end(&d->membership);
     if (code == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "rationd: %s\n", error.text);
@@ -556,7 +556,7 @@ static int start(struct daemon *d)
     if (!open_limiter(d, ruleset) || !open_server(d))
         return EXIT_USAGE;
     if (!d->options.shares)
-        rn_changes_begin_alone(&d->changes, &d->options, &d->front);
+        rn_membership_begin_alone(&d->membership, &d->options, &d->front);
     return serve(d);
 }
 
@@ -565,11 +565,11 @@ int main(int argc, char **argv)
     static struct daemon d;
     int status;
 
-    if (!rn_options_read(&d.options, argc, argv))
+    if (!rn_rationd_options_read(&d.options, argc, argv))
         return EXIT_USAGE;
     if (d.options.help || d.options.version) {
         if (d.options.help)
-            fputs(rn_options_help, stdout);
+            fputs(rn_rationd_options_help, stdout);
         else
             printf("rationd %s\n", ration_version());
         return EXIT_SUCCESS;
@@ -578,7 +578,7 @@ int main(int argc, char **argv)
     if (d.server)
         rn_server_free(d.server);
     rn_front_done(&d.front);
-    rn_shared_close(&d.shared);
+    rn_shared_store_close(&d.shared);
     ration_close(d.limiter);
     return status;
 }

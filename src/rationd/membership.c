@@ -11,7 +11,7 @@
 
 static int use_rules(void *arg, struct rn_slice text)
 {
-    struct rn_front *front = ((struct rn_changes *)arg)->front;
+    struct rn_front *front = ((struct rn_membership *)arg)->front;
     struct rn_author author = {.by = RN_SLICE("fleet")};
     struct ration_report *report = NULL;
     int code = text.data ? rn_front_put_rules(front, NULL, text, author, &report)
@@ -22,48 +22,49 @@ static int use_rules(void *arg, struct rn_slice text)
     return code;
 }
 
-bool rn_changes_have_rules(const struct rn_changes *changes)
+bool rn_membership_has_rules(const struct rn_membership *membership)
 {
-    return changes->fleet ? rn_fleet_rules(changes->fleet).len != 0 : changes->kept.len != 0;
+    return membership->fleet ? rn_fleet_rules(membership->fleet).len != 0
+                             : membership->kept.len != 0;
 }
 
 /* --- between the front and the fleet -------------------------------------------------------- */
 
 static bool is_busy(void *arg)
 {
-    const struct rn_changes *changes = arg;
+    const struct rn_membership *membership = arg;
 
-    return rn_turn_control_waits(changes->front);
+    return rn_turn_control_waits(membership->front);
 }
 
 static void on_changed(void *arg)
 {
-    rn_fleet_changed(((struct rn_changes *)arg)->fleet);
+    rn_fleet_changed(((struct rn_membership *)arg)->fleet);
 }
 
 static bool on_rules_changed(void *arg, struct rn_slice text)
 {
-    rn_fleet_rules_changed(((struct rn_changes *)arg)->fleet, text);
+    rn_fleet_rules_changed(((struct rn_membership *)arg)->fleet, text);
     return true; /* Redis has them */
 }
 
 static bool on_rules_kept(void *arg, struct rn_slice text)
 {
-    struct rn_changes *changes = arg;
+    struct rn_membership *membership = arg;
     bool saved =
-        rn_rules_file_save(changes->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
+        rn_rules_file_save(membership->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
 
     if (saved || text.len != 0) { /* rules that cannot be deleted go on */
-        rn_buf_clear(&changes->kept);
-        rn_buf_put_slice(&changes->kept, text);
+        rn_buf_clear(&membership->kept);
+        rn_buf_put_slice(&membership->kept, text);
     }
     return saved;
 }
 
 static void put_metrics(void *arg, struct rn_buf *out)
 {
-    const struct rn_changes *changes = arg;
-    const struct rn_fleet_counts *counts = rn_fleet_counts(changes->fleet);
+    const struct rn_membership *membership = arg;
+    const struct rn_fleet_counts *counts = rn_fleet_counts(membership->fleet);
     const struct {
         const char *name, *help;
         enum rn_metrics_type type;
@@ -91,39 +92,40 @@ static void put_metrics(void *arg, struct rn_buf *out)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void keep_rules_beside_state(struct rn_changes *changes)
+static void keep_rules_beside_state(struct rn_membership *membership)
 {
-    if (changes->options->state)
-        snprintf(changes->rules_path, sizeof changes->rules_path, "%s.rules",
-                 changes->options->state);
+    if (membership->options->state)
+        snprintf(membership->rules_path, sizeof membership->rules_path, "%s.rules",
+                 membership->options->state);
 }
 
-static bool open_fleet(struct rn_changes *changes, struct rn_redis *redis)
+static bool open_fleet(struct rn_membership *membership, struct rn_redis *redis)
 {
-    struct rn_fleet_options options = {.changes = changes->options->redis_changes,
-                                       .rules_path =
-                                           changes->rules_path[0] ? changes->rules_path : NULL,
-                                       .arg = changes,
-                                       .is_busy = is_busy,
-                                       .use_rules = use_rules};
+    struct rn_fleet_options options = {
+        .changes = membership->options->redis_changes,
+        .rules_path = membership->rules_path[0] ? membership->rules_path : NULL,
+        .arg = membership,
+        .is_busy = is_busy,
+        .use_rules = use_rules};
     struct ration_error error;
 
-    if (redis && rn_fleet_new(changes->loop, redis, changes->front->limiter, &options,
-                              &changes->fleet, &error) == 0)
+    if (redis && rn_fleet_new(membership->loop, redis, membership->front->limiter, &options,
+                              &membership->fleet, &error) == 0)
         return true;
     rn_log(RN_LOG_ERROR, "fleet.unusable",
            RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
     return false;
 }
 
-void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, struct rn_front *front)
+void rn_membership_begin(struct rn_membership *membership, struct rn_shared_store *shared,
+                         struct rn_front *front)
 {
-    *changes = (struct rn_changes){
+    *membership = (struct rn_membership){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
-    keep_rules_beside_state(changes);
-    if (!open_fleet(changes, shared->ways[shared->count - 1].redis))
+    keep_rules_beside_state(membership);
+    if (!open_fleet(membership, shared->stores[shared->count - 1].redis))
         return;
-    front->fleet = (struct rn_front_fleet){.arg = changes, .put_metrics = put_metrics};
+    front->fleet = (struct rn_front_fleet){.arg = membership, .put_metrics = put_metrics};
     if (!shared->options->redis_changes)
         return;
     front->fleet.changed = on_changed;
@@ -131,62 +133,63 @@ void rn_changes_begin(struct rn_changes *changes, struct rn_shared *shared, stru
     front->fleet.rules_max = RN_FLEET_RULES_MAX;
 }
 
-void rn_changes_begin_alone(struct rn_changes *changes, const struct rn_daemon_options *options,
-                            struct rn_front *front)
+void rn_membership_begin_alone(struct rn_membership *membership,
+                               const struct rn_rationd_options *options, struct rn_front *front)
 {
     struct ration_report *report = NULL;
     int64_t made_us;
 
-    *changes = (struct rn_changes){.options = options, .front = front};
-    keep_rules_beside_state(changes);
-    if (!changes->rules_path[0])
+    *membership = (struct rn_membership){.options = options, .front = front};
+    keep_rules_beside_state(membership);
+    if (!membership->rules_path[0])
         return;
-    front->fleet = (struct rn_front_fleet){.arg = changes, .rules_changed = on_rules_kept};
-    if (!rn_rules_file_load(changes->rules_path, &changes->kept, &made_us))
+    front->fleet = (struct rn_front_fleet){.arg = membership, .rules_changed = on_rules_kept};
+    if (!rn_rules_file_load(membership->rules_path, &membership->kept, &made_us))
         return;
-    rn_front_put_rules(front, changes->rules_path, rn_buf_slice(&changes->kept),
+    rn_front_put_rules(front, membership->rules_path, rn_buf_slice(&membership->kept),
                        (struct rn_author){.by = RN_SLICE("state")}, &report);
     rn_front_log_report(report);
     ration_report_free(report);
 }
 
-void rn_changes_end(struct rn_changes *changes)
+void rn_membership_end(struct rn_membership *membership)
 {
-    rn_buf_done(&changes->kept);
-    rn_fleet_free(changes->fleet);
-    changes->fleet = NULL;
+    rn_buf_done(&membership->kept);
+    rn_fleet_free(membership->fleet);
+    membership->fleet = NULL;
 }
 
-void rn_changes_leave(struct rn_changes *changes)
+void rn_membership_leave(struct rn_membership *membership)
 {
-    if (changes->fleet)
-        rn_fleet_leave(changes->fleet);
+    if (membership->fleet)
+        rn_fleet_leave(membership->fleet);
 }
 
-void rn_changes_count_nodes(struct rn_changes *changes)
+void rn_membership_count_nodes(struct rn_membership *membership)
 {
-    if (changes->fleet && changes->options->redis_nodes == 0)
-        atomic_store_explicit(&changes->front->limiter->policy->nodes,
-                              rn_fleet_nodes(changes->fleet), memory_order_relaxed);
+    if (membership->fleet && membership->options->redis_nodes == 0)
+        atomic_store_explicit(&membership->front->limiter->policy->nodes,
+                              rn_fleet_nodes(membership->fleet), memory_order_relaxed);
 }
 
 /* --- what is known -----------------------------------------------------------------------------
  */
 
-bool rn_changes_are_known(const struct rn_changes *changes)
+bool rn_membership_is_synced(const struct rn_membership *membership)
 {
-    const struct rn_fleet_counts *counts = changes->fleet ? rn_fleet_counts(changes->fleet) : NULL;
+    const struct rn_fleet_counts *counts =
+        membership->fleet ? rn_fleet_counts(membership->fleet) : NULL;
 
     if (!counts)
         return true;
-    return changes->options->redis_changes ? atomic_load(&counts->joined)
-                                           : atomic_load(&counts->nodes) > 0;
+    return membership->options->redis_changes ? atomic_load(&counts->joined)
+                                              : atomic_load(&counts->nodes) > 0;
 }
 
-int64_t rn_changes_patience_ns(const struct rn_changes *changes)
+int64_t rn_membership_wait_ns(const struct rn_membership *membership)
 {
-    bool comes =
-        !rn_changes_are_known(changes) && atomic_load(&rn_fleet_counts(changes->fleet)->nodes) > 0;
+    bool comes = !rn_membership_is_synced(membership) &&
+                 atomic_load(&rn_fleet_counts(membership->fleet)->nodes) > 0;
 
-    return comes ? RN_CHANGES_PATIENCE_NS : 0;
+    return comes ? RN_MEMBERSHIP_WAIT_NS : 0;
 }

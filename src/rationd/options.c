@@ -16,7 +16,7 @@
 #define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
 #define REDIS_DEADLINE_MAX_NS INT64_C(10000000000)
 
-const char rn_options_help[] =
+const char rn_rationd_options_help[] =
     "usage: rationd [--config FILE]... [OPTION]...\n"
     "\n"
     "Decides about requests by the rules in FILE (or the files of a directory), for\n"
@@ -131,7 +131,7 @@ static bool refuse_option(const char *name)
 }
 
 /* The place of an option's value; NULL: there is no such option. */
-static const char **find_value(struct rn_daemon_options *o, const char *name, size_t len)
+static const char **find_value(struct rn_rationd_options *o, const char *name, size_t len)
 {
     for (size_t i = 0; i < RN_SET_COUNT; i++)
         if (i != RN_SET_ADMIN_TOKEN && i != RN_SET_REDIS_KEY_SECRET && /* all see command lines */
@@ -143,7 +143,7 @@ static const char **find_value(struct rn_daemon_options *o, const char *name, si
 }
 
 /* One option; *at is moved over a value that is a word of its own. */
-static bool read_option(struct rn_daemon_options *o, int argc, char **argv, int *at)
+static bool read_option(struct rn_rationd_options *o, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + 2, *equals = strchr(name, '=');
     const char **value;
@@ -166,7 +166,7 @@ static bool read_option(struct rn_daemon_options *o, int argc, char **argv, int 
     return true;
 }
 
-bool rn_options_read(struct rn_daemon_options *o, int argc, char **argv)
+bool rn_rationd_options_read(struct rn_rationd_options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-h") == 0)
@@ -201,8 +201,8 @@ static const struct rn_setting *find_setting(const struct rn_ruleset *ruleset, c
 }
 
 /* What is wrong with a value, and where it stands. */
-static bool refuse_value(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset,
-                         enum rn_daemon_setting which, const char *advice)
+static bool refuse_value(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
+                         enum rn_rationd_setting which, const char *advice)
 {
     const struct rn_setting *s = find_setting(ruleset, settings[which].name);
     const char *value = o->values[which];
@@ -233,7 +233,7 @@ static bool read_word(const char *text, const char *const *words, unsigned *valu
     return false;
 }
 
-static bool read_log(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_log(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const char *const keys[] = {"masked", "full", "none", NULL};
     static const char *const formats[] = {"logfmt", "json", NULL};
@@ -254,11 +254,11 @@ static bool read_log(struct rn_daemon_options *o, const struct rn_ruleset *rules
 }
 
 /* A file takes the place of the value beside it. */
-static bool read_secret_files(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_secret_files(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const struct {
         const char *name;
-        enum rn_daemon_setting value, file;
+        enum rn_rationd_setting value, file;
     } secrets[] = {{"admin_token", RN_SET_ADMIN_TOKEN, RN_SET_ADMIN_TOKEN_FILE},
                    {"redis", RN_SET_REDIS, RN_SET_REDIS_FILE},
                    {"redis_key_secret", RN_SET_REDIS_KEY_SECRET, RN_SET_REDIS_KEY_SECRET_FILE}};
@@ -282,7 +282,7 @@ static bool read_secret_files(struct rn_daemon_options *o, const struct rn_rules
 }
 
 /* systemd's StateDirectory= is where state belongs unless told otherwise. */
-static void find_state(struct rn_daemon_options *o)
+static void find_state(struct rn_rationd_options *o)
 {
     const char *directory = getenv("STATE_DIRECTORY");
 
@@ -297,13 +297,13 @@ static void find_state(struct rn_daemon_options *o)
 
 /* --- TLS ------------------------------------------------------------------------------------ */
 
-static bool is_tcp(const struct rn_daemon_options *o, enum rn_daemon_setting listener)
+static bool is_tcp(const struct rn_rationd_options *o, enum rn_rationd_setting listener)
 {
     return strcmp(o->values[listener], "none") != 0 &&
            strncmp(o->values[listener], "unix:", 5) != 0;
 }
 
-static bool refuse_listener(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset,
+static bool refuse_listener(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
                             const char *name, size_t len, bool known)
 {
     char advice[128];
@@ -315,10 +315,10 @@ static bool refuse_listener(const struct rn_daemon_options *o, const struct rn_r
 }
 
 /* Names with commas between them. */
-static bool read_secure(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
-    static const enum rn_daemon_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
-                                                       RN_SET_ADMIN};
+    static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
+                                                        RN_SET_ADMIN};
     const char *at = o->values[RN_SET_TLS];
 
     for (size_t i = 0; !at && i < sizeof listeners / sizeof *listeners; i++)
@@ -337,10 +337,10 @@ static bool read_secure(struct rn_daemon_options *o, const struct rn_ruleset *ru
 }
 
 /* Each file by itself, so that the setting is named that is wrong. */
-static bool can_read_tls(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool can_read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
-    static const enum rn_daemon_setting files[] = {RN_SET_TLS_CERT, RN_SET_TLS_KEY,
-                                                   RN_SET_TLS_CLIENT_CA};
+    static const enum rn_rationd_setting files[] = {RN_SET_TLS_CERT, RN_SET_TLS_KEY,
+                                                    RN_SET_TLS_CLIENT_CA};
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char problem[RN_FILE_PROBLEM], text[RN_FILE_PROBLEM + 32];
@@ -358,13 +358,13 @@ static bool can_read_tls(struct rn_daemon_options *o, const struct rn_ruleset *r
     return true;
 }
 
-static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     const char *min = o->values[RN_SET_TLS_MIN];
     struct ration_error error;
     struct rn_tls *tls;
 
-    for (enum rn_daemon_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
+    for (enum rn_rationd_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
         if (o->values[i] && !o->values[RN_SET_TLS_CERT])
             return refuse_value(
                 o, ruleset, i,
@@ -391,20 +391,20 @@ static bool read_tls(struct rn_daemon_options *o, const struct rn_ruleset *rules
 
 /* --- Redis ---------------------------------------------------------------------------------- */
 
-static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_redis(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     struct ration_error error;
 
-    if (!rn_value_read_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
+    if (!rn_rationd_parse_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
         o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
         o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
         return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 25ms");
     if (strcmp(o->values[RN_SET_REDIS_NODES], "auto") != 0 &&
-        (!rn_value_read_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) ||
+        (!rn_rationd_parse_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) ||
          o->redis_nodes == 0))
         return refuse_value(o, ruleset, RN_SET_REDIS_NODES,
                             "write a number of nodes, 1 to 10000, or auto");
-    if (!rn_value_read_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
+    if (!rn_rationd_parse_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
         return refuse_value(o, ruleset, RN_SET_REDIS_CHANGES, "write true or false");
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
@@ -415,10 +415,10 @@ static bool read_redis(struct rn_daemon_options *o, const struct rn_ruleset *rul
 }
 
 /* Where to listen. Names are looked up when it comes to that. */
-static bool check_addresses(const struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool check_addresses(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
-    static const enum rn_daemon_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
-                                                       RN_SET_ADMIN};
+    static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
+                                                        RN_SET_ADMIN};
 
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         const char *text = o->values[listeners[i]], *colon = strrchr(text, ':');
@@ -433,45 +433,45 @@ static bool check_addresses(const struct rn_daemon_options *o, const struct rn_r
     return true;
 }
 
-static bool read_values(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+static bool read_values(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     uint32_t workers;
 
     find_state(o);
     if (!read_log(o, ruleset) || !read_secret_files(o, ruleset))
         return false;
-    if (!rn_value_read_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
+    if (!rn_rationd_parse_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
         (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
         return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
-    if (!rn_value_read_count(o->values[RN_SET_WORKERS], 256, &workers) ||
+    if (!rn_rationd_parse_count(o->values[RN_SET_WORKERS], 256, &workers) ||
         (workers == 0 && o->values[RN_SET_WORKERS] != settings[RN_SET_WORKERS].otherwise))
         return refuse_value(o, ruleset, RN_SET_WORKERS, "write a number from 1 to 256");
     o->workers = workers;
-    if (!rn_value_read_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
+    if (!rn_rationd_parse_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
         return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
-    if (!rn_value_read_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
+    if (!rn_rationd_parse_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
         return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
-    if (!rn_value_read_size(o->values[RN_SET_INPUT_MEMORY], &o->input_bytes) ||
+    if (!rn_rationd_parse_size(o->values[RN_SET_INPUT_MEMORY], &o->input_bytes) ||
         o->input_bytes < INPUT_MIN_BYTES)
         return refuse_value(o, ruleset, RN_SET_INPUT_MEMORY,
                             "write a size of 16M or more, such as 64M");
-    if (!rn_value_read_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
+    if (!rn_rationd_parse_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
         return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL, "write true or false");
     if (!o->trust_local && o->token_count == 0)
         return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL,
                             "set admin_token or tokens, too, or nobody could use the admin port");
-    if (!rn_value_read_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
+    if (!rn_rationd_parse_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
-    if (!rn_value_read_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
+    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
         return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
-    if (!rn_value_read_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
+    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
         return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
-    if (!rn_value_read_flag(o->values[RN_SET_RLS_QUOTA_MODE], &o->rls_quota_mode))
+    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_QUOTA_MODE], &o->rls_quota_mode))
         return refuse_value(o, ruleset, RN_SET_RLS_QUOTA_MODE, "write true or false");
     return check_addresses(o, ruleset) && read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 
-bool rn_options_resolve(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+bool rn_rationd_options_resolve(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     for (size_t i = 0; i < RN_SET_COUNT; i++) {
         const struct rn_setting *s = find_setting(ruleset, settings[i].name);

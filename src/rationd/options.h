@@ -20,7 +20,7 @@
 
 /* Every setting that has a value, by its name on the command line and, with _ for
  * -, in the section. */
-enum rn_daemon_setting {
+enum rn_rationd_setting {
     RN_SET_HTTP,
     RN_SET_RESP,
     RN_SET_ADMIN,
@@ -56,14 +56,14 @@ enum rn_daemon_setting {
     RN_SET_COUNT,
 };
 
-struct rn_daemon_options {
+struct rn_rationd_options {
     const char *configs[RN_CONFIGS_MAX];
     size_t config_count;
     bool check, version, help;
     const char *values[RN_SET_COUNT]; /* NULL: nowhere given. Live as long as the process. */
     bool from_file[RN_SET_COUNT];
 
-    /* What the values mean, after rn_options_resolve. */
+    /* What the values mean, after rn_rationd_options_resolve. */
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
@@ -89,12 +89,13 @@ struct rn_daemon_options {
 };
 
 /* False after saying on stderr what is wrong. */
-bool rn_options_read(struct rn_daemon_options *options, int argc, char **argv);
+bool rn_rationd_options_read(struct rn_rationd_options *options, int argc, char **argv);
 /* Takes from the ruleset (may be NULL) what was not given, and from the
  * environment what is not there either. Then reads the values and sets up the log. False after
  * saying what is wrong, and where. */
-bool rn_options_resolve(struct rn_daemon_options *options, const struct rn_ruleset *ruleset);
+bool rn_rationd_options_resolve(struct rn_rationd_options *options,
+                                const struct rn_ruleset *ruleset);
 
-extern const char rn_options_help[];
+extern const char rn_rationd_options_help[];
 
 #endif

@@ -15,7 +15,7 @@ static bool read_number(const char *text, uint64_t *n, const char **rest)
     return true;
 }
 
-bool rn_value_read_size(const char *text, uint64_t *bytes)
+bool rn_rationd_parse_size(const char *text, uint64_t *bytes)
 {
     static const char units[] = "kmgt";
     const char *rest, *unit;
@@ -39,7 +39,7 @@ bool rn_value_read_size(const char *text, uint64_t *bytes)
     return *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
 }
 
-bool rn_value_read_count(const char *text, uint64_t max, uint32_t *count)
+bool rn_rationd_parse_count(const char *text, uint64_t max, uint32_t *count)
 {
     const char *rest;
     uint64_t n;
@@ -50,13 +50,13 @@ bool rn_value_read_count(const char *text, uint64_t max, uint32_t *count)
     return true;
 }
 
-bool rn_value_read_flag(const char *text, bool *flag)
+bool rn_rationd_parse_flag(const char *text, bool *flag)
 {
     *flag = strcmp(text, "true") == 0;
     return *flag || strcmp(text, "false") == 0;
 }
 
-bool rn_value_read_duration(const char *text, int64_t *ns)
+bool rn_rationd_parse_duration(const char *text, int64_t *ns)
 {
     size_t pos = 0, len = strlen(text);
 

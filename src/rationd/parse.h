@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 /* 64M, 1G, 262144K, 1048576; KiB and the like are the same. */
-bool rn_value_read_size(const char *text, uint64_t *bytes);
+bool rn_rationd_parse_size(const char *text, uint64_t *bytes);
 /* A whole number up to `max`, which is one of 32 bits. */
-bool rn_value_read_count(const char *text, uint64_t max, uint32_t *count);
+bool rn_rationd_parse_count(const char *text, uint64_t max, uint32_t *count);
 /* true or false. */
-bool rn_value_read_flag(const char *text, bool *flag);
+bool rn_rationd_parse_flag(const char *text, bool *flag);
 /* 5ms, 2 seconds. */
-bool rn_value_read_duration(const char *text, int64_t *ns);
+bool rn_rationd_parse_duration(const char *text, int64_t *ns);
 
 #endif

@@ -77,7 +77,7 @@ static bool refuse_token(const struct rn_token_setting *s, const char *why)
     return false;
 }
 
-static bool add_token(struct rn_daemon_options *o, const struct rn_token_setting *s)
+static bool add_token(struct rn_rationd_options *o, const struct rn_token_setting *s)
 {
     struct rn_token *token = &o->tokens[o->token_count];
     struct ration_error error = {.text = "out of memory"};
@@ -104,7 +104,7 @@ static bool add_token(struct rn_daemon_options *o, const struct rn_token_setting
     return true;
 }
 
-bool rn_secrets_read_tokens(struct rn_daemon_options *o, const struct rn_ruleset *ruleset)
+bool rn_secrets_read_tokens(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     const char *admin = o->values[RN_SET_ADMIN_TOKEN], *file = o->values[RN_SET_ADMIN_TOKEN_FILE];
     uint32_t count = ruleset ? ruleset->token_count : 0;

@@ -11,7 +11,7 @@ char *rn_secrets_read_file(const char *path, struct ration_error *error);
 
 /* The tokens of the ruleset and the admin_token, into options->tokens. False after saying on
  * stderr what is wrong. */
-bool rn_secrets_read_tokens(struct rn_daemon_options *options, const struct rn_ruleset *ruleset);
+bool rn_secrets_read_tokens(struct rn_rationd_options *options, const struct rn_ruleset *ruleset);
 
 /* Reads the files of tokens again. A token whose file is unusable stays as it is; the log says
  * so. In the control thread. */

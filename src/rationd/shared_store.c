@@ -30,8 +30,8 @@ static struct rn_hash_key secret_of(const char *text)
 
 /* --- life -------------------------------------------------------------------------------- */
 
-bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *options,
-                    struct ration *limiter)
+bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_rationd_options *options,
+                          struct ration *limiter)
 {
     struct rn_hash_key secret = secret_of(options->values[RN_SET_REDIS_KEY_SECRET]);
 
@@ -55,10 +55,10 @@ bool rn_shared_open(struct rn_shared *shared, const struct rn_daemon_options *op
     return true;
 }
 
-bool rn_shared_prepare(struct rn_shared *shared, unsigned workers)
+bool rn_shared_store_prepare(struct rn_shared_store *shared, unsigned workers)
 {
-    shared->ways = calloc(workers + 1, sizeof *shared->ways);
-    if (!shared->ways || pthread_mutex_init(&shared->lock, NULL) != 0) {
+    shared->stores = calloc(workers + 1, sizeof *shared->stores);
+    if (!shared->stores || pthread_mutex_init(&shared->lock, NULL) != 0) {
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
@@ -66,120 +66,120 @@ bool rn_shared_prepare(struct rn_shared *shared, unsigned workers)
     return true;
 }
 
-void rn_shared_close(struct rn_shared *shared)
+void rn_shared_store_close(struct rn_shared_store *shared)
 {
     if (shared->count > 0)
         pthread_mutex_destroy(&shared->lock);
-    free(shared->ways);
+    free(shared->stores);
 }
 
 /* --- the way of one loop ------------------------------------------------------------------ */
 
-static unsigned nodes_of(const struct rn_shared *shared)
+static unsigned nodes_of(const struct rn_shared_store *shared)
 {
     return atomic_load_explicit(&shared->limiter->policy->nodes, memory_order_relaxed);
 }
 
 static void count_nodes(struct rn_timer *timer)
 {
-    struct rn_way *way = (struct rn_way *)(void *)timer;
-    struct rn_wheel *wheel = rn_loop_wheel(way->loop);
+    struct rn_loop_store *store = (struct rn_loop_store *)(void *)timer;
+    struct rn_wheel *wheel = rn_loop_wheel(store->loop);
 
-    rn_async_set_nodes(way->async, nodes_of(way->shared));
+    rn_async_set_nodes(store->async, nodes_of(store->shared));
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + COUNT_NS);
 }
 
-static int open_way(struct rn_way *way, struct ration_error *error)
+static int open_store(struct rn_loop_store *store, struct ration_error *error)
 {
-    const struct rn_daemon_options *o = way->shared->options;
-    struct rn_async_options async = {.nodes = nodes_of(way->shared),
-                                     .workers = way->shared->count,
+    const struct rn_rationd_options *o = store->shared->options;
+    struct rn_async_options async = {.nodes = nodes_of(store->shared),
+                                     .workers = store->shared->count,
                                      .by_tag = o->redis.kind == RN_URL_CLUSTER};
-    int code = rn_redis_new(way->loop, &o->redis, o->redis_deadline_ns, &way->redis, error);
+    int code = rn_redis_new(store->loop, &o->redis, o->redis_deadline_ns, &store->redis, error);
 
     if (code != 0)
         return code;
-    rn_redis_agree(way->redis, way->shared->fingerprint);
+    rn_redis_agree(store->redis, store->shared->fingerprint);
     code = rn_leased_new(
-        way->loop, way->redis,
+        store->loop, store->redis,
         &(struct rn_leased_options){.deadline_ns = o->redis_deadline_ns,
-                                    .path = o->state ? way->shared->leases_path : NULL},
-        &way->leased, error);
+                                    .path = o->state ? store->shared->leases_path : NULL},
+        &store->leased, error);
     if (code == 0)
-        code = rn_async_new(way->loop, way->redis, rn_leased_backend(way->leased), &async,
-                            &way->async, error);
+        code = rn_async_new(store->loop, store->redis, rn_leased_backend(store->leased), &async,
+                            &store->async, error);
     return code;
 }
 
 /* What is unreported or held is sent off while there is a way, and whoever waits is
  * answered. */
-static void close_way(struct rn_way *way)
+static void close_store(struct rn_loop_store *store)
 {
-    if (way->async)
-        rn_async_stop(way->async);
-    rn_leased_free(way->leased);
-    rn_redis_free(way->redis);
-    rn_async_free(way->async);
+    if (store->async)
+        rn_async_stop(store->async);
+    rn_leased_free(store->leased);
+    rn_redis_free(store->redis);
+    rn_async_free(store->async);
 }
 
-void rn_shared_begin(struct rn_shared *shared, struct rn_loop *loop)
+void rn_shared_store_begin(struct rn_shared_store *shared, struct rn_loop *loop)
 {
-    struct rn_way way = {.timer = {.fire = count_nodes}, .shared = shared, .loop = loop};
-    struct rn_way *place = &shared->ways[rn_loop_index(loop)];
+    struct rn_loop_store store = {.timer = {.fire = count_nodes}, .shared = shared, .loop = loop};
+    struct rn_loop_store *place = &shared->stores[rn_loop_index(loop)];
     struct ration_error error;
 
-    if (open_way(&way, &error) != 0) {
+    if (open_store(&store, &error) != 0) {
         rn_log(RN_LOG_ERROR, "redis.unusable", RN_LOG_TEXT("error", rn_slice_of(error.text)));
-        close_way(&way);
+        close_store(&store);
         return;
     }
     pthread_mutex_lock(&shared->lock);
-    *place = way;
+    *place = store;
     pthread_mutex_unlock(&shared->lock);
     count_nodes(&place->timer);
     rn_policy_use(&rn_async_backend(place->async)->store);
 }
 
-void rn_shared_end(struct rn_shared *shared, struct rn_loop *loop)
+void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop)
 {
-    struct rn_way *place = &shared->ways[rn_loop_index(loop)], way = *place;
+    struct rn_loop_store *place = &shared->stores[rn_loop_index(loop)], store = *place;
 
-    if (!way.redis)
+    if (!store.redis)
         return;
     rn_timer_cancel(rn_loop_wheel(loop), &place->timer);
     pthread_mutex_lock(&shared->lock);
     place->redis = NULL;
     pthread_mutex_unlock(&shared->lock);
-    close_way(&way); /* who waits may still use it */
+    close_store(&store); /* who waits may still use it */
     rn_policy_use(NULL);
 }
 
 /* --- what is told ------------------------------------------------------------------------- */
 
-static bool is_up(const struct rn_way *way)
+static bool is_up(const struct rn_loop_store *store)
 {
-    const struct rn_redis_counts *counts = rn_redis_counts(way->redis);
+    const struct rn_redis_counts *counts = rn_redis_counts(store->redis);
 
     return counts->up && !rn_redis_counts_refused(&counts->refused_ns);
 }
 
-static bool is_whole(const struct rn_way *way)
+static bool is_whole(const struct rn_loop_store *store)
 {
-    return rn_leased_is_whole(way->leased);
+    return rn_leased_is_whole(store->leased);
 }
 
-static bool are_all(struct rn_shared *shared, bool (*is)(const struct rn_way *way))
+static bool are_all(struct rn_shared_store *shared, bool (*is)(const struct rn_loop_store *store))
 {
     unsigned count = 0;
 
     pthread_mutex_lock(&shared->lock);
     for (unsigned i = 0; i < shared->count; i++)
-        count += shared->ways[i].redis && is(&shared->ways[i]);
+        count += shared->stores[i].redis && is(&shared->stores[i]);
     pthread_mutex_unlock(&shared->lock);
     return count == shared->count;
 }
 
-bool rn_shared_is_up(void *arg)
+bool rn_shared_store_is_up(void *arg)
 {
     return are_all(arg, is_up);
 }
@@ -195,7 +195,7 @@ static bool leases(struct ration *limiter)
     return found;
 }
 
-bool rn_shared_is_whole(struct rn_shared *shared)
+bool rn_shared_store_is_whole(struct rn_shared_store *shared)
 {
     return !leases(shared->limiter) || are_all(shared, is_whole);
 }

@@ -86,11 +86,11 @@ static const struct family families[] = {
     {"ration_async_keys", "Keys of async limits that are known.", OF_ASYNC(keys, GAUGE)},
 };
 
-static uint64_t value_of(const struct rn_way *way, const struct family *family)
+static uint64_t value_of(const struct rn_loop_store *store, const struct family *family)
 {
-    const void *const counts[] = {[REMOTE] = rn_redis_counts(way->redis),
-                                  [LEASED] = rn_leased_counts(way->leased),
-                                  [ASYNC] = rn_async_counts(way->async)};
+    const void *const counts[] = {[REMOTE] = rn_redis_counts(store->redis),
+                                  [LEASED] = rn_leased_counts(store->leased),
+                                  [ASYNC] = rn_async_counts(store->async)};
     const _Atomic uint64_t *counter =
         (const _Atomic uint64_t *)(const void *)((const char *)counts[family->part] +
                                                  family->offset);
@@ -98,13 +98,13 @@ static uint64_t value_of(const struct rn_way *way, const struct family *family)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static void put_families(struct rn_shared *shared, struct rn_buf *out)
+static void put_families(struct rn_shared_store *shared, struct rn_buf *out)
 {
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         uint64_t sum = 0;
 
         for (unsigned i = 0; i < shared->count; i++)
-            sum += shared->ways[i].redis ? value_of(&shared->ways[i], &families[f]) : 0;
+            sum += shared->stores[i].redis ? value_of(&shared->stores[i], &families[f]) : 0;
         rn_metrics_begin(out, families[f].name, families[f].type, families[f].help);
         rn_metrics_put(out, families[f].name, NULL, 0, sum);
     }
@@ -113,10 +113,10 @@ static void put_families(struct rn_shared *shared, struct rn_buf *out)
 /* --- servers ------------------------------------------------------------------------------ */
 
 /* As the first worker sees them. */
-static void put_servers(struct rn_shared *shared, struct rn_buf *out)
+static void put_servers(struct rn_shared_store *shared, struct rn_buf *out)
 {
     static const char up[] = "ration_store_server_up", skew[] = "ration_store_clock_skew_seconds";
-    struct rn_redis *redis = shared->ways[0].redis;
+    struct rn_redis *redis = shared->stores[0].redis;
     struct rn_routes_shard *servers = redis ? calloc(RN_SHARDS, sizeof *servers) : NULL;
     size_t count = servers ? rn_redis_shards(redis, servers, RN_SHARDS) : 0;
 
@@ -155,11 +155,11 @@ static void put_policy(const struct rn_policy_counts *counts, struct rn_buf *out
     rn_metrics_put(out, lost, NULL, 0, counts->lost);
 }
 
-void rn_shared_put_metrics(void *arg, struct rn_buf *out)
+void rn_shared_store_put_metrics(void *arg, struct rn_buf *out)
 {
     static const char up[] = "ration_store_up";
-    struct rn_shared *shared = arg;
-    bool is_up = rn_shared_is_up(shared);
+    struct rn_shared_store *shared = arg;
+    bool is_up = rn_shared_store_is_up(shared);
 
     rn_metrics_begin(out, up, RN_METRICS_GAUGE,
                      "Whether all threads can ask the store that nodes share, and it serves.");

@@ -37,38 +37,38 @@ static bool find_target(struct rn_bench *b)
     const char *text = o->http != NULL ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
 
     if (o->http != NULL && o->resp != NULL) {
-        rn_complain("give either --resp or --http, not both");
+        rn_output_error("give either --resp or --http, not both");
         return false;
     }
-    if (!rn_reach_init(&b->reach, o, o->http != NULL ? "--http" : "--resp", text,
-                       o->http != NULL ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
+    if (!rn_endpoint_init(&b->endpoint, o, o->http != NULL ? "--http" : "--resp", text,
+                          o->http != NULL ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
         return false;
-    if (o->remote || rn_daemon_address_is_local(&b->reach.address))
+    if (o->remote || rn_daemon_address_is_local(&b->endpoint.address))
         return true;
-    rn_complain("%s is not on this machine; --remote allows that, if its owner does", text);
+    rn_output_error("%s is not on this machine; --remote allows that, if its owner does", text);
     return false;
 }
 
 static bool make_plan(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
-    const struct rn_daemon_address *address = &b->reach.address;
+    const struct rn_daemon_address *address = &b->endpoint.address;
     const char *host = address->socket.ss_family == AF_UNIX ? "localhost" : address->text;
 
     if (o->duration_ns != 0 && o->requests != 0) {
-        rn_complain("give either --duration or --requests, not both");
+        rn_output_error("give either --duration or --requests, not both");
         return false;
     }
-    b->plan = (struct rn_drive_plan){.reach = &b->reach,
-                                     .speech = &b->speech,
+    b->plan = (struct rn_bench_plan){.endpoint = &b->endpoint,
+                                     .request = &b->request,
                                      .pipeline = (uint32_t)or_else(o->pipeline, 16),
                                      .keys = or_else(o->keys, 10000),
                                      .done_fd = eventfd(0, EFD_CLOEXEC)};
     b->connections = (uint32_t)or_else(o->connections, 50);
-    b->drive_count = (uint32_t)or_else(o->threads, 1);
-    if (b->drive_count > b->connections)
-        b->drive_count = b->connections;
-    return rn_speech_init(&b->speech, o, o->http != NULL, host);
+    b->thread_count = (uint32_t)or_else(o->threads, 1);
+    if (b->thread_count > b->connections)
+        b->thread_count = b->connections;
+    return rn_bench_request_init(&b->request, o, o->http != NULL, host);
 }
 
 /* Number `i` of the threads gets its share of everything. */
@@ -80,23 +80,23 @@ static uint64_t share(uint64_t all, uint32_t i, uint32_t count)
 static bool make_drive(struct rn_bench *b, uint32_t i)
 {
     const struct rn_options *o = b->options;
-    struct rn_drive *d = calloc(1, sizeof *d);
+    struct rn_bench_thread *d = calloc(1, sizeof *d);
 
     if (d == NULL) {
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
         return false;
     }
-    b->drives[i] = d;
+    b->threads[i] = d;
     d->plan = &b->plan;
-    d->connection_count = (uint32_t)share(b->connections, i, b->drive_count);
-    d->requests = o->requests != 0 ? share(o->requests, i, b->drive_count) : UINT64_MAX;
+    d->connection_count = (uint32_t)share(b->connections, i, b->thread_count);
+    d->requests = o->requests != 0 ? share(o->requests, i, b->thread_count) : UINT64_MAX;
     if (o->rate != 0)
-        d->interval_ns = (double)RN_SECOND_NS * b->drive_count / (double)o->rate;
+        d->interval_ns = (double)RN_SECOND_NS * b->thread_count / (double)o->rate;
     d->seed = UINT64_C(0x9E3779B97F4A7C15) * (i + 1);
     d->epoll_fd = -1;
-    if (rn_drive_init(d))
+    if (rn_bench_thread_init(d))
         return true;
-    rn_complain("%s", d->problem);
+    rn_output_error("%s", d->problem);
     return false;
 }
 
@@ -106,9 +106,9 @@ static void put_progress(const struct rn_bench *b, int64_t now, uint64_t *before
 {
     uint64_t answered = 0, refused = 0;
 
-    for (uint32_t i = 0; i < b->drive_count; i++) {
-        answered += __atomic_load_n(&b->drives[i]->answered, __ATOMIC_RELAXED);
-        refused += __atomic_load_n(&b->drives[i]->refused, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < b->thread_count; i++) {
+        answered += __atomic_load_n(&b->threads[i]->answered, __ATOMIC_RELAXED);
+        refused += __atomic_load_n(&b->threads[i]->refused, __ATOMIC_RELAXED);
     }
     fprintf(stderr, "\r%3.0f s  %" PRIu64 " requests/s  %.1f %% refused\033[K",
             (double)(now - b->plan.start_ns) / (double)RN_SECOND_NS, answered - *before,
@@ -126,7 +126,7 @@ static void watch(struct rn_bench *b, int signal_fd)
     struct signalfd_siginfo signal; /* taken, lest it ends us later */
     uint64_t ended = 0, before = 0;
 
-    while (ended < b->drive_count) {
+    while (ended < b->thread_count) {
         int64_t now = rn_clock_read_ns(CLOCK_MONOTONIC);
         uint64_t more;
 
@@ -165,9 +165,10 @@ static bool start(struct rn_bench *b, pthread_t *threads, uint32_t *started)
 
     b->plan.start_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     b->plan.end_ns = b->plan.start_ns + (length != 0 ? length : DURATION_NS);
-    for (*started = 0; *started < b->drive_count; ++*started) {
-        if (pthread_create(&threads[*started], NULL, rn_drive_run, b->drives[*started]) != 0) {
-            rn_complain("no thread can be started");
+    for (*started = 0; *started < b->thread_count; ++*started) {
+        if (pthread_create(&threads[*started], NULL, rn_bench_thread_run, b->threads[*started]) !=
+            0) {
+            rn_output_error("no thread can be started");
             __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
             return false;
         }
@@ -219,17 +220,17 @@ int rn_command_bench(const struct rn_options *options)
     bool ready = find_target(&b) && make_plan(&b);
 
     raise_file_limit();
-    for (uint32_t i = 0; ready && i < b.drive_count; i++)
+    for (uint32_t i = 0; ready && i < b.thread_count; i++)
         ready = make_drive(&b, i);
     if (ready && run(&b))
         status = rn_bench_report(&b);
-    for (uint32_t i = 0; i < b.drive_count; i++) {
-        if (b.drives[i] != NULL)
-            rn_drive_done(b.drives[i]);
-        free(b.drives[i]);
+    for (uint32_t i = 0; i < b.thread_count; i++) {
+        if (b.threads[i] != NULL)
+            rn_bench_thread_done(b.threads[i]);
+        free(b.threads[i]);
     }
-    rn_speech_done(&b.speech);
-    rn_reach_done(&b.reach);
+    rn_bench_request_done(&b.request);
+    rn_endpoint_done(&b.endpoint);
     if (b.plan.done_fd >= 0)
         close(b.plan.done_fd);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of `ration bench` share: bench.c (the run) and bench_report.c
- * (what came of it). drive.c is one thread of it, speech.c and hearing.c what
+ * (what came of it). thread.c is one thread of it, request.c and hearing.c what
  * is said on the wire.
  */
 #ifndef RN_CLI_BENCH_BENCH_H
@@ -14,11 +14,11 @@
 
 struct rn_bench {
     const struct rn_options *options;
-    struct rn_reach reach;
-    struct rn_speech speech;
-    struct rn_drive_plan plan;
-    uint32_t connections, drive_count;
-    struct rn_drive *drives[RN_BENCH_THREADS];
+    struct rn_endpoint endpoint;
+    struct rn_bench_request request;
+    struct rn_bench_plan plan;
+    uint32_t connections, thread_count;
+    struct rn_bench_thread *threads[RN_BENCH_THREADS];
     double cpu_seconds; /* what we used ourselves */
 };
 

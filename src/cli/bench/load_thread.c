@@ -15,8 +15,8 @@
 #define EVENTS 256
 #define GRACE_NS (2 * RN_SECOND_NS) /* for answers that are under way at the end */
 
-struct rn_drive_conn {
-    struct rn_line line; /* fd -1: given up */
+struct rn_bench_conn {
+    struct rn_stream stream; /* fd -1: given up */
     uint32_t number;
     uint64_t sent; /* ever: its place in the schedule */
     /* Times of requests under way, the oldest first: a ring of plan->pipeline. */
@@ -27,7 +27,7 @@ struct rn_drive_conn {
     char *in;
     size_t in_len;
     bool wants_out; /* the kernel took less than all */
-    struct rn_response_reader listener;
+    struct rn_bench_response listener;
 };
 
 static int64_t now_ns(void)
@@ -42,26 +42,26 @@ static void add(uint64_t *counter, uint64_t n)
 
 /* --- connections ------------------------------------------------------------------- */
 
-static bool connect_one(struct rn_drive *d, struct rn_drive_conn *c)
+static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
 
-    if (!rn_reach_connect(d->plan->reach, &c->line, d->problem))
+    if (!rn_endpoint_connect(d->plan->endpoint, &c->stream, d->problem))
         return false;
-    epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->line.fd, &event);
+    epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->stream.fd, &event);
     c->wants_out = false;
     c->first = c->under_way = 0;
     c->in_len = c->out_len = c->out_at = 0;
-    c->listener = (struct rn_response_reader){.left = 0};
+    c->listener = (struct rn_bench_response){.left = 0};
     d->live++;
     return true;
 }
 
 /* Why a connection has ended before all was answered, unless something is known already. */
-static void keep_end(struct rn_drive *d, const struct rn_drive_conn *c)
+static void keep_end(struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
-    const char *address = d->plan->reach->address.text;
-    const char *why = c->line.tunnel != NULL ? rn_tunnel_problem(c->line.tunnel) : "";
+    const char *address = d->plan->endpoint->address.text;
+    const char *why = c->stream.tls != NULL ? rn_cli_tls_problem(c->stream.tls) : "";
 
     if (c->under_way == 0 || d->problem[0] != '\0')
         return;
@@ -72,19 +72,19 @@ static void keep_end(struct rn_drive *d, const struct rn_drive_conn *c)
                  address);
 }
 
-static void disconnect(struct rn_drive *d, struct rn_drive_conn *c)
+static void disconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     keep_end(d, c);
-    rn_line_close(&c->line);
+    rn_stream_close(&c->stream);
     d->live--;
     d->ended++;
     d->unanswered += c->under_way;
     c->under_way = 0;
 }
 
-bool rn_drive_init(struct rn_drive *d)
+bool rn_bench_thread_init(struct rn_bench_thread *d)
 {
-    size_t request = d->plan->speech->request.len;
+    size_t request = d->plan->request->request.len;
 
     d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     d->conns = calloc(d->connection_count, sizeof *d->conns);
@@ -93,9 +93,9 @@ bool rn_drive_init(struct rn_drive *d)
         return false;
     }
     for (uint32_t i = 0; i < d->connection_count; i++)
-        d->conns[i].line.fd = -1;
+        d->conns[i].stream.fd = -1;
     for (uint32_t i = 0; i < d->connection_count; i++) {
-        struct rn_drive_conn *c = &d->conns[i];
+        struct rn_bench_conn *c = &d->conns[i];
 
         c->number = i;
         c->times = malloc(d->plan->pipeline * sizeof *c->times);
@@ -111,12 +111,12 @@ bool rn_drive_init(struct rn_drive *d)
     return true;
 }
 
-void rn_drive_done(struct rn_drive *d)
+void rn_bench_thread_done(struct rn_bench_thread *d)
 {
     for (uint32_t i = 0; d->conns != NULL && i < d->connection_count; i++) {
-        struct rn_drive_conn *c = &d->conns[i];
+        struct rn_bench_conn *c = &d->conns[i];
 
-        rn_line_close(&c->line);
+        rn_stream_close(&c->stream);
         free(c->times);
         free(c->out);
         free(c->in);
@@ -129,7 +129,7 @@ void rn_drive_done(struct rn_drive *d)
 /* --- sending ----------------------------------------------------------------------- */
 
 /* xorshift64*: what is drawn need not be good, only cheap and different. */
-static uint64_t draw_key(struct rn_drive *d)
+static uint64_t draw_key(struct rn_bench_thread *d)
 {
     uint64_t x = d->seed;
 
@@ -141,32 +141,32 @@ static uint64_t draw_key(struct rn_drive *d)
 }
 
 /* When request number `n` of the thread is due. */
-static int64_t due_ns(const struct rn_drive *d, uint64_t n)
+static int64_t due_ns(const struct rn_bench_thread *d, uint64_t n)
 {
     return d->plan->start_ns + (int64_t)((double)n * d->interval_ns);
 }
 
 /* Every connection_count-th request is this connection's. */
-static int64_t conn_due_ns(const struct rn_drive *d, const struct rn_drive_conn *c)
+static int64_t conn_due_ns(const struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
     return due_ns(d, c->number + c->sent * d->connection_count);
 }
 
-static void watch_out(struct rn_drive *d, struct rn_drive_conn *c, bool wanted)
+static void watch_out(struct rn_bench_thread *d, struct rn_bench_conn *c, bool wanted)
 {
     struct epoll_event event = {.events = EPOLLIN | (wanted ? EPOLLOUT : 0u), .data.ptr = c};
 
     if (c->wants_out == wanted)
         return;
     c->wants_out = wanted;
-    epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->line.fd, &event);
+    epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->stream.fd, &event);
 }
 
 /* False: the connection has ended. */
-static bool flush(struct rn_drive *d, struct rn_drive_conn *c)
+static bool flush(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     while (c->out_at < c->out_len) {
-        ssize_t n = rn_line_send(&c->line, c->out + c->out_at, c->out_len - c->out_at);
+        ssize_t n = rn_stream_send(&c->stream, c->out + c->out_at, c->out_len - c->out_at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -182,14 +182,14 @@ static bool flush(struct rn_drive *d, struct rn_drive_conn *c)
     return true;
 }
 
-static void write_one(struct rn_drive *d, struct rn_drive_conn *c, int64_t time_ns)
+static void write_one(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t time_ns)
 {
     uint32_t at = c->first + c->under_way;
 
     if (at >= d->plan->pipeline)
         at -= d->plan->pipeline;
-    rn_speech_write(d->plan->speech, draw_key(d), c->out + c->out_len);
-    c->out_len += d->plan->speech->request.len;
+    rn_bench_request_write(d->plan->request, draw_key(d), c->out + c->out_len);
+    c->out_len += d->plan->request->request.len;
     c->times[at] = time_ns;
     c->under_way++;
     c->sent++;
@@ -197,7 +197,7 @@ static void write_one(struct rn_drive *d, struct rn_drive_conn *c, int64_t time_
 }
 
 /* As much as is due and there is room for, once all before has gone. */
-static bool pump(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
+static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
 {
     if (c->out_len > 0)
         return true;
@@ -214,7 +214,7 @@ static bool pump(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
 /* --- receiving --------------------------------------------------------------------- */
 
 /* The words of the first objection, for the report. */
-static void keep_problem(struct rn_drive *d, const char *data, size_t len)
+static void keep_problem(struct rn_bench_thread *d, const char *data, size_t len)
 {
     const char *body = memmem(data, len, "\r\n\r\n", 4);
     const char *from = body != NULL ? body + 4 : data;
@@ -226,27 +226,27 @@ static void keep_problem(struct rn_drive *d, const char *data, size_t len)
                  (int)(end != NULL ? end - from : (ptrdiff_t)rest), from);
 }
 
-static void count_answer(struct rn_drive *d, struct rn_drive_conn *c, enum rn_heard heard,
-                         int64_t now)
+static void count_answer(struct rn_bench_thread *d, struct rn_bench_conn *c,
+                         enum rn_bench_result heard, int64_t now)
 {
     rn_latency_add(&d->latency, now - c->times[c->first], 1);
     c->first = c->first + 1 == d->plan->pipeline ? 0 : c->first + 1;
     c->under_way--;
     add(&d->answered, 1);
-    add(heard == RN_HEARD_ALLOWED   ? &d->allowed
-        : heard == RN_HEARD_REFUSED ? &d->refused
+    add(heard == RN_BENCH_ALLOWED   ? &d->allowed
+        : heard == RN_BENCH_REFUSED ? &d->refused
                                     : &d->errors,
         1);
 }
 
 /* What answers is not a daemon, or not in plain. */
-static void keep_stranger(struct rn_drive *d, const struct rn_drive_conn *c)
+static void keep_stranger(struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
-    const char *address = d->plan->reach->address.text;
-    bool http = d->plan->speech->http;
+    const char *address = d->plan->endpoint->address.text;
+    bool http = d->plan->request->http;
 
     d->broken = true;
-    if (rn_line_is_alert(c->in, c->in_len))
+    if (rn_stream_is_alert(c->in, c->in_len))
         snprintf(d->problem, sizeof d->problem, "what answers at %s speaks TLS; write %s://%s",
                  address, http ? "https" : "rediss", address);
     else
@@ -255,20 +255,20 @@ static void keep_stranger(struct rn_drive *d, const struct rn_drive_conn *c)
 }
 
 /* All that is complete. False: not understood. */
-static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
+static bool hear(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
 {
     size_t at = 0, used;
 
     while (at < c->in_len) {
-        enum rn_heard heard =
-            rn_speech_hear(d->plan->speech, &c->listener, c->in + at, c->in_len - at, &used);
+        enum rn_bench_result heard = rn_bench_response_read(d->plan->request, &c->listener,
+                                                            c->in + at, c->in_len - at, &used);
 
-        if (heard == RN_HEARD_ERROR)
+        if (heard == RN_BENCH_ERROR)
             keep_problem(d, c->in + at, used);
         at += used;
-        if (heard == RN_HEARD_MORE)
+        if (heard == RN_BENCH_MORE)
             break;
-        if (heard == RN_HEARD_FOREIGN || c->under_way == 0) {
+        if (heard == RN_BENCH_FOREIGN || c->under_way == 0) {
             keep_stranger(d, c);
             return false;
         }
@@ -282,23 +282,23 @@ static bool hear(struct rn_drive *d, struct rn_drive_conn *c, int64_t now)
 }
 
 /* What has arrived: of TLS, more may be there than a poll knows of. */
-static bool take_in(struct rn_drive *d, struct rn_drive_conn *c)
+static bool take_in(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     ssize_t n;
 
     do {
-        n = rn_line_receive(&c->line, c->in + c->in_len, IN_BYTES - c->in_len);
+        n = rn_stream_receive(&c->stream, c->in + c->in_len, IN_BYTES - c->in_len);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
         c->in_len += n > 0 ? (size_t)n : 0;
         if (!hear(d, c, now_ns()))
             return false;
-    } while (n > 0 && c->line.tunnel != NULL && rn_tunnel_has_more(c->line.tunnel));
+    } while (n > 0 && c->stream.tls != NULL && rn_cli_tls_has_more(c->stream.tls));
     return true;
 }
 
 /* False: the connection has ended, or should. */
-static bool serve(struct rn_drive *d, struct rn_drive_conn *c, uint32_t events)
+static bool serve(struct rn_bench_thread *d, struct rn_bench_conn *c, uint32_t events)
 {
     if ((events & EPOLLOUT) != 0 && !flush(d, c))
         return false;
@@ -310,7 +310,7 @@ static bool serve(struct rn_drive *d, struct rn_drive_conn *c, uint32_t events)
 /* --- the thread -------------------------------------------------------------------- */
 
 /* A server that ends connections is asked again, as a client would. */
-static void renew(struct rn_drive *d, struct rn_drive_conn *c)
+static void renew(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     disconnect(d, c);
     if (d->answered == 0 && d->ended > d->connection_count)
@@ -321,7 +321,7 @@ static void renew(struct rn_drive *d, struct rn_drive_conn *c)
         d->broken = d->live == 0;
 }
 
-static bool is_sending(const struct rn_drive *d, int64_t now)
+static bool is_sending(const struct rn_bench_thread *d, int64_t now)
 {
     int64_t next = d->interval_ns > 0 ? due_ns(d, d->due) : now;
 
@@ -329,7 +329,7 @@ static bool is_sending(const struct rn_drive *d, int64_t now)
            !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED);
 }
 
-static bool is_waiting(const struct rn_drive *d, int64_t now)
+static bool is_waiting(const struct rn_bench_thread *d, int64_t now)
 {
     bool under_way = false;
 
@@ -340,18 +340,18 @@ static bool is_waiting(const struct rn_drive *d, int64_t now)
 }
 
 /* Sends what has become due since, each on its connection. */
-static void send_due(struct rn_drive *d, int64_t now)
+static void send_due(struct rn_bench_thread *d, int64_t now)
 {
     for (; due_ns(d, d->due) <= now && due_ns(d, d->due) < d->plan->end_ns; d->due++) {
-        struct rn_drive_conn *c = &d->conns[d->due % d->connection_count];
+        struct rn_bench_conn *c = &d->conns[d->due % d->connection_count];
 
-        if (c->line.fd >= 0 && !pump(d, c, now))
+        if (c->stream.fd >= 0 && !pump(d, c, now))
             renew(d, c);
     }
 }
 
 /* Until something arrives, the next request is due, or a moment has passed. */
-static void wait_for(const struct rn_drive *d, int64_t now)
+static void wait_for(const struct rn_bench_thread *d, int64_t now)
 {
     struct pollfd fd = {.fd = d->epoll_fd, .events = POLLIN};
     int64_t until = now + RN_SECOND_NS / 10;
@@ -364,20 +364,20 @@ static void wait_for(const struct rn_drive *d, int64_t now)
     ppoll(&fd, 1, &left, NULL);
 }
 
-static void turn(struct rn_drive *d)
+static void turn(struct rn_bench_thread *d)
 {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
 
     for (int i = 0; i < count; i++) {
-        struct rn_drive_conn *c = events[i].data.ptr;
+        struct rn_bench_conn *c = events[i].data.ptr;
 
-        if (c->line.fd >= 0 && !serve(d, c, events[i].events))
+        if (c->stream.fd >= 0 && !serve(d, c, events[i].events))
             renew(d, c);
     }
 }
 
-static void settle(struct rn_drive *d)
+static void settle(struct rn_bench_thread *d)
 {
     for (uint32_t i = 0; i < d->connection_count; i++)
         d->unanswered += d->conns[i].under_way;
@@ -388,9 +388,9 @@ static void settle(struct rn_drive *d)
         d->unsent = d->requests - d->sent;
 }
 
-void *rn_drive_run(void *context)
+void *rn_bench_thread_run(void *context)
 {
-    struct rn_drive *d = context;
+    struct rn_bench_thread *d = context;
     int64_t now = now_ns();
     uint64_t one = 1;
 

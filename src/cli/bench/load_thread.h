@@ -15,9 +15,9 @@
 #include "cli/client/endpoint.h"
 
 /* The same for all threads. */
-struct rn_drive_plan {
-    const struct rn_reach *reach;
-    const struct rn_speech *speech;
+struct rn_bench_plan {
+    const struct rn_endpoint *endpoint;
+    const struct rn_bench_request *request;
     uint32_t pipeline;
     uint64_t keys;
     int64_t start_ns, end_ns; /* monotonic */
@@ -25,8 +25,8 @@ struct rn_drive_plan {
     bool stop;                /* atomic: end now */
 };
 
-struct rn_drive {
-    struct rn_drive_plan *plan;
+struct rn_bench_thread {
+    struct rn_bench_plan *plan;
     uint32_t connection_count;
     uint64_t requests;  /* at most; UINT64_MAX: until the end */
     double interval_ns; /* open loop: between two requests of this thread; else 0 */
@@ -35,26 +35,26 @@ struct rn_drive {
     /* Atomic while it runs: */
     uint64_t answered, allowed, refused, errors;
     /* When it has ended: */
-    uint64_t unsent;                /* were due */
-    uint64_t unanswered;            /* were sent, and no answer came, or the connection ended */
-    int64_t last_ns;                /* when the last answer came */
-    char problem[RN_REACH_PROBLEM]; /* what a server objected first, or why nothing works; empty:
+    uint64_t unsent;                   /* were due */
+    uint64_t unanswered;               /* were sent, and no answer came, or the connection ended */
+    int64_t last_ns;                   /* when the last answer came */
+    char problem[RN_ENDPOINT_PROBLEM]; /* what a server objected first, or why nothing works; empty:
                                        nothing */
-    bool broken;                    /* nothing works */
+    bool broken;                       /* nothing works */
     struct rn_latency latency;
 
     int epoll_fd; /* private from here on */
-    struct rn_drive_conn *conns;
+    struct rn_bench_conn *conns;
     uint32_t live;
     uint64_t ended; /* connections */
     uint64_t due;   /* open loop: the next one, of the whole thread */
     uint64_t sent;
 };
 
-/* Connects. False: `problem` tells why not. rn_drive_done in any case. */
-bool rn_drive_init(struct rn_drive *drive);
-void rn_drive_done(struct rn_drive *drive);
+/* Connects. False: `problem` tells why not. rn_bench_thread_done in any case. */
+bool rn_bench_thread_init(struct rn_bench_thread *thread);
+void rn_bench_thread_done(struct rn_bench_thread *thread);
 /* The thread, between plan->start_ns and soon after end_ns. */
-void *rn_drive_run(void *drive);
+void *rn_bench_thread_run(void *thread);
 
 #endif

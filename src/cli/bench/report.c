@@ -30,8 +30,8 @@ static void add_up(const struct rn_bench *b, struct result *r)
     int64_t last_ns = b->plan.start_ns;
 
     r->problem = "";
-    for (uint32_t i = 0; i < b->drive_count; i++) {
-        const struct rn_drive *d = b->drives[i];
+    for (uint32_t i = 0; i < b->thread_count; i++) {
+        const struct rn_bench_thread *d = b->threads[i];
 
         r->requests += d->answered;
         r->allowed += d->allowed;
@@ -148,7 +148,7 @@ int rn_bench_report(const struct rn_bench *b)
     int status = RN_EXIT_ERROR;
 
     if (r == NULL) {
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
         return status;
     }
     add_up(b, r);
@@ -157,9 +157,9 @@ int rn_bench_report(const struct rn_bench *b)
     else if (r->requests > 0 || !r->broken)
         put(b, r);
     if (r->broken)
-        rn_complain("%s", r->problem);
+        rn_output_error("%s", r->problem);
     else if (r->problem[0] != '\0')
-        rn_complain("the first error: %s", rn_excerpt(rn_slice_of(r->problem)).text);
+        rn_output_error("the first error: %s", rn_excerpt(rn_slice_of(r->problem)).text);
     if (!r->broken && r->errors == 0 && r->unanswered == 0)
         status = RN_EXIT_OK;
     free(r);

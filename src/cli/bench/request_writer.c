@@ -89,8 +89,8 @@ static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *lim
 
     if (limit->algorithm != RATION_TOKEN_BUCKET || limit->period_ns % RN_SECOND_NS != 0 ||
         limit->amount == 0) {
-        rn_complain("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
-                    "minute\"; --command take takes any limit");
+        rn_output_error("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
+                        "minute\"; --command take takes any limit");
         return false;
     }
     snprintf(burst, sizeof burst, "%" PRIu64,
@@ -103,12 +103,12 @@ static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *lim
 
 /* --- HTTP -------------------------------------------------------------------------- */
 
-static void put_http_body(struct rn_buf *body, enum rn_load load, const char *limit,
+static void put_http_body(struct rn_buf *body, enum rn_bench_command load, const char *limit,
                           const struct ration_attribute *attributes, size_t count)
 {
     struct rn_buf value = {0};
 
-    if (load != RN_LOAD_CHECK) {
+    if (load != RN_BENCH_CHECK) {
         rn_buf_put_literal(body, "{\"key\":\"" KEY "\",\"limit\":");
         rn_json_put_string(body, rn_slice_of(limit));
         rn_buf_put_char(body, '}');
@@ -127,18 +127,18 @@ static void put_http_body(struct rn_buf *body, enum rn_load load, const char *li
     rn_buf_done(&value);
 }
 
-static void put_http(struct rn_speech *s, const char *host, const char *limit,
+static void put_http(struct rn_bench_request *s, const char *host, const char *limit,
                      const struct ration_attribute *attributes, size_t count)
 {
     struct rn_buf body = {0};
 
-    if (s->load == RN_LOAD_PING) {
+    if (s->load == RN_BENCH_PING) {
         rn_buf_putf(&s->request, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", host);
         return;
     }
     put_http_body(&body, s->load, limit, attributes, count);
     rn_buf_putf(&s->request, "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n\r\n",
-                s->load == RN_LOAD_CHECK ? "check" : "throttle", host, body.len);
+                s->load == RN_BENCH_CHECK ? "check" : "throttle", host, body.len);
     rn_buf_put_slice(&s->request, rn_buf_slice(&body));
     s->request.failed |= body.failed;
     rn_buf_done(&body);
@@ -146,20 +146,21 @@ static void put_http(struct rn_speech *s, const char *host, const char *limit,
 
 /* --- all --------------------------------------------------------------------------- */
 
-static bool read_load(const char *text, enum rn_load *load)
+static bool read_load(const char *text, enum rn_bench_command *load)
 {
-    static const char *const names[] = {"throttle", "check", "take", "ping"}; /* enum rn_load */
+    static const char *const names[] = {"throttle", "check", "take",
+                                        "ping"}; /* enum rn_bench_command */
 
     for (int i = 0; i < 4; i++) {
         if (strcmp(text, names[i]) == 0) {
-            *load = (enum rn_load)i;
+            *load = (enum rn_bench_command)i;
             return true;
         }
     }
     const char *meant = rn_suggest(rn_slice_of(text), names, 4);
-    rn_complain("--command: found %s, expected throttle, check, take or ping%s%s%s",
-                rn_excerpt(rn_slice_of(text)).text, meant != NULL ? "; did you mean " : "",
-                meant != NULL ? meant : "", meant != NULL ? "?" : "");
+    rn_output_error("--command: found %s, expected throttle, check, take or ping%s%s%s",
+                    rn_excerpt(rn_slice_of(text)).text, meant != NULL ? "; did you mean " : "",
+                    meant != NULL ? meant : "", meant != NULL ? "?" : "");
     return false;
 }
 
@@ -169,20 +170,20 @@ static bool read_limit(const char *text, struct ration_limit *limit)
 
     if (ration_limit_parse(text, strlen(text), limit, &error) == 0)
         return true;
-    rn_complain("--limit: %s", error.text);
+    rn_output_error("--limit: %s", error.text);
     return false;
 }
 
 /* Of the control characters that stand for digits. */
-static bool find_marks(struct rn_speech *s)
+static bool find_marks(struct rn_bench_request *s)
 {
     for (size_t i = 0; i < s->request.len; i++) {
         unsigned digit = (unsigned char)s->request.data[i] - (unsigned)DIGIT_MARK;
 
-        if (digit >= RN_SPEECH_DIGITS)
+        if (digit >= RN_BENCH_DIGITS)
             continue;
-        if (s->mark_count == RN_SPEECH_MARKS) {
-            rn_complain("{key} and {ip} stand in too many places; use fewer");
+        if (s->mark_count == RN_BENCH_PLACES) {
+            rn_output_error("{key} and {ip} stand in too many places; use fewer");
             return false;
         }
         s->marks[s->mark_count].at = (uint32_t)i;
@@ -192,7 +193,8 @@ static bool find_marks(struct rn_speech *s)
     return true;
 }
 
-bool rn_speech_init(struct rn_speech *s, const struct rn_options *o, bool http, const char *host)
+bool rn_bench_request_init(struct rn_bench_request *s, const struct rn_options *o, bool http,
+                           const char *host)
 {
     static const struct ration_attribute usual[] = {{"ip", 2, "{ip}", 4}, {"path", 4, "/", 1}};
     const struct ration_attribute *attributes = o->attribute_count > 0 ? o->attributes : usual;
@@ -200,37 +202,37 @@ bool rn_speech_init(struct rn_speech *s, const struct rn_options *o, bool http, 
     const char *text = o->limit != NULL ? o->limit : "100 per minute";
     struct ration_limit limit;
 
-    *s = (struct rn_speech){.http = http};
+    *s = (struct rn_bench_request){.http = http};
     if (!read_load(o->load != NULL ? o->load : "throttle", &s->load) || !read_limit(text, &limit))
         return false;
     if (http)
         put_http(s, host, text, attributes, count);
-    else if (s->load == RN_LOAD_PING)
+    else if (s->load == RN_BENCH_PING)
         put_words(&s->request, 1, "PING");
-    else if (s->load == RN_LOAD_TAKE)
+    else if (s->load == RN_BENCH_TAKE)
         put_words(&s->request, 3, "RATION.TAKE", KEY, text);
-    else if (s->load == RN_LOAD_CHECK)
+    else if (s->load == RN_BENCH_CHECK)
         put_resp_check(&s->request, attributes, count);
     else if (!put_resp_throttle(&s->request, &limit))
         return false;
     if (s->request.failed)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     return !s->request.failed && find_marks(s);
 }
 
-void rn_speech_done(struct rn_speech *s)
+void rn_bench_request_done(struct rn_bench_request *s)
 {
     rn_buf_done(&s->request);
 }
 
-void rn_speech_write(const struct rn_speech *s, uint64_t key, char *out)
+void rn_bench_request_write(const struct rn_bench_request *s, uint64_t key, char *out)
 {
-    char digits[RN_SPEECH_DIGITS];
+    char digits[RN_BENCH_DIGITS];
 
     memcpy(out, s->request.data, s->request.len);
     if (s->mark_count == 0)
         return;
-    for (int i = RN_SPEECH_DIGITS - 1; i >= 0; i--, key /= 10)
+    for (int i = RN_BENCH_DIGITS - 1; i >= 0; i--, key /= 10)
         digits[i] = (char)('0' + key % 10);
     for (uint32_t i = 0; i < s->mark_count; i++)
         out[s->marks[i].at] = digits[s->marks[i].digit];

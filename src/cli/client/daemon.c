@@ -33,14 +33,14 @@ static bool find_address(struct rn_daemon *d)
     }
     if (text == NULL) {
         source = http ? "RATION_HTTP" : "RATION_ADMIN";
-        text = rn_reach_environment(source);
+        text = rn_endpoint_environment(source);
     }
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    if (!rn_reach_init(&d->reach, o, source, text, RN_DAEMON_ADDRESS_HTTP))
+    if (!rn_endpoint_init(&d->endpoint, o, source, text, RN_DAEMON_ADDRESS_HTTP))
         return false;
-    d->caller.address = d->reach.address;
-    d->caller.trust = d->reach.trust;
+    d->http.address = d->endpoint.address;
+    d->http.tls_config = d->endpoint.tls_config;
     return true;
 }
 
@@ -64,8 +64,8 @@ static bool read_token_file(struct rn_daemon *d)
     size_t len;
 
     if (file == NULL) {
-        rn_complain("--token-file: %s cannot be opened: %s", rn_excerpt(rn_slice_of(path)).text,
-                    fd < 0 ? problem : strerror(errno));
+        rn_output_error("--token-file: %s cannot be opened: %s", rn_excerpt(rn_slice_of(path)).text,
+                        fd < 0 ? problem : strerror(errno));
         return false;
     }
     len = fread(d->token, 1, sizeof d->token - 1, file);
@@ -79,7 +79,7 @@ static bool read_token_file(struct rn_daemon *d)
 static bool find_token(struct rn_daemon *d)
 {
     const char *from = d->options->token_file != NULL ? "--token-file" : "RATION_TOKEN";
-    const char *text = rn_reach_environment("RATION_TOKEN");
+    const char *text = rn_endpoint_environment("RATION_TOKEN");
 
     if (d->options->token_file != NULL) {
         if (!read_token_file(d))
@@ -90,12 +90,13 @@ static bool find_token(struct rn_daemon *d)
         return true;
     }
     if (!is_token(d->token) || strlen(d->token) == sizeof d->token - 1) {
-        rn_complain("%s: that is no token; expected up to 254 letters, digits and signs without "
-                    "spaces",
-                    from);
+        rn_output_error(
+            "%s: that is no token; expected up to 254 letters, digits and signs without "
+            "spaces",
+            from);
         return false;
     }
-    d->caller.token = d->token;
+    d->http.token = d->token;
     return true;
 }
 
@@ -112,8 +113,8 @@ static bool check_attributes(const struct rn_options *o)
             taken = rn_utf8_decode(text + at, len - at, &point);
             if (taken > 0)
                 continue;
-            rn_complain("%s is not UTF-8; the daemon takes no other text",
-                        rn_excerpt((struct rn_slice){text, len}).text);
+            rn_output_error("%s is not UTF-8; the daemon takes no other text",
+                            rn_excerpt((struct rn_slice){text, len}).text);
             return false;
         }
     }
@@ -123,17 +124,17 @@ static bool check_attributes(const struct rn_options *o)
 bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
 {
     *d = (struct rn_daemon){.options = options, .port = port};
-    rn_caller_init(&d->caller);
-    d->caller.timeout_ns = options->timeout_ns;
+    rn_cli_http_init(&d->http);
+    d->http.timeout_ns = options->timeout_ns;
     if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
-        rn_complain(
+        rn_output_error(
             "give either rules files or the address of a daemon, which has rules of its own");
         return false;
     }
     if (options->state != NULL || options->at.given) {
-        rn_complain("%s is for rules files; the daemon has its own %s",
-                    options->state != NULL ? "--state" : "--at",
-                    options->state != NULL ? "state" : "time");
+        rn_output_error("%s is for rules files; the daemon has its own %s",
+                        options->state != NULL ? "--state" : "--at",
+                        options->state != NULL ? "state" : "time");
         return false;
     }
     return check_attributes(options) && find_address(d) && find_token(d);
@@ -152,8 +153,8 @@ void rn_daemon_done(struct rn_daemon *d)
 {
     forget_answer(d);
     rn_buf_done(&d->body);
-    rn_caller_done(&d->caller);
-    rn_reach_done(&d->reach);
+    rn_cli_http_done(&d->http);
+    rn_endpoint_done(&d->endpoint);
 }
 
 int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
@@ -173,23 +174,23 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 static bool fail_as_stranger(struct rn_daemon *d)
 {
     d->answer = NULL;
-    snprintf(d->caller.problem, sizeof d->caller.problem,
+    snprintf(d->http.problem, sizeof d->http.problem,
              "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
-             d->caller.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+             d->http.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
              d->port == RN_PORT_ADMIN ? "--admin" : "--http");
     return false;
 }
 
 static bool fail_as_unknown(struct rn_daemon *d)
 {
-    snprintf(d->caller.problem, sizeof d->caller.problem,
+    snprintf(d->http.problem, sizeof d->http.problem,
              "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
-             d->caller.address.text, d->caller.token != NULL ? ", and not this one" : "");
+             d->http.address.text, d->http.token != NULL ? ", and not this one" : "");
     return false;
 }
 
 /* Every answer of rationd that is not what was asked for is an object with `error`. */
-static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answer,
+static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *answer,
                         const char *accept)
 {
     d->status = answer->status;
@@ -200,37 +201,37 @@ static bool read_answer(struct rn_daemon *d, const struct rn_caller_answer *answ
         return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
     d->copy = malloc(answer->body_len + 1);
     if (d->copy == NULL) {
-        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
+        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
         return false;
     }
     memcpy(d->copy, answer->body, answer->body_len);
-    d->answer = rn_value_parse(&d->arena, d->copy, answer->body_len, NULL);
+    d->answer = rn_cli_json_parse(&d->arena, d->copy, answer->body_len, NULL);
     if (d->answer == NULL || d->answer->kind != RN_JSON_OBJECT ||
-        (d->status != 200 && rn_value_text(d->answer, "error").data == NULL &&
-         rn_value_get(d->answer, "allowed") == NULL))
+        (d->status != 200 && rn_cli_json_text(d->answer, "error").data == NULL &&
+         rn_cli_json_get(d->answer, "allowed") == NULL))
         return fail_as_stranger(d);
     /* An endpoint that is not there: the daemon's other port. */
-    if (d->status == 404 && rn_slice_is(rn_value_text(d->answer, "error"), "not_found") &&
+    if (d->status == 404 && rn_slice_is(rn_cli_json_text(d->answer, "error"), "not_found") &&
         memmem(d->text.data, d->text.len, "/v1/", 4) != NULL)
         return fail_as_stranger(d);
     return true;
 }
 
-bool rn_daemon_try(struct rn_daemon *d, const struct rn_question *q)
+bool rn_daemon_try(struct rn_daemon *d, const struct rn_daemon_request *q)
 {
-    struct rn_caller_request request = {
+    struct rn_cli_http_request request = {
         .method = q->method, .target = q->target, .accept = q->accept, .if_match = q->if_match};
-    struct rn_caller_answer answer;
+    struct rn_cli_http_response answer;
     bool ok;
 
     forget_answer(d);
     if (d->body.failed) {
-        snprintf(d->caller.problem, sizeof d->caller.problem, "out of memory");
+        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
         return false;
     }
     if (d->body.len > 0)
         request.body = rn_buf_slice(&d->body);
-    ok = rn_caller_ask(&d->caller, &request, &answer);
+    ok = rn_cli_http_ask(&d->http, &request, &answer);
     rn_buf_clear(&d->body);
     return ok && read_answer(d, &answer, q->accept);
 }
@@ -240,15 +241,15 @@ static void complain_of_caller(const struct rn_daemon *d)
 {
     bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
 
-    if (d->caller.unreachable)
-        rn_complain("%s; is it running? %s ADDR names another address%s", d->caller.problem,
-                    d->port == RN_PORT_HTTP ? "--http" : "--admin",
-                    files ? ", and with a rules file none is asked" : "");
+    if (d->http.unreachable)
+        rn_output_error("%s; is it running? %s ADDR names another address%s", d->http.problem,
+                        d->port == RN_PORT_HTTP ? "--http" : "--admin",
+                        files ? ", and with a rules file none is asked" : "");
     else
-        rn_complain("%s", d->caller.problem);
+        rn_output_error("%s", d->http.problem);
 }
 
-bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
+bool rn_daemon_ask(struct rn_daemon *d, const struct rn_daemon_request *q)
 {
     if (rn_daemon_try(d, q))
         return true;
@@ -259,7 +260,7 @@ bool rn_daemon_ask(struct rn_daemon *d, const struct rn_question *q)
 void rn_daemon_complain(const struct rn_daemon *d)
 {
     struct rn_output err = {.file = stderr};
-    struct rn_slice message = rn_value_text(d->answer, "message");
+    struct rn_slice message = rn_cli_json_text(d->answer, "message");
 
     if (d->answer == NULL) {
         complain_of_caller(d);
@@ -268,14 +269,14 @@ void rn_daemon_complain(const struct rn_daemon *d)
     fflush(stdout);
     fputs("ration: ", stderr);
     if (message.data == NULL)
-        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->caller.address.text,
+        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->http.address.text,
                 d->status);
     else
         rn_output_lines(&err, message);
     fputc('\n', stderr);
 }
 
-bool rn_daemon_do(struct rn_daemon *d, const struct rn_question *q)
+bool rn_daemon_do(struct rn_daemon *d, const struct rn_daemon_request *q)
 {
     if (!rn_daemon_ask(d, q))
         return false;

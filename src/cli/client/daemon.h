@@ -16,16 +16,16 @@ enum rn_daemon_port { RN_PORT_HTTP, RN_PORT_ADMIN };
 struct rn_daemon {
     const struct rn_options *options;
     enum rn_daemon_port port;
-    struct rn_reach reach;
-    struct rn_caller caller;
+    struct rn_endpoint endpoint;
+    struct rn_cli_http http;
     char token[256];
     struct rn_buf body; /* of the next request: for the command to fill */
 
     /* Of the last request; until the next one. */
     unsigned status;
-    struct rn_slice text;          /* the body as it came */
-    const struct rn_value *answer; /* NULL: none, or one that is no JSON */
-    char *copy;                    /* private from here on */
+    struct rn_slice text;             /* the body as it came */
+    const struct rn_cli_json *answer; /* NULL: none, or one that is no JSON */
+    char *copy;                       /* private from here on */
     struct rn_arena arena;
 };
 
@@ -43,19 +43,19 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
                   int (*action)(struct rn_daemon *));
 
 /* What to ask. The body is daemon->body if anything is in it, which is emptied. */
-struct rn_question {
+struct rn_daemon_request {
     const char *method, *target;
     const char *accept, *if_match; /* as in caller.h; may be NULL */
 };
 
 /* True: rationd answered with JSON, or with what was asked for instead, also if
  * that is a refusal or an objection (400, 404 of something, 412, 422, 429).
- * False: no such answer; daemon->caller.problem says why. */
-bool rn_daemon_try(struct rn_daemon *daemon, const struct rn_question *question);
+ * False: no such answer; daemon->http.problem says why. */
+bool rn_daemon_try(struct rn_daemon *daemon, const struct rn_daemon_request *question);
 /* The same, and says on stderr what is wrong. */
-bool rn_daemon_ask(struct rn_daemon *daemon, const struct rn_question *question);
+bool rn_daemon_ask(struct rn_daemon *daemon, const struct rn_daemon_request *question);
 /* And also objections are said on stderr: true only if the status is 200. */
-bool rn_daemon_do(struct rn_daemon *daemon, const struct rn_question *question);
+bool rn_daemon_do(struct rn_daemon *daemon, const struct rn_daemon_request *question);
 
 /* Says on stderr what the daemon objects to, or why it did not answer. */
 void rn_daemon_complain(const struct rn_daemon *daemon);

@@ -76,7 +76,7 @@ static void take_scheme(const char *text, struct rn_daemon_address *address)
 {
     static const struct {
         const char *name;
-        enum rn_daemon_address_speech speech;
+        enum rn_daemon_address_protocol protocol;
         bool tls;
     } schemes[] = {{"http://", RN_DAEMON_ADDRESS_HTTP, false},
                    {"https://", RN_DAEMON_ADDRESS_HTTP, true},
@@ -88,10 +88,10 @@ static void take_scheme(const char *text, struct rn_daemon_address *address)
         if (strncmp(text, schemes[i].name, strlen(schemes[i].name)) != 0)
             continue;
         text += strlen(schemes[i].name);
-        address->speech = schemes[i].speech;
+        address->protocol = schemes[i].protocol;
         address->tls = schemes[i].tls;
     }
-    len = strlen(text) - (address->speech != RN_DAEMON_ADDRESS_ANY && text[0] != '\0' &&
+    len = strlen(text) - (address->protocol != RN_DAEMON_ADDRESS_ANY && text[0] != '\0' &&
                           text[strlen(text) - 1] == '/');
     snprintf(address->text, sizeof address->text, "%s%.*s", text[0] == ':' ? HERE : "", (int)len,
              text);

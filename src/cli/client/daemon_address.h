@@ -12,7 +12,7 @@
 
 #define RN_DAEMON_ADDRESS_TEXT 160
 
-enum rn_daemon_address_speech {
+enum rn_daemon_address_protocol {
     RN_DAEMON_ADDRESS_ANY,
     RN_DAEMON_ADDRESS_HTTP,
     RN_DAEMON_ADDRESS_RESP
@@ -22,7 +22,7 @@ struct rn_daemon_address {
     char text[RN_DAEMON_ADDRESS_TEXT]; /* as given, without http:// and the like; 127.0.0.1:port for
                                    :port */
     char host[RN_DAEMON_ADDRESS_TEXT]; /* of it, without brackets; empty: a unix socket */
-    enum rn_daemon_address_speech speech;
+    enum rn_daemon_address_protocol protocol;
     bool tls; /* https or rediss */
     struct sockaddr_storage socket;
     socklen_t len;

@@ -13,7 +13,7 @@
 
 #define HANDSHAKE_MS 5000 /* for each word of it */
 
-const char *rn_reach_environment(const char *name)
+const char *rn_endpoint_environment(const char *name)
 {
     const char *value = getenv(name);
 
@@ -22,19 +22,19 @@ const char *rn_reach_environment(const char *name)
 
 static const char *given_or(const char *given, const char *name)
 {
-    return given != NULL ? given : rn_reach_environment(name);
+    return given != NULL ? given : rn_endpoint_environment(name);
 }
 
-static const char *scheme_of(enum rn_daemon_address_speech speech, bool tls)
+static const char *scheme_of(enum rn_daemon_address_protocol protocol, bool tls)
 {
-    if (speech == RN_DAEMON_ADDRESS_RESP)
+    if (protocol == RN_DAEMON_ADDRESS_RESP)
         return tls ? "rediss://" : "redis://";
     return tls ? "https://" : "http://";
 }
 
 /* What is for TLS, where none is spoken, is a mistake worth telling. */
-static bool check_plain(const struct rn_reach *reach, const struct rn_options *o,
-                        enum rn_daemon_address_speech speech)
+static bool check_plain(const struct rn_endpoint *endpoint, const struct rn_options *o,
+                        enum rn_daemon_address_protocol protocol)
 {
     const char *option = o->cacert != NULL ? "--cacert"
                          : o->cert != NULL ? "--cert"
@@ -43,97 +43,98 @@ static bool check_plain(const struct rn_reach *reach, const struct rn_options *o
 
     if (option == NULL)
         return true;
-    rn_complain("%s is for TLS; write the address as %s%s", option, scheme_of(speech, true),
-                reach->address.host[0] != '\0' ? reach->address.text : "HOST:PORT");
+    rn_output_error("%s is for TLS; write the address as %s%s", option, scheme_of(protocol, true),
+                    endpoint->address.host[0] != '\0' ? endpoint->address.text : "HOST:PORT");
     return false;
 }
 
-static bool read_trust(struct rn_reach *reach, const struct rn_options *o)
+static bool read_trust(struct rn_endpoint *endpoint, const struct rn_options *o)
 {
-    struct rn_trust_files files = {.ca = given_or(o->cacert, "RATION_CACERT"),
-                                   .cert = given_or(o->cert, "RATION_CERT"),
-                                   .key = given_or(o->key, "RATION_KEY")};
-    char problem[RN_TRUST_PROBLEM];
+    struct rn_cli_tls_files files = {.ca = given_or(o->cacert, "RATION_CACERT"),
+                                     .cert = given_or(o->cert, "RATION_CERT"),
+                                     .key = given_or(o->key, "RATION_KEY")};
+    char problem[RN_CLI_TLS_PROBLEM];
 
     if (files.key != NULL && files.cert == NULL) {
-        rn_complain("a key alone shows nothing; --cert FILE names its certificate");
+        rn_output_error("a key alone shows nothing; --cert FILE names its certificate");
         return false;
     }
     if (files.key == NULL)
         files.key = files.cert; /* both may be in one file */
-    reach->trust = rn_trust_new(&files, problem);
-    if (reach->trust == NULL)
-        rn_complain("%s", problem);
-    return reach->trust != NULL;
+    endpoint->tls_config = rn_cli_tls_config_new(&files, problem);
+    if (endpoint->tls_config == NULL)
+        rn_output_error("%s", problem);
+    return endpoint->tls_config != NULL;
 }
 
-bool rn_reach_init(struct rn_reach *reach, const struct rn_options *o, const char *source,
-                   const char *text, enum rn_daemon_address_speech speech)
+bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, const char *source,
+                      const char *text, enum rn_daemon_address_protocol protocol)
 {
     char problem[RN_DAEMON_ADDRESS_PROBLEM];
-    struct rn_daemon_address *address = &reach->address;
+    struct rn_daemon_address *address = &endpoint->address;
 
-    *reach = (struct rn_reach){.trust = NULL};
+    *endpoint = (struct rn_endpoint){.tls_config = NULL};
     if (!rn_daemon_address_parse(text, address, problem)) {
-        rn_complain("%s: %s", source, problem);
+        rn_output_error("%s: %s", source, problem);
         return false;
     }
-    if (address->speech != RN_DAEMON_ADDRESS_ANY && address->speech != speech) {
-        rn_complain("%s: found %s, expected %s or %s", source, rn_excerpt(rn_slice_of(text)).text,
-                    scheme_of(speech, false), scheme_of(speech, true));
+    if (address->protocol != RN_DAEMON_ADDRESS_ANY && address->protocol != protocol) {
+        rn_output_error("%s: found %s, expected %s or %s", source,
+                        rn_excerpt(rn_slice_of(text)).text, scheme_of(protocol, false),
+                        scheme_of(protocol, true));
         return false;
     }
-    return address->tls ? read_trust(reach, o) : check_plain(reach, o, speech);
+    return address->tls ? read_trust(endpoint, o) : check_plain(endpoint, o, protocol);
 }
 
-void rn_reach_done(struct rn_reach *reach)
+void rn_endpoint_done(struct rn_endpoint *endpoint)
 {
-    rn_trust_free(reach->trust);
-    reach->trust = NULL;
+    rn_cli_tls_config_free(endpoint->tls_config);
+    endpoint->tls_config = NULL;
 }
 
 /* --- connecting -------------------------------------------------------------------- */
 
 /* The handshake. NULL: done; else what is wrong. */
-static const char *secure(const struct rn_reach *reach, struct rn_line *line)
+static const char *secure(const struct rn_endpoint *endpoint, struct rn_stream *stream)
 {
-    line->tunnel = rn_tunnel_new(reach->trust, line->fd, reach->address.host);
-    if (line->tunnel == NULL)
+    stream->tls = rn_cli_tls_new(endpoint->tls_config, stream->fd, endpoint->address.host);
+    if (stream->tls == NULL)
         return "out of memory";
-    while (rn_tunnel_begin(line->tunnel) != 0) {
-        struct pollfd fd = {.fd = line->fd, .events = rn_tunnel_wants(line->tunnel)};
+    while (rn_cli_tls_begin(stream->tls) != 0) {
+        struct pollfd fd = {.fd = stream->fd, .events = rn_cli_tls_wants(stream->tls)};
 
         if (errno != EAGAIN)
-            return rn_tunnel_problem(line->tunnel);
+            return rn_cli_tls_problem(stream->tls);
         if (poll(&fd, 1, HANDSHAKE_MS) == 0)
             return "it does not answer; does it speak TLS?";
     }
     return NULL;
 }
 
-static const char *connect_line(const struct rn_reach *reach, struct rn_line *line)
+static const char *open_socket(const struct rn_endpoint *endpoint, struct rn_stream *stream)
 {
-    const struct rn_daemon_address *a = &reach->address;
+    const struct rn_daemon_address *a = &endpoint->address;
     int one = 1;
 
-    line->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (line->fd < 0 || connect(line->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
+    stream->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (stream->fd < 0 || connect(stream->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
         return strerror(errno);
     if (a->socket.ss_family != AF_UNIX)
-        setsockopt(line->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return reach->trust != NULL ? secure(reach, line) : NULL;
+        setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return endpoint->tls_config != NULL ? secure(endpoint, stream) : NULL;
 }
 
-bool rn_reach_connect(const struct rn_reach *reach, struct rn_line *line,
-                      char problem[RN_REACH_PROBLEM])
+bool rn_endpoint_connect(const struct rn_endpoint *endpoint, struct rn_stream *stream,
+                         char problem[RN_ENDPOINT_PROBLEM])
 {
     const char *why;
 
-    *line = (struct rn_line){.fd = -1};
-    why = connect_line(reach, line);
+    *stream = (struct rn_stream){.fd = -1};
+    why = open_socket(endpoint, stream);
     if (why == NULL)
         return true;
-    snprintf(problem, RN_REACH_PROBLEM, "cannot connect to %s: %s", reach->address.text, why);
-    rn_line_close(line);
+    snprintf(problem, RN_ENDPOINT_PROBLEM, "cannot connect to %s: %s", endpoint->address.text, why);
+    rn_stream_close(stream);
     return false;
 }

@@ -19,9 +19,9 @@
 #define HEAD_MAX (64 << 10)
 #define PIECE (64 << 10) /* asked of the kernel at once */
 
-static bool fail(struct rn_caller *c, const char *format, ...)
+static bool fail(struct rn_cli_http *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static bool fail(struct rn_caller *c, const char *format, ...)
+static bool fail(struct rn_cli_http *c, const char *format, ...)
 {
     va_list args;
 
@@ -31,17 +31,17 @@ static bool fail(struct rn_caller *c, const char *format, ...)
     return false;
 }
 
-static void hang_up(struct rn_caller *c)
+static void hang_up(struct rn_cli_http *c)
 {
-    rn_line_close(&c->line);
+    rn_stream_close(&c->stream);
 }
 
-void rn_caller_init(struct rn_caller *c)
+void rn_cli_http_init(struct rn_cli_http *c)
 {
-    *c = (struct rn_caller){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .line = {.fd = -1}};
+    *c = (struct rn_cli_http){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .stream = {.fd = -1}};
 }
 
-void rn_caller_done(struct rn_caller *c)
+void rn_cli_http_done(struct rn_cli_http *c)
 {
     hang_up(c);
     rn_buf_done(&c->out);
@@ -51,9 +51,9 @@ void rn_caller_done(struct rn_caller *c)
 /* --- bytes ------------------------------------------------------------------------- */
 
 /* Until the socket is ready for `events`. */
-static bool wait_for(struct rn_caller *c, short events)
+static bool wait_for(struct rn_cli_http *c, short events)
 {
-    struct pollfd fds[2] = {{.fd = c->line.fd, .events = events},
+    struct pollfd fds[2] = {{.fd = c->stream.fd, .events = events},
                             {.fd = c->wake_fd, .events = POLLIN}};
 
     for (;;) {
@@ -73,7 +73,7 @@ static bool wait_for(struct rn_caller *c, short events)
 }
 
 /* `cannot reach rationd at 127.0.0.1:8082: connection refused`. */
-static bool fail_to_reach(struct rn_caller *c, int error)
+static bool fail_to_reach(struct rn_cli_http *c, int error)
 {
     char why[80];
 
@@ -85,52 +85,53 @@ static bool fail_to_reach(struct rn_caller *c, int error)
     return fail(c, "cannot reach rationd at %s: %s", c->address.text, why);
 }
 
-static bool connect_to(struct rn_caller *c)
+static bool connect_to(struct rn_cli_http *c)
 {
     int error = 0;
     socklen_t len = sizeof error;
 
-    c->line.fd = socket(c->address.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->line.fd < 0)
+    c->stream.fd =
+        socket(c->address.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (c->stream.fd < 0)
         return fail_to_reach(c, errno);
-    if (connect(c->line.fd, (const struct sockaddr *)&c->address.socket, c->address.len) == 0)
+    if (connect(c->stream.fd, (const struct sockaddr *)&c->address.socket, c->address.len) == 0)
         return true;
     if (errno != EINPROGRESS)
         return fail_to_reach(c, errno);
     if (!wait_for(c, POLLOUT))
         return false;
-    getsockopt(c->line.fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &len);
     return error == 0 || fail_to_reach(c, error);
 }
 
-static bool fail_to_talk(struct rn_caller *c)
+static bool fail_to_talk(struct rn_cli_http *c)
 {
-    if (errno == EPROTO && c->line.tunnel != NULL)
-        return fail(c, "no TLS with %s: %s", c->address.text, rn_tunnel_problem(c->line.tunnel));
+    if (errno == EPROTO && c->stream.tls != NULL)
+        return fail(c, "no TLS with %s: %s", c->address.text, rn_cli_tls_problem(c->stream.tls));
     return fail(c, "the connection to %s broke: %s", c->address.text, strerror(errno));
 }
 
 /* The handshake, if the address is one of TLS. */
-static bool secure(struct rn_caller *c)
+static bool secure(struct rn_cli_http *c)
 {
     if (!c->address.tls)
         return true;
-    c->line.tunnel = rn_tunnel_new(c->trust, c->line.fd, c->address.host);
-    if (c->line.tunnel == NULL)
+    c->stream.tls = rn_cli_tls_new(c->tls_config, c->stream.fd, c->address.host);
+    if (c->stream.tls == NULL)
         return fail(c, "out of memory");
-    while (rn_tunnel_begin(c->line.tunnel) != 0) {
+    while (rn_cli_tls_begin(c->stream.tls) != 0) {
         if (errno != EAGAIN)
             return fail_to_talk(c);
-        if (!wait_for(c, rn_line_wants(&c->line, 0)))
+        if (!wait_for(c, rn_stream_wants(&c->stream, 0)))
             return false;
     }
     return true;
 }
 
-static bool send_all(struct rn_caller *c)
+static bool send_all(struct rn_cli_http *c)
 {
     for (size_t sent = 0; sent < c->out.len;) {
-        ssize_t n = rn_line_send(&c->line, c->out.data + sent, c->out.len - sent);
+        ssize_t n = rn_stream_send(&c->stream, c->out.data + sent, c->out.len - sent);
 
         if (n >= 0)
             sent += (size_t)n;
@@ -138,28 +139,28 @@ static bool send_all(struct rn_caller *c)
             return true; /* an answer may have come before: see what can be read */
         else if (errno != EAGAIN && errno != EINTR)
             return fail_to_talk(c);
-        else if (!wait_for(c, rn_line_wants(&c->line, POLLOUT)))
+        else if (!wait_for(c, rn_stream_wants(&c->stream, POLLOUT)))
             return false;
     }
     return true;
 }
 
 /* More of it. *ended: there is none. */
-static bool receive(struct rn_caller *c, bool *ended)
+static bool receive(struct rn_cli_http *c, bool *ended)
 {
     char *room = rn_buf_reserve(&c->in, PIECE);
     ssize_t n;
 
     if (room == NULL)
         return fail(c, "out of memory");
-    while ((n = rn_line_receive(&c->line, room, PIECE)) < 0) {
+    while ((n = rn_stream_receive(&c->stream, room, PIECE)) < 0) {
         if (errno == ECONNRESET) {
             n = 0;
             break;
         }
         if (errno != EAGAIN && errno != EINTR)
             return fail_to_talk(c);
-        if (!wait_for(c, rn_line_wants(&c->line, POLLIN)))
+        if (!wait_for(c, rn_stream_wants(&c->stream, POLLIN)))
             return false;
     }
     c->in.len += (size_t)n;
@@ -169,7 +170,7 @@ static bool receive(struct rn_caller *c, bool *ended)
 
 /* --- requests ---------------------------------------------------------------------- */
 
-void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text)
+void rn_cli_http_put_escaped(struct rn_buf *out, struct rn_slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i], lower = (char)(c | 0x20);
@@ -182,7 +183,7 @@ void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text)
     }
 }
 
-static void write_request(struct rn_caller *c, const struct rn_caller_request *r)
+static void write_request(struct rn_cli_http *c, const struct rn_cli_http_request *r)
 {
     bool unix_socket = c->address.socket.ss_family == AF_UNIX;
     struct rn_buf *out = &c->out;
@@ -211,11 +212,11 @@ struct head {
     char type[64];
 };
 
-static bool fail_to_understand(struct rn_caller *c)
+static bool fail_to_understand(struct rn_cli_http *c)
 {
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
-    if (rn_line_is_alert(begin.data, begin.len))
+    if (rn_stream_is_alert(begin.data, begin.len))
         return fail(c, "what answers at %s speaks TLS; write https://%s", c->address.text,
                     c->address.text);
     return fail(c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",
@@ -244,7 +245,7 @@ static void read_header(struct head *head, const char *line, size_t len)
 }
 
 /* Of a head that is complete: `HTTP/1.1 200 OK`, and headers. */
-static bool read_head(struct rn_caller *c, const char *end, struct head *head)
+static bool read_head(struct rn_cli_http *c, const char *end, struct head *head)
 {
     const char *at = c->in.data;
 
@@ -266,7 +267,7 @@ static bool read_head(struct rn_caller *c, const char *end, struct head *head)
     return true;
 }
 
-static bool receive_head(struct rn_caller *c, struct head *head)
+static bool receive_head(struct rn_cli_http *c, struct head *head)
 {
     for (;;) {
         const char *end = c->in.len == 0 ? NULL : memmem(c->in.data, c->in.len, "\r\n\r\n", 4);
@@ -293,18 +294,18 @@ static bool receive_head(struct rn_caller *c, struct head *head)
     }
 }
 
-static bool receive_body(struct rn_caller *c, const struct head *head,
-                         struct rn_caller_answer *answer)
+static bool receive_body(struct rn_cli_http *c, const struct head *head,
+                         struct rn_cli_http_response *answer)
 {
     bool ended = false;
 
-    if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CALLER_BODY_MAX))
+    if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CLI_HTTP_BODY_MAX))
         return fail(c, "what answers at %s is not rationd; is another port meant?",
                     c->address.text);
     while (!ended && (head->body == SIZE_MAX || c->in.len - head->bytes < head->body)) {
         if (!receive(c, &ended))
             return false;
-        if (c->in.len > head->bytes + RN_CALLER_BODY_MAX)
+        if (c->in.len > head->bytes + RN_CLI_HTTP_BODY_MAX)
             return fail(c, "the answer of %s is too long", c->address.text);
     }
     if (ended && head->body != SIZE_MAX && c->in.len - head->bytes < head->body)
@@ -318,20 +319,20 @@ static bool receive_body(struct rn_caller *c, const struct head *head,
     return true;
 }
 
-static bool ask_once(struct rn_caller *c, struct rn_caller_answer *answer)
+static bool ask_once(struct rn_cli_http *c, struct rn_cli_http_response *answer)
 {
     struct head head = {.status = 0};
 
     rn_buf_clear(&c->in);
-    if (c->line.fd < 0 && (!connect_to(c) || !secure(c)))
+    if (c->stream.fd < 0 && (!connect_to(c) || !secure(c)))
         return false;
     return send_all(c) && receive_head(c, &head) && receive_body(c, &head, answer);
 }
 
-bool rn_caller_ask(struct rn_caller *c, const struct rn_caller_request *request,
-                   struct rn_caller_answer *answer)
+bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *request,
+                     struct rn_cli_http_response *answer)
 {
-    bool kept = c->line.fd >= 0;
+    bool kept = c->stream.fd >= 0;
 
     c->unreachable = false;
     c->deadline_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + c->timeout_ns;

@@ -11,33 +11,33 @@
 
 #include "base/buf.h"
 #include "cli/client/daemon_address.h"
-#include "cli/client/tls_connection.h"
+#include "cli/client/stream.h"
 
-#define RN_CALLER_BODY_MAX (64 << 20)
+#define RN_CLI_HTTP_BODY_MAX (64 << 20)
 
-struct rn_caller {
+struct rn_cli_http {
     struct rn_daemon_address address;
-    const struct rn_trust *trust; /* if the address is one of TLS. Borrowed */
-    const char *token;            /* NULL: none. Borrowed */
-    int64_t timeout_ns;           /* for a request as a whole, connecting included */
-    int wake_fd;                  /* -1, or what ends a request early when it becomes readable */
+    const struct rn_cli_tls_config *tls_config; /* if the address is one of TLS. Borrowed */
+    const char *token;                          /* NULL: none. Borrowed */
+    int64_t timeout_ns;                         /* for a request as a whole, connecting included */
+    int wake_fd; /* -1, or what ends a request early when it becomes readable */
 
     bool unreachable;  /* the last request failed since nobody listens there */
     char problem[640]; /* of the last request that failed: a sentence, no line end */
 
-    struct rn_line line; /* private from here on */
+    struct rn_stream stream; /* private from here on */
     struct rn_buf out, in;
     int64_t deadline_ns;
 };
 
-struct rn_caller_request {
+struct rn_cli_http_request {
     const char *method, *target;
     struct rn_slice body; /* data NULL: none */
     const char *accept;   /* a media type; NULL: JSON */
     const char *if_match; /* a version; NULL: any */
 };
 
-struct rn_caller_answer {
+struct rn_cli_http_response {
     unsigned status;
     char type[64]; /* Content-Type, cut to fit; empty: none */
     char *body;    /* the caller's until the next request; writable */
@@ -45,12 +45,12 @@ struct rn_caller_answer {
 };
 
 /* The address is filled by the caller before the first request. */
-void rn_caller_init(struct rn_caller *caller);
-void rn_caller_done(struct rn_caller *caller);
-bool rn_caller_ask(struct rn_caller *caller, const struct rn_caller_request *request,
-                   struct rn_caller_answer *answer);
+void rn_cli_http_init(struct rn_cli_http *http);
+void rn_cli_http_done(struct rn_cli_http *http);
+bool rn_cli_http_ask(struct rn_cli_http *http, const struct rn_cli_http_request *request,
+                     struct rn_cli_http_response *answer);
 
 /* A name or value of a query: everything but letters, digits and - . _ ~ as %41. */
-void rn_caller_put_escaped(struct rn_buf *out, struct rn_slice text);
+void rn_cli_http_put_escaped(struct rn_buf *out, struct rn_slice text);
 
 #endif

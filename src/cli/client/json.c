@@ -3,13 +3,13 @@
 
 #include <ration/ration.h>
 
-static struct rn_value *build(struct rn_arena *arena, struct rn_json *json,
-                              const struct rn_json_token *token);
+static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
+                                 const struct rn_json_token *token);
 
 /* The depth is bounded by the reader. */
-static bool build_members(struct rn_arena *arena, struct rn_json *json, struct rn_value *parent)
+static bool build_members(struct rn_arena *arena, struct rn_json *json, struct rn_cli_json *parent)
 {
-    struct rn_value **link = &parent->first;
+    struct rn_cli_json **link = &parent->first;
 
     for (;;) {
         struct rn_json_token token = rn_json_next(json);
@@ -22,26 +22,26 @@ static bool build_members(struct rn_arena *arena, struct rn_json *json, struct r
     }
 }
 
-static struct rn_value *build(struct rn_arena *arena, struct rn_json *json,
-                              const struct rn_json_token *token)
+static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
+                                 const struct rn_json_token *token)
 {
-    struct rn_value *value = rn_arena_alloc(arena, sizeof *value);
+    struct rn_cli_json *value = rn_arena_alloc(arena, sizeof *value);
 
     if (value == NULL)
         return NULL;
-    *value = (struct rn_value){.kind = token->kind, .name = token->name, .text = token->text};
+    *value = (struct rn_cli_json){.kind = token->kind, .name = token->name, .text = token->text};
     if ((token->kind == RN_JSON_OBJECT || token->kind == RN_JSON_ARRAY) &&
         !build_members(arena, json, value))
         return NULL;
     return value;
 }
 
-struct rn_value *rn_value_parse(struct rn_arena *arena, char *text, size_t len,
-                                struct ration_error *error)
+struct rn_cli_json *rn_cli_json_parse(struct rn_arena *arena, char *text, size_t len,
+                                      struct ration_error *error)
 {
     struct rn_json json;
     struct rn_json_token token;
-    struct rn_value *value = NULL;
+    struct rn_cli_json *value = NULL;
 
     rn_json_init(&json, text, len);
     token = rn_json_next(&json);
@@ -54,40 +54,40 @@ struct rn_value *rn_value_parse(struct rn_arena *arena, char *text, size_t len,
     return NULL;
 }
 
-const struct rn_value *rn_value_get(const struct rn_value *object, const char *name)
+const struct rn_cli_json *rn_cli_json_get(const struct rn_cli_json *object, const char *name)
 {
     if (object == NULL || object->kind != RN_JSON_OBJECT)
         return NULL;
-    for (const struct rn_value *v = object->first; v != NULL; v = v->next)
+    for (const struct rn_cli_json *v = object->first; v != NULL; v = v->next)
         if (rn_slice_is(v->name, name))
             return v;
     return NULL;
 }
 
-const struct rn_value *rn_value_list(const struct rn_value *object, const char *name)
+const struct rn_cli_json *rn_cli_json_list(const struct rn_cli_json *object, const char *name)
 {
-    const struct rn_value *v = rn_value_get(object, name);
+    const struct rn_cli_json *v = rn_cli_json_get(object, name);
 
     return v != NULL && v->kind == RN_JSON_ARRAY ? v->first : NULL;
 }
 
-struct rn_slice rn_value_text(const struct rn_value *object, const char *name)
+struct rn_slice rn_cli_json_text(const struct rn_cli_json *object, const char *name)
 {
-    const struct rn_value *v = rn_value_get(object, name);
+    const struct rn_cli_json *v = rn_cli_json_get(object, name);
 
     return v != NULL && v->kind == RN_JSON_STRING ? v->text : (struct rn_slice){NULL, 0};
 }
 
-bool rn_value_is_true(const struct rn_value *object, const char *name)
+bool rn_cli_json_is_true(const struct rn_cli_json *object, const char *name)
 {
-    const struct rn_value *v = rn_value_get(object, name);
+    const struct rn_cli_json *v = rn_cli_json_get(object, name);
 
     return v != NULL && v->kind == RN_JSON_TRUE;
 }
 
-bool rn_value_u64(const struct rn_value *object, const char *name, uint64_t *n)
+bool rn_cli_json_u64(const struct rn_cli_json *object, const char *name, uint64_t *n)
 {
-    const struct rn_value *v = rn_value_get(object, name);
+    const struct rn_cli_json *v = rn_cli_json_get(object, name);
     struct rn_json_token token = {.kind = RN_JSON_BAD};
 
     if (v != NULL)
@@ -95,9 +95,9 @@ bool rn_value_u64(const struct rn_value *object, const char *name, uint64_t *n)
     return token.kind == RN_JSON_NUMBER && rn_json_u64(&token, n);
 }
 
-int64_t rn_value_seconds(const struct rn_value *object, const char *name)
+int64_t rn_cli_json_seconds(const struct rn_cli_json *object, const char *name)
 {
-    const struct rn_value *v = rn_value_get(object, name);
+    const struct rn_cli_json *v = rn_cli_json_get(object, name);
     struct rn_json_token token;
     int64_t ns;
 
@@ -109,22 +109,23 @@ int64_t rn_value_seconds(const struct rn_value *object, const char *name)
     return v->kind == RN_JSON_NULL ? RATION_NEVER : 0;
 }
 
-static void write_members(struct rn_buf *out, const struct rn_value *parent, char open, char close)
+static void write_members(struct rn_buf *out, const struct rn_cli_json *parent, char open,
+                          char close)
 {
     rn_buf_put_char(out, open);
-    for (const struct rn_value *v = parent->first; v != NULL; v = v->next) {
+    for (const struct rn_cli_json *v = parent->first; v != NULL; v = v->next) {
         if (v != parent->first)
             rn_buf_put_char(out, ',');
         if (parent->kind == RN_JSON_OBJECT) {
             rn_json_put_string(out, v->name);
             rn_buf_put_char(out, ':');
         }
-        rn_value_write(out, v);
+        rn_cli_json_write(out, v);
     }
     rn_buf_put_char(out, close);
 }
 
-void rn_value_write(struct rn_buf *out, const struct rn_value *value)
+void rn_cli_json_write(struct rn_buf *out, const struct rn_cli_json *value)
 {
     switch (value->kind) {
     case RN_JSON_OBJECT:

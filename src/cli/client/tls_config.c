@@ -3,7 +3,7 @@
  * What is spoken is what rationd speaks: TLS 1.3, and 1.2 with forward secrecy and
  * authenticated ciphers (net/tls.c).
  */
-#include "cli/client/tls_config.h"
+#include "cli/client/tls_internal.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -18,18 +18,13 @@
 
 #define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
-struct rn_trust {
-    SSL_CTX *context;
-    struct rn_trust_files files;
-};
-
-static bool is_readable(const char *option, const char *path, char problem[RN_TRUST_PROBLEM])
+static bool is_readable(const char *option, const char *path, char problem[RN_CLI_TLS_PROBLEM])
 {
     char why[RN_FILE_PROBLEM];
     int fd = rn_file_open(path, why);
 
     if (fd < 0) {
-        snprintf(problem, RN_TRUST_PROBLEM, "%s: %s cannot be opened: %s", option, path, why);
+        snprintf(problem, RN_CLI_TLS_PROBLEM, "%s: %s cannot be opened: %s", option, path, why);
         return false;
     }
     close(fd);
@@ -38,16 +33,16 @@ static bool is_readable(const char *option, const char *path, char problem[RN_TR
 
 /* What OpenSSL says first is the cause. */
 static bool refuse(const char *option, const char *path, const char *expected,
-                   char problem[RN_TRUST_PROBLEM])
+                   char problem[RN_CLI_TLS_PROBLEM])
 {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
 
-    snprintf(problem, RN_TRUST_PROBLEM, "%s: %s is not %s (%s)", option, path, expected,
+    snprintf(problem, RN_CLI_TLS_PROBLEM, "%s: %s is not %s (%s)", option, path, expected,
              reason != NULL ? reason : "unreadable");
     return false;
 }
 
-static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_TRUST_PROBLEM])
+static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_CLI_TLS_PROBLEM])
 {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     if (ca == NULL) {
@@ -61,7 +56,7 @@ static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_T
 }
 
 static bool read_pair(SSL_CTX *context, const char *cert, const char *key,
-                      char problem[RN_TRUST_PROBLEM])
+                      char problem[RN_CLI_TLS_PROBLEM])
 {
     if (!is_readable("--cert", cert, problem) || !is_readable("--key", key, problem))
         return false;
@@ -70,7 +65,7 @@ static bool read_pair(SSL_CTX *context, const char *cert, const char *key,
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1)
         return true;
     if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH) {
-        snprintf(problem, RN_TRUST_PROBLEM, "--key: %s is not the key of the certificate in %s",
+        snprintf(problem, RN_CLI_TLS_PROBLEM, "--key: %s is not the key of the certificate in %s",
                  key, cert);
         return false;
     }
@@ -85,41 +80,32 @@ static bool set_up(SSL_CTX *context)
            SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
 }
 
-struct rn_trust *rn_trust_new(const struct rn_trust_files *files, char problem[RN_TRUST_PROBLEM])
+struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *files,
+                                                char problem[RN_CLI_TLS_PROBLEM])
 {
-    struct rn_trust *trust = calloc(1, sizeof *trust);
+    struct rn_cli_tls_config *config = calloc(1, sizeof *config);
     bool ok;
 
     ERR_clear_error();
-    snprintf(problem, RN_TRUST_PROBLEM, "out of memory");
-    if (trust == NULL)
+    snprintf(problem, RN_CLI_TLS_PROBLEM, "out of memory");
+    if (config == NULL)
         return NULL;
-    trust->files = *files;
-    trust->context = SSL_CTX_new(TLS_client_method());
-    ok = trust->context != NULL && set_up(trust->context) &&
-         read_authorities(trust->context, files->ca, problem) &&
-         (files->cert == NULL || read_pair(trust->context, files->cert, files->key, problem));
+    config->files = *files;
+    config->context = SSL_CTX_new(TLS_client_method());
+    ok = config->context != NULL && set_up(config->context) &&
+         read_authorities(config->context, files->ca, problem) &&
+         (files->cert == NULL || read_pair(config->context, files->cert, files->key, problem));
     ERR_clear_error();
     if (ok)
-        return trust;
-    rn_trust_free(trust);
+        return config;
+    rn_cli_tls_config_free(config);
     return NULL;
 }
 
-void rn_trust_free(struct rn_trust *trust)
+void rn_cli_tls_config_free(struct rn_cli_tls_config *config)
 {
-    if (trust == NULL)
+    if (config == NULL)
         return;
-    SSL_CTX_free(trust->context);
-    free(trust);
-}
-
-SSL_CTX *rn_trust_context(const struct rn_trust *trust)
-{
-    return trust->context;
-}
-
-const struct rn_trust_files *rn_trust_files(const struct rn_trust *trust)
-{
-    return &trust->files;
+    SSL_CTX_free(config->context);
+    free(config);
 }

@@ -3,8 +3,6 @@
  * OpenSSL writes to sockets in a way that a reader who has gone ends the program by
  * SIGPIPE, so it gets a way of its own to ours.
  */
-#include "cli/client/tls_connection.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -13,24 +11,24 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "cli/client/tls_error.h"
+#include "cli/client/tls_internal.h"
 
-struct rn_tunnel {
+struct rn_cli_tls {
     SSL *ssl;
     BIO_METHOD *way;
     int fd;
-    const struct rn_trust *trust;
+    const struct rn_cli_tls_config *config;
     const char *host;
     short wants;
     bool begun;
-    char problem[RN_TRUST_PROBLEM];
+    char problem[RN_CLI_TLS_PROBLEM];
 };
 
 /* --- to and from the socket -------------------------------------------------------- */
 
 static int way_out(BIO *bio, const char *data, int len)
 {
-    const struct rn_tunnel *t = BIO_get_data(bio);
+    const struct rn_cli_tls *t = BIO_get_data(bio);
     ssize_t n = send(t->fd, data, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     BIO_clear_retry_flags(bio);
@@ -41,7 +39,7 @@ static int way_out(BIO *bio, const char *data, int len)
 
 static int way_in(BIO *bio, char *data, int size)
 {
-    const struct rn_tunnel *t = BIO_get_data(bio);
+    const struct rn_cli_tls *t = BIO_get_data(bio);
     ssize_t n = recv(t->fd, data, (size_t)size, MSG_DONTWAIT);
 
     BIO_clear_retry_flags(bio);
@@ -56,7 +54,7 @@ static long way_control(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO *make_way(struct rn_tunnel *t)
+static BIO *make_way(struct rn_cli_tls *t)
 {
     BIO *bio;
 
@@ -88,19 +86,19 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-struct rn_tunnel *rn_tunnel_new(const struct rn_trust *trust, int fd, const char *host)
+struct rn_cli_tls *rn_cli_tls_new(const struct rn_cli_tls_config *config, int fd, const char *host)
 {
-    struct rn_tunnel *t = calloc(1, sizeof *t);
+    struct rn_cli_tls *t = calloc(1, sizeof *t);
     BIO *bio = NULL;
 
     if (t == NULL)
         return NULL;
-    *t = (struct rn_tunnel){.fd = fd, .trust = trust, .host = host};
-    t->ssl = SSL_new(rn_trust_context(trust));
+    *t = (struct rn_cli_tls){.fd = fd, .config = config, .host = host};
+    t->ssl = SSL_new(config->context);
     bio = t->ssl == NULL ? NULL : make_way(t);
     if (bio == NULL || !expect_host(t->ssl, host)) {
         BIO_free(bio);
-        rn_tunnel_free(t);
+        rn_cli_tls_free(t);
         return NULL;
     }
     SSL_set_bio(t->ssl, bio, bio); /* takes it */
@@ -108,7 +106,7 @@ struct rn_tunnel *rn_tunnel_new(const struct rn_trust *trust, int fd, const char
     return t;
 }
 
-void rn_tunnel_free(struct rn_tunnel *t)
+void rn_cli_tls_free(struct rn_cli_tls *t)
 {
     if (t == NULL)
         return;
@@ -123,7 +121,7 @@ void rn_tunnel_free(struct rn_tunnel *t)
 /* --- bytes ------------------------------------------------------------------------- */
 
 /* -1 with errno, after a call that did not do all. */
-static int fail(struct rn_tunnel *t, int result)
+static int fail(struct rn_cli_tls *t, int result)
 {
     int error = SSL_get_error(t->ssl, result);
 
@@ -133,13 +131,13 @@ static int fail(struct rn_tunnel *t, int result)
         return -1;
     }
     if (!t->begun || error == SSL_ERROR_SSL)
-        rn_distrust_explain(t->ssl, t->trust, t->host, t->problem);
+        rn_cli_tls_error_explain(t->ssl, t->config, t->host, t->problem);
     errno = !t->begun || error == SSL_ERROR_SSL ? EPROTO : ECONNRESET;
     t->begun = false; /* nothing more is to be said */
     return -1;
 }
 
-int rn_tunnel_begin(struct rn_tunnel *t)
+int rn_cli_tls_begin(struct rn_cli_tls *t)
 {
     int done;
 
@@ -151,7 +149,7 @@ int rn_tunnel_begin(struct rn_tunnel *t)
     return 0;
 }
 
-ssize_t rn_tunnel_send(struct rn_tunnel *t, const void *data, size_t len)
+ssize_t rn_cli_tls_send(struct rn_cli_tls *t, const void *data, size_t len)
 {
     size_t sent;
 
@@ -159,7 +157,7 @@ ssize_t rn_tunnel_send(struct rn_tunnel *t, const void *data, size_t len)
     return SSL_write_ex(t->ssl, data, len, &sent) == 1 ? (ssize_t)sent : fail(t, 0);
 }
 
-ssize_t rn_tunnel_receive(struct rn_tunnel *t, void *data, size_t size)
+ssize_t rn_cli_tls_receive(struct rn_cli_tls *t, void *data, size_t size)
 {
     size_t got;
 
@@ -173,17 +171,17 @@ ssize_t rn_tunnel_receive(struct rn_tunnel *t, void *data, size_t size)
     return fail(t, 0);
 }
 
-short rn_tunnel_wants(const struct rn_tunnel *t)
+short rn_cli_tls_wants(const struct rn_cli_tls *t)
 {
     return t->wants;
 }
 
-bool rn_tunnel_has_more(const struct rn_tunnel *t)
+bool rn_cli_tls_has_more(const struct rn_cli_tls *t)
 {
     return SSL_pending(t->ssl) > 0;
 }
 
-const char *rn_tunnel_problem(const struct rn_tunnel *t)
+const char *rn_cli_tls_problem(const struct rn_cli_tls *t)
 {
     return t->problem;
 }

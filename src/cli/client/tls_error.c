@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/client/tls_error.h"
+#include "cli/client/tls_internal.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -9,12 +9,12 @@
 
 struct case_at_hand {
     const SSL *ssl;
-    const struct rn_trust_files *files;
+    const struct rn_cli_tls_files *files;
     const char *host;
     char *problem;
 };
 
-#define COMPLAIN(c, ...) (void)snprintf((c)->problem, RN_TRUST_PROBLEM, __VA_ARGS__)
+#define COMPLAIN(c, ...) (void)snprintf((c)->problem, RN_CLI_TLS_PROBLEM, __VA_ARGS__)
 
 /* --- its certificate --------------------------------------------------------------- */
 
@@ -139,11 +139,10 @@ static void complain_of_reason(const struct case_at_hand *c, unsigned long error
     }
 }
 
-void rn_distrust_explain(const SSL *ssl, const struct rn_trust *trust, const char *host,
-                         char problem[RN_TRUST_PROBLEM])
+void rn_cli_tls_error_explain(const SSL *ssl, const struct rn_cli_tls_config *config,
+                              const char *host, char problem[RN_CLI_TLS_PROBLEM])
 {
-    struct case_at_hand c = {
-        .ssl = ssl, .files = rn_trust_files(trust), .host = host, .problem = problem};
+    struct case_at_hand c = {.ssl = ssl, .files = &config->files, .host = host, .problem = problem};
     long verified = SSL_get_verify_result(ssl);
     unsigned long error = ERR_peek_error();
 

@@ -5,65 +5,66 @@
  */
 #include <stdio.h>
 
-#include "cli/client/tls_connection.h"
+#include "cli/client/tls.h"
 
-struct rn_trust *rn_trust_new(const struct rn_trust_files *files, char problem[RN_TRUST_PROBLEM])
+struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *files,
+                                                char problem[RN_CLI_TLS_PROBLEM])
 {
     (void)files;
-    snprintf(problem, RN_TRUST_PROBLEM,
+    snprintf(problem, RN_CLI_TLS_PROBLEM,
              "this build has no TLS: it was made without OpenSSL; leave out https:// or rediss://, "
              "or build ration with it");
     return NULL;
 }
 
-void rn_trust_free(struct rn_trust *trust)
+void rn_cli_tls_config_free(struct rn_cli_tls_config *config)
 {
-    (void)trust;
+    (void)config;
 }
 
-struct rn_tunnel *rn_tunnel_new(const struct rn_trust *trust, int fd, const char *host)
+struct rn_cli_tls *rn_cli_tls_new(const struct rn_cli_tls_config *config, int fd, const char *host)
 {
-    (void)trust, (void)fd, (void)host;
+    (void)config, (void)fd, (void)host;
     return NULL;
 }
 
-void rn_tunnel_free(struct rn_tunnel *tunnel)
+void rn_cli_tls_free(struct rn_cli_tls *tls)
 {
-    (void)tunnel;
+    (void)tls;
 }
 
-int rn_tunnel_begin(struct rn_tunnel *tunnel)
+int rn_cli_tls_begin(struct rn_cli_tls *tls)
 {
-    (void)tunnel;
+    (void)tls;
     return -1;
 }
 
-ssize_t rn_tunnel_send(struct rn_tunnel *tunnel, const void *data, size_t len)
+ssize_t rn_cli_tls_send(struct rn_cli_tls *tls, const void *data, size_t len)
 {
-    (void)tunnel, (void)data, (void)len;
+    (void)tls, (void)data, (void)len;
     return -1;
 }
 
-ssize_t rn_tunnel_receive(struct rn_tunnel *tunnel, void *data, size_t size)
+ssize_t rn_cli_tls_receive(struct rn_cli_tls *tls, void *data, size_t size)
 {
-    (void)tunnel, (void)data, (void)size;
+    (void)tls, (void)data, (void)size;
     return -1;
 }
 
-short rn_tunnel_wants(const struct rn_tunnel *tunnel)
+short rn_cli_tls_wants(const struct rn_cli_tls *tls)
 {
-    (void)tunnel;
+    (void)tls;
     return 0;
 }
 
-bool rn_tunnel_has_more(const struct rn_tunnel *tunnel)
+bool rn_cli_tls_has_more(const struct rn_cli_tls *tls)
 {
-    (void)tunnel;
+    (void)tls;
     return false;
 }
 
-const char *rn_tunnel_problem(const struct rn_tunnel *tunnel)
+const char *rn_cli_tls_problem(const struct rn_cli_tls *tls)
 {
-    (void)tunnel;
+    (void)tls;
     return "";
 }

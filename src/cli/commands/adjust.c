@@ -9,7 +9,7 @@ static int adjust(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
     struct rn_output out = rn_output_to(stdout, o);
-    const struct rn_value *limits;
+    const struct rn_cli_json *limits;
 
     rn_buf_put_char(&d->body, '{');
     rn_daemon_put_attributes(d);
@@ -17,27 +17,30 @@ static int adjust(struct rn_daemon *d)
     rn_json_put_string(&d->body, rn_slice_of(o->rule));
     rn_buf_putf(&d->body, ",\"%s\":%s}", o->add != NULL ? "add" : "remaining",
                 o->add != NULL ? o->add : o->remaining);
-    if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/state/adjust"}))
+    if (!rn_daemon_do(d,
+                      &(struct rn_daemon_request){.method = "POST", .target = "/v1/state/adjust"}))
         return RN_EXIT_ERROR;
-    limits = rn_value_list(d->answer, "limits");
+    limits = rn_cli_json_list(d->answer, "limits");
     if (o->json)
         rn_daemon_print(d);
     else if (limits == NULL)
         rn_output_put(&out, RN_PLAIN, "no limit applies, nothing was changed\n");
     else
-        rn_received_limits(&out, limits);
+        rn_daemon_reply_limits(&out, limits);
     return limits != NULL ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
 int rn_command_adjust(const struct rn_options *options)
 {
     if (options->rule == NULL) {
-        rn_complain("which rule? write for example ration adjust %s", options->command->example);
+        rn_output_error("which rule? write for example ration adjust %s",
+                        options->command->example);
         return RN_EXIT_ERROR;
     }
     if ((options->add == NULL) == (options->remaining == NULL)) {
-        rn_complain("give either --add N, which charges N more (or gives back, if N is negative), "
-                    "or --remaining N, which sets what is left");
+        rn_output_error(
+            "give either --add N, which charges N more (or gives back, if N is negative), "
+            "or --remaining N, which sets what is left");
         return RN_EXIT_ERROR;
     }
     return rn_daemon_run(options, RN_PORT_ADMIN, adjust);

@@ -3,12 +3,12 @@
  * `ration check` with rules files: decides, once or several times, and counts.
  */
 #include "cli/client/daemon.h"
-#include "cli/commands/check_series.h"
+#include "cli/output/decision_series.h"
 #include "rules/looks_at.h"
 #include "wire/answer.h"
 
 /* A name that no rule knows, but nearly. */
-static void note_misspelled(const struct rn_session *s)
+static void note_misspelled(const struct rn_offline *s)
 {
     for (size_t i = 0; !s->envoy && i < s->options->attribute_count; i++) {
         const struct ration_attribute *a = &s->options->attributes[i];
@@ -17,13 +17,13 @@ static void note_misspelled(const struct rn_session *s)
             rn_ruleset_looks_at(s->ruleset, name) ? NULL : rn_ruleset_meant(s->ruleset, name);
 
         if (meant != NULL)
-            rn_complain("note: no rule looks at %s; did you mean %s?", rn_excerpt(name).text,
-                        meant);
+            rn_output_error("note: no rule looks at %s; did you mean %s?", rn_excerpt(name).text,
+                            meant);
     }
 }
 
 /* Tells how a request ended, if it is said. */
-static bool end(struct rn_session *s, struct ration_outcome *outcome)
+static bool end(struct rn_offline *s, struct ration_outcome *outcome)
 {
     int code = s->options->status != 0
                    ? ration_outcome_charge(s->limiter, outcome, (unsigned)s->options->status,
@@ -31,32 +31,32 @@ static bool end(struct rn_session *s, struct ration_outcome *outcome)
                    : 0;
 
     if (code != 0)
-        rn_complain("the outcome could not be charged: %s", ration_error_text(code));
+        rn_output_error("the outcome could not be charged: %s", ration_error_text(code));
     return code == 0;
 }
 
-static int decide(struct rn_session *session)
+static int decide(struct rn_offline *offline)
 {
-    struct rn_series s = {.out = rn_output_to(stdout, session->options),
-                          .times = session->options->times};
+    struct rn_cli_decision_series s = {.out = rn_output_to(stdout, offline->options),
+                                       .times = offline->options->times};
     struct ration_outcome outcome;
 
-    rn_decision_find(session, &s.applying);
+    rn_cli_decision_find(offline, &s.matched);
     for (uint64_t i = 0; i < s.times; i++) {
-        if (!rn_session_decide(session, false, &outcome))
+        if (!rn_offline_decide(offline, false, &outcome))
             return RN_EXIT_ERROR;
-        rn_series_add(&s, &outcome);
-        if (!end(session, &outcome))
+        rn_cli_decision_series_add(&s, &outcome);
+        if (!end(offline, &outcome))
             return RN_EXIT_ERROR;
     }
-    rn_series_end(&s);
+    rn_cli_decision_series_end(&s);
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
 /* As a daemon answers POST /v1/check. */
-static void print_json(const struct rn_session *session, const struct ration_outcome *outcome)
+static void print_json(const struct rn_offline *offline, const struct ration_outcome *outcome)
 {
-    struct rn_answer_extra extra = {.wall_ns = ration_wall(session->limiter, session->now_ns)};
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(offline->limiter, offline->now_ns)};
     struct rn_buf text = {0};
 
     rn_answer_put_body(&text, outcome, &extra, false);
@@ -65,39 +65,39 @@ static void print_json(const struct rn_session *session, const struct ration_out
     rn_buf_done(&text);
 }
 
-static int decide_json(struct rn_session *session)
+static int decide_json(struct rn_offline *offline)
 {
-    bool several = session->options->times > 1;
+    bool several = offline->options->times > 1;
     struct ration_outcome outcome;
     uint64_t count[2] = {0};
 
-    rn_series_begin_json(several);
-    for (uint64_t i = 0; i < session->options->times; i++) {
-        if (!rn_session_decide(session, false, &outcome))
+    rn_cli_decision_series_begin_json(several);
+    for (uint64_t i = 0; i < offline->options->times; i++) {
+        if (!rn_offline_decide(offline, false, &outcome))
             return RN_EXIT_ERROR;
         fputs(i > 0 ? "," : "", stdout);
-        print_json(session, &outcome);
+        print_json(offline, &outcome);
         count[outcome.decision.allowed]++;
-        if (!end(session, &outcome))
+        if (!end(offline, &outcome))
             return RN_EXIT_ERROR;
     }
-    return rn_series_end_json(several, count);
+    return rn_cli_decision_series_end_json(several, count);
 }
 
 int rn_command_check(const struct rn_options *options)
 {
     struct rn_output complaints = rn_output_to(stderr, options);
-    struct rn_session session;
+    struct rn_offline offline;
     int status = RN_EXIT_ERROR;
 
     if (rn_daemon_is_meant(options))
         return rn_command_check_daemon(options);
-    if (!rn_session_load(&session, options)) {
-        rn_output_report(&complaints, &session.report);
-    } else if (rn_session_open(&session, true)) {
-        note_misspelled(&session);
-        status = options->json ? decide_json(&session) : decide(&session);
+    if (!rn_offline_load(&offline, options)) {
+        rn_output_report(&complaints, &offline.report);
+    } else if (rn_offline_open(&offline, true)) {
+        note_misspelled(&offline);
+        status = options->json ? decide_json(&offline) : decide(&offline);
     }
-    rn_session_done(&session);
+    rn_offline_done(&offline);
     return status;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cli/client/daemon.h"
-#include "cli/commands/check_series.h"
 #include "cli/output/daemon_reply.h"
+#include "cli/output/decision_series.h"
 
 static void put_body(struct rn_daemon *d)
 {
@@ -22,12 +22,12 @@ static void put_body(struct rn_daemon *d)
 /* A decision; what is none has been complained of. */
 static bool decide(struct rn_daemon *d)
 {
-    const struct rn_value *allowed;
+    const struct rn_cli_json *allowed;
 
     put_body(d);
-    if (!rn_daemon_ask(d, &(struct rn_question){.method = "POST", .target = "/v1/check"}))
+    if (!rn_daemon_ask(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/check"}))
         return false;
-    allowed = rn_value_get(d->answer, "allowed");
+    allowed = rn_cli_json_get(d->answer, "allowed");
     if (allowed != NULL && (allowed->kind == RN_JSON_TRUE || allowed->kind == RN_JSON_FALSE))
         return true;
     rn_daemon_complain(d);
@@ -38,14 +38,14 @@ static bool decide(struct rn_daemon *d)
  * decision. */
 static bool end(struct rn_daemon *d)
 {
-    const struct rn_value *charge = rn_value_get(d->answer, "charge");
+    const struct rn_cli_json *charge = rn_cli_json_get(d->answer, "charge");
 
     if (d->options->status == 0 || charge == NULL || charge->kind != RN_JSON_STRING)
         return true;
     rn_buf_put_literal(&d->body, "{\"charge\":");
     rn_json_put_string(&d->body, charge->text);
     rn_buf_putf(&d->body, ",\"status\":%" PRIu64 "}", d->options->status);
-    return rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/charge"});
+    return rn_daemon_do(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/charge"});
 }
 
 static int decide_json(struct rn_daemon *d)
@@ -53,35 +53,35 @@ static int decide_json(struct rn_daemon *d)
     bool several = d->options->times > 1;
     uint64_t count[2] = {0};
 
-    rn_series_begin_json(several);
+    rn_cli_decision_series_begin_json(several);
     for (uint64_t i = 0; i < d->options->times; i++) {
         if (!decide(d))
             return RN_EXIT_ERROR;
-        count[rn_value_is_true(d->answer, "allowed")]++;
+        count[rn_cli_json_is_true(d->answer, "allowed")]++;
         fputs(i > 0 ? "," : "", stdout);
         rn_daemon_print(d);
         if (!end(d))
             return RN_EXIT_ERROR;
     }
-    return rn_series_end_json(several, count);
+    return rn_cli_decision_series_end_json(several, count);
 }
 
 static int decide_all(struct rn_daemon *d)
 {
-    struct rn_series s = {.out = rn_output_to(stdout, d->options),
-                          .times = d->options->times,
-                          .applying = {.unknown = true}};
+    struct rn_cli_decision_series s = {.out = rn_output_to(stdout, d->options),
+                                       .times = d->options->times,
+                                       .matched = {.unknown = true}};
     struct ration_outcome outcome;
 
     for (uint64_t i = 0; i < s.times; i++) {
         if (!decide(d))
             return RN_EXIT_ERROR;
-        rn_received_outcome(d->answer, d->status, &outcome);
-        rn_series_add(&s, &outcome);
+        rn_daemon_reply_outcome(d->answer, d->status, &outcome);
+        rn_cli_decision_series_add(&s, &outcome);
         if (!end(d))
             return RN_EXIT_ERROR;
     }
-    rn_series_end(&s);
+    rn_cli_decision_series_end(&s);
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
@@ -89,7 +89,7 @@ int rn_command_check_daemon(const struct rn_options *options)
 {
     if (options->attribute_count > 0 || options->server != NULL || options->http != NULL)
         return rn_daemon_run(options, RN_PORT_HTTP, options->json ? decide_json : decide_all);
-    rn_complain("no request given; write for example ration check path=/login ip=192.0.2.7, "
-                "which asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7");
+    rn_output_error("no request given; write for example ration check path=/login ip=192.0.2.7, "
+                    "which asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7");
     return RN_EXIT_ERROR;
 }

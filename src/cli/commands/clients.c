@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "cli/output/paged_list.h"
 #include "cli/output/daemon_reply.h"
+#include "cli/output/paged_list.h"
 
 /* `ration ban …`; else `ration override …`. */
 static bool is_ban(const struct rn_options *options)
@@ -16,18 +16,18 @@ static bool is_ban(const struct rn_options *options)
 
 /* --- list -------------------------------------------------------------------------- */
 
-static void put_client(struct rn_columns *columns, const struct rn_value *v)
+static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
 {
-    bool ban = rn_value_get(v, "rule") == NULL;
+    bool ban = rn_cli_json_get(v, "rule") == NULL;
     char text[RN_TIME_TEXT];
 
     if (!ban)
-        rn_columns_text(columns, rn_value_text(v, "rule"));
-    rn_received_pairs(columns, rn_value_get(v, "attributes"));
+        rn_columns_text(columns, rn_cli_json_text(v, "rule"));
+    rn_daemon_reply_pairs(columns, rn_cli_json_get(v, "attributes"));
     if (!ban)
-        rn_columns_text(columns, rn_value_text(v, "limit"));
-    rn_columns_put(columns, "%s", rn_output_time(rn_value_seconds(v, "expires_after"), text));
-    rn_columns_text(columns, rn_value_text(v, ban ? "reason" : "note"));
+        rn_columns_text(columns, rn_cli_json_text(v, "limit"));
+    rn_columns_put(columns, "%s", rn_output_time(rn_cli_json_seconds(v, "expires_after"), text));
+    rn_columns_text(columns, rn_cli_json_text(v, ban ? "reason" : "note"));
 }
 
 static int list(struct rn_daemon *d)
@@ -36,11 +36,12 @@ static int list(struct rn_daemon *d)
     static const char *const ban_titles[] = {"who", "ends in", "reason"};
     bool ban = is_ban(d->options);
 
-    return rn_pages_print(d, &(struct rn_pages){.path = ban ? "/v1/bans" : "/v1/overrides",
-                                                .name = ban ? "bans" : "overrides",
-                                                .titles = ban ? ban_titles : override_titles,
-                                                .title_count = ban ? 3 : 5,
-                                                .put = put_client});
+    return rn_paged_list_print(d,
+                               &(struct rn_paged_list){.path = ban ? "/v1/bans" : "/v1/overrides",
+                                                       .name = ban ? "bans" : "overrides",
+                                                       .titles = ban ? ban_titles : override_titles,
+                                                       .title_count = ban ? 3 : 5,
+                                                       .put = put_client});
 }
 
 /* --- set, delete ------------------------------------------------------------------- */
@@ -70,8 +71,8 @@ static bool send_body(struct rn_daemon *d, const char *method)
 {
     rn_buf_put_char(&d->body, '}');
     return rn_daemon_do(
-        d, &(struct rn_question){.method = method,
-                                 .target = is_ban(d->options) ? "/v1/bans" : "/v1/overrides"});
+        d, &(struct rn_daemon_request){
+               .method = method, .target = is_ban(d->options) ? "/v1/bans" : "/v1/overrides"});
 }
 
 /* What was set, for people. */
@@ -82,12 +83,12 @@ static void print_set(struct rn_daemon *d)
     struct rn_output out = rn_output_to(stdout, o);
     char text[RN_TIME_TEXT];
 
-    rn_received_attributes(&out, rn_value_get(d->answer, "attributes"));
+    rn_daemon_reply_attributes(&out, rn_cli_json_get(d->answer, "attributes"));
     if (ban) {
         rn_output_put(&out, RN_PLAIN, " is banned");
     } else {
         rn_output_put(&out, RN_PLAIN, " may have ");
-        rn_output_escaped(&out, rn_value_text(d->answer, "limit"));
+        rn_output_escaped(&out, rn_cli_json_text(d->answer, "limit"));
         rn_output_put(&out, RN_PLAIN, " of %s", o->words[0]);
     }
     if (o->for_ns != 0)
@@ -95,7 +96,7 @@ static void print_set(struct rn_daemon *d)
     else if (ban)
         rn_output_put(&out, RN_PLAIN, " until the ban is deleted");
     rn_output_put(&out, RN_PLAIN, "\n");
-    struct rn_slice note = ban ? rn_value_text(d->answer, "note") : RN_SLICE("");
+    struct rn_slice note = ban ? rn_cli_json_text(d->answer, "note") : RN_SLICE("");
 
     if (note.len != 0) {
         struct rn_output err = rn_output_to(stderr, o);
@@ -135,7 +136,7 @@ static int delete_one(struct rn_daemon *d)
     begin_body(d);
     if (!send_body(d, "DELETE"))
         return RN_EXIT_ERROR;
-    bool deleted = rn_value_is_true(d->answer, "deleted");
+    bool deleted = rn_cli_json_is_true(d->answer, "deleted");
 
     if (d->options->json)
         rn_daemon_print(d);
@@ -154,8 +155,8 @@ static bool names_client(const struct rn_options *options)
 {
     if (!is_ban(options) || options->attribute_count > 0)
         return true;
-    rn_complain("whom? write for example ration %s %s", options->command->name,
-                options->command->example);
+    rn_output_error("whom? write for example ration %s %s", options->command->name,
+                    options->command->example);
     return false;
 }
 
@@ -170,7 +171,8 @@ int rn_command_client_set(const struct rn_options *options)
         return RN_EXIT_ERROR;
     if (is_ban(options) || options->limit != NULL)
         return rn_daemon_run(options, RN_PORT_ADMIN, set);
-    rn_complain("which limit? write for example ration override set %s", options->command->example);
+    rn_output_error("which limit? write for example ration override set %s",
+                    options->command->example);
     return RN_EXIT_ERROR;
 }
 

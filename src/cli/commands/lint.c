@@ -15,7 +15,7 @@ static const char *plural(uint32_t count)
     return count == 1 ? "" : "s";
 }
 
-static void put_summary(const struct rn_output *out, const struct rn_session *s)
+static void put_summary(const struct rn_output *out, const struct rn_offline *s)
 {
     uint32_t errors = s->report.count[RN_ERROR], warnings = s->report.count[RN_WARNING];
 
@@ -51,7 +51,7 @@ static void put_diagnostic(struct rn_pretty *json, const struct rn_report *repor
     rn_pretty_close(json, '}');
 }
 
-static void put_json(const struct rn_session *s)
+static void put_json(const struct rn_offline *s)
 {
     const struct rn_report *report = &s->report;
     struct rn_pretty json = RN_PRETTY_TO(stdout);
@@ -70,7 +70,7 @@ static void put_json(const struct rn_session *s)
     rn_pretty_close(&json, '}');
 }
 
-static int status_of(const struct rn_session *s)
+static int status_of(const struct rn_offline *s)
 {
     if (s->report.count[RN_ERROR] != 0)
         return RN_EXIT_ERROR;
@@ -80,20 +80,20 @@ static int status_of(const struct rn_session *s)
 int rn_command_lint(const struct rn_options *options)
 {
     struct rn_output out = rn_output_to(stdout, options);
-    struct rn_session session;
+    struct rn_offline offline;
     int status = RN_EXIT_ERROR;
 
-    if (rn_session_load(&session, options))
-        rn_ruleset_lint(session.ruleset, &session.report);
-    if (session.ruleset != NULL || session.report.count[RN_ERROR] != 0) {
+    if (rn_offline_load(&offline, options))
+        rn_ruleset_lint(offline.ruleset, &offline.report);
+    if (offline.ruleset != NULL || offline.report.count[RN_ERROR] != 0) {
         if (options->json) {
-            put_json(&session);
+            put_json(&offline);
         } else {
-            rn_output_report(&out, &session.report);
-            put_summary(&out, &session);
+            rn_output_report(&out, &offline.report);
+            put_summary(&out, &offline);
         }
-        status = status_of(&session);
+        status = status_of(&offline);
     }
-    rn_session_done(&session);
+    rn_offline_done(&offline);
     return status;
 }

@@ -19,9 +19,10 @@ static int reset(struct rn_daemon *d)
         rn_json_put_string(&d->body, rn_slice_of(d->options->rule));
     }
     rn_buf_put_char(&d->body, '}');
-    if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/state/reset"}))
+    if (!rn_daemon_do(d,
+                      &(struct rn_daemon_request){.method = "POST", .target = "/v1/state/reset"}))
         return RN_EXIT_ERROR;
-    rn_value_u64(d->answer, "reset", &count);
+    rn_cli_json_u64(d->answer, "reset", &count);
     if (d->options->json)
         rn_daemon_print(d);
     else if (count == 0)
@@ -35,7 +36,8 @@ int rn_command_reset(const struct rn_options *options)
 {
     if (options->attribute_count > 0 || options->rule != NULL)
         return rn_daemon_run(options, RN_PORT_ADMIN, reset);
-    rn_complain("whom? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
-                "has one counter for all");
+    rn_output_error(
+        "whom? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
+        "has one counter for all");
     return RN_EXIT_ERROR;
 }

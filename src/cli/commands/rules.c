@@ -33,12 +33,12 @@ static bool read_file(struct rn_daemon *d)
     }
     ok = ok && !ferror(file) && !d->body.failed;
     if (!ok)
-        rn_complain("%s cannot be read: %s", rn_excerpt(rn_slice_of(name)).text,
-                    fd < 0 ? problem : strerror(errno));
+        rn_output_error("%s cannot be read: %s", rn_excerpt(rn_slice_of(name)).text,
+                        fd < 0 ? problem : strerror(errno));
     if (file != NULL && file != stdin)
         fclose(file);
     if (ok && d->body.len == 0) {
-        rn_complain("%s is empty; expected rules", rn_excerpt(rn_slice_of(name)).text);
+        rn_output_error("%s is empty; expected rules", rn_excerpt(rn_slice_of(name)).text);
         ok = false;
     }
     return ok;
@@ -52,13 +52,13 @@ static void put_report(const struct rn_output *out, struct rn_slice report)
         rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_warnings(const struct rn_output *out, const struct rn_value *answer)
+static void put_warnings(const struct rn_output *out, const struct rn_cli_json *answer)
 {
-    const struct rn_value *w = rn_value_get(answer, "warnings");
+    const struct rn_cli_json *w = rn_cli_json_get(answer, "warnings");
 
     if (w != NULL && w->kind == RN_JSON_STRING)
         put_report(out, w->text);
-    for (w = rn_value_list(answer, "warnings"); w != NULL; w = w->next)
+    for (w = rn_cli_json_list(answer, "warnings"); w != NULL; w = w->next)
         put_report(out, w->text);
 }
 
@@ -66,16 +66,16 @@ static void put_warnings(const struct rn_output *out, const struct rn_value *ans
 static int put_objection(struct rn_daemon *d)
 {
     struct rn_output err = rn_output_to(stderr, d->options);
-    struct rn_slice report = rn_value_text(d->answer, "report");
+    struct rn_slice report = rn_cli_json_text(d->answer, "report");
 
     if (d->options->json)
         rn_daemon_print(d);
     if (report.len > 0 && !d->options->json)
         put_report(&err, report);
     if (d->status == 412)
-        rn_complain("the daemon's rules are no longer version %s; \"ration rules get\" shows "
-                    "what they are now",
-                    d->options->if_version);
+        rn_output_error("the daemon's rules are no longer version %s; \"ration rules get\" shows "
+                        "what they are now",
+                        d->options->if_version);
     else
         rn_daemon_complain(d);
     return RN_EXIT_ERROR;
@@ -85,7 +85,7 @@ static int put_objection(struct rn_daemon *d)
 static int put_change(struct rn_daemon *d, const char *what)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
-    struct rn_slice note = rn_value_text(d->answer, "note");
+    struct rn_slice note = rn_cli_json_text(d->answer, "note");
     uint64_t version;
 
     if (d->options->json) {
@@ -94,7 +94,7 @@ static int put_change(struct rn_daemon *d, const char *what)
     }
     put_warnings(&out, d->answer);
     rn_output_put(&out, RN_GOOD, "%s", what);
-    if (rn_value_u64(d->answer, "version", &version))
+    if (rn_cli_json_u64(d->answer, "version", &version))
         rn_output_put(&out, RN_PLAIN, ": version %" PRIu64, version);
     rn_output_put(&out, RN_PLAIN, "\n");
     if (note.len > 0) {
@@ -111,7 +111,7 @@ static int get(struct rn_daemon *d)
     struct rn_output out = rn_output_to(stdout, d->options);
     const char *accept = d->options->json ? NULL : "application/yaml";
 
-    if (!rn_daemon_do(d, &(struct rn_question){"GET", "/v1/rules", accept, NULL}))
+    if (!rn_daemon_do(d, &(struct rn_daemon_request){"GET", "/v1/rules", accept, NULL}))
         return RN_EXIT_ERROR;
     if (d->options->json)
         rn_daemon_print(d);
@@ -124,7 +124,7 @@ static int get(struct rn_daemon *d)
 static int send_file(struct rn_daemon *d, const char *method, const char *path,
                      const char *if_match, const char *done)
 {
-    struct rn_question question = {.method = method, .if_match = if_match};
+    struct rn_daemon_request question = {.method = method, .if_match = if_match};
     struct rn_buf target = {0};
     int status = RN_EXIT_ERROR;
 
@@ -134,7 +134,7 @@ static int send_file(struct rn_daemon *d, const char *method, const char *path,
     rn_buf_put_char(&target, '\0');
     question.target = target.data;
     if (target.failed)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     else if (read_file(d) && rn_daemon_ask(d, &question))
         status = d->status == 200 ? put_change(d, done) : put_objection(d);
     rn_buf_done(&target);
@@ -153,14 +153,14 @@ static int validate(struct rn_daemon *d)
 
 static int delete (struct rn_daemon *d)
 {
-    if (!rn_daemon_ask(d, &(struct rn_question){"DELETE", "/v1/rules", NULL, NULL}))
+    if (!rn_daemon_ask(d, &(struct rn_daemon_request){"DELETE", "/v1/rules", NULL, NULL}))
         return RN_EXIT_ERROR;
     return d->status == 200 ? put_change(d, "the files are in force") : put_objection(d);
 }
 
 static int reload(struct rn_daemon *d)
 {
-    if (!rn_daemon_ask(d, &(struct rn_question){"POST", "/v1/rules/reload", NULL, NULL}))
+    if (!rn_daemon_ask(d, &(struct rn_daemon_request){"POST", "/v1/rules/reload", NULL, NULL}))
         return RN_EXIT_ERROR;
     return d->status == 200 ? put_change(d, "reloaded") : put_objection(d);
 }

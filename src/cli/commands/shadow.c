@@ -9,8 +9,8 @@
 static int run(const struct rn_options *options, const char *wanted)
 {
     struct rn_output out = rn_output_to(stdout, options);
-    struct rn_question question = {.method = wanted != NULL ? "PUT" : "GET",
-                                   .target = "/v1/shadow"};
+    struct rn_daemon_request question = {.method = wanted != NULL ? "PUT" : "GET",
+                                         .target = "/v1/shadow"};
     struct rn_daemon daemon;
     int status = RN_EXIT_ERROR;
 
@@ -23,7 +23,7 @@ static int run(const struct rn_options *options, const char *wanted)
     status = RN_EXIT_OK;
     if (options->json)
         rn_daemon_print(&daemon);
-    else if (rn_value_is_true(daemon.answer, "shadow"))
+    else if (rn_cli_json_is_true(daemon.answer, "shadow"))
         rn_output_put(&out, RN_ODD, "shadow mode is on: nobody is refused\n");
     else
         rn_output_put(&out, RN_PLAIN, "shadow mode is off: limits are enforced\n");

@@ -12,16 +12,16 @@ static void put_target(struct rn_buf *out, const struct rn_options *o)
     rn_buf_put_literal(out, "/v1/state");
     if (o->rule != NULL) {
         rn_buf_put_literal(out, "?rule=");
-        rn_caller_put_escaped(out, rn_slice_of(o->rule));
+        rn_cli_http_put_escaped(out, rn_slice_of(o->rule));
         sign = '&';
     }
     for (size_t i = 0; i < o->attribute_count; i++, sign = '&') {
         const struct ration_attribute *a = &o->attributes[i];
 
         rn_buf_put_char(out, sign);
-        rn_caller_put_escaped(out, (struct rn_slice){a->name, a->name_len});
+        rn_cli_http_put_escaped(out, (struct rn_slice){a->name, a->name_len});
         rn_buf_put_char(out, '=');
-        rn_caller_put_escaped(out, (struct rn_slice){a->value, a->value_len});
+        rn_cli_http_put_escaped(out, (struct rn_slice){a->value, a->value_len});
     }
     rn_buf_put_char(out, '\0');
 }
@@ -30,24 +30,24 @@ static int show(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
     struct rn_buf target = {0};
-    const struct rn_value *limits;
+    const struct rn_cli_json *limits;
     bool ok = false;
 
     put_target(&target, d->options);
     if (target.failed)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     else
-        ok = rn_daemon_do(d, &(struct rn_question){.method = "GET", .target = target.data});
+        ok = rn_daemon_do(d, &(struct rn_daemon_request){.method = "GET", .target = target.data});
     rn_buf_done(&target);
     if (!ok)
         return RN_EXIT_ERROR;
-    limits = rn_value_list(d->answer, "limits");
+    limits = rn_cli_json_list(d->answer, "limits");
     if (d->options->json)
         rn_daemon_print(d);
     else if (limits == NULL)
         rn_output_put(&out, RN_PLAIN, "no limit applies\n");
     else
-        rn_received_limits(&out, limits);
+        rn_daemon_reply_limits(&out, limits);
     return limits != NULL ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 

@@ -52,21 +52,21 @@ static void copy(char to[TEXT_SIZE], size_t *len, struct rn_slice text)
 
 static bool ask_status(struct rn_daemon *d, struct sample *s)
 {
-    const struct rn_value *decisions, *rules;
+    const struct rn_cli_json *decisions, *rules;
     struct rn_slice version;
 
-    if (!rn_daemon_try(d, &(struct rn_question){.method = "GET", .target = "/v1/status"}))
+    if (!rn_daemon_try(d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/status"}))
         return false;
     s->at_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    decisions = rn_value_get(d->answer, "decisions");
-    rules = rn_value_get(d->answer, "rules");
-    version = rn_value_text(d->answer, "version");
+    decisions = rn_cli_json_get(d->answer, "decisions");
+    rules = rn_cli_json_get(d->answer, "rules");
+    version = rn_cli_json_text(d->answer, "version");
     snprintf(s->version, sizeof s->version, "%.*s", (int)version.len, version.data);
-    s->uptime_ns = rn_value_seconds(d->answer, "uptime");
-    s->shadow = rn_value_is_true(d->answer, "shadow");
-    rn_value_u64(rules, "version", &s->rules_version);
-    rn_value_u64(decisions, "allowed", &s->allowed);
-    rn_value_u64(decisions, "refused", &s->refused);
+    s->uptime_ns = rn_cli_json_seconds(d->answer, "uptime");
+    s->shadow = rn_cli_json_is_true(d->answer, "shadow");
+    rn_cli_json_u64(rules, "version", &s->rules_version);
+    rn_cli_json_u64(decisions, "allowed", &s->allowed);
+    rn_cli_json_u64(decisions, "refused", &s->refused);
     return true;
 }
 
@@ -74,18 +74,19 @@ static bool ask_keys(struct rn_daemon *d, struct sample *s)
 {
     size_t len;
 
-    if (!rn_daemon_try(d, &(struct rn_question){.method = "GET", .target = "/v1/top?count=1000"}))
+    if (!rn_daemon_try(
+            d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/top?count=1000"}))
         return false;
     s->row_count = 0;
-    for (const struct rn_value *v = rn_value_list(d->answer, "keys");
+    for (const struct rn_cli_json *v = rn_cli_json_list(d->answer, "keys");
          v != NULL && s->row_count < ROWS_MAX; v = v->next) {
         struct row *row = &s->rows[s->row_count++];
 
-        copy(row->rule, &len, rn_value_text(v, "rule"));
-        copy(row->key, &row->key_len, rn_value_text(v, "key"));
+        copy(row->rule, &len, rn_cli_json_text(v, "rule"));
+        copy(row->key, &row->key_len, rn_cli_json_text(v, "key"));
         row->refused = 0;
         row->per_second = -1;
-        rn_value_u64(v, "refused", &row->refused);
+        rn_cli_json_u64(v, "refused", &row->refused);
     }
     return true;
 }
@@ -150,7 +151,7 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
     char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_BOLD, "rationd %s", s->version);
-    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->caller.address.text,
+    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->http.address.text,
                   rn_output_time(s->uptime_ns, text), s->rules_version);
     if (s->shadow)
         rn_output_put(out, RN_ODD, ", shadow mode");
@@ -257,7 +258,7 @@ static void draw(struct rn_screen *screen, const struct rn_daemon *d, const stru
     out.file = memory;
     put_head(&out, d, s);
     if (!fresh)
-        rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->caller.problem);
+        rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->http.problem);
     put_rows(&out, s, d->options->count);
     fclose(memory);
     rn_screen_show(screen, (struct rn_slice){text, len});
@@ -275,11 +276,11 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
         return RN_EXIT_ERROR;
     }
     if (!rn_screen_open(&screen)) {
-        rn_complain("no use can be made of this terminal: %s; --once does without",
-                    strerror(errno));
+        rn_output_error("no use can be made of this terminal: %s; --once does without",
+                        strerror(errno));
         return RN_EXIT_ERROR;
     }
-    d->caller.wake_fd = screen.wake_fd;
+    d->http.wake_fd = screen.wake_fd;
     for (int64_t next_ns = samples[0].at_ns; event != RN_SCREEN_QUIT;) {
         draw(&screen, d, &samples[0], fresh);
         if (event == RN_SCREEN_TIME)
@@ -302,7 +303,7 @@ static int run(struct rn_daemon *d)
     for (int i = 0; i < 2; i++)
         samples[i].rows = calloc(ROWS_MAX, sizeof *samples[i].rows);
     if (samples[0].rows == NULL || samples[1].rows == NULL)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     else
         status = live ? show_live(d, samples) : show_once(d, samples);
     free(samples[0].rows);

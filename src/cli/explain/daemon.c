@@ -31,9 +31,10 @@ static void put_given(const struct rn_output *out, const struct rn_options *o)
 
 /* The path as rules see it, where that is not how it was given. */
 static void put_readings(const struct rn_output *out, const struct rn_options *o,
-                         const struct rn_value *answer)
+                         const struct rn_cli_json *answer)
 {
-    const struct rn_value *all = rn_value_get(answer, "readings"), *first = all ? all->first : NULL;
+    const struct rn_cli_json *all = rn_cli_json_get(answer, "readings"),
+                             *first = all ? all->first : NULL;
 
     if (all != NULL && first == NULL)
         rn_output_put(out, RN_ODD,
@@ -46,52 +47,52 @@ static void put_readings(const struct rn_output *out, const struct rn_options *o
                 rn_slice_equal(first->text, (struct rn_slice){a->value, a->value_len}))
                 return;
         }
-    for (const struct rn_value *v = first; v != NULL; v = v->next) {
+    for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
         rn_output_put(out, RN_DIM, v == first ? "    path is read as " : "                 or ");
         rn_output_quoted(out, v->text);
         rn_output_put(out, RN_PLAIN, "\n");
     }
 }
 
-static void put_limit(const struct rn_output *out, const struct rn_value *limit)
+static void put_limit(const struct rn_output *out, const struct rn_cli_json *limit)
 {
-    struct rn_slice text = rn_value_text(limit, "text");
+    struct rn_slice text = rn_cli_json_text(limit, "text");
     uint64_t amount, remaining;
 
     put_label(out, "limit");
     rn_output_escaped(out, limit->kind == RN_JSON_STRING ? limit->text : text);
-    if (rn_value_u64(limit, "limit", &amount) && rn_value_u64(limit, "remaining", &remaining))
+    if (rn_cli_json_u64(limit, "limit", &amount) && rn_cli_json_u64(limit, "remaining", &remaining))
         rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN, "%s%" PRIu64 " of %" PRIu64 " left",
                       text.len > 0 ? "; " : "", remaining, amount);
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_charge(const struct rn_output *out, const struct rn_value *rule)
+static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
 {
-    const struct rn_value *key = rn_value_get(rule, "key");
-    struct rn_slice tier = rn_value_text(rule, "tier");
+    const struct rn_cli_json *key = rn_cli_json_get(rule, "key");
+    struct rn_slice tier = rn_cli_json_text(rule, "tier");
 
     put_label(out, "key");
     if (key == NULL || key->first == NULL)
         rn_output_put(out, RN_PLAIN, "none: one counter for all");
-    rn_received_attributes(out, key);
+    rn_daemon_reply_attributes(out, key);
     rn_output_put(out, RN_PLAIN, "\n");
     if (tier.data != NULL) {
         put_label(out, "tier");
         rn_output_escaped(out, tier);
         rn_output_put(out, RN_PLAIN, "\n");
     }
-    for (const struct rn_value *l = rn_value_list(rule, "limits"); l != NULL; l = l->next)
+    for (const struct rn_cli_json *l = rn_cli_json_list(rule, "limits"); l != NULL; l = l->next)
         put_limit(out, l);
 }
 
-static void put_place(const struct rn_output *out, const struct rn_value *of)
+static void put_place(const struct rn_output *out, const struct rn_cli_json *of)
 {
     uint64_t line = 0;
 
-    rn_value_u64(of, "line", &line);
+    rn_cli_json_u64(of, "line", &line);
     rn_output_put(out, RN_PLAIN, "  ");
-    rn_output_place(out, rn_value_text(of, "file"), (uint32_t)line);
+    rn_output_place(out, rn_cli_json_text(of, "file"), (uint32_t)line);
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
@@ -103,25 +104,26 @@ static void put_reason(const struct rn_output *out, bool holds, struct rn_slice 
 }
 
 /* Of a rule that does not apply, those that do not hold. */
-static void put_conditions(const struct rn_output *out, const struct rn_value *of, bool applies)
+static void put_conditions(const struct rn_output *out, const struct rn_cli_json *of, bool applies)
 {
-    const struct rn_value *c = rn_value_list(of, "conditions");
+    const struct rn_cli_json *c = rn_cli_json_list(of, "conditions");
 
     for (; c != NULL; c = c->next)
-        if (applies || !rn_value_is_true(c, "holds"))
-            put_reason(out, rn_value_is_true(c, "holds"), rn_value_text(c, "text"));
+        if (applies || !rn_cli_json_is_true(c, "holds"))
+            put_reason(out, rn_cli_json_is_true(c, "holds"), rn_cli_json_text(c, "text"));
 }
 
 /* The alternative that holds; of a rule without one, why none of them does. */
-static void put_alternatives(const struct rn_output *out, const struct rn_value *rule, bool applies)
+static void put_alternatives(const struct rn_output *out, const struct rn_cli_json *rule,
+                             bool applies)
 {
-    const struct rn_value *all = rn_value_list(rule, "alternatives");
+    const struct rn_cli_json *all = rn_cli_json_list(rule, "alternatives");
     uint64_t count = 0, number = 1, chosen;
-    bool one_holds = rn_value_u64(rule, "alternative", &chosen);
+    bool one_holds = rn_cli_json_u64(rule, "alternative", &chosen);
 
-    for (const struct rn_value *a = all; a != NULL; a = a->next)
+    for (const struct rn_cli_json *a = all; a != NULL; a = a->next)
         count++;
-    for (const struct rn_value *a = all; a != NULL; a = a->next, number++) {
+    for (const struct rn_cli_json *a = all; a != NULL; a = a->next, number++) {
         if (one_holds && number != chosen)
             continue;
         rn_output_put(out, RN_DIM, "    alternative %" PRIu64 " of %" PRIu64 "\n", number, count);
@@ -129,10 +131,10 @@ static void put_alternatives(const struct rn_output *out, const struct rn_value 
     }
 }
 
-static void put_rule(const struct rn_output *out, const struct rn_value *rule)
+static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule)
 {
-    bool applies = rn_value_is_true(rule, "applies");
-    struct rn_slice name = rn_value_text(rule, "rule"), why = rn_value_text(rule, "why");
+    bool applies = rn_cli_json_is_true(rule, "applies");
+    struct rn_slice name = rn_cli_json_text(rule, "rule"), why = rn_cli_json_text(rule, "why");
 
     rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
     rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies" : "does not apply");
@@ -140,18 +142,18 @@ static void put_rule(const struct rn_output *out, const struct rn_value *rule)
     put_conditions(out, rule, applies);
     put_alternatives(out, rule, applies);
     if (rn_slice_is(why, "no key") || rn_slice_is(why, "no tier"))
-        put_reason(out, false, rn_value_text(rule, "reason"));
+        put_reason(out, false, rn_cli_json_text(rule, "reason"));
     if (applies)
         put_charge(out, rule);
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_rules(const struct rn_output *out, const struct rn_value *answer, bool matching)
+static void put_rules(const struct rn_output *out, const struct rn_cli_json *answer, bool matching)
 {
     unsigned hidden = 0;
 
-    for (const struct rn_value *r = rn_value_list(answer, "rules"); r != NULL; r = r->next) {
-        if (matching && !rn_value_is_true(r, "applies"))
+    for (const struct rn_cli_json *r = rn_cli_json_list(answer, "rules"); r != NULL; r = r->next) {
+        if (matching && !rn_cli_json_is_true(r, "applies"))
             hidden++;
         else
             put_rule(out, r);
@@ -162,9 +164,9 @@ static void put_rules(const struct rn_output *out, const struct rn_value *answer
 }
 
 /* A list that took the request aside, before the rules. */
-static void put_entry(const struct rn_output *out, const struct rn_value *entry)
+static void put_entry(const struct rn_output *out, const struct rn_cli_json *entry)
 {
-    struct rn_slice list = rn_value_text(entry, "list");
+    struct rn_slice list = rn_cli_json_text(entry, "list");
 
     rn_output_put(out, RN_BOLD, "%.*s list ", (int)list.len, list.data);
     rn_output_put(out, RN_GOOD, "applies");
@@ -175,10 +177,10 @@ static void put_entry(const struct rn_output *out, const struct rn_value *entry)
 
 static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
 {
-    struct rn_applying applying = {.unknown = true};
+    struct rn_matched_limits matched = {.unknown = true};
 
     rn_output_put(out, RN_BOLD, "would be ");
-    rn_decision_line(out, o, &applying, false);
+    rn_cli_decision_line(out, o, &matched, false);
     if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
         rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
     rn_output_put(out, RN_DIM, "\nnothing was counted\n");
@@ -187,7 +189,7 @@ static void put_decision(const struct rn_output *out, const struct ration_outcom
 static int explain(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
-    const struct rn_value *entry;
+    const struct rn_cli_json *entry;
     struct ration_outcome outcome;
 
     rn_buf_put_char(&d->body, '{');
@@ -197,10 +199,10 @@ static int explain(struct rn_daemon *d)
     if (d->options->json && d->options->matching) /* people are told how many there are besides */
         rn_buf_put_literal(&d->body, ",\"matching\":true");
     rn_buf_put_char(&d->body, '}');
-    if (!rn_daemon_do(d, &(struct rn_question){.method = "POST", .target = "/v1/explain"}))
+    if (!rn_daemon_do(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/explain"}))
         return RN_EXIT_ERROR;
-    rn_received_outcome(rn_value_get(d->answer, "decision"), 0, &outcome);
-    entry = rn_value_get(d->answer, "list");
+    rn_daemon_reply_outcome(rn_cli_json_get(d->answer, "decision"), 0, &outcome);
+    entry = rn_cli_json_get(d->answer, "list");
     if (entry != NULL) /* the decision itself does not tell who made it */
         outcome.kind = outcome.decision.allowed ? RATION_BY_ALLOW_LIST : RATION_BY_DENY_LIST;
     if (d->options->json) {

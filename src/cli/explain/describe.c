@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/explain/describe.h"
 
-void rn_describe_finding(const struct rn_output *out, const struct rn_finding *f)
+void rn_cli_explain_finding(const struct rn_output *out, const struct rn_finding *f)
 {
     struct rn_buf words = {0};
 

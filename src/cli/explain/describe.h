@@ -9,6 +9,6 @@
 #include "rules/wording.h"
 
 /* `- method "GET" is not POST`; no line end. */
-void rn_describe_finding(const struct rn_output *out, const struct rn_finding *finding);
+void rn_cli_explain_finding(const struct rn_output *out, const struct rn_finding *finding);
 
 #endif

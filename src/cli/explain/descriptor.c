@@ -21,14 +21,14 @@ struct path {
     uint32_t part_count;
 };
 
-static void walk(const struct rn_session *s, struct path *path)
+static void walk(const struct rn_offline *s, struct path *path)
 {
     const struct rn_ruleset *ruleset = s->ruleset;
     const struct ration_attribute *given = &s->options->attributes[0];
     struct rn_slice name = {given->value, given->value_len};
     uint32_t place = rn_envoy_domain_place(ruleset->domains, ruleset->domain_count, name);
 
-    path->count = rn_session_entries(s, path->entries);
+    path->count = rn_offline_entries(s, path->entries);
     if (place < ruleset->domain_count && rn_slice_equal(ruleset->domains[place].name, name))
         path->domain = &ruleset->domains[place];
     path->level = path->domain != NULL ? path->domain->top : NULL;
@@ -115,12 +115,12 @@ static void put_domains(const struct rn_output *out, const struct rn_ruleset *ru
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_limit(const struct rn_output *out, const struct rn_explained *e,
+static void put_limit(const struct rn_output *out, const struct rn_cli_explain *e,
                       const struct path *path)
 {
     const struct rn_envoy_limit *limit = path->limit;
-    const struct ration_verdict *left = rn_explain_left(e, 0);
-    uint64_t cost = e->session->options->cost;
+    const struct ration_verdict *left = rn_cli_explain_left(e, 0);
+    uint64_t cost = e->offline->options->cost;
     char text[RN_LIMIT_TEXT];
 
     rn_output_put(out, RN_DIM, "    key     ");
@@ -131,7 +131,7 @@ static void put_limit(const struct rn_output *out, const struct rn_explained *e,
         rn_output_quoted(out, path->parts[i + 1]);
     }
     rn_output_put(out, RN_DIM, "\n    limit   ");
-    rn_output_put(out, RN_PLAIN, "%s", rn_decision_limit(limit->limit, text));
+    rn_output_put(out, RN_PLAIN, "%s", rn_cli_decision_limit(limit->limit, text));
     if (left != NULL)
         rn_output_put(out, RN_PLAIN, "; %" PRIu64 " of %" PRIu64 " left", left->remaining,
                       left->limit);
@@ -141,11 +141,11 @@ static void put_limit(const struct rn_output *out, const struct rn_explained *e,
         rn_output_put(out, RN_ODD, "    mode    shadow: counted, never refused\n");
 }
 
-void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_explained *e)
+void rn_cli_explain_put_descriptor(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     struct path path = {.domain = NULL};
 
-    walk(e->session, &path);
+    walk(e->offline, &path);
     rn_output_put(out, RN_BOLD, "descriptor ");
     if (path.limit != NULL && path.limit->rule != NULL)
         rn_output_put(out, RN_GOOD, "finds %.*s", (int)path.limit->rule->name.len,
@@ -160,7 +160,7 @@ void rn_explain_put_descriptor(const struct rn_output *out, const struct rn_expl
     for (size_t i = 0; i < path.found; i++)
         put_node(out, &path, i);
     if (path.domain == NULL)
-        put_domains(out, e->session->ruleset);
+        put_domains(out, e->offline->ruleset);
     else if (path.limit == NULL)
         put_stop(out, &path);
     else if (path.limit->limit != NULL)
@@ -189,11 +189,11 @@ static void json_rule(struct rn_members *m, const struct path *path)
     rn_members_close(m, '}');
 }
 
-void rn_explain_json_descriptor(void *session, struct rn_members *m)
+void rn_cli_explain_json_descriptor(void *offline, struct rn_members *m)
 {
     struct path path = {.domain = NULL};
 
-    walk(session, &path);
+    walk(offline, &path);
     rn_members_open(m, "descriptor", '[');
     for (size_t i = 0; i < path.count; i++) {
         rn_members_open(m, NULL, '{');
@@ -209,11 +209,11 @@ void rn_explain_json_descriptor(void *session, struct rn_members *m)
     rn_members_close(m, ']');
 }
 
-void rn_explain_json_descriptor_rule(void *session, struct rn_members *m)
+void rn_cli_explain_json_descriptor_rule(void *offline, struct rn_members *m)
 {
     struct path path = {.domain = NULL};
 
-    walk(session, &path);
+    walk(offline, &path);
     if (path.limit != NULL && path.limit->rule != NULL)
         json_rule(m, &path);
 }

@@ -14,7 +14,7 @@
 
 /* --- the request ------------------------------------------------------------------- */
 
-static void put_given(const struct rn_output *out, const struct rn_session *s)
+static void put_given(const struct rn_output *out, const struct rn_offline *s)
 {
     rn_output_put(out, RN_BOLD, "request\n");
     if (s->options->attribute_count == 0)
@@ -51,19 +51,19 @@ static bool is_given(const struct rn_options *o, struct rn_slice name, struct rn
 }
 
 /* What the rules make of the request: a user from the path, a client's address. */
-static void put_derived(const struct rn_output *out, const struct rn_explained *e)
+static void put_derived(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     static const char *const from[] = {[RN_SOURCE_HEADER] = "header ",
                                        [RN_SOURCE_PATH] = "path ",
                                        [RN_SOURCE_FORWARDED] = "header "};
-    const struct rn_ruleset *ruleset = e->session->ruleset;
+    const struct rn_ruleset *ruleset = e->offline->ruleset;
 
     for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
         const struct rn_attribute *a = &ruleset->attributes[i];
         struct rn_slice source = a->source == RN_SOURCE_PATH ? a->pattern : a->header;
 
         if (a->source == RN_SOURCE_REQUEST || e->values.value[i].data == NULL ||
-            is_given(e->session->options, a->name, e->values.value[i]))
+            is_given(e->offline->options, a->name, e->values.value[i]))
             continue;
         rn_output_put(out, RN_PLAIN, "    %.*s ", (int)a->name.len, a->name.data);
         rn_output_quoted(out, e->values.value[i]);
@@ -74,7 +74,7 @@ static void put_derived(const struct rn_output *out, const struct rn_explained *
 }
 
 /* The path as rules see it, where that is not how it was given. */
-static void put_readings(const struct rn_output *out, const struct rn_explained *e)
+static void put_readings(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     const struct rn_readings *paths = &e->values.paths;
 
@@ -84,7 +84,7 @@ static void put_readings(const struct rn_output *out, const struct rn_explained 
         return;
     }
     if (paths->text[0].data == NULL ||
-        (paths->count == 1 && is_given(e->session->options, RN_SLICE("path"), paths->text[0])))
+        (paths->count == 1 && is_given(e->offline->options, RN_SLICE("path"), paths->text[0])))
         return;
     for (uint32_t i = 0; i < paths->count; i++) {
         rn_output_put(out, RN_DIM, i == 0 ? "    path is read as " : "                 or ");
@@ -95,9 +95,9 @@ static void put_readings(const struct rn_output *out, const struct rn_explained 
 
 /* --- lists and rules --------------------------------------------------------------- */
 
-static void put_entry(const struct rn_output *out, const struct rn_explained *e)
+static void put_entry(const struct rn_output *out, const struct rn_cli_explain *e)
 {
-    const struct rn_list_entry *entry = e->applying.entry;
+    const struct rn_list_entry *entry = e->matched.entry;
 
     rn_output_put(out, RN_BOLD, "%s list ", entry->deny ? "deny" : "allow");
     rn_output_put(out, RN_GOOD, "applies");
@@ -106,30 +106,30 @@ static void put_entry(const struct rn_output *out, const struct rn_explained *e)
     rn_output_put(out, RN_PLAIN, "\n");
     for (uint32_t i = 0; i < entry->condition_count; i++) {
         struct rn_finding finding =
-            rn_wording_find(e->session->ruleset, &entry->conditions[i], &e->values);
+            rn_wording_find(e->offline->ruleset, &entry->conditions[i], &e->values);
 
         rn_output_put(out, RN_PLAIN, "    ");
-        rn_describe_finding(out, &finding);
+        rn_cli_explain_finding(out, &finding);
         rn_output_put(out, RN_PLAIN, "\n");
     }
     rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
 }
 
-static void put_rules(const struct rn_output *out, struct rn_explained *e)
+static void put_rules(const struct rn_output *out, struct rn_cli_explain *e)
 {
-    const struct rn_ruleset *ruleset = e->session->ruleset;
-    struct rn_explained_rule found;
-    uint32_t at = e->applying.of_descriptor, hidden = 0;
+    const struct rn_ruleset *ruleset = e->offline->ruleset;
+    struct rn_cli_explain_match found;
+    uint32_t at = e->matched.of_descriptor, hidden = 0;
 
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
-        if (!rn_session_asks(e->session, &ruleset->rules[i]))
+        if (!rn_offline_asks(e->offline, &ruleset->rules[i]))
             continue;
-        rn_explain_rule(e, &ruleset->rules[i], &at, &found);
-        if (!found.applies && e->session->options->matching) {
+        rn_cli_explain_rule(e, &ruleset->rules[i], &at, &found);
+        if (!found.applies && e->offline->options->matching) {
             hidden++;
             continue;
         }
-        rn_explain_put_rule(out, e, &found);
+        rn_cli_explain_put_rule(out, e, &found);
         rn_output_put(out, RN_PLAIN, "\n");
     }
     if (hidden != 0)
@@ -139,73 +139,73 @@ static void put_rules(const struct rn_output *out, struct rn_explained *e)
 
 /* --- all --------------------------------------------------------------------------- */
 
-static void put_decision(const struct rn_output *out, const struct rn_explained *e)
+static void put_decision(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     const struct ration_outcome *o = &e->outcome;
 
     rn_output_put(out, RN_BOLD, "would be ");
-    rn_decision_line(out, o, &e->applying, false);
+    rn_cli_decision_line(out, o, &e->matched, false);
     if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
         rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
     rn_output_put(out, RN_DIM, "\nnothing was counted\n");
 }
 
-static void put(const struct rn_output *out, struct rn_explained *e)
+static void put(const struct rn_output *out, struct rn_cli_explain *e)
 {
-    put_given(out, e->session);
-    if (rn_session_is_native(e->session)) {
+    put_given(out, e->offline);
+    if (rn_offline_is_native(e->offline)) {
         put_readings(out, e);
         put_derived(out, e);
     }
     rn_output_put(out, RN_PLAIN, "\n");
-    if (e->session->envoy)
-        rn_explain_put_descriptor(out, e);
-    if (e->applying.entry != NULL)
+    if (e->offline->envoy)
+        rn_cli_explain_put_descriptor(out, e);
+    if (e->matched.entry != NULL)
         put_entry(out, e);
-    else if (rn_session_is_native(e->session))
+    else if (rn_offline_is_native(e->offline))
         put_rules(out, e);
     put_decision(out, e);
 }
 
 /* As the daemon answers. False after saying what is wrong. */
-static bool put_json(const struct rn_explained *e, const struct ration_request *request)
+static bool put_json(const struct rn_cli_explain *e, const struct ration_request *request)
 {
-    struct rn_session *session = e->session;
-    const struct rn_explanation_descriptor descriptor = {rn_explain_json_descriptor,
-                                                         rn_explain_json_descriptor_rule, session};
+    struct rn_offline *offline = e->offline;
+    const struct rn_explanation_descriptor descriptor = {
+        rn_cli_explain_json_descriptor, rn_cli_explain_json_descriptor_rule, offline};
     struct rn_buf out = {0};
     struct rn_members m = {.out = &out};
     int code;
 
     rn_members_open(&m, NULL, '{');
-    code = rn_explanation_put(&m, session->limiter,
-                              &(struct rn_explanation){request, &e->outcome, session->now_ns,
-                                                       session->options->matching,
-                                                       session->envoy ? &descriptor : NULL});
+    code = rn_explanation_put(&m, offline->limiter,
+                              &(struct rn_explanation){request, &e->outcome, offline->now_ns,
+                                                       offline->options->matching,
+                                                       offline->envoy ? &descriptor : NULL});
     rn_members_close(&m, '}');
     rn_buf_put_char(&out, '\n');
     if (code == 0 && out.failed)
         code = RATION_ENOMEM;
     if (code != 0)
-        rn_complain("no decision: %s", ration_error_text(code));
+        rn_output_error("no decision: %s", ration_error_text(code));
     else
         fwrite(out.data, 1, out.len, stdout);
     rn_buf_done(&out);
     return code == 0;
 }
 
-static int explain(struct rn_session *session)
+static int explain(struct rn_offline *offline)
 {
-    const struct rn_options *o = session->options;
-    struct rn_explained e = {.session = session};
+    const struct rn_options *o = offline->options;
+    struct rn_cli_explain e = {.offline = offline};
     struct ration_request request = {
         .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
     struct rn_output out = rn_output_to(stdout, o);
 
-    if (!rn_session_decide(session, true, &e.outcome))
+    if (!rn_offline_decide(offline, true, &e.outcome))
         return RN_EXIT_ERROR;
-    rn_ruleset_values(session->ruleset, &request, &e.values);
-    rn_decision_find(session, &e.applying);
+    rn_ruleset_values(offline->ruleset, &request, &e.values);
+    rn_cli_decision_find(offline, &e.matched);
     if (!o->json)
         put(&out, &e);
     else if (!put_json(&e, &request))
@@ -216,15 +216,15 @@ static int explain(struct rn_session *session)
 int rn_command_explain(const struct rn_options *options)
 {
     struct rn_output complaints = rn_output_to(stderr, options);
-    struct rn_session session;
+    struct rn_offline offline;
     int status = RN_EXIT_ERROR;
 
     if (rn_daemon_is_meant(options))
         return rn_command_explain_daemon(options);
-    if (!rn_session_load(&session, options))
-        rn_output_report(&complaints, &session.report);
-    else if (rn_session_open(&session, false))
-        status = explain(&session);
-    rn_session_done(&session);
+    if (!rn_offline_load(&offline, options))
+        rn_output_report(&complaints, &offline.report);
+    else if (rn_offline_open(&offline, false))
+        status = explain(&offline);
+    rn_offline_done(&offline);
     return status;
 }

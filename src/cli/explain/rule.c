@@ -7,13 +7,13 @@
 #include "cli/explain/describe.h"
 #include "cli/explain/explain.h"
 
-void rn_explain_rule(struct rn_explained *e, const struct rn_rule *rule, uint32_t *at,
-                     struct rn_explained_rule *found)
+void rn_cli_explain_rule(struct rn_cli_explain *e, const struct rn_rule *rule, uint32_t *at,
+                         struct rn_cli_explain_match *found)
 {
-    const struct rn_options *o = e->session->options;
+    const struct rn_options *o = e->offline->options;
 
     found->rule = rule;
-    found->reason = rn_rule_explain(e->session->ruleset, rule, &e->values, &found->match);
+    found->reason = rn_rule_explain(e->offline->ruleset, rule, &e->values, &found->match);
     found->applies = found->reason.why == RN_WHY_APPLIES || found->reason.why == RN_WHY_UNLIMITED;
     found->first_limit = *at;
     if (!found->applies)
@@ -23,7 +23,7 @@ void rn_explain_rule(struct rn_explained *e, const struct rn_rule *rule, uint32_
     *at += found->match.tier->limit_count;
 }
 
-const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint32_t limit)
+const struct ration_verdict *rn_cli_explain_left(const struct rn_cli_explain *e, uint32_t limit)
 {
     const struct ration_outcome *o = &e->outcome;
 
@@ -35,9 +35,9 @@ const struct ration_verdict *rn_explain_left(const struct rn_explained *e, uint3
 
 /* --- why not ----------------------------------------------------------------------- */
 
-static struct rn_slice name_of(const struct rn_explained *e, uint16_t attribute)
+static struct rn_slice name_of(const struct rn_cli_explain *e, uint16_t attribute)
 {
-    return e->session->ruleset->attributes[attribute].name;
+    return e->offline->ruleset->attributes[attribute].name;
 }
 
 static void put_label(const struct rn_output *out, const char *label)
@@ -45,24 +45,24 @@ static void put_label(const struct rn_output *out, const char *label)
     rn_output_put(out, RN_DIM, "    %-8s", label);
 }
 
-static void put_conditions(const struct rn_output *out, const struct rn_explained *e,
+static void put_conditions(const struct rn_output *out, const struct rn_cli_explain *e,
                            const struct rn_alternative *alternative, bool only_failing)
 {
     for (uint32_t i = 0; i < alternative->condition_count; i++) {
         struct rn_finding finding =
-            rn_wording_find(e->session->ruleset, &alternative->conditions[i], &e->values);
+            rn_wording_find(e->offline->ruleset, &alternative->conditions[i], &e->values);
 
         if (only_failing && finding.holds)
             continue;
         rn_output_put(out, RN_PLAIN, "    ");
-        rn_describe_finding(out, &finding);
+        rn_cli_explain_finding(out, &finding);
         rn_output_put(out, RN_PLAIN, "\n");
     }
 }
 
 /* The alternative that holds; of a rule without one, why none of them does. */
-static void put_alternatives(const struct rn_output *out, const struct rn_explained *e,
-                             const struct rn_explained_rule *found)
+static void put_alternatives(const struct rn_output *out, const struct rn_cli_explain *e,
+                             const struct rn_cli_explain_match *found)
 {
     const struct rn_rule *rule = found->rule;
     bool none = found->reason.why == RN_WHY_CONDITION;
@@ -77,12 +77,12 @@ static void put_alternatives(const struct rn_output *out, const struct rn_explai
     }
 }
 
-static void put_reason(const struct rn_output *out, const struct rn_explained *e,
-                       const struct rn_explained_rule *found)
+static void put_reason(const struct rn_output *out, const struct rn_cli_explain *e,
+                       const struct rn_cli_explain_match *found)
 {
     struct rn_buf words = {0};
 
-    rn_wording_reason(&words, e->session->ruleset, found->rule, &e->values, found->reason);
+    rn_wording_reason(&words, e->offline->ruleset, found->rule, &e->values, found->reason);
     rn_output_put(out, RN_BAD, "    - ");
     rn_output_put(out, RN_PLAIN, "%.*s\n", (int)words.len, words.data);
     rn_buf_done(&words);
@@ -90,8 +90,8 @@ static void put_reason(const struct rn_output *out, const struct rn_explained *e
 
 /* --- what is charged --------------------------------------------------------------- */
 
-static void put_key(const struct rn_output *out, const struct rn_explained *e,
-                    const struct rn_explained_rule *found)
+static void put_key(const struct rn_output *out, const struct rn_cli_explain *e,
+                    const struct rn_cli_explain_match *found)
 {
     put_label(out, "key");
     if (found->rule->key_count == 0)
@@ -109,8 +109,8 @@ static void put_key(const struct rn_output *out, const struct rn_explained *e,
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_tier(const struct rn_output *out, const struct rn_explained *e,
-                     const struct rn_explained_rule *found)
+static void put_tier(const struct rn_output *out, const struct rn_cli_explain *e,
+                     const struct rn_cli_explain_match *found)
 {
     const struct rn_rule *rule = found->rule;
 
@@ -131,8 +131,8 @@ static void put_tier(const struct rn_output *out, const struct rn_explained *e,
                       (int)name.len, name.data);
 }
 
-static void put_limits(const struct rn_output *out, const struct rn_explained *e,
-                       const struct rn_explained_rule *found)
+static void put_limits(const struct rn_output *out, const struct rn_cli_explain *e,
+                       const struct rn_cli_explain_match *found)
 {
     const struct rn_tier *tier = found->match.tier;
     char text[RN_LIMIT_TEXT];
@@ -143,10 +143,10 @@ static void put_limits(const struct rn_output *out, const struct rn_explained *e
         return;
     }
     for (uint32_t i = 0; i < tier->limit_count; i++) {
-        const struct ration_verdict *left = rn_explain_left(e, found->first_limit + i);
+        const struct ration_verdict *left = rn_cli_explain_left(e, found->first_limit + i);
 
         put_label(out, "limit");
-        rn_output_put(out, RN_PLAIN, "%s", rn_decision_limit(tier->limits[i], text));
+        rn_output_put(out, RN_PLAIN, "%s", rn_cli_decision_limit(tier->limits[i], text));
         if (left != NULL) {
             rn_output_put(out, RN_PLAIN, "; ");
             rn_output_put(out, left->allowed ? RN_PLAIN : RN_BAD, "%" PRIu64 " of %" PRIu64 " left",
@@ -184,8 +184,8 @@ static void put_throttle(const struct rn_output *out, const struct rn_throttle *
         rn_output_put(out, RN_PLAIN, ", at the rate of the limit\n");
 }
 
-static void put_manner(const struct rn_output *out, const struct rn_explained *e,
-                       const struct rn_explained_rule *found)
+static void put_manner(const struct rn_output *out, const struct rn_cli_explain *e,
+                       const struct rn_cli_explain_match *found)
 {
     const struct rn_rule *rule = found->rule;
 
@@ -202,14 +202,14 @@ static void put_manner(const struct rn_output *out, const struct rn_explained *e
         rn_output_put(out, RN_PLAIN, "%u%% more is admitted and marked\n", rule->soft_percent);
     }
     put_throttle(out, &rule->throttle);
-    if (rule->shadow || e->session->ruleset->shadow) {
+    if (rule->shadow || e->offline->ruleset->shadow) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");
     }
 }
 
-void rn_explain_put_rule(const struct rn_output *out, const struct rn_explained *e,
-                         const struct rn_explained_rule *found)
+void rn_cli_explain_put_rule(const struct rn_output *out, const struct rn_cli_explain *e,
+                             const struct rn_cli_explain_match *found)
 {
     const struct rn_rule *rule = found->rule;
 

@@ -12,13 +12,13 @@ static void copy(char *to, size_t size, struct rn_slice text)
     snprintf(to, size, "%.*s", (int)text.len, text.data == NULL ? "" : text.data);
 }
 
-static void read_verdict(const struct rn_value *from, bool allowed, struct ration_verdict *v)
+static void read_verdict(const struct rn_cli_json *from, bool allowed, struct ration_verdict *v)
 {
     *v = (struct ration_verdict){.allowed = allowed, .limit = UINT64_MAX, .remaining = UINT64_MAX};
-    rn_value_u64(from, "limit", &v->limit);
-    rn_value_u64(from, "remaining", &v->remaining);
-    v->reset_after_ns = rn_value_seconds(from, "reset_after");
-    v->retry_after_ns = rn_value_seconds(from, "retry_after");
+    rn_cli_json_u64(from, "limit", &v->limit);
+    rn_cli_json_u64(from, "remaining", &v->remaining);
+    v->reset_after_ns = rn_cli_json_seconds(from, "reset_after");
+    v->retry_after_ns = rn_cli_json_seconds(from, "retry_after");
 }
 
 /* The entry that decided is the first that says the same as the decision. */
@@ -30,18 +30,18 @@ static bool is_decisive(const struct ration_outcome *o, const struct ration_outc
            l->verdict.limit == v->limit && l->verdict.remaining == v->remaining;
 }
 
-static void read_limits(const struct rn_value *decision, struct ration_outcome *o)
+static void read_limits(const struct rn_cli_json *decision, struct ration_outcome *o)
 {
-    const struct rn_value *entry = rn_value_list(decision, "limits");
+    const struct rn_cli_json *entry = rn_cli_json_list(decision, "limits");
 
     for (; entry != NULL; entry = entry->next, o->limit_count++) {
         struct ration_outcome_limit *l = &o->limits[o->listed];
 
         if (o->listed == RATION_OUTCOME_LIMITS)
             continue;
-        copy(l->rule, sizeof l->rule, rn_value_text(entry, "rule"));
+        copy(l->rule, sizeof l->rule, rn_cli_json_text(entry, "rule"));
         read_verdict(entry, true, &l->verdict);
-        l->shadow = rn_value_is_true(entry, "shadow");
+        l->shadow = rn_cli_json_is_true(entry, "shadow");
         if (is_decisive(o, l)) {
             o->decision.decided_by = (int)o->listed;
             l->verdict.allowed = o->decision.allowed;
@@ -51,63 +51,64 @@ static void read_limits(const struct rn_value *decision, struct ration_outcome *
     }
 }
 
-static enum ration_outcome_kind kind_of(const struct rn_value *decision,
+static enum ration_outcome_kind kind_of(const struct rn_cli_json *decision,
                                         const struct ration_outcome *o)
 {
-    if (rn_slice_is(rn_value_text(decision, "error"), "denied"))
+    if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
         return RATION_BY_DENY_LIST;
-    if (rn_value_is_true(decision, "banned"))
+    if (rn_cli_json_is_true(decision, "banned"))
         return RATION_BY_BAN;
     return o->decision.allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
 }
 
-void rn_received_outcome(const struct rn_value *decision, unsigned status, struct ration_outcome *o)
+void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status,
+                             struct ration_outcome *o)
 {
-    bool allowed = rn_value_is_true(decision, "allowed");
-    int64_t held_ns = rn_value_seconds(decision, "held");
+    bool allowed = rn_cli_json_is_true(decision, "allowed");
+    int64_t held_ns = rn_cli_json_seconds(decision, "held");
 
     *o = (struct ration_outcome){.status = (uint16_t)status};
     o->decision.allowed = allowed;
     o->decision.decided_by = -1;
     read_verdict(decision, allowed, &o->decision.verdict);
-    copy(o->rule, sizeof o->rule, rn_value_text(decision, "rule"));
-    copy(o->message, sizeof o->message, rn_value_text(decision, "message"));
-    o->soft = rn_value_is_true(decision, "soft");
-    o->shadow_refused = rn_value_is_true(decision, "shadow");
-    o->shadow_delay_ns = rn_value_seconds(decision, "shadow_delay");
-    o->delay_ns = held_ns > 0 ? held_ns : rn_value_seconds(decision, "delay");
+    copy(o->rule, sizeof o->rule, rn_cli_json_text(decision, "rule"));
+    copy(o->message, sizeof o->message, rn_cli_json_text(decision, "message"));
+    o->soft = rn_cli_json_is_true(decision, "soft");
+    o->shadow_refused = rn_cli_json_is_true(decision, "shadow");
+    o->shadow_delay_ns = rn_cli_json_seconds(decision, "shadow_delay");
+    o->delay_ns = held_ns > 0 ? held_ns : rn_cli_json_seconds(decision, "delay");
     o->hold = held_ns > 0;
     o->kind = kind_of(decision, o);
     read_limits(decision, o);
 }
 
-void rn_received_limits(const struct rn_output *out, const struct rn_value *first)
+void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first)
 {
     static const char *const titles[] = {"rule", "limit", "left", "resets in", "retry in"};
     struct rn_columns columns;
     char text[RN_TIME_TEXT];
 
     rn_columns_init(&columns, titles, 5);
-    for (const struct rn_value *v = first; v != NULL; v = v->next) {
-        int64_t retry_ns = rn_value_seconds(v, "retry_after");
+    for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
+        int64_t retry_ns = rn_cli_json_seconds(v, "retry_after");
         uint64_t limit, remaining;
 
-        rn_columns_text(&columns, rn_value_text(v, "rule"));
-        rn_columns_text(&columns, rn_value_text(v, "text"));
-        if (rn_value_u64(v, "limit", &limit) && rn_value_u64(v, "remaining", &remaining))
+        rn_columns_text(&columns, rn_cli_json_text(v, "rule"));
+        rn_columns_text(&columns, rn_cli_json_text(v, "text"));
+        if (rn_cli_json_u64(v, "limit", &limit) && rn_cli_json_u64(v, "remaining", &remaining))
             rn_columns_put(&columns, "%" PRIu64 " of %" PRIu64, remaining, limit);
         else
             rn_columns_put(&columns, "unlimited");
-        rn_columns_put(&columns, "%s", rn_output_time(rn_value_seconds(v, "reset_after"), text));
+        rn_columns_put(&columns, "%s", rn_output_time(rn_cli_json_seconds(v, "reset_after"), text));
         rn_columns_put(&columns, "%s", retry_ns == 0 ? "" : rn_output_time(retry_ns, text));
     }
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
 }
 
-void rn_received_attributes(const struct rn_output *out, const struct rn_value *attributes)
+void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes)
 {
-    const struct rn_value *v = attributes != NULL ? attributes->first : NULL;
+    const struct rn_cli_json *v = attributes != NULL ? attributes->first : NULL;
 
     for (const char *comma = ""; v != NULL; v = v->next, comma = ", ") {
         rn_output_put(out, RN_PLAIN, "%s", comma);
@@ -117,9 +118,9 @@ void rn_received_attributes(const struct rn_output *out, const struct rn_value *
     }
 }
 
-void rn_received_pairs(struct rn_columns *columns, const struct rn_value *attributes)
+void rn_daemon_reply_pairs(struct rn_columns *columns, const struct rn_cli_json *attributes)
 {
-    const struct rn_value *v = attributes != NULL ? attributes->first : NULL;
+    const struct rn_cli_json *v = attributes != NULL ? attributes->first : NULL;
     struct rn_buf all = {0};
 
     for (; v != NULL; v = v->next) {

@@ -12,16 +12,16 @@
 
 /* A decision object as the outcome it was made of, as far as it tells: texts and
  * algorithms of the limits are not in it. `status` is the one it came with. */
-void rn_received_outcome(const struct rn_value *decision, unsigned status,
-                         struct ration_outcome *outcome);
+void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status,
+                             struct ration_outcome *outcome);
 
 /* Limits of /v1/state and the like: what is left of each. */
-void rn_received_limits(const struct rn_output *out, const struct rn_value *first);
+void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first);
 
 /* `ip "192.0.2.7", user "ada"`, of an object of attributes. */
-void rn_received_attributes(const struct rn_output *out, const struct rn_value *attributes);
+void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes);
 /* The same as a cell: ip=192.0.2.7 user=ada. */
 struct rn_columns;
-void rn_received_pairs(struct rn_columns *columns, const struct rn_value *attributes);
+void rn_daemon_reply_pairs(struct rn_columns *columns, const struct rn_cli_json *attributes);
 
 #endif

@@ -7,53 +7,53 @@
 
 /* --- limits ------------------------------------------------------------------------ */
 
-static void add_tier(struct rn_applying *applying, struct rn_rule_limit *const *limits,
+static void add_tier(struct rn_matched_limits *matched, struct rn_rule_limit *const *limits,
                      uint32_t count)
 {
-    for (uint32_t i = 0; i < count && applying->count < RATION_CHARGES_MAX; i++)
-        applying->limits[applying->count++] = limits[i];
+    for (uint32_t i = 0; i < count && matched->count < RATION_CHARGES_MAX; i++)
+        matched->limits[matched->count++] = limits[i];
 }
 
-static void find_descriptor(const struct rn_session *s, struct rn_applying *applying)
+static void find_descriptor(const struct rn_offline *s, struct rn_matched_limits *matched)
 {
     const struct ration_attribute *domain = &s->options->attributes[0];
     struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
     struct rn_slice parts[RN_ENVOY_PARTS_MAX];
     uint32_t part_count;
-    size_t count = rn_session_entries(s, entries);
+    size_t count = rn_offline_entries(s, entries);
     const struct rn_envoy_limit *limit =
         rn_envoy_match(s->ruleset, (struct rn_slice){domain->value, domain->value_len}, entries,
                        count, parts, &part_count);
 
     if (limit != NULL && limit->limit != NULL)
-        applying->limits[applying->count++] = limit->limit;
-    applying->of_descriptor = applying->count;
+        matched->limits[matched->count++] = limit->limit;
+    matched->of_descriptor = matched->count;
 }
 
-void rn_decision_find(const struct rn_session *s, struct rn_applying *applying)
+void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *matched)
 {
     struct ration_request request = {.attributes = s->options->attributes,
                                      .count = s->options->attribute_count,
                                      .cost = s->options->cost};
     struct rn_matches *matches;
 
-    *applying = (struct rn_applying){.count = 0};
+    *matched = (struct rn_matched_limits){.count = 0};
     if (s->envoy)
-        find_descriptor(s, applying);
-    if (!rn_session_is_native(s))
+        find_descriptor(s, matched);
+    if (!rn_offline_is_native(s))
         return;
     matches = malloc(sizeof *matches); /* without it, texts are missing and no more */
     if (matches == NULL)
         return;
     rn_ruleset_match(s->ruleset, &request, matches);
-    applying->entry = matches->entry;
+    matched->entry = matches->entry;
     for (uint32_t i = 0; i < matches->count; i++)
-        if (rn_session_asks(s, matches->items[i].rule))
-            add_tier(applying, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
+        if (rn_offline_asks(s, matches->items[i].rule))
+            add_tier(matched, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
     free(matches);
 }
 
-const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LIMIT_TEXT])
+const char *rn_cli_decision_limit(const struct rn_rule_limit *limit, char text[RN_LIMIT_TEXT])
 {
     const struct ration_limit *spec = &limit->spec;
     size_t len = ration_limit_write(spec, text, RN_LIMIT_TEXT);
@@ -68,12 +68,12 @@ const char *rn_decision_limit(const struct rn_rule_limit *limit, char text[RN_LI
 /* Of number `i` of the outcome's list. The last may stand for one further behind,
  * and an override may stand in the place of the rule's. */
 static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
-                                            const struct rn_applying *applying, uint32_t i)
+                                            const struct rn_matched_limits *matched, uint32_t i)
 {
-    if (i >= applying->count || applying->count != outcome->limit_count ||
+    if (i >= matched->count || matched->count != outcome->limit_count ||
         (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
         return NULL;
-    const struct rn_rule_limit *limit = applying->limits[i];
+    const struct rn_rule_limit *limit = matched->limits[i];
 
     return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
 }
@@ -141,8 +141,8 @@ static void put_allowed(const struct rn_output *out, const struct ration_outcome
                       several ? "up to " : "", rn_output_time(o->shadow_delay_ns, text));
 }
 
-void rn_decision_line(const struct rn_output *out, const struct ration_outcome *o,
-                      const struct rn_applying *applying, bool several)
+void rn_cli_decision_line(const struct rn_output *out, const struct ration_outcome *o,
+                          const struct rn_matched_limits *matched, bool several)
 {
     bool allowed = o->decision.allowed, denied = o->kind == RATION_BY_DENY_LIST;
 
@@ -152,7 +152,7 @@ void rn_decision_line(const struct rn_output *out, const struct ration_outcome *
                   denied && allowed ? " though on the deny list"
                   : denied          ? " by the deny list"
                                     : " by the allow list",
-                  applying->entry);
+                  matched->entry);
     else if (!allowed)
         put_refused(out, o);
     else if (o->kind == RATION_BY_BAN)
@@ -170,17 +170,17 @@ struct row {
 };
 
 static void fill_row(struct row *row, const struct ration_outcome *o,
-                     const struct rn_applying *applying, uint32_t i)
+                     const struct rn_matched_limits *matched, uint32_t i)
 {
     const struct ration_outcome_limit *l = &o->limits[i];
-    const struct rn_rule_limit *limit = limit_of(o, applying, i);
+    const struct rn_rule_limit *limit = limit_of(o, matched, i);
     char text[RN_TIME_TEXT];
 
     snprintf(row->cells[RULE], sizeof row->cells[RULE], "%s%s", l->rule,
              l->shadow ? " (shadow)" : "");
     if (limit != NULL)
-        rn_decision_limit(limit, row->cells[LIMIT]);
-    else if (!applying->unknown)
+        rn_cli_decision_limit(limit, row->cells[LIMIT]);
+    else if (!matched->unknown)
         strcpy(row->cells[LIMIT], ration_algorithm_name(l->algorithm));
     snprintf(row->cells[LEFT], sizeof row->cells[LEFT], "%" PRIu64 " of %" PRIu64,
              l->verdict.remaining, l->verdict.limit);
@@ -202,8 +202,8 @@ static void put_row(const struct rn_output *out, const struct row *row, const in
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-void rn_decision_table(const struct rn_output *out, const struct ration_outcome *o,
-                       const struct rn_applying *applying)
+void rn_cli_decision_table(const struct rn_output *out, const struct ration_outcome *o,
+                           const struct rn_matched_limits *matched)
 {
     struct row rows[RATION_OUTCOME_LIMITS + 1] = {
         {{"rule", "limit", "left", "resets in", "retry in"}}};
@@ -212,12 +212,12 @@ void rn_decision_table(const struct rn_output *out, const struct ration_outcome 
     if (o->listed == 0)
         return;
     for (uint32_t i = 0; i < o->listed; i++)
-        fill_row(&rows[i + 1], o, applying, i);
+        fill_row(&rows[i + 1], o, matched, i);
     for (uint32_t i = 0; i <= o->listed; i++)
         for (int c = 0; c < COLUMNS; c++) {
             int len = (int)strlen(rows[i].cells[c]);
 
-            bool optional = c == RETRY || (c == LIMIT && applying->unknown);
+            bool optional = c == RETRY || (c == LIMIT && matched->unknown);
 
             if (len > widths[c] && (!optional || i > 0))
                 widths[c] = len;

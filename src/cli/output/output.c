@@ -82,7 +82,7 @@ void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t
     fprintf(out->file, ":%" PRIu32 "%s", line, out->colour ? "\033[0m" : "");
 }
 
-void rn_complain(const char *format, ...)
+void rn_output_error(const char *format, ...)
 {
     va_list args;
 

@@ -46,6 +46,6 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report);
 const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT]);
 
 /* `ration: ` and a line on stderr. */
-void rn_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

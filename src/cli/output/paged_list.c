@@ -6,7 +6,7 @@
 #define PAGE_MAX 10000 /* each costs the daemon a walk through all; it ends long ones earlier */
 
 struct print {
-    const struct rn_pages *pages;
+    const struct rn_paged_list *list;
     struct rn_output out;
     struct rn_columns columns;
     struct rn_buf json;
@@ -14,34 +14,34 @@ struct print {
 };
 
 /* Those behind the id `after`; 0: from the beginning. */
-static bool ask(struct rn_daemon *d, const struct rn_pages *pages, uint64_t after)
+static bool ask(struct rn_daemon *d, const struct rn_paged_list *list, uint64_t after)
 {
     const char *rule = d->options->rule;
     struct rn_buf target = {0};
     bool ok = false;
 
-    rn_buf_putf(&target, "%s?limit=%d&after=%" PRIu64, pages->path, PAGE_MAX, after);
+    rn_buf_putf(&target, "%s?limit=%d&after=%" PRIu64, list->path, PAGE_MAX, after);
     if (rule != NULL) {
         rn_buf_put_literal(&target, "&rule=");
-        rn_caller_put_escaped(&target, rn_slice_of(rule));
+        rn_cli_http_put_escaped(&target, rn_slice_of(rule));
     }
     rn_buf_put_char(&target, '\0');
     if (target.failed)
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
     else
-        ok = rn_daemon_do(d, &(struct rn_question){.method = "GET", .target = target.data});
+        ok = rn_daemon_do(d, &(struct rn_daemon_request){.method = "GET", .target = target.data});
     rn_buf_done(&target);
     return ok;
 }
 
-static void put_entry(struct print *p, bool json, const struct rn_value *entry)
+static void put_entry(struct print *p, bool json, const struct rn_cli_json *entry)
 {
     if (json) {
         rn_buf_put_literal(&p->json, "\n");
         rn_buf_put(&p->json, ",", p->any);
-        rn_value_write(&p->json, entry);
+        rn_cli_json_write(&p->json, entry);
     } else {
-        p->pages->put(&p->columns, entry);
+        p->list->put(&p->columns, entry);
     }
     p->any = true;
 }
@@ -64,7 +64,7 @@ static void end(struct print *p, bool json)
     } else if (p->any) {
         rn_columns_write(&p->columns, &p->out, 0);
     } else {
-        rn_output_put(&p->out, RN_PLAIN, "no %s\n", p->pages->name);
+        rn_output_put(&p->out, RN_PLAIN, "no %s\n", p->list->name);
     }
 }
 
@@ -74,16 +74,16 @@ static bool print_all(struct rn_daemon *d, struct print *p)
     uint64_t next = 0, after;
 
     if (json)
-        rn_buf_putf(&p->json, "{\"%s\":[", p->pages->name);
+        rn_buf_putf(&p->json, "{\"%s\":[", p->list->name);
     do {
         after = next;
-        if (!ask(d, p->pages, after))
+        if (!ask(d, p->list, after))
             return false;
-        const struct rn_value *entry = rn_value_list(d->answer, p->pages->name);
+        const struct rn_cli_json *entry = rn_cli_json_list(d->answer, p->list->name);
 
         for (; entry != NULL; entry = entry->next)
             put_entry(p, json, entry);
-        rn_value_u64(d->answer, "next", &next);
+        rn_cli_json_u64(d->answer, "next", &next);
         if (next > after)
             flush(p, json);
     } while (next > after);
@@ -91,15 +91,15 @@ static bool print_all(struct rn_daemon *d, struct print *p)
     return true;
 }
 
-int rn_pages_print(struct rn_daemon *d, const struct rn_pages *pages)
+int rn_paged_list_print(struct rn_daemon *d, const struct rn_paged_list *list)
 {
-    struct print p = {.pages = pages, .out = rn_output_to(stdout, d->options)};
+    struct print p = {.list = list, .out = rn_output_to(stdout, d->options)};
     bool ok;
 
-    rn_columns_init(&p.columns, pages->titles, pages->title_count);
+    rn_columns_init(&p.columns, list->titles, list->title_count);
     ok = print_all(d, &p);
     if (p.columns.text.failed || p.json.failed) {
-        rn_complain("out of memory");
+        rn_output_error("out of memory");
         ok = false;
     }
     rn_columns_done(&p.columns);

@@ -9,16 +9,16 @@
 #include "cli/client/daemon.h"
 #include "cli/output/columns.h"
 
-struct rn_pages {
+struct rn_paged_list {
     const char *path; /* of the list: /v1/bans */
     const char *name; /* of the member that has the entries; and what to call them */
     const char *const *titles;
     size_t title_count;
     /* The cells of one entry. */
-    void (*put)(struct rn_columns *columns, const struct rn_value *entry);
+    void (*put)(struct rn_columns *columns, const struct rn_cli_json *entry);
 };
 
 /* As a table, or with --json as one object. The exit status. */
-int rn_pages_print(struct rn_daemon *daemon, const struct rn_pages *pages);
+int rn_paged_list_print(struct rn_daemon *daemon, const struct rn_paged_list *list);
 
 #endif

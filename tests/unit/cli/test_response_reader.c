@@ -14,25 +14,25 @@
 
 /* Gives the text in pieces of `piece` bytes, keeping what was not taken, as a
  * connection does. Returns how many answers there were. */
-static size_t hear(const struct rn_speech *speech, const char *text, size_t piece,
-                   enum rn_heard heard[MOST])
+static size_t hear(const struct rn_bench_request *speech, const char *text, size_t piece,
+                   enum rn_bench_result heard[MOST])
 {
-    struct rn_response_reader listener = {0};
+    struct rn_bench_response listener = {0};
     size_t len = strlen(text), from = 0, count = 0;
 
     for (size_t given = 0; given < len;) {
         given = given + piece < len ? given + piece : len;
         while (from < given) {
             size_t used;
-            enum rn_heard what =
-                rn_speech_hear(speech, &listener, text + from, given - from, &used);
+            enum rn_bench_result what =
+                rn_bench_response_read(speech, &listener, text + from, given - from, &used);
 
             from += used;
-            if (what == RN_HEARD_MORE)
+            if (what == RN_BENCH_MORE)
                 break;
             assert_true(count < MOST);
             heard[count++] = what;
-            if (what == RN_HEARD_FOREIGN)
+            if (what == RN_BENCH_FOREIGN)
                 return count;
         }
     }
@@ -40,10 +40,10 @@ static size_t hear(const struct rn_speech *speech, const char *text, size_t piec
     return count;
 }
 
-static void expect(const struct rn_speech *speech, const char *text, const enum rn_heard *wanted,
+static void expect(const struct rn_bench_request *speech, const char *text, const enum rn_bench_result *wanted,
                    size_t count)
 {
-    enum rn_heard heard[MOST];
+    enum rn_bench_result heard[MOST];
 
     for (size_t piece = 1; piece <= strlen(text); piece++) {
         assert_int_equal(hear(speech, text, piece, heard), count);
@@ -52,11 +52,11 @@ static void expect(const struct rn_speech *speech, const char *text, const enum 
     }
 }
 
-static const enum rn_heard yes_no_error[] = {RN_HEARD_ALLOWED, RN_HEARD_REFUSED, RN_HEARD_ERROR};
+static const enum rn_bench_result yes_no_error[] = {RN_BENCH_ALLOWED, RN_BENCH_REFUSED, RN_BENCH_ERROR};
 
 static void cl_throttle_is_told_by_the_first_number(void **state)
 {
-    struct rn_speech speech = {.load = RN_LOAD_THROTTLE};
+    struct rn_bench_request speech = {.load = RN_BENCH_THROTTLE};
 
     (void)state;
     expect(&speech,
@@ -68,7 +68,7 @@ static void cl_throttle_is_told_by_the_first_number(void **state)
 
 static void decisions_are_told_by_the_value_of_allowed(void **state)
 {
-    struct rn_speech speech = {.load = RN_LOAD_TAKE};
+    struct rn_bench_request speech = {.load = RN_BENCH_TAKE};
 
     (void)state;
     expect(&speech,
@@ -81,7 +81,7 @@ static void decisions_are_told_by_the_value_of_allowed(void **state)
 
 static void http_is_told_by_status_and_body(void **state)
 {
-    struct rn_speech speech = {.http = true, .load = RN_LOAD_CHECK};
+    struct rn_bench_request speech = {.http = true, .load = RN_BENCH_CHECK};
 
     (void)state;
     expect(&speech,
@@ -94,7 +94,7 @@ static void http_is_told_by_status_and_body(void **state)
 
 static void an_empty_body_ends_an_answer(void **state)
 {
-    struct rn_speech speech = {.http = true, .load = RN_LOAD_PING};
+    struct rn_bench_request speech = {.http = true, .load = RN_BENCH_PING};
 
     (void)state;
     expect(&speech, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", yes_no_error, 1);
@@ -102,8 +102,8 @@ static void an_empty_body_ends_an_answer(void **state)
 
 static void a_stranger_is_noticed(void **state)
 {
-    static const enum rn_heard foreign[] = {RN_HEARD_FOREIGN};
-    struct rn_speech http = {.http = true}, resp = {.load = RN_LOAD_PING};
+    static const enum rn_bench_result foreign[] = {RN_BENCH_FOREIGN};
+    struct rn_bench_request http = {.http = true}, resp = {.load = RN_BENCH_PING};
 
     (void)state;
     expect(&http, "-ERR unknown command\r\n", foreign, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/commands/check_series.h"
+#include "cli/output/decision_series.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static bool is_alike(const struct ration_outcome *a, const struct ration_outcome
            (a->shadow_delay_ns > 0) == (b->shadow_delay_ns > 0) && strcmp(a->rule, b->rule) == 0;
 }
 
-static void put_run(const struct rn_series *s)
+static void put_run(const struct rn_cli_decision_series *s)
 {
     char numbers[48];
 
@@ -20,11 +20,12 @@ static void put_run(const struct rn_series *s)
     else
         snprintf(numbers, sizeof numbers, "%" PRIu64 "-%" PRIu64, s->from, s->to);
     rn_output_put(&s->out, RN_DIM, "%-9s ", numbers);
-    rn_decision_line(&s->out, &s->last, &s->applying, s->from != s->to);
+    rn_cli_decision_line(&s->out, &s->last, &s->matched, s->from != s->to);
     rn_output_put(&s->out, RN_PLAIN, "\n");
 }
 
-void rn_series_add(struct rn_series *s, const struct ration_outcome *outcome)
+void rn_cli_decision_series_add(struct rn_cli_decision_series *s,
+                                const struct ration_outcome *outcome)
 {
     uint64_t number = s->allowed + s->refused + 1;
 
@@ -39,10 +40,10 @@ void rn_series_add(struct rn_series *s, const struct ration_outcome *outcome)
     s->last = *outcome;
 }
 
-void rn_series_end(struct rn_series *s)
+void rn_cli_decision_series_end(struct rn_cli_decision_series *s)
 {
     if (s->times == 1) {
-        rn_decision_line(&s->out, &s->last, &s->applying, false);
+        rn_cli_decision_line(&s->out, &s->last, &s->matched, false);
         rn_output_put(&s->out, RN_PLAIN, "\n");
     } else {
         put_run(s);
@@ -54,16 +55,16 @@ void rn_series_end(struct rn_series *s)
         rn_output_escaped(&s->out, rn_slice_of(s->last.message));
         rn_output_put(&s->out, RN_PLAIN, "\n");
     }
-    rn_decision_table(&s->out, &s->last, &s->applying);
+    rn_cli_decision_table(&s->out, &s->last, &s->matched);
 }
 
-void rn_series_begin_json(bool several)
+void rn_cli_decision_series_begin_json(bool several)
 {
     if (several)
         fputs("{\"decisions\":[\n", stdout);
 }
 
-int rn_series_end_json(bool several, const uint64_t count[2])
+int rn_cli_decision_series_end_json(bool several, const uint64_t count[2])
 {
     if (several)
         printf("],\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n", count[true], count[false]);

@@ -265,6 +265,8 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
 
     if (!check_test(r, node, test))
         return;
+    if (test == ABOVE || test == BELOW)
+        rn_builder_attribute_at(r->builder, r->attribute)->is_number = true;
     if (test == PRESENT)
         read_present(r, node, negated);
     else if (test == ABOVE || test == BELOW)

@@ -18,16 +18,24 @@ static bool is_in(const struct rn_scene *s, const struct rn_condition *c)
     return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
 }
 
-/* What is no number lies on neither side of one. */
-static RN_ASIDE bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
-                               struct rn_slice value)
+static bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
+                      const struct rn_decimal *number)
 {
-    struct rn_decimal limit, number;
+    struct rn_decimal limit;
 
-    if (!rn_decimal_parse(value, &number) || !rn_decimal_parse(bound, &limit))
+    if (!rn_decimal_parse(bound, &limit))
         return false;
-    int order = rn_decimal_compare(&number, &limit);
+    int order = rn_decimal_compare(number, &limit);
     return c->test == RN_TEST_ABOVE ? order > 0 : order < 0;
+}
+
+/* What is no number lies on neither side of one. */
+static RN_ASIDE bool fits_bound(const struct rn_condition *c, struct rn_slice bound,
+                                struct rn_slice value)
+{
+    struct rn_decimal number;
+
+    return rn_decimal_parse(value, &number) && is_beyond(c, bound, &number);
 }
 
 static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
@@ -41,7 +49,7 @@ static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, st
         return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
     case RN_TEST_ABOVE:
     case RN_TEST_BELOW:
-        return is_beyond(c, wanted, value);
+        return fits_bound(c, wanted, value);
     case RN_TEST_CIDR:
     case RN_TEST_PRESENT:
         break; /* name no values */
@@ -82,6 +90,9 @@ static bool holds(const struct rn_scene *s, const struct rn_condition *c)
         found = value.len > 0;
     else if (c->test == RN_TEST_CIDR)
         found = is_in(s, c);
+    else if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW)
+        found = s->values->has_number[c->attribute] &&
+                is_beyond(c, c->values[0], &s->values->number[c->attribute]);
     else
         found = fits_one(s, c, value);
     return found != c->negated;

@@ -79,7 +79,7 @@ static bool allocate(struct names *names, struct rn_ruleset *ruleset)
     return names->items && names->slots;
 }
 
-/* Those that are found by looking at others, and those with a canonical form. */
+/* Those that are found by looking at others, and those that are not compared as text. */
 static void list_derived(struct rn_match_index *index, const struct rn_ruleset *ruleset,
                          uint16_t *derived)
 {
@@ -87,7 +87,8 @@ static void list_derived(struct rn_match_index *index, const struct rn_ruleset *
     for (uint16_t i = 0; i < ruleset->attribute_count; i++) {
         const struct rn_attribute *a = &ruleset->attributes[i];
 
-        if (a->is_ip || a->source == RN_SOURCE_PATH || a->source == RN_SOURCE_FORWARDED)
+        if (a->is_ip || a->is_number || a->source == RN_SOURCE_PATH ||
+            a->source == RN_SOURCE_FORWARDED)
             derived[index->derived_count++] = i;
         if (a->source == RN_SOURCE_HEADER && rn_slice_is(a->name, "path"))
             index->path_header = i;

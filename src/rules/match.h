@@ -10,6 +10,7 @@
 
 #include <ration/request.h>
 
+#include "base/decimal.h"
 #include "rules/ruleset.h"
 
 #define RN_MATCHES_MAX                                                                             \
@@ -34,9 +35,13 @@ struct rn_values {
     struct rn_slice value[RN_ATTRIBUTES_MAX]; /* data NULL: absent */
     struct rn_ip address[RN_ATTRIBUTES_MAX];  /* of is_ip ones; bits 0: not an address */
     char scratch[RN_ATTRIBUTES_MAX][48];      /* canonical addresses */
-    char host[256];                           /* the host, if it had to be respelt, */
-    char method[RN_METHOD_MAX];               /* and the method */
-    struct rn_readings paths;                 /* `value` is by one of them */
+    /* Of is_number ones. Read once: a request chooses how long its numbers are, and many rules may
+     * compare the same. */
+    struct rn_decimal number[RN_ATTRIBUTES_MAX];
+    bool has_number[RN_ATTRIBUTES_MAX]; /* false: what it has is no number */
+    char host[256];                     /* the host, if it had to be respelt, */
+    char method[RN_METHOD_MAX];         /* and the method */
+    struct rn_readings paths;           /* `value` is by one of them */
 };
 
 enum rn_match_outcome {

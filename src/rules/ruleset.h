@@ -40,6 +40,7 @@ struct rn_attribute {
     struct rn_slice name;
     enum rn_source source;
     bool is_ip;              /* compared and keyed as an address */
+    bool is_number;          /* compared as a number by `above` or `below` */
     struct rn_slice header;  /* HEADER, FORWARDED: lower-case name without "header." */
     bool forwarded_rfc7239;  /* FORWARDED: the header is "forwarded", not a plain list */
     struct rn_slice pattern; /* PATH: like /users/{user}/posts/{post} */

@@ -204,6 +204,9 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
         *value = segment_of(attribute, origin->path, values);
     if (attribute->is_ip && value->data)
         canonicalise(value, &values->address[number], values->scratch[number]);
+    if (attribute->is_number)
+        values->has_number[number] =
+            value->data && rn_decimal_parse(*value, &values->number[number]);
 }
 
 RN_HOT void rn_ruleset_values(const struct rn_ruleset *ruleset,

@@ -10,10 +10,14 @@
 enum { METHOD, PATH, HOST, IP, USER, TIER, COST, PRIORITY, ATTRIBUTES };
 
 static const struct rn_attribute attributes[ATTRIBUTES] = {
-    {.name = RN_SLICE_INIT("method")}, {.name = RN_SLICE_INIT("path")},
-    {.name = RN_SLICE_INIT("host")},   {.name = RN_SLICE_INIT("ip"), .is_ip = true},
-    {.name = RN_SLICE_INIT("user")},   {.name = RN_SLICE_INIT("tier")},
-    {.name = RN_SLICE_INIT("cost")},   {.name = RN_SLICE_INIT("priority")},
+    {.name = RN_SLICE_INIT("method")},
+    {.name = RN_SLICE_INIT("path")},
+    {.name = RN_SLICE_INIT("host")},
+    {.name = RN_SLICE_INIT("ip"), .is_ip = true},
+    {.name = RN_SLICE_INIT("user")},
+    {.name = RN_SLICE_INIT("tier")},
+    {.name = RN_SLICE_INIT("cost"), .is_number = true},
+    {.name = RN_SLICE_INIT("priority")},
 };
 
 static struct rn_rule_limit some_limit = {.spec = {.algorithm = RATION_TOKEN_BUCKET}};

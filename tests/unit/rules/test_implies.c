@@ -143,6 +143,8 @@ static const char *exception(const struct rn_condition *narrow, const struct rn_
         if (narrow->attribute == ADDRESS && !absent)
             assert_int_equal(
                 rn_ip_parse(text, strlen(text), &values.address[narrow->attribute], NULL), 0);
+        values.has_number[narrow->attribute] =
+            !absent && rn_decimal_parse(rn_slice_of(text), &values.number[narrow->attribute]);
         if (rn_condition_holds(&ruleset, narrow, &values) &&
             !rn_condition_holds(&ruleset, wide, &values))
             return text;

@@ -71,15 +71,17 @@ static struct rn_condition random_condition(struct rn_arena *arena)
     static const uint16_t subjects[] = {METHOD, PATH, PATH, HOST, IP, USER, USER, COST};
     static const enum rn_test tests[] = {RN_TEST_EQUALS,  RN_TEST_EQUALS, RN_TEST_EQUALS,
                                          RN_TEST_PATTERN, RN_TEST_PREFIX, RN_TEST_CIDR,
-                                         RN_TEST_PRESENT, RN_TEST_ABOVE,  RN_TEST_BELOW};
+                                         RN_TEST_PRESENT};
     struct rn_condition c = {.attribute = PICK(subjects), .test = PICK(tests)};
-    uint32_t count = random_below(10) ? 1 + random_below(3) : random_below(20);
+    uint32_t count = attributes[c.attribute].is_number ? 1
+                     : random_below(10)                ? 1 + random_below(3)
+                                                       : random_below(20);
     struct rn_slice *values = rn_arena_calloc(arena, count, sizeof *values);
 
     c.negated = random_below(8) == 0;
     if (c.attribute == PATH && random_below(4))
         c.test = RN_TEST_PATTERN;
-    if (c.attribute == COST)
+    if (attributes[c.attribute].is_number)
         c.test = random_below(2) ? RN_TEST_ABOVE : RN_TEST_BELOW;
     c.is_path = c.test == RN_TEST_PATTERN && (c.attribute == PATH || random_below(4) == 0);
     for (uint32_t i = 0; i < count; i++)
@@ -149,15 +151,11 @@ static void random_path(struct text *out)
 static struct ration_request random_request(struct ration_attribute given[ATTRIBUTES],
                                             struct text *path)
 {
-    static const char *const costs[] = {"1", "77", "9.75", "-8", "x", ""};
-    const char *const values[ATTRIBUTES] = {PICK(texts),
-                                            path->bytes,
-                                            PICK(texts),
-                                            PICK(addresses),
-                                            random_below(4) ? PICK(texts) : PICK(numbers),
-                                            tiers[random_below(3)].value.data,
-                                            PICK(costs),
-                                            levels[random_below(3)].name.data};
+    static const char *const costs[] = {"1", "77", "9.75", "-8", "x", "", "10", "1e2"};
+    const char *const values[ATTRIBUTES] = {PICK(texts), path->bytes,
+                                            PICK(texts), PICK(addresses),
+                                            PICK(texts), tiers[random_below(3)].value.data,
+                                            PICK(costs), levels[random_below(3)].name.data};
     struct ration_request request = {.attributes = given, .cost = random_below(3)};
 
     random_path(path);

@@ -387,6 +387,29 @@ static void of_two_hosts_the_first_counts(void **state)
     rn_arena_done(&ruleset.arena);
 }
 
+/* A long number must not cost more the more rules compare it. */
+static void a_number_is_read_once_for_all_conditions(void **state)
+{
+    const struct rn_attribute attributes[] = {{.name = RN_SLICE("size"), .is_number = true},
+                                              {.name = RN_SLICE("age"), .is_number = true}};
+    struct rn_ruleset ruleset = {.attributes = attributes, .attribute_count = 2};
+    const struct rn_slice bound = RN_SLICE("500");
+    struct rn_condition above = {.test = RN_TEST_ABOVE, .values = &bound, .value_count = 1};
+
+    (void)state;
+    resolve(&ruleset, (const char *[]){"size", "00501.5", "age", "old", NULL});
+    assert_true(values.has_number[0]);
+    assert_false(values.has_number[1]);
+    values.value[0] = RN_SLICE("text that nobody reads again");
+    assert_true(rn_condition_holds(&ruleset, &above, &values));
+    above.attribute = 1;
+    assert_false(rn_condition_holds(&ruleset, &above, &values));
+    resolve(&ruleset, (const char *[]){"age", "501", NULL});
+    assert_false(values.has_number[0]);
+    assert_true(rn_condition_holds(&ruleset, &above, &values));
+    rn_arena_done(&ruleset.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(addresses_become_canonical),
         cmocka_unit_test(a_host_has_one_spelling),
         cmocka_unit_test(of_two_hosts_the_first_counts),
+        cmocka_unit_test(a_number_is_read_once_for_all_conditions),
         cmocka_unit_test(as_many_attributes_as_there_may_be),
     };
 

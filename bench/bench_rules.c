@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "rules/match.h"
+#include "rules/match/match.h"
 #include "rules/ruleset.h"
 #include "steps.h"
 

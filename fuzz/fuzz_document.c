@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/document.h"
+#include "rules/yaml/document.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/forwarded.h"
+#include "rules/match/forwarded.h"
 
 #define CLIENT_TEXT "198.51.100.7"
 

@@ -3,7 +3,7 @@
  * says, and its own first reading; what counts as plain is. */
 #include <stdlib.h>
 
-#include "rules/reading.h"
+#include "rules/match/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

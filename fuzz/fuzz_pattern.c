@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../tests/unit/rules/naive_pattern.h"
-#include "rules/pattern.h"
+#include "rules/match/pattern.h"
 
 /* What the naive matcher can bear. */
 #define NAIVE_BYTES 24

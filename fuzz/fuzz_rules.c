@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/lint.h"
-#include "rules/print.h"
+#include "rules/lint/lint.h"
+#include "rules/print/print.h"
 #include "rules/ruleset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,7 +8,7 @@
 
 #include "cli/options.h"
 #include "cli/output/output.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define BIT(name) RN_OPTION(RN_OPTION_##name)
 #define TRIES                                                                                      \

@@ -12,8 +12,8 @@
 
 #include "cli/output/output.h"
 #include "limiter/reload.h"
-#include "rules/document.h"
-#include "rules/envoy_tree.h"
+#include "rules/envoy/tree_internal.h"
+#include "rules/yaml/document.h"
 
 /* Enough for trying out; a daemon that opens the file may ask for more. */
 #define STATE_BYTES (UINT64_C(4) << 20)

@@ -8,9 +8,9 @@
 #include <ration/rules.h>
 
 #include "cli/options.h"
-#include "rules/envoy.h"
-#include "rules/match.h"
-#include "rules/report.h"
+#include "rules/envoy/envoy.h"
+#include "rules/match/match.h"
+#include "rules/report/report.h"
 
 struct rn_offline {
     const struct rn_options *options;

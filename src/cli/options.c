@@ -13,7 +13,7 @@
 
 #include "base/number.h"
 #include "cli/output/output.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define ALWAYS 0 /* as `bits`: every command has it */
 

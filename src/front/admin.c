@@ -5,7 +5,7 @@
  */
 #include "front/admin.h"
 
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define BODY_MAX (8 * 1024 * 1024) /* of rules */
 

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "front/admin.h"
-#include "rules/report.h"
-#include "rules/wording.h"
+#include "rules/match/reason.h"
+#include "rules/report/report.h"
 #include "wire/explanation.h"
 
 static void refuse_store(struct rn_exchange *x, int code)

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "front/admin.h"
 #include "limiter/reload.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define YAML "application/yaml"
 /* In messages about rules that came with a request. */

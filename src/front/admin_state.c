@@ -3,7 +3,7 @@
  * Changing what a client has spent.
  */
 #include "front/admin.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 /* Without the rule's name, all rules that apply. */
 static struct rn_slice rule_text(const struct rn_change *change)

@@ -6,7 +6,7 @@
 #include <ration/clients.h>
 
 #include "base/error.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define TOP_MAX 1000

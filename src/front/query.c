@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "core/algorithm.h"
 #include "front/decide.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

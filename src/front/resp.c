@@ -23,7 +23,7 @@
 #include "base/hints.h"
 #include "base/number.h"
 #include "net/log.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 /* --- errors ------------------------------------------------------------------------------ */
 

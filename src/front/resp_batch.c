@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "limiter/limiter.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 #include "wire/resp_pen.h"
 
 enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };

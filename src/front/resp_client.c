@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "front/resp.h"
 #include "net/log.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 /* What we speak, for clients that decide by version what they may send. */
 #define REDIS_VERSION "7.0.0"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "front/resp.h"
 #include "limiter/limiter.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 /* As many attributes as JSON may have, one too many to tell so, and all options. */
 _Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 8 <= RN_RESP_ARGS_MAX,

@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/siphash.h"
 #include "base/slice.h"
-#include "rules/reading.h"
+#include "rules/match/path.h"
 
 #define RN_CLIENT_ATTRIBUTES_MAX RATION_OVERRIDE_ATTRIBUTES_MAX
 

@@ -12,7 +12,7 @@
 #include "limiter/book.h"
 #include "limiter/limiter.h"
 #include "limiter/reload.h"
-#include "rules/print.h"
+#include "rules/print/print.h"
 
 /* --- rules ------------------------------------------------------------------------------ */
 

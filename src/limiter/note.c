@@ -5,7 +5,7 @@
 
 #include "limiter/limiter.h"
 #include "rules/looks_at.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 static void write_note(const struct rn_ruleset *ruleset, const struct ration_attribute *attributes,
                        size_t count, char note[RATION_MESSAGE_SIZE])

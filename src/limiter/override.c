@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "limiter/roster.h"
-#include "rules/envoy_tree.h"
+#include "rules/envoy/tree_internal.h"
 
 /* --- the key ------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <ration/rules.h>
 
 #include "limiter/book.h"
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 /* For rn_compiled.plain: whether the limit, which is the rule's and linked, can be charged
  * this way, for whoever the rule applies to. */

@@ -28,7 +28,7 @@
 
 #include "base/siphash.h"
 #include "limiter/reload.h"
-#include "rules/match.h"
+#include "rules/match/match.h"
 #include "store/table.h"
 
 /* Decided without the shared store, which did not answer. */

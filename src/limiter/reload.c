@@ -11,7 +11,7 @@
 #include <ration/rules.h>
 
 #include "limiter/limiter.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 /* --- reports ------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 #include "limiter/roster.h"
 #include "limiter/ruling.h"
 #include "limiter/workspace.h"
-#include "rules/envoy.h"
+#include "rules/envoy/envoy.h"
 
 /* What is decided on. */
 struct scene {

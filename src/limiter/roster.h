@@ -17,7 +17,7 @@
 #include "limiter/client.h"
 #include "limiter/roll.h"
 #include "rules/builder.h"
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 struct ration;
 

@@ -10,8 +10,8 @@
 
 #include "limiter/check.h"
 #include "limiter/limiter.h"
-#include "rules/envoy.h"
-#include "rules/match.h"
+#include "rules/envoy/envoy.h"
+#include "rules/match/match.h"
 
 /* A rule that applies, and how. The slices are borrowed until the end. */
 struct rn_applied {

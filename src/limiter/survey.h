@@ -8,7 +8,7 @@
 
 #include <ration/rules.h>
 
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 /* One rule, as long as `see` runs. */
 struct rn_surveyed {

@@ -10,7 +10,7 @@
 
 #include "limiter/descriptors.h"
 #include "limiter/ruling.h"
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 struct rn_workspace {
     struct rn_workspace *next; /* of those that are unused */

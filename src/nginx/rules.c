@@ -5,7 +5,7 @@
  * if the file changes afterwards.
  */
 #include "nginx/module.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 #include "rules/ruleset.h"
 
 static void free_ruleset(void *data)

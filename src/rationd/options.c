@@ -10,7 +10,7 @@
 #include "net/address.h"
 #include "rationd/parse.h"
 #include "rationd/secrets.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB arrive all the same */
 #define REDIS_DEADLINE_MIN_NS INT64_C(1000000)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 struct rn_builder_name {
     struct rn_slice name; /* data NULL: free */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ruleset while it is being put together: what the readers of the two formats
- * (native.c, envoy.c) hand over, file by file. Everything that lasts lives in
+ * (native/native.c, envoy/parse.c) hand over, file by file. Everything that lasts lives in
  * the ruleset's arena; the growing lists are the builder's own and become the
  * ruleset's arrays in rn_builder_finish.
  *
@@ -12,9 +12,9 @@
 #ifndef RN_RULES_BUILDER_H
 #define RN_RULES_BUILDER_H
 
-#include "rules/document.h"
 #include "rules/ruleset.h"
 #include "rules/teams.h"
+#include "rules/yaml/document.h"
 
 /* A growing array of `count` pointers or plain values. */
 struct rn_builder_list {
@@ -48,11 +48,11 @@ struct rn_builder {
     struct rn_builder_list references; /* struct rn_builder_reference */
     struct rn_builder_names rule_names, attribute_names;
 
-    /* envoy.c's: an array in the arena, replaced by a longer one as files come. */
+    /* envoy/parse.c's: an array in the arena, replaced by a longer one as files come. */
     struct rn_envoy_domain *domains;
     uint32_t domain_count;
 
-    struct rn_native *native; /* native.c's: what sections of several files share */
+    struct rn_native *native; /* native/native.c's: what sections of several files share */
     char fault[256];          /* of rn_builder_limit, when it is no constant */
 };
 

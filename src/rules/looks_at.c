@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define HEADER "header."
 

@@ -5,8 +5,8 @@
  * and may be read by any number of threads.
  *
  * Native rules and Envoy's descriptor trees end up in the same thing: rules,
- * each with limits. How a request finds its rules is match.h (attributes) and
- * envoy.h (descriptors).
+ * each with limits. How a request finds its rules is match/match.h (attributes) and
+ * envoy/envoy.h (descriptors).
  */
 #ifndef RN_RULES_RULESET_H
 #define RN_RULES_RULESET_H
@@ -17,9 +17,9 @@
 #include "base/ip.h"
 #include "base/slice.h"
 #include "core/limit.h"
-#include "rules/reading.h"
-#include "rules/report.h"
-#include "rules/statuses.h"
+#include "rules/match/path.h"
+#include "rules/native/statuses.h"
+#include "rules/report/report.h"
 #include "rules/teams.h"
 
 #define RN_KEY_PARTS_MAX 8
@@ -51,7 +51,7 @@ struct rn_attribute {
 
 enum rn_test {
     RN_TEST_EQUALS,  /* one of `values` */
-    RN_TEST_PATTERN, /* matches one of `values`: see pattern.h */
+    RN_TEST_PATTERN, /* matches one of `values`: see match/pattern.h */
     RN_TEST_PREFIX,  /* begins with one of `values` */
     RN_TEST_CIDR,    /* an address in `networks` */
     RN_TEST_PRESENT, /* present and not empty */
@@ -162,7 +162,7 @@ struct rn_rule {
     struct rn_slice file;
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
-    bool envoy;     /* found by descriptors (envoy.h), never by attributes */
+    bool envoy;     /* found by descriptors (envoy/envoy.h), never by attributes */
     bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or a native one
                        that needs not know when and how a request ends, under apply_to_envoy */
 
@@ -232,8 +232,8 @@ struct rn_token_setting {
     uint32_t line, column;
 };
 
-struct rn_match_index;  /* match.c */
-struct rn_envoy_domain; /* envoy.c */
+struct rn_match_index;  /* match/match.c */
+struct rn_envoy_domain; /* envoy/parse.c */
 
 struct rn_ruleset {
     struct rn_arena arena;

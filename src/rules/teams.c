@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "rules/document.h"
+#include "rules/yaml/document.h"
 
 #define ROOT 0
 #define TEAM_NAME_MAX 31 /* so that half of a limit's name is left */

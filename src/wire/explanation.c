@@ -4,7 +4,7 @@
  */
 #include "wire/explanation.h"
 
-#include "rules/wording.h"
+#include "rules/match/reason.h"
 #include "wire/answer.h"
 
 struct writer {

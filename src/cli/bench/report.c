@@ -9,7 +9,7 @@
 #include "cli/bench/bench.h"
 #include "cli/output/columns.h"
 #include "cli/output/pretty.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 struct result {
     uint64_t requests, allowed, refused, errors, unsent, unanswered;

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "cli/output/output.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 #include "wire/json.h"
 
 #define DIGIT_MARK 016 /* control characters from here on stand for digits */

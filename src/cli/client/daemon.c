@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/output/output.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define DEFAULT_HTTP "127.0.0.1:8080"
 #define DEFAULT_ADMIN "127.0.0.1:8082"

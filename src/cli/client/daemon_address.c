@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define HERE "127.0.0.1"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/output/output.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define HANDSHAKE_MS 5000 /* for each word of it */
 

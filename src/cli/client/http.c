@@ -14,7 +14,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 #define HEAD_MAX (64 << 10)
 #define PIECE (64 << 10) /* asked of the kernel at once */

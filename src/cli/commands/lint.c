@@ -2,7 +2,7 @@
 /*
  * `ration lint`: everything that is wrong with rules files, or looks it.
  */
-#include "rules/lint.h"
+#include "rules/lint/lint.h"
 
 #include <inttypes.h>
 

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "cli/client/daemon.h"
 #include "cli/output/output.h"
-#include "rules/document.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
+#include "rules/yaml/document.h"
 
 /* The file, or standard input for -, as the body. */
 static bool read_file(struct rn_daemon *d)

@@ -6,7 +6,7 @@
 #define RN_CLI_EXPLAIN_DESCRIBE_H
 
 #include "cli/output/output.h"
-#include "rules/wording.h"
+#include "rules/match/reason.h"
 
 /* `- method "GET" is not POST`; no line end. */
 void rn_cli_explain_finding(const struct rn_output *out, const struct rn_finding *finding);

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "cli/explain/explain.h"
-#include "rules/envoy_tree.h"
+#include "rules/envoy/tree_internal.h"
 
 #define SHOWN 6 /* of what would have been found */
 

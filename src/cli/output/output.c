@@ -10,7 +10,7 @@
 #include <ration/ration.h>
 
 #include "base/utf8.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 
 static const char *const codes[] = {
     [RN_PLAIN] = "",          [RN_BOLD] = "\033[1m",   [RN_DIM] = "\033[2m",

@@ -16,7 +16,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/reload.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
 #include "rules/ruleset.h"
 
 #define SECOND INT64_C(1000000000)

@@ -5,7 +5,7 @@
 
 #include <ration/error.h>
 
-#include "rules/document.h"
+#include "rules/yaml/document.h"
 
 static struct rn_report report;
 static struct rn_document document;

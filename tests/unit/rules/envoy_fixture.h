@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "rules/envoy.h"
+#include "rules/envoy/envoy.h"
 
 #define ENVOY_FIXTURES TESTS_DIR "/rules/envoy/"
 

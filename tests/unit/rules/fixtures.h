@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/report.h"
+#include "rules/report/report.h"
 #include "rules/ruleset.h"
 
 struct text {

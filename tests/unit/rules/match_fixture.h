@@ -3,7 +3,7 @@
 #ifndef MATCH_FIXTURE_H
 #define MATCH_FIXTURE_H
 
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 #define RULES_MAX 200
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The patterns of rules/pattern.h as one would explain them: recursive, slow
+ * The patterns of rules/match/pattern.h as one would explain them: recursive, slow
  * (exponential in the number of stars), obviously right. For short inputs.
  */
 #ifndef NAIVE_PATTERN_H

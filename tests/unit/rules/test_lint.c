@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rules/lint.h"
+#include "rules/lint/lint.h"
 #include "unit/rules/fixtures.h"
 
 static void expect_warnings(const char *name, struct text text)

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "naive_pattern.h"
-#include "rules/pattern.h"
+#include "rules/match/pattern.h"
 
 static struct rn_slice text_of(const char *text)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rules/print.h"
+#include "rules/print/print.h"
 #include "unit/rules/fixtures.h"
 
 /* What a text means, printed; the text must load. */

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "rules/document.h"
-#include "rules/report.h"
+#include "rules/report/report.h"
+#include "rules/yaml/document.h"
 
 static struct rn_report report;
 

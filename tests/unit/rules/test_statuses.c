@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "rules/statuses.h"
+#include "rules/native/statuses.h"
 
 static unsigned size_of(const struct rn_statuses *set)
 {

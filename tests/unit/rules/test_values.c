@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "rules/forwarded.h"
-#include "rules/match.h"
+#include "rules/match/forwarded.h"
+#include "rules/match/match.h"
 
 #define GIVEN_MAX 8
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files that read Envoy's format share: parse.c (the tree),
+ * rate_limit.c (rate_limit), fields.c (keys, metadata).
+ */
+#ifndef RN_RULES_ENVOY_PARSE_INTERNAL_H
+#define RN_RULES_ENVOY_PARSE_INTERNAL_H
+
+#include <ration/limit.h>
+
+#include "rules/builder.h"
+#include "rules/envoy/tree_internal.h"
+
+struct rn_envoy_reader {
+    struct rn_builder *builder;
+    struct rn_report *report;
+    uint32_t file; /* its number in the report */
+    struct rn_slice domain;
+    struct rn_envoy_node *path[RN_ENVOY_DEPTH_MAX]; /* from the top to where we are */
+    uint32_t depth;
+    struct rn_envoy_named *named; /* rate_limits with a name or replaces, latest first */
+};
+
+/* --- fields.c ---------------------------------------------------------------- */
+
+enum rn_envoy_map { RN_ENVOY_FILE, RN_ENVOY_DESCRIPTOR, RN_ENVOY_RATE_LIMIT, RN_ENVOY_REPLACES };
+
+/* Indexes of `fields` below, by the kind of map. */
+enum { RN_FILE_DOMAIN, RN_FILE_DESCRIPTORS };
+enum {
+    RN_DESCRIPTOR_KEY,
+    RN_DESCRIPTOR_VALUE,
+    RN_DESCRIPTOR_RATE_LIMIT,
+    RN_DESCRIPTOR_DESCRIPTORS,
+    RN_DESCRIPTOR_SHADOW_MODE,
+    RN_DESCRIPTOR_QUOTA_MODE,
+    RN_DESCRIPTOR_DETAILED_METRIC,
+    RN_DESCRIPTOR_VALUE_TO_METRIC,
+    RN_DESCRIPTOR_SHARE_THRESHOLD,
+    RN_DESCRIPTOR_METADATA,
+};
+enum {
+    RN_LIMIT_UNIT,
+    RN_LIMIT_REQUESTS,
+    RN_LIMIT_UNLIMITED,
+    RN_LIMIT_NAME,
+    RN_LIMIT_REPLACES,
+    RN_LIMIT_TEXT, /* from here on ours */
+    RN_LIMIT_ALGORITHM,
+    RN_LIMIT_BURST,
+    RN_LIMIT_SUB_WINDOWS,
+};
+#define RN_ENVOY_FIELDS_MAX 10
+
+/* Is it a list or a map? Says so if not, and what to write. */
+bool rn_envoy_expect(struct rn_envoy_reader *r, const struct rn_node *node, enum rn_node_kind kind,
+                     const char *advice);
+
+/* Sorts the values of a map by key. NULL where there is none or nothing in it.
+ * Says what is unknown, misplaced or spelled with capitals. */
+void rn_envoy_read_fields(struct rn_envoy_reader *r, const struct rn_node *map,
+                          enum rn_envoy_map kind,
+                          const struct rn_node *fields[RN_ENVOY_FIELDS_MAX]);
+
+/* Absent (NULL) is false, as is what is no boolean, after reporting it. */
+bool rn_envoy_read_flag(struct rn_envoy_reader *r, const struct rn_node *node);
+
+/* Flattens a map. */
+void rn_envoy_read_metadata(struct rn_envoy_reader *r, const struct rn_node *map,
+                            struct rn_envoy_limit *limit);
+
+/* --- rate_limit.c ----------------------------------------------------------------- */
+
+/* Reads the block of the descriptor at the end of the path. False: there was an
+ * error, and nothing can be made of it. An unlimited one has that algorithm. */
+bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
+                         struct rn_envoy_limit *limit, struct ration_limit *spec);
+
+/* Warns about replaces of names that no rate_limit of the domain has. */
+void rn_envoy_check_replaces(struct rn_envoy_reader *r);
+
+#endif

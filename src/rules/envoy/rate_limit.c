@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rate_limit block: Envoy's unit and requests_per_unit, or our text in their
+ * place; algorithm, burst and sub_windows are ours too. Unless one of those
+ * says otherwise a limit is a fixed window that starts with the epoch, as in
+ * envoyproxy/ratelimit.
+ */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "core/algorithm.h"
+#include "rules/envoy/parse_internal.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define DAY_NS (86400 * SECOND_NS)
+
+/* Their month and year are lengths, not calendars. */
+static const char *const unit_names[] = {"second", "minute", "hour", "day",
+                                         "week",   "month",  "year"};
+static const struct {
+    int number; /* in the protocol */
+    int64_t length_ns;
+} units[] = {{1, SECOND_NS},  {2, 60 * SECOND_NS}, {3, 3600 * SECOND_NS}, {4, DAY_NS},
+             {7, 7 * DAY_NS}, {5, 30 * DAY_NS},    {6, 365 * DAY_NS}};
+#define UNITS (sizeof units / sizeof *units)
+
+static const int calendar_units[] = {[RATION_CALENDAR_DAY] = 4,
+                                     [RATION_CALENDAR_WEEK] = 7,
+                                     [RATION_CALENDAR_MONTH] = 5,
+                                     [RATION_CALENDAR_YEAR] = 6};
+
+struct rn_envoy_named {
+    const struct rn_envoy_limit *limit;
+    const struct rn_node *replaces; /* NULL: none */
+    struct rn_envoy_named *next;
+};
+
+/* --- how much per what -------------------------------------------------------------- */
+
+static bool read_unit(struct rn_envoy_reader *r, const struct rn_node *node,
+                      struct rn_envoy_limit *limit, struct ration_limit *spec)
+{
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, r->report, &text))
+        return false;
+    for (size_t i = 0; i < UNITS; i++) {
+        if (strlen(unit_names[i]) == text.len &&
+            strncasecmp(unit_names[i], text.data, text.len) == 0) {
+            limit->unit = units[i].number;
+            spec->period_ns = units[i].length_ns;
+            return true;
+        }
+    }
+    rn_report_unknown_word(r->report, node, "unit", unit_names, UNITS);
+    return false;
+}
+
+static bool read_requests(struct rn_envoy_reader *r, const struct rn_node *node, uint64_t *amount)
+{
+    if (!rn_node_as_uint(node, r->report, amount))
+        return false;
+    if (*amount <= UINT32_MAX)
+        return true;
+    rn_report_error(r->report, node->at,
+                    "requests_per_unit above 4294967295; write a smaller one, or unlimited: true");
+    return false;
+}
+
+/* unit and requests_per_unit. */
+static bool read_amount(struct rn_envoy_reader *r, const struct rn_node *map,
+                        const struct rn_node *const *fields, struct rn_envoy_limit *limit,
+                        struct ration_limit *spec)
+{
+    const struct rn_node *requests = fields[RN_LIMIT_REQUESTS];
+    bool ok = !requests || read_requests(r, requests, &spec->amount);
+
+    if (!fields[RN_LIMIT_UNIT])
+        rn_report_error(r->report, map->key->at,
+                        "rate_limit without a unit; write unit: minute, or unlimited: true");
+    if (!fields[RN_LIMIT_UNIT] || !read_unit(r, fields[RN_LIMIT_UNIT], limit, spec) || !ok)
+        return false;
+    if (!requests)
+        rn_report_warning(r->report, map->key->at,
+                          "rate_limit without requests_per_unit refuses every request; write "
+                          "requests_per_unit: 0 if that is meant");
+    limit->requests_per_unit = (uint32_t)spec->amount;
+    spec->algorithm = RATION_FIXED_WINDOW;
+    if (spec->amount > (uint64_t)spec->period_ns) {
+        rn_report_warning(r->report, requests->at,
+                          "a rate above 1,000,000,000 per second is cut to that; write "
+                          "unlimited: true if no limit is meant");
+        spec->amount = (uint64_t)spec->period_ns;
+    }
+    return true;
+}
+
+/* `limit: 900 per 15 minutes`. Sets unit only where the period is one. */
+static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node,
+                      struct rn_envoy_limit *limit, struct ration_limit *spec)
+{
+    if (!rn_node_as_limit(node, r->report, spec))
+        return false;
+    if (spec->algorithm == RATION_CONCURRENCY) {
+        rn_report_error(r->report, node->at,
+                        "%s counts requests in flight, and Envoy does not tell when one ends; "
+                        "write a rate such as 100 per second",
+                        rn_excerpt(node->text).text);
+        return false;
+    }
+    limit->requests_per_unit = spec->amount < UINT32_MAX ? (uint32_t)spec->amount : UINT32_MAX;
+    for (size_t i = 0; i < UNITS; i++) {
+        if (spec->period_ns == units[i].length_ns)
+            limit->unit = units[i].number;
+    }
+    if (spec->calendar != RATION_CALENDAR_NONE)
+        limit->unit = calendar_units[spec->calendar];
+    return true;
+}
+
+/* --- our own settings --------------------------------------------------------------- */
+
+static bool read_algorithm(struct rn_envoy_reader *r, const struct rn_node *node,
+                           enum ration_algorithm *algorithm)
+{
+    const char *names[RN_ALGORITHMS];
+    enum ration_algorithm found;
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, r->report, &text))
+        return false;
+    if (ration_algorithm_parse(text.data, text.len, &found) == 0 &&
+        rn_algorithm_find(found)->is_rate) {
+        *algorithm = found;
+        return true;
+    }
+    rn_report_unknown_word(r->report, node, "algorithm", names, rn_algorithm_rates(names));
+    return false;
+}
+
+static bool read_burst(struct rn_envoy_reader *r, const struct rn_node *node, uint64_t *burst)
+{
+    if (*burst != 0) {
+        rn_report_error(r->report, node->key->at,
+                        "burst is in the text of limit already; keep one");
+        return false;
+    }
+    if (!rn_node_as_uint(node, r->report, burst))
+        return false;
+    if (*burst != 0)
+        return true;
+    rn_report_error(r->report, node->at,
+                    "a burst of 0 admits nothing; write how many may come at once");
+    return false;
+}
+
+/* What the text implies stays; a plain rate is a fixed window. */
+static bool read_extras(struct rn_envoy_reader *r, const struct rn_node *const *fields,
+                        struct ration_limit *spec)
+{
+    bool implied = spec->burst != 0 || spec->queue != 0 || spec->step_ns != 0;
+    uint64_t subs = 0;
+    bool ok = true;
+
+    if (!implied)
+        spec->algorithm = fields[RN_LIMIT_BURST] ? RATION_TOKEN_BUCKET : RATION_FIXED_WINDOW;
+    if (fields[RN_LIMIT_ALGORITHM])
+        ok = read_algorithm(r, fields[RN_LIMIT_ALGORITHM], &spec->algorithm);
+    if (fields[RN_LIMIT_BURST])
+        ok = read_burst(r, fields[RN_LIMIT_BURST], &spec->burst) && ok;
+    if (fields[RN_LIMIT_SUB_WINDOWS])
+        ok = rn_node_as_uint(fields[RN_LIMIT_SUB_WINDOWS], r->report, &subs) && ok;
+    spec->sub_windows = subs < UINT32_MAX ? (uint32_t)subs : UINT32_MAX;
+    return ok;
+}
+
+/* --- name and replaces -------------------------------------------------------------- */
+
+static void read_replaced(struct rn_envoy_reader *r, const struct rn_node *item,
+                          struct rn_slice own, struct rn_slice *replaced)
+{
+    const struct rn_node *fields[RN_ENVOY_FIELDS_MAX];
+
+    if (!rn_envoy_expect(r, item, RN_NODE_MAP, "write - name: and the name of a rate_limit"))
+        return;
+    rn_envoy_read_fields(r, item, RN_ENVOY_REPLACES, fields);
+    const struct rn_node *name = fields[0];
+
+    if (!name || (name->kind == RN_NODE_SCALAR && name->text.len == 0))
+        rn_report_error(r->report, name ? name->at : item->at,
+                        "replaces without a name; write the name of another rate_limit");
+    else if (!rn_node_as_text(name, r->report, replaced))
+        return;
+    else if (rn_slice_equal(*replaced, own))
+        rn_report_error(r->report, name->at,
+                        "rate_limit %s replaces itself; write the name of another one",
+                        rn_excerpt(own).text);
+    *replaced = rn_builder_dup(r->builder, *replaced);
+}
+
+static void read_names(struct rn_envoy_reader *r, const struct rn_node *const *fields,
+                       struct rn_envoy_limit *limit)
+{
+    const struct rn_node *name = fields[RN_LIMIT_NAME], *list = fields[RN_LIMIT_REPLACES];
+    struct rn_envoy_named *named;
+    uint32_t i = 0;
+
+    if (name && rn_node_as_text(name, r->report, &limit->name))
+        limit->name = rn_builder_dup(r->builder, limit->name);
+    if (list && !rn_envoy_expect(r, list, RN_NODE_LIST, "write - name: for each, below it"))
+        list = NULL;
+    if (!limit->name.data && !list)
+        return;
+    named = rn_builder_alloc(r->builder, 1, sizeof *named);
+    struct rn_slice *replaces =
+        rn_builder_alloc(r->builder, list ? list->count : 0, sizeof *replaces);
+
+    if (!named || !replaces)
+        return;
+    *named = (struct rn_envoy_named){.limit = limit, .replaces = list, .next = r->named};
+    r->named = named;
+    limit->replaces = replaces;
+    if (!list)
+        return;
+    RN_NODE_EACH(item, list)
+        read_replaced(r, item, limit->name, &replaces[i++]);
+    limit->replaces_count = i;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return rn_slice_compare(*(const struct rn_slice *)a, *(const struct rn_slice *)b);
+}
+
+static void check_names(struct rn_envoy_reader *r, const struct rn_envoy_named *named,
+                        const struct rn_slice *names, size_t count)
+{
+    uint32_t i = 0;
+
+    RN_NODE_EACH(item, named->replaces) {
+        struct rn_slice name = named->limit->replaces[i++];
+
+        if (name.len != 0 && !bsearch(&name, names, count, sizeof *names, by_text))
+            rn_report_warning(r->report, item->at,
+                              "no rate_limit of this domain is named %s; nothing is replaced",
+                              rn_excerpt(name).text);
+    }
+}
+
+void rn_envoy_check_replaces(struct rn_envoy_reader *r)
+{
+    size_t count = 0;
+
+    for (const struct rn_envoy_named *n = r->named; n; n = n->next)
+        count++;
+    struct rn_slice *names = rn_builder_alloc(r->builder, count, sizeof *names);
+
+    if (!names)
+        return;
+    count = 0;
+    for (const struct rn_envoy_named *n = r->named; n; n = n->next)
+        names[count++] = n->limit->name;
+    qsort(names, count, sizeof *names, by_text);
+    for (const struct rn_envoy_named *n = r->named; n; n = n->next) {
+        if (n->replaces)
+            check_names(r, n, names, count);
+    }
+}
+
+/* --- the block ---------------------------------------------------------------------- */
+
+/* What says the amount although something else has said it already. */
+static bool say_contradictions(struct rn_envoy_reader *r, const struct rn_node *const *fields,
+                               bool unlimited)
+{
+    const struct rn_node *unit = fields[RN_LIMIT_UNIT], *text = fields[RN_LIMIT_TEXT];
+    const struct rn_node *requests = fields[RN_LIMIT_REQUESTS];
+
+    if (unlimited && unit)
+        rn_report_error(r->report, unit->key->at, "unit together with unlimited; keep one of them");
+    else if (unlimited && text)
+        rn_report_error(r->report, text->key->at,
+                        "limit together with unlimited; keep one of them");
+    else if (text && (unit || requests))
+        rn_report_error(r->report, (unit ? unit : requests)->key->at,
+                        "%s together with limit, which says it all; keep one of them",
+                        unit ? "unit" : "requests_per_unit");
+    else
+        return false;
+    return true;
+}
+
+static void warn_of_idle(struct rn_envoy_reader *r, const struct rn_node *const *fields)
+{
+    static const int idle[] = {RN_LIMIT_REQUESTS, RN_LIMIT_ALGORITHM, RN_LIMIT_BURST,
+                               RN_LIMIT_SUB_WINDOWS};
+
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
+        const struct rn_node *node = fields[idle[i]];
+
+        if (node)
+            rn_report_warning(r->report, node->key->at,
+                              "%s has no effect on what is unlimited; leave it out",
+                              rn_excerpt(node->key->text).text);
+    }
+}
+
+bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
+                         struct rn_envoy_limit *limit, struct ration_limit *spec)
+{
+    const struct rn_node *fields[RN_ENVOY_FIELDS_MAX];
+    bool ok;
+
+    if (!rn_envoy_expect(r, map, RN_NODE_MAP,
+                         "write unit and requests_per_unit, or limit and a text, below it"))
+        return false;
+    rn_envoy_read_fields(r, map, RN_ENVOY_RATE_LIMIT, fields);
+    read_names(r, fields, limit);
+    limit->unlimited = rn_envoy_read_flag(r, fields[RN_LIMIT_UNLIMITED]);
+    *spec = (struct ration_limit){.algorithm = RATION_UNLIMITED};
+    if (say_contradictions(r, fields, limit->unlimited))
+        return false;
+    if (limit->unlimited)
+        ok = true;
+    else if (fields[RN_LIMIT_TEXT])
+        ok = read_text(r, fields[RN_LIMIT_TEXT], limit, spec);
+    else
+        ok = read_amount(r, map, fields, limit, spec);
+    limit->unlimited = ok && spec->algorithm == RATION_UNLIMITED;
+    if (!limit->unlimited)
+        return read_extras(r, fields, spec) && ok;
+    warn_of_idle(r, fields);
+    return true;
+}

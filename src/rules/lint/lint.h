@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a ruleset says that its author may not have meant: rules that never
+ * apply, tiers nobody reaches, costs that never fit, names that are nearly
+ * others, and habits that are known to disappoint. All of it warnings.
+ */
+#ifndef RN_RULES_LINT_LINT_H
+#define RN_RULES_LINT_LINT_H
+
+#include "rules/ruleset.h"
+
+/* `report` is the one the ruleset was loaded with. */
+void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rule: whether each of its alternatives, tiers and levels can ever apply, and
+ * whether what it charges fits.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rules/lint/lint_internal.h"
+#include "rules/match/condition.h"
+#include "rules/match/condition_implies.h"
+
+#define COMPARED 1000 /* alternatives of a rule: comparing takes n^2 */
+
+bool rn_lint_holds(const struct rn_condition *c, struct rn_slice value)
+{
+    bool holds = c->test == RN_TEST_PRESENT && value.len != 0;
+    struct rn_ip ip;
+
+    if (c->test == RN_TEST_CIDR)
+        holds = rn_ip_parse(value.data, value.len, &ip, NULL) == 0 &&
+                rn_cidr_set_contains(c->networks, &ip);
+    for (uint32_t i = 0; i < c->value_count && !holds; i++)
+        holds = rn_holds_fits(c, c->values[i], value);
+    return holds != c->negated;
+}
+
+static struct rn_place place_of(const struct rn_linter *l, const struct rn_rule *rule,
+                                const struct rn_condition *c)
+{
+    return rn_lint_place(l, rule->file, c->line, c->column);
+}
+
+/* Whether all conditions on an attribute hold for this value. */
+static bool all_hold(const struct rn_alternative *a, uint16_t attribute, struct rn_slice value)
+{
+    for (uint32_t i = 0; i < a->condition_count; i++)
+        if (a->conditions[i].attribute == attribute && !rn_lint_holds(&a->conditions[i], value))
+            return false;
+    return true;
+}
+
+static bool must_be_absent(const struct rn_alternative *a, uint16_t attribute)
+{
+    for (uint32_t i = 0; i < a->condition_count; i++) {
+        const struct rn_condition *c = &a->conditions[i];
+
+        if (c->attribute == attribute && c->test == RN_TEST_PRESENT && c->negated)
+            return true;
+    }
+    return false;
+}
+
+/* --- what never applies ------------------------------------------------------------ */
+
+/* What a warning says about a rule, or only about one of several alternatives. */
+static const char *whole_or_part(const struct rn_rule *rule)
+{
+    return rule->alternative_count > 1 ? "this alternative of " : "";
+}
+
+/* Whether another condition holds only for what this one does not hold for. */
+static bool is_excluded(const struct rn_alternative *a, const struct rn_condition *c)
+{
+    for (uint32_t i = 0; i < a->condition_count; i++) {
+        struct rn_condition opposite = a->conditions[i];
+
+        opposite.negated = !opposite.negated;
+        if (rn_condition_implies(c, &opposite))
+            return true;
+    }
+    return false;
+}
+
+/* An empty list has been warned about already. */
+static bool contradicts(const struct rn_alternative *a, const struct rn_condition *c)
+{
+    if (c->negated || (c->test == RN_TEST_EQUALS && c->value_count == 0))
+        return false;
+    if (must_be_absent(a, c->attribute) || is_excluded(a, c))
+        return true;
+    if (c->test != RN_TEST_EQUALS)
+        return false;
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (all_hold(a, c->attribute, c->values[i]))
+            return false;
+    return true;
+}
+
+static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rule,
+                            const struct rn_alternative *a)
+{
+    for (uint32_t i = 0; i < a->condition_count; i++) {
+        const struct rn_condition *c = &a->conditions[i];
+
+        if (!contradicts(a, c))
+            continue;
+        rn_report_warning(l->report, place_of(l, rule, c),
+                          "no value of %s meets all its conditions, so %s%s never applies; relax "
+                          "one of them",
+                          rn_excerpt(l->ruleset->attributes[c->attribute].name).text,
+                          whole_or_part(rule), rn_excerpt(rule->name).text);
+        return;
+    }
+}
+
+/* Whether the second holds wherever the first does. */
+static bool is_within(const struct rn_alternative *narrow, const struct rn_alternative *wide)
+{
+    for (uint32_t i = 0; i < wide->condition_count; i++) {
+        bool implied = false;
+
+        for (uint32_t n = 0; n < narrow->condition_count && !implied; n++)
+            implied = rn_condition_implies(&narrow->conditions[n], &wide->conditions[i]);
+        if (!implied)
+            return false;
+    }
+    return true;
+}
+
+/* Alternatives that add nothing to another; of two that say the same, the later one. */
+static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    uint32_t count = rule->alternative_count < COMPARED ? rule->alternative_count : COMPARED;
+    const struct rn_alternative *all = rule->alternatives;
+
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t n = 0; n < count; n++) {
+            if (n == i || !is_within(&all[i], &all[n]) || (n > i && is_within(&all[n], &all[i])))
+                continue;
+            rn_report_warning(l->report, rn_lint_place(l, rule->file, all[i].line, all[i].column),
+                              "where this alternative of %s holds, number %" PRIu32
+                              " does, too; remove it",
+                              rn_excerpt(rule->name).text, n + 1);
+            break;
+        }
+    }
+}
+
+/* Of the text itself: not of {ID}, nor of %2F. */
+static bool has_capital(struct rn_slice text)
+{
+    bool named = false;
+
+    for (size_t i = 0; i < text.len; i++) {
+        named = text.data[i] == '{' || (named && text.data[i] != '}');
+        if (text.data[i] == '%')
+            i += 2;
+        else if (!named && text.data[i] >= 'A' && text.data[i] <= 'Z')
+            return true;
+    }
+    return false;
+}
+
+/* Somebody who writes capitals has an application in mind that may not mind them. */
+static void lint_letters(const struct rn_linter *l, const struct rn_rule *rule,
+                         const struct rn_alternative *a)
+{
+    for (uint32_t i = 0; !l->ruleset->case_given && i < a->condition_count; i++) {
+        const struct rn_condition *c = &a->conditions[i];
+        uint32_t v = 0;
+
+        if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "path"))
+            continue;
+        while (v < c->value_count && !has_capital(c->values[v]))
+            v++;
+        if (v == c->value_count)
+            continue;
+        rn_report_warning(l->report, place_of(l, rule, c),
+                          "%s has capitals: an application that ignores letter case serves other "
+                          "spellings of it, which %s does not count; add paths: {case: ignore}, or "
+                          "{case: match} if yours does not",
+                          rn_excerpt(c->values[v]).text, rn_excerpt(rule->name).text);
+        return;
+    }
+}
+
+static void lint_key(const struct rn_linter *l, const struct rn_rule *rule,
+                     const struct rn_alternative *a)
+{
+    struct rn_place at = rule->alternative_count > 1
+                             ? rn_lint_place(l, rule->file, a->line, a->column)
+                             : rn_lint_rule_place(l, rule);
+
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        const struct rn_key_part *part = &rule->key[i];
+        bool absent = true;
+
+        for (unsigned n = 0; n < part->count; n++)
+            absent &= must_be_absent(a, part->attributes[n]);
+        if (absent)
+            rn_report_warning(l->report, at,
+                              "%s%s counts by %s, which its conditions require to be absent, so it "
+                              "never applies; use another key",
+                              whole_or_part(rule), rn_excerpt(rule->name).text,
+                              rn_excerpt(l->ruleset->attributes[part->attributes[0]].name).text);
+    }
+}
+
+/* --- tiers ------------------------------------------------------------------------- */
+
+/* Whether conditions on the tier's attribute leave only tiers that there are. */
+static bool is_complete(const struct rn_rule *rule, const struct rn_alternative *a)
+{
+    for (uint32_t i = 0; i < a->condition_count; i++) {
+        const struct rn_condition *c = &a->conditions[i];
+        bool listed =
+            c->attribute == rule->tier_attribute && c->test == RN_TEST_EQUALS && !c->negated;
+
+        for (uint32_t v = 0; listed && v < c->value_count; v++) {
+            bool found = false;
+
+            for (uint32_t t = 0; t < rule->tier_count && !found; t++)
+                found = rn_slice_equal(rule->tiers[t].value, c->values[v]);
+            listed = found;
+        }
+        if (listed)
+            return true;
+    }
+    return false;
+}
+
+static bool is_reached(const struct rn_rule *rule, const struct rn_tier *tier)
+{
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        if (all_hold(&rule->alternatives[a], rule->tier_attribute, tier->value))
+            return true;
+    return false;
+}
+
+static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    struct rn_place at = rn_lint_rule_place(l, rule);
+    bool complete = true;
+
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE) {
+        if (rule->tiers[0].limit_count == 0)
+            rn_report_warning(l->report, at, "%s is unlimited, so it does nothing; remove it",
+                              rn_excerpt(rule->name).text);
+        return;
+    }
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        if (rule->tiers[t].value.len != 0 && t != rule->default_tier &&
+            !is_reached(rule, &rule->tiers[t]))
+            rn_report_warning(l->report, at,
+                              "tier %s of %s is never reached: its conditions exclude it; remove "
+                              "one of the two",
+                              rn_excerpt(rule->tiers[t].value).text, rn_excerpt(rule->name).text);
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        complete &= is_complete(rule, &rule->alternatives[a]);
+    if (rule->default_tier == UINT32_MAX && !complete)
+        rn_report_warning(l->report, at,
+                          "callers of no tier, or of one that %s does not list, are not limited; "
+                          "add a default",
+                          rn_excerpt(rule->name).text);
+}
+
+/* --- costs and levels -------------------------------------------------------------- */
+
+/* What a limit admits at once; 0 if it has no such bound, or refuses on purpose. */
+static uint64_t bound_of(const struct rn_rule_limit *limit)
+{
+    return limit->limit.algorithm == RATION_CONCURRENCY ? 0 : limit->limit.cap;
+}
+
+static void warn_of_cost(const struct rn_linter *l, const struct rn_rule *rule,
+                         const struct rn_rule_limit *limit)
+{
+    uint64_t bound = bound_of(limit);
+    struct rn_place at = rn_lint_rule_place(l, rule);
+    char text[128];
+
+    ration_limit_write(&limit->spec, text, sizeof text);
+    if (bound < rule->cost.fixed)
+        rn_report_warning(l->report, at,
+                          "%s: %s of %" PRIu64 " never fits \"%s\", which admits %" PRIu64
+                          " at once; write a smaller cost or a larger limit",
+                          rn_excerpt(rule->name).text,
+                          rule->cost.attribute == RN_NO_ATTRIBUTE ? "a cost" : "a default cost",
+                          rule->cost.fixed, text, bound);
+    else if (bound < rule->cost.max)
+        rn_report_warning(l->report, at,
+                          "%s: costs above %" PRIu64 " never fit \"%s\", and up to %" PRIu64
+                          " are let count; write a smaller max or a larger limit",
+                          rn_excerpt(rule->name).text, bound, text, rule->cost.max);
+}
+
+/* A level must leave its share after the least a request can cost. */
+static void warn_of_levels(const struct rn_linter *l, const struct rn_rule *rule,
+                           const struct rn_rule_limit *limit)
+{
+    uint64_t bound = bound_of(limit);
+    bool fixed = rule->cost.attribute == RN_NO_ATTRIBUTE && rule->cost.fixed != 0;
+    uint64_t cost = fixed ? rule->cost.fixed : 1;
+    char text[128];
+
+    ration_limit_write(&limit->spec, text, sizeof text);
+    for (uint32_t i = 0; i < rule->priority.level_count; i++) {
+        const struct rn_level *level = &rule->priority.levels[i];
+
+        if (cost <= bound && (bound - cost) * 100 < bound * level->keep_percent)
+            rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                              "%s: level %s is never admitted by \"%s\", since %u%% must be left; "
+                              "write a smaller share or a larger limit",
+                              rn_excerpt(rule->name).text, rn_excerpt(level->name).text, text,
+                              level->keep_percent);
+    }
+}
+
+static void lint_amounts(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
+            const struct rn_rule_limit *limit = rule->tiers[t].limits[i];
+
+            if (bound_of(limit) == 0)
+                continue;
+            warn_of_cost(l, rule, limit);
+            warn_of_levels(l, rule, limit);
+        }
+    }
+}
+
+void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    for (uint32_t a = 0; a < rule->alternative_count; a++) {
+        lint_conditions(l, rule, &rule->alternatives[a]);
+        lint_letters(l, rule, &rule->alternatives[a]);
+        lint_key(l, rule, &rule->alternatives[a]);
+    }
+    lint_alternatives(l, rule);
+    lint_tiers(l, rule);
+    lint_amounts(l, rule);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/match/condition.h"
+
+#include "base/decimal.h"
+#include "base/hints.h"
+#include "rules/match/index_internal.h"
+#include "rules/match/pattern.h"
+
+static bool is_in(const struct rn_scene *s, const struct rn_condition *c)
+{
+    struct rn_slice value = s->values->value[c->attribute];
+    struct rn_ip ip;
+
+    if (s->ruleset->attributes[c->attribute].is_ip)
+        ip = s->values->address[c->attribute];
+    else if (rn_ip_parse_host(value.data, value.len, &ip, NULL) != 0)
+        return false;
+    return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
+}
+
+static bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
+                      const struct rn_decimal *number)
+{
+    struct rn_decimal limit;
+
+    if (!rn_decimal_parse(bound, &limit))
+        return false;
+    int order = rn_decimal_compare(number, &limit);
+    return c->test == RN_TEST_ABOVE ? order > 0 : order < 0;
+}
+
+/* What is no number lies on neither side of one. */
+static RN_ASIDE bool fits_bound(const struct rn_condition *c, struct rn_slice bound,
+                                struct rn_slice value)
+{
+    struct rn_decimal number;
+
+    return rn_decimal_parse(value, &number) && is_beyond(c, bound, &number);
+}
+
+static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+{
+    switch (c->test) {
+    case RN_TEST_EQUALS:
+        return rn_slice_equal(wanted, value);
+    case RN_TEST_PATTERN:
+        return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
+    case RN_TEST_PREFIX:
+        return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
+    case RN_TEST_ABOVE:
+    case RN_TEST_BELOW:
+        return fits_bound(c, wanted, value);
+    case RN_TEST_CIDR:
+    case RN_TEST_PRESENT:
+        break; /* name no values */
+    }
+    return false;
+}
+
+bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+{
+    return fits(c, wanted, value);
+}
+
+static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, struct rn_slice value)
+{
+    if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
+        return rn_index_has(s->index, c, value);
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (fits(c, c->values[i], value))
+            return true;
+    return false;
+}
+
+bool rn_holds_of_path(const struct rn_ruleset *ruleset, uint16_t attribute)
+{
+    const struct rn_attribute *a = &ruleset->attributes[attribute];
+
+    return a->source == RN_SOURCE_PATH || rn_slice_is(a->name, "path");
+}
+
+static bool holds(const struct rn_scene *s, const struct rn_condition *c)
+{
+    struct rn_slice value = s->values->value[c->attribute];
+    bool found;
+
+    if (!value.data)
+        return c->negated;
+    if (c->test == RN_TEST_PRESENT)
+        found = value.len > 0;
+    else if (c->test == RN_TEST_CIDR)
+        found = is_in(s, c);
+    else if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW)
+        found = s->values->has_number[c->attribute] &&
+                is_beyond(c, c->values[0], &s->values->number[c->attribute]);
+    else
+        found = fits_one(s, c, value);
+    return found != c->negated;
+}
+
+/* Of an unreadable path every condition is taken to hold. */
+static inline bool may_be_meant(const struct rn_scene *s, const struct rn_condition *c)
+{
+    return rn_unlikely(s->values->paths.unreadable) && rn_holds_of_path(s->ruleset, c->attribute);
+}
+
+RN_HOT uint32_t rn_holds_until(const struct rn_scene *s, const struct rn_condition *conditions,
+                               uint32_t count)
+{
+    uint32_t i = 0;
+
+    while (i < count && (holds(s, &conditions[i]) || may_be_meant(s, &conditions[i])))
+        i++;
+    return i;
+}
+
+bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
+                        const struct rn_values *values)
+{
+    return rn_holds_until(&(struct rn_scene){ruleset, values, NULL}, condition, 1) == 1;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether conditions hold for a request. Private to matching: match.h is for others. */
+#ifndef RN_RULES_MATCH_CONDITION_H
+#define RN_RULES_MATCH_CONDITION_H
+
+#include "rules/match/match.h"
+
+/* What conditions are asked of. */
+struct rn_scene {
+    const struct rn_ruleset *ruleset;
+    const struct rn_values *values;
+    const struct rn_match_index *index; /* NULL: look at everything */
+};
+
+/* The number of the first of `conditions` that does not hold, or their count. Of an
+ * unreadable path every condition does. */
+uint32_t rn_holds_until(const struct rn_scene *scene, const struct rn_condition *conditions,
+                        uint32_t count);
+
+/* Whether a value fits one that a condition on texts or numbers names. */
+bool rn_holds_fits(const struct rn_condition *condition, struct rn_slice wanted,
+                   struct rn_slice value);
+
+/* Whether an attribute is the path or a part of it. */
+bool rn_holds_of_path(const struct rn_ruleset *ruleset, uint16_t attribute);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/match/condition_implies.h"
+
+#include "base/decimal.h"
+#include "rules/match/condition.h"
+#include "rules/match/pattern.h"
+
+/* --- one value of each --------------------------------------------------------------- */
+
+static bool is_bound(const struct rn_condition *c)
+{
+    return c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW;
+}
+
+/* Of bounds on different sides there is none. */
+static bool bound_covers(const struct rn_condition *narrow, const struct rn_condition *wide)
+{
+    struct rn_decimal inner, outer;
+
+    if (narrow->test != wide->test || !rn_decimal_parse(narrow->values[0], &inner) ||
+        !rn_decimal_parse(wide->values[0], &outer))
+        return false;
+    int order = rn_decimal_compare(&inner, &outer);
+    return narrow->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
+}
+
+static bool value_covers(const struct rn_condition *narrow, struct rn_slice inner,
+                         const struct rn_condition *wide, struct rn_slice outer)
+{
+    if (narrow->test == RN_TEST_EQUALS)
+        return rn_holds_fits(wide, outer, inner);
+    if (narrow->test == RN_TEST_PREFIX && wide->test == RN_TEST_PREFIX)
+        return rn_slice_starts_with(inner, outer);
+    if (narrow->test != RN_TEST_PATTERN || narrow->is_path != wide->is_path)
+        return false;
+    if (wide->test == RN_TEST_PREFIX)
+        return rn_slice_starts_with(rn_pattern_literal(inner), outer);
+    if (wide->test != RN_TEST_PATTERN)
+        return false;
+    /* What a star stands for, the star that takes the star itself takes, too. */
+    return wide->is_path ? rn_path_covers(outer, inner) : rn_pattern_match(outer, inner);
+}
+
+/* --- positive tests ------------------------------------------------------------------ */
+
+static bool values_cover(const struct rn_condition *narrow, const struct rn_condition *wide)
+{
+    for (uint32_t i = 0; i < narrow->value_count; i++) {
+        bool covered = false;
+
+        for (uint32_t n = 0; n < wide->value_count && !covered; n++)
+            covered = value_covers(narrow, narrow->values[i], wide, wide->values[n]);
+        if (!covered)
+            return false;
+    }
+    return narrow->value_count != 0;
+}
+
+static bool networks_cover(const struct rn_cidr_set *narrow, const struct rn_cidr_set *wide)
+{
+    for (size_t i = 0; i < narrow->count; i++) {
+        bool covered = false;
+
+        for (size_t n = 0; n < wide->count && !covered; n++)
+            covered = wide->items[n].prefix <= narrow->items[i].prefix &&
+                      rn_cidr_contains(&wide->items[n], &narrow->items[i].network);
+        if (!covered)
+            return false;
+    }
+    return narrow->count != 0;
+}
+
+/* Whether only values that are not empty pass. */
+static bool needs_a_value(const struct rn_condition *c)
+{
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (rn_holds_fits(c, c->values[i], RN_SLICE("")))
+            return false;
+    return true;
+}
+
+static bool positive_implies(const struct rn_condition *narrow, const struct rn_condition *wide)
+{
+    if (wide->test == RN_TEST_PRESENT)
+        return needs_a_value(narrow);
+    if (narrow->test == RN_TEST_PRESENT)
+        return false;
+    if (narrow->test == RN_TEST_CIDR || wide->test == RN_TEST_CIDR)
+        return narrow->test == wide->test && networks_cover(narrow->networks, wide->networks);
+    if (is_bound(narrow))
+        return bound_covers(narrow, wide);
+    return values_cover(narrow, wide);
+}
+
+/* --- negated ones -------------------------------------------------------------------- */
+
+/* Whether no value passes both tests. */
+static bool excludes(const struct rn_condition *a, const struct rn_condition *b)
+{
+    struct rn_decimal above, below;
+
+    if (is_bound(a) && is_bound(b) && a->test != b->test) {
+        const struct rn_condition *low = a->test == RN_TEST_ABOVE ? a : b, *high = low == a ? b : a;
+
+        return rn_decimal_parse(low->values[0], &above) &&
+               rn_decimal_parse(high->values[0], &below) && rn_decimal_compare(&above, &below) >= 0;
+    }
+    if (a->test != RN_TEST_EQUALS || b->test == RN_TEST_CIDR || b->test == RN_TEST_PRESENT)
+        return false;
+    for (uint32_t i = 0; i < a->value_count; i++)
+        for (uint32_t n = 0; n < b->value_count; n++)
+            if (rn_holds_fits(b, b->values[n], a->values[i]))
+                return false;
+    return a->value_count != 0;
+}
+
+bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide)
+{
+    if (narrow->attribute != wide->attribute)
+        return false;
+    if (!narrow->negated && !wide->negated)
+        return positive_implies(narrow, wide);
+    if (narrow->negated && wide->negated) /* what fails the wider test fails the narrower one */
+        return positive_implies(wide, narrow);
+    return wide->negated && excludes(narrow, wide);
+}

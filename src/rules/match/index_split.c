@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a candidate can be found by. Conditions that hold for one of a few exact
+ * values can be asked for; so can path patterns with at least one literal
+ * segment at a fixed position. Negated ones, prefixes and networks cannot.
+ */
+#include "rules/match/index_split_internal.h"
+
+#include <stdlib.h>
+
+#include "rules/match/pattern.h"
+
+#define CONDITIONS_MAX 31 /* of a candidate that are considered */
+#define WHOLE_VALUE 0
+
+void *rn_filing_append(struct rn_filing_list *list, size_t count)
+{
+    if (list->count + count >= list->room) {
+        size_t room = 2 * (list->count + count) + 16;
+        void *items = realloc(list->items, room * list->size);
+
+        if (!items)
+            return NULL;
+        list->items = items;
+        list->room = room;
+    }
+    list->count += count;
+    return (char *)list->items + (list->count - count) * list->size;
+}
+
+/* --- answers --------------------------------------------------------------------- */
+
+static bool is_literal(struct rn_slice pattern)
+{
+    return rn_pattern_literal(pattern).len == pattern.len;
+}
+
+/* The literal segments at fixed positions: those before the first `**`. Answers
+ * a mask of 0 if there are none. */
+static struct rn_filing file_path(uint16_t attribute, struct rn_slice pattern)
+{
+    struct rn_slice segment, chosen[RN_INDEX_SEGMENTS];
+    struct rn_filing f = {.probe = {.attribute = attribute}};
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < RN_INDEX_SEGMENTS; i++) {
+        segment = rn_path_segment(pattern, i);
+        if (!segment.data || (segment.len == 2 && memcmp(segment.data, "**", 2) == 0))
+            break;
+        if (!is_literal(segment))
+            continue;
+        chosen[count++] = segment;
+        f.probe.mask = (uint16_t)(f.probe.mask | 1U << i);
+    }
+    f.answer = rn_index_seed(attribute, f.probe.mask);
+    for (unsigned i = 0; i < count; i++)
+        f.answer = rn_index_add_segment(f.answer, rn_index_hash(0, chosen[i]));
+    return f;
+}
+
+/* False: this value of the condition cannot be asked for. */
+static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_filing *f)
+{
+    struct rn_slice value = c->values[i];
+
+    if (c->test == RN_TEST_PATTERN && c->is_path) {
+        *f = file_path(c->attribute, value);
+        return f->probe.mask != 0;
+    }
+    if (value.len > UINT32_MAX || (c->test == RN_TEST_PATTERN && !is_literal(value)))
+        return false;
+    *f = (struct rn_filing){
+        .answer = rn_index_hash(rn_index_seed(c->attribute, WHOLE_VALUE), value),
+        .probe = {c->attribute, WHOLE_VALUE, (uint32_t)value.len},
+    };
+    return true;
+}
+
+static bool can_ask(const struct rn_condition *c)
+{
+    struct rn_filing f;
+
+    if (c->negated || (c->test != RN_TEST_EQUALS && c->test != RN_TEST_PATTERN))
+        return false;
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (!file_value(c, i, &f))
+            return false;
+    return true;
+}
+
+static uint32_t usable(const struct rn_candidate *candidate, struct rn_filing_item item)
+{
+    uint32_t mask = 0;
+
+    for (uint32_t i = 0; i < candidate->condition_count && i < CONDITIONS_MAX; i++)
+        if (!(item.used >> i & 1) && can_ask(&candidate->conditions[i]))
+            mask |= UINT32_C(1) << i;
+    return mask;
+}
+
+/* --- choosing --------------------------------------------------------------------- */
+
+static int compare_answers(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+bool rn_filing_answers(const struct rn_candidate *candidates, const struct rn_filing_item *items,
+                       size_t count, struct rn_filing_list *answers)
+{
+    for (size_t n = 0; n < count; n++) {
+        const struct rn_candidate *candidate = &candidates[items[n].candidate];
+        uint32_t mask = usable(candidate, items[n]);
+
+        for (uint32_t i = 0; mask >> i; i++)
+            for (uint32_t v = 0; mask >> i & 1 && v < candidate->conditions[i].value_count; v++) {
+                struct rn_filing f;
+                uint64_t *answer = rn_filing_append(answers, 1);
+
+                if (!answer)
+                    return false;
+                file_value(&candidate->conditions[i], v, &f);
+                *answer = f.answer;
+            }
+    }
+    if (answers->count > 0)
+        qsort(answers->items, answers->count, sizeof(uint64_t), compare_answers);
+    return true;
+}
+
+/* How many answers are less than this one. */
+static size_t rank(const struct rn_filing_list *answers, uint64_t answer)
+{
+    const uint64_t *sorted = answers->items;
+    size_t from = 0, to = answers->count;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (sorted[middle] < answer)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* The most crowded bucket that filing under this condition would use. */
+static size_t crowd(const struct rn_filing_list *answers, const struct rn_condition *c)
+{
+    size_t most = 0;
+    struct rn_filing f;
+
+    for (uint32_t v = 0; v < c->value_count; v++) {
+        file_value(c, v, &f);
+        size_t count = f.answer == UINT64_MAX
+                           ? answers->count
+                           : rank(answers, f.answer + 1) - rank(answers, f.answer);
+
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+uint32_t rn_filing_choose(const struct rn_filing_list *answers,
+                          const struct rn_candidate *candidate, struct rn_filing_item item,
+                          size_t bearable)
+{
+    uint32_t mask = usable(candidate, item), best = RN_FILING_NONE;
+    size_t best_crowd = bearable;
+
+    for (uint32_t i = 0; mask >> i; i++) {
+        if (!(mask >> i & 1))
+            continue;
+        const struct rn_condition *c = &candidate->conditions[i];
+        size_t c_crowd = crowd(answers, c);
+
+        if (c_crowd < best_crowd ||
+            (c_crowd == best_crowd && (best == RN_FILING_NONE ||
+                                       c->value_count < candidate->conditions[best].value_count))) {
+            best = i;
+            best_crowd = c_crowd;
+        }
+    }
+    return best;
+}
+
+bool rn_filing_add(struct rn_filing_list *filings, const struct rn_condition *condition,
+                   struct rn_filing_item item)
+{
+    struct rn_filing *f = rn_filing_append(filings, condition->value_count);
+
+    for (uint32_t v = 0; f && v < condition->value_count; v++) {
+        file_value(condition, v, &f[v]);
+        f[v].item = item;
+    }
+    return f != NULL;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a request to the rules that apply to it. The index (index_internal.h) proposes
+ * candidates, which are alternatives of rules; every condition of a candidate is
+ * checked (condition.h), so the index may err on the side of too many and the two ways
+ * in, rn_ruleset_match and rn_rule_explain, judge by the same functions.
+ */
+#include "rules/match/match.h"
+
+#include "base/hints.h"
+#include "rules/match/condition.h"
+#include "rules/match/index_internal.h"
+
+/* --- one rule ------------------------------------------------------------------- */
+
+/* The first attribute of a key part that has a value; an empty one is none. */
+static uint16_t present_one(const struct rn_key_part *part, const struct rn_values *values)
+{
+    if (values->value[part->attributes[0]].len > 0)
+        return part->attributes[0];
+    for (uint8_t i = 1; i < part->count; i++)
+        if (values->value[part->attributes[i]].len > 0)
+            return part->attributes[i];
+    return RN_NO_ATTRIBUTE;
+}
+
+static inline const struct rn_tier *tier_of(const struct rn_scene *s, const struct rn_rule *rule)
+{
+    const struct rn_values *values = s->values;
+    struct rn_slice value;
+
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
+        return rule->tiers;
+    value = values->value[rule->tier_attribute];
+    for (uint32_t i = 0; value.len > 0 && i < rule->tier_count; i++)
+        if (rn_slice_equal(rule->tiers[i].value, value))
+            return &rule->tiers[i];
+    if (rule->default_tier < rule->tier_count)
+        return &rule->tiers[rule->default_tier];
+    /* Which one an unreadable path means is not known, but that it means one may be. */
+    return values->paths.unreadable && rn_holds_of_path(s->ruleset, rule->tier_attribute)
+               ? rule->tiers
+               : NULL;
+}
+
+static bool is_unlimited(const struct rn_tier *tier)
+{
+    for (uint32_t i = 0; i < tier->limit_count; i++)
+        if (tier->limits[i]->spec.algorithm != RATION_UNLIMITED)
+            return false;
+    return true;
+}
+
+/* Of a rule with an alternative that holds. *tier is set if the rule applies. */
+static inline __attribute__((always_inline)) struct rn_reason
+judge(const struct rn_scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
+{
+    const struct rn_tier *chosen;
+
+    for (uint32_t at = 0; at < rule->key_count; at++)
+        if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
+            return (struct rn_reason){.why = RN_WHY_NO_KEY, .at = at};
+    chosen = tier_of(s, rule);
+    if (!chosen)
+        return (struct rn_reason){.why = RN_WHY_NO_TIER};
+    *tier = chosen;
+    return (struct rn_reason){.why = is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES};
+}
+
+/* Of any rule. */
+static RN_ASIDE struct rn_reason judge_aside(const struct rn_scene *s, const struct rn_rule *rule,
+                                             const struct rn_tier **tier)
+{
+    struct rn_reason reason = {.why = RN_WHY_CONDITION};
+
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        const struct rn_alternative *a = &rule->alternatives[i];
+
+        if (rn_holds_until(s, a->conditions, a->condition_count) < a->condition_count)
+            continue;
+        reason = judge(s, rule, tier);
+        reason.alternative = i;
+        break;
+    }
+    return reason;
+}
+
+/* Digits only, at least 1; what does not fit counts as the most that does. */
+static bool read_cost(struct rn_slice text, uint64_t *cost)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.data[i] - '0'), &value))
+            value = UINT64_MAX; /* overflows again, whatever follows */
+    }
+    *cost = value;
+    return value > 0;
+}
+
+static inline uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
+{
+    uint64_t value;
+
+    if (cost->attribute == RN_NO_ATTRIBUTE || !read_cost(values->value[cost->attribute], &value))
+        return cost->fixed;
+    return cost->max != 0 && value > cost->max ? cost->max : value;
+}
+
+static inline uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
+{
+    uint32_t level = priority->default_level;
+
+    if (priority->attribute == RN_NO_ATTRIBUTE)
+        return 0;
+    for (uint32_t i = 0; i < priority->level_count; i++)
+        if (rn_slice_equal(priority->levels[i].name, values->value[priority->attribute]))
+            level = i;
+    return level < priority->level_count ? priority->levels[level].keep_percent : 0;
+}
+
+/* The last address that was cut: rules in a row mostly cut the same one. */
+struct cut {
+    uint16_t attribute;
+    uint8_t prefix;
+    struct rn_slice text;
+};
+
+static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, char out[48])
+{
+    struct rn_cidr network = {rn_ip_mask(*address, prefix), prefix};
+
+    return (struct rn_slice){out, rn_cidr_write(&network, out)};
+}
+
+static inline __attribute__((always_inline)) void fill_key(const struct rn_ruleset *ruleset,
+                                                           const struct rn_values *values,
+                                                           struct cut *last, struct rn_match *match)
+{
+    for (uint32_t i = 0; i < match->rule->key_count; i++) {
+        const struct rn_key_part *part = &match->rule->key[i];
+        uint16_t a = present_one(part, values);
+        const struct rn_ip *address = &values->address[a];
+
+        match->key[i] = values->value[a];
+        match->key_names[i] =
+            part->count > 1 ? ruleset->attributes[a].name : (struct rn_slice){NULL, 0};
+        if (!ruleset->attributes[a].is_ip || address->bits == 0)
+            continue;
+        uint8_t prefix = address->bits == 32 ? part->ipv4_prefix : part->ipv6_prefix;
+
+        if (prefix >= address->bits)
+            continue;
+        if (last->attribute != a || last->prefix != prefix)
+            *last = (struct cut){a, prefix, cut_address(address, prefix, match->cut[i])};
+        match->key[i] = last->text;
+    }
+}
+
+static inline __attribute__((always_inline)) void
+fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule, const struct rn_tier *tier,
+     const struct rn_values *values, struct cut *last, struct rn_match *match)
+{
+    match->rule = rule;
+    match->tier = tier;
+    match->cost = cost_of(&rule->cost, values);
+    match->keep_percent = keep_of(&rule->priority, values);
+    fill_key(ruleset, values, last, match);
+}
+
+struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                                 struct rn_values *values, struct rn_match *match)
+{
+    struct cut last = {.attribute = RN_NO_ATTRIBUTE};
+    const struct rn_scene scene = {ruleset, values, NULL};
+    const struct rn_tier *tier = NULL;
+    struct rn_reason reason, first;
+
+    rn_values_read_as(ruleset, values, 0);
+    first = reason = judge_aside(&scene, rule, &tier);
+    for (uint32_t n = 1; n < values->paths.count && !tier; n++) {
+        rn_values_read_as(ruleset, values, n);
+        reason = judge_aside(&scene, rule, &tier);
+    }
+    if (!tier) {
+        rn_values_read_as(ruleset, values, 0);
+        return first;
+    }
+    fill(ruleset, rule, tier, values, &last, match);
+    return reason;
+}
+
+/* --- all rules ------------------------------------------------------------------- */
+
+struct found {
+    const struct rn_rule *rule;
+    const struct rn_tier *tier;
+};
+
+/* A search under way. */
+struct search {
+    struct rn_scene scene;
+    struct found found[RN_MATCHES_MAX]; /* ascending */
+    uint32_t count;
+    bool too_many;
+    /* The segments of the path last asked for, hashed. */
+    uint16_t path;
+    uint32_t segment_count;
+    uint64_t segments[RN_INDEX_SEGMENTS];
+};
+
+/* Keeps the list sorted; a rule can be met twice, through different answers and
+ * alternatives. */
+static inline __attribute__((always_inline)) void insert(struct search *s, struct found new)
+{
+    uint32_t at = s->count;
+
+    while (at > 0 && s->found[at - 1].rule > new.rule)
+        at--;
+    if (at > 0 && s->found[at - 1].rule == new.rule)
+        return;
+    if (s->count == RN_MATCHES_MAX) {
+        s->too_many = true;
+        return;
+    }
+    if (at != s->count)
+        memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
+    s->found[at] = new;
+    s->count++;
+}
+
+static void split_path(struct search *s, uint16_t attribute)
+{
+    struct rn_slice path = s->scene.values->value[attribute];
+    size_t at = 0;
+
+    s->path = attribute;
+    s->segment_count = 0;
+    while (s->segment_count < RN_INDEX_SEGMENTS) {
+        size_t begin;
+
+        while (at < path.len && path.data[at] == '/')
+            at++;
+        if (at == path.len)
+            break;
+        for (begin = at; at < path.len && path.data[at] != '/';)
+            at++;
+        s->segments[s->segment_count++] =
+            rn_index_hash(0, (struct rn_slice){path.data + begin, at - begin});
+    }
+}
+
+/* Where the request's answer to a question leads; RN_INDEX_NONE: nowhere. */
+static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *probe)
+{
+    struct rn_slice value = s->scene.values->value[probe->attribute];
+    uint64_t answer = rn_index_seed(probe->attribute, probe->mask);
+
+    if (!value.data || (probe->mask == 0 && value.len > probe->longest))
+        return RN_INDEX_NONE;
+    if (probe->mask == 0)
+        return rn_index_find(s->scene.index, node, rn_index_hash(answer, value));
+    if (s->path != probe->attribute)
+        split_path(s, probe->attribute);
+    if (probe->mask >> s->segment_count)
+        return RN_INDEX_NONE;
+    for (uint32_t i = 0, mask = probe->mask; mask; i++, mask >>= 1)
+        if (mask & 1)
+            answer = rn_index_add_segment(answer, s->segments[i]);
+    return rn_index_find(s->scene.index, node, answer);
+}
+
+/* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
+RN_HOT static void visit(struct search *s, uint32_t number)
+{
+    const struct rn_match_index *index = s->scene.index;
+    const struct rn_index_node *node = &index->nodes[number];
+
+    for (uint32_t i = 0; i < node->candidate_count && !s->too_many; i++) {
+        const struct rn_candidate *c = &index->candidates[index->found[node->first_candidate + i]];
+        struct found new = {c->rule, NULL};
+
+        if (c->condition_count != 0 &&
+            rn_holds_until(&s->scene, c->conditions, c->condition_count) < c->condition_count)
+            continue;
+        judge(&s->scene, new.rule, &new.tier);
+        if (new.tier)
+            insert(s, new);
+    }
+    for (uint32_t i = 0; i < node->probe_count && !s->too_many; i++) {
+        uint32_t leads = ask(s, number, &index->probes[node->first_probe + i]);
+
+        if (leads != RN_INDEX_NONE)
+            visit(s, leads);
+    }
+}
+
+/* Whether an entry must not let a request pass, because what it asks about the path
+ * can be neither affirmed nor denied. */
+static bool is_doubtful(const struct rn_scene *s, const struct rn_list_entry *e)
+{
+    for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
+        if (rn_holds_of_path(s->ruleset, e->conditions[i].attribute))
+            return true;
+    return false;
+}
+
+/* Deny entries beat allow entries, wherever they stand. */
+static inline __attribute__((always_inline)) const struct rn_list_entry *
+find_entry(const struct rn_scene *s)
+{
+    const struct rn_list_entry *allow = NULL;
+
+    for (uint32_t i = 0; i < s->ruleset->list_count; i++) {
+        const struct rn_list_entry *e = &s->ruleset->lists[i];
+
+        if ((!e->deny && (allow || is_doubtful(s, e))) ||
+            rn_holds_until(s, e->conditions, e->condition_count) < e->condition_count)
+            continue;
+        if (e->deny)
+            return e;
+        allow = e;
+    }
+    return allow;
+}
+
+/* --- paths with several readings --------------------------------------------------- */
+
+/* Denied by any reading, allowed only by all of them. */
+static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_scene *s,
+                                                              struct rn_values *values)
+{
+    const struct rn_list_entry *allow = NULL, *deny = NULL;
+    bool all = true;
+
+    for (uint32_t n = 0; n < values->paths.count && !deny; n++) {
+        rn_values_read_as(s->ruleset, values, n);
+        const struct rn_list_entry *found = find_entry(s);
+
+        all &= found != NULL;
+        allow = found;
+        deny = found && found->deny ? found : NULL;
+    }
+    rn_values_read_as(s->ruleset, values, 0);
+    return deny || !all ? deny : allow;
+}
+
+/* The rules of all readings but the first. The index cannot tell which rules an
+ * unreadable path may be meant for. */
+static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
+{
+    const struct rn_ruleset *ruleset = s->scene.ruleset;
+
+    for (uint32_t i = 0; values->paths.unreadable && i < ruleset->rule_count && !s->too_many; i++) {
+        struct found new = {&ruleset->rules[i], NULL};
+
+        if (!new.rule->envoy)
+            judge_aside(&s->scene, new.rule, &new.tier);
+        if (new.tier)
+            insert(s, new);
+    }
+    for (uint32_t n = 1; n < values->paths.count; n++) {
+        rn_values_read_as(ruleset, values, n);
+        s->path = RN_NO_ATTRIBUTE;
+        visit(s, 0);
+    }
+}
+
+/* By the first reading that the rule applies to. An address that is part of the path
+ * is another one in the next reading, so it is copied. */
+static RN_ASIDE void fill_by_reading(const struct rn_scene *s, const struct rn_rule *rule,
+                                     struct rn_values *values, struct rn_match *match)
+{
+    const char *scratch = values->scratch[0], *end = scratch + sizeof values->scratch;
+
+    rn_rule_explain(s->ruleset, rule, values, match);
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        struct rn_slice *key = &match->key[i];
+
+        if (key->data < scratch || key->data >= end)
+            continue;
+        memcpy(match->cut[i], key->data, key->len);
+        key->data = match->cut[i];
+    }
+}
+
+RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                             struct rn_matches *matches)
+{
+    struct rn_values *values = &matches->values;
+    struct cut last = {.attribute = RN_NO_ATTRIBUTE};
+    struct search s;
+
+    s.scene = (struct rn_scene){ruleset, values, ruleset->index};
+    matches->count = 0;
+    rn_ruleset_values(ruleset, request, values);
+    bool several = values->paths.count > 1, doubt = several || values->paths.unreadable;
+
+    matches->entry =
+        rn_unlikely(several) ? find_entry_by_all(&s.scene, values) : find_entry(&s.scene);
+    if (matches->entry) {
+        matches->outcome = matches->entry->deny ? RN_MATCH_DENIED : RN_MATCH_ALLOWED;
+        return;
+    }
+    s.count = 0;
+    s.too_many = false;
+    s.path = RN_NO_ATTRIBUTE;
+    visit(&s, 0);
+    if (rn_unlikely(doubt))
+        visit_others(&s, values);
+    matches->outcome = RN_MATCH_LIMITS;
+    if (s.too_many) {
+        matches->outcome = values->paths.unreadable ? RN_MATCH_DENIED : RN_MATCH_TOO_MANY;
+        return;
+    }
+    for (uint32_t i = 0; i < s.count; i++) {
+        struct rn_match *m = &matches->items[i];
+
+        if (rn_unlikely(several))
+            fill_by_reading(&s.scene, s.found[i].rule, values, m);
+        else
+            fill(ruleset, s.found[i].rule, s.found[i].tier, values, &last, m);
+        if (m->cost == 0)
+            m->cost = request->cost == 0 ? 1 : request->cost;
+    }
+    if (rn_unlikely(several))
+        rn_values_read_as(ruleset, values, 0);
+    matches->count = s.count;
+}

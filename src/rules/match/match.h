@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rules apply to a request, and to which keys. The cost grows with the
+ * rules that match, not with those that exist. Nothing is allocated, no value
+ * is copied (addresses, hosts and paths that must be respelt go into the caller's
+ * scratch).
+ */
+#ifndef RN_RULES_MATCH_MATCH_H
+#define RN_RULES_MATCH_MATCH_H
+
+#include <ration/request.h>
+
+#include "base/decimal.h"
+#include "rules/ruleset.h"
+
+#define RN_MATCHES_MAX                                                                             \
+    64 /* rules that may apply to one request; a load error cannot tell, so more is an error of    \
+          the request */
+
+/* One rule that applies. */
+struct rn_match {
+    const struct rn_rule *rule;
+    const struct rn_tier *tier;
+    uint64_t cost;
+    uint8_t keep_percent;                        /* what its priority must leave */
+    struct rn_slice key[RN_KEY_PARTS_MAX];       /* rule->key_count values, */
+    struct rn_slice key_names[RN_KEY_PARTS_MAX]; /* and where there was a choice, of what */
+    char cut[RN_KEY_PARTS_MAX][48]; /* addresses cut to a prefix; `key` may point here */
+};
+
+#define RN_METHOD_MAX 32 /* longer ones are left as they are */
+
+/* By attribute number; only the ruleset's attribute_count are touched. */
+struct rn_values {
+    struct rn_slice value[RN_ATTRIBUTES_MAX]; /* data NULL: absent */
+    struct rn_ip address[RN_ATTRIBUTES_MAX];  /* of is_ip ones; bits 0: not an address */
+    char scratch[RN_ATTRIBUTES_MAX][48];      /* canonical addresses */
+    /* Of is_number ones. Read once: a request chooses how long its numbers are, and many rules may
+     * compare the same. */
+    struct rn_decimal number[RN_ATTRIBUTES_MAX];
+    bool has_number[RN_ATTRIBUTES_MAX]; /* false: what it has is no number */
+    char host[256];                     /* the host, if it had to be respelt, */
+    char method[RN_METHOD_MAX];         /* and the method */
+    struct rn_readings paths;           /* `value` is by one of them */
+};
+
+enum rn_match_outcome {
+    RN_MATCH_LIMITS,  /* `matches` apply, possibly none */
+    RN_MATCH_ALLOWED, /* by an allow entry: no limits */
+    RN_MATCH_DENIED,  /* by a deny entry; without one: the path is unreadable, and more
+                         rules than can be charged might be meant */
+    RN_MATCH_TOO_MANY,
+};
+
+struct rn_matches {
+    enum rn_match_outcome outcome;
+    const struct rn_list_entry *entry; /* ALLOWED, DENIED; else NULL */
+    uint32_t count;
+    struct rn_match items[RN_MATCHES_MAX]; /* in order of the files */
+    struct rn_values values;               /* by the first reading of the path */
+};
+
+/* `matches` is scratch of the caller's, reusable; slices in it point into the
+ * request, the ruleset or itself. */
+void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                      struct rn_matches *matches);
+
+/* Why a rule applies or not, for one rule at a time, without an index: the slow,
+ * obvious way, which is also the oracle of the tests. `match` is filled in when
+ * the rule applies, also to an unlimited tier, and its slices may point into it:
+ * it is used where it lies. Its cost is 0 if the rule has none of its own, where
+ * rn_ruleset_match puts the request's. Afterwards `values` are by the first
+ * reading of the path that the rule applies to, or by the first. */
+enum rn_why {
+    RN_WHY_APPLIES,
+    RN_WHY_CONDITION, /* no alternative holds */
+    RN_WHY_NO_KEY,    /* key part number `at` is absent */
+    RN_WHY_NO_TIER,   /* the tier's value is unknown and there is no default */
+    RN_WHY_UNLIMITED, /* applies, and the tier is unlimited */
+};
+struct rn_reason {
+    enum rn_why why;
+    uint32_t at;
+    uint32_t alternative; /* the number of the first that holds; 0 if none does */
+};
+struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                                 struct rn_values *values, struct rn_match *match);
+
+/* Whether a condition holds for the values as they stand: by one reading. */
+bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
+                        const struct rn_values *values);
+
+/* Fills in the values of all attributes the ruleset knows. Of an attribute given
+ * twice the first counts (of forwarded headers all do, the last first); `path`
+ * is the first of its readings (path.h); addresses become canonical, without a port; `host` is
+ * in lower case, without port and final dot. */
+void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
+                       struct rn_values *values);
+/* Changes the values of `path`, and of what is derived from it, to those by reading
+ * number `n`, of paths.count. */
+void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *values, uint32_t n);
+
+/* Builds the index; called by rn_ruleset_load. Allocates in the arena. False:
+ * out of memory. */
+bool rn_match_index_build(struct rn_ruleset *ruleset);
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conditions: a map of attribute to what its value must be. A value alone is
+ * equality, a pattern if it has a `*`, a network if the attribute is an
+ * address; a list is one of them; a map names its tests. A rule may have a list of
+ * such maps, of which one must hold.
+ *
+ * Paths given without naming a test are always patterns, so that /login is also
+ * //login/ and /login?next=/, as for every other pattern of paths.
+ */
+#include <stdlib.h>
+
+#include "base/decimal.h"
+#include "rules/match/pattern.h"
+#include "rules/native/native_internal.h"
+
+#define DUPLICATES_AMONG 1000 /* values at the beginning of a list: looking takes n^2 */
+
+/* In the order of the enum below. */
+static const char *const tests[] = {"equals",  "one_of", "pattern", "prefix", "cidr",
+                                    "present", "above",  "below",   "not"};
+enum { EQUALS, ONE_OF, PATTERN, PREFIX, CIDR, PRESENT, ABOVE, BELOW, NOT };
+
+/* The conditions read so far; values are read for one attribute at a time. */
+struct reader {
+    struct rn_builder *builder;
+    struct rn_report *report;
+    struct rn_builder_list list; /* struct rn_condition */
+    size_t start;                /* of this attribute's */
+    uint16_t attribute;
+    struct rn_slice name;
+    bool is_ip, is_path, is_text; /* is_text: never a number */
+};
+
+/* --- texts ------------------------------------------------------------------------- */
+
+/* Whether a value without a named test is a pattern. */
+static bool looks_like_pattern(const struct reader *r, struct rn_slice text)
+{
+    return r->is_path || memchr(text.data, '*', text.len) != NULL;
+}
+
+/* Checks and copies one value of a list under construction. */
+static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test test,
+                      struct rn_slice *values, uint32_t *count)
+{
+    const char *fault = NULL;
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, r->report, &text))
+        return false;
+    if ((rn_slice_is(r->name, "method") && rn_mistakes_comma(r->builder, node, "method")) ||
+        (rn_slice_is(r->name, "host") && rn_mistakes_comma(r->builder, node, "host")))
+        return false;
+    if (text.len == 0)
+        fault = "an empty value, which is as good as absent; write {present: false}";
+    else if (r->is_path && test == RN_TEST_PATTERN)
+        fault = rn_path_fault(text);
+    else if (r->is_path && text.data[0] != '/')
+        fault = "a path begins with a slash; write /login rather than login";
+    else if (r->is_path && (memchr(text.data, '?', text.len) || memchr(text.data, '#', text.len)))
+        fault = "a path ends before ? or #, so this can never match; leave the query away";
+    if (fault != NULL) {
+        rn_report_error(r->report, node->at, "%s", fault);
+        return false;
+    }
+
+    struct rn_slice value = rn_native_value(r->builder, r->attribute, text);
+    if (r->is_path && !r->builder->failed)
+        fault = rn_native_path_fault(value);
+    if (fault != NULL) {
+        rn_report_error(r->report, node->at, "%s", fault);
+        return false;
+    }
+    if (r->is_path && test == RN_TEST_PREFIX && text.data[text.len - 1] == '/' && value.len > 1)
+        ((char *)value.data)[value.len++] = '/'; /* there is room; /api/ must not fit /apis */
+    for (uint32_t i = 0; i < *count && i < DUPLICATES_AMONG; i++) {
+        if (rn_slice_equal(values[i], value)) {
+            rn_report_warning(r->report, node->at, "%s stands twice in this list; remove one",
+                              rn_excerpt(value).text);
+            return true;
+        }
+    }
+    if (value.data != NULL)
+        values[(*count)++] = value;
+    return value.data != NULL;
+}
+
+/* --- conditions -------------------------------------------------------------------- */
+
+static bool same_condition(const struct rn_condition *a, const struct rn_condition *b)
+{
+    if (a->test != b->test || a->negated != b->negated || a->value_count != b->value_count ||
+        a->test == RN_TEST_CIDR)
+        return false;
+    for (uint32_t i = 0; i < a->value_count; i++)
+        if (!rn_slice_equal(a->values[i], b->values[i]))
+            return false;
+    return true;
+}
+
+static void add_condition(struct reader *r, const struct rn_node *node,
+                          struct rn_condition condition)
+{
+    const struct rn_condition *earlier = r->list.items;
+
+    condition.attribute = r->attribute;
+    condition.line = node->at.line;
+    condition.column = node->at.column;
+    for (size_t i = r->start; i < r->list.count; i++) {
+        if (same_condition(&earlier[i], &condition)) {
+            rn_report_warning(r->report, node->at, "the same condition on %s as before; remove one",
+                              rn_excerpt(r->name).text);
+            return;
+        }
+    }
+
+    struct rn_condition *place = rn_builder_push(r->builder, &r->list, sizeof *place);
+    if (place != NULL)
+        *place = condition;
+}
+
+static void read_networks(struct reader *r, const struct rn_node *node, bool negated)
+{
+    const struct rn_cidr_set *set = rn_native_networks(r->builder, node);
+
+    if (set != NULL)
+        add_condition(
+            r, node,
+            (struct rn_condition){.test = RN_TEST_CIDR, .negated = negated, .networks = set});
+}
+
+static void read_texts(struct reader *r, const struct rn_node *node, enum rn_test test,
+                       bool negated)
+{
+    const struct rn_node *item = NULL;
+    int64_t room = rn_native_open_values(r->report, node, &item);
+    struct rn_slice *values =
+        room < 0 ? NULL : rn_builder_alloc(r->builder, (size_t)room, sizeof *values);
+    uint32_t count = 0;
+    bool ok = values != NULL;
+
+    for (; values != NULL && item != NULL; item = rn_native_next_value(node, item))
+        ok &= add_value(r, item, test, values, &count);
+    if (!ok)
+        return;
+    rn_native_warn_of_empty(r->report, node);
+    add_condition(r, node,
+                  (struct rn_condition){.test = test,
+                                        .negated = negated,
+                                        .is_path = r->is_path && test != RN_TEST_EQUALS,
+                                        .values = values,
+                                        .value_count = count});
+}
+
+/* A value or a list without a named test. */
+static void read_plain(struct reader *r, const struct rn_node *node, bool negated)
+{
+    enum rn_test test = RN_TEST_EQUALS;
+    const struct rn_node *item = NULL;
+
+    if (r->is_ip) {
+        read_networks(r, node, negated);
+        return;
+    }
+    if (rn_native_open_values(r->report, node, &item) < 0)
+        return;
+    for (; item != NULL; item = rn_native_next_value(node, item)) {
+        if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
+            test = RN_TEST_PATTERN;
+        if (r->is_path && rn_mistakes_path(r->builder, item))
+            return;
+        rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
+    }
+    read_texts(r, node, test, negated);
+}
+
+static void read_present(struct reader *r, const struct rn_node *node, bool negated)
+{
+    bool present;
+
+    if (rn_node_as_bool(node, r->report, &present))
+        add_condition(
+            r, node, (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
+}
+
+/* Whether an opposite bound, read before, leaves no number between the two. */
+static bool leaves_nothing(const struct rn_condition *earlier, const struct rn_condition *bound)
+{
+    struct rn_decimal a, b;
+
+    if (earlier->negated || bound->negated || earlier->test == bound->test ||
+        (earlier->test != RN_TEST_ABOVE && earlier->test != RN_TEST_BELOW) ||
+        !rn_decimal_parse(earlier->values[0], &a) || !rn_decimal_parse(bound->values[0], &b))
+        return false;
+    int order = rn_decimal_compare(&a, &b);
+    return earlier->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
+}
+
+static void read_bound(struct reader *r, const struct rn_node *node, enum rn_test test,
+                       bool negated)
+{
+    struct rn_slice *number = rn_builder_alloc(r->builder, 1, sizeof *number);
+    struct rn_condition bound = {
+        .test = test, .negated = negated, .values = number, .value_count = 1};
+    const struct rn_condition *earlier = r->list.items;
+
+    if (number == NULL || !rn_native_number(r->builder, node, number))
+        return;
+    for (size_t i = r->start; i < r->list.count; i++) {
+        bool is_above = test == RN_TEST_ABOVE;
+
+        if (!leaves_nothing(&earlier[i], &bound))
+            continue;
+        rn_report_error(r->report, node->at,
+                        "no number is above %s and below %s; for numbers outside a range write "
+                        "two alternatives, as in when: [{size: {below: 10}}, {size: {above: 20}}]",
+                        rn_excerpt(is_above ? *number : earlier[i].values[0]).text,
+                        rn_excerpt(is_above ? earlier[i].values[0] : *number).text);
+        return;
+    }
+    add_condition(r, node, bound);
+}
+
+/* Whether a test suits the attribute; reported if not. */
+static bool check_test(struct reader *r, const struct rn_node *node, int test)
+{
+    struct rn_excerpt name = rn_excerpt(r->name);
+
+    if (r->is_text && (test == ABOVE || test == BELOW)) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is never a number; above and below are for attributes such as size",
+                        name.text);
+        return false;
+    }
+    if (r->is_ip && (test == PATTERN || test == PREFIX || test == ABOVE || test == BELOW)) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is an address and has no %s; write a network, as in {cidr: 10.0.0.0/8}",
+                        name.text, tests[test]);
+        return false;
+    }
+    if (!r->is_ip && test == CIDR) {
+        rn_report_error(r->report, node->key->at,
+                        "%s is no address; cidr is for ip and attributes with forwarded",
+                        name.text);
+        return false;
+    }
+    if (test == EQUALS && node->kind == RN_NODE_LIST) {
+        rn_report_error(r->report, node->at, "equals takes one value; for a list write one_of");
+        return false;
+    }
+    if (test == ONE_OF && node->kind == RN_NODE_SCALAR) {
+        rn_report_error(r->report, node->at, "one_of takes a list; for one value write equals");
+        return false;
+    }
+    return true;
+}
+
+static void read_test(struct reader *r, const struct rn_node *node, int test, bool negated)
+{
+    static const enum rn_test of[] = {[EQUALS] = RN_TEST_EQUALS,
+                                      [ONE_OF] = RN_TEST_EQUALS,
+                                      [PATTERN] = RN_TEST_PATTERN,
+                                      [PREFIX] = RN_TEST_PREFIX};
+
+    if (!check_test(r, node, test))
+        return;
+    if (test == ABOVE || test == BELOW)
+        rn_builder_attribute_at(r->builder, r->attribute)->is_number = true;
+    if (test == PRESENT)
+        read_present(r, node, negated);
+    else if (test == ABOVE || test == BELOW)
+        read_bound(r, node, test == ABOVE ? RN_TEST_ABOVE : RN_TEST_BELOW, negated);
+    else if (test == CIDR || r->is_ip)
+        read_networks(r, node, negated);
+    else
+        read_texts(r, node, of[test], negated);
+}
+
+/* Which test a key names; -1 if none: that has been reported. */
+static int test_of(const struct rn_node *node)
+{
+    for (int i = 0; i < (int)RN_COUNT(tests); i++)
+        if (rn_slice_is(node->key->text, tests[i]))
+            return i;
+    return -1;
+}
+
+static void read_not(struct reader *r, const struct rn_node *node)
+{
+    if (node->kind != RN_NODE_MAP) {
+        read_plain(r, node, true);
+        return;
+    }
+    if (!rn_native_map(r->builder, node, tests, RN_COUNT(tests)))
+        return;
+    if (node->count != 1) {
+        rn_report_error(r->report, node->at,
+                        "not takes one test, found %u; write an alternative for each, as in when: "
+                        "[{size: {not: {above: 20}}}, {size: {not: {below: 10}}}]",
+                        node->count);
+        return;
+    }
+    int test = test_of(node->first);
+    if (test == NOT)
+        rn_report_error(r->report, node->first->key->at, "not inside not; leave out both");
+    else if (test >= 0)
+        read_test(r, node->first, test, true);
+}
+
+static void read_tests(struct reader *r, const struct rn_node *map)
+{
+    /* Tests of one kind: all would have to hold, but only one would be meant. */
+    const struct rn_node *kind = NULL;
+
+    if (!rn_native_map(r->builder, map, tests, RN_COUNT(tests)))
+        return;
+    if (map->count == 0)
+        rn_report_error(r->report, map->at,
+                        "a condition without a test; write for example {present: true}");
+    RN_NODE_EACH(node, map) {
+        int test = test_of(node);
+        bool chooses = test == EQUALS || test == ONE_OF || test == CIDR;
+
+        if (chooses && kind != NULL) {
+            rn_report_error(r->report, node->key->at, "%s beside %s; one of them is enough",
+                            node->key->text.data, kind->key->text.data);
+            continue;
+        }
+        kind = chooses ? node : kind;
+        if (test == NOT)
+            read_not(r, node);
+        else if (test >= 0)
+            read_test(r, node, test, false);
+    }
+}
+
+static void read_attribute(struct reader *r, const struct rn_node *node)
+{
+    r->attribute = rn_native_attribute_used(r->builder, node->key);
+    if (r->attribute == RN_NO_ATTRIBUTE)
+        return;
+
+    const struct rn_attribute *attribute = rn_builder_attribute_at(r->builder, r->attribute);
+    r->name = attribute->name;
+    r->is_ip = attribute->is_ip;
+    r->is_path = rn_slice_is(attribute->name, "path");
+    r->is_text = r->is_path || rn_slice_is(attribute->name, "method") ||
+                 rn_slice_is(attribute->name, "host");
+    r->start = r->list.count;
+    const struct rn_condition *earlier = r->list.items;
+    for (uint32_t i = 0; i < r->list.count; i++) {
+        if (earlier[i].attribute == r->attribute) { /* header.X and header.x */
+            rn_report_error(r->report, node->key->at,
+                            "%s has a condition already; put both in one map",
+                            rn_excerpt(r->name).text);
+            return;
+        }
+    }
+    rn_mistakes_warn_status(r->builder, node, attribute);
+    if (node->kind == RN_NODE_MAP)
+        read_tests(r, node);
+    else
+        read_plain(r, node, false);
+}
+
+void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
+                          const struct rn_condition **conditions, uint32_t *count)
+{
+    struct reader r = {.builder = builder, .report = builder->report};
+
+    if (node->kind != RN_NODE_MAP) {
+        rn_report_error(builder->report, node->at,
+                        "expected conditions such as {path: /login}, found %s",
+                        rn_node_describe(node).text);
+        return;
+    }
+    RN_NODE_EACH(value, node)
+        read_attribute(&r, value);
+
+    struct rn_condition *kept = rn_builder_alloc(builder, r.list.count, sizeof *kept);
+    if (kept != NULL && r.list.count != 0)
+        memcpy(kept, r.list.items, r.list.count * sizeof *kept);
+    if (kept != NULL) {
+        *conditions = kept;
+        *count = r.list.count;
+    }
+    free(r.list.items);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `limit:` of a rule: one text, or several that all apply; with algorithm,
+ * sub_windows, align and lease, which refine what the texts say.
+ */
+#include "rules/native/limits_internal.h"
+
+#include "core/algorithm.h"
+
+#define LIMITS_MAX 16 /* that apply at once */
+
+static const char *const alignments[] = {"epoch", "first"};
+
+/* --- one text ---------------------------------------------------------------------- */
+
+/* What the keys beside `limit` add to what a text says. */
+static void refine(const struct rn_amounts *r, struct ration_limit *spec)
+{
+    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0)
+        spec->algorithm = (enum ration_algorithm)r->algorithm;
+    if (spec->algorithm == RATION_SLIDING_WINDOW)
+        spec->sub_windows = r->sub_windows;
+    if (spec->algorithm == RATION_FIXED_WINDOW && spec->calendar == RATION_CALENDAR_NONE)
+        spec->from_first = r->from_first;
+    if (spec->algorithm == RATION_CONCURRENCY)
+        spec->lease_ns = r->lease_ns;
+}
+
+/* Where a text names its time zone, or its beginning. */
+static struct rn_place place_of_fault(struct rn_amounts *r, const struct rn_node *node,
+                                      const struct ration_limit *spec, const char *fault)
+{
+    size_t len = strlen(spec->zone);
+
+    if (fault == r->builder->fault && spec->calendar != RATION_CALENDAR_NONE && len != 0 &&
+        node->text.len >= len)
+        return rn_report_place_in(r->report, node, node->text.len - len);
+    return node->at;
+}
+
+/* Parses and refines; false after reporting. */
+static bool parse_text(struct rn_amounts *r, const struct rn_node *node, struct ration_limit *spec)
+{
+    if (rn_node_is_null(node)) {
+        rn_report_error(r->report, node->at, "an empty limit; write for example 100 per minute");
+        return false;
+    }
+    if (!rn_node_as_limit(node, r->report, spec))
+        return false;
+    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm == RATION_CONCURRENCY) {
+        rn_report_error(r->report, node->at,
+                        "%s is a rate, and concurrency has none; write for example 20 concurrent",
+                        rn_excerpt(node->text).text);
+        return false;
+    }
+    refine(r, spec);
+    return true;
+}
+
+/* NULL if unlimited, or after reporting: then *ok is false. */
+static struct rn_rule_limit *read_text(struct rn_amounts *r, const struct rn_node *node, bool *ok)
+{
+    struct rn_rule_limit *limit;
+    struct ration_limit spec;
+    const char *fault;
+
+    if (!parse_text(r, node, &spec)) {
+        *ok = false;
+        return NULL;
+    }
+    r->used |= 1u << spec.algorithm;
+    if (spec.algorithm == RATION_UNLIMITED)
+        return NULL;
+    if (spec.algorithm == RATION_FIXED_WINDOW) {
+        r->on_calendar |= spec.calendar != RATION_CALENDAR_NONE;
+        r->off_calendar |= spec.calendar == RATION_CALENDAR_NONE;
+    }
+    limit = rn_builder_limit(r->builder, r->rule, &spec, &fault);
+    if (limit == NULL && fault != NULL)
+        rn_report_error(r->report, place_of_fault(r, node, &spec, fault), "%s", fault);
+    *ok &= limit != NULL;
+    return limit;
+}
+
+/* --- what one tier gets ------------------------------------------------------------ */
+
+/* Two limits that would share one state: the larger can never decide. */
+static bool check_shapes(struct rn_amounts *r, const struct rn_node *node,
+                         struct rn_rule_limit *const *limits, uint32_t count)
+{
+    const struct rn_rule_limit *last = limits[count - 1];
+
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        char text[128];
+
+        if (limits[i]->limit.shape != last->limit.shape)
+            continue;
+        ration_limit_write(&limits[i]->spec, text, sizeof text);
+        rn_report_error(r->report, node->at,
+                        "%s is of the same kind and window as \"%s\", so only the smaller ever "
+                        "decides; keep that one",
+                        rn_excerpt(node->text).text, text);
+        return false;
+    }
+    return true;
+}
+
+static bool read_several(struct rn_amounts *r, const struct rn_node *list,
+                         struct rn_rule_limit **limits, uint32_t *count)
+{
+    bool ok = true;
+
+    if (list->count == 0 || list->count > LIMITS_MAX) {
+        rn_report_error(r->report, list->at,
+                        list->count == 0 ? "an empty list of limits; write unlimited for none"
+                                         : "more than 16 limits at once; use fewer");
+        return false;
+    }
+    RN_NODE_EACH(node, list) {
+        bool read = true;
+        struct rn_rule_limit *limit = read_text(r, node, &read);
+
+        if (read && limit == NULL && list->count > 1) {
+            rn_report_error(r->report, node->at,
+                            "unlimited among other limits; it stands alone or not at all");
+            read = false;
+        }
+        if (limit != NULL) {
+            limits[(*count)++] = limit;
+            read &= check_shapes(r, node, limits, *count);
+        }
+        ok &= read;
+    }
+    return ok;
+}
+
+bool rn_amounts_read_tier(struct rn_amounts *r, const struct rn_node *node, struct rn_tier *tier)
+{
+    struct rn_rule_limit *limits[LIMITS_MAX], **copy;
+    uint32_t count = 0;
+    bool ok = true;
+
+    if (node->kind == RN_NODE_LIST) {
+        ok = read_several(r, node, limits, &count);
+    } else {
+        limits[0] = read_text(r, node, &ok);
+        count = limits[0] != NULL;
+    }
+    copy = rn_builder_alloc(r->builder, count, sizeof(struct rn_rule_limit *));
+    for (uint32_t i = 0; copy != NULL && i < count; i++)
+        copy[i] = limits[i];
+    tier->limits = copy;
+    tier->limit_count = copy == NULL ? 0 : count;
+    return ok;
+}
+
+/* --- the whole --------------------------------------------------------------------- */
+
+static void read_sub_windows(struct rn_amounts *r, const struct rn_node *node)
+{
+    uint64_t value;
+
+    if (!rn_node_as_uint(node, r->report, &value))
+        return;
+    if (value < 2 || value > 1024)
+        rn_report_error(r->report, node->at,
+                        "a window is cut into 2 to 1024 parts, not %llu; write such a number",
+                        (unsigned long long)value);
+    else
+        r->sub_windows = (uint32_t)value;
+}
+
+/* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
+static void read_algorithm(struct rn_amounts *r, const struct rn_node *node)
+{
+    const char *names[RN_ALGORITHMS];
+    enum ration_algorithm algorithm;
+    size_t n = rn_algorithm_rates(names);
+
+    names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
+
+    int word = rn_native_word(r->builder, node, "algorithm", names, n);
+
+    if (word >= 0 && ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0)
+        r->algorithm = (int)algorithm;
+}
+
+static void read_refinements(struct rn_amounts *r)
+{
+    const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
+    const struct rn_node *align = rn_node_find(r->map, "align");
+    const struct rn_node *lease = rn_node_find(r->map, "lease");
+    const struct rn_node *subs = rn_node_find(r->map, "sub_windows");
+
+    if (algorithm != NULL)
+        read_algorithm(r, algorithm);
+    if (align != NULL)
+        r->from_first =
+            rn_native_word(r->builder, align, "align", alignments, RN_COUNT(alignments)) == 1;
+    if (lease != NULL && rn_native_duration(r->builder, lease, &r->lease_ns) &&
+        r->lease_ns > RATION_LEASE_MAX_NS) {
+        rn_report_error(r->report, lease->at, "a lease of more than 24 hours; write a shorter one");
+        r->lease_ns = 0;
+    }
+    if (subs != NULL)
+        read_sub_windows(r, subs);
+}
+
+void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
+                       const struct rn_node *limit, struct rn_rule *rule)
+{
+    struct rn_amounts r = {
+        .builder = builder, .report = builder->report, .rule = rule, .map = map, .algorithm = -1};
+    uint32_t errors = r.report->count[RN_ERROR];
+
+    read_refinements(&r);
+    if (limit->kind == RN_NODE_MAP) {
+        rn_amounts_read_map(&r, limit);
+    } else {
+        struct rn_tier *tier = rn_builder_alloc(builder, 1, sizeof *tier);
+
+        if (tier == NULL)
+            return;
+        tier->value = RN_SLICE("");
+        rn_amounts_read_tier(&r, limit, tier);
+        rule->tiers = tier;
+        rule->tier_count = 1;
+        rule->default_tier = 0;
+    }
+    /* What follows from other faults need not be said. */
+    if (r.report->count[RN_ERROR] != errors)
+        return;
+    rn_amounts_check_fit(&r);
+    if (rn_node_find(map, "on_full") == NULL && r.on_calendar)
+        rule->on_full = RN_FULL_REFUSE;
+}

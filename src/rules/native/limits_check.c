@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether what is written beside the limits of a rule suits them: settings that
+ * none of them has, consistency, a cost that never fits.
+ */
+#include "rules/native/limits_internal.h"
+
+#include "core/algorithm.h"
+
+static void report_idle(struct rn_amounts *r, const char *key, const char *why)
+{
+    const struct rn_node *node = rn_node_find(r->map, key);
+
+    if (node != NULL)
+        rn_report_error(r->report, node->key->at, "%s", why);
+}
+
+static void check_settings(struct rn_amounts *r)
+{
+    const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
+
+    if (r->algorithm >= 0 && !(r->used >> r->algorithm & 1))
+        rn_report_error(r->report, algorithm->at,
+                        "%s is for none of these limits: queue, concurrent, calendar and unlimited "
+                        "imply algorithms of their own; leave it out",
+                        ration_algorithm_name((enum ration_algorithm)r->algorithm));
+    if (!(r->used >> RATION_SLIDING_WINDOW & 1))
+        report_idle(r, "sub_windows",
+                    "sub_windows refine a sliding window; add algorithm: sliding-window");
+    if (r->on_calendar && !r->off_calendar)
+        report_idle(r, "align", "the calendar says where its windows begin; leave align out");
+    else if (!r->off_calendar)
+        report_idle(r, "align", "align is for fixed windows; add algorithm: fixed-window");
+    if (!(r->used >> RATION_CONCURRENCY & 1))
+        report_idle(r, "lease", "lease is for limits such as 20 concurrent; leave it out");
+    if (!r->on_calendar)
+        report_idle(r, "spread",
+                    "spread is for quotas such as 10000 per calendar month; leave it out");
+}
+
+static void check_consistency(struct rn_amounts *r)
+{
+    const struct rn_node *node = rn_node_find(r->map, "consistency");
+
+    for (size_t i = 0; r->rule->consistency == RN_ASYNC && i < RN_ALGORITHMS; i++)
+        if (rn_algorithms[i].needs_each && (r->used >> rn_algorithms[i].algorithm & 1))
+            rn_report_error(
+                r->report, node->at,
+                "async is not for %s, on which all nodes must agree; write strict or leased",
+                rn_algorithms[i].name);
+}
+
+/* The first limit of a tier that a fixed cost never fits, NULL if it fits all. A
+ * limit of 0 refuses on purpose. */
+static const struct rn_rule_limit *find_too_small(const struct rn_tier *tier, uint64_t cost)
+{
+    for (uint32_t i = 0; i < tier->limit_count; i++) {
+        const struct rn_limit *limit = &tier->limits[i]->limit;
+
+        if (limit->algorithm != RATION_CONCURRENCY && limit->cap != 0 && limit->cap < cost)
+            return tier->limits[i];
+    }
+    return NULL;
+}
+
+static void check_cost(struct rn_amounts *r)
+{
+    const struct rn_rule *rule = r->rule;
+    const struct rn_rule_limit *small = NULL;
+    char text[128];
+
+    if (rule->cost.attribute != RN_NO_ATTRIBUTE || rule->tier_count == 0)
+        return;
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        if ((small = find_too_small(&rule->tiers[i], rule->cost.fixed)) == NULL)
+            return;
+    ration_limit_write(&small->spec, text, sizeof text);
+    rn_report_error(r->report, rn_node_find(r->map, "cost")->at,
+                    "a cost of %llu never fits \"%s\", which admits %llu at once; write a smaller "
+                    "cost or a larger limit",
+                    (unsigned long long)rule->cost.fixed, text,
+                    (unsigned long long)small->limit.cap);
+}
+
+void rn_amounts_check_fit(struct rn_amounts *r)
+{
+    check_settings(r);
+    check_consistency(r);
+    check_cost(r);
+}

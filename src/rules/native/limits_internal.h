@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files that read `limit:` share: limits.c (texts), tiers.c (maps),
+ * limits_check.c (whether everything beside it suits).
+ */
+#ifndef RN_RULES_NATIVE_LIMITS_INTERNAL_H
+#define RN_RULES_NATIVE_LIMITS_INTERNAL_H
+
+#include "rules/native/native_internal.h"
+
+struct rn_amounts {
+    struct rn_builder *builder;
+    struct rn_report *report;
+    struct rn_rule *rule;
+    const struct rn_node *map; /* the rule as written */
+    int algorithm;             /* enum ration_algorithm; -1: each text's own */
+    uint32_t sub_windows;
+    bool from_first;
+    int64_t lease_ns;
+    /* Of the limits read so far: */
+    uint32_t used;                  /* their algorithms, 1 << algorithm each */
+    bool on_calendar, off_calendar; /* some fixed windows are, or are not */
+};
+
+/* A text or a list of texts; false after reporting. */
+bool rn_amounts_read_tier(struct rn_amounts *r, const struct rn_node *node, struct rn_tier *tier);
+
+/* {by: tier, free: 100 per minute, ...} */
+void rn_amounts_read_map(struct rn_amounts *r, const struct rn_node *map);
+
+/* What is written beside the limits and suits none of them. */
+void rn_amounts_check_fit(struct rn_amounts *r);
+
+#endif

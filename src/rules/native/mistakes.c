@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mistakes that many make, and what would be right: parts of a limit and
+ * conditions as keys of a rule, lists written as one text with commas, paths
+ * as web frameworks or regular expressions have them, conditions on the status.
+ */
+#include <stdio.h>
+
+#include "rules/match/pattern.h"
+#include "rules/native/native_internal.h"
+#include "rules/native/statuses.h"
+
+/* --- lists with commas --------------------------------------------------------------- */
+
+struct list_text {
+    char text[64];
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+/* "GET,POST" as [GET, POST]; [...] if that is long or has signs that mean something in YAML. */
+static struct list_text as_list(struct rn_slice text)
+{
+    struct list_text list = {"["};
+    size_t at = 1;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+
+        if (at + sizeof ", ]" > sizeof list.text || c < ' ' || c > '~' ||
+            strchr("\"'\\[]{}:#&*!|>%@`", c) != NULL)
+            return (struct list_text){"[...]"};
+        if (is_space(c) && (at == 1 || is_space(list.text[at - 1])))
+            continue;
+        list.text[at++] = c;
+        if (c == ',')
+            list.text[at++] = ' ';
+    }
+    list.text[at] = ']';
+    return list;
+}
+
+bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, const char *what)
+{
+    if (memchr(node->text.data, ',', node->text.len) == NULL)
+        return false;
+    rn_report_error(builder->report, node->at, "%s is no %s; for several write a list: %s",
+                    rn_excerpt(node->text).text, what, as_list(node->text).text);
+    return true;
+}
+
+/* Paths may have commas, but hardly one with a slash behind it; headers often do. Methods and hosts
+ * have none, which is an error of its own. */
+static bool may_be_list(struct rn_slice text, const struct rn_attribute *attribute)
+{
+    struct rn_slice name = attribute->name;
+
+    if (memchr(text.data, ',', text.len) == NULL || attribute->source == RN_SOURCE_HEADER ||
+        rn_slice_starts_with(name, RN_SLICE("header.")) || rn_slice_is(name, "user_agent") ||
+        rn_slice_is(name, "method") || rn_slice_is(name, "host"))
+        return false;
+    for (size_t i = 1; i < text.len; i++)
+        if (text.data[i] == '/' && (text.data[i - 1] == ',' || text.data[i - 1] == ' '))
+            return true;
+    return !rn_slice_is(name, "path");
+}
+
+void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
+                            const struct rn_attribute *attribute)
+{
+    if (node->kind == RN_NODE_SCALAR && may_be_list(node->text, attribute))
+        rn_report_warning(builder->report, node->at,
+                          "%s is one value; if several are meant, write a list: %s; if not, "
+                          "{equals: ...}",
+                          rn_excerpt(node->text).text, as_list(node->text).text);
+}
+
+/* --- paths ---------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
+{
+    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
+/* "id" of :id (Express, Rails), <id> and <int:id> (Flask) and [id] (Next.js); empty: none of them.
+ */
+static struct rn_slice framework_name(struct rn_slice segment)
+{
+    char first = segment.len < 2 ? '\0' : segment.data[0], last = segment.data[segment.len - 1];
+    struct rn_slice name = {segment.data + 1, segment.len - 1};
+
+    if ((first == '<' && last == '>') || (first == '[' && last == ']'))
+        name.len--;
+    else if (first != ':')
+        return RN_SLICE("");
+    const char *colon = first == '<' ? memchr(name.data, ':', name.len) : NULL;
+    if (colon != NULL)
+        name = (struct rn_slice){colon + 1, (size_t)(name.data + name.len - colon - 1)};
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_letter(name.data[i]) && (i == 0 || name.data[i] < '0' || name.data[i] > '9'))
+            return RN_SLICE("");
+    return name;
+}
+
+/* Signs that mean something in regular expressions and hardly occur in paths. */
+static bool is_like_regex(struct rn_slice text)
+{
+    static const char *const signs[] = {".*", ".+", "\\", "[^", "]+", "]*", ")+", ")*", "|"};
+
+    if (text.len == 0 || text.data[0] == '^' || text.data[text.len - 1] == '$')
+        return text.len != 0;
+    for (size_t i = 0; i < RN_COUNT(signs); i++)
+        for (size_t at = 0, len = strlen(signs[i]); at + len <= text.len; at++)
+            if (memcmp(text.data + at, signs[i], len) == 0 &&
+                (at == 0 || text.data[at - 1] != '*')) /* *.* is a pattern */
+                return true;
+    return false;
+}
+
+/* Says what to write for a prefix such as ^/api/, and gives an example for all others. */
+static void report_regex(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice path = node->text;
+    bool is_anchored = path.data[0] == '^';
+    char meant[64] = "/users/* or /api/**";
+
+    path.data += is_anchored;
+    path.len -= is_anchored;
+    path.len -= path.len != 0 && path.data[path.len - 1] == '$';
+    bool is_open = path.len > 2 && memcmp(path.data + path.len - 2, ".*", 2) == 0;
+    path.len -= is_open ? 2 : 0;
+    if (path.len != 0 && path.len < sizeof meant - 2 && path.data[0] == '/' && !is_like_regex(path))
+        snprintf(meant, sizeof meant, "%.*s%s", (int)path.len, path.data,
+                 !is_open                         ? ""
+                 : path.data[path.len - 1] == '/' ? "**"
+                                                  : "*");
+    (is_anchored ? rn_report_error : rn_report_warning)(
+        builder->report, node->at,
+        "%s looks like a regular expression; in a path * is a part of a segment and ** any number "
+        "of segments: write for example %s%s",
+        rn_excerpt(node->text).text, meant,
+        is_anchored ? "" : ", or {pattern: ...} if you mean the text");
+}
+
+bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice segment, name;
+
+    if (node->kind != RN_NODE_SCALAR)
+        return false;
+    if (is_like_regex(node->text)) {
+        report_regex(builder, node);
+        return node->text.data[0] == '^';
+    }
+    for (unsigned i = 0; (segment = rn_path_segment(node->text, i)).data != NULL; i++) {
+        name = framework_name(segment);
+        if (name.len == 0)
+            continue;
+        rn_report_warning(builder->report, node->at,
+                          "%s in a path matches only that text; to match any segment write {%.*s}, "
+                          "or {pattern: ...} if you mean the text",
+                          rn_excerpt(segment).text, (int)name.len, name.data);
+        return false;
+    }
+    return false;
+}
+
+/* --- conditions on the status --------------------------------------------------------- */
+
+static void collect_codes(const struct rn_node *node, struct rn_statuses *codes)
+{
+    if (node->kind == RN_NODE_SCALAR)
+        (void)rn_statuses_add(codes, node->text);
+    RN_NODE_EACH(child, node)
+        collect_codes(child, codes);
+}
+
+void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *node,
+                             const struct rn_attribute *attribute)
+{
+    static const char *const names[] = {"status", "status_code", "response_status"};
+    struct rn_statuses codes = {{0}};
+    char text[RN_STATUSES_TEXT];
+
+    if (attribute->source != RN_SOURCE_REQUEST)
+        return;
+    for (size_t i = 0; i < RN_COUNT(names); i++)
+        if (rn_slice_is(attribute->name, names[i]))
+            collect_codes(node, &codes);
+    rn_statuses_write(&codes, text);
+    if (text[0] != '\0')
+        rn_report_warning(builder->report, node->key->at,
+                          "%s is not known before the request is answered; to charge by the answer "
+                          "write for example charge_on: status %s beside when",
+                          rn_excerpt(attribute->name).text, strlen(text) < 40 ? text : "401, 403");
+}
+
+/* --- keys of a rule ------------------------------------------------------------------- */
+
+/* Amounts of a limit that some write by themselves. */
+static const char *const amounts[] = {"amount", "interval", "max_requests", "per",   "period",
+                                      "rate",   "requests", "unit",         "units", "window"};
+
+/* What some write beside `limit`, and the attribute that is meant. */
+static const struct {
+    const char *key, *attribute;
+} conditions[] = {{"host", "host"}, {"hosts", "host"},    {"ip", "ip"},
+                  {"ips", "ip"},    {"method", "method"}, {"methods", "method"},
+                  {"path", "path"}, {"paths", "path"},    {"url", "path"}};
+
+static bool is_amount(struct rn_slice key)
+{
+    for (size_t i = 0; i < RN_COUNT(amounts); i++)
+        if (rn_slice_is(key, amounts[i]))
+            return true;
+    return false;
+}
+
+/* burst: 20 beside limit: 100 per minute. */
+static void report_option(struct rn_builder *builder, const struct rn_node *map,
+                          const struct rn_node *value)
+{
+    const struct rn_node *limit = rn_node_find(map, "limit");
+    bool given = limit != NULL && limit->kind == RN_NODE_SCALAR && value->kind == RN_NODE_SCALAR;
+    struct rn_slice said = given ? limit->text : RN_SLICE("100 per minute");
+    struct rn_slice number = given ? value->text : RN_SLICE("20");
+    char text[64];
+
+    snprintf(text, sizeof text, "%.*s %s %.*s", (int)said.len, said.data, value->key->text.data,
+             (int)number.len, number.data);
+    rn_report_error(builder->report, value->key->at, "%s is said in the limit; write limit: %s",
+                    rn_excerpt(value->key->text).text, rn_excerpt(rn_slice_of(text)).text);
+}
+
+static void report_condition(struct rn_builder *builder, const struct rn_node *value,
+                             const char *attribute)
+{
+    struct rn_excerpt text = rn_excerpt(value->text);
+    const char *shown = "...";
+    struct list_text list;
+
+    if (value->kind == RN_NODE_SCALAR && memchr(value->text.data, ',', value->text.len) != NULL) {
+        list = as_list(value->text);
+        shown = list.text;
+    } else if (value->kind == RN_NODE_SCALAR) {
+        shown = text.text;
+    }
+    rn_report_error(builder->report, value->key->at, "%s is a condition; write when: {%s: %s}",
+                    rn_excerpt(value->key->text).text, attribute, shown);
+}
+
+bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
+                     const struct rn_node *value)
+{
+    struct rn_slice key = value->key->text;
+
+    if (rn_slice_is(key, "burst") || rn_slice_is(key, "queue")) {
+        report_option(builder, map, value);
+        return true;
+    }
+    if (is_amount(key)) {
+        rn_report_error(builder->report, value->key->at,
+                        "%s is said in the limit; write for example limit: 100 per minute",
+                        rn_excerpt(key).text);
+        return true;
+    }
+    for (size_t i = 0; i < RN_COUNT(conditions); i++) {
+        if (!rn_slice_is(key, conditions[i].key))
+            continue;
+        report_condition(builder, value, conditions[i].attribute);
+        return true;
+    }
+    return false;
+}
+
+bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map)
+{
+    RN_NODE_EACH(value, map) {
+        struct rn_slice key = value->key->text;
+
+        if (!is_amount(key) && !rn_slice_is(key, "burst") && !rn_slice_is(key, "queue"))
+            continue;
+        rn_report_error(builder->report, map->at,
+                        "a limit is one text, found a map with %s; write for example 100 per "
+                        "minute burst 20",
+                        rn_excerpt(key).text);
+        return true;
+    }
+    return false;
+}

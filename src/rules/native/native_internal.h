@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the native format. native.c walks a file and its rules; each other
+ * noun of the format has a file: conditions.c, condition_values.c, attribute_names.c, keys.c,
+ * limits.c (limit:), throttle.c, mistakes.c (what many get wrong), options.c (cost, priority,
+ * response and the words), statuses.c (charge_on:), sections.c (the sections beside limits),
+ * tokens.c (of server:).
+ *
+ * All of these report what is wrong and go on, leaving what they were to fill
+ * at its default: whether there was an error is the report's to say.
+ */
+#ifndef RN_RULES_NATIVE_NATIVE_INTERNAL_H
+#define RN_RULES_NATIVE_NATIVE_INTERNAL_H
+
+#include "rules/builder.h"
+
+/* A set of `tiers:`. */
+struct rn_native_set {
+    const struct rn_node *node;
+    struct rn_slice name, team; /* the name has the team's prefix */
+    bool used;
+};
+
+struct rn_native {
+    struct rn_builder_list sets; /* struct rn_native_set */
+    struct rn_response response; /* what rules start from */
+    /* Where these were given; line 0: not yet. */
+    struct rn_place response_at, mode_at, envoy_at, trusted_at, paths_at;
+    struct rn_place attribute_at[RN_ATTRIBUTES_MAX];
+    bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
+};
+
+/* --- sections.c ------------------------------------------------------------------- */
+
+/* The sections that come first, of one file. */
+void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root);
+void rn_settings_server(struct rn_builder *builder, const struct rn_node *node);
+/* The set of that name, NULL if there is none; reported at `node`, a scalar. */
+struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder,
+                                             const struct rn_node *node);
+
+/* --- tokens.c --------------------------------------------------------------------- */
+
+void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node);
+
+/* --- attribute_names.c ----------------------------------------------------------------------- */
+
+/* What a team calls NAME or TEAM.NAME is TEAM.NAME, in the arena; the root's names are as written.
+ * Data NULL: out of memory. */
+struct rn_slice rn_native_full_name(struct rn_builder *builder, struct rn_slice name);
+
+/* A name, not longer than this: header.X-Api-Key, user. */
+#define RN_ATTRIBUTE_NAME_MAX 128
+
+/* The attribute that a part of a scalar (`pos` bytes into its text) names;
+ * RN_NO_ATTRIBUTE after reporting what is wrong with the name. */
+uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *node,
+                             struct rn_slice name, size_t pos);
+/* The one that a key of `attributes:` declares, with the team's prefix. */
+uint16_t rn_native_attribute_declared(struct rn_builder *builder, const struct rn_node *node);
+/* As rn_native_attribute for a whole scalar; other nodes are reported. */
+uint16_t rn_native_attribute_node(struct rn_builder *builder, const struct rn_node *node);
+/* As used by a rule. */
+uint16_t rn_native_attribute_used(struct rn_builder *builder, const struct rn_node *node);
+/* Reads the name of a header and gives it in lower case, in the arena, after
+ * `prefix`; data NULL after reporting. */
+struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_node *node,
+                                 const char *prefix);
+
+/* --- keys.c ------------------------------------------------------------------------ */
+
+void rn_native_key(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+
+/* --- conditions.c ------------------------------------------------------------------ */
+
+/* A map of attribute to condition. */
+void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node,
+                          const struct rn_condition **conditions, uint32_t *count);
+
+/* --- condition_values.c ------------------------------------------------------------ */
+
+/* A value as the attribute's own are compared: methods in upper, hosts in lower
+ * case, paths as they are read; in the arena. Data NULL: out of memory, or a path
+ * that cannot be read. */
+struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
+                                struct rn_slice text);
+/* A path, or a pattern of paths, as paths are read; as rn_native_value. */
+struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text);
+/* What is wrong with what rn_native_path has answered; NULL: nothing. */
+const char *rn_native_path_fault(struct rn_slice path);
+/* Networks of a scalar or a list; NULL after reporting. */
+const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder,
+                                             const struct rn_node *node);
+/* A number as rn_decimal_parse reads it, in the arena; false after reporting. */
+bool rn_native_number(struct rn_builder *builder, const struct rn_node *node,
+                      struct rn_slice *number);
+/* A scalar or a list of scalars: how many, and the first. -1 after reporting. */
+int64_t rn_native_open_values(struct rn_report *report, const struct rn_node *node,
+                              const struct rn_node **first);
+/* The one behind `item`, NULL if that is the last. */
+const struct rn_node *rn_native_next_value(const struct rn_node *node, const struct rn_node *item);
+/* Warns if it is a list without values. */
+void rn_native_warn_of_empty(struct rn_report *report, const struct rn_node *node);
+
+/* --- limits.c --------------------------------------------------------------------- */
+
+/* `limit:` and the keys that refine it. */
+void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
+                       const struct rn_node *limit, struct rn_rule *rule);
+/* Whether the texts of a set nobody uses could be used. */
+void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set);
+
+/* --- options.c ------------------------------------------------------------------- */
+
+/* The number of a word in a list; -1 after reporting `what` it is not. */
+int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const char *what,
+                   const char *const *words, size_t count);
+/* A duration that is not 0. */
+bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns);
+/* Whether it is a map; if not, reported with an example of what would be right. */
+bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
+                          const char *example);
+/* Reports the keys of a map that are not in the list; false if it is no map. */
+bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
+                   size_t count);
+/* The value of a required key; NULL after reporting. */
+const struct rn_node *rn_native_require(struct rn_builder *builder, const struct rn_node *map,
+                                        const char *key, const char *example);
+void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
+                        struct rn_response *response);
+bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
+/* Everything of a rule but name, when, key and limit. */
+void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
+                         struct rn_rule *rule);
+
+/* --- mistakes.c ------------------------------------------------------------------- */
+
+/* A text with a comma where one method, host or network belongs: reported. */
+bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, const char *what);
+/* Warns of a value with a comma that may be meant as a list, unless commas belong to it. */
+void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
+                            const struct rn_attribute *attribute);
+/* A path as a web framework or a regular expression has it: a warning; true if it was an error. */
+bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node);
+/* Warns of a condition on the status of the answer, which no request has yet. */
+void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *node,
+                             const struct rn_attribute *attribute);
+/* An unknown key of the rule `map`: reported if it is known where it belongs. */
+bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
+                     const struct rn_node *value);
+/* A limit whose parts are a map: reported. */
+bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map);
+
+/* --- throttle.c -------------------------------------------------------------------- */
+
+void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
+                        struct rn_throttle *throttle);
+/* Whether throttling can begin under the limits of the rule `map`, once they have been read. */
+void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
+                              const struct rn_rule *rule);
+
+/* --- statuses.c ------------------------------------------------------------------- */
+
+void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
+                         struct rn_rule *rule);
+
+#define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

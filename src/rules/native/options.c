@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a rule behaves besides counting: cost, priority, soft part, waiting,
+ * failures, the response; and the words, lengths and maps that many
+ * parts of the format are made of.
+ */
+#include "rules/native/native_internal.h"
+
+static const char *const modes[] = {"enforce", "shadow"};
+static const char *const waits[] = {"return", "hold"};
+static const char *const when_full[] = {"evict", "evict_last", "refuse"};
+static const char *const failures[] = {"local", "allow", "refuse"};       /* rn_store_failure */
+static const char *const consistencies[] = {"strict", "leased", "async"}; /* rn_consistency */
+static const char *const families[] = {"both", "x", "ietf", "none"};      /* rn_header_family */
+
+static const char *const retry_headers[] = {"X-RateLimit-Retry-After", "X-RateLimit-RetryAfter"};
+
+#define COST_MAX RATION_AMOUNT_MAX
+
+/* --- the small things -------------------------------------------------------------- */
+
+int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const char *what,
+                   const char *const *words, size_t count)
+{
+    struct rn_slice text;
+
+    if (!rn_node_as_text(node, builder->report, &text))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (rn_slice_is(text, words[i]))
+            return (int)i;
+    rn_report_unknown_word(builder->report, node, what, words, count);
+    return -1;
+}
+
+bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns)
+{
+    int64_t value;
+
+    if (!rn_node_as_duration(node, builder->report, &value))
+        return false;
+    if (value == 0) {
+        rn_report_error(builder->report, node->at,
+                        "no time at all; write a longer one or leave "
+                        "out %s",
+                        rn_excerpt(node->key->text).text);
+        return false;
+    }
+    *ns = value;
+    return true;
+}
+
+bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
+                          const char *example)
+{
+    if (node->kind == RN_NODE_MAP)
+        return true;
+    rn_report_error(builder->report, node->at, "%s is a map, found %s; write for example %s",
+                    rn_excerpt(node->key->text).text, rn_node_describe(node).text, example);
+    return false;
+}
+
+bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
+                   size_t count)
+{
+    if (!rn_node_expect(node, RN_NODE_MAP, builder->report))
+        return false;
+    RN_NODE_EACH(value, node) {
+        bool known = false;
+
+        for (size_t i = 0; i < count && !known; i++)
+            known = rn_slice_is(value->key->text, keys[i]);
+        if (!known)
+            rn_report_unknown_key(builder->report, value, keys, count);
+    }
+    return true;
+}
+
+const struct rn_node *rn_native_require(struct rn_builder *builder, const struct rn_node *map,
+                                        const char *key, const char *example)
+{
+    const struct rn_node *node = rn_node_find(map, key);
+
+    if (node == NULL)
+        rn_report_error(builder->report, map->at, "%s is missing; add for example %s: %s", key, key,
+                        example);
+    return node;
+}
+
+/* The word a key of the rule is set to, or `otherwise`. */
+static int word_of(struct rn_builder *builder, const struct rn_node *map, const char *key,
+                   const char *const *words, size_t count, int otherwise)
+{
+    const struct rn_node *node = rn_node_find(map, key);
+    int word = node == NULL ? -1 : rn_native_word(builder, node, key, words, count);
+
+    return word < 0 ? otherwise : word;
+}
+
+bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node)
+{
+    return rn_native_word(builder, node, "mode", modes, RN_COUNT(modes)) == 1;
+}
+
+/* --- response ---------------------------------------------------------------------- */
+
+void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
+                        struct rn_response *response)
+{
+    static const char *const keys[] = {"status", "headers", "retry_header", "message"};
+    const struct rn_node *status, *message;
+    uint64_t number;
+
+    if (!rn_native_expect_map(builder, node, "{status: 503}") ||
+        !rn_native_map(builder, node, keys, RN_COUNT(keys)))
+        return;
+    if (node->count == 0)
+        rn_report_error(builder->report, node->at,
+                        "an empty response; write for example {status: 503}");
+    status = rn_node_find(node, "status");
+    if (status != NULL && rn_node_as_uint(status, builder->report, &number)) {
+        if (number >= 400 && number <= 599)
+            response->status = (uint16_t)number;
+        else
+            rn_report_error(builder->report, status->at,
+                            "status %llu does not tell of a refusal; write one from 400 to 599, "
+                            "mostly 429",
+                            (unsigned long long)number);
+    }
+    response->headers = (enum rn_header_family)word_of(builder, node, "headers", families,
+                                                       RN_COUNT(families), (int)response->headers);
+    response->retryafter = word_of(builder, node, "retry_header", retry_headers,
+                                   RN_COUNT(retry_headers), response->retryafter) == 1;
+    message = rn_node_find(node, "message");
+    if (message != NULL && rn_node_as_text(message, builder->report, &response->message))
+        response->message = rn_builder_dup(builder, response->message);
+}
+
+/* --- cost -------------------------------------------------------------------------- */
+
+static bool read_units(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
+                       uint64_t *units)
+{
+    uint64_t value;
+
+    if (!rn_node_as_uint(node, builder->report, &value))
+        return false;
+    if (value >= least && value <= COST_MAX) {
+        *units = value;
+        return true;
+    }
+    if (value == 0)
+        rn_report_error(builder->report, node->at, "a cost of 0 charges nothing; write 1 or more");
+    else
+        rn_report_error(builder->report, node->at,
+                        "a cost above 1,000,000,000,000,000; write a smaller one");
+    return false;
+}
+
+/* Where the cost of a request is read. */
+static void read_cost_source(struct rn_builder *builder, const struct rn_node *node,
+                             struct rn_cost *cost)
+{
+    const struct rn_node *header = rn_node_find(node, "header");
+    const struct rn_node *attribute = rn_node_find(node, "attribute");
+
+    if ((header == NULL) == (attribute == NULL)) {
+        rn_report_error(builder->report, node->at,
+                        "a cost that is read %s; write {header: x-cost} or {attribute: tokens}",
+                        header == NULL ? "nowhere" : "in two places");
+        return;
+    }
+    if (attribute != NULL) {
+        cost->attribute = rn_native_attribute_used(builder, attribute);
+        return;
+    }
+    struct rn_slice name = rn_native_header(builder, header, "header.");
+    if (name.data == NULL)
+        return;
+    cost->attribute = rn_builder_attribute(builder, name);
+    if (cost->attribute != RN_NO_ATTRIBUTE)
+        builder->native->attribute_used[cost->attribute] = true;
+    else if (!builder->failed)
+        rn_report_error(builder->report, header->at,
+                        "more than %d different attributes; use fewer "
+                        "in one ruleset",
+                        RN_ATTRIBUTES_MAX);
+}
+
+/* A name where a number belongs. */
+static bool report_cost_name(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice name = node->text, header = RN_SLICE("header.");
+    bool is_header = rn_slice_starts_with(name, header);
+
+    if (node->kind != RN_NODE_SCALAR || name.len == 0 || (name.data[0] | 0x20) < 'a' ||
+        (name.data[0] | 0x20) > 'z')
+        return false;
+    if (is_header)
+        name = (struct rn_slice){name.data + header.len, name.len - header.len};
+    rn_report_error(builder->report, node->at,
+                    "cost is a number, found %s; to read it from %s write {%s: %s}",
+                    rn_excerpt(node->text).text, is_header ? "a header" : "an attribute",
+                    is_header ? "header" : "attribute", rn_excerpt(name).text);
+    return true;
+}
+
+static void read_cost(struct rn_builder *builder, const struct rn_node *node, struct rn_cost *cost)
+{
+    static const char *const keys[] = {"header", "attribute", "default", "max"};
+    const struct rn_node *otherwise, *max;
+    uint32_t errors = builder->report->count[RN_ERROR];
+
+    if (node->kind != RN_NODE_MAP) {
+        if (!report_cost_name(builder, node))
+            read_units(builder, node, 1, &cost->fixed);
+        return;
+    }
+    if (!rn_native_map(builder, node, keys, RN_COUNT(keys)) ||
+        builder->report->count[RN_ERROR] != errors)
+        return;
+    cost->fixed = 1;
+    otherwise = rn_node_find(node, "default");
+    max = rn_node_find(node, "max");
+    if (otherwise != NULL)
+        read_units(builder, otherwise, 1, &cost->fixed);
+    if (max != NULL && read_units(builder, max, 1, &cost->max) && cost->fixed > cost->max)
+        rn_report_error(builder->report, max->at,
+                        "a maximum below the default of %llu; write at least that",
+                        (unsigned long long)cost->fixed);
+    read_cost_source(builder, node, cost);
+}
+
+/* --- priority ---------------------------------------------------------------------- */
+
+static void read_levels(struct rn_builder *builder, const struct rn_node *map,
+                        struct rn_priority *priority)
+{
+    struct rn_level *levels;
+    uint32_t count = 0;
+
+    if (!rn_node_expect(map, RN_NODE_MAP, builder->report))
+        return;
+    if (map->count == 0)
+        rn_report_error(builder->report, map->at,
+                        "no levels; write for example {critical: 0%%, normal: 20%%}");
+    levels = rn_builder_alloc(builder, map->count, sizeof *levels);
+    if (levels == NULL)
+        return;
+    RN_NODE_EACH(node, map) {
+        struct rn_level *level = &levels[count++];
+
+        level->name = rn_builder_dup(builder, node->key->text);
+        if (level->name.len == 0)
+            rn_report_error(builder->report, node->key->at,
+                            "a level without a name; write for example normal: 20%%");
+        if (rn_node_as_percent(node, builder->report, &level->keep_percent) &&
+            level->keep_percent == 100)
+            rn_report_error(builder->report, node->at,
+                            "a level that leaves 100%% is never admitted; write less");
+    }
+    priority->levels = levels;
+    priority->level_count = count;
+}
+
+static void read_default_level(struct rn_builder *builder, const struct rn_node *node,
+                               struct rn_priority *priority)
+{
+    const char **names = rn_builder_alloc(builder, priority->level_count, sizeof *names);
+    int number;
+
+    if (names == NULL || priority->level_count == 0)
+        return;
+    for (uint32_t i = 0; i < priority->level_count; i++)
+        names[i] = priority->levels[i].name.data;
+    number = rn_native_word(builder, node, "level", names, priority->level_count);
+    priority->default_level = number < 0 ? 0 : (uint32_t)number;
+}
+
+static void read_priority(struct rn_builder *builder, const struct rn_node *map,
+                          struct rn_priority *priority)
+{
+    static const char *const keys[] = {"by", "levels", "default"};
+    const struct rn_node *by, *levels, *otherwise;
+
+    if (!rn_native_expect_map(builder, map,
+                              "{by: importance, levels: {critical: 0%, normal: 20%}, default: "
+                              "normal}") ||
+        !rn_native_map(builder, map, keys, RN_COUNT(keys)))
+        return;
+    by = rn_native_require(builder, map, "by", "importance");
+    levels = rn_native_require(builder, map, "levels", "{critical: 0%, normal: 20%}");
+    otherwise = rn_native_require(builder, map, "default", "normal");
+    if (by != NULL)
+        priority->attribute = rn_native_attribute_used(builder, by);
+    if (levels != NULL)
+        read_levels(builder, levels, priority);
+    if (otherwise != NULL)
+        read_default_level(builder, otherwise, priority);
+}
+
+/* --- soft -------------------------------------------------------------------------- */
+
+static void read_soft(struct rn_builder *builder, const struct rn_node *node, uint8_t *percent)
+{
+    if (rn_node_as_percent(node, builder->report, percent) && *percent == 0)
+        rn_report_error(builder->report, node->at,
+                        "a soft part of 0%% admits nothing more; leave it out");
+}
+
+/* --- all of them ------------------------------------------------------------------- */
+
+static void read_words(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
+{
+    rule->shadow = word_of(builder, map, "mode", modes, RN_COUNT(modes), 0) == 1;
+    rule->hold = word_of(builder, map, "wait", waits, RN_COUNT(waits), 0) == 1;
+    rule->on_full = (enum rn_on_full)word_of(builder, map, "on_full", when_full,
+                                             RN_COUNT(when_full), RN_FULL_EVICT);
+    rule->on_store_failure = (enum rn_store_failure)word_of(
+        builder, map, "on_store_failure", failures, RN_COUNT(failures), RN_FAIL_LOCAL);
+    rule->consistency = (enum rn_consistency)word_of(builder, map, "consistency", consistencies,
+                                                     RN_COUNT(consistencies), RN_STRICT);
+}
+
+void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
+                         struct rn_rule *rule)
+{
+    const struct rn_node *node;
+
+    rule->response = builder->native->response;
+    read_words(builder, map, rule);
+    if ((node = rn_node_find(map, "soft")) != NULL)
+        read_soft(builder, node, &rule->soft_percent);
+    if ((node = rn_node_find(map, "throttle")) != NULL)
+        rn_native_throttle(builder, node, &rule->throttle);
+    if ((node = rn_node_find(map, "cost")) != NULL)
+        read_cost(builder, node, &rule->cost);
+    if ((node = rn_node_find(map, "charge_on")) != NULL)
+        rn_native_charge_on(builder, node, rule);
+    if ((node = rn_node_find(map, "priority")) != NULL)
+        read_priority(builder, node, &rule->priority);
+    if ((node = rn_node_find(map, "spread")) != NULL)
+        rn_native_duration(builder, node, &rule->spread_ns);
+    if ((node = rn_node_find(map, "max_wait")) != NULL)
+        rn_native_duration(builder, node, &rule->max_wait_ns);
+    if ((node = rn_node_find(map, "response")) != NULL)
+        rn_native_response(builder, node, &rule->response);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `throttle:` of a rule: from where on requests must wait, and how long.
+ */
+#include "base/number.h"
+#include "rules/native/native_internal.h"
+
+/* Whether the rest of a text is "request" or "requests". */
+static bool is_noun(struct rn_slice text, size_t pos)
+{
+    while (pos < text.len && text.data[pos] == ' ')
+        pos++;
+    struct rn_slice rest = {text.data + pos, text.len - pos};
+    return rn_slice_is(rest, "request") || rn_slice_is(rest, "requests");
+}
+
+/* 80% or 3 requests. */
+static void read_from(struct rn_builder *builder, const struct rn_node *node,
+                      struct rn_throttle *throttle)
+{
+    bool plain = node->kind == RN_NODE_SCALAR && !rn_node_is_null(node);
+    uint64_t number = 0;
+    size_t pos = 0;
+
+    plain = plain && rn_number_parse(node->text.data, node->text.len, &pos, &number, NULL) == 0;
+    if (plain && pos == node->text.len) {
+        rn_report_error(builder->report, node->at,
+                        "found %llu, which may be a share or a number of requests; write %llu%% "
+                        "or %llu requests",
+                        (unsigned long long)number, number > 99 ? 80 : (unsigned long long)number,
+                        (unsigned long long)number);
+    } else if (plain && is_noun(node->text, pos)) {
+        throttle->from_units = number;
+        throttle->from_percent = 0;
+    } else if (plain && node->text.data[pos] == '%' && pos + 1 == node->text.len) {
+        if (rn_node_as_percent(node, builder->report, &throttle->from_percent) &&
+            throttle->from_percent == 100)
+            rn_report_error(builder->report, node->at,
+                            "throttling from 100%% on never begins; write less, for example 80%%");
+    } else {
+        rn_report_error(builder->report, node->at,
+                        "found %s where throttling should begin; write a share of the limit, as in "
+                        "80%%, or a number, as in 3 requests",
+                        rn_node_describe(node).text);
+    }
+}
+
+void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
+                        struct rn_throttle *throttle)
+{
+    static const char *const keys[] = {"from", "max_delay"};
+    uint32_t errors = builder->report->count[RN_ERROR];
+    const struct rn_node *from, *delay;
+
+    if (!rn_native_expect_map(builder, map, "{from: 80%, max_delay: 2s}"))
+        return;
+    rn_native_map(builder, map, keys, RN_COUNT(keys));
+    if (builder->report->count[RN_ERROR] != errors)
+        return;
+    from = rn_native_require(builder, map, "from", "80%");
+    delay = rn_node_find(map, "max_delay");
+    if (from != NULL)
+        read_from(builder, from, throttle);
+    if (delay != NULL)
+        rn_native_duration(builder, delay, &throttle->max_ns);
+    throttle->on = builder->report->count[RN_ERROR] == errors;
+}
+
+/* What is wrong with throttling by this limit depends on how much it holds. */
+static bool check_limit(struct rn_builder *builder, const struct rn_node *node,
+                        const struct rn_throttle *throttle, const struct rn_rule_limit *limit)
+{
+    uint64_t written = limit->limit.cap - limit->soft_units;
+    char text[128];
+
+    ration_limit_write(&limit->spec, text, sizeof text);
+    if (throttle->from_units >= written && throttle->from_units != 0) {
+        rn_report_error(builder->report, rn_node_find(node, "from")->at,
+                        "throttling from %llu requests on never begins: %s holds %llu; write "
+                        "fewer than that",
+                        (unsigned long long)throttle->from_units, text,
+                        (unsigned long long)written);
+        return false;
+    }
+    if (throttle->max_ns == 0 && !rn_throttle_can_pace(&limit->limit)) {
+        rn_report_error(builder->report, node->at,
+                        "max_delay is missing: only a bucket that refills evenly tells how long to "
+                        "wait, not %s %s; add for example max_delay: 2s",
+                        limit->spec.step_ns != 0 ? "a stepped" : "a",
+                        ration_algorithm_name(limit->spec.algorithm));
+        return false;
+    }
+    return true;
+}
+
+void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
+                              const struct rn_rule *rule)
+{
+    const struct rn_node *node = rn_node_find(map, "throttle");
+
+    for (uint32_t t = 0; rule->throttle.on && t < rule->tier_count; t++)
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
+            if (!check_limit(builder, node, &rule->throttle, rule->tiers[t].limits[i]))
+                return;
+}

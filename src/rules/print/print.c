@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sections of a printed ruleset; rules are rule.c's. Every text of
+ * somebody's is in double quotes with all but plain ASCII escaped, so no value
+ * can be read as something else.
+ */
+#include "rules/print/print.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/utf8.h"
+#include "rules/print/print_internal.h"
+
+void rn_print(struct rn_printer *p, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int len = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (len > 0)
+        p->sink(p->context, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+}
+
+/* One character; bytes that are not UTF-8 cannot come from a file. */
+static size_t print_character(struct rn_printer *p, const char *text, size_t len)
+{
+    uint32_t point = (unsigned char)text[0];
+    size_t taken = rn_utf8_decode(text, len, &point);
+
+    if (point == '"' || point == '\\')
+        rn_print(p, "\\%c", (char)point);
+    else if (point >= ' ' && point <= '~')
+        rn_print(p, "%c", (char)point);
+    else if (point == '\n')
+        rn_print(p, "\\n");
+    else if (taken <= 1)
+        rn_print(p, "\\x%02" PRIx32, point);
+    else
+        rn_print(p, point <= 0xffff ? "\\u%04" PRIx32 : "\\U%08" PRIx32, point);
+    return taken == 0 ? 1 : taken;
+}
+
+void rn_print_quoted(struct rn_printer *p, struct rn_slice text)
+{
+    rn_print(p, "\"");
+    for (size_t i = 0; i < text.len;)
+        i += print_character(p, text.data + i, text.len - i);
+    rn_print(p, "\"");
+}
+
+void rn_print_attribute(struct rn_printer *p, uint16_t number)
+{
+    rn_print_quoted(p, p->ruleset->attributes[number].name);
+}
+
+/* --- conditions -------------------------------------------------------------------- */
+
+static void print_networks(struct rn_printer *p, const struct rn_cidr_set *set)
+{
+    char text[RN_CIDR_TEXT];
+
+    rn_print(p, "[");
+    for (size_t i = 0; i < set->count; i++) {
+        rn_cidr_write(&set->items[i], text);
+        rn_print(p, "%s\"%s\"", i == 0 ? "" : ", ", text);
+    }
+    rn_print(p, "]");
+}
+
+/* `one_of: ["a", "b"]` */
+static void print_test(struct rn_printer *p, const struct rn_condition *condition)
+{
+    static const char *const names[] = {
+        [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
+        [RN_TEST_CIDR] = "cidr",     [RN_TEST_ABOVE] = "above",     [RN_TEST_BELOW] = "below"};
+
+    rn_print(p, "%s: ", names[condition->test]);
+    if (condition->test == RN_TEST_ABOVE || condition->test == RN_TEST_BELOW) {
+        p->sink(p->context, condition->values[0].data, condition->values[0].len);
+        return;
+    }
+    if (condition->test == RN_TEST_CIDR) {
+        print_networks(p, condition->networks);
+        return;
+    }
+    rn_print(p, "[");
+    for (uint32_t i = 0; i < condition->value_count; i++) {
+        rn_print(p, "%s", i == 0 ? "" : ", ");
+        rn_print_quoted(p, condition->values[i]);
+    }
+    rn_print(p, "]");
+}
+
+static void print_condition(struct rn_printer *p, const struct rn_condition *condition)
+{
+    if (condition->test == RN_TEST_PRESENT) {
+        rn_print(p, "present: %s", condition->negated ? "false" : "true");
+        return;
+    }
+    rn_print(p, condition->negated ? "not: {" : "");
+    print_test(p, condition);
+    rn_print(p, condition->negated ? "}" : "");
+}
+
+void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
+                         uint32_t count)
+{
+    rn_print(p, "{");
+    for (uint32_t i = 0; i < count; i++) {
+        bool goes_on = i > 0 && conditions[i].attribute == conditions[i - 1].attribute;
+
+        rn_print(p, i == 0 ? "" : goes_on ? ", " : "}, ");
+        if (!goes_on) {
+            rn_print_attribute(p, conditions[i].attribute);
+            rn_print(p, ": {");
+        }
+        print_condition(p, &conditions[i]);
+    }
+    rn_print(p, count == 0 ? "}" : "}}");
+}
+
+/* --- sections ---------------------------------------------------------------------- */
+
+static void print_attributes(struct rn_printer *p)
+{
+    const struct rn_ruleset *ruleset = p->ruleset;
+    bool open = false, trusted = ruleset->trusted_proxies == NULL;
+
+    for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
+        const struct rn_attribute *attribute = &ruleset->attributes[i];
+
+        if (attribute->source == RN_SOURCE_REQUEST)
+            continue;
+        rn_print(p, open ? "  " : "attributes:\n  ");
+        open = true;
+        rn_print_attribute(p, (uint16_t)i);
+        if (attribute->source == RN_SOURCE_FORWARDED) {
+            rn_print(p, ": {");
+            if (!trusted) {
+                rn_print(p, "trusted_proxies: ");
+                print_networks(p, ruleset->trusted_proxies);
+                rn_print(p, ", ");
+            }
+            trusted = true;
+            rn_print(p, "forwarded: %s}\n",
+                     attribute->forwarded_rfc7239 ? "forwarded" : "x-forwarded-for");
+            continue;
+        }
+        bool is_header = attribute->source == RN_SOURCE_HEADER;
+        rn_print(p, is_header ? ": {header: " : ": {path: ");
+        rn_print_quoted(p, is_header ? attribute->header : attribute->pattern);
+        rn_print(p, "}\n");
+    }
+}
+
+static void print_paths(struct rn_printer *p)
+{
+    static const char *const parameters[] = {[RN_PARAMETERS_EITHER] = "either",
+                                             [RN_PARAMETERS_KEEP] = "keep",
+                                             [RN_PARAMETERS_IGNORE] = "ignore"};
+    const struct rn_path_settings *paths = &p->ruleset->paths;
+
+    if (!p->ruleset->case_given && !paths->ignore_extension &&
+        paths->parameters == RN_PARAMETERS_EITHER)
+        return;
+    rn_print(p, "paths: {");
+    if (p->ruleset->case_given)
+        rn_print(p, "case: %s, ", paths->ignore_case ? "ignore" : "match");
+    rn_print(p, "parameters: %s, extension: %s}\n", parameters[paths->parameters],
+             paths->ignore_extension ? "ignore" : "keep");
+}
+
+static void print_lists(struct rn_printer *p, bool deny)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < p->ruleset->list_count; i++) {
+        const struct rn_list_entry *entry = &p->ruleset->lists[i];
+
+        if (entry->deny != deny)
+            continue;
+        if (!open)
+            rn_print(p, deny ? "deny:\n" : "allow:\n");
+        open = true;
+        rn_print(p, "  - ");
+        rn_print_conditions(p, entry->conditions, entry->condition_count);
+        rn_print(p, "\n");
+    }
+}
+
+/* Who may see the rules need not know them; a URL of Redis may have a password. Nor do `tokens:`
+ * come into the text. */
+static bool is_secret(const struct rn_setting *setting)
+{
+    return rn_slice_is(setting->name, "admin_token") ||
+           rn_slice_is(setting->name, "redis_key_secret") || rn_slice_is(setting->name, "redis");
+}
+
+bool rn_ruleset_has_secrets(const struct rn_ruleset *ruleset)
+{
+    for (uint32_t i = 0; i < ruleset->setting_count; i++)
+        if (is_secret(&ruleset->settings[i]))
+            return true;
+    return ruleset->token_count > 0;
+}
+
+static void print_settings(struct rn_printer *p)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < p->ruleset->setting_count; i++) {
+        const struct rn_setting *setting = &p->ruleset->settings[i];
+
+        if (is_secret(setting))
+            continue;
+        rn_print(p, open ? "  " : "server:\n  ");
+        open = true;
+        rn_print_quoted(p, setting->name);
+        rn_print(p, ": ");
+        rn_print_quoted(p, setting->value);
+        rn_print(p, "\n");
+    }
+}
+
+void rn_ruleset_print(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
+{
+    struct rn_printer p = {.ruleset = ruleset, .sink = sink, .context = context};
+    bool open = false;
+
+    rn_print(&p, "mode: %s\n", ruleset->shadow ? "shadow" : "enforce");
+    if (ruleset->apply_to_envoy)
+        rn_print(&p, "apply_to_envoy: true\n");
+    print_settings(&p);
+    print_paths(&p);
+    print_attributes(&p);
+    print_lists(&p, false);
+    print_lists(&p, true);
+    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
+        if (ruleset->rules[i].envoy)
+            continue;
+        rn_print(&p, open ? "" : "limits:\n");
+        open = true;
+        rn_print_rule(&p, &ruleset->rules[i]);
+    }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What print.c and rule.c share. */
+#ifndef RN_RULES_PRINT_PRINT_INTERNAL_H
+#define RN_RULES_PRINT_PRINT_INTERNAL_H
+
+#include "rules/print/print.h"
+
+struct rn_printer {
+    const struct rn_ruleset *ruleset;
+    rn_print_sink *sink;
+    void *context;
+};
+
+/* At most 511 bytes at once: nobody's text goes this way. */
+void rn_print(struct rn_printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void rn_print_quoted(struct rn_printer *p, struct rn_slice text);
+void rn_print_attribute(struct rn_printer *p, uint16_t number);
+/* {"path": {pattern: ["/a/b"]}}: conditions on one attribute stand together. */
+void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
+                         uint32_t count);
+
+void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rule as native YAML. What is as it would be anyway is left out.
+ */
+#include <inttypes.h>
+
+#include "base/number.h"
+#include "rules/print/print_internal.h"
+
+static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
+{
+    char text[RN_DURATION_TEXT];
+
+    if (ns == 0)
+        return;
+    rn_number_write_duration(ns, text, sizeof text);
+    rn_print(p, "    %s: %s\n", key, text);
+}
+
+/* --- when and key ------------------------------------------------------------------ */
+
+static void print_when(struct rn_printer *p, const struct rn_rule *rule)
+{
+    bool several = rule->alternative_count > 1;
+
+    if (!several && rule->alternatives[0].condition_count == 0)
+        return;
+    rn_print(p, several ? "    when: [" : "    when: ");
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        rn_print(p, i == 0 ? "" : ", ");
+        rn_print_conditions(p, rule->alternatives[i].conditions,
+                            rule->alternatives[i].condition_count);
+    }
+    rn_print(p, several ? "]\n" : "\n");
+}
+
+static void print_part(struct rn_printer *p, const struct rn_key_part *part)
+{
+    bool cut = part->ipv4_prefix != 32 || part->ipv6_prefix != 64;
+
+    rn_print(p, cut ? "{" : "\"");
+    for (unsigned i = 0; i < part->count; i++) {
+        struct rn_slice name = p->ruleset->attributes[part->attributes[i]].name;
+
+        rn_print(p, "%s%.*s", i == 0 ? "" : " or ", (int)name.len, name.data);
+    }
+    if (cut)
+        rn_print(p, ": {ipv4: %u, ipv6: %u}}", part->ipv4_prefix, part->ipv6_prefix);
+    else
+        rn_print(p, "\"");
+}
+
+static void print_key(struct rn_printer *p, const struct rn_rule *rule)
+{
+    if (rule->key_count == 0)
+        return;
+    rn_print(p, "    key: [");
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        rn_print(p, i == 0 ? "" : ", ");
+        print_part(p, &rule->key[i]);
+    }
+    rn_print(p, "]\n");
+}
+
+/* --- limit ------------------------------------------------------------------------- */
+
+static void print_tier(struct rn_printer *p, const struct rn_tier *tier)
+{
+    char text[128];
+
+    rn_print(p, tier->limit_count == 0 ? "unlimited" : "[");
+    for (uint32_t i = 0; i < tier->limit_count; i++) {
+        ration_limit_write(&tier->limits[i]->spec, text, sizeof text);
+        rn_print(p, "%s%s", i == 0 ? "" : ", ", text);
+    }
+    rn_print(p, tier->limit_count == 0 ? "" : "]");
+}
+
+static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
+{
+    rn_print(p, "{by: ");
+    rn_print_attribute(p, rule->tier_attribute);
+    for (uint32_t i = 0; i < rule->tier_count; i++) {
+        rn_print(p, ", ");
+        if (rule->tiers[i].value.len == 0)
+            rn_print(p, "default");
+        else
+            rn_print_quoted(p, rule->tiers[i].value);
+        rn_print(p, ": ");
+        if (rule->tiers[i].value.len == 0 && rule->tiers[i].limit_count == 0)
+            rn_print(p, "[unlimited]"); /* alone it could be the name of a tier */
+        else
+            print_tier(p, &rule->tiers[i]);
+    }
+    if (rule->default_tier < rule->tier_count && rule->tiers[rule->default_tier].value.len != 0) {
+        rn_print(p, ", default: ");
+        rn_print_quoted(p, rule->tiers[rule->default_tier].value);
+    }
+    rn_print(p, "}");
+}
+
+/* What the texts of limits leave unsaid; of each, all limits have the same. */
+static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
+{
+    const struct ration_limit *windows = NULL, *places = NULL;
+
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
+            const struct ration_limit *spec = &rule->tiers[t].limits[i]->spec;
+
+            if (spec->algorithm == RATION_CONCURRENCY)
+                places = spec;
+            else if (spec->algorithm != RATION_TOKEN_BUCKET &&
+                     spec->algorithm != RATION_LEAKY_BUCKET &&
+                     spec->calendar == RATION_CALENDAR_NONE)
+                windows = spec;
+        }
+    }
+    if (windows != NULL)
+        rn_print(p, "    algorithm: %s\n", ration_algorithm_name(windows->algorithm));
+    if (windows != NULL && windows->sub_windows != 0)
+        rn_print(p, "    sub_windows: %" PRIu32 "\n", windows->sub_windows);
+    if (windows != NULL && windows->from_first)
+        rn_print(p, "    align: first\n");
+    if (places != NULL)
+        print_duration(p, "lease", places->lease_ns);
+}
+
+/* --- the rest ---------------------------------------------------------------------- */
+
+static void print_cost(struct rn_printer *p, const struct rn_cost *cost)
+{
+    if (cost->attribute == RN_NO_ATTRIBUTE) {
+        if (cost->fixed != 0)
+            rn_print(p, "    cost: %" PRIu64 "\n", cost->fixed);
+        return;
+    }
+    rn_print(p, "    cost: {attribute: ");
+    rn_print_attribute(p, cost->attribute);
+    rn_print(p, ", default: %" PRIu64, cost->fixed);
+    if (cost->max != 0)
+        rn_print(p, ", max: %" PRIu64, cost->max);
+    rn_print(p, "}\n");
+}
+
+static void print_charge_on(struct rn_printer *p, const struct rn_rule *rule)
+{
+    char text[RN_STATUSES_TEXT];
+
+    if (!rule->by_outcome)
+        return;
+    rn_statuses_write(&rule->charge_on, text);
+    rn_print(p, "    charge_on: status %s\n", text);
+}
+
+static void print_priority(struct rn_printer *p, const struct rn_priority *priority)
+{
+    if (priority->attribute == RN_NO_ATTRIBUTE)
+        return;
+    rn_print(p, "    priority: {by: ");
+    rn_print_attribute(p, priority->attribute);
+    rn_print(p, ", levels: {");
+    for (uint32_t i = 0; i < priority->level_count; i++) {
+        rn_print(p, i == 0 ? "" : ", ");
+        rn_print_quoted(p, priority->levels[i].name);
+        rn_print(p, ": %u%%", priority->levels[i].keep_percent);
+    }
+    rn_print(p, "}, default: ");
+    rn_print_quoted(p, priority->levels[priority->default_level].name);
+    rn_print(p, "}\n");
+}
+
+static void print_throttle(struct rn_printer *p, const struct rn_throttle *throttle)
+{
+    char text[RN_DURATION_TEXT];
+
+    if (!throttle->on)
+        return;
+    if (throttle->from_units != 0)
+        rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
+    else
+        rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
+    rn_number_write_duration(throttle->max_ns, text, sizeof text);
+    if (throttle->max_ns != 0)
+        rn_print(p, ", max_delay: %s", text);
+    rn_print(p, "}\n");
+}
+
+static void print_response(struct rn_printer *p, const struct rn_response *response)
+{
+    static const char *const families[] = {"both", "x", "ietf", "none"};
+
+    if (response->status == 429 && response->headers == RN_HEADERS_BOTH && !response->retryafter &&
+        response->message.len == 0)
+        return;
+    rn_print(p, "    response: {status: %u, headers: %s", response->status,
+             families[response->headers]);
+    if (response->retryafter)
+        rn_print(p, ", retry_header: X-RateLimit-RetryAfter");
+    if (response->message.len != 0) {
+        rn_print(p, ", message: ");
+        rn_print_quoted(p, response->message);
+    }
+    rn_print(p, "}\n");
+}
+
+static bool is_quota(const struct rn_rule *rule)
+{
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
+            if (rule->tiers[t].limits[i]->spec.calendar != RATION_CALENDAR_NONE)
+                return true;
+    return false;
+}
+
+static void print_words(struct rn_printer *p, const struct rn_rule *rule)
+{
+    static const char *const when_full[] = {"evict", "evict_last", "refuse"};
+    static const char *const failures[] = {"local", "allow", "refuse"};
+    static const char *const consistencies[] = {"strict", "leased", "async"};
+
+    if (rule->shadow)
+        rn_print(p, "    mode: shadow\n");
+    if (rule->hold)
+        rn_print(p, "    wait: hold\n");
+    print_duration(p, "max_wait", rule->max_wait_ns);
+    print_duration(p, "spread", rule->spread_ns);
+    if (rule->on_full != (is_quota(rule) ? RN_FULL_REFUSE : RN_FULL_EVICT))
+        rn_print(p, "    on_full: %s\n", when_full[rule->on_full]);
+    if (rule->on_store_failure != RN_FAIL_LOCAL)
+        rn_print(p, "    on_store_failure: %s\n", failures[rule->on_store_failure]);
+    if (rule->consistency != RN_STRICT)
+        rn_print(p, "    consistency: %s\n", consistencies[rule->consistency]);
+}
+
+void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
+{
+    rn_print(p, "  - name: ");
+    rn_print_quoted(p, rule->name);
+    rn_print(p, "\n");
+    print_when(p, rule);
+    print_key(p, rule);
+    rn_print(p, "    limit: ");
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
+        print_tier(p, &rule->tiers[0]);
+    else
+        print_tiers(p, rule);
+    rn_print(p, "\n");
+    print_refinements(p, rule);
+    if (rule->soft_percent != 0)
+        rn_print(p, "    soft: %u%%\n", rule->soft_percent);
+    print_throttle(p, &rule->throttle);
+    print_cost(p, &rule->cost);
+    print_charge_on(p, rule);
+    print_priority(p, &rule->priority);
+    print_words(p, rule);
+    print_response(p, &rule->response);
+}

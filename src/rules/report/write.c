@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A report for people: each message with the line it is about and a caret under
+ * the place. Also how somebody's text is quoted in a message. Nothing here lets
+ * through a byte that a terminal would obey.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "rules/report/report.h"
+
+#define MARGIN "    "
+#define TAB 4
+#define WIDTH 100 /* of a line that is shown */
+#define BEFORE 60 /* the most of it in front of the caret */
+
+/* One character as it is shown: itself, or an escape such as \x1b. */
+struct glyph {
+    char text[16];
+    size_t len;   /* bytes */
+    size_t width; /* columns */
+    size_t taken; /* bytes of the source */
+};
+
+static struct glyph next_glyph(const char *text, size_t len)
+{
+    struct glyph glyph = {.width = 1};
+    uint32_t point = 0;
+
+    glyph.taken = rn_utf8_decode(text, len, &point);
+    if (glyph.taken > 0 && rn_utf8_is_printable(point)) {
+        memcpy(glyph.text, text, glyph.taken);
+        glyph.len = glyph.taken;
+        return glyph;
+    }
+    if (glyph.taken > 1) {
+        glyph.len = (size_t)snprintf(glyph.text, sizeof glyph.text, "\\u{%x}", (unsigned)point);
+    } else {
+        glyph.taken = 1;
+        glyph.len = (size_t)snprintf(glyph.text, sizeof glyph.text, "\\x%02x",
+                                     (unsigned)(unsigned char)text[0]);
+    }
+    glyph.width = glyph.len;
+    return glyph;
+}
+
+struct rn_excerpt rn_excerpt(struct rn_slice text)
+{
+    struct rn_excerpt out = {"nothing"};
+    const size_t room = sizeof out.text - sizeof "\\xff...\""; /* the longest that may follow */
+    size_t at = 0;
+
+    if (text.len == 0)
+        return out;
+    out.text[at++] = '"';
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if (at > room) {
+            memcpy(out.text + at, "...", 3);
+            at += 3;
+            break;
+        }
+        if (c == '"' || c == '\\')
+            out.text[at++] = '\\';
+        if (c >= ' ' && c <= '~')
+            out.text[at++] = (char)c;
+        else
+            at += (size_t)snprintf(out.text + at, sizeof out.text - at, "\\x%02x", c);
+    }
+    out.text[at++] = '"';
+    out.text[at] = '\0';
+    return out;
+}
+
+struct output {
+    rn_report_sink *sink;
+    void *context;
+};
+
+static void put(const struct output *out, const char *text)
+{
+    out->sink(out->context, text, strlen(text));
+}
+
+static void put_safely(const struct output *out, struct rn_slice text)
+{
+    for (size_t at = 0; at < text.len;) {
+        struct glyph glyph = next_glyph(text.data + at, text.len - at);
+        out->sink(out->context, glyph.text, glyph.len);
+        at += glyph.taken;
+    }
+}
+
+static void put_spaces(const struct output *out, size_t count)
+{
+    for (; count > 0; count--)
+        put(out, " ");
+}
+
+static bool is_break(const char *text, size_t len)
+{
+    uint32_t point = 0;
+
+    return rn_utf8_decode(text, len, &point) > 0 &&
+           (point == '\n' || point == '\r' || point == 0x85 || point == 0x2028 || point == 0x2029);
+}
+
+/* What of the line is shown: from here, and whether something is left out. */
+struct window {
+    size_t start;
+    bool cut;
+};
+
+/* Where the character that ends before `end` begins. */
+static size_t step_back(struct rn_slice text, size_t end)
+{
+    size_t start = end - 1;
+    uint32_t point;
+
+    while (start > 0 && end - start < 4 && !rn_utf8_is_start(text.data[start]))
+        start--;
+    return rn_utf8_decode(text.data + start, end - start, &point) == end - start ? start : end - 1;
+}
+
+/* Goes back from the caret while there is room, at most to the line's start. */
+static struct window window_before(struct rn_slice text, size_t caret, uint32_t column)
+{
+    size_t start = caret, width = 0;
+
+    for (; column > 1; column--) {
+        size_t before = step_back(text, start);
+        bool tab = text.data[before] == '\t';
+        width += tab ? TAB : next_glyph(text.data + before, start - before).width;
+        if (width > BEFORE)
+            break;
+        start = before;
+    }
+    return (struct window){start, column > 1};
+}
+
+/* Returns the column of the caret. */
+static size_t put_line(const struct output *out, struct rn_slice text, struct window window,
+                       size_t caret)
+{
+    size_t width = 0, caret_width = 0;
+
+    for (size_t at = window.start; at < text.len && !is_break(text.data + at, text.len - at);) {
+        struct glyph glyph = next_glyph(text.data + at, text.len - at);
+        if (text.data[at] == '\t')
+            glyph.width = TAB - width % TAB;
+        if (width + glyph.width > WIDTH) {
+            put(out, "...");
+            break;
+        }
+        if (text.data[at] == '\t')
+            put_spaces(out, glyph.width);
+        else
+            out->sink(out->context, glyph.text, glyph.len);
+        width += glyph.width;
+        at += glyph.taken;
+        if (at <= caret)
+            caret_width = width;
+    }
+    return caret_width;
+}
+
+static void put_source(const struct output *out, struct rn_report *report, struct rn_place at)
+{
+    struct rn_slice text = report->files[at.file].text;
+    size_t caret = rn_report_offset(report, at);
+    struct window window = window_before(text, caret, report->cursor.at.column);
+
+    if (window.start >= text.len || is_break(text.data + window.start, text.len - window.start))
+        return; /* an empty line tells nothing */
+    put(out, window.cut ? MARGIN "..." : MARGIN);
+    size_t column = put_line(out, text, window, caret);
+    put(out, window.cut ? "\n" MARGIN "   " : "\n" MARGIN);
+    put_spaces(out, column);
+    put(out, "^\n");
+}
+
+static void put_diagnostic(const struct output *out, struct rn_report *report,
+                           const struct rn_diagnostic *diagnostic)
+{
+    struct rn_place at = diagnostic->at;
+    bool has_file = at.file < report->file_count;
+    char numbers[32];
+
+    if (has_file) {
+        put_safely(out, report->files[at.file].name);
+        snprintf(numbers, sizeof numbers, ":%" PRIu32 ":%" PRIu32, at.line, at.column);
+        put(out, at.line > 0 ? numbers : "");
+        put(out, ": ");
+    }
+    put(out, diagnostic->severity == RN_ERROR ? "error: " : "warning: ");
+    put_safely(out, rn_slice_of(diagnostic->message));
+    put(out, "\n");
+    if (has_file && at.line > 0)
+        put_source(out, report, at);
+}
+
+static void put_more(const struct output *out, uint32_t count, uint32_t kept, const char *what)
+{
+    char line[64];
+
+    if (count == kept)
+        return;
+    snprintf(line, sizeof line, "and %" PRIu32 " more %s%s\n", count - kept, what,
+             count - kept == 1 ? "" : "s");
+    put(out, line);
+}
+
+void rn_report_write(struct rn_report *report, rn_report_sink *sink, void *context)
+{
+    struct output out = {sink, context};
+
+    for (uint32_t i = 0; i < report->kept_count; i++)
+        put_diagnostic(&out, report, &report->kept[i]);
+    put_more(&out, report->count[RN_ERROR], report->kept_by[RN_ERROR], "error");
+    put_more(&out, report->count[RN_WARNING], report->kept_by[RN_WARNING], "warning");
+}

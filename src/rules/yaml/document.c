@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file's bytes, through libyaml, to a tree. We take libyaml's events, not its
+ * documents: those forget where a value began and fill in aliases without
+ * counting.
+ */
+#include "rules/yaml/document.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include <ration/error.h>
+
+#include "rules/yaml/syntax.h"
+#include "rules/yaml/tree_internal.h"
+
+/* --- libyaml's input ----------------------------------------------------------- */
+
+/* JSON may be indented with tabs. libyaml accepts them inside brackets but not
+ * before the first or after the last; there, they are handed to it as spaces. */
+struct input {
+    struct rn_slice text;
+    size_t from, to; /* outside of these a tab becomes a space */
+    size_t at;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static struct input open_input(struct rn_slice text)
+{
+    struct input input = {.text = text, .to = text.len};
+    size_t from = 0, to = text.len;
+
+    while (from < to && is_blank(text.data[from]))
+        from++;
+    while (to > from && is_blank(text.data[to - 1]))
+        to--;
+    if (from < to && (text.data[from] == '{' || text.data[from] == '[')) {
+        input.from = from;
+        input.to = to;
+    }
+    return input;
+}
+
+static int read_input(void *data, unsigned char *buffer, size_t size, size_t *size_read)
+{
+    struct input *input = data;
+    size_t left = input->text.len - input->at, count = left < size ? left : size;
+
+    if (count > 0)
+        memcpy(buffer, input->text.data + input->at, count);
+    for (size_t i = 0; i < count; i++)
+        if (buffer[i] == '\t' && (input->at + i < input->from || input->at + i >= input->to))
+            buffer[i] = ' ';
+    input->at += count;
+    *size_read = count;
+    return 1;
+}
+
+/* --- events ---------------------------------------------------------------------- */
+
+static struct rn_place place_at(const struct rn_tree *tree, yaml_mark_t mark)
+{
+    return (struct rn_place){tree->file, (uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+}
+
+static struct rn_slice slice_of(const yaml_char_t *text)
+{
+    return text == NULL ? (struct rn_slice){0} : rn_slice_of((const char *)text);
+}
+
+#define STANDARD_TAG "tag:yaml.org,2002:"
+
+/* Tells by the tag whether a scalar is text: 1, 0, or -1 if the tag is none that
+ * we know. */
+static int tag_means_text(struct rn_slice tag)
+{
+    static const char *const others[] = {STANDARD_TAG "int", STANDARD_TAG "float",
+                                         STANDARD_TAG "bool", STANDARD_TAG "null"};
+
+    if (rn_slice_is(tag, "!") || rn_slice_is(tag, STANDARD_TAG "str"))
+        return 1;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (rn_slice_is(tag, others[i]))
+            return 0;
+    return -1;
+}
+
+static void apply_tag(struct rn_tree *tree, struct rn_node *node, const yaml_char_t *name)
+{
+    struct rn_slice tag = slice_of(name);
+    char spelled[sizeof(struct rn_excerpt)];
+    size_t standard = sizeof STANDARD_TAG - 1;
+
+    if (tag.data == NULL)
+        return;
+    int is_text = node->kind == RN_NODE_SCALAR ? tag_means_text(tag) : -1;
+    if (is_text >= 0) {
+        node->quoted = is_text == 1;
+        return;
+    }
+    if (rn_slice_starts_with(tag, RN_SLICE(STANDARD_TAG))) {
+        snprintf(spelled, sizeof spelled, "!!%s", tag.data + standard);
+        tag = rn_slice_of(spelled);
+    }
+    rn_report_error(tree->report, node->at, "the tag %s is not supported; remove it",
+                    rn_excerpt(tag).text);
+}
+
+static int on_scalar(struct rn_tree *tree, const yaml_event_t *event)
+{
+    struct rn_node node = {
+        .kind = RN_NODE_SCALAR,
+        .quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
+        .at = place_at(tree, event->start_mark),
+        .text = {(const char *)event->data.scalar.value, event->data.scalar.length},
+    };
+
+    apply_tag(tree, &node, event->data.scalar.tag);
+    return rn_tree_add(tree, &node, slice_of(event->data.scalar.anchor));
+}
+
+static int on_open(struct rn_tree *tree, const yaml_event_t *event)
+{
+    bool is_map = event->type == YAML_MAPPING_START_EVENT;
+    struct rn_node node = {
+        .kind = is_map ? RN_NODE_MAP : RN_NODE_LIST,
+        .at = place_at(tree, event->start_mark),
+    };
+
+    apply_tag(tree, &node, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag);
+    return rn_tree_add(
+        tree, &node,
+        slice_of(is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor));
+}
+
+static int on_event(struct rn_tree *tree, const yaml_event_t *event)
+{
+    struct rn_place at = place_at(tree, event->start_mark);
+
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return on_scalar(tree, event);
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return on_open(tree, event);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        return rn_tree_close(tree);
+    case YAML_ALIAS_EVENT:
+        return rn_tree_alias(tree, at, slice_of(event->data.alias.anchor));
+    case YAML_DOCUMENT_START_EVENT:
+        if (tree->root == NULL)
+            return 0;
+        rn_report_error(tree->report, at,
+                        "a second document begins here; a file holds one: split it");
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* --- running the parser -------------------------------------------------------- */
+
+static int report_fault(struct rn_tree *tree, const yaml_parser_t *parser)
+{
+    struct rn_syntax_fault fault = {
+        .problem = parser->problem,
+        .context = parser->context,
+        .at = place_at(tree, parser->problem_mark),
+    };
+
+    if (parser->error == YAML_MEMORY_ERROR) {
+        rn_report_error(tree->report, (struct rn_place){.file = tree->file}, "out of memory");
+        return RATION_ENOMEM;
+    }
+    if (parser->error == YAML_READER_ERROR)
+        fault.at = rn_report_place(tree->report, tree->file, parser->problem_offset);
+    else if (parser->context != NULL)
+        fault.begun = place_at(tree, parser->context_mark);
+    rn_syntax_report(tree->report, &fault);
+    return RATION_EPARSE;
+}
+
+/* Until the first document ends, or something makes it impossible to go on. */
+static int run_parser(struct rn_tree *tree, yaml_parser_t *parser)
+{
+    bool ended = false;
+    int failed = 0;
+
+    while (!failed && !ended) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event))
+            return report_fault(tree, parser);
+        ended = event.type == YAML_STREAM_END_EVENT ||
+                (event.type == YAML_DOCUMENT_START_EVENT && tree->root != NULL);
+        failed = on_event(tree, &event);
+        yaml_event_delete(&event);
+    }
+    return failed;
+}
+
+static int build_tree(struct rn_document *document, struct rn_report *report)
+{
+    struct rn_tree tree = {.arena = &document->arena, .report = report, .file = document->file};
+    struct input input = open_input(report->files[document->file].text);
+    yaml_parser_t parser;
+
+    if (!yaml_parser_initialize(&parser)) {
+        rn_report_error(report, (struct rn_place){.file = document->file}, "out of memory");
+        return RATION_ENOMEM;
+    }
+    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input(&parser, read_input, &input);
+    int failed = run_parser(&tree, &parser);
+    yaml_parser_delete(&parser);
+    if (!failed)
+        document->root = tree.root;
+    if (!failed && (tree.root == NULL || rn_node_is_null(tree.root))) {
+        rn_report_error(report, (struct rn_place){.file = document->file}, "the file is empty");
+        document->root = NULL;
+    }
+    return failed;
+}
+
+/* Notes the file in the report; a text too large to be read is left out of it. */
+static int add_file(struct rn_document *document, struct rn_slice name, struct rn_slice text,
+                    struct rn_report *report)
+{
+    *document = (struct rn_document){.root = NULL};
+    rn_arena_init(&document->arena);
+    document->file = rn_report_add_file(report, name, text);
+    if (document->file != RN_REPORT_NO_FILE)
+        return 0;
+    rn_report_error(report, (struct rn_place){.file = document->file}, "out of memory");
+    return RATION_ENOMEM;
+}
+
+int rn_document_parse(struct rn_document *document, struct rn_slice name, const char *bytes,
+                      size_t len, struct rn_report *report)
+{
+    struct rn_slice text = {bytes, len > RN_DOCUMENT_BYTES ? 0 : len};
+    uint32_t errors = report->count[RN_ERROR];
+    int failed = add_file(document, name, text, report);
+
+    if (failed)
+        return failed;
+    if (len > RN_DOCUMENT_BYTES) {
+        rn_report_error(report, (struct rn_place){.file = document->file},
+                        "the file is larger than %zu MiB; split it", RN_DOCUMENT_BYTES >> 20);
+        return RATION_EPARSE;
+    }
+    if (!rn_syntax_check_text(report, document->file))
+        return RATION_EPARSE;
+    failed = build_tree(document, report);
+    return failed == 0 && report->count[RN_ERROR] > errors ? RATION_EPARSE : failed;
+}
+
+void rn_document_done(struct rn_document *document)
+{
+    rn_arena_done(&document->arena);
+    document->root = NULL;
+}
+
+/* --- files ------------------------------------------------------------------------ */
+
+/* Everything, or one byte more than we would read. Returns 0 or an errno. */
+static int read_all(int fd, char **bytes, size_t *len)
+{
+    size_t room = 0, used = 0;
+    char *buffer = NULL;
+
+    for (;;) {
+        if (used == room) {
+            room = room == 0 ? (size_t)64 << 10 : room * 2;
+            char *larger = realloc(buffer, room);
+            if (larger == NULL)
+                break;
+            buffer = larger;
+        }
+        ssize_t got = read(fd, buffer + used, room - used);
+        if (got < 0 && errno != EINTR)
+            break;
+        used += got > 0 ? (size_t)got : 0;
+        if (got == 0 || used > RN_DOCUMENT_BYTES) {
+            *bytes = buffer;
+            *len = used;
+            return 0;
+        }
+    }
+    int error = errno;
+    free(buffer);
+    return error;
+}
+
+bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
+                      char reason[RN_FILE_PROBLEM])
+{
+    int fd = folder ? rn_file_open_inside(path, folder, reason) : rn_file_open(path, reason);
+    int error;
+
+    if (fd < 0)
+        return false;
+    error = read_all(fd, bytes, len);
+    close(fd);
+    if (error != 0)
+        snprintf(reason, RN_FILE_PROBLEM, "%s", strerror(error));
+    return error == 0;
+}
+
+int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,
+                       struct rn_report *report)
+{
+    int failed = add_file(document, name, (struct rn_slice){0}, report);
+
+    if (failed)
+        return failed;
+    rn_report_error(report, (struct rn_place){.file = document->file}, "%.*s", (int)problem.len,
+                    problem.data);
+    return RATION_EIO;
+}

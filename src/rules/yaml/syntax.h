@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with the syntax of a file, in words for whoever wrote it. */
+#ifndef RN_RULES_YAML_SYNTAX_H
+#define RN_RULES_YAML_SYNTAX_H
+
+#include <stdbool.h>
+
+#include "rules/report/report.h"
+
+/* What libyaml complains about, as it puts it; `context` (what it was doing) may
+ * be NULL. */
+struct rn_syntax_fault {
+    const char *problem, *context;
+    struct rn_place at;
+    struct rn_place begun; /* where the construct began; line 0: unknown */
+};
+
+/* Reports it as an error. */
+void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fault);
+
+/* Whether the text of a file is UTF-8 without NUL and other control characters;
+ * the first that is not is reported as an error. Run this first: libyaml tells
+ * such a place only in bytes. */
+bool rn_syntax_check_text(struct rn_report *report, uint32_t file);
+
+#endif

@@ -72,6 +72,9 @@ struct ration_verdict {
  * Zero-initialise it and set the first group. */
 struct ration_charge {
     uint32_t limit; /* index into the limits given at open */
+    bool drain;     /* if it does not fit, take what is left, and refuse: an exception to the
+                       rule that a refusal changes nothing. For one limit at a time: ration_take,
+                       ration_take_batch, and ration_check of one charge */
     const struct ration_limit
         *ad_hoc;     /* or a limit given with this call (then `limit` is unused) */
     const void *key; /* borrowed during the call; NULL: `hash` is set */
@@ -83,7 +86,8 @@ struct ration_charge {
     int error;                     /* out: 0, or why this one could not be decided */
     int64_t at_ns;                 /* receipt: when, */
     int64_t mark;                  /* which window or log entry, */
-    uint64_t taken;                /* and how much; 0 when nothing is charged */
+    uint64_t taken;                /* and how much; 0 when nothing is charged. Of a drain that was
+                                      refused: what was left */
 };
 
 /* The answer for several limits together. */
@@ -126,7 +130,8 @@ RATION_API int ration_take(struct ration *r, struct ration_charge *c, int64_t no
  * fetched for all of them at once. Errors are in c[i].error. */
 RATION_API void ration_take_batch(struct ration *r, struct ration_charge *c, size_t n,
                                   int64_t now_ns);
-/* Charge all of n or none (n <= RATION_CHARGES_MAX). */
+/* Charge all of n or none (n <= RATION_CHARGES_MAX). RATION_ESEVERAL: one of several is to be
+ * drained. */
 RATION_API int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
                             struct ration_decision *decision);
 /* What ration_take would say, without charging: `remaining` is what is left
@@ -142,6 +147,14 @@ RATION_API int ration_oldest(struct ration *r, struct ration_charge *c, int64_t 
  * is safe: a window that has ended gives nothing back; a bucket gives back
  * what has not been refilled behind it; a queue only its last place. */
 RATION_API int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns);
+
+/* Gives c->cost units back for which nobody has a receipt, at most what is spent, so that the
+ * limit never admits more than it says: what is owed first, then the youngest charges that
+ * count; of a fixed window only those of the present one. Not counted as a decision.
+ * c->verdict is what ration_peek says at no cost then; the rest of `c` is as it was. Who holds
+ * a receipt or a reservation of the same units can give them back once more: let only those
+ * call this who may call ration_reset. RATION_EPLACES: a concurrency limit; release its places. */
+RATION_API int ration_credit(struct ration *r, struct ration_charge *c, int64_t now_ns);
 
 /* Charge now, settle later. `hold` names the reservation. Until `timeout_ns`
  * has passed it can be settled once, by any thread or process that has the

@@ -31,6 +31,9 @@ struct ration_request {
     /* The longest that the caller would wait for its place in a queue; 0: as long
      * as the rules let it. A longer wait is a refusal, which charges nothing. */
     int64_t max_wait_ns;
+    /* If it does not fit, take what is left and refuse: RATION_ESEVERAL if more than one limit
+     * applies, RATION_EPLACES if that is one of concurrency. For ration_decide. */
+    bool drain;
     bool
         shadow; /* count everything, refuse and delay nothing: as ration_shadow_set, for this one */
 };

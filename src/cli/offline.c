@@ -240,9 +240,14 @@ bool rn_offline_decide(struct rn_offline *s, bool look, struct ration_outcome *o
 {
     struct ration_request request = {.attributes = s->options->attributes,
                                      .count = s->options->attribute_count,
-                                     .cost = s->options->cost};
+                                     .cost = s->options->cost,
+                                     .drain = s->options->drain};
     int code;
 
+    if (s->envoy && s->options->drain) {
+        rn_complain("--drain is for rules in the native format; Envoy's protocol has no drain");
+        return false;
+    }
     if (s->envoy)
         code = decide_descriptor(s, look, request.cost == 0 ? 1 : request.cost, outcome);
     else if (look)

@@ -51,6 +51,7 @@ static const struct spec {
     {"--color", ALWAYS, COLOUR, AT(colour), "always", "auto, always or never", 0, 0},
     {"--state", BIT(STATE), TEXT, AT(state), "/tmp/state", "the name of a file", 0, 0},
     {"--cost", BIT(COST), COUNT, AT(cost), "5", "a number from 1 on", 0, INT64_MAX},
+    {"--drain", BIT(TIMES), FLAG, AT(drain), NULL, NULL, 0, 0},
     {"--times", BIT(TIMES), COUNT, AT(times), "10", "a number from 1 to 1000000", 0, 1000000},
     {"--status", BIT(TIMES), COUNT, AT(status), "401", "a status from 100 to 599", 100, 599},
     {"--at", BIT(AT), MOMENT, AT(at), "+30s", "a time such as +30s or 2027-01-31T23:59:00Z", 0, 0},

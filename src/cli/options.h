@@ -54,7 +54,7 @@ struct rn_timestamp {
 /* Texts are NULL and numbers 0 unless given, or said otherwise. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, strict, matching, once, remote;
+    bool help, json, strict, matching, once, remote, drain;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;

@@ -112,6 +112,21 @@ static bool give_back(struct counter *c, const struct rn_ask *ask)
     return true;
 }
 
+/* What is owed, then the current window, then the one before. */
+static bool credit(struct counter *c, uint64_t units)
+{
+    uint64_t *const youngest_first[] = {&c->owed, &c->cur, &c->prev};
+    uint64_t rest = units;
+
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t back = rn_min_u64(*youngest_first[i], rest);
+
+        *youngest_first[i] -= back;
+        rest -= back;
+    }
+    return rest != units;
+}
+
 static int64_t idle_at(const struct rn_limit *limit, struct counter c, int64_t now)
 {
     while (c.cur != 0 || c.owed != 0)
@@ -130,8 +145,8 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
 
     answer->retry_after_ns = answer->delay_ns = 0;
     answer->mark = c.number;
-    if (ask->op == RN_GIVE_BACK) {
-        answer->allowed = give_back(&c, ask);
+    if (ask->op == RN_GIVE_BACK || ask->op == RN_CREDIT) {
+        answer->allowed = ask->op == RN_CREDIT ? credit(&c, ask->cost) : give_back(&c, ask);
         write |= answer->allowed;
     } else {
         answer->allowed = ask->cost <= left;

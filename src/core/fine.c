@@ -67,8 +67,9 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
         outcome = RN_WRITE;
     }
     answer->retry_after_ns = answer->delay_ns = 0;
-    if (ask->op == RN_GIVE_BACK) {
-        rn_i128 back = refund(limit, state, ask, cost);
+    if (ask->op == RN_GIVE_BACK || ask->op == RN_CREDIT) {
+        rn_i128 back =
+            ask->op == RN_CREDIT ? unit * (rn_i128)ask->cost : refund(limit, state, ask, cost);
 
         answer->allowed = back > 0 && debt > 0;
         if (answer->allowed) {

@@ -73,6 +73,13 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
             debt = rn_max_i64(debt - back, 0);
         answer->remaining = left_of(limit, debt);
         answer->reset_after_ns = debt;
+    } else if (ask->op == RN_CREDIT) {
+        rn_u128 back = (rn_u128)ask->cost * (uint64_t)limit->unit_ns;
+
+        *answer = (struct rn_answer){.allowed = back > 0 && debt > 0};
+        debt = back < (uint64_t)debt ? debt - (int64_t)back : 0;
+        answer->remaining = left_of(limit, debt);
+        answer->reset_after_ns = debt;
     } else if (ask->op == RN_FORCE || ask->op == RN_DEBIT) {
         debt = charge_anyway(limit, debt, ask, answer);
     } else if (debt > limit->full_ns) {

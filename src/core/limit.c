@@ -337,6 +337,36 @@ static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
     return &none;
 }
 
+/* Whole units: a bucket keeps the part of one that it has besides. */
+static enum rn_outcome drain(const struct rn_form_descriptor *d, const struct rn_limit *limit,
+                             uint64_t *state, uint32_t words, const struct rn_ask *ask,
+                             struct rn_answer *answer)
+{
+    struct rn_ask step = *ask;
+
+    step.op = RN_TAKE;
+    enum rn_outcome outcome = d->apply(limit, state, words, &step, answer);
+
+    if (outcome == RN_GROW || answer->allowed || limit->form == RN_FORM_PLACES)
+        return outcome;
+    answer->drained = step.cost = answer->remaining;
+    if (step.cost == 0)
+        return outcome;
+    outcome = d->apply(limit, state, words, &step, answer);
+    if (outcome == RN_GROW)
+        return outcome;
+
+    uint64_t drained = step.cost;
+    int64_t mark = answer->mark;
+
+    step.op = RN_PEEK; /* retry_after is that of the next attempt */
+    step.cost = ask->cost;
+    (void)d->apply(limit, state, words, &step, answer);
+    answer->mark = mark;
+    answer->drained = drained;
+    return outcome;
+}
+
 enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, uint64_t *state,
                               uint32_t words, const struct rn_ask *ask, struct rn_answer *answer)
 {
@@ -344,6 +374,8 @@ enum rn_outcome rn_form_apply(enum rn_form form, const struct rn_limit *limit, u
 
     if (__builtin_expect(ask->op == RN_OLDEST, 0))
         answer->oldest_ns = d->oldest ? d->oldest(limit, state, words, ask) : RN_NEVER;
+    if (__builtin_expect(ask->op == RN_DRAIN, 0))
+        return drain(d, limit, state, words, ask, answer);
     return d->apply(limit, state, words, ask, answer);
 }
 

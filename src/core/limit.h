@@ -81,9 +81,11 @@ enum rn_op {
     RN_PEEK,      /* look */
     RN_OLDEST,    /* look, and find the oldest charge still counted */
     RN_TAKE,      /* charge if it fits; PLACES: acquire */
+    RN_DRAIN,     /* the same; if it does not fit, refuse and charge what is left. Not of PLACES */
     RN_FORCE,     /* charge what fits, never refuse: keeps a variant's state abreast */
     RN_DEBIT,     /* charge what was used, never refuse: up to one capacity below empty */
     RN_GIVE_BACK, /* undo a take: mark and at_ns are its receipt */
+    RN_CREDIT,    /* give units back without a receipt: the youngest that count. Not of PLACES */
     RN_RENEW,     /* PLACES: prolong lease `id` */
     RN_RELEASE,   /* PLACES: end lease `id` */
     RN_RESET,     /* forget the state; the store's own, never applied to words */
@@ -108,9 +110,12 @@ struct rn_answer {
     bool allowed; /* TAKE, PEEK: fits; RESET: something was spent; other ops: found and done */
     uint64_t remaining;
     int64_t retry_after_ns, reset_after_ns, delay_ns;
-    int64_t mark;         /* TAKE: receipt */
-    int64_t oldest_ns;    /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
-    uint64_t uncollected; /* DEBIT: units that not even the debt holds; else unset */
+    int64_t mark;             /* TAKE, DRAIN: receipt */
+    int64_t oldest_ns;        /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+    union {                   /* of other operations unset: */
+        uint64_t uncollected; /* DEBIT: units that not even the debt holds */
+        uint64_t drained;     /* DRAIN, refused: units charged all the same */
+    };
 };
 
 enum rn_outcome {
@@ -141,13 +146,17 @@ int64_t rn_limit_period(const struct ration_limit *spec);
 void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *calendar);
 
 /* Applies one operation to `words` words of state (1 for word forms), which the caller owns.
- * A refusal changes nothing, except that a state too far in the future is brought back: a
+ * A refusal changes nothing (but for RN_DRAIN), except that a state too far in the future is brought back: a
  * clock that jumped must not lock a client out for longer than a bucket takes to fill twice
  * or a window lasts (two windows if it is aligned or weighted, one more if units are owed).
  *
  * A late debit (RN_DEBIT) is charged where it first fits: the debt of a bucket goes
  * on growing, up to twice its capacity; windows and logs carry what does not fit,
- * one capacity at most, into the time in which it does. */
+ * one capacity at most, into the time in which it does.
+ *
+ * A credit (RN_CREDIT) ends where nothing is spent, so that no more is admitted than the
+ * limit says. What is owed goes first; then the charges that count now, the youngest first:
+ * of a fixed window those of the present one alone. */
 enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                                const struct rn_ask *ask, struct rn_answer *answer);
 

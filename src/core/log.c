@@ -245,6 +245,15 @@ static bool remove_units(const struct rn_limit *limit, uint64_t *state, struct l
     return true;
 }
 
+/* What is owed, then the newest. */
+static bool credit(const struct rn_limit *limit, uint64_t *state, struct log *l, uint64_t units)
+{
+    uint32_t forgiven = (uint32_t)rn_min_u64(units, l->owed);
+
+    l->owed -= forgiven;
+    return remove_units(limit, state, l, INT64_MAX, units - forgiven) || forgiven != 0;
+}
+
 static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                              const struct rn_ask *ask, struct rn_answer *answer)
 {
@@ -256,11 +265,13 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
 
     answer->retry_after_ns = answer->delay_ns = 0;
     answer->mark = 0;
-    if (ask->op == RN_GIVE_BACK) {
+    if (ask->op == RN_GIVE_BACK || ask->op == RN_CREDIT) {
         write |= l.owed != 0;
         if (l.owed != 0)
             settle(limit, state, &l);
-        answer->allowed = remove_units(limit, state, &l, ask->mark, ask->cost);
+        answer->allowed = ask->op == RN_CREDIT
+                              ? credit(limit, state, &l, ask->cost)
+                              : remove_units(limit, state, &l, ask->mark, ask->cost);
         write |= answer->allowed;
     } else {
         uint32_t units = (uint32_t)rn_min_u64(ask->cost, left), kept = l.count - l.left;

@@ -156,7 +156,8 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
                 ask->cost > limit->amount ? RN_NEVER : estimate_ns(limit, state, count, ask, live);
     }
     bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE ||
-                 ask->op == RN_DEBIT || (ask->op == RN_TAKE && ask->cost == 0);
+                 ask->op == RN_DEBIT || ask->op == RN_CREDIT ||
+                 (ask->op == RN_TAKE && ask->cost == 0);
 
     if (!looks && answer->allowed) {
         uint32_t units = ask->op == RN_TAKE ? (uint32_t)ask->cost : 0;

@@ -48,10 +48,11 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
     (void)words;
     debt = debt > 2 * cap ? 2 * cap : debt;
     answer->retry_after_ns = answer->delay_ns = 0;
-    if (ask->op == RN_GIVE_BACK) {
+    if (ask->op == RN_GIVE_BACK || ask->op == RN_CREDIT) {
         int64_t steps = rn_max_i64(now / limit->step_ns - ask->at_ns / limit->step_ns, 0);
-        rn_i128 back = (rn_i128)rn_min_u64(ask->cost, limit->cap) -
-                       (rn_i128)steps * (rn_i128)limit->step_units;
+        rn_i128 back = ask->op == RN_CREDIT ? (rn_i128)ask->cost
+                                            : (rn_i128)rn_min_u64(ask->cost, limit->cap) -
+                                                  (rn_i128)steps * (rn_i128)limit->step_units;
 
         answer->allowed = back > 0 && debt > 0;
         if (answer->allowed) {

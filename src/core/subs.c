@@ -227,6 +227,20 @@ static void add(uint64_t *state, const struct view *v, int64_t number, uint64_t 
     set_count(state, v->bits, at, get_count(state, v->bits, at) + up - down);
 }
 
+/* Takes out so many units that count, the youngest first. */
+static void take_youngest(uint64_t *state, const struct view *v, uint64_t units)
+{
+    for (int64_t i = v->now; units > 0 && i > v->now - (int64_t)v->ring; i--) {
+        uint64_t gone = rn_min_u64(get_count(state, v->bits, ring_at(v, i)), units);
+
+        add(state, v, i, 0, gone);
+        units -= gone;
+    }
+}
+
+/* Of a credit: whichever are the youngest. */
+#define YOUNGEST INT64_MAX
+
 /* Writes it all down: `up` and `down` are for sub-window `number`; what is given back is
  * taken from what is owed first. */
 static void store(const struct rn_limit *limit, uint64_t *state, struct view *v, int64_t number,
@@ -236,7 +250,9 @@ static void store(const struct rn_limit *limit, uint64_t *state, struct view *v,
     uint64_t forgiven = rn_min_u64(v->owed, down);
 
     v->owed += owe - forgiven;
-    if (up != 0 || down != forgiven)
+    if (number == YOUNGEST)
+        take_youngest(state, v, down - forgiven);
+    else if (up != 0 || down != forgiven)
         add(state, v, number, up, down - forgiven);
     state[0] = (uint64_t)((v->now + (v->owed != 0 ? 2 : 1) * (int64_t)v->ring) * limit->sub_ns);
     state[1] = v->owed << WIDTH_BITS | v->bits;
@@ -258,6 +274,10 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
     if (ask->op == RN_GIVE_BACK) {
         number = ask->mark;
         down = number > v.now - v.ring ? rn_min_u64(count_of(&v, number), ask->cost) : 0;
+        answer->allowed = down != 0;
+    } else if (ask->op == RN_CREDIT) {
+        number = YOUNGEST;
+        down = rn_min_u64(spent, ask->cost);
         answer->allowed = down != 0;
     } else {
         answer->allowed = ask->cost <= left;

@@ -112,7 +112,7 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 {
     uint64_t owed = rn_min_u64(w->owed, ask->cost);
 
-    if (w->end_ns != ask->mark || w->count == 0 || ask->cost == 0)
+    if ((ask->op == RN_GIVE_BACK && w->end_ns != ask->mark) || w->count == 0 || ask->cost == 0)
         return false;
     w->owed -= owed;
     w->count -= rn_min_u64(w->count, ask->cost - owed);
@@ -231,14 +231,16 @@ static int64_t wait_ns(const struct rn_limit *limit, const struct rn_window *w, 
     return time_left(limit, &next, quantum, ask);
 }
 
+/* While it is unclear whether the window has ended, nothing is admitted, spent or not. */
 static int64_t reset_ns(const struct rn_limit *limit, const struct rn_window *w, int64_t quantum,
-                        const struct rn_ask *ask)
+                        const struct rn_ask *ask, enum place place)
 {
+    bool spent = w->count != 0 || w->owed != 0 || place == UNCLEAR;
     struct rn_window last = *w;
 
     if (w->owed != 0)
         last.end_ns = next_end(limit, w, quantum, ask);
-    return w->count != 0 || w->owed != 0 ? time_left(limit, &last, quantum, ask) : 0;
+    return spent ? time_left(limit, &last, quantum, ask) : 0;
 }
 
 /* Returns whether the window changed. Its end stays a multiple of `quantum`. */
@@ -253,7 +255,7 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
     uint64_t left = left_in(limit, w, place);
 
     answer->delay_ns = answer->retry_after_ns = 0;
-    if (ask->op == RN_GIVE_BACK) {
+    if (ask->op == RN_GIVE_BACK || ask->op == RN_CREDIT) {
         answer->allowed = give_back(w, ask);
         write |= answer->allowed;
     } else {
@@ -269,7 +271,7 @@ static bool apply(const struct rn_limit *limit, struct rn_window *w, int64_t qua
         }
     }
     answer->remaining = left_in(limit, w, place);
-    answer->reset_after_ns = reset_ns(limit, w, quantum, ask);
+    answer->reset_after_ns = reset_ns(limit, w, quantum, ask, place);
     answer->mark = w->end_ns;
     return write;
 }

@@ -13,6 +13,8 @@
 
 /* admin_access.c: whether this caller may have an answer; else it has answered. */
 bool rn_admin_admit(struct rn_exchange *x);
+/* The same of a change, on whichever port that speaks HTTP. In any thread. */
+bool rn_admin_admit_change(struct rn_exchange *x);
 
 /* --- answers (admin.c) -------------------------------------------------------------------- */
 

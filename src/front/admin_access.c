@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may use the admin port. Callers on this machine may, others need a token, whose scope
- * says what for. A local connection is not always from somebody local:
+ * Who may use the admin port, and give units back over the HTTP port. Callers on this machine may,
+ * others need a token, whose scope says what for. A local connection is not always from somebody
+ * local:
  *
  * - a proxy on this machine passes on requests of others, and says so in a
  *   Forwarded or X-Forwarded-For header;
@@ -103,18 +104,31 @@ static bool is_bearer(struct rn_slice value, struct rn_slice *token)
     return true;
 }
 
+/* {"error":name,"message":text}, with a line of header. */
+static void answer_error(struct rn_exchange *x, unsigned status, const char *name, const char *text,
+                         const char *header, struct rn_slice value)
+{
+    struct rn_buf *body = &x->desk->scratch;
+
+    rn_buf_clear(body);
+    rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
+    rn_json_put_string(body, rn_slice_of(text));
+    rn_buf_put_literal(body, "}\n");
+    rn_front_count(&x->desk->counts->bad[x->site->name], 1);
+    rn_http_put_status(x->out, status);
+    rn_http_put_header(x->out, header, value);
+    rn_http_put_body(x->out, x->keep_alive, x->head, "application/json", rn_buf_slice(body));
+}
+
 static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
 {
-    struct rn_members m = rn_admin_begin(x);
     char text[320];
 
     snprintf(text, sizeof text, "%s; %s", why, advice);
-    rn_members_text(&m, "error", RN_SLICE("unauthorized"));
-    rn_members_text(&m, "message", rn_slice_of(text));
-    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
     rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(x)),
            RN_LOG_TEXT("path", x->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
-    rn_admin_end_with(x, &m, 401, "WWW-Authenticate", RN_SLICE("Bearer realm=\"rationd\""));
+    answer_error(x, 401, "unauthorized", text, "WWW-Authenticate",
+                 RN_SLICE("Bearer realm=\"rationd\""));
     return false;
 }
 
@@ -131,13 +145,9 @@ static bool refuse_scope(struct rn_exchange *x, enum rn_token_scope needed)
 
 static bool refuse_for_now(struct rn_exchange *x)
 {
-    struct rn_members m = rn_admin_begin(x);
-
-    rn_members_text(&m, "error", RN_SLICE("too_many"));
-    rn_members_text(&m, "message",
-                    RN_SLICE("too many wrong tokens from this address; try again in a second"));
-    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
-    rn_admin_end_with(x, &m, 429, "Retry-After", RN_SLICE("1"));
+    answer_error(x, 429, "too_many",
+                 "too many wrong tokens from this address; try again in a second", "Retry-After",
+                 RN_SLICE("1"));
     return false;
 }
 
@@ -160,15 +170,14 @@ static bool demand_token(struct rn_exchange *x, const char *why)
     x->token = state->shown.token;
     if (answer == RN_TOKEN_RIGHT)
         return true;
-    rn_front_count(&x->desk->counts->wrong_tokens[RN_FRONT_ADMIN], 1);
+    rn_front_count(&x->desk->counts->wrong_tokens[x->site->name], 1);
     return answer == RN_TOKEN_LATER ? refuse_for_now(x)
                                     : refuse(x, why, "this token is not known here");
 }
 
-bool rn_admin_admit(struct rn_exchange *x)
+static bool admit(struct rn_exchange *x, enum rn_token_scope needed)
 {
     struct rn_slice given = rn_http_find(x->request, "authorization"), text;
-    enum rn_token_scope needed = scope_needed(x->request);
     const char *stranger;
 
     if (needed == RN_SCOPE_NONE)
@@ -181,4 +190,14 @@ bool rn_admin_admit(struct rn_exchange *x)
     if (!stranger && is_bearer(given, &text)) /* it counts where none is needed, too */
         x->token = rn_token_find(&x->front->guard, text);
     return !x->token || x->token->scope >= needed || refuse_scope(x, needed);
+}
+
+bool rn_admin_admit(struct rn_exchange *x)
+{
+    return admit(x, scope_needed(x->request));
+}
+
+bool rn_admin_admit_change(struct rn_exchange *x)
+{
+    return admit(x, RN_SCOPE_ADMIN);
 }

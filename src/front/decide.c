@@ -83,6 +83,8 @@ static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_
     case RN_CHECK:
         break;
     }
+    if (query->credit)
+        return ration_credit(r, &d->charge, d->at_ns);
     if (query->peek)
         return peek(r, &d->charge, max_wait_ns, d->at_ns);
     return take(r, &d->charge, max_wait_ns, d->at_ns);
@@ -113,7 +115,8 @@ static int decide_by_limit(struct ration *r, const struct rn_query *query, enum 
     d->charge = (struct ration_charge){.ad_hoc = &d->limit,
                                        .key = query->key.data,
                                        .key_len = query->key.len,
-                                       .cost = query->cost};
+                                       .cost = query->cost,
+                                       .drain = query->drain};
     code = charge_limit(r, query, verb, d);
     if (code == 0)
         rn_decide_from_charge(&d->outcome, &d->charge, &d->limit);
@@ -122,6 +125,26 @@ static int decide_by_limit(struct ration *r, const struct rn_query *query, enum 
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
+/* To all limits that apply. The answer is that of a look, which nothing refuses. */
+static int give_back(struct ration *r, const struct rn_query *query, struct rn_decided *d)
+{
+    struct ration_request request = {.attributes = query->attributes,
+                                     .count = query->attribute_count};
+    struct ration_decision *decision = &d->outcome.decision;
+    uint64_t most = INT64_MAX;
+    int64_t units = (int64_t)(query->cost < most ? query->cost : most);
+    int code = ration_state_adjust(r, &request, NULL, 0, -units, d->at_ns);
+
+    if (code == 0)
+        code = ration_decide_peek(r, &request, d->at_ns, &d->outcome);
+    if (code != 0)
+        return code;
+    decision->allowed = decision->verdict.allowed = true;
+    decision->verdict.retry_after_ns = decision->verdict.delay_ns = d->outcome.delay_ns = 0;
+    d->outcome.due_count = 0;
+    return 0;
+}
+
 static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                      struct rn_decided *d)
 {
@@ -129,6 +152,7 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
                                      .count = query->attribute_count,
                                      .cost = query->cost,
                                      .max_wait_ns = query->max_wait_ns,
+                                     .drain = query->drain,
                                      .shadow = query->shadow};
 
     if (request.max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
@@ -142,6 +166,8 @@ static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_ver
     case RN_CHECK:
         break;
     }
+    if (query->credit)
+        return give_back(r, query, d);
     if (query->peek || query->cost == 0)
         return ration_decide_peek(r, &request, d->at_ns, &d->outcome);
     return ration_decide(r, &request, d->at_ns, &d->outcome);
@@ -171,6 +197,40 @@ static int decide_by_rules(struct ration *r, const struct rn_query *query, enum 
 
 /* --- both ----------------------------------------------------------------------------------- */
 
+/* What does not go together. */
+static int check_drain(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
+{
+    bool waits = query->wait != RN_WAIT_AS_RULE || query->max_wait_ns != 0;
+
+    if (query->credit && (query->peek || query->drain || waits || verb != RN_CHECK))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a negative cost gives units back; peek, drain, wait and lease do not "
+                            "go with that");
+    if (query->drain && (query->peek || waits || verb != RN_CHECK))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "drain takes what is left; peek, wait and lease do not go with that");
+    return 0;
+}
+
+static int explain_rules_error(int code, struct ration_error *error)
+{
+    switch (code) {
+    case RATION_EINVAL:
+        return rn_error_set(error, code, 0,
+                            "more limits apply to this request than can be decided together");
+    case RATION_ESEVERAL:
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "several limits apply to this request; drain works under a single "
+                            "one, so leave it out or ask /v1/throttle or RATION.TAKE");
+    case RATION_EPLACES:
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a limit of places (\"20 concurrent\") applies to this request; "
+                            "places are released, and can be neither drained nor given back");
+    default:
+        return code;
+    }
+}
+
 int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
                     struct rn_decided *d, struct ration_error *error)
 {
@@ -183,14 +243,16 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
     if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
         return rn_error_set(error, RATION_EINVAL, 0,
                             "there is nothing to hold: \"cost\" is to be 1 or more");
+    code = check_drain(query, verb, error);
+    if (code != 0)
+        return code;
     code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
                            : decide_by_rules(r, query, verb, d);
     if (code != 0 && query->by_limit && error->text[0] == '\0')
         (void)rn_limiter_judge(r, &query->limit, error);
-    if (code == RATION_EINVAL && !query->by_limit)
-        rn_error_set(error, code, 0,
-                     "more limits apply to this request than can be decided together");
-    else if (code != 0 && error->text[0] == '\0')
+    if (code != 0 && !query->by_limit)
+        code = explain_rules_error(code, error);
+    if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;
 }

@@ -48,6 +48,7 @@ struct rn_joined {
     const struct ration_limit *limit; /* one of those that are recalled; NULL: nothing */
     uint64_t cost;
     uint8_t shape; /* how it wants to be answered */
+    bool drain;
 };
 
 /* Memory to work in, for one conversation at a time. What is left behind saves work, and

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "net/log.h"
+#include "front/admin.h"
 #include "wire/answer.h"
 
 #define BODY_MAX (1024 * 1024)
@@ -41,6 +41,9 @@ void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
     struct rn_decided *decided = &x->desk->decided;
     struct rn_telling how = {0};
     struct ration_error error;
+
+    if (query->credit && !rn_admin_admit_change(x))
+        return;
     int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
 
     if (code != 0) {
@@ -77,7 +80,8 @@ static void decide_item(struct rn_exchange *x, struct rn_buf *out, struct rn_ans
 
 /* Nothing is decided unless the whole body can be read: that is why it is read
  * twice. Strings were unescaped in place the first time; `copy` is untouched. */
-static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_buf *out)
+static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_buf *out,
+                       bool *credits)
 {
     struct rn_answer_extra how = {
         .wall_ns = ration_wall(x->front->limiter, ration_now(x->front->limiter))};
@@ -95,9 +99,10 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
         }
         rn_query_init(&x->desk->query);
         if (rn_query_read(&x->desk->query, json,
-                          RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_PEEK | RN_QUERY_KEY) !=
-            0)
+                          RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_CREDIT | RN_QUERY_PEEK |
+                              RN_QUERY_DRAIN | RN_QUERY_KEY) != 0)
             return false;
+        *credits |= x->desk->query.credit;
         if (out) {
             if (count > 1)
                 rn_buf_put_char(out, ',');
@@ -129,18 +134,20 @@ static void answer_batch(struct rn_exchange *x)
     memcpy(copy, text.data, text.len);
     rn_json_init(&json, copy, text.len);
     rn_json_next(&json); /* it is an object */
-    bool good = read_batch(x, &json, NULL);
+    bool credits = false, good = read_batch(x, &json, NULL, &credits);
 
     free(copy);
     if (!good) {
         rn_exchange_error(x, 400, "bad_request", "%s", json.error.text);
         return;
     }
+    if (credits && !rn_admin_admit_change(x))
+        return;
     rn_json_init(&json, (char *)text.data, text.len);
     rn_json_next(&json);
     rn_buf_clear(body);
     rn_buf_put_literal(body, "{\"results\":[");
-    read_batch(x, &json, body);
+    read_batch(x, &json, body, &credits);
     rn_buf_put_literal(body, "]}\n");
     rn_exchange_json(x, 200, rn_buf_slice(body));
 }
@@ -163,14 +170,15 @@ static void answer_check(struct rn_exchange *x)
 {
     if (is_batch(x->request->body))
         answer_batch(x);
-    else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_COST | RN_QUERY_WAIT |
-                                      RN_QUERY_PEEK))
+    else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_CREDIT | RN_QUERY_WAIT |
+                                      RN_QUERY_PEEK | RN_QUERY_DRAIN))
         rn_http_decide(x, RN_CHECK);
 }
 
 static void answer_throttle(struct rn_exchange *x)
 {
-    if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_WAIT | RN_QUERY_PEEK))
+    if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_CREDIT | RN_QUERY_WAIT | RN_QUERY_PEEK |
+                                  RN_QUERY_DRAIN))
         return;
     if (x->desk->query.by_limit)
         rn_http_decide(x, RN_CHECK);

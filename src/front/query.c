@@ -13,6 +13,7 @@
 void rn_query_init(struct rn_query *query)
 {
     query->by_limit = query->cost_given = query->peek = false;
+    query->credit = query->drain = false;
     query->shadow = query->keep_places = query->full = false;
     query->key = query->lease = query->rule = query->charge = (struct rn_slice){0};
     query->attribute_count = 0;
@@ -237,13 +238,36 @@ int rn_query_read_cost(struct rn_query *query, struct rn_json *json,
     return 0;
 }
 
-static int read_peek(struct rn_query *query, struct rn_json *json,
-                     const struct rn_json_token *token)
+static int read_credit(struct rn_query *query, struct rn_json *json,
+                       const struct rn_json_token *token)
+{
+    int64_t units;
+
+    if (!rn_json_i64(token, &units) || units >= 0)
+        return rn_query_read_cost(query, json, token);
+    query->cost = 0 - (uint64_t)units;
+    query->cost_given = query->credit = true;
+    return 0;
+}
+
+static int read_flag(struct rn_json *json, const struct rn_json_token *token, bool *flag)
 {
     if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
         return rn_query_expected(json, token, "true or false");
-    query->peek = token->kind == RN_JSON_TRUE;
+    *flag = token->kind == RN_JSON_TRUE;
     return 0;
+}
+
+static int read_peek(struct rn_query *query, struct rn_json *json,
+                     const struct rn_json_token *token)
+{
+    return read_flag(json, token, &query->peek);
+}
+
+static int read_drain(struct rn_query *query, struct rn_json *json,
+                      const struct rn_json_token *token)
+{
+    return read_flag(json, token, &query->drain);
 }
 
 static int read_key(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token)
@@ -286,10 +310,12 @@ static const struct member {
     int (*read)(struct rn_query *query, struct rn_json *json, const struct rn_json_token *token);
 } members[] = {
     {"attributes", RN_QUERY_ATTRIBUTES_BIT, rn_query_read_attributes},
+    {"cost", RN_QUERY_CREDIT, read_credit},
     {"cost", RN_QUERY_COST, rn_query_read_cost},
     {"key", RN_QUERY_KEY, read_key},
     {"wait", RN_QUERY_WAIT, read_wait},
     {"peek", RN_QUERY_PEEK, read_peek},
+    {"drain", RN_QUERY_DRAIN, read_drain},
     {"for", RN_QUERY_FOR, read_for},
     {"lease", RN_QUERY_LEASE, read_lease},
     {"rule", RN_QUERY_RULE, read_rule},

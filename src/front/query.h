@@ -31,6 +31,8 @@ struct rn_query {
     struct ration_attribute attributes[RN_QUERY_ATTRIBUTES];
     uint64_t cost;
     bool cost_given;
+    bool credit; /* `cost` units are given back: it was negative */
+    bool drain;
     bool peek;
     bool shadow;      /* nothing is refused or delayed */
     bool keep_places; /* a check answers with the lease of its places */
@@ -55,6 +57,8 @@ enum rn_query_member {
     RN_QUERY_LEASE = 64,
     RN_QUERY_RULE = 128,
     RN_QUERY_CHARGE = 256, /* and status */
+    RN_QUERY_DRAIN = 512,
+    RN_QUERY_CREDIT = 1024, /* the cost may be negative, of callers that may change state */
 };
 
 /* Everything but the attributes as of a request that says nothing: cost 1. */

@@ -95,8 +95,8 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
 /* --- one command --------------------------------------------------------------------------- */
 
-/* A token that was shown counts, also of those who need none. False after answering. */
-static bool may_change(struct rn_talk *t)
+/* A token that was shown counts, also of those who need none. */
+bool rn_resp_may_change(struct rn_talk *t)
 {
     const struct rn_token *token = rn_token_of(&t->state->shown);
     char text[160];
@@ -181,7 +181,7 @@ static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
                      "%s changes state, which no inline command may; send it as an array of bulk "
                      "strings, as clients do",
                      entry->name);
-    else if (!(entry->flags & RN_RESP_CHANGES) || may_change(t))
+    else if (!(entry->flags & RN_RESP_CHANGES) || rn_resp_may_change(t))
         entry->answer(t);
 }
 

@@ -56,6 +56,8 @@ bool rn_resp_is(struct rn_slice word, const char *capitals);
 bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n);
 /* One that is 0 or more, however large, as JSON takes it; false after answering. */
 bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n);
+/* Whether this caller may change what others have spent. False after answering. */
+bool rn_resp_may_change(struct rn_talk *t);
 
 /* resp_batch.c: charges and answers what has joined. */
 void rn_resp_charge(struct rn_talk *t);

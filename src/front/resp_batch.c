@@ -234,18 +234,19 @@ static void add(struct rn_talk *t, const struct rn_joined *what, struct rn_slice
     c->key = key.data;
     c->key_len = key.len;
     c->cost = what->cost;
+    c->drain = what->drain;
 }
 
 /* Pipelines mostly say the same thing of many keys: that is recalled once it has been
  * said twice. */
-static void join(struct rn_talk *t, const struct ration_limit *limit, uint64_t cost,
-                 enum shape shape)
+static void join(struct rn_talk *t, const struct rn_joined *what)
 {
     struct rn_desk *desk = t->desk;
     struct rn_joined *last = &desk->joined;
-    bool again = last->limit == limit && last->cost == cost && last->shape == shape;
+    bool again = last->limit == what->limit && last->cost == what->cost &&
+                 last->shape == what->shape && last->drain == what->drain;
 
-    *last = (struct rn_joined){limit, cost, (uint8_t)shape};
+    *last = *what;
     desk->refrain.before_len = 0;
     if (again)
         rn_resp_keep_refrain(&desk->refrain, t->data, &desk->command);
@@ -286,7 +287,7 @@ void rn_resp_cl_throttle(struct rn_talk *t)
     const struct ration_limit *limit = find_bucket(t, 1);
 
     if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
-        join(t, limit, cost, SHAPE_CELL);
+        join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
 
 void rn_resp_throttle(struct rn_talk *t)
@@ -296,7 +297,7 @@ void rn_resp_throttle(struct rn_talk *t)
     const struct ration_limit *limit = find_bucket(t, 0);
 
     if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
-        join(t, limit, cost, SHAPE_CRAB);
+        join(t, &(struct rn_joined){limit, cost, SHAPE_CRAB, false});
 }
 
 void rn_resp_gcra(struct rn_talk *t)
@@ -307,7 +308,7 @@ void rn_resp_gcra(struct rn_talk *t)
     if (t->argc == 6 || (t->argc == 7 && !rn_resp_is(t->argv[5], "TOKENS")))
         rn_resp_fail_usage(t);
     else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_quantity(t, t->argv[6], 1, &cost)))
-        join(t, limit, cost, SHAPE_CELL);
+        join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
 
 static const struct ration_limit *find_limit(struct rn_talk *t)
@@ -331,18 +332,21 @@ static const struct ration_limit *find_limit(struct rn_talk *t)
     return &r->limit;
 }
 
-/* RATION.TAKE key limit [cost], and nothing that needs more attention. */
+/* RATION.TAKE key limit [cost] [DRAIN], and nothing that needs more attention. */
 void rn_resp_take(struct rn_talk *t)
 {
+    bool drain = t->argc > 3 && rn_resp_is(t->argv[t->argc - 1], "DRAIN");
+    uint32_t argc = t->argc - drain;
+    bool gives_back = argc == 4 && t->argv[3].len > 0 && t->argv[3].data[0] == '-';
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
-    if (t->argc > 4) {
+    if (argc > 4 || gives_back) {
         rn_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
         rn_resp_take_alone(t);
     } else if ((limit = find_limit(t)) &&
-               (t->argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
-        join(t, limit, cost, SHAPE_OURS);
+               (argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
+        join(t, &(struct rn_joined){limit, cost, SHAPE_OURS, drain});
     }
 }

@@ -8,7 +8,7 @@
 #include "rules/report/report.h"
 
 /* As many attributes as JSON may have, one too many to tell so, and all options. */
-_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 8 <= RN_RESP_ARGS_MAX,
+_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 9 <= RN_RESP_ARGS_MAX,
                "a command has room for the attributes of a request");
 
 /* --- deciding ------------------------------------------------------------------------------- */
@@ -75,6 +75,8 @@ enum {
     OPTION_FOR = 4,
     OPTION_ALGORITHM = 8,
     OPTION_MARKS = 16, /* the words below */
+    OPTION_DRAIN = 32,
+    OPTION_CREDIT = 64, /* the cost may be negative */
 };
 
 /* An option that is one word; NULL: it is none. */
@@ -116,6 +118,20 @@ static bool read_cost(struct rn_talk *t, struct rn_slice text)
 {
     t->desk->query.cost_given = true;
     return rn_resp_cost(t, text, "cost", &t->desk->query.cost);
+}
+
+/* A negative cost gives units back, for callers that may reset. */
+static bool read_credit(struct rn_talk *t, struct rn_slice text)
+{
+    struct rn_query *query = &t->desk->query;
+    bool negative = text.len > 1 && text.data[0] == '-';
+    struct rn_json_token units = {.kind = RN_JSON_NUMBER,
+                                  .text = {text.data + negative, text.len - negative}};
+
+    if (!negative || !rn_json_u64(&units, &query->cost))
+        return read_cost(t, text);
+    query->cost_given = query->credit = true;
+    return rn_resp_may_change(t);
 }
 
 /* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
@@ -160,6 +176,8 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
         struct rn_slice name = t->argv[at], value;
         bool *mark = allowed & OPTION_MARKS ? find_mark(query, name) : NULL;
 
+        if ((allowed & OPTION_DRAIN) && rn_resp_is(name, "DRAIN"))
+            mark = &query->drain;
         if (mark) {
             *mark = true;
             at--;
@@ -169,7 +187,7 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
             return rn_resp_fail_usage(t), false;
         value = t->argv[at + 1];
         if ((allowed & OPTION_COST) && rn_resp_is(name, "COST")) {
-            if (!read_cost(t, value))
+            if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(t, value))
                 return false;
         } else if ((allowed & OPTION_WAIT) && rn_resp_is(name, "WAIT")) {
             if (!read_wait(t, value))
@@ -189,7 +207,8 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
 /* Attribute names are lower case: capitals begin the options. */
 static bool is_option(struct rn_slice word)
 {
-    static const char *const options[] = {"COST", "WAIT", "PEEK", "FOR", "LEASE", "SHADOW", "FULL"};
+    static const char *const options[] = {"COST",  "WAIT",   "PEEK", "FOR",
+                                          "LEASE", "SHADOW", "FULL", "DRAIN"};
 
     if (word.len == 0 || word.data[0] < 'A' || word.data[0] > 'Z')
         return false;
@@ -251,7 +270,8 @@ void rn_resp_check(struct rn_talk *t)
 {
     const struct rn_query *query = &t->desk->query;
 
-    if (!read_request(t, 1, OPTION_COST | OPTION_WAIT | OPTION_MARKS))
+    if (!read_request(t, 1,
+                      OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_MARKS | OPTION_DRAIN))
         return;
     if (query->keep_places && (query->peek || query->wait == RN_WAIT_HOLD))
         rn_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
@@ -264,9 +284,10 @@ static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
 {
     *at = 3;
     rn_query_init(&t->desk->query);
-    if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM")) {
+    if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM") &&
+        !rn_resp_is(t->argv[3], "DRAIN")) {
         *at = 4;
-        return read_cost(t, t->argv[3]);
+        return read_credit(t, t->argv[3]);
     }
     return true;
 }
@@ -275,7 +296,8 @@ void rn_resp_take_alone(struct rn_talk *t)
 {
     uint32_t at;
 
-    if (read_optional_cost(t, &at) && read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
+    if (read_optional_cost(t, &at) &&
+        read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM | OPTION_DRAIN))
         decide(t, RN_CHECK);
 }
 

@@ -13,11 +13,11 @@ const struct rn_resp_entry rn_resp_entries[] = {
      "key max_burst tokens period [TOKENS n]", rn_resp_gcra},
     {"THROTTLE", 5, 6, RN_RESP_JOINS, "charge a bucket, as throttlecrab does",
      "key max_burst count period [quantity]", rn_resp_throttle},
-    {"RATION.TAKE", 3, 8, RN_RESP_JOINS, "charge a limit that is given as text",
-     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_take},
+    {"RATION.TAKE", 3, 9, RN_RESP_JOINS, "charge a limit that is given as text",
+     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return] [DRAIN]", rn_resp_take},
     {"RATION.CHECK", 1, ANY, RN_RESP_DECIDES, "charge all rules that apply, or none",
-     "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [LEASE] [SHADOW] "
-     "[FULL]",
+     "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [DRAIN] [LEASE] "
+     "[SHADOW] [FULL]",
      rn_resp_check},
     {"RATION.PEEK", 3, 8, RN_RESP_INLINE, "what RATION.TAKE would say",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_peek},

@@ -3,7 +3,16 @@
  * POST /json: Envoy's rate limit service for those who have no gRPC at hand. A
  * place in a queue is taken at once; nothing is held.
  */
+#include "front/admin.h"
 #include "front/http.h"
+
+static bool gives_back(const struct ration_descriptors *request)
+{
+    for (size_t i = 0; i < request->count; i++)
+        if (request->asks[i].refund)
+            return true;
+    return false;
+}
 
 void rn_http_rls(struct rn_exchange *x)
 {
@@ -18,6 +27,8 @@ void rn_http_rls(struct rn_exchange *x)
         rn_exchange_error(x, 400, "bad_request", "%s", error.text);
         return;
     }
+    if (gives_back(&reader->request) && !rn_admin_admit_change(x))
+        return;
     rn_front_set_rls(x->front, reader);
     code = ration_decide_descriptors(x->front->limiter, &reader->request, RATION_NOW, outcome);
     if (code == RATION_EINVAL) {

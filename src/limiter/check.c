@@ -40,6 +40,7 @@
 
 #include "limiter/decide.h"
 #include "limiter/limiter.h"
+#include "limiter/state.h"
 #include "limiter/workspace.h"
 
 __extension__ typedef unsigned __int128 u128;
@@ -390,6 +391,9 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
 
     if (n > RATION_CHARGES_MAX)
         return RATION_EINVAL;
+    for (size_t i = 0; i < n && n > 1; i++)
+        if (c[i].drain)
+            return RATION_ESEVERAL;
     struct rn_workspace *w = rn_workspace_take(s);
 
     if (!w)
@@ -399,6 +403,8 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
     rn_check_init(check, r, c, n, now_ns);
     int code = rn_check_run(check);
 
+    if (code == 0 && n == 1 && c->drain)
+        code = rn_state_drain(check);
     if (code == 0)
         *decision = check->decision;
     rn_workspace_return(s, w);

@@ -154,6 +154,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
     uint64_t hits = wish == RN_WISH_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
     struct rn_applied applied = {.key = item->parts,
                                  .key_count = item->part_count,
+                                 .refund = wish == RN_WISH_REFUND,
                                  .cost = wish == RN_WISH_LOOK || wish == RN_WISH_REFUND ? 0 : hits};
     size_t before = g->check.n;
 
@@ -233,7 +234,7 @@ static int refund_all(struct rn_descriptors *d)
 
         if (d->wishes[i] != RN_WISH_REFUND)
             continue;
-        code = rn_state_refund(g->r, charged, d->units[i], g->check.now_ns);
+        code = rn_state_credit(g->r, charged, d->units[i], g->check.now_ns);
         if (code == 0)
             code = rn_limiter_apply(g->r, charged->limit, charged->key, &peek);
         if (code == 0)

@@ -80,6 +80,7 @@ static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
     uint64_t hash = hash_key(d->ruling.book, &applied);
     struct rn_native_charge *n = find_same(d, match->rule, hash, wish);
 
+    applied.refund = wish == RN_WISH_REFUND;
     if (!n)
         n = add_rule(d, &applied);
     if (!n)

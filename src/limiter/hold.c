@@ -110,6 +110,9 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
 
     if (!rn_hold_lasts(timeout_ns))
         return RATION_EINVAL;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].drain)
+            return RATION_EINVAL; /* there would be nothing to settle */
     now_ns = rn_limiter_now(r, now_ns);
     int code = ration_check(r, c, n, now_ns, &decided);
 

@@ -6,6 +6,7 @@
 #include "limiter/check.h"
 #include "limiter/limiter.h"
 #include "limiter/pardon.h"
+#include "limiter/state.h"
 #include "limiter/workspace.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
@@ -113,6 +114,27 @@ int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
                                .mark = c->mark};
 
     return c->error = rn_limiter_give_back(r, l, &refund, rn_limiter_now(r, now_ns));
+}
+
+int ration_credit(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    struct rn_check_item item = {0};
+    struct ration_charge look = *c;
+
+    item.limit = rn_limiter_find(r, c, &item.own);
+    if (!item.limit)
+        return c->error = RATION_EINVAL;
+    if (item.limit->limit.algorithm == RATION_CONCURRENCY)
+        return c->error = RATION_EPLACES;
+    item.key = rn_compiled_key(item.limit, c);
+    now_ns = rn_limiter_now(r, now_ns);
+    look.cost = 0;
+    c->error = rn_state_credit(r, &item, c->cost, now_ns);
+    if (c->error == 0)
+        c->error = ration_peek(r, &look, now_ns);
+    if (c->error == 0)
+        c->verdict = look.verdict;
+    return c->error;
 }
 
 static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, int64_t now_ns)

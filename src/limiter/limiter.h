@@ -128,7 +128,7 @@ static inline void rn_verdict_set(struct ration_verdict *verdict, const struct r
     verdict->delay_ns = answer->delay_ns;
 }
 
-/* Fills the charge from the answer to an RN_TAKE and counts it as a decision
+/* Fills the charge from the answer to an RN_TAKE or RN_DRAIN and counts it as a decision
  * of its own. Returns its error. */
 static inline __attribute__((always_inline)) int
 rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
@@ -144,10 +144,13 @@ rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compile
     c->mark = done->answer.mark;
     c->taken = done->answer.allowed ? done->ask.cost : 0;
     rn_verdict_set(&c->verdict, l, &done->answer);
-    if (rn_likely(done->answer.allowed))
+    if (rn_likely(done->answer.allowed)) {
         rn_stats_admit(s, l->index);
-    else
-        rn_limiter_refused(r, s, l, c);
+        return 0;
+    }
+    if (done->ask.op == RN_DRAIN)
+        c->taken = done->answer.drained;
+    rn_limiter_refused(r, s, l, c);
     return 0;
 }
 

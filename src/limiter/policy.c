@@ -72,6 +72,8 @@ static void decide_here(struct rn_policy *p, struct rn_charge *charge)
     charge->key = key;
     charge->ask.cost = cost;
     charge->answer.remaining = to_share(share, charge->answer.remaining);
+    if (charge->ask.op == RN_DRAIN)
+        charge->answer.drained = to_share(share, charge->answer.drained);
     charge->answer.mark = RN_POLICY_MARK;
     count(&p->counts.local);
 }
@@ -83,8 +85,9 @@ static void answer_without(struct rn_policy *p, struct rn_charge *charge, bool a
                                         .remaining = allow ? charge->limit->cap : 0,
                                         .retry_after_ns = allow ? 0 : RETRY_NS,
                                         .reset_after_ns = allow ? 0 : RETRY_NS,
-                                        .mark = RN_POLICY_MARK,
-                                        .uncollected = charge->ask.cost};
+                                        .mark = RN_POLICY_MARK};
+    if (charge->ask.op == RN_DEBIT)
+        charge->answer.uncollected = charge->ask.cost;
     count(allow ? &p->counts.allowed : &p->counts.refused);
 }
 
@@ -94,6 +97,7 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
     case RN_PEEK:
     case RN_OLDEST:
     case RN_TAKE:
+    case RN_DRAIN:
     case RN_FORCE:
     case RN_DEBIT:
         if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))

@@ -192,6 +192,7 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
     g->lease_ns = terms->lease_ns;
     g->lenient |= s->request->shadow;
     g->alone = terms->alone;
+    g->drain = s->request->drain;
     code = rule_on_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     if (terms->reserving)
         read_terms(g, terms);

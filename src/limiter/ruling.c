@@ -8,6 +8,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/roster.h"
+#include "limiter/state.h"
 #include "limiter/value_counts.h"
 
 #define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
@@ -20,7 +21,7 @@ RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct r
     g->r = r;
     g->book = book;
     g->lenient = rn_ruling_is_lenient(r, book);
-    g->alone = false;
+    g->alone = g->drain = false;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;
     g->error = 0;
@@ -213,11 +214,16 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
     unsigned all = out->shadow_refused ? RN_SAID_SHADOWED : 0;
+    uint32_t refunds = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++) {
         struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
         unsigned said = g->said[i];
 
+        if (rn_unlikely(g->rules[i].refund)) {
+            refunds++;
+            continue;
+        }
         uint64_t units = g->rules[i].rule->by_outcome ? 0 : g->rules[i].cost;
 
         if (out->decision.allowed) {
@@ -238,6 +244,8 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
             note_refusal(g, s, i);
         }
     }
+    if (rn_unlikely(refunds != 0) && refunds == g->rule_count)
+        return; /* nobody asked for anything */
     rn_stats_add(s, out->decision.allowed ? &s->total.allowed : &s->total.refused);
     if (rn_unlikely(out->kind == RATION_BY_NO_RULE))
         rn_stats_add(s, &s->unmatched);
@@ -257,11 +265,23 @@ static void count_failure(const struct rn_ruling *g)
 
 /* --- deciding --------------------------------------------------------------------- */
 
+/* Why these limits cannot be drained; 0: they can. */
+static int drain_fault(const struct rn_ruling *g)
+{
+    if (g->check.n > 1)
+        return RATION_ESEVERAL;
+    return g->lease_count != 0 ? RATION_EPLACES : 0;
+}
+
 RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
 {
     g->check.look_only = look_only;
+    if (rn_unlikely(g->drain) && drain_fault(g) != 0)
+        return drain_fault(g);
     if (g->error == 0)
         g->error = rn_check_run(&g->check);
+    if (rn_unlikely(g->drain) && g->error == 0 && g->check.n == 1 && !look_only && !g->lenient)
+        g->error = rn_state_drain(&g->check);
     if (g->error != 0) {
         if (!look_only)
             count_failure(g);

@@ -26,6 +26,7 @@ struct rn_applied {
     uint64_t cost;
     uint8_t keep_percent;
     bool shadow;
+    bool refund; /* gives back: not a request of this rule */
 };
 
 static inline struct rn_applied rn_applied_of(const struct rn_match *match)
@@ -56,6 +57,7 @@ struct rn_ruling {
     struct ration *r;
     const struct rn_book *book;
     bool lenient;        /* the whole service is in shadow mode, or this request */
+    bool drain;          /* what is left, if it does not fit */
     bool alone;          /* the server does not answer: rn_policy_decide */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */

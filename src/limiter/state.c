@@ -11,8 +11,6 @@
 #include "limiter/ruling.h"
 #include "limiter/workspace.h"
 
-#define ATTEMPTS 3
-
 /* One limit of a client. */
 struct target {
     struct ration *r;
@@ -193,48 +191,14 @@ struct adjustment {
     bool others;        /* and others */
 };
 
-/* Forgets all and charges again what is not given back: for states that know when
- * each unit was charged. */
-static int begin_again(const struct target *t, uint64_t spent)
-{
-    struct rn_answer answer;
-    int code = ask(t, RN_RESET, 0, 0, &answer);
-
-    return code == 0 && spent != 0 ? ask(t, RN_FORCE, spent, 0, &answer) : code;
-}
-
-/* A bucket or a fixed window gives back at any time, given the mark of its state,
- * unless that has changed since we looked. */
-static int give_back(const struct target *t, uint64_t units)
-{
-    enum ration_algorithm algorithm = t->limit->limit.algorithm;
-    bool timeless = algorithm != RATION_SLIDING_LOG && algorithm != RATION_SLIDING_WINDOW;
-    uint64_t spent = 0;
-
-    for (int i = 0; i < ATTEMPTS; i++) {
-        struct rn_answer answer;
-        int code = ask(t, RN_PEEK, 0, 0, &answer);
-
-        spent = t->limit->limit.cap - answer.remaining;
-        if (code != 0 || spent == 0)
-            return code;
-        units = units < spent ? units : spent;
-        if (!timeless)
-            break;
-        code = ask(t, RN_GIVE_BACK, units, answer.mark, &answer);
-        if (code != 0 || answer.allowed)
-            return code;
-    }
-    return begin_again(t, spent - units);
-}
-
 static int adjust_one(const struct target *t, int64_t add)
 {
     struct rn_answer unread;
 
-    if (add < 0)
-        return give_back(t, -(uint64_t)add);
-    return add > 0 ? ask(t, RN_FORCE, (uint64_t)add, 0, &unread) : 0;
+    if (add == 0)
+        return 0;
+    return add < 0 ? ask(t, RN_CREDIT, -(uint64_t)add, 0, &unread)
+                   : ask(t, RN_FORCE, (uint64_t)add, 0, &unread);
 }
 
 static struct target variant_of(const struct target *t, const struct rn_compiled *l)
@@ -246,12 +210,12 @@ static struct target variant_of(const struct target *t, const struct rn_compiled
     return variant;
 }
 
-/* And its variants, as an admission is counted in all of them. That the client
- * was elsewhere is not undone by giving back. */
-static int adjust_limit(const struct target *t, int64_t add)
+/* As an admission is counted in all of them. That the client was elsewhere is not undone by
+ * giving back. */
+static int adjust_variants(const struct target *t, int64_t add)
 {
     const struct rn_compiled *l = t->limit;
-    int code = adjust_one(t, add);
+    int code = 0;
 
     for (uint32_t i = 0; i < l->shape_count && code == 0; i++) {
         struct target variant = variant_of(t, l->shapes[i]);
@@ -267,18 +231,45 @@ static int adjust_limit(const struct target *t, int64_t add)
     return code;
 }
 
-/* How many more units to charge so that `remaining` are left of the limit as
- * written. Capacities are far below 2^63. */
-static int missing(const struct target *t, uint64_t soft, uint64_t remaining, int64_t *add)
+static int adjust_limit(const struct target *t, int64_t add)
+{
+    int code = adjust_one(t, add);
+
+    return code == 0 ? adjust_variants(t, add) : code;
+}
+
+/* Units that are to be left of a limit of which so many lie above what is written. */
+static uint64_t goal_of(const struct target *t, uint64_t soft, uint64_t remaining)
 {
     uint64_t written = t->limit->limit.cap - soft;
-    uint64_t goal = (remaining < written ? remaining : written) + soft;
+
+    return (remaining < written ? remaining : written) + soft;
+}
+
+/* How many more units to charge so that `goal` are left. Capacities are far below 2^63. */
+static int missing(const struct target *t, uint64_t goal, int64_t *add)
+{
     struct rn_answer answer;
     int code = ask(t, RN_PEEK, 0, 0, &answer);
 
     if (code == 0)
         *add = (int64_t)(answer.remaining - goal);
     return code;
+}
+
+/* Units of the window before weigh less than one, so that giving back as many as were missing
+ * may have been too little: then all are forgotten, and what may not be left is charged again. */
+static int begin_again_if_short(const struct target *t, uint64_t goal)
+{
+    uint64_t spent = t->limit->limit.cap - goal;
+    struct rn_answer unread;
+    int64_t add = 0;
+    int code = missing(t, goal, &add);
+
+    if (code != 0 || add >= 0)
+        return code;
+    code = ask(t, RN_RESET, 0, 0, &unread);
+    return code == 0 && spent != 0 ? ask(t, RN_FORCE, spent, 0, &unread) : code;
 }
 
 /* A guard that has less would refuse some of them. */
@@ -290,7 +281,7 @@ static int lift_guards(const struct target *t, uint64_t remaining)
         struct target guard = variant_of(t, t->limit->guards[i]);
         int64_t add = 0;
 
-        code = missing(&guard, 0, remaining, &add);
+        code = missing(&guard, goal_of(&guard, 0, remaining), &add);
         if (code == 0 && add < 0)
             code = adjust_one(&guard, add);
     }
@@ -299,13 +290,15 @@ static int lift_guards(const struct target *t, uint64_t remaining)
 
 static int set_limit(const struct target *t, uint64_t soft, uint64_t remaining)
 {
-    uint64_t written = t->limit->limit.cap - soft;
+    uint64_t goal = goal_of(t, soft, remaining);
     int64_t add = 0;
-    int code = missing(t, soft, remaining, &add);
+    int code = missing(t, goal, &add);
 
     if (code == 0)
         code = adjust_limit(t, add);
-    return code == 0 ? lift_guards(t, (remaining < written ? remaining : written) + soft) : code;
+    if (code == 0 && add < 0)
+        code = begin_again_if_short(t, goal);
+    return code == 0 ? lift_guards(t, goal) : code;
 }
 
 static int adjust_item(struct ration *r, const struct rn_check_item *item, struct adjustment *a)
@@ -371,7 +364,7 @@ int ration_state_set_remaining(struct ration *r, const struct ration_request *re
                       .now_ns = rn_limiter_now(r, now_ns), .set = true, .remaining = remaining});
 }
 
-int rn_state_refund(struct ration *r, const struct rn_check_item *item, uint64_t units,
+int rn_state_credit(struct ration *r, const struct rn_check_item *item, uint64_t units,
                     int64_t now_ns)
 {
     struct target t = {.r = r,
@@ -383,4 +376,62 @@ int rn_state_refund(struct ration *r, const struct rn_check_item *item, uint64_t
     if (units == 0 || !rn_compiled_counts(item->limit))
         return 0;
     return adjust_limit(&t, units < INT64_MAX ? -(int64_t)units : -INT64_MAX);
+}
+
+/* --- draining ------------------------------------------------------------------------------ */
+
+/* Charges what is left but for `keep` units: how many that were. */
+static int drain(const struct target *t, uint64_t cost, uint64_t keep, uint64_t left,
+                 struct rn_answer *answer, uint64_t *drained)
+{
+    struct rn_answer look;
+
+    if (keep == 0) {
+        int code = ask(t, RN_DRAIN, cost, 0, answer);
+
+        *drained = code == 0 && !answer->allowed ? answer->drained : 0;
+        if (code == 0 && answer->allowed) /* there is more now: then nothing is drained */
+            code = ask(t, RN_GIVE_BACK, cost, answer->mark, &look);
+        return code;
+    }
+    int code = ask(t, RN_FORCE, left, 0, answer);
+    int64_t mark = answer->mark;
+
+    *drained = left;
+    if (code == 0)
+        code = ask(t, RN_PEEK, cost < UINT64_MAX - keep ? cost + keep : cost, 0, answer);
+    answer->mark = mark;
+    return code;
+}
+
+int rn_state_drain(struct rn_check *k)
+{
+    const struct rn_check_item *item = &k->items[0];
+    struct ration_charge *c = &k->charges[0];
+    uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
+    uint64_t left = item->answer.remaining > item->keep ? item->answer.remaining - item->keep : 0;
+    uint64_t drained = 0;
+    struct target t = {.r = k->r,
+                       .limit = item->limit,
+                       .key = item->key,
+                       .now_ns = k->now_ns,
+                       .shift_ns = item->shift_ns};
+    struct rn_answer answer = {0};
+
+    if (c->verdict.allowed || left == 0 || c->cost <= left)
+        return 0;
+    int code = drain(&t, c->cost, item->keep, left, &answer, &drained);
+
+    if (code == 0 && drained != 0)
+        code = adjust_variants(&t, (int64_t)drained);
+    if (code != 0 || drained == 0)
+        return code;
+    c->taken = drained;
+    c->mark = answer.mark;
+    c->verdict.remaining = answer.remaining > hidden ? answer.remaining - hidden : 0;
+    c->verdict.reset_after_ns = answer.reset_after_ns;
+    if (answer.retry_after_ns > c->verdict.retry_after_ns)
+        c->verdict.retry_after_ns = answer.retry_after_ns;
+    k->decision.verdict = c->verdict;
+    return 0;
 }

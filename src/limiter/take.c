@@ -8,6 +8,7 @@
  */
 #include "limiter/check.h"
 #include "limiter/limiter.h"
+#include "limiter/state.h"
 #include "limiter/workspace.h"
 
 /* Charges that are hashed and fetched before the first one is decided. */
@@ -19,7 +20,7 @@ static inline void ask_take(struct rn_charge *charge, const struct rn_compiled *
     charge->limit = &l->limit;
     charge->key = rn_compiled_key(l, c);
     charge->flags = l->charge_flags;
-    charge->ask.op = RN_TAKE;
+    charge->ask.op = c->drain ? RN_DRAIN : RN_TAKE;
     charge->ask.cost = c->cost;
     charge->answer.mark = 0; /* a refusal leaves none */
 }
@@ -50,6 +51,8 @@ static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t
     rn_check_init(&w->ruling.check, r, c, 1, now_ns);
     int code = rn_check_run(&w->ruling.check);
 
+    if (code == 0 && c->drain)
+        c->error = code = rn_state_drain(&w->ruling.check);
     rn_workspace_return(s, w);
     return code;
 }

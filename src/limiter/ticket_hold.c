@@ -44,7 +44,7 @@ int ration_decide_reserve(struct ration *r, const struct ration_request *request
     struct rn_ticket t;
     int code;
 
-    if (!rn_hold_lasts(timeout_ns))
+    if (!rn_hold_lasts(timeout_ns) || request->drain)
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     code = rn_ruling_decide(r, request, now_ns, &terms, &made);

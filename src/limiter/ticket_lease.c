@@ -22,7 +22,7 @@ int ration_acquire_request(struct ration *r, const struct ration_request *reques
     struct rn_terms terms = {.lease_ns = lease_ns};
     struct rn_ticket t = {.kind = RN_TICKET_LEASE};
 
-    if (!can_last(lease_ns))
+    if (!can_last(lease_ns) || request->drain)
         return RATION_EINVAL;
     int code = rn_ruling_decide(r, request, now_ns, &terms, out);
 

@@ -276,8 +276,9 @@ static void put_calendar(struct output *o, const struct rn_calendar *c, int64_t 
 
 /* As batch.lua numbers them. */
 static const unsigned char operations[] = {
-    [RN_PEEK] = 0,  [RN_OLDEST] = 0,  [RN_TAKE] = 1,  [RN_FORCE] = 2,  [RN_GIVE_BACK] = 3,
-    [RN_RENEW] = 4, [RN_RELEASE] = 5, [RN_RESET] = 6, [RN_DEBIT] = 11,
+    [RN_PEEK] = 0,      [RN_OLDEST] = 0, [RN_TAKE] = 1,    [RN_FORCE] = 2,
+    [RN_GIVE_BACK] = 3, [RN_RENEW] = 4,  [RN_RELEASE] = 5, [RN_RESET] = 6,
+    [RN_DEBIT] = 11,    [RN_DRAIN] = 12, [RN_CREDIT] = 13,
 };
 
 #define LEASE 7
@@ -451,16 +452,18 @@ void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])
     charge->error = sound ? 0 : RATION_ESTORE;
     if (!sound)
         return;
-    bool debit = charge->ask.op == RN_DEBIT;
+    bool debit = charge->ask.op == RN_DEBIT, drained = charge->ask.op == RN_DRAIN && n[0] == 0;
 
     charge->answer = (struct rn_answer){
         .allowed = n[0] == 1,
         .remaining = (uint64_t)n[1],
         .retry_after_ns = n[2] < 0 ? RN_NEVER : to_ns(n[2]),
         .reset_after_ns = to_ns(n[3]),
-        .delay_ns = debit ? 0 : to_ns(n[4]),
+        .delay_ns = debit || drained ? 0 : to_ns(n[4]),
         .uncollected = debit ? (uint64_t)n[4] : 0,
         .mark = charge->limit->form == RN_FORM_PLACES ? (int64_t)charge->ask.id : n[5],
         .oldest_ns = RN_NEVER,
     };
+    if (drained)
+        charge->answer.drained = (uint64_t)n[4];
 }

@@ -434,6 +434,57 @@ void model_saturate(struct model *m)
         m->strict.debt = m->strict.full;
 }
 
+static void bucket_credit(struct model_bucket *b, uint64_t units)
+{
+    model_int back = (model_int)units * b->unit;
+
+    b->debt -= back < b->debt ? back : b->debt;
+}
+
+/* Of the charges that still count, or will, the last; NULL: none does. */
+static struct model_charge *youngest(const struct model *m)
+{
+    bool log = m->spec.algorithm == RATION_SLIDING_LOG;
+    int64_t length = log ? m->spec.period_ns : m->spec.sub_windows ? m->spec.sub_windows + 1 : 2;
+    int64_t now = log ? m->elapsed_ns : window_number(m), latest = now - length;
+    struct model_charge *found = NULL;
+
+    for (size_t i = 0; i < m->charge_count; i++) {
+        struct model_charge *c = &m->charges[i];
+        int64_t at = log ? c->elapsed_ns : c->number;
+
+        if (c->units == 0 || at <= latest)
+            continue;
+        latest = at;
+        found = c;
+    }
+    return found;
+}
+
+void model_credit(struct model *m, uint64_t units)
+{
+    uint64_t forgiven = least(m->owed, units);
+    struct model_charge *c;
+
+    bucket_credit(&m->exact, units);
+    bucket_credit(&m->strict, units);
+    if (m->spec.algorithm == RATION_FIXED_WINDOW) {
+        if (m->end_ns > m->now_ns || is_unclear(m)) {
+            m->owed -= forgiven;
+            m->count -= least(m->count, units - forgiven);
+        }
+        return;
+    }
+    if (m->put_off_in == window_number(m))
+        m->put_off -= least(m->put_off, units);
+    while (units > 0 && (c = youngest(m))) {
+        uint64_t back = least(c->units, units);
+
+        c->units -= back;
+        units -= back;
+    }
+}
+
 void model_give_back(struct model *m, size_t at, uint64_t units)
 {
     struct model_charge *c = &m->charges[at];

@@ -80,6 +80,9 @@ struct model_range {
 };
 struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, uint64_t uncollected,
                                int64_t wall_offset_ns);
+/* Gives units back: what was put off, then the youngest that count. After a step back no
+ * placing of sliding windows tells which those are: not to be called then. */
+void model_credit(struct model *m, uint64_t units);
 /* Undoes part of charge `at` for the algorithms that count charges. */
 void model_give_back(struct model *m, size_t at, uint64_t units);
 

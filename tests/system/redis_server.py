@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 import embed  # noqa: E402  (src/redis/scripts)
 
 PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = range(7)
-DEBIT = 11
+DEBIT, DRAIN, CREDIT = 11, 12, 13
 GIVE_BACK_UNFORGIVEN, FORGIVE = 8, 9
 
 

@@ -34,6 +34,7 @@ apply, or a list of what each of them has; `allowed_of: n` counts over `times`;
 
 Besides, a step may have
     wait: return                   # or hold, or the longest wait in seconds
+    drain: true                    # take what is left, and refuse
     http: {status: 429, headers: {retry-after: "1", x-ratelimit-soft: null}, body: {...}}
     apart: [reset_after]           # members that need not be equal: a key's own spread
     wall: -2                       # seconds that the wall clock alone is set
@@ -113,6 +114,9 @@ class OverResp:
     @staticmethod
     def _options(options):
         for name, value in options.items():
+            if name == "drain":
+                yield "DRAIN"
+                continue
             if name == "wait" and not isinstance(value, str):
                 value = round(value * 1000)
             yield from (name.upper(), value)
@@ -175,7 +179,7 @@ PROTOCOLS = {"http": OverHttp, "resp2": lambda d: OverResp(d, 2), "resp3": lambd
 
 SETTLING = ("commit", "refund", "release", "renew", "charge")
 VERBS = ("check", "take", "peek", "acquire", "reserve", *SETTLING)
-OPTIONS = ("cost", "for", "wait", "status")
+OPTIONS = ("cost", "for", "wait", "status", "drain")
 MEMBERS = {*VERBS, *OPTIONS, "advance", "wall", "as", "times", "expect", "http", "apart"}
 # What differs between daemons, and what only refusals over HTTP have.
 APART = {"lease", "charge", "error", "message", "window", "reset"}

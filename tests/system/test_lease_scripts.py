@@ -11,7 +11,7 @@ import struct
 import pytest
 
 from lease_nodes import LEASE, LONGEST, RETURN, Crowd, Wire
-from redis_server import FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer, embed
+from redis_server import CREDIT, DRAIN, FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer, embed
 
 SECOND = 1_000_000
 MANY = 100 if os.environ.get("RATION_SOAK") else 1
@@ -431,6 +431,22 @@ def test_a_forced_charge_takes_what_is_left(asker):
     asker.lease(1, 40)
     assert asker.run(FORCE, 500)[:2] == [1, 0]
     assert asker.lease(1, 0, keep=40)[5] == 1
+
+
+def test_a_drain_takes_what_no_lease_holds(asker):
+    asker.lease(1, 40)
+    assert asker.run(DRAIN, 70)[:2] == [0, 0]
+    assert asker.lease(1, 0, keep=40)[5] == 1
+    assert asker.lease(1, 0, back=40)[1] == 40
+
+
+def test_a_credit_gives_back_nothing_that_a_lease_holds(asker):
+    asker.lease(1, 40)
+    asker.run(TAKE, 30)
+    assert asker.run(CREDIT, 10)[:2] == [1, 40]
+    assert asker.run(CREDIT, 500)[:2] == [1, 60]
+    assert asker.run(CREDIT, 500)[:2] == [0, 60]
+    assert asker.lease(1, 0, back=40)[1] == 100
 
 
 def test_a_take_is_given_back_beside_leases(asker):

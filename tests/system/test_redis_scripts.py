@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from daemon import PATIENCE, free_port
-from redis_server import (DEBIT, FORCE, FORGIVE, GIVE_BACK, GIVE_BACK_UNFORGIVEN, PEEK, RELEASE, RENEW, RESET,
-                          TAKE, Clock, RedisServer, Script, by_number, read_reply)
+from redis_server import (CREDIT, DEBIT, DRAIN, FORCE, FORGIVE, GIVE_BACK, GIVE_BACK_UNFORGIVEN, PEEK, RELEASE,
+                          RENEW, RESET, TAKE, Clock, RedisServer, Script, by_number, read_reply)
 
 SECOND = 1_000_000
 DECISIONS = 10_000
@@ -81,6 +81,9 @@ class Bucket:
         self.debt += charged
         return math.ceil(cost - charged)
 
+    def credit(self, cost):
+        self.debt = max(self.debt - cost, Fraction(0))
+
 
 class Window:
     script = "window"
@@ -114,6 +117,11 @@ class Window:
         self.owed += put_off
         return cost - fits - put_off
 
+    def credit(self, cost):
+        forgiven = min(self.owed, cost)
+        self.owed -= forgiven
+        self.count = max(self.count - (cost - forgiven), 0)
+
 
 class Charges:
     """Algorithms that look at every charge ever made: (time, elapsed time, units)."""
@@ -143,6 +151,15 @@ class Charges:
                 self.all.append((at + self.life, elapsed + self.life, placed))
         return cost - fits - put_off
 
+    def credit(self, cost):
+        """The youngest go, those put off before all others."""
+        kept = []
+        for at, elapsed, units in sorted(self.all, reverse=True):
+            gone = min(units, cost) if self.counts((at, elapsed, units)) else 0
+            cost -= gone
+            kept.insert(0, (at, elapsed, units - gone))
+        self.all = kept
+
 
 class Counter(Charges):
     script = "counter"
@@ -152,6 +169,13 @@ class Counter(Charges):
         self.params, self.cap, self.span = (amount, period), amount, period
         self.period = period
         self.owed = (0, 0)
+
+    def counts(self, charge):
+        return charge[0] // self.span >= self.now // self.span - 1
+
+    def credit(self, cost):
+        super().credit(cost)
+        self.owed = (self.owed[0], max(self.owed[1] - cost, 0))
 
     def fits(self, cost):
         number, into = divmod(self.now, self.span)
@@ -300,6 +324,50 @@ def test_late_debits_are_charged_where_they_first_fit(bed, name):
         if answer.reset > 0:
             assert bed.client.pttl(script.key) * 1000 >= answer.reset - limit.span // 50
     assert debits > 30 and lost > debits / 20 and admitted > DECISIONS / 200
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_drains_take_what_is_left_and_credits_give_back_what_is_spent(bed, name):
+    source, limit = random.Random(f"{SEED}drain{name}"), LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    start = bed.clock.now_us
+    drained = credited = 0
+    for step in range(DECISIONS // 10):
+        bed.clock.set(bed.clock.now_us + random_step(source, limit))
+        limit.move(bed.clock.now_us, bed.clock.now_us - start)
+        cost, kind = random_cost(source, limit), source.random()
+        left = script.ask(PEEK).remaining
+        if kind < 0.1:
+            answer = script.ask(CREDIT, cost)
+            limit.credit(cost)
+            assert left <= answer.remaining <= min(left + cost + 1, limit.cap)
+            credited += answer.allowed
+        elif kind < 0.15:
+            assert script.ask(DEBIT, cost).delay == limit.debit(cost), (SEED, step, cost)
+        else:
+            answer = script.ask(DRAIN if kind < 0.5 else TAKE, cost)
+            assert answer.allowed == (cost == 0 or limit.fits(cost)), (SEED, step, cost)
+            if answer.allowed:
+                limit.charge(cost)
+            elif kind < 0.5:
+                assert (answer.remaining, answer.delay) == (0, left)
+                assert answer.retry == script.ask(PEEK, cost).retry
+                limit.charge(left)
+                drained += left > 0
+        left = script.ask(PEEK).remaining
+        assert (left == 0 or limit.fits(left)) and not limit.fits(left + 1), (SEED, step, cost)
+    assert drained > 5 and credited > 20
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_was_drained_is_given_back_by_its_receipt(bed, name):
+    limit = LIMITS[name]()
+    script = bed.script(limit.script, *limit.params)
+    script.ask(TAKE, limit.cap - 3)
+    drained = script.ask(DRAIN, 5)
+    assert (drained.allowed, drained.remaining, drained.delay) == (0, 0, 3)
+    back = script.ask(GIVE_BACK, 3, mark=drained.mark)
+    assert (back.allowed, back.remaining) == (1, 3)
 
 
 @pytest.mark.parametrize("name", WITHOUT_STEPS)

@@ -16,6 +16,8 @@ static void put_body(struct rn_daemon *d)
     rn_daemon_put_attributes(d);
     if (d->options->cost != 0)
         rn_buf_putf(&d->body, ",\"cost\":%" PRIu64, d->options->cost);
+    if (d->options->drain)
+        rn_buf_put_literal(&d->body, ",\"drain\":true");
     rn_buf_put_char(&d->body, '}');
 }
 

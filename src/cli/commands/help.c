@@ -36,6 +36,7 @@ const char rn_help_check[] =
     "\n" HELP_REQUEST
     "  --state FILE      count in this file, made if need be; without it nothing is remembered\n"
     "  --cost N          what the request costs, where rules do not say (1)\n"
+    "  --drain           if it does not fit, take what is left, and refuse; under one limit only\n"
     "  --times N         so many such requests, one after the other at the same instant\n"
     "  --status CODE     they end with this status, for limits with charge_on\n" HELP_TIME
     "  --http ADDR       where the daemon listens (127.0.0.1:8080, or RATION_HTTP)\n" HELP_SERVER

@@ -73,14 +73,20 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
     return key;
 }
 
+/* Operations about all that is spent, or left, whoever spent it. */
+static bool concerns_all(enum rn_op op)
+{
+    return op == RN_RESET || op == RN_CREDIT || op == RN_DRAIN;
+}
+
 /* A key in use is reported even without units, to learn what other workers have reported. */
 static void want_report(struct rn_async *a, struct rn_async_key *key,
-                        const struct rn_charge *charge, int64_t now_ns)
+                        const struct rn_charge *charge, bool here, int64_t now_ns)
 {
     const struct rn_local_budget *h = &key->budget;
 
     if (h->unsent >= (key->most + 1) / 2 ||
-        (h->unsent > 0 && charge->ask.op == RN_RESET)) /* so that the reset clears them, too */
+        (h->unsent > 0 && !here && concerns_all(charge->ask.op))) /* it must come before that */
         rn_reports_want(&a->reports, key, charge, true);
     else if (h->stage != RN_LOCAL_BUDGET_UNKNOWN &&
              (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
@@ -100,7 +106,7 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
     before = key->budget.unsent;
     here = rn_local_budget_decide(&key->budget, charge, now_ns, key->most);
     rn_redis_count(&a->counts.unreported, key->budget.unsent - before);
-    want_report(a, key, charge, now_ns);
+    want_report(a, key, charge, here, now_ns);
     return here;
 }
 
@@ -128,8 +134,8 @@ static size_t decide_all(struct rn_async *a, struct rn_charge *batch, size_t n)
     return passed;
 }
 
-/* Reports the keys of charges that were passed on, to learn their state. After a reset or a refund
- * more is left than this worker knows of, after a late debit less. */
+/* Reports the keys of charges that were passed on, to learn their state. After a reset, a credit or
+ * a refund more is left than this worker knows of, after a drain or a late debit less. */
 static void note_passed(struct rn_async *a, const struct rn_charge *charges, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -139,7 +145,7 @@ static void note_passed(struct rn_async *a, const struct rn_charge *charges, siz
 
         if (!key)
             continue;
-        if (op == RN_RESET)
+        if (concerns_all(op))
             rn_local_budget_doubt(&key->budget);
         if (op == RN_GIVE_BACK || op == RN_DEBIT || key->budget.stage == RN_LOCAL_BUDGET_UNKNOWN)
             rn_reports_want(&a->reports, key, &charges[i], true);

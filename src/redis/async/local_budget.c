@@ -93,6 +93,7 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     int64_t store_us = rn_view_time(&h->view, now_ns);
     int64_t left = rn_view_left(&h->view, store_us) - (int64_t)rn_local_budget_units(h);
     bool allowed = true, here = false;
+    uint64_t drained = 0;
 
     if (h->stage == RN_LOCAL_BUDGET_UNKNOWN)
         return false;
@@ -104,6 +105,11 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     case RN_TAKE:
         allowed = fits(ask->cost, left);
         here = !allowed || hold(h, ask, ask->cost, most);
+        break;
+    case RN_DRAIN:
+        allowed = fits(ask->cost, left);
+        drained = allowed || left <= 0 ? 0 : (uint64_t)left;
+        here = hold(h, ask, allowed ? ask->cost : drained, most);
         break;
     case RN_FORCE:
         here = hold(h, ask,
@@ -120,6 +126,8 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     }
     if (here)
         answer(h, charge, store_us, allowed);
+    if (here && ask->op == RN_DRAIN)
+        charge->answer.drained = drained;
     return here;
 }
 

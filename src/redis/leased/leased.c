@@ -76,11 +76,13 @@ static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, in
 
 static enum outcome decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
 {
-    if (charge->ask.op == RN_TAKE)
+    enum rn_op op = charge->ask.op;
+
+    if (op == RN_TAKE || op == RN_DRAIN)
         rn_sizing_note(&held->lease.demand, charge->ask.cost, now_ns);
-    if (charge->ask.op == RN_RESET)
+    if (op == RN_RESET || op == RN_CREDIT)
         rn_lease_hope(&held->lease);
-    if (charge->ask.op == RN_RESET || charge->ask.op == RN_OLDEST)
+    if (op == RN_RESET || op == RN_CREDIT || op == RN_OLDEST)
         return PASSED_ON;
     rn_leased_expire(held, now_ns);
     if (held->queue.first || !rn_leased_decide(held, charge, now_ns))
@@ -166,7 +168,7 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
         return NULL;
     struct rn_hot_key *held = rn_hot_keys_find(&leased->table, charge->key);
 
-    if (!held && charge->ask.op == RN_TAKE) {
+    if (!held && (charge->ask.op == RN_TAKE || charge->ask.op == RN_DRAIN)) {
         struct rn_demand *demand =
             rn_hot_keys_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
@@ -186,10 +188,29 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
 
 /* --- the backend ------------------------------------------------------------------------ */
 
+/* What a drain was refused for is drained here, too. What other workers hold is not: they may
+ * spend it until their leases end. */
+static void drain_held(struct rn_leased *leased, struct rn_charge *batch, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct rn_charge *charge = &batch[i];
+        bool refused = charge->ask.op == RN_DRAIN && charge->error == 0 && !charge->answer.allowed;
+        struct rn_hot_key *held = refused ? rn_hot_keys_find(&leased->table, charge->key) : NULL;
+
+        if (!held || held->lease.units == 0)
+            continue;
+        charge->answer.drained += held->lease.units;
+        rn_lease_spend(&held->lease, held->lease.units);
+        rn_lease_file_spent(held->record, 0);
+    }
+}
+
 static void on_part(void *arg, struct rn_charge *batch, size_t n)
 {
-    (void)batch;
-    rn_backend_answered(arg, n);
+    struct rn_backend_job *job = arg;
+
+    drain_held(job->jobs->owner, batch, n);
+    rn_backend_answered(job, n);
 }
 
 void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
@@ -197,7 +218,7 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
 {
     rn_redis_count(&leased->counts.passed_on, 1);
     if (rn_backend_begin(behind(leased), charge, 1, on_part, job) == RN_DONE)
-        rn_backend_answered(job, 1);
+        on_part(job, charge, 1);
 }
 
 /* One rn_backend_begin on its way through this layer. */
@@ -207,6 +228,7 @@ struct passage {
     size_t n, begin; /* begin: of the charges that are passed on next */
     rn_backend_done *done;
     void *arg;
+    bool drains;                /* of a key that is held */
     struct rn_backend_job *job; /* NULL while all charges so far are answered */
 };
 
@@ -231,6 +253,8 @@ static void pass_on_until(struct passage *p, size_t end)
             run[i].error = RATION_ESTORE;
     } else if (rn_backend_begin(behind(p->leased), run, n, on_part, p->job) == RN_PENDING) {
         p->job->left += n;
+    } else {
+        drain_held(p->leased, run, n);
     }
 }
 
@@ -245,6 +269,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
         struct rn_hot_key *held = held_of(leased, &batch[i], now_ns);
         enum outcome outcome = held ? decide(held, &batch[i], now_ns) : PASSED_ON;
 
+        p.drains |= held && batch[i].ask.op == RN_DRAIN;
         if (outcome == PASSED_ON)
             continue;
         pass_on_until(&p, i);
@@ -254,7 +279,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
         if (need_job(&p))
             rn_renew_await(held, p.job, &batch[i]);
     }
-    if (p.begin == 0) {
+    if (p.begin == 0 && !p.drains) {
         rn_redis_count(&leased->counts.passed_on, n);
         return rn_backend_begin(behind(leased), batch, n, done, arg);
     }

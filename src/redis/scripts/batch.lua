@@ -13,7 +13,8 @@
 --           charges of one limit have the same argument, which is then sent and read once
 -- ARGV[3]   and so on, arguments: doubles, least significant byte first. Operation (0 peek,
 --           1 take, 2 force, 3 give back, 4 renew, 5 release, 6 reset, 8 give back what is not
---           forgiven, 9 forgive, 11 debit; 7 and 10: see leases.lua), cost; to give back: how long
+--           forgiven, 9 forgive, 11 debit, 12 drain, 13 credit; 7 and 10: see leases.lua), cost; to
+--           give back: how long
 --           ago the take was, in us, and
 --           its mark; from byte 33 on the limit. Of 8 and 9 the last two: when the take was,
 --           by this clock, or 0; which of KEYS tells of resets
@@ -24,7 +25,8 @@
 -- the charge's key alone, the reply is an array: that string, and the error. An error of the
 -- server (OOM, NOPERM, READONLY, MISCONF, ...) is the error of the whole call.
 -- Of a debit delay_us is what could not be charged, in units: buckets go up to one capacity below
--- empty, windows and logs carry as much into the time in which it fits.
+-- empty, windows and logs carry as much into the time in which it fits. Of a drain that is refused
+-- it is what was charged all the same.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
 -- doubles are exact; rules that would exceed it are refused when they are loaded.
@@ -57,15 +59,30 @@ if #KEYS > #ARGV[2] then
     end
 end
 
+-- What does not fit is refused, and whole units that are left are charged.
+local function drain(key, now, ask, ...)
+    local take = {op = 1, cost = ask.cost, charges = true}
+    local allowed, left, retry, reset, delay, mark = apply(key, now, take, ...)
+    if allowed == 1 or left == 0 then
+        return allowed, left, retry, reset, delay, mark
+    end
+    take.cost = left
+    local _
+    _, _, _, _, _, mark = apply(key, now, take, ...)
+    _, _, retry, reset = apply(key, now, {op = 0, cost = ask.cost}, ...)
+    return 0, 0, retry, reset, left, mark
+end
+
 local function read_ask(arg)
     local op, cost, age, mark = struct.unpack('<dddd', arg)
     return {
         op = op, cost = cost, age = age, mark = mark, arg = arg,
-        act = op == 6 and reset or (op == 8 or op == 9) and pardon or apply,
+        act = op == 6 and reset or (op == 8 or op == 9) and pardon or op == 12 and drain or apply,
         charges = op == 1 or op == 2 or op == 11,
         forces = op == 2 or op == 11,
         debits = op == 11,
         gives_back = op == 3 or op == 8,
+        credits = op == 13,
         renews = op == 4,
         releases = op == 3 or op == 5,
     }

@@ -70,8 +70,9 @@ local function apply(key, now, ask, tick_us, paid, unit, full, queue)
     local debt, last, write = load_bucket(key, (now - now % tick_us) / tick_us, paid, full)
     local allowed, retry, delay = 1, 0, 0
 
-    if ask.gives_back then
-        local back = refund(debt, when(debt, last, paid, tick_us), now, ask, tick_us, paid, unit, full, queue)
+    if ask.gives_back or ask.credits then
+        local back = ask.credits and math.min(debt, ask.cost * unit) or
+                     refund(debt, when(debt, last, paid, tick_us), now, ask, tick_us, paid, unit, full, queue)
         allowed = back > 0 and 1 or 0
         debt = debt - back
         write = write or back > 0

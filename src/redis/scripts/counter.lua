@@ -91,7 +91,14 @@ local function apply(key, now, ask, amount, period)
     local rest = (number + 1) * period - now
     local allowed, retry, lost, left = 1, 0, 0, count_left(amount, period, prev, cur + owed, rest)
 
-    if ask.gives_back then
+    if ask.credits then -- what is owed, then this window, then the one before
+        local forgiven = math.min(owed, ask.cost)
+        local back = math.min(cur, ask.cost - forgiven)
+        local faded = math.min(prev, ask.cost - forgiven - back)
+        owed, cur, prev = owed - forgiven, cur - back, prev - faded
+        allowed = forgiven + back + faded > 0 and 1 or 0
+        write = write or allowed == 1
+    elseif ask.gives_back then
         local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / period)
         local current = mark == number
         local count = current and cur or mark == number - 1 and prev or 0

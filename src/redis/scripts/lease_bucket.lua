@@ -154,8 +154,8 @@ local function apply(key, now, ask, ...)
     elseif ask.op == RETURN then
         read_lease(ask)
         return return_units(key, bucket, now, ask)
-    elseif ask.gives_back then
-        charged = -refund(bucket, now, ask)
+    elseif ask.gives_back or ask.credits then
+        charged = -(ask.credits and math.min(bucket.debt - bucket.out, ask.cost * bucket.unit) or refund(bucket, now, ask))
         allowed = charged < 0 and 1 or 0
     elseif ask.cost * bucket.unit > bucket.full then
         allowed, retry = 0, -1

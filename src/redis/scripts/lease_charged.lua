@@ -71,6 +71,15 @@ local function forget(key, now, ...)
     return spent
 end
 
+-- What is out is nobody's to give back but its holder's: it is set aside meanwhile.
+local function credit(key, now, ask, out, ...)
+    local _, _, _, _, _, mark = look(key, now, 0, ...)
+    decide(key, now, {op = 3, gives_back = true, cost = out, age = 0, mark = mark}, ...)
+    local allowed = decide(key, now, ask, ...)
+    decide(key, now, {op = 11, charges = true, forces = true, debits = true, cost = out}, ...)
+    return allowed, select(2, look(key, now, 0, ...))
+end
+
 local function apply(key, now, ask, ...)
     if DOUBT > 0 and redis.call('EXISTS', key) == 0 then
         spend_all(key, now, ...)
@@ -83,7 +92,12 @@ local function apply(key, now, ask, ...)
         return return_units(key, now, ask, ...)
     end
     local leases = load_leases(key, now)
-    local allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, ...)
+    local allowed, remaining, retry, reset, delay, mark
+    if ask.credits and #leases > 0 then
+        allowed, remaining, retry, reset, delay, mark = credit(key, now, ask, units_out(leases), ...)
+    else
+        allowed, remaining, retry, reset, delay, mark = decide(key, now, ask, ...)
+    end
     if #leases > 0 then
         save_leases(key, leases)
     end

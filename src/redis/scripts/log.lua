@@ -130,6 +130,24 @@ local function take_out(key, mark, cost)
     return back
 end
 
+-- From the newest entries, those to come before all others: how many units there were, and the
+-- number of the newest that is left.
+local function take_youngest(key, cost)
+    local back = 0
+    local number, units, sum = entry(key, -1)
+    while number and back < cost do
+        local part = math.min(units, cost - back)
+        if part == units then
+            redis.call('RPOP', key)
+        else
+            redis.call('LSET', key, -1, pack(number, units - part, sum - part))
+        end
+        back = back + part
+        number, units, sum = entry(key, -1)
+    end
+    return back, number
+end
+
 local function apply(key, now, ask, amount, grain, span)
     local number = math.floor(now / grain)
     local before = drop_old(key, number, span)
@@ -141,7 +159,11 @@ local function apply(key, now, ask, amount, grain, span)
     local left = math.max(amount - spent, 0)
     local allowed, retry, lost = 1, 0, 0
 
-    if ask.gives_back then
+    if ask.credits then
+        local back
+        back, newest = take_youngest(key, ask.cost)
+        allowed, spent = back > 0 and 1 or 0, spent - back
+    elseif ask.gives_back then
         local mark = ask.mark > 0 and ask.mark or math.floor((now - ask.age) / grain)
         local back = take_out(key, mark, ask.cost)
         allowed, spent = back > 0 and 1 or 0, spent - back

@@ -70,8 +70,8 @@ local function apply(key, now, ask, amount, period, first, begin, middle, last, 
     local finish, count, owed, write = load_window(key, now, period, first, begin, middle, last, longest)
     local left = amount > count + owed and amount - count - owed or 0
     local allowed, retry, lost = 1, 0, 0
-    if ask.gives_back then
-        allowed = finish == ask.mark and count > 0 and ask.cost > 0 and 1 or 0
+    if ask.gives_back or ask.credits then
+        allowed = (ask.credits or finish == ask.mark) and count > 0 and ask.cost > 0 and 1 or 0
         if allowed == 1 then
             local forgiven = math.min(owed, ask.cost)
             owed, count = owed - forgiven, count - math.min(count, ask.cost - forgiven)

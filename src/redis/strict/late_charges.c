@@ -32,7 +32,9 @@ static struct rn_late_charge *find(struct rn_late_charges *lates, uint64_t id)
  * window. */
 uint64_t rn_late_charges_note(struct rn_late_charges *lates, const struct rn_charge *charge)
 {
-    if (charge->ask.op != RN_TAKE || charge->ask.cost == 0)
+    enum rn_op op = charge->ask.op;
+
+    if ((op != RN_TAKE && op != RN_DRAIN) || charge->ask.cost == 0)
         return 0;
     lates->last = lates->last % RN_CHARGE_LATE_MAX + 1;
     struct rn_late_charge *late = &lates->ring[lates->last % RN_LATE_CHARGES_MAX];

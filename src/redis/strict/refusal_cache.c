@@ -15,7 +15,7 @@ bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *
 
     if (refusal->until_ns <= now_ns || refusal->key != charge->key)
         return false;
-    if (op == RN_GIVE_BACK || op == RN_RESET)
+    if (op == RN_GIVE_BACK || op == RN_CREDIT || op == RN_RESET)
         refusal->until_ns = 0;
     if (op != RN_TAKE || charge->ask.cost < refusal->cost || refusal->amount != l->amount ||
         refusal->cap != l->cap || refusal->period_ns != l->period_ns)
@@ -37,8 +37,8 @@ void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_ch
     const struct rn_limit *l = charge->limit;
     int64_t retry = answer->retry_after_ns;
 
-    if (charge->ask.op != RN_TAKE || charge->error != 0 || answer->allowed ||
-        l->form == RN_FORM_PLACES || retry <= 0 || retry == RN_NEVER)
+    if ((charge->ask.op != RN_TAKE && charge->ask.op != RN_DRAIN) || charge->error != 0 ||
+        answer->allowed || l->form == RN_FORM_PLACES || retry <= 0 || retry == RN_NEVER)
         return;
     *place_of(refusals, charge->key) = (struct rn_cached_refusal){
         .key = charge->key,

@@ -27,7 +27,7 @@ struct trace {
     uint64_t number, step, cost;
 };
 
-static uint64_t decisions, admitted, lenient, debits, uncollected;
+static uint64_t decisions, admitted, lenient, debits, uncollected, drained, credited;
 
 /* Says how to repeat what failed. */
 static void need_at(const struct trace *t, bool holds, const char *what, int line)
@@ -96,10 +96,19 @@ static void refusal_changes_nothing(const struct trace *t, const uint64_t *befor
     need(t, idle_at - t->now <= horizon);
 }
 
-static void take_and_judge(struct trace *t)
+/* A drain that is refused takes all that was left; the wait is that of the next attempt. */
+static void drain_takes_the_rest(struct trace *t, const struct rn_answer *look,
+                                 const struct rn_answer *answer)
+{
+    need(t, answer->drained == look->remaining && answer->remaining == 0);
+    model_take(&t->model, answer->drained, t->subject.wall_offset_ns);
+    drained += answer->drained != 0;
+}
+
+static void take_and_judge(struct trace *t, enum rn_op op)
 {
     struct subject *s = &t->subject;
-    struct rn_ask ask = {.op = RN_TAKE, .now_ns = t->now, .cost = t->cost};
+    struct rn_ask ask = {.op = op, .now_ns = t->now, .cost = t->cost};
     bool fits = model_fits(&t->model, t->cost), must_fit = model_must_fit(&t->model, t->cost);
     struct rn_answer look = peek(s, t->now, t->cost), answer;
     uint64_t *before = zeroed(s->words);
@@ -108,7 +117,9 @@ static void take_and_judge(struct trace *t)
     enum rn_outcome outcome = subject_ask(s, &ask, &answer);
 
     need(t, look.allowed == answer.allowed);
-    need(t, look.retry_after_ns == answer.retry_after_ns && look.delay_ns == answer.delay_ns);
+    need(t, look.delay_ns == answer.delay_ns);
+    need(t, look.retry_after_ns == answer.retry_after_ns ||
+                (op == RN_DRAIN && look.retry_after_ns < answer.retry_after_ns));
     need(t, answer.allowed == (answer.retry_after_ns == 0));
     need(t, fits || !answer.allowed); /* never admits what the definition refuses */
     need(t, !must_fit || answer.allowed);
@@ -117,7 +128,10 @@ static void take_and_judge(struct trace *t)
         model_take(&t->model, t->cost, s->wall_offset_ns);
     } else {
         need(t, answer.remaining < t->cost);
-        refusal_changes_nothing(t, before, outcome);
+        if (op == RN_DRAIN && look.remaining != 0)
+            drain_takes_the_rest(t, &look, &answer);
+        else
+            refusal_changes_nothing(t, before, outcome);
         retry_after_tells_when(t, answer.retry_after_ns);
     }
     free(before);
@@ -161,6 +175,22 @@ static void debit(struct trace *t)
     uncollected += t->cost != 0 && answer.uncollected != 0;
 }
 
+/* A credit gives back what is spent and no more. */
+static void credit(struct trace *t)
+{
+    struct rn_answer look = peek(&t->subject, t->now, 0);
+    uint64_t cap = t->subject.limit.cap, lacks = cap - look.remaining;
+    struct rn_answer answer = subject_do(&t->subject, RN_CREDIT, t->now, t->cost);
+
+    need(t, !answer.allowed || (t->cost != 0 && look.reset_after_ns != 0));
+    need(t, answer.remaining >= look.remaining && answer.remaining <= cap);
+    need(t, answer.remaining - look.remaining <= (t->cost < lacks ? t->cost : lacks) + 1);
+    model_credit(&t->model, t->cost);
+    remaining_tells_the_next_answer(t, answer.remaining);
+    reset_after_tells_when_full(t, answer.reset_after_ns);
+    credited += answer.allowed;
+}
+
 static void move_clock(struct trace *t)
 {
     int64_t gap = random_gap(&t->subject);
@@ -191,8 +221,10 @@ static void run_trace(enum ration_algorithm algorithm, uint64_t number)
             debit(&t);
         else if (random_below(40) == 0)
             force(&t);
+        else if (random_below(30) == 0 && t.model.back_at_ns < 0)
+            credit(&t);
         else
-            take_and_judge(&t);
+            take_and_judge(&t, random_below(4) ? RN_TAKE : RN_DRAIN);
         move_clock(&t);
     }
     model_done(&t.model);
@@ -203,16 +235,19 @@ static void compare(enum ration_algorithm algorithm, uint64_t goal)
 {
     goal *= soak_factor();
     random_init();
-    decisions = admitted = lenient = debits = uncollected = 0;
+    decisions = admitted = lenient = debits = uncollected = drained = credited = 0;
     for (uint64_t number = 0; decisions < goal; number++)
         run_trace(algorithm, number);
     print_message("# %" PRIu64 " decisions, %" PRIu64 " admitted, %" PRIu64 " left open, %" PRIu64
-                  " late debits, %" PRIu64 " not collected in full\n",
-                  decisions, admitted, lenient, debits, uncollected);
+                  " late debits, %" PRIu64 " not collected in full, %" PRIu64 " drained, %" PRIu64
+                  " credited\n",
+                  decisions, admitted, lenient, debits, uncollected, drained, credited);
     assert_in_range(uncollected, debits / 50, debits - debits / 2);
     /* A comparison that mostly shrugs, or sees one answer only, proves nothing. */
     assert_in_range(admitted, decisions / 8, decisions - decisions / 8);
     assert_in_range(lenient, 0, decisions / 5);
+    assert_in_range(drained, decisions / 200, decisions);
+    assert_in_range(credited, decisions / 200, decisions);
 }
 
 static void token_bucket_agrees_with_its_definition(void **state)

@@ -396,6 +396,153 @@ static void a_log_that_owes_more_than_a_smaller_limit_forgets_nothing(void **sta
     subject_free(&s);
 }
 
+/* ---- draining and giving back, by every form */
+
+static const struct ration_limit every_form[] = {
+    {RATION_TOKEN_BUCKET, .amount = 10, .period_ns = MINUTE},
+    {RATION_TOKEN_BUCKET, .amount = 7000, .period_ns = SECOND, .burst = 10}, /* FINE */
+    {RATION_TOKEN_BUCKET, .amount = 10, .period_ns = MINUTE, .step_ns = 6 * SECOND},
+    {RATION_LEAKY_BUCKET, .amount = 10, .period_ns = MINUTE, .queue = 9},
+    {RATION_FIXED_WINDOW, .amount = 10, .period_ns = MINUTE},
+    {RATION_FIXED_WINDOW, .amount = 10, .period_ns = SECOND / 10, .from_first = true}, /* WIDE */
+    {RATION_SLIDING_WINDOW, .amount = 10, .period_ns = MINUTE},
+    {RATION_SLIDING_WINDOW, .amount = 10, .period_ns = MINUTE, .sub_windows = 6},
+    {RATION_SLIDING_LOG, .amount = 10, .period_ns = MINUTE},
+};
+
+static void each_form(void (*test)(struct subject *s))
+{
+    for (size_t i = 0; i < sizeof every_form / sizeof *every_form; i++) {
+        struct subject s = subject_new(&every_form[i]);
+
+        test(&s);
+        subject_free(&s);
+    }
+}
+
+static void drain_5_of_3(struct subject *s)
+{
+    take(s, NOON, 7);
+    struct rn_answer answer = subject_do(s, RN_DRAIN, NOON, 5);
+
+    assert_false(answer.allowed);
+    assert_int_equal(answer.drained, 3);
+    assert_int_equal(answer.remaining, 0);
+    assert_true(peek(s, NOON + answer.retry_after_ns, 5).allowed);
+    assert_false(peek(s, NOON + answer.retry_after_ns - 1, 5).allowed);
+    assert_int_equal(peek(s, NOON, 0).remaining, 0);
+    assert_int_equal(subject_do(s, RN_DRAIN, NOON, 1).drained, 0);
+}
+
+static void draining_5_of_3_is_refused_and_leaves_nothing(void **unused)
+{
+    (void)unused;
+    each_form(drain_5_of_3);
+}
+
+static void drain_what_fits(struct subject *s)
+{
+    struct rn_answer drained = subject_do(s, RN_DRAIN, NOON, 10);
+
+    assert_true(drained.allowed);
+    assert_int_equal(drained.remaining, 0);
+    struct rn_answer back = give_back(s, NOON, 10, NOON, drained.mark);
+
+    assert_int_equal(back.remaining, 10);
+    assert_int_equal(subject_do(s, RN_DRAIN, NOON, UINT64_MAX).retry_after_ns, RN_NEVER);
+    assert_int_equal(peek(s, NOON, 0).remaining, 0);
+}
+
+static void draining_what_fits_is_a_take(void **unused)
+{
+    (void)unused;
+    each_form(drain_what_fits);
+}
+
+static void drained_comes_back(struct subject *s)
+{
+    take(s, NOON, 7);
+    struct rn_answer answer = subject_do(s, RN_DRAIN, NOON, 5);
+
+    assert_int_equal(give_back(s, NOON, answer.drained, NOON, answer.mark).remaining, 3);
+}
+
+static void what_was_drained_can_be_given_back_by_its_receipt(void **unused)
+{
+    (void)unused;
+    each_form(drained_comes_back);
+}
+
+static void credit_4_of_7(struct subject *s)
+{
+    take(s, NOON, 7);
+    struct rn_answer answer = subject_do(s, RN_CREDIT, NOON, 4);
+
+    assert_true(answer.allowed);
+    assert_int_equal(answer.remaining, 7);
+    assert_int_equal(take_singly(s, NOON, 8), 7);
+}
+
+static void credit_more_than_is_spent(struct subject *s)
+{
+    take(s, NOON, 2);
+    assert_int_equal(subject_do(s, RN_CREDIT, NOON, UINT64_MAX).remaining, 10);
+    assert_false(subject_do(s, RN_CREDIT, NOON, 1).allowed);
+    assert_int_equal(take_singly(s, NOON, 11), 10);
+}
+
+static void credit_of_debts(struct subject *s)
+{
+    assert_int_equal(subject_do(s, RN_DEBIT, NOON, 15).uncollected, 0);
+    assert_int_equal(subject_do(s, RN_CREDIT, NOON, 5).remaining, 0);
+    assert_int_equal(subject_do(s, RN_CREDIT, NOON, 3).remaining, 3);
+}
+
+static void a_credit_gives_back_what_is_spent_and_never_more(void **unused)
+{
+    (void)unused;
+    each_form(credit_4_of_7);
+    each_form(credit_more_than_is_spent);
+    each_form(credit_of_debts);
+}
+
+static void a_credit_is_of_the_present_window_only(void **unused)
+{
+    struct subject s = window(RATION_FIXED_WINDOW, 10, MINUTE);
+
+    (void)unused;
+    take(&s, NOON, 10);
+    take(&s, NOON + MINUTE, 1);
+    assert_int_equal(subject_do(&s, RN_CREDIT, NOON + MINUTE, 5).remaining, 10);
+    assert_int_equal(take_singly(&s, NOON + MINUTE, 11), 10);
+    subject_free(&s);
+}
+
+static void a_credit_takes_the_youngest_out_of_a_log(void **unused)
+{
+    struct subject s = window(RATION_SLIDING_LOG, 3, 10 * SECOND);
+
+    (void)unused;
+    take(&s, NOON, 1);
+    take(&s, NOON + 5 * SECOND, 2);
+    assert_int_equal(subject_do(&s, RN_CREDIT, NOON + 6 * SECOND, 2).remaining, 2);
+    assert_int_equal(peek(&s, NOON + 6 * SECOND, 0).reset_after_ns, 4 * SECOND);
+    subject_free(&s);
+}
+
+/* The two windows of the counter: 4 of the current one, then of the one before, as it counts. */
+static void a_credit_of_a_counter_reaches_the_window_before(void **unused)
+{
+    struct subject s = window(RATION_SLIDING_WINDOW, 100, MINUTE);
+
+    (void)unused;
+    take(&s, NOON, 80);
+    take(&s, NOON + 90 * SECOND, 4);
+    assert_int_equal(peek(&s, NOON + 90 * SECOND, 0).remaining, 56);
+    assert_int_equal(subject_do(&s, RN_CREDIT, NOON + 90 * SECOND, 14).remaining, 65);
+    subject_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +570,13 @@ int main(void)
         cmocka_unit_test(counter_weighs_the_previous_window),
         cmocka_unit_test(counter_forgets_windows_long_gone),
         cmocka_unit_test(states_are_as_small_as_promised),
+        cmocka_unit_test(draining_5_of_3_is_refused_and_leaves_nothing),
+        cmocka_unit_test(draining_what_fits_is_a_take),
+        cmocka_unit_test(what_was_drained_can_be_given_back_by_its_receipt),
+        cmocka_unit_test(a_credit_gives_back_what_is_spent_and_never_more),
+        cmocka_unit_test(a_credit_is_of_the_present_window_only),
+        cmocka_unit_test(a_credit_takes_the_youngest_out_of_a_log),
+        cmocka_unit_test(a_credit_of_a_counter_reaches_the_window_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,6 +272,23 @@ static void a_refused_request_refunds_nothing(void **state)
     ration_close(r);
 }
 
+static void a_refund_is_no_admission(void **state)
+{
+    struct ration *r = open_rules(shop);
+    struct ration_totals before, after;
+    struct asked a;
+
+    (void)state;
+    DESCRIBE(&a, "shop", "route=cart");
+    ask(r, &a, T0);
+    ration_totals(r, &before);
+    a.asks[0].refund = true;
+    assert_true(ask(r, &a, T0));
+    ration_totals(r, &after);
+    assert_memory_equal(&before, &after, sizeof after);
+    ration_close(r);
+}
+
 static void a_limit_may_come_with_the_descriptor(void **state)
 {
     struct ration *r = open_rules(shop);
@@ -634,6 +651,7 @@ int main(void)
         cmocka_unit_test(a_service_in_shadow_mode_refuses_nobody),
         cmocka_unit_test(refunds_stop_at_nothing_spent),
         cmocka_unit_test(a_refused_request_refunds_nothing),
+        cmocka_unit_test(a_refund_is_no_admission),
         cmocka_unit_test(a_limit_may_come_with_the_descriptor),
         cmocka_unit_test(a_given_limit_of_another_unit_counts_in_the_rules),
         cmocka_unit_test(a_given_limit_needs_no_rule_but_a_domain),

@@ -104,7 +104,8 @@ static void nothing_is_given_back_for_another_charge_or_for_a_part_of_one(void *
 
 static void looks_and_forced_charges_are_not_noted(void **state)
 {
-    static const enum rn_op ops[] = {RN_PEEK, RN_OLDEST, RN_FORCE, RN_GIVE_BACK, RN_RESET};
+    static const enum rn_op ops[] = {RN_PEEK,      RN_OLDEST, RN_FORCE,
+                                     RN_GIVE_BACK, RN_CREDIT, RN_RESET};
     struct scene *s = *state;
 
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {

@@ -130,6 +130,26 @@ static void a_look_holds_nothing_and_a_forced_charge_what_fits(void **state)
     assert_int_equal(force.answer.remaining, 0);
 }
 
+static void a_drain_holds_what_fits_and_a_credit_is_for_the_store(void **state)
+{
+    struct rn_limit l = limit_of(RATION_FIXED_WINDOW);
+    struct rn_local_budget h = begin_known(&l);
+    struct rn_charge some = ask_for(&l, RN_DRAIN, 10), more = ask_for(&l, RN_DRAIN, 50),
+                     credit = ask_for(&l, RN_CREDIT, 1);
+
+    (void)state;
+    assert_true(rn_local_budget_decide(&h, &some, 0, 40));
+    assert_true(some.answer.allowed);
+    assert_false(rn_local_budget_decide(&h, &more, 0, 39)); /* more than may be held: Redis's */
+    assert_int_equal(rn_local_budget_units(&h), 10);
+    assert_true(rn_local_budget_decide(&h, &more, 0, 40));
+    assert_false(more.answer.allowed);
+    assert_int_equal(more.answer.drained, 30);
+    assert_int_equal(more.answer.remaining, 0);
+    assert_int_equal(rn_local_budget_units(&h), 40);
+    assert_false(rn_local_budget_decide(&h, &credit, 0, 40));
+}
+
 static void a_take_is_undone_here_unless_it_may_have_been_reported(void **state)
 {
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET);
@@ -490,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_known_state_is_decided_here_up_to_the_units_a_worker_may_hold),
         cmocka_unit_test(a_refusal_needs_no_trip_and_says_when),
         cmocka_unit_test(a_look_holds_nothing_and_a_forced_charge_what_fits),
+        cmocka_unit_test(a_drain_holds_what_fits_and_a_credit_is_for_the_store),
         cmocka_unit_test(a_take_is_undone_here_unless_it_may_have_been_reported),
         cmocka_unit_test(a_take_from_before_a_key_was_forgotten_is_not_undone_here),
         cmocka_unit_test(after_a_doubt_the_answer_under_way_is_not_believed),

@@ -104,10 +104,11 @@ static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
     struct rn_refusal_cache *r = open_refusals();
     struct rn_limit l = limit_of(RATION_TOKEN_BUCKET, 100),
                     larger = limit_of(RATION_TOKEN_BUCKET, 200);
-    const enum rn_op enders[] = {RN_GIVE_BACK, RN_RESET}, others[] = {RN_PEEK, RN_OLDEST, RN_FORCE};
+    const enum rn_op enders[] = {RN_GIVE_BACK, RN_CREDIT, RN_RESET},
+                     others[] = {RN_PEEK, RN_OLDEST, RN_FORCE, RN_DRAIN};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct rn_charge charge = take(&l, 1);
 
         charge.ask.op = enders[i];
@@ -116,7 +117,7 @@ static void refunds_resets_and_changes_end_it_and_looks_do_not(void **state)
         assert_false(finds(r, &l, 5, SECOND));
     }
     refuse(r, &l, 5, 600 * MS);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct rn_charge charge = take(&l, 5);
 
         charge.ask.op = others[i];

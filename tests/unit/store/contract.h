@@ -23,6 +23,7 @@
         CONTRACT_TEST(what_was_given_back_can_be_taken_again, store),                              \
         CONTRACT_TEST(giving_back_to_a_key_without_state_does_nothing, store),                     \
         CONTRACT_TEST(a_forced_charge_takes_what_is_left, store),                                  \
+        CONTRACT_TEST(a_drain_takes_what_is_left_and_a_credit_what_is_spent, store),               \
         CONTRACT_TEST(a_reset_forgets_and_tells_whether_there_was_something, store),               \
         CONTRACT_TEST(a_key_is_fresh_again_when_the_reset_time_has_come, store),                   \
         CONTRACT_TEST(the_oldest_charge_has_the_age_of_its_entry_or_window, store),                \

@@ -146,6 +146,27 @@ static void a_forced_charge_takes_what_is_left(void **state)
     p->close(p);
 }
 
+static void a_drain_takes_what_is_left_and_a_credit_what_is_spent(void **state)
+{
+    struct plugged_store *p = *state;
+    struct rn_store *store = p->open(p);
+
+    for (unsigned kind = 0; kind < PLACES; kind++) {
+        struct client c = new_client(store, kind, kind);
+
+        assert_true(ask_now(&c, RN_DRAIN, 2).allowed);
+        struct rn_answer refused = ask_now(&c, RN_DRAIN, c.limit.cap);
+
+        assert_false(refused.allowed);
+        assert_int_equal(refused.drained, c.limit.cap - 2);
+        assert_int_equal(ask_now(&c, RN_PEEK, 0).remaining, 0);
+        assert_int_equal(ask_now(&c, RN_CREDIT, 1).remaining, 1);
+        assert_int_equal(ask_now(&c, RN_CREDIT, UINT64_MAX).remaining, c.limit.cap);
+        assert_false(ask_now(&c, RN_CREDIT, 1).allowed);
+    }
+    p->close(p);
+}
+
 static void a_reset_forgets_and_tells_whether_there_was_something(void **state)
 {
     struct plugged_store *p = *state;

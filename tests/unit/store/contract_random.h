@@ -38,6 +38,12 @@ static struct rn_ask random_ask(unsigned kind, const struct rn_limit *limit, int
     case 3:
         ask.op = random_below(10) == 0 ? RN_RESET : RN_PEEK;
         break;
+    case 7:
+        ask.op = kind != PLACES && random_below(2) ? RN_CREDIT : RN_TAKE;
+        break;
+    case 8:
+        ask.op = kind != PLACES ? RN_DRAIN : RN_TAKE;
+        break;
     case 4:
     case 5:
     case 6:
@@ -64,7 +70,8 @@ static void answers_agree(unsigned kind, uint64_t step, const struct rn_ask *ask
         (!take || got->mark == want->mark) &&
         (ask->op != RN_OLDEST || got->oldest_ns == want->oldest_ns) &&
         (ask->op != RN_DEBIT || kind == PLACES || ask->cost == 0 ||
-         got->uncollected == want->uncollected))
+         got->uncollected == want->uncollected) &&
+        (ask->op != RN_DRAIN || want->allowed || got->drained == want->drained))
         return;
     fail_msg("RATION_SEED=%" PRIu64 " step %" PRIu64 ", %s, op %d cost %" PRIu64
              ": allowed %d/%d remaining %" PRIu64 "/%" PRIu64 " retry %" PRId64 "/%" PRId64

@@ -337,6 +337,8 @@ static void read_tests(struct reader *r, const struct rn_node *map)
 
 static void read_attribute(struct reader *r, const struct rn_node *node)
 {
+    if (rn_mistakes_condition(r->builder, node))
+        return;
     r->attribute = rn_native_attribute_used(r->builder, node->key);
     if (r->attribute == RN_NO_ATTRIBUTE)
         return;

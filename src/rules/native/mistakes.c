@@ -2,7 +2,8 @@
 /*
  * Mistakes that many make, and what would be right: parts of a limit and
  * conditions as keys of a rule, lists written as one text with commas, paths
- * as web frameworks or regular expressions have them, conditions on the status.
+ * as web frameworks or regular expressions have them, conditions on the status,
+ * and alternatives and comparisons as other tools have them.
  */
 #include <stdio.h>
 
@@ -165,6 +166,66 @@ bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node)
                           rn_excerpt(segment).text, (int)name.len, name.data);
         return false;
     }
+    return false;
+}
+
+/* --- alternatives, tests and comparisons ------------------------------------------------ */
+
+/* What other tools call alternatives, conditions that must all hold, and tests. */
+static const struct {
+    const char *word, *meaning;
+} words[] = {
+    {"any", "for alternatives write a list: when: [{path: /a}, {path: /b}]"},
+    {"any_of", "for alternatives write a list: when: [{path: /a}, {path: /b}]"},
+    {"or", "for alternatives write a list: when: [{path: /a}, {path: /b}]"},
+    {"all", "conditions that must all hold stand in one map: when: {path: /a, method: POST}"},
+    {"all_of", "conditions that must all hold stand in one map: when: {path: /a, method: POST}"},
+    {"and", "conditions that must all hold stand in one map: when: {path: /a, method: POST}"},
+};
+
+static const char *const tests[] = {"above", "below", "cidr", "equals", "not", "one_of", "present"};
+
+/* {above: 10} for "> 10", {not: {below: 10}} for ">= 10"; NULL: no comparison. */
+static const char *comparison(struct rn_slice text)
+{
+    bool is_equal = text.len > 1 && text.data[1] == '=';
+    size_t at = is_equal ? 2 : 1;
+
+    if (text.len == 0 || (text.data[0] != '<' && text.data[0] != '>'))
+        return NULL;
+    while (at < text.len && is_space(text.data[at]))
+        at++;
+    if (at == text.len || text.data[at] < '0' || text.data[at] > '9')
+        return NULL;
+    if (text.data[0] == '>')
+        return is_equal ? "{not: {below: ...}}" : "{above: ...}";
+    return is_equal ? "{not: {above: ...}}" : "{below: ...}";
+}
+
+bool rn_mistakes_condition(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice name = node->key->text;
+    const char *meant = node->kind == RN_NODE_SCALAR ? comparison(node->text) : NULL;
+    bool has_maps =
+        node->kind == RN_NODE_LIST && node->first != NULL && node->first->kind == RN_NODE_MAP;
+
+    for (size_t i = 0; has_maps && i < RN_COUNT(words); i++) {
+        if (!rn_slice_is(name, words[i].word))
+            continue;
+        rn_report_error(builder->report, node->key->at, "%s is no attribute; %s",
+                        rn_excerpt(name).text, words[i].meaning);
+        return true;
+    }
+    for (size_t i = 0; node->kind != RN_NODE_MAP && i < RN_COUNT(tests); i++)
+        if (rn_slice_is(name, tests[i]))
+            rn_report_warning(builder->report, node->key->at,
+                              "%s is read as the name of an attribute; a test stands behind one, "
+                              "as in {size: {%s: ...}}",
+                              rn_excerpt(name).text, tests[i]);
+    if (meant != NULL)
+        rn_report_warning(builder->report, node->at,
+                          "%s is compared as text; to compare numbers write %s",
+                          rn_excerpt(node->text).text, meant);
     return false;
 }
 

@@ -140,6 +140,9 @@ bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, c
 /* Warns of a value with a comma that may be meant as a list, unless commas belong to it. */
 void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
                             const struct rn_attribute *attribute);
+/* A condition that is no test of an attribute, but written as one: a warning, or true if it was an
+ * error. */
+bool rn_mistakes_condition(struct rn_builder *builder, const struct rn_node *node);
 /* A path as a web framework or a regular expression has it: a warning; true if it was an error. */
 bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node);
 /* Warns of a condition on the status of the answer, which no request has yet. */

@@ -245,7 +245,7 @@ bool rn_offline_decide(struct rn_offline *s, bool look, struct ration_outcome *o
     int code;
 
     if (s->envoy && s->options->drain) {
-        rn_complain("--drain is for rules in the native format; Envoy's protocol has no drain");
+        rn_output_error("--drain is for rules in the native format; Envoy's protocol has no drain");
         return false;
     }
     if (s->envoy)

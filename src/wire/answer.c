@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "wire/answer_own.h"
+#include "wire/answer_internal.h"
 #include "wire/json.h"
 #include "wire/pen.h"
 

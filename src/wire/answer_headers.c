@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "wire/answer_own.h"
+#include "wire/answer_internal.h"
 #include "wire/pen.h"
 
 #define INTEGER_MAX UINT64_C(999999999999999) /* RFC 9651 3.3.1 */

@@ -5,7 +5,7 @@
  * behind the last chunk.
  */
 #include "wire/hex.h"
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 
 #define DIGITS_MAX 8 /* of a size */
 

@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 
 static inline bool is_control(char c)
 {

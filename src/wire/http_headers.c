@@ -3,7 +3,7 @@
  * Header lines (RFC 9112 §5), and those headers that decide how the request is
  * framed.
  */
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 #include "wire/http_text.h"
 
 #define LENGTH_MAX (UINT64_C(1) << 53) /* exact in every language a peer is written in */

@@ -6,7 +6,7 @@
  */
 #include <llhttp.h>
 
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 
 struct judge {
     llhttp_t llhttp; /* first: callbacks get its address */

@@ -2,7 +2,7 @@
 /*
  * The request line (RFC 9112 §3).
  */
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 #include "wire/http_text.h"
 
 static void split_query(struct rn_http_request *request, struct rn_slice text)

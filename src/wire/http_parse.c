@@ -7,7 +7,7 @@
  */
 #include <assert.h>
 
-#include "wire/http_parts.h"
+#include "wire/http_internal.h"
 
 enum rn_parse rn_http_refuse(struct rn_http_error *error, unsigned status, const char *text)
 {

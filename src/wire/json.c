@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "wire/json_own.h"
+#include "wire/json_internal.h"
 
 void rn_json_init(struct rn_json *json, char *text, size_t len)
 {

@@ -4,7 +4,7 @@
  * seconds written. Nothing goes through floating point, so nothing is rounded but
  * what must be.
  */
-#include "wire/json_own.h"
+#include "wire/json_internal.h"
 #include "wire/pen.h"
 
 #define SECONDS_MAX_NS (INT64_C(1) << 62)

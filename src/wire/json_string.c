@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "wire/json_own.h"
+#include "wire/json_internal.h"
 #include "wire/pen.h"
 
 const bool rn_json_plain[256] = {

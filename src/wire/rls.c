@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "wire/rls_tree.h"
+#include "wire/rls_internal.h"
 #include <rls.pb-c.h>
 
 #define ALIGNED(bytes) (((bytes) + 15) / 16 * 16)

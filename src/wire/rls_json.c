@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "wire/members.h"
-#include "wire/rls_tree.h"
+#include "wire/rls_internal.h"
 
 static const char *const unit_names[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
                                          "DAY",     "MONTH",  "YEAR",   "WEEK"};

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "wire/rls_tree.h"
+#include "wire/rls_internal.h"
 
 #define DEPTH_MAX 16
 #define NUMBER_MAX 63

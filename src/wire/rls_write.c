@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "wire/rls_tree.h"
+#include "wire/rls_internal.h"
 #include <rls.pb-c.h>
 
 enum code { OK = 1, OVER_LIMIT = 2 };

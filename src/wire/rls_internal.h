@@ -2,8 +2,8 @@
 /*
  * Private to the files of Envoy's messages: metadata as a tree.
  */
-#ifndef RN_WIRE_RLS_TREE_H
-#define RN_WIRE_RLS_TREE_H
+#ifndef RN_WIRE_RLS_INTERNAL_H
+#define RN_WIRE_RLS_INTERNAL_H
 
 #include "wire/rls.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that write answers share. */
-#ifndef RN_WIRE_ANSWER_OWN_H
-#define RN_WIRE_ANSWER_OWN_H
+#ifndef RN_WIRE_ANSWER_INTERNAL_H
+#define RN_WIRE_ANSWER_INTERNAL_H
 
 #include "wire/answer.h"
 #include "wire/pen.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the JSON reader share. Offsets are from json->text. */
-#ifndef RN_WIRE_JSON_OWN_H
-#define RN_WIRE_JSON_OWN_H
+#ifndef RN_WIRE_JSON_INTERNAL_H
+#define RN_WIRE_JSON_INTERNAL_H
 
 #ifdef __SSE2__
 #include <emmintrin.h>

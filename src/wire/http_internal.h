@@ -7,8 +7,8 @@
  * Each looks at the bytes in their order and refuses at the first that is wrong, so
  * that the answer does not depend on the pieces they come in.
  */
-#ifndef RN_WIRE_HTTP_PARTS_H
-#define RN_WIRE_HTTP_PARTS_H
+#ifndef RN_WIRE_HTTP_INTERNAL_H
+#define RN_WIRE_HTTP_INTERNAL_H
 
 #include "wire/http.h"
 

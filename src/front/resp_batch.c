@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
-#include "wire/resp_pen.h"
+#include "wire/resp_format.h"
 
 enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
 
@@ -32,18 +32,18 @@ static uint64_t clamp(uint64_t n)
 /* Where both begin: a bit, the limit, what remains. NULL: there is no memory. */
 static inline char *begin_reply(struct rn_buf *out, bool bit, const struct ration_verdict *v)
 {
-    char *to = rn_buf_reserve(out, 6 * RN_RESP_PEN_MAX);
+    char *to = rn_buf_reserve(out, 6 * RN_RESP_FORMAT_MAX);
 
     if (!to)
         return NULL;
-    to = bit ? RN_PEN_LITERAL(to, "*5\r\n:1\r\n") : RN_PEN_LITERAL(to, "*5\r\n:0\r\n");
-    to = rn_resp_pen_head(to, ':', clamp(v->limit));
-    return rn_resp_pen_head(to, ':', clamp(v->remaining));
+    to = bit ? RN_FORMAT_LITERAL(to, "*5\r\n:1\r\n") : RN_FORMAT_LITERAL(to, "*5\r\n:0\r\n");
+    to = rn_resp_format_head(to, ':', clamp(v->limit));
+    return rn_resp_format_head(to, ':', clamp(v->remaining));
 }
 
 static inline char *write_seconds(char *to, bool any, int64_t ns)
 {
-    return any ? rn_resp_pen_head(to, ':', seconds_up(ns)) : RN_PEN_LITERAL(to, ":-1\r\n");
+    return any ? rn_resp_format_head(to, ':', seconds_up(ns)) : RN_FORMAT_LITERAL(to, ":-1\r\n");
 }
 
 static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
@@ -53,7 +53,7 @@ static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
     if (!to)
         return;
     to = write_seconds(to, !v->allowed && v->retry_after_ns != RATION_NEVER, v->retry_after_ns);
-    rn_pen_done(out, write_seconds(to, true, v->reset_after_ns));
+    rn_format_done(out, write_seconds(to, true, v->reset_after_ns));
 }
 
 static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
@@ -63,7 +63,7 @@ static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
     if (!to)
         return;
     to = write_seconds(to, true, v->reset_after_ns);
-    rn_pen_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
+    rn_format_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
 }
 
 /* A limit that cannot be used is the caller's fault, all else the store's. */

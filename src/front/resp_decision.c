@@ -3,29 +3,29 @@
  * A decision as a map with the names that the JSON has. wire/told.c reads it.
  */
 #include "front/resp.h"
-#include "wire/resp_pen.h"
+#include "wire/resp_format.h"
 #include "wire/told.h"
 
 /* Ten values and their names, of up to 12 bytes; and that of a rule. */
-#define PART_MAX (10 * (RN_RESP_PEN_MAX + 20) + RATION_NAME_SIZE)
+#define PART_MAX (10 * (RN_RESP_FORMAT_MAX + 20) + RATION_NAME_SIZE)
 
 static char *write_rule(char *to, int version, const char *rule)
 {
-    to = RN_RESP_PEN_NAME(to, 4, "rule");
-    return rule[0] ? rn_resp_pen_bulk(to, rn_slice_of(rule)) : rn_resp_pen_null(to, version);
+    to = RN_RESP_FORMAT_NAME(to, 4, "rule");
+    return rule[0] ? rn_resp_format_bulk(to, rn_slice_of(rule)) : rn_resp_format_null(to, version);
 }
 
 static char *write_amount(char *to, int version, uint64_t amount)
 {
     if (amount > INT64_MAX)
-        return rn_resp_pen_null(to, version); /* unlimited */
-    return rn_resp_pen_head(to, ':', amount);
+        return rn_resp_format_null(to, version); /* unlimited */
+    return rn_resp_format_head(to, ':', amount);
 }
 
 static char *write_time(char *to, int version, int64_t ns)
 {
-    return ns == RATION_NEVER ? rn_resp_pen_null(to, version)
-                              : rn_resp_pen_seconds(to, version, ns);
+    return ns == RATION_NEVER ? rn_resp_format_null(to, version)
+                              : rn_resp_format_seconds(to, version, ns);
 }
 
 /* What a decision and each of its limits have. */
@@ -33,11 +33,11 @@ static char *write_numbers(char *to, int version, const char *rule, const struct
                            bool has_numbers)
 {
     to = write_rule(to, version, rule);
-    to = RN_RESP_PEN_NAME(to, 5, "limit");
+    to = RN_RESP_FORMAT_NAME(to, 5, "limit");
     to = write_amount(to, version, has_numbers ? v->limit : UINT64_MAX);
-    to = RN_RESP_PEN_NAME(to, 9, "remaining");
+    to = RN_RESP_FORMAT_NAME(to, 9, "remaining");
     to = write_amount(to, version, has_numbers ? v->remaining : UINT64_MAX);
-    to = RN_RESP_PEN_NAME(to, 11, "reset_after");
+    to = RN_RESP_FORMAT_NAME(to, 11, "reset_after");
     return write_time(to, version, v->reset_after_ns);
 }
 
@@ -53,15 +53,16 @@ static void put_limit(struct rn_buf *out, const struct rn_telling *how,
         return;
     to = write_numbers(to, version, l->rule, &l->verdict, true);
     if (l->shadow)
-        to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 6, "shadow"), version, true);
+        to = rn_resp_format_bool(RN_RESP_FORMAT_NAME(to, 6, "shadow"), version, true);
     if (how->full) {
-        to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 7, "allowed"), version, l->verdict.allowed);
-        to = write_amount(RN_RESP_PEN_NAME(to, 6, "amount"), version, l->amount);
-        to = write_time(RN_RESP_PEN_NAME(to, 6, "period"), version, l->period_ns);
+        to =
+            rn_resp_format_bool(RN_RESP_FORMAT_NAME(to, 7, "allowed"), version, l->verdict.allowed);
+        to = write_amount(RN_RESP_FORMAT_NAME(to, 6, "amount"), version, l->amount);
+        to = write_time(RN_RESP_FORMAT_NAME(to, 6, "period"), version, l->period_ns);
         if (l->verdict.delay_ns > 0)
-            to = write_time(RN_RESP_PEN_NAME(to, 5, "delay"), version, l->verdict.delay_ns);
+            to = write_time(RN_RESP_FORMAT_NAME(to, 5, "delay"), version, l->verdict.delay_ns);
     }
-    rn_pen_done(out, to);
+    rn_format_done(out, to);
 }
 
 /* --- what only some have -------------------------------------------------------------------- */
@@ -82,8 +83,8 @@ static void put_mark(struct rn_buf *out, int version, const char *name)
     char *to;
 
     put_name(out, name);
-    if ((to = rn_buf_reserve(out, RN_RESP_PEN_MAX)))
-        rn_pen_done(out, rn_resp_pen_bool(to, version, true));
+    if ((to = rn_buf_reserve(out, RN_RESP_FORMAT_MAX)))
+        rn_format_done(out, rn_resp_format_bool(to, version, true));
 }
 
 static void put_time(struct rn_buf *out, int version, const char *name, int64_t ns)
@@ -91,8 +92,8 @@ static void put_time(struct rn_buf *out, int version, const char *name, int64_t 
     char *to;
 
     put_name(out, name);
-    if ((to = rn_buf_reserve(out, RN_RESP_PEN_MAX)))
-        rn_pen_done(out, write_time(to, version, ns));
+    if ((to = rn_buf_reserve(out, RN_RESP_FORMAT_MAX)))
+        rn_format_done(out, write_time(to, version, ns));
 }
 
 static int64_t shortest_lease_ns(const struct ration_outcome *o)
@@ -137,12 +138,12 @@ static void put_decision(struct rn_buf *out, const struct rn_telling *how,
 
     if (!to)
         return;
-    to = rn_resp_pen_bool(RN_RESP_PEN_NAME(to, 7, "allowed"), version, o->decision.allowed);
+    to = rn_resp_format_bool(RN_RESP_FORMAT_NAME(to, 7, "allowed"), version, o->decision.allowed);
     to = write_numbers(to, version, o->rule, v, o->kind == RATION_BY_LIMITS);
-    to = write_time(RN_RESP_PEN_NAME(to, 11, "retry_after"), version, v->retry_after_ns);
-    to = write_time(RN_RESP_PEN_NAME(to, 5, "delay"), version, o->delay_ns);
-    to = RN_RESP_PEN_NAME(to, 6, "limits");
-    rn_pen_done(out, rn_resp_pen_head(to, '*', o->listed));
+    to = write_time(RN_RESP_FORMAT_NAME(to, 11, "retry_after"), version, v->retry_after_ns);
+    to = write_time(RN_RESP_FORMAT_NAME(to, 5, "delay"), version, o->delay_ns);
+    to = RN_RESP_FORMAT_NAME(to, 6, "limits");
+    rn_format_done(out, rn_resp_format_head(to, '*', o->listed));
     for (uint32_t i = 0; i < o->listed; i++)
         put_limit(out, how, &o->limits[i]);
 }
@@ -158,7 +159,8 @@ void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned + note +
-                        lease + charge + (held_ns > 0) + (how->full ? 5u + o->retryafter + lease + turn : 0));
+                        lease + charge + (held_ns > 0) +
+                        (how->full ? 5u + o->retryafter + lease + turn : 0));
     put_decision(out, how, o);
     if (o->soft)
         put_mark(out, version, "soft");

@@ -13,7 +13,7 @@
  * Empty where there is nothing to tell, as before the decision.
  */
 #include "nginx/module.h"
-#include "wire/pen.h"
+#include "wire/format.h"
 
 /* Of the length of `text`, in the pool. */
 static ngx_int_t give(ngx_http_request_t *r, ngx_http_variable_value_t *v, struct rn_slice text)
@@ -64,13 +64,13 @@ static ngx_int_t get_rule(ngx_http_request_t *r, ngx_http_variable_value_t *v, u
 static ngx_int_t get_remaining(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
     const struct rn_ngx_context *context = rn_ngx_context_find(r);
-    char text[RN_PEN_U64_MAX];
+    char text[RN_FORMAT_U64_MAX];
 
     (void)data;
     if (!context || !context->counted)
         return give_nothing(v);
     return give(r, v,
-                (struct rn_slice){text, (size_t)(rn_pen_u64(text, context->remaining) - text)});
+                (struct rn_slice){text, (size_t)(rn_format_u64(text, context->remaining) - text)});
 }
 
 static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)

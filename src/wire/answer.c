@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "wire/answer_internal.h"
+#include "wire/format.h"
 #include "wire/json.h"
-#include "wire/pen.h"
 
 /* Names and values of four numbers and what is between them, with room to spare. */
 #define NUMBERS_MAX 256
@@ -60,21 +60,21 @@ const char *rn_answer_error(const struct ration_outcome *outcome)
 /* A wait; null if it never ends. */
 static char *write_wait(char *to, int64_t ns)
 {
-    return ns == RATION_NEVER ? RN_PEN_LITERAL(to, "null") : rn_pen_seconds(to, ns);
+    return ns == RATION_NEVER ? RN_FORMAT_LITERAL(to, "null") : rn_format_seconds(to, ns);
 }
 
 /* Behind the rule's name: what a decision and each of its limits have. */
 static char *write_verdict(char *to, const struct ration_verdict *v, bool has_numbers)
 {
     if (has_numbers) {
-        to = RN_PEN_LITERAL(to, ",\"limit\":");
-        to = rn_pen_u64(to, v->limit);
-        to = RN_PEN_LITERAL(to, ",\"remaining\":");
-        to = rn_pen_u64(to, v->remaining);
+        to = RN_FORMAT_LITERAL(to, ",\"limit\":");
+        to = rn_format_u64(to, v->limit);
+        to = RN_FORMAT_LITERAL(to, ",\"remaining\":");
+        to = rn_format_u64(to, v->remaining);
     } else {
-        to = RN_PEN_LITERAL(to, ",\"limit\":null,\"remaining\":null");
+        to = RN_FORMAT_LITERAL(to, ",\"limit\":null,\"remaining\":null");
     }
-    to = RN_PEN_LITERAL(to, ",\"reset_after\":");
+    to = RN_FORMAT_LITERAL(to, ",\"reset_after\":");
     return write_wait(to, v->reset_after_ns);
 }
 
@@ -84,8 +84,8 @@ static char *write_rule(struct rn_buf *out, char *to, const char *rule,
                         const struct rn_answer_extra *extra)
 {
     if (extra->ad_hoc || rule[0] == '\0')
-        return RN_PEN_LITERAL(to, "null");
-    rn_pen_done(out, to);
+        return RN_FORMAT_LITERAL(to, "null");
+    rn_format_done(out, to);
     rn_json_put_string(out, rn_slice_of(rule));
     return rn_buf_reserve(out, NUMBERS_MAX);
 }
@@ -105,7 +105,7 @@ static bool is_told(const struct ration_outcome *outcome, uint32_t i)
 static char *write_limit(struct rn_buf *out, char *to, const struct ration_outcome_limit *limit,
                          const struct rn_answer_extra *extra)
 {
-    to = RN_PEN_LITERAL(to, "\"rule\":");
+    to = RN_FORMAT_LITERAL(to, "\"rule\":");
     if (!(to = write_rule(out, to, limit->rule, extra)))
         return NULL;
     return write_verdict(to, &limit->verdict, rn_answer_has_numbers(&limit->verdict));
@@ -123,15 +123,15 @@ static void put_limit(struct rn_buf *out, const struct ration_outcome *outcome, 
     *to++ = i == 0 ? '[' : ',';
     *to++ = '{';
     if (is_told(outcome, i))
-        to = rn_pen_bytes(to, out->data + told_at, told);
+        to = rn_format_bytes(to, out->data + told_at, told);
     else if (!(to = write_limit(out, to, &outcome->limits[i], extra)))
         return;
     if (outcome->limits[i].shadow)
-        to = RN_PEN_LITERAL(to, ",\"shadow\":true");
+        to = RN_FORMAT_LITERAL(to, ",\"shadow\":true");
     *to++ = '}';
     if (i + 1 == outcome->listed)
         *to++ = ']';
-    rn_pen_done(out, to);
+    rn_format_done(out, to);
 }
 
 static void put_decision(struct rn_buf *out, const struct ration_outcome *outcome,
@@ -145,22 +145,22 @@ static void put_decision(struct rn_buf *out, const struct ration_outcome *outcom
         return;
     *to++ = before;
     if (d->allowed)
-        to = RN_PEN_LITERAL(to, "\"allowed\":true,\"rule\":");
+        to = RN_FORMAT_LITERAL(to, "\"allowed\":true,\"rule\":");
     else
-        to = RN_PEN_LITERAL(to, "\"allowed\":false,\"rule\":");
+        to = RN_FORMAT_LITERAL(to, "\"allowed\":false,\"rule\":");
     told_at = (size_t)(to - out->data) - strlen("\"rule\":");
     if (!(to = write_rule(out, to, outcome->rule, extra)))
         return;
     to = write_verdict(to, &d->verdict, rn_answer_is_counted(outcome));
     told = (size_t)(to - out->data) - told_at;
-    to = RN_PEN_LITERAL(to, ",\"retry_after\":");
+    to = RN_FORMAT_LITERAL(to, ",\"retry_after\":");
     to = write_wait(to, d->verdict.retry_after_ns);
-    to = RN_PEN_LITERAL(to, ",\"delay\":");
+    to = RN_FORMAT_LITERAL(to, ",\"delay\":");
     to = write_wait(to, outcome->delay_ns);
-    to = RN_PEN_LITERAL(to, ",\"limits\":");
+    to = RN_FORMAT_LITERAL(to, ",\"limits\":");
     if (outcome->listed == 0)
-        to = RN_PEN_LITERAL(to, "[]");
-    rn_pen_done(out, to);
+        to = RN_FORMAT_LITERAL(to, "[]");
+    rn_format_done(out, to);
     for (uint32_t i = 0; i < outcome->listed; i++)
         put_limit(out, outcome, i, extra, told_at, told);
 }

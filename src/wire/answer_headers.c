@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "wire/answer_internal.h"
-#include "wire/pen.h"
+#include "wire/format.h"
 
 #define INTEGER_MAX UINT64_C(999999999999999) /* RFC 9651 3.3.1 */
 #define UNNAMED "default"                     /* a limit that came with the request */
@@ -57,7 +57,7 @@ void rn_policy_names_init(struct rn_policy_names *names, const struct ration_out
             continue;
         text[len] = '-';
         for (uint64_t n = 2; n == 2 || is_taken(names, i, outcome->listed); n++)
-            names->items[i].len = (uint8_t)(rn_pen_u64(text + len + 1, n) - text);
+            names->items[i].len = (uint8_t)(rn_format_u64(text + len + 1, n) - text);
     }
 }
 
@@ -68,7 +68,7 @@ void rn_policy_names_init(struct rn_policy_names *names, const struct ration_out
 
 static char *write_integer(char *to, uint64_t n)
 {
-    return rn_pen_u64(to, n < INTEGER_MAX ? n : INTEGER_MAX);
+    return rn_format_u64(to, n < INTEGER_MAX ? n : INTEGER_MAX);
 }
 
 static char *write_name(char *to, const struct rn_policy_names *names, uint32_t i)
@@ -78,7 +78,7 @@ static char *write_name(char *to, const struct rn_policy_names *names, uint32_t 
 
     *to++ = '"';
     if (names->items[i].plain) {
-        to = rn_pen_bytes(to, text, len);
+        to = rn_format_bytes(to, text, len);
     } else {
         for (uint8_t at = 0; at < len; at++) {
             if (text[at] == '"' || text[at] == '\\')
@@ -106,21 +106,21 @@ static int64_t window_ns(const struct ration_outcome_limit *limit)
 
 static char *write_policy(char *to, const struct ration_outcome_limit *limit)
 {
-    to = RN_PEN_LITERAL(to, ";q=");
+    to = RN_FORMAT_LITERAL(to, ";q=");
     to = write_integer(to, limit->verdict.limit);
     if (limit->algorithm == RATION_CONCURRENCY)
-        return RN_PEN_LITERAL(to, ";qu=\"concurrent-requests\"");
-    to = RN_PEN_LITERAL(to, ";w=");
+        return RN_FORMAT_LITERAL(to, ";qu=\"concurrent-requests\"");
+    to = RN_FORMAT_LITERAL(to, ";w=");
     return write_integer(to, rn_answer_seconds(window_ns(limit)));
 }
 
 static char *write_state(char *to, const struct ration_outcome_limit *limit)
 {
-    to = RN_PEN_LITERAL(to, ";r=");
+    to = RN_FORMAT_LITERAL(to, ";r=");
     to = write_integer(to, limit->verdict.remaining);
     if (limit->verdict.reset_after_ns == RATION_NEVER)
         return to;
-    to = RN_PEN_LITERAL(to, ";t=");
+    to = RN_FORMAT_LITERAL(to, ";t=");
     return write_integer(to, rn_answer_seconds(limit->verdict.reset_after_ns));
 }
 
@@ -141,13 +141,13 @@ static inline void put_field(struct rn_buf *out, struct rn_slice begin,
             continue;
         if (!(to = rn_buf_reserve(out, begin.len + ITEM_MAX)))
             return;
-        to = is_first ? rn_pen_bytes(to, begin.data, begin.len) : RN_PEN_LITERAL(to, ", ");
+        to = is_first ? rn_format_bytes(to, begin.data, begin.len) : RN_FORMAT_LITERAL(to, ", ");
         to = write_name(to, names, i);
         to = write(to, limit);
-        rn_pen_done(out, to);
+        rn_format_done(out, to);
     }
     if (to)
-        rn_pen_done(out, RN_PEN_LITERAL(to, "\r\n"));
+        rn_format_done(out, RN_FORMAT_LITERAL(to, "\r\n"));
 }
 
 static void put_ietf(struct rn_buf *out, const struct ration_outcome *outcome)
@@ -174,16 +174,16 @@ static void put_x(struct rn_buf *out, const struct ration_outcome *outcome,
     if (!rn_answer_is_counted(outcome) || (decider && decider->shadow) ||
         !(to = rn_buf_reserve(out, X_MAX)))
         return;
-    to = RN_PEN_LITERAL(to, "X-RateLimit-Limit: ");
-    to = rn_pen_u64(to, v->limit);
-    to = RN_PEN_LITERAL(to, "\r\nX-RateLimit-Remaining: ");
-    to = rn_pen_u64(to, v->remaining);
+    to = RN_FORMAT_LITERAL(to, "X-RateLimit-Limit: ");
+    to = rn_format_u64(to, v->limit);
+    to = RN_FORMAT_LITERAL(to, "\r\nX-RateLimit-Remaining: ");
+    to = rn_format_u64(to, v->remaining);
     if (v->reset_after_ns != RATION_NEVER) {
-        to = RN_PEN_LITERAL(to, "\r\nX-RateLimit-Reset: ");
-        to = rn_pen_u64(to, rn_answer_epoch(extra, v->reset_after_ns));
+        to = RN_FORMAT_LITERAL(to, "\r\nX-RateLimit-Reset: ");
+        to = rn_format_u64(to, rn_answer_epoch(extra, v->reset_after_ns));
     }
-    to = RN_PEN_LITERAL(to, "\r\n");
-    rn_pen_done(out, to);
+    to = RN_FORMAT_LITERAL(to, "\r\n");
+    rn_format_done(out, to);
 }
 
 static void put_retry(struct rn_buf *out, struct rn_slice name, int64_t after_ns)

@@ -4,7 +4,7 @@
 #define RN_WIRE_ANSWER_INTERNAL_H
 
 #include "wire/answer.h"
-#include "wire/pen.h"
+#include "wire/format.h"
 
 /* Rule names as header fields have them: printable ASCII, each only once. A rule
  * with several limits is "api", "api-2", ... */
@@ -12,7 +12,7 @@ struct rn_policy_names {
     struct {
         uint8_t len;
         bool plain; /* nothing in it needs a backslash in a string */
-        char text[RATION_NAME_SIZE + RN_PEN_U64_MAX];
+        char text[RATION_NAME_SIZE + RN_FORMAT_U64_MAX];
     } items[RATION_OUTCOME_LIMITS]; /* as in outcome->limits */
 };
 

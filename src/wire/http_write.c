@@ -5,7 +5,7 @@
  */
 #include "wire/http.h"
 
-#include "wire/pen.h"
+#include "wire/format.h"
 
 /* By status. */
 #define LINE(status, reason) [status] = RN_SLICE_INIT("HTTP/1.1 " #status " " reason "\r\n")
@@ -93,9 +93,9 @@ static char *write_connection(char *to, enum rn_http_connection connection)
 {
     switch (connection) {
     case RN_HTTP_CLOSE:
-        return RN_PEN_LITERAL(to, "Connection: close\r\n");
+        return RN_FORMAT_LITERAL(to, "Connection: close\r\n");
     case RN_HTTP_KEEP_SAY:
-        return RN_PEN_LITERAL(to, "Connection: keep-alive\r\n");
+        return RN_FORMAT_LITERAL(to, "Connection: keep-alive\r\n");
     case RN_HTTP_KEEP:
         break;
     }
@@ -111,17 +111,17 @@ void rn_http_put_body(struct rn_buf *out, enum rn_http_connection connection, bo
     if (!to)
         return;
     if (content_type) {
-        to = RN_PEN_LITERAL(to, "Content-Type: ");
-        to = rn_pen_bytes(to, content_type, type_len);
-        to = RN_PEN_LITERAL(to, "\r\n");
+        to = RN_FORMAT_LITERAL(to, "Content-Type: ");
+        to = rn_format_bytes(to, content_type, type_len);
+        to = RN_FORMAT_LITERAL(to, "\r\n");
     }
     to = write_connection(to, connection);
-    to = RN_PEN_LITERAL(to, "Content-Length: ");
-    to = rn_pen_u64(to, body.len);
-    to = RN_PEN_LITERAL(to, "\r\n\r\n");
+    to = RN_FORMAT_LITERAL(to, "Content-Length: ");
+    to = rn_format_u64(to, body.len);
+    to = RN_FORMAT_LITERAL(to, "\r\n\r\n");
     if (!head && body.len > 0)
-        to = rn_pen_bytes(to, body.data, body.len);
-    rn_pen_done(out, to);
+        to = rn_format_bytes(to, body.data, body.len);
+    rn_format_done(out, to);
 }
 
 void rn_http_put_continue(struct rn_buf *out)

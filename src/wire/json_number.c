@@ -4,8 +4,8 @@
  * seconds written. Nothing goes through floating point, so nothing is rounded but
  * what must be.
  */
+#include "wire/format.h"
 #include "wire/json_internal.h"
-#include "wire/pen.h"
 
 #define SECONDS_MAX_NS (INT64_C(1) << 62)
 #define NS_DIGITS 9
@@ -187,8 +187,8 @@ bool rn_json_seconds(const struct rn_json_token *token, int64_t *ns)
 
 void rn_json_put_seconds(struct rn_buf *out, int64_t ns)
 {
-    char *to = rn_buf_reserve(out, RN_PEN_SECONDS_MAX);
+    char *to = rn_buf_reserve(out, RN_FORMAT_SECONDS_MAX);
 
     if (to)
-        rn_pen_done(out, rn_pen_seconds(to, ns));
+        rn_format_done(out, rn_format_seconds(to, ns));
 }

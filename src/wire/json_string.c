@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "wire/format.h"
 #include "wire/json_internal.h"
-#include "wire/pen.h"
 
 const bool rn_json_plain[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* control characters */
@@ -246,8 +246,8 @@ void rn_json_put_string(struct rn_buf *out, struct rn_slice text)
         put_with_escapes(out, begin, special, end);
     } else if ((to = rn_buf_reserve(out, text.len + 2))) {
         *to++ = '"';
-        to = rn_pen_bytes(to, begin, text.len);
+        to = rn_format_bytes(to, begin, text.len);
         *to++ = '"';
-        rn_pen_done(out, to);
+        rn_format_done(out, to);
     }
 }

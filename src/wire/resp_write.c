@@ -4,14 +4,14 @@
  */
 #include "wire/resp.h"
 
-#include "wire/resp_pen.h"
+#include "wire/resp_format.h"
 
 static void put_count(struct rn_buf *out, char type, uint64_t n)
 {
-    char *at = rn_buf_reserve(out, RN_RESP_PEN_MAX);
+    char *at = rn_buf_reserve(out, RN_RESP_FORMAT_MAX);
 
     if (at)
-        rn_pen_done(out, rn_resp_pen_head(at, type, n));
+        rn_format_done(out, rn_resp_format_head(at, type, n));
 }
 
 void rn_resp_put_simple(struct rn_buf *out, const char *text)
@@ -23,7 +23,7 @@ void rn_resp_put_simple(struct rn_buf *out, const char *text)
         return;
     *at++ = '+';
     memcpy(at, text, len);
-    rn_pen_done(out, rn_resp_pen_crlf(at + len));
+    rn_format_done(out, rn_resp_format_crlf(at + len));
 }
 
 void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice text)
@@ -42,31 +42,31 @@ void rn_resp_put_error(struct rn_buf *out, const char *code, struct rn_slice tex
 
         *at++ = c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
     }
-    rn_pen_done(out, rn_resp_pen_crlf(at));
+    rn_format_done(out, rn_resp_format_crlf(at));
 }
 
 void rn_resp_put_integer(struct rn_buf *out, int64_t n)
 {
-    char *at = rn_buf_reserve(out, RN_RESP_PEN_MAX);
+    char *at = rn_buf_reserve(out, RN_RESP_FORMAT_MAX);
 
     if (at)
-        rn_pen_done(out, rn_resp_pen_integer(at, n));
+        rn_format_done(out, rn_resp_format_integer(at, n));
 }
 
 void rn_resp_put_bulk(struct rn_buf *out, struct rn_slice text)
 {
-    char *at = rn_buf_reserve(out, RN_RESP_PEN_MAX + text.len);
+    char *at = rn_buf_reserve(out, RN_RESP_FORMAT_MAX + text.len);
 
     if (at)
-        rn_pen_done(out, rn_resp_pen_bulk(at, text));
+        rn_format_done(out, rn_resp_format_bulk(at, text));
 }
 
 void rn_resp_put_null(struct rn_buf *out, int version)
 {
-    char *at = rn_buf_reserve(out, RN_RESP_PEN_MAX);
+    char *at = rn_buf_reserve(out, RN_RESP_FORMAT_MAX);
 
     if (at)
-        rn_pen_done(out, rn_resp_pen_null(at, version));
+        rn_format_done(out, rn_resp_format_null(at, version));
 }
 
 void rn_resp_put_array(struct rn_buf *out, size_t count)

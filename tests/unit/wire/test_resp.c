@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "wire/resp.h"
-#include "wire/resp_pen.h"
+#include "wire/resp_format.h"
 
 /* --- a connection, and what it has read, as text ---------------------------- */
 
@@ -400,16 +400,16 @@ static void simple_replies_are_as_the_protocol_says(void **state)
 
 static void pieces_of_replies_are_as_the_protocol_says(void **state)
 {
-    char out[6 * RN_RESP_PEN_MAX];
+    char out[6 * RN_RESP_FORMAT_MAX];
 
     (void)state;
     for (int version = 2; version <= 3; version++) {
-        char *to = RN_RESP_PEN_NAME(out, 4, "rule");
+        char *to = RN_RESP_FORMAT_NAME(out, 4, "rule");
 
-        to = rn_resp_pen_null(to, version);
-        to = rn_resp_pen_bool(to, version, true);
-        to = rn_resp_pen_bool(to, version, false);
-        to = rn_resp_pen_bulk(to, RN_SLICE("a\r\nb"));
+        to = rn_resp_format_null(to, version);
+        to = rn_resp_format_bool(to, version, true);
+        to = rn_resp_format_bool(to, version, false);
+        to = rn_resp_format_bulk(to, RN_SLICE("a\r\nb"));
         *to = '\0';
         assert_string_equal(out, version == 2 ? "$4\r\nrule\r\n$-1\r\n:1\r\n:0\r\n$4\r\na\r\nb\r\n"
                                               : "$4\r\nrule\r\n_\r\n#t\r\n#f\r\n$4\r\na\r\nb\r\n");
@@ -445,12 +445,12 @@ static void an_error_stays_on_its_line(void **state)
 
 static void expect_seconds(int64_t ns, const char *text)
 {
-    char out[RN_RESP_PEN_MAX], expected[64];
+    char out[RN_RESP_FORMAT_MAX], expected[64];
 
-    *rn_resp_pen_seconds(out, 3, ns) = '\0';
+    *rn_resp_format_seconds(out, 3, ns) = '\0';
     snprintf(expected, sizeof expected, ",%s\r\n", text);
     assert_string_equal(out, expected);
-    *rn_resp_pen_seconds(out, 2, ns) = '\0';
+    *rn_resp_format_seconds(out, 2, ns) = '\0';
     snprintf(expected, sizeof expected, "$%zu\r\n%s\r\n", strlen(text), text);
     assert_string_equal(out, expected);
 }

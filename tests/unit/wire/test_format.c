@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#include "wire/pen.h"
+#include "wire/format.h"
 
 static void demand_u64(uint64_t n)
 {
-    char found[RN_PEN_U64_MAX + 1], expected[RN_PEN_U64_MAX + 1];
+    char found[RN_FORMAT_U64_MAX + 1], expected[RN_FORMAT_U64_MAX + 1];
 
-    *rn_pen_u64(found, n) = '\0';
+    *rn_format_u64(found, n) = '\0';
     snprintf(expected, sizeof expected, "%" PRIu64, n);
     assert_string_equal(found, expected);
 }
@@ -41,12 +41,12 @@ static void every_millisecond_has_its_shortest_form(void **state)
 {
     (void)state;
     for (int64_t ms = 0; ms < 3000; ms++) {
-        char found[RN_PEN_SECONDS_MAX + 1], expected[RN_PEN_SECONDS_MAX + 1];
+        char found[RN_FORMAT_SECONDS_MAX + 1], expected[RN_FORMAT_SECONDS_MAX + 1];
 
         for (int64_t below = 0; below < 1000000; below += 499999) {
             if (ms == 0 && below > 0)
                 break;
-            *rn_pen_seconds(found, ms * 1000000 - below) = '\0';
+            *rn_format_seconds(found, ms * 1000000 - below) = '\0';
             snprintf(expected, sizeof expected, "%g", (double)ms / 1000);
             assert_string_equal(found, expected);
         }

@@ -6,11 +6,11 @@
  *     char *to = rn_buf_reserve(out, 40);
  *     if (!to)
  *         return;
- *     to = RN_PEN_LITERAL(to, "n=");
- *     rn_pen_done(out, rn_pen_u64(to, n));
+ *     to = RN_FORMAT_LITERAL(to, "n=");
+ *     rn_format_done(out, rn_format_u64(to, n));
  */
-#ifndef RN_WIRE_PEN_H
-#define RN_WIRE_PEN_H
+#ifndef RN_WIRE_FORMAT_H
+#define RN_WIRE_FORMAT_H
 
 #include <assert.h>
 #include <stdint.h>
@@ -18,12 +18,12 @@
 
 #include "base/buf.h"
 
-#define RN_PEN_U64_MAX 20     /* bytes of a number */
-#define RN_PEN_SECONDS_MAX 24 /* bytes of seconds */
+#define RN_FORMAT_U64_MAX 20     /* bytes of a number */
+#define RN_FORMAT_SECONDS_MAX 24 /* bytes of seconds */
 
-#define RN_PEN_LITERAL(to, literal) rn_pen_bytes(to, "" literal, sizeof(literal) - 1)
+#define RN_FORMAT_LITERAL(to, literal) rn_format_bytes(to, "" literal, sizeof(literal) - 1)
 
-static inline char *rn_pen_bytes(char *to, const char *from, size_t len)
+static inline char *rn_format_bytes(char *to, const char *from, size_t len)
 {
     memcpy(to, from, len);
     return to + len;
@@ -33,7 +33,7 @@ static inline char *rn_pen_bytes(char *to, const char *from, size_t len)
  * order of memory. Halves of four digits, then pairs, then single ones are split off in
  * all places at once: x * 10486 >> 20 is x / 100 below 10^4, x * 103 >> 10 is x / 10
  * below 100, and no product reaches its upper neighbour. */
-static inline uint64_t rn_pen_split(uint32_t n)
+static inline uint64_t rn_format_split(uint32_t n)
 {
     uint64_t halves = n / 10000 | (uint64_t)(n % 10000) << 32;
     uint64_t hundreds = (halves * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
@@ -44,7 +44,7 @@ static inline uint64_t rn_pen_split(uint32_t n)
 }
 
 /* The same of four digits below 10^4. */
-static inline uint32_t rn_pen_split4(uint32_t n)
+static inline uint32_t rn_format_split4(uint32_t n)
 {
     uint32_t hundreds = n * 10486 >> 20, pairs = hundreds | (n - 100 * hundreds) << 16;
     uint32_t tens = (pairs * 103 >> 10) & 0x000f000f;
@@ -52,8 +52,8 @@ static inline uint32_t rn_pen_split4(uint32_t n)
     return tens | (pairs - 10 * tens) << 8;
 }
 
-/* Eight digits, as rn_pen_split gives them. */
-static inline void rn_pen_store(char *to, uint64_t digits)
+/* Eight digits, as rn_format_split gives them. */
+static inline void rn_format_store(char *to, uint64_t digits)
 {
     digits |= UINT64_C(0x3030303030303030);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -62,18 +62,18 @@ static inline void rn_pen_store(char *to, uint64_t digits)
     memcpy(to, &digits, sizeof digits);
 }
 
-/* For rn_pen_u64: one of five to eight digits, and of more. */
-static inline char *rn_pen_eight(char *to, uint32_t n)
+/* For rn_format_u64: one of five to eight digits, and of more. */
+static inline char *rn_format_eight(char *to, uint32_t n)
 {
-    uint64_t digits = rn_pen_split(n);
+    uint64_t digits = rn_format_split(n);
     int zeros = __builtin_ctzll(digits) / 8;
 
-    rn_pen_store(to, digits >> 8 * zeros);
+    rn_format_store(to, digits >> 8 * zeros);
     return to + 8 - zeros;
 }
-char *rn_pen_long(char *to, uint64_t n);
+char *rn_format_long(char *to, uint64_t n);
 
-static inline void rn_pen_store4(char *to, uint32_t digits)
+static inline void rn_format_store4(char *to, uint32_t digits)
 {
     digits |= UINT32_C(0x30303030);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -82,27 +82,27 @@ static inline void rn_pen_store4(char *to, uint32_t digits)
     memcpy(to, &digits, sizeof digits);
 }
 
-/* There must be room for RN_PEN_U64_MAX bytes, however small the number: some behind
+/* There must be room for RN_FORMAT_U64_MAX bytes, however small the number: some behind
  * its digits are overwritten. */
-static inline char *rn_pen_u64(char *to, uint64_t n)
+static inline char *rn_format_u64(char *to, uint64_t n)
 {
     if (n < 10) {
         *to = (char)('0' + n);
         return to + 1;
     }
     if (n < 10000) {
-        uint32_t digits = rn_pen_split4((uint32_t)n);
+        uint32_t digits = rn_format_split4((uint32_t)n);
         int zeros = __builtin_ctz(digits) / 8;
 
-        rn_pen_store4(to, digits >> 8 * zeros);
+        rn_format_store4(to, digits >> 8 * zeros);
         return to + 4 - zeros;
     }
-    return n < 100000000 ? rn_pen_eight(to, (uint32_t)n) : rn_pen_long(to, n);
+    return n < 100000000 ? rn_format_eight(to, (uint32_t)n) : rn_format_long(to, n);
 }
 
 /* At most three digits behind the point, rounded up. Below 0: 0. Room for
- * RN_PEN_SECONDS_MAX bytes. */
-static inline char *rn_pen_seconds(char *to, int64_t ns)
+ * RN_FORMAT_SECONDS_MAX bytes. */
+static inline char *rn_format_seconds(char *to, int64_t ns)
 {
     uint64_t ms = ((uint64_t)ns + 999999) / 1000000;
     unsigned part = (unsigned)(ms % 1000);
@@ -111,15 +111,15 @@ static inline char *rn_pen_seconds(char *to, int64_t ns)
         *to = '0';
         return to + 1;
     }
-    to = rn_pen_u64(to, ms / 1000);
+    to = rn_format_u64(to, ms / 1000);
     if (part == 0)
         return to;
     *to = '.';
-    rn_pen_store4(to + 1, rn_pen_split4(part * 10));
+    rn_format_store4(to + 1, rn_format_split4(part * 10));
     return to + 4 - (part % 10 == 0) - (part % 100 == 0);
 }
 
-static inline void rn_pen_done(struct rn_buf *out, const char *to)
+static inline void rn_format_done(struct rn_buf *out, const char *to)
 {
     out->len = (size_t)(to - out->data);
     assert(out->len <= out->size);

@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "wire/answer.h"
+#include "wire/parsed_decision.h"
 #include "wire/resp_reply.h"
-#include "wire/told.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,11 +36,11 @@ static enum rn_parse skip(const uint8_t *data, size_t len, size_t *at)
 static void tell(struct rn_slice reply)
 {
     static struct ration_outcome outcome;
-    struct rn_told told = {.outcome = &outcome};
+    struct rn_parsed_decision told = {.outcome = &outcome};
     struct rn_answer_extra extra = {.wall_ns = 1};
     struct rn_buf text = {0};
 
-    if (!rn_told_read(reply, &told))
+    if (!rn_parsed_decision_read(reply, &told))
         return;
     demand(outcome.listed <= RATION_OUTCOME_LIMITS && outcome.place_count == 0);
     demand(!told.lease.data || (told.lease.data >= reply.data &&

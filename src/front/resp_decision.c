@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decision as a map with the names that the JSON has. wire/told.c reads it.
+ * A decision as a map with the names that the JSON has. wire/parsed_decision.c reads it.
  */
 #include "front/resp.h"
+#include "wire/parsed_decision.h"
 #include "wire/resp_format.h"
-#include "wire/told.h"
 
 /* Ten values and their names, of up to 12 bytes; and that of a rule. */
 #define PART_MAX (10 * (RN_RESP_FORMAT_MAX + 20) + RATION_NAME_SIZE)
@@ -111,12 +111,12 @@ static void put_full(struct rn_buf *out, int version, const struct rn_decided *d
 {
     const struct ration_outcome *o = &decided->outcome;
 
-    put_text(out, "by", rn_told_kinds[o->kind]);
+    put_text(out, "by", rn_parsed_decision_kinds[o->kind]);
     put_name(out, "decided_by");
     rn_resp_put_integer(out, o->decision.decided_by);
     put_name(out, "status");
     rn_resp_put_integer(out, o->status);
-    put_text(out, "headers", rn_told_families[o->headers]);
+    put_text(out, "headers", rn_parsed_decision_families[o->headers]);
     if (o->retryafter)
         put_mark(out, version, "retryafter");
     put_text(out, "message", o->message);

@@ -6,8 +6,8 @@
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
+#include "wire/parsed_decision.h"
 #include "wire/resp.h"
-#include "wire/told.h"
 
 #define WORDS_BESIDE 5 /* RATION.CHECK WAIT return LEASE FULL */
 
@@ -53,12 +53,12 @@ enum reply_kind { NO_REPLY, ERROR, DECISION, GARBAGE };
 
 /* Logs the first error of a connection. */
 static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice reply,
-                                  struct rn_told *told)
+                                  struct rn_parsed_decision *told)
 {
     if (!reply.data)
         return NO_REPLY;
     if (reply.data[0] != '-')
-        return rn_told_read(reply, told) ? DECISION : GARBAGE;
+        return rn_parsed_decision_read(reply, told) ? DECISION : GARBAGE;
     if (!link->logged_error) {
         ngx_log_error(NGX_LOG_WARN, link->log, 0,
                       "ration: rationd at \"%V\" could not decide: %*s; then rules decide by "
@@ -72,7 +72,7 @@ static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice repl
 static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     struct rn_ngx_context *context = arg;
-    struct rn_told told = {.outcome = &link->worker->outcome};
+    struct rn_parsed_decision told = {.outcome = &link->worker->outcome};
     enum reply_kind kind = read_reply(link, reply, &told);
 
     if (kind == DECISION && rn_ngx_lease_hold(context, link, &told) == NGX_OK &&
@@ -90,7 +90,7 @@ static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
  * are given back. If the client has gone, its turn in a queue is, too. */
 static bool discard(struct rn_ngx_link *link, struct rn_slice reply, bool client_gone)
 {
-    struct rn_told told = {.outcome = &link->worker->outcome};
+    struct rn_parsed_decision told = {.outcome = &link->worker->outcome};
     enum reply_kind kind = read_reply(link, reply, &told);
 
     if (kind == DECISION && told.lease.data)

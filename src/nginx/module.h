@@ -43,7 +43,7 @@
 struct rn_ruleset;
 struct rn_ngx_link;
 struct rn_ngx_tls;
-struct rn_told;
+struct rn_parsed_decision;
 
 extern ngx_module_t ngx_http_ration_module;
 
@@ -253,7 +253,7 @@ void rn_ngx_ask_end(struct rn_ngx_context *context);
 /* Keeps the places in the reply, if any, until the request ends. NGX_ERROR: out of memory;
  * the places are released. */
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
-                            const struct rn_told *told);
+                            const struct rn_parsed_decision *told);
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
 /* At the end of a request with a lease. */
 void rn_ngx_lease_end(struct rn_ngx_context *context);

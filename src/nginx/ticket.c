@@ -9,8 +9,8 @@
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
+#include "wire/parsed_decision.h"
 #include "wire/resp.h"
-#include "wire/told.h"
 
 #define RENEW_MIN_MS 100
 
@@ -85,7 +85,7 @@ static void renew(ngx_event_t *event)
 }
 
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
-                            const struct rn_told *told)
+                            const struct rn_parsed_decision *told)
 {
     ngx_pool_t *pool = context->request->pool;
     ngx_msec_t third = (ngx_msec_t)(told->lease_ns / 3000000);

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "wire/parsed_decision.h"
 #include "wire/resp.h"
-#include "wire/told.h"
 
 /* --- a reply, as name and value pairs of text ------------------------------------- */
 
@@ -62,7 +62,7 @@ static void put_pair(struct rn_buf *out, const struct pair *pair)
 }
 
 static struct ration_outcome outcome;
-static struct rn_told told;
+static struct rn_parsed_decision told;
 static struct rn_buf reply;
 
 /* The refusal, but for some pairs that are different or (value NULL) missing, and with
@@ -89,8 +89,8 @@ static bool read_with(const struct pair *changes, size_t count)
     for (size_t i = 0; i < n; i++)
         put_pair(&reply, pairs[i]);
     memset(&outcome, 0xa5, sizeof outcome);
-    told = (struct rn_told){.outcome = &outcome};
-    return rn_told_read(rn_buf_slice(&reply), &told);
+    told = (struct rn_parsed_decision){.outcome = &outcome};
+    return rn_parsed_decision_read(rn_buf_slice(&reply), &told);
 }
 
 static bool read_one(const char *name, const char *value)
@@ -221,11 +221,11 @@ static void a_reply_that_is_cut_or_too_long_is_no_decision(void **state)
     (void)state;
     assert_true(read_with(NULL, 0));
     for (size_t len = 0; len < reply.len; len++)
-        assert_false(rn_told_read((struct rn_slice){reply.data, len}, &told));
+        assert_false(rn_parsed_decision_read((struct rn_slice){reply.data, len}, &told));
     rn_buf_put_literal(&reply, ":1\r\n");
-    assert_false(rn_told_read(rn_buf_slice(&reply), &told));
-    assert_false(rn_told_read(RN_SLICE("+OK\r\n"), &told));
-    assert_false(rn_told_read(RN_SLICE("*1\r\n$7\r\nallowed\r\n"), &told));
+    assert_false(rn_parsed_decision_read(rn_buf_slice(&reply), &told));
+    assert_false(rn_parsed_decision_read(RN_SLICE("+OK\r\n"), &told));
+    assert_false(rn_parsed_decision_read(RN_SLICE("*1\r\n$7\r\nallowed\r\n"), &told));
 }
 
 static int forget(void **state)

@@ -4,20 +4,20 @@
  * as the outcome that it was made of: a gateway answers its client with it as if it
  * had decided itself.
  */
-#ifndef RN_WIRE_TOLD_H
-#define RN_WIRE_TOLD_H
+#ifndef RN_WIRE_PARSED_DECISION_H
+#define RN_WIRE_PARSED_DECISION_H
 
 #include <ration/rules.h>
 
 #include "base/slice.h"
 
 /* As the reply has them, by enum ration_outcome_kind and ration_header_family. */
-#define RN_TOLD_KINDS 5
-#define RN_TOLD_FAMILIES 4
-extern const char *const rn_told_kinds[RN_TOLD_KINDS];
-extern const char *const rn_told_families[RN_TOLD_FAMILIES];
+#define RN_PARSED_DECISION_KINDS 5
+#define RN_PARSED_DECISION_FAMILIES 4
+extern const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS];
+extern const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES];
 
-struct rn_told {
+struct rn_parsed_decision {
     struct ration_outcome *outcome; /* to be filled; it holds no places and no receipts */
     struct rn_slice lease;          /* of places, in the reply; data NULL: there are none */
     int64_t lease_ns;               /* and how long it lasts */
@@ -29,6 +29,6 @@ struct rn_told {
  * `told` may be half filled then, but a lease that was read is there. Members that are
  * not known are skipped: a later rationd may tell more. Times are rounded up to the
  * millisecond, as the reply has them. */
-bool rn_told_read(struct rn_slice reply, struct rn_told *told);
+bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *told);
 
 #endif

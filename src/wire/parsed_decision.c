@@ -3,18 +3,18 @@
  * Names and values, in any order. A member that is given twice counts as it was given
  * last.
  */
-#include "wire/told.h"
+#include "wire/parsed_decision.h"
 
 #include "wire/resp_reply.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SECONDS_DIGITS_MAX 10 /* before the point: the nanoseconds fit 64 bits */
 
-const char *const rn_told_kinds[RN_TOLD_KINDS] = {
+const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS] = {
     [RATION_BY_LIMITS] = "limits",  [RATION_BY_NO_RULE] = "none", [RATION_BY_ALLOW_LIST] = "allow",
     [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",
 };
-const char *const rn_told_families[RN_TOLD_FAMILIES] = {
+const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES] = {
     [RATION_HEADERS_BOTH] = "both",
     [RATION_HEADERS_X] = "x",
     [RATION_HEADERS_IETF] = "ietf",
@@ -24,7 +24,7 @@ const char *const rn_told_families[RN_TOLD_FAMILIES] = {
 struct reader {
     struct rn_slice reply;
     size_t at;
-    struct rn_told *told;
+    struct rn_parsed_decision *told;
     struct ration_outcome *outcome;
     struct ration_outcome_limit *limit; /* at hand */
 };
@@ -338,7 +338,7 @@ static bool read_by(struct reader *r)
 {
     unsigned kind;
 
-    if (!next_word(r, rn_told_kinds, RN_TOLD_KINDS, &kind))
+    if (!next_word(r, rn_parsed_decision_kinds, RN_PARSED_DECISION_KINDS, &kind))
         return false;
     r->outcome->kind = (enum ration_outcome_kind)kind;
     return true;
@@ -368,7 +368,7 @@ static bool read_headers(struct reader *r)
 {
     unsigned family;
 
-    if (!next_word(r, rn_told_families, RN_TOLD_FAMILIES, &family))
+    if (!next_word(r, rn_parsed_decision_families, RN_PARSED_DECISION_FAMILIES, &family))
         return false;
     r->outcome->headers = (enum ration_header_family)family;
     return true;
@@ -392,13 +392,13 @@ static bool read_message(struct reader *r)
 /* --- the decision ----------------------------------------------------------------------------- */
 
 /* Members that belong together. */
-static bool agree(const struct ration_outcome *o, const struct rn_told *told)
+static bool agree(const struct ration_outcome *o, const struct rn_parsed_decision *told)
 {
     return o->decision.decided_by < (int)o->listed && (!told->lease.data || told->lease_ns > 0) &&
            (o->decision.allowed || !told->lease.data);
 }
 
-bool rn_told_read(struct rn_slice reply, struct rn_told *told)
+bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *told)
 {
     static const struct member members[] = {
         {"allowed", read_allowed, false},

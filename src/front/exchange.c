@@ -318,9 +318,9 @@ size_t rn_exchange_talk(struct rn_talker *talker, char *data, size_t len,
         done += bytes;
     }
     talker->holds = state->held != NULL;
-    rn_histogram_add_many(&counts->latency[site->name],
-                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
-                          counts->requests[site->name] - before);
+    rn_metrics_histogram_add_many(&counts->latency[site->name],
+                                  rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
+                                  counts->requests[site->name] - before);
     return done;
 }
 

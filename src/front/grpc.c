@@ -274,8 +274,8 @@ void rn_grpc_note(struct rn_grpc_conn *c, int64_t began_ns)
     struct rn_front_counts *counts = &c->loop->counts;
 
     rn_front_count(&counts->requests[RN_FRONT_GRPC], c->answered);
-    rn_histogram_add_many(&counts->latency[RN_FRONT_GRPC],
-                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, c->answered);
+    rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_GRPC],
+                                  rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, c->answered);
     c->answered = 0;
 }
 

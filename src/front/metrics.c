@@ -331,7 +331,7 @@ static void put_latency(struct rn_buf *out, const struct rn_front *front)
         struct rn_histogram total = {.sum_ns = 0};
 
         for (unsigned i = 0; i < front->loop_count; i++)
-            rn_histogram_merge(&total, &front->loops[i].counts.latency[p]);
+            rn_metrics_histogram_merge(&total, &front->loops[i].counts.latency[p]);
         rn_metrics_put_histogram(out, name, &LABEL("protocol", rn_slice_of(protocols[p])), 1,
                                  &total);
     }

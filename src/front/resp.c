@@ -329,8 +329,8 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
     rn_resp_charge(&t);
     talker->holds = t.state->replies.held > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
-    rn_histogram_add_many(&counts->latency[RN_FRONT_RESP],
-                          rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
+    rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_RESP],
+                                  rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
     return done;
 }
 

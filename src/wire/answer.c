@@ -264,10 +264,10 @@ static void put_window_and_reset(struct rn_buf *out, const struct ration_outcome
 /* The limits that refused, under the names that the header fields give them. */
 static void put_violated(struct rn_buf *out, const struct ration_outcome *outcome)
 {
-    struct rn_policy_names names;
+    struct rn_answer_policy_names names;
     const char *before = ",\"violated-policies\":[";
 
-    rn_policy_names_init(&names, outcome);
+    rn_answer_policy_names_init(&names, outcome);
     for (uint32_t i = 0; i < outcome->listed; i++) {
         const struct ration_outcome_limit *limit = &outcome->limits[i];
 

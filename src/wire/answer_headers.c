@@ -14,7 +14,7 @@
 
 /* --- names of policies ------------------------------------------------------------------ */
 
-static void set_name(struct rn_policy_names *names, uint32_t i, const char *rule)
+static void set_name(struct rn_answer_policy_names *names, uint32_t i, const char *rule)
 {
     char *out = names->items[i].text;
     bool plain = true;
@@ -33,7 +33,7 @@ static void set_name(struct rn_policy_names *names, uint32_t i, const char *rule
 }
 
 /* Whether another one of the first `count` has the name of the i-th. */
-static bool is_taken(const struct rn_policy_names *names, uint32_t i, uint32_t count)
+static bool is_taken(const struct rn_answer_policy_names *names, uint32_t i, uint32_t count)
 {
     uint8_t len = names->items[i].len;
 
@@ -45,7 +45,8 @@ static bool is_taken(const struct rn_policy_names *names, uint32_t i, uint32_t c
 }
 
 /* The first one keeps its name, and so does a rule that is really called api-2. */
-void rn_policy_names_init(struct rn_policy_names *names, const struct ration_outcome *outcome)
+void rn_answer_policy_names_init(struct rn_answer_policy_names *names,
+                                 const struct ration_outcome *outcome)
 {
     for (uint32_t i = 0; i < outcome->listed; i++)
         set_name(names, i, outcome->limits[i].rule);
@@ -71,7 +72,7 @@ static char *write_integer(char *to, uint64_t n)
     return rn_format_u64(to, n < INTEGER_MAX ? n : INTEGER_MAX);
 }
 
-static char *write_name(char *to, const struct rn_policy_names *names, uint32_t i)
+static char *write_name(char *to, const struct rn_answer_policy_names *names, uint32_t i)
 {
     const char *text = names->items[i].text;
     uint8_t len = names->items[i].len;
@@ -128,7 +129,7 @@ static char *write_state(char *to, const struct ration_outcome_limit *limit)
  * there is none. */
 static inline void put_field(struct rn_buf *out, struct rn_slice begin,
                              const struct ration_outcome *outcome,
-                             const struct rn_policy_names *names,
+                             const struct rn_answer_policy_names *names,
                              char *(*write)(char *to, const struct ration_outcome_limit *limit))
 {
     char *to = NULL;
@@ -152,9 +153,9 @@ static inline void put_field(struct rn_buf *out, struct rn_slice begin,
 
 static void put_ietf(struct rn_buf *out, const struct ration_outcome *outcome)
 {
-    struct rn_policy_names names;
+    struct rn_answer_policy_names names;
 
-    rn_policy_names_init(&names, outcome);
+    rn_answer_policy_names_init(&names, outcome);
     put_field(out, RN_SLICE("RateLimit-Policy: "), outcome, &names, write_policy);
     put_field(out, RN_SLICE("RateLimit: "), outcome, &names, write_state);
 }

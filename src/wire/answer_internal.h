@@ -8,7 +8,7 @@
 
 /* Rule names as header fields have them: printable ASCII, each only once. A rule
  * with several limits is "api", "api-2", ... */
-struct rn_policy_names {
+struct rn_answer_policy_names {
     struct {
         uint8_t len;
         bool plain; /* nothing in it needs a backslash in a string */
@@ -16,7 +16,8 @@ struct rn_policy_names {
     } items[RATION_OUTCOME_LIMITS]; /* as in outcome->limits */
 };
 
-void rn_policy_names_init(struct rn_policy_names *names, const struct ration_outcome *outcome);
+void rn_answer_policy_names_init(struct rn_answer_policy_names *names,
+                                 const struct ration_outcome *outcome);
 
 /* The limit that decided; NULL if none did. */
 static inline const struct ration_outcome_limit *rn_answer_decider(const struct ration_outcome *o)

@@ -13,7 +13,7 @@ static enum rn_parse read_host(struct rn_http_parser *parser, struct rn_slice va
 {
     if (parser->facts & RN_HTTP_HAS_HOST)
         return rn_http_refuse(error, 400, "more than one Host");
-    if (!rn_http_is_host(value))
+    if (!rn_http_text_is_host(value))
         return rn_http_refuse(error, 400, "Host must be a name or address, and perhaps a port");
     parser->facts |= RN_HTTP_HAS_HOST;
     if (!(parser->facts & RN_HTTP_IS_ABSOLUTE))

@@ -35,7 +35,7 @@ static enum rn_parse read_absolute(struct rn_http_parser *parser, struct rn_http
     while (p < end && *p != '/' && *p != '?')
         p++;
     request->host.len = (size_t)(p - request->host.data);
-    if (!rn_http_is_host(request->host))
+    if (!rn_http_text_is_host(request->host))
         return rn_http_refuse(error, 400, "the target has no host, or a bad one");
     parser->facts |= RN_HTTP_IS_ABSOLUTE;
     split_query(request, rn_http_between(p, end));

@@ -36,7 +36,7 @@ static const char *pass_literal(const char *p, const char *end)
     return p < end && *p == ']' && p > start ? p + 1 : NULL;
 }
 
-bool rn_http_is_host(struct rn_slice text)
+bool rn_http_text_is_host(struct rn_slice text)
 {
     const char *p = text.data, *end = p + text.len, *port;
 

@@ -92,6 +92,6 @@ static inline struct rn_slice rn_http_trim(const char *p, const char *end)
 
 /* A name or address and perhaps a port, nothing else (RFC 9110 §7.2). It stands in a
  * line, and what is behind it is of no host. */
-bool rn_http_is_host(struct rn_slice text);
+bool rn_http_text_is_host(struct rn_slice text);
 
 #endif

@@ -95,12 +95,12 @@ void rn_metrics_put_double(struct rn_buf *out, const char *name,
 
 /* --- times --------------------------------------------------------------------------------- */
 
-const int64_t rn_histogram_bounds_ns[] = {1000,      2000,      5000,      10000,     20000,
-                                          50000,     100000,    200000,    500000,    1000000,
-                                          2000000,   5000000,   10000000,  20000000,  50000000,
-                                          100000000, 200000000, 500000000, 1000000000};
+const int64_t rn_metrics_histogram_bounds_ns[] = {
+    1000,     2000,      5000,      10000,     20000,     50000,    100000,
+    200000,   500000,    1000000,   2000000,   5000000,   10000000, 20000000,
+    50000000, 100000000, 200000000, 500000000, 1000000000};
 
-const uint8_t rn_histogram_first[] = {
+const uint8_t rn_metrics_histogram_first[] = {
     0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  1,  2,  2,  3,  4,  5,  6,  7,  8,  9,  10,
     11, 11, 12, 13, 14, 15, 16, 17, 18, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19,
     19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19};
@@ -111,7 +111,7 @@ static const char *const bounds_text[] = {"0.000001", "0.000002", "0.000005", "0
                                           "0.002",    "0.005",    "0.01",     "0.02",    "0.05",
                                           "0.1",      "0.2",      "0.5",      "1",       "+Inf"};
 
-void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from)
+void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from)
 {
     for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS; i++)
         into->counts[i] += __atomic_load_n(&from->counts[i], __ATOMIC_RELAXED);

@@ -40,40 +40,40 @@ void rn_metrics_put_double(struct rn_buf *out, const char *name,
  * and one for what takes longer: 1, 2, 5, 10 µs, ... */
 #define RN_HISTOGRAM_BUCKETS 20
 
-/* Zeroed is ready. Written by one thread, which rn_histogram_merge does not mind. */
+/* Zeroed is ready. Written by one thread, which rn_metrics_histogram_merge does not mind. */
 struct rn_histogram {
     uint64_t counts[RN_HISTOGRAM_BUCKETS]; /* not cumulative */
     uint64_t sum_ns;
 };
 
 /* The most that each bucket but the last holds, in ns. */
-extern const int64_t rn_histogram_bounds_ns[RN_HISTOGRAM_BUCKETS - 1];
+extern const int64_t rn_metrics_histogram_bounds_ns[RN_HISTOGRAM_BUCKETS - 1];
 /* By the number of bits of a time, the bucket of the shortest such time; the others
  * are in it or in the next, since each bound is at least twice the one before. */
-extern const uint8_t rn_histogram_first[65];
+extern const uint8_t rn_metrics_histogram_first[65];
 
-static inline void rn_histogram_count(uint64_t *counter, uint64_t more)
+static inline void rn_metrics_histogram_count(uint64_t *counter, uint64_t more)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
 /* `count` times at once, each as long as the other. */
-static inline void rn_histogram_add_many(struct rn_histogram *h, int64_t ns, uint64_t count)
+static inline void rn_metrics_histogram_add_many(struct rn_histogram *h, int64_t ns, uint64_t count)
 {
     uint64_t time = ns > 0 ? (uint64_t)ns : 0;
-    unsigned at = rn_histogram_first[time == 0 ? 0 : 64 - __builtin_clzll(time)];
+    unsigned at = rn_metrics_histogram_first[time == 0 ? 0 : 64 - __builtin_clzll(time)];
 
-    at += at < RN_HISTOGRAM_BUCKETS - 1 && (int64_t)time > rn_histogram_bounds_ns[at];
-    rn_histogram_count(&h->counts[at], count);
-    rn_histogram_count(&h->sum_ns, time * count);
+    at += at < RN_HISTOGRAM_BUCKETS - 1 && (int64_t)time > rn_metrics_histogram_bounds_ns[at];
+    rn_metrics_histogram_count(&h->counts[at], count);
+    rn_metrics_histogram_count(&h->sum_ns, time * count);
 }
 
-static inline void rn_histogram_add(struct rn_histogram *h, int64_t ns)
+static inline void rn_metrics_histogram_add(struct rn_histogram *h, int64_t ns)
 {
-    rn_histogram_add_many(h, ns, 1);
+    rn_metrics_histogram_add_many(h, ns, 1);
 }
 
-void rn_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
+void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
 /* Its samples: NAME_bucket with the label le, cumulative, NAME_sum in seconds and
  * NAME_count. At most RN_METRICS_LABELS_MAX labels of the caller's. */
 #define RN_METRICS_LABELS_MAX 7

@@ -70,7 +70,7 @@ static size_t bucket_of(int64_t ns)
 {
     size_t i = 0;
 
-    while (i < RN_HISTOGRAM_BUCKETS - 1 && ns > rn_histogram_bounds_ns[i])
+    while (i < RN_HISTOGRAM_BUCKETS - 1 && ns > rn_metrics_histogram_bounds_ns[i])
         i++;
     return i;
 }
@@ -79,7 +79,7 @@ static void demand_bucket(int64_t ns)
 {
     struct rn_histogram h = {0};
 
-    rn_histogram_add(&h, ns);
+    rn_metrics_histogram_add(&h, ns);
     if (h.counts[bucket_of(ns)] != 1)
         fail_msg("%lld ns belong to bucket %zu", (long long)ns, bucket_of(ns));
 }
@@ -91,7 +91,7 @@ static void times_are_counted_below_the_bound_they_do_not_exceed(void **state)
     (void)state;
     for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS - 1; i++)
         for (int64_t near = -1; near <= 1; near++)
-            demand_bucket(rn_histogram_bounds_ns[i] + near);
+            demand_bucket(rn_metrics_histogram_bounds_ns[i] + near);
     for (int bit = 0; bit < 63; bit++)
         for (int64_t near = -1; near <= 1; near++)
             demand_bucket((INT64_C(1) << bit) + near);
@@ -111,11 +111,11 @@ static void a_histogram_is_cumulative(void **state)
     struct rn_buf out = {0};
 
     (void)state;
-    rn_histogram_add(&h, 1000);
-    rn_histogram_add(&h, 1001);
-    rn_histogram_add(&h, 30000000);
-    rn_histogram_add(&other, 2500000000);
-    rn_histogram_merge(&h, &other);
+    rn_metrics_histogram_add(&h, 1000);
+    rn_metrics_histogram_add(&h, 1001);
+    rn_metrics_histogram_add(&h, 30000000);
+    rn_metrics_histogram_add(&other, 2500000000);
+    rn_metrics_histogram_merge(&h, &other);
     rn_metrics_begin(&out, "t_seconds", RN_METRICS_HISTOGRAM, "Time.");
     rn_metrics_put_histogram(&out, "t_seconds", &label, 1, &h);
     demand(&out, "# HELP t_seconds Time.\n"

@@ -33,43 +33,31 @@ static bool has_ours(const struct rn_async *a, const struct rn_charge *batch, si
     return false;
 }
 
-static struct rn_async_key *begin_key(struct rn_async *a, const struct rn_charge *charge,
-                                      int64_t now_ns)
-{
-    const struct rn_limit *limit = charge->limit;
-    uint64_t most;
-    bool settled;
-    struct rn_async_key *key;
-
-    if (!rn_view_serves(limit) || !(key = rn_local_keys_add(&a->keys, charge->key, now_ns)))
-        return NULL;
-    most = rn_local_budget_most(limit, a->permille, a->holders);
-    settled = now_ns - a->started_ns >= rn_local_budget_settle_ns(limit, most, a->holders);
-    rn_local_budget_init(&key->budget, charge,
-                         settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN,
-                         rn_reports_store_us(&a->reports, now_ns), now_ns);
-    atomic_store_explicit(&a->counts.keys, a->keys.count, memory_order_relaxed);
-    return key;
-}
-
 /* The key of a charge. NULL: the charge must be passed on. */
 static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge *charge,
                                      int64_t now_ns)
 {
+    const struct rn_limit *limit = charge->limit;
     struct rn_async_key *key = rn_local_keys_find(&a->keys, charge->key);
+    uint64_t most = rn_local_budget_most(limit, a->permille, a->holders);
+    int64_t store_us = rn_reports_store_us(&a->reports, now_ns);
 
-    if (!key)
-        key = begin_key(a, charge, now_ns);
-    if (!key)
-        return NULL;
-    if (!rn_view_is_of(&key->budget.view, charge->limit)) {
-        if (!rn_view_serves(charge->limit))
+    if (!key) {
+        if (!rn_view_serves(limit) || !(key = rn_local_keys_add(&a->keys, charge->key, now_ns)))
             return NULL;
-        rn_view_init(&key->budget.view, charge->limit, rn_reports_store_us(&a->reports, now_ns),
-                     now_ns);
+        bool settled = now_ns - a->started_ns >= rn_local_budget_settle_ns(limit, most, a->holders);
+
+        rn_local_budget_init(&key->budget, charge,
+                             settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN, store_us,
+                             now_ns);
+        atomic_store_explicit(&a->counts.keys, a->keys.count, memory_order_relaxed);
+    } else if (!rn_view_is_of(&key->budget.view, limit)) {
+        if (!rn_view_serves(limit))
+            return NULL;
+        rn_view_init(&key->budget.view, limit, store_us, now_ns);
         rn_local_budget_doubt(&key->budget);
     }
-    key->most = rn_local_budget_most(charge->limit, a->permille, a->holders);
+    key->most = most;
     return key;
 }
 

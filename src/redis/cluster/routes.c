@@ -93,18 +93,6 @@ static void remove_shard(struct rn_routes *routes, struct rn_shard *shard)
     rn_shard_free(shard);
 }
 
-/* Drops servers that have lost all slots. A server that is about to get slots was used lately. */
-static void retire_shards(struct rn_routes *routes)
-{
-    for (unsigned i = 0; i < RN_SHARDS; i++) {
-        struct rn_shard *shard = routes->shards[i];
-
-        if (shard && shard->slots == 0 && shard->link.owed_count == 0 &&
-            shard->used_ns < rn_timing_now(routes->loop) - IDLE_NS)
-            remove_shard(routes, shard);
-    }
-}
-
 /* --- slots -------------------------------------------------------------------------- */
 
 static void set_slots(struct rn_shard *shard, unsigned slots)
@@ -178,7 +166,15 @@ static void on_timer(struct rn_timer *timer)
         rn_topology_probe_ask(&routes->probe);
     if (!broken && routes->url->kind == RN_URL_SENTINEL)
         rn_topology_ask_offset(routes);
-    retire_shards(routes);
+    /* Drop servers that have lost all slots. A server that is about to get slots was used lately.
+     */
+    for (unsigned i = 0; i < RN_SHARDS; i++) {
+        struct rn_shard *shard = routes->shards[i];
+
+        if (shard && shard->slots == 0 && shard->link.owed_count == 0 &&
+            shard->used_ns < rn_timing_now(routes->loop) - IDLE_NS)
+            remove_shard(routes, shard);
+    }
     rn_timing_by(routes->loop, &routes->timer,
                  rn_timing_now(routes->loop) + (broken ? HURRY_NS : LOOK_NS));
 }

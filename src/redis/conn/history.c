@@ -27,17 +27,6 @@ static int64_t find_number(const char *info, const char *field)
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
-/* A promoted replica names its former master's history, and the first byte it does not share. */
-static int64_t lost_of(const struct rn_history *before, const char *info)
-{
-    const char *id = find_id(info, "\nmaster_replid2:");
-    int64_t beyond = find_number(info, "\nsecond_repl_offset:");
-
-    if (!id || memcmp(id, before->id, RN_HISTORY_ID) != 0 || beyond <= 0)
-        return 0;
-    return before->offset >= beyond ? before->offset - beyond + 1 : 0;
-}
-
 void rn_history_note(struct rn_history *history, const char *info)
 {
     const char *id = find_id(info, "\nmaster_replid:");
@@ -51,8 +40,14 @@ bool rn_history_learn(struct rn_history *history, const char *info)
     const char *id = find_id(info, "\nmaster_replid:");
     bool changed = id && history->id[0] != '\0' && memcmp(history->id, id, RN_HISTORY_ID) != 0;
 
-    if (changed)
-        history->lost = lost_of(history, info);
+    if (changed) {
+        /* A promoted replica names its master's history, and the first byte it does not share. */
+        const char *former = find_id(info, "\nmaster_replid2:");
+        int64_t beyond = find_number(info, "\nsecond_repl_offset:");
+        bool known = former && memcmp(former, history->id, RN_HISTORY_ID) == 0 && beyond > 0;
+
+        history->lost = known && history->offset >= beyond ? history->offset - beyond + 1 : 0;
+    }
     if (id)
         memcpy(history->id, id, RN_HISTORY_ID);
     rn_history_note(history, info);

@@ -57,24 +57,14 @@ static bool read_boot(char out[BOOT_BYTES])
 /* --- parts ------------------------------------------------------------------------------ */
 
 /* The lock lasts while the descriptor is open: a kill releases it. */
-static bool lock_part(int fd, unsigned number)
+static bool set_lock(int fd, unsigned number, bool locked)
 {
-    struct flock lock = {.l_type = F_WRLCK,
+    struct flock lock = {.l_type = locked ? F_WRLCK : F_UNLCK,
                          .l_whence = SEEK_SET,
                          .l_start = (off_t)(number * sizeof(struct rn_lease_part)),
                          .l_len = 1};
 
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-static void unlock_part(int fd, unsigned number)
-{
-    struct flock lock = {.l_type = F_UNLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = (off_t)(number * sizeof(struct rn_lease_part)),
-                         .l_len = 1};
-
-    (void)fcntl(fd, F_OFD_SETLK, &lock);
 }
 
 static struct rn_lease_part *map_part(int fd, unsigned number)
@@ -85,17 +75,13 @@ static struct rn_lease_part *map_part(int fd, unsigned number)
     return part != MAP_FAILED ? part : NULL;
 }
 
-static bool is_ours(const struct header *h)
-{
-    return h->magic == MAGIC && h->version == VERSION &&
-           h->record_bytes == sizeof(struct rn_lease_record) &&
-           h->records == RN_LEASE_FILE_RECORDS && h->check == check_of(h);
-}
-
 /* Written in this boot, and not yet returned. */
 static bool is_left(const struct header *h, const char boot[BOOT_BYTES])
 {
-    return is_ours(h) && memcmp(h->boot, boot, BOOT_BYTES) == 0 && h->open;
+    return h->magic == MAGIC && h->version == VERSION &&
+           h->record_bytes == sizeof(struct rn_lease_record) &&
+           h->records == RN_LEASE_FILE_RECORDS && h->check == check_of(h) &&
+           memcmp(h->boot, boot, BOOT_BYTES) == 0 && h->open;
 }
 
 static void start_part(struct rn_lease_part *part, uint64_t holder, const char boot[BOOT_BYTES])
@@ -195,12 +181,12 @@ static int open_file(const char *path, uint64_t holder, struct rn_lease_file *ou
         return fail_foreign(error, path);
     }
     for (unsigned i = 0; i < RN_LEASE_FILE_PARTS && code == RATION_EBUSY; i++) {
-        if (!lock_part(fd, i))
+        if (!set_lock(fd, i, true))
             continue;
         code = fstat(fd, &st) == 0 ? claim(path, fd, i, holder, st.st_size, out, error)
                                    : fail(error, path, "cannot be read: ", strerror(errno));
         if (code != 0)
-            unlock_part(fd, i);
+            set_lock(fd, i, false);
     }
     if (code == RATION_EBUSY)
         fail(error, path, "all of its parts are in use", "");
@@ -231,7 +217,7 @@ bool rn_lease_file_find(const char *path, struct rn_lease_file *out)
     if (fd < 0)
         return false;
     for (unsigned i = 0; (off_t)((i + 1) * sizeof(struct rn_lease_part)) <= st.st_size; i++) {
-        struct rn_lease_part *part = lock_part(fd, i) ? map_part(fd, i) : NULL;
+        struct rn_lease_part *part = set_lock(fd, i, true) ? map_part(fd, i) : NULL;
 
         if (part && is_left(&part->header, boot)) {
             *out = file_of(part, part->header.holder, fd);
@@ -239,7 +225,7 @@ bool rn_lease_file_find(const char *path, struct rn_lease_file *out)
         }
         if (part)
             munmap(part, sizeof *part);
-        unlock_part(fd, i);
+        set_lock(fd, i, false);
     }
     close(fd);
     return false;

@@ -181,7 +181,7 @@ static struct work *make_work(struct text text, unsigned groups, unsigned expect
     w->count = groups < REQUESTS ? groups : REQUESTS;
     for (unsigned i = 0; i < w->count; i++) {
         make_request(w, i, (unsigned)((uint64_t)i * groups / w->count), ip);
-        rn_ruleset_match(w->ruleset, &w->requests[i], &w->matches);
+        rn_match_request(w->ruleset, &w->requests[i], &w->matches);
         if (w->matches.outcome != RN_MATCH_LIMITS || w->matches.count != expected) {
             fprintf(stderr, "bench-rules: %u rules apply, expected %u\n", w->matches.count,
                     expected);
@@ -204,7 +204,7 @@ static void run(void *context, uint64_t count)
     unsigned at = 0;
 
     for (uint64_t i = 0; i < count; i++) {
-        rn_ruleset_match(w->ruleset, &w->requests[at], &w->matches);
+        rn_match_request(w->ruleset, &w->requests[at], &w->matches);
         at = at + 1 == w->count ? 0 : at + 1;
     }
 }

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct rn_readings first, again;
+static struct rn_path_readings first, again;
 
 static void demand(int condition)
 {
@@ -31,7 +31,7 @@ static void demand_spelt(struct rn_slice text)
 
 static void demand_sound(struct rn_slice target, const struct rn_path_settings *settings)
 {
-    demand(first.count >= 1 && first.count <= RN_READINGS_MAX);
+    demand(first.count >= 1 && first.count <= RN_PATH_READINGS_MAX);
     if (first.unreadable) {
         demand(first.count == 1 && rn_slice_equal(first.text[0], RN_SLICE("%")));
         return;
@@ -41,10 +41,10 @@ static void demand_sound(struct rn_slice target, const struct rn_path_settings *
         for (uint32_t k = 0; k < i; k++)
             demand(!rn_slice_equal(first.text[i], first.text[k]));
     }
-    rn_reading_all(first.text[0], settings, &again);
+    rn_path_read_all(first.text[0], settings, &again);
     demand(rn_slice_equal(again.text[0], first.text[0]));
-    if (rn_reading_is_plain(rn_reading_cut(target), settings))
-        demand(first.count == 1 && rn_slice_equal(first.text[0], rn_reading_cut(target)));
+    if (rn_path_is_plain(rn_path_cut_query(target), settings))
+        demand(first.count == 1 && rn_slice_equal(first.text[0], rn_path_cut_query(target)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -53,15 +53,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct rn_path_settings settings = {.ignore_case = data[0] & 1,
                                         .ignore_extension = (data[0] & 2) != 0,
-                                        .parameters = (enum rn_parameters)((data[0] >> 2) % 3)};
+                                        .parameters =
+                                            (enum rn_path_parameters)((data[0] >> 2) % 3)};
     struct rn_slice target = {(const char *)data + 1, size - 1};
     size_t room = 3 * target.len + 2;
     char *out = malloc(room);
 
-    rn_reading_all(target, &settings, &first);
+    rn_path_read_all(target, &settings, &first);
     demand_sound(target, &settings);
     if (out) {
-        struct rn_slice spelt = rn_reading_spell(target, &settings, out, room);
+        struct rn_slice spelt = rn_path_spell(target, &settings, out, room);
 
         demand(spelt.data || settings.parameters == RN_PARAMETERS_IGNORE);
     }

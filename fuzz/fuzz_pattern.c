@@ -23,14 +23,14 @@ static void demand(int condition)
 static void demand_consistent(struct rn_slice pattern, struct rn_slice text)
 {
     struct rn_slice literal = rn_pattern_literal(pattern);
-    const char *fault = rn_path_fault(pattern);
+    const char *fault = rn_pattern_fault(pattern);
 
     demand(literal.len <= pattern.len);
     demand(!fault || strchr(fault, ';'));
     if (!fault && literal.len == pattern.len) /* a literal matches itself */
-        demand(rn_path_match(pattern, pattern));
+        demand(rn_pattern_match_path(pattern, pattern));
     for (unsigned i = 0;; i++) {
-        struct rn_slice segment = rn_path_segment(text, i);
+        struct rn_slice segment = rn_pattern_segment(text, i);
 
         if (!segment.data || i > 8)
             break;
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct rn_slice pattern = {bytes, (size_t)(line - bytes)};
     struct rn_slice text = {line + 1, size - pattern.len - 1};
-    bool glob = rn_pattern_match(pattern, text), path = rn_path_match(pattern, text);
+    bool glob = rn_pattern_match(pattern, text), path = rn_pattern_match_path(pattern, text);
 
     demand_consistent(pattern, text);
     if (is_bearable(pattern, text)) {

@@ -43,8 +43,8 @@ static struct text print_of(const char *data, size_t len)
         rn_ruleset_parse(RN_SLICE("fuzz.yaml"), (struct rn_slice){data, len}, &report);
     demand((ruleset == NULL) == (report.count[RN_ERROR] != 0));
     if (ruleset != NULL) {
-        rn_ruleset_print(ruleset, add, &printed);
-        rn_ruleset_lint(ruleset, &report);
+        rn_print_ruleset(ruleset, add, &printed);
+        rn_lint_ruleset(ruleset, &report);
         demand(report.count[RN_ERROR] == 0);
     }
     rn_report_write(&report, add, &said);

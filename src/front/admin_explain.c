@@ -72,7 +72,7 @@ static int word_rule(void *arg, const struct rn_surveyed *seen)
     if (!rn_slice_equal(reason->rule, seen->rule->name))
         return 0;
     if (!reason->listed)
-        rn_wording_reason(&reason->words, seen->ruleset, seen->rule, seen->values, seen->reason);
+        rn_reason_write(&reason->words, seen->ruleset, seen->rule, seen->values, seen->reason);
     reason->found = true;
     return 1;
 }

@@ -140,12 +140,12 @@ static uint64_t describe_all(const struct rn_roster *roster, const struct rn_boo
     qsort(sorted.attributes, sorted.count, sizeof *sorted.attributes, compare_names);
     rn_siphash_init(&s, &roster->ban_seed);
     for (uint32_t i = 0; i < sorted.count; i++) {
-        struct rn_readings paths;
+        struct rn_path_readings paths;
         struct value v;
 
         describe(book->ruleset, &sorted.attributes[i], &kind->parts[i], &v);
         if (rn_slice_is(kind->parts[i].name, "path")) { /* all spellings of it are banned */
-            rn_reading_all(v.text, &book->ruleset->paths, &paths);
+            rn_path_read_all(v.text, &book->ruleset->paths, &paths);
             v.text = paths.text[0];
         }
         hash_value(&s, &kind->parts[i], &v);

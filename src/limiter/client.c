@@ -204,9 +204,9 @@ bool rn_client_is_plain(const struct rn_client *client)
 }
 
 int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *settings,
-                         struct rn_readings *readings, struct ration_error *error)
+                         struct rn_path_readings *readings, struct ration_error *error)
 {
-    rn_reading_all(*path, settings, readings);
+    rn_path_read_all(*path, settings, readings);
     if (readings->unreadable || readings->text[0].len > RATION_ATTRIBUTE_VALUE_MAX)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%s can be read in too many ways; write the path as it is served",

@@ -68,6 +68,6 @@ int rn_client_take_note(struct rn_client *client, const char *what, const char *
 /* The path as it is compared: its first reading. RATION_EINVAL if it cannot be read, or
  * is too long then. */
 int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *settings,
-                         struct rn_readings *readings, struct ration_error *error);
+                         struct rn_path_readings *readings, struct ration_error *error);
 
 #endif

@@ -159,7 +159,7 @@ size_t rn_descriptors_add_native(struct rn_descriptors *d)
                                          .cost = rn_descriptor_hits(d, ask)};
 
         request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes);
-        rn_ruleset_match(d->ruling.book->ruleset, &request, matches);
+        rn_match_request(d->ruling.book->ruleset, &request, matches);
         if (matches->outcome == RN_MATCH_DENIED) {
             rn_descriptors_drop_native(d);
             return order[i];

@@ -112,7 +112,7 @@ int ration_rules_text(struct ration *r, char **text, size_t *len)
 
     rn_buf_init(&buf);
     if (pin.book)
-        rn_ruleset_print(pin.book->ruleset, print, &buf);
+        rn_print_ruleset(pin.book->ruleset, print, &buf);
     rn_pin_drop(&pin);
     rn_buf_put_char(&buf, '\0');
     if (buf.failed) {
@@ -128,7 +128,7 @@ int ration_rules_text(struct ration *r, char **text, size_t *len)
 bool rn_limiter_has_secrets(struct ration *r)
 {
     struct rn_pin pin = rn_pin_hold(&r->shelf);
-    bool has = pin.book && rn_ruleset_has_secrets(pin.book->ruleset);
+    bool has = pin.book && rn_print_omits_secrets(pin.book->ruleset);
 
     rn_pin_drop(&pin);
     return has;

@@ -15,9 +15,10 @@ static void write_note(const struct rn_ruleset *ruleset, const struct ration_att
     for (size_t i = 0; i < count; i++) {
         struct rn_slice name = {attributes[i].name, attributes[i].name_len};
 
-        if (rn_slice_starts_with(name, RN_SLICE("header.")) || rn_ruleset_looks_at(ruleset, name))
+        if (rn_slice_starts_with(name, RN_SLICE("header.")) ||
+            rn_ruleset_uses_attribute(ruleset, name))
             continue;
-        const char *meant = rn_ruleset_meant(ruleset, name);
+        const char *meant = rn_ruleset_suggest_attribute(ruleset, name);
 
         if (meant) {
             snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s; did you mean %s?",

@@ -138,7 +138,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
     request.count = rn_descriptor_attributes((struct rn_slice){d->domain, d->domain_len},
                                              d->entries, d->count, w->attributes);
     if (g->book->ruleset->apply_to_envoy)
-        rn_ruleset_match(g->book->ruleset, &request, matches);
+        rn_match_request(g->book->ruleset, &request, matches);
     if (matches->outcome == RN_MATCH_ALLOWED || matches->outcome == RN_MATCH_DENIED) {
         rn_ruling_by_list(
             g, matches->outcome == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST,
@@ -212,7 +212,7 @@ RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
     struct rn_matches *matches = &s->workspace->matches;
     const struct rn_compiled *plain;
 
-    rn_ruleset_match(s->book->ruleset, s->request, matches);
+    rn_match_request(s->book->ruleset, s->request, matches);
     plain = rn_likely(is_ordinary(s, terms)) ? rn_plain_find(s->book, matches) : NULL;
     if (rn_likely(plain != NULL) &&
         rn_plain_admit(s->r, s->book, &matches->items[0], plain, s->now_ns, out))

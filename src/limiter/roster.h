@@ -95,7 +95,7 @@ struct rn_override_key {
     uint64_t hash;
     struct rn_client_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX]; /* as the rule spells them */
     char texts[RN_CLIENT_ATTRIBUTES_MAX][RN_CIDR_TEXT];              /* they may point here */
-    struct rn_readings paths;                                        /* or here */
+    struct rn_path_readings paths;                                   /* or here */
 };
 
 /* RATION_EINVAL if the book has no such rule, or it has another key. */
@@ -132,7 +132,7 @@ static inline const struct rn_override_rule *rn_override_rule(const struct rn_ro
  * RATION_EINVAL or RATION_EPARSE if they cannot be banned. */
 struct rn_ban_texts {
     char texts[RATION_BAN_ATTRIBUTES_MAX][RN_CIDR_TEXT];
-    struct rn_readings paths;
+    struct rn_path_readings paths;
 };
 int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ration_error *error);
 /* RATION_EFULL if RATION_BAN_KINDS_MAX kinds are in use and this would be another. */

@@ -61,7 +61,7 @@ static int change_rules(struct ration *r, const struct rn_book *book,
 
     if (!found && !rn_book_find(book, w->rule))
         return RATION_ENORULE;
-    rn_ruleset_match(book->ruleset, request, matches);
+    rn_match_request(book->ruleset, request, matches);
     if (matches->outcome == RN_MATCH_TOO_MANY)
         return RATION_EINVAL;
     for (uint32_t i = 0; matches->outcome == RN_MATCH_LIMITS && i < matches->count; i++) {

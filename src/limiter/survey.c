@@ -30,7 +30,7 @@ static int see_rule(struct ration *r, const struct rn_book *book, const struct r
     struct rn_match match;
     struct rn_ruling g;
 
-    seen->reason = rn_rule_explain(seen->ruleset, seen->rule, values, &match);
+    seen->reason = rn_match_explain(seen->ruleset, seen->rule, values, &match);
     seen->values = values;
     seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
     if (seen->applies) {
@@ -46,7 +46,7 @@ static void begin(const struct rn_ruleset *ruleset, const struct rn_survey *surv
 {
     struct rn_matches matches;
 
-    rn_ruleset_match(ruleset, survey->request, &matches);
+    rn_match_request(ruleset, survey->request, &matches);
     survey->begin(survey->arg, &(struct rn_surveyed_request){ruleset, values, matches.entry});
 }
 
@@ -57,7 +57,7 @@ void rn_survey_run(struct ration *r, const struct rn_survey *survey)
     struct rn_values values;
 
     if (ruleset)
-        rn_ruleset_values(ruleset, survey->request, &values);
+        rn_values_resolve(ruleset, survey->request, &values);
     if (ruleset && survey->begin)
         begin(ruleset, survey, &values);
     for (uint32_t i = 0; ruleset && i < ruleset->rule_count; i++) {

@@ -15,7 +15,7 @@ static bool is_header(struct rn_slice name, struct rn_slice header)
            memcmp(name.data + prefix, header.data, header.len) == 0;
 }
 
-bool rn_ruleset_looks_at(const struct rn_ruleset *ruleset, struct rn_slice name)
+bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice name)
 {
     for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
         const struct rn_attribute *a = &ruleset->attributes[i];
@@ -41,7 +41,7 @@ bool rn_ruleset_looks_at(const struct rn_ruleset *ruleset, struct rn_slice name)
     return false;
 }
 
-const char *rn_ruleset_meant(const struct rn_ruleset *ruleset, struct rn_slice name)
+const char *rn_ruleset_suggest_attribute(const struct rn_ruleset *ruleset, struct rn_slice name)
 {
     const char *names[RN_ATTRIBUTES_MAX];
     uint32_t count = 0;

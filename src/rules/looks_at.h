@@ -8,10 +8,10 @@
 #include "rules/ruleset.h"
 
 /* Whether any rule or list looks at an attribute that a request gives under this name. */
-bool rn_ruleset_looks_at(const struct rn_ruleset *ruleset, struct rn_slice name);
+bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
 /* For a name that none looks at: the name that was probably meant, or NULL. It lives as
  * long as the ruleset. */
-const char *rn_ruleset_meant(const struct rn_ruleset *ruleset, struct rn_slice name);
+const char *rn_ruleset_suggest_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
 #endif

@@ -244,7 +244,7 @@ static bool replace_teams(struct attempt *a)
 
         if (team->errors == 0 || team->kept)
             continue;
-        if (!rn_team_keep(team, rn_teams_find(a->last, team->name)))
+        if (!rn_teams_keep(team, rn_teams_find(a->last, team->name)))
             return false;
     }
     rn_report_retain(report, is_wanted, a);

@@ -98,7 +98,7 @@ static bool keep_file(struct rn_team *team, const struct rn_team_file *file, boo
     return ok;
 }
 
-bool rn_team_keep(struct rn_team *team, const struct rn_team *former)
+bool rn_teams_keep(struct rn_team *team, const struct rn_team *former)
 {
     bool ok = true;
 

@@ -48,7 +48,7 @@ void rn_teams_free(struct rn_teams *teams);
 const struct rn_team *rn_teams_find(const struct rn_teams *teams, struct rn_slice name);
 /* Puts the files that the team had formerly in the place of its own; NULL: none. False: out of
  * memory. */
-bool rn_team_keep(struct rn_team *team, const struct rn_team *former);
+bool rn_teams_keep(struct rn_team *team, const struct rn_team *former);
 /* Frees the texts of the root's files. */
 void rn_teams_drop_root(struct rn_teams *teams);
 

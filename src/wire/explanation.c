@@ -94,7 +94,7 @@ static void put_condition(struct rn_members *m, const struct rn_finding *f, stru
         rn_members_null(m, "found");
     rn_members_bool(m, "holds", f->holds);
     rn_buf_clear(words);
-    rn_wording_finding(words, f);
+    rn_reason_write_finding(words, f);
     rn_members_text(m, "text", rn_buf_slice(words));
     rn_members_close(m, '}');
 }
@@ -105,7 +105,7 @@ static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
 {
     rn_members_open(w->m, "conditions", '[');
     for (uint32_t i = 0; i < count; i++) {
-        struct rn_finding finding = rn_wording_find(ruleset, &conditions[i], values);
+        struct rn_finding finding = rn_reason_find(ruleset, &conditions[i], values);
 
         put_condition(w->m, &finding, &w->words);
     }
@@ -183,7 +183,7 @@ static int put_rule(void *arg, const struct rn_surveyed *seen)
     if ((w->matching && !seen->applies) || (w->descriptor && !rule->for_envoy))
         return 0;
     rn_buf_clear(&w->words);
-    rn_wording_reason(&w->words, seen->ruleset, rule, seen->values, seen->reason);
+    rn_reason_write(&w->words, seen->ruleset, rule, seen->values, seen->reason);
     rn_members_open(w->m, NULL, '{');
     rn_members_text(w->m, "rule", rule->name);
     rn_members_text(w->m, "file", rule->file);
@@ -218,7 +218,7 @@ static void put_attributes(struct rn_members *m, const struct ration_request *re
     rn_members_close(m, ']');
 }
 
-static void put_readings(struct rn_members *m, const struct rn_readings *paths)
+static void put_readings(struct rn_members *m, const struct rn_path_readings *paths)
 {
     if (!paths->text[0].data)
         return;

@@ -13,8 +13,9 @@ static void note_misspelled(const struct rn_offline *s)
     for (size_t i = 0; !s->envoy && i < s->options->attribute_count; i++) {
         const struct ration_attribute *a = &s->options->attributes[i];
         struct rn_slice name = {a->name, a->name_len};
-        const char *meant =
-            rn_ruleset_looks_at(s->ruleset, name) ? NULL : rn_ruleset_meant(s->ruleset, name);
+        const char *meant = rn_ruleset_uses_attribute(s->ruleset, name)
+                                ? NULL
+                                : rn_ruleset_suggest_attribute(s->ruleset, name);
 
         if (meant != NULL)
             rn_output_error("note: no rule looks at %s; did you mean %s?", rn_excerpt(name).text,

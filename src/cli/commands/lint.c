@@ -84,7 +84,7 @@ int rn_command_lint(const struct rn_options *options)
     int status = RN_EXIT_ERROR;
 
     if (rn_offline_load(&offline, options))
-        rn_ruleset_lint(offline.ruleset, &offline.report);
+        rn_lint_ruleset(offline.ruleset, &offline.report);
     if (offline.ruleset != NULL || offline.report.count[RN_ERROR] != 0) {
         if (options->json) {
             put_json(&offline);

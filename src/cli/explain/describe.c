@@ -5,7 +5,7 @@ void rn_cli_explain_finding(const struct rn_output *out, const struct rn_finding
 {
     struct rn_buf words = {0};
 
-    rn_wording_finding(&words, f);
+    rn_reason_write_finding(&words, f);
     rn_output_put(out, f->holds ? RN_GOOD : RN_BAD, f->holds ? "+ " : "- ");
     rn_output_put(out, RN_PLAIN, "%.*s", (int)words.len, words.data);
     rn_buf_done(&words);

@@ -27,8 +27,8 @@ static void put_given(const struct rn_output *out, const struct rn_offline *s)
         rn_output_escaped(out, name);
         rn_output_put(out, RN_PLAIN, " ");
         rn_output_quoted(out, value);
-        if (!s->envoy && !rn_ruleset_looks_at(s->ruleset, name)) {
-            const char *meant = rn_ruleset_meant(s->ruleset, name);
+        if (!s->envoy && !rn_ruleset_uses_attribute(s->ruleset, name)) {
+            const char *meant = rn_ruleset_suggest_attribute(s->ruleset, name);
 
             rn_output_put(out, RN_ODD, "  no rule looks at it");
             if (meant != NULL)
@@ -76,7 +76,7 @@ static void put_derived(const struct rn_output *out, const struct rn_cli_explain
 /* The path as rules see it, where that is not how it was given. */
 static void put_readings(const struct rn_output *out, const struct rn_cli_explain *e)
 {
-    const struct rn_readings *paths = &e->values.paths;
+    const struct rn_path_readings *paths = &e->values.paths;
 
     if (paths->unreadable) {
         rn_output_put(out, RN_ODD,
@@ -106,7 +106,7 @@ static void put_entry(const struct rn_output *out, const struct rn_cli_explain *
     rn_output_put(out, RN_PLAIN, "\n");
     for (uint32_t i = 0; i < entry->condition_count; i++) {
         struct rn_finding finding =
-            rn_wording_find(e->offline->ruleset, &entry->conditions[i], &e->values);
+            rn_reason_find(e->offline->ruleset, &entry->conditions[i], &e->values);
 
         rn_output_put(out, RN_PLAIN, "    ");
         rn_cli_explain_finding(out, &finding);
@@ -204,7 +204,7 @@ static int explain(struct rn_offline *offline)
 
     if (!rn_offline_decide(offline, true, &e.outcome))
         return RN_EXIT_ERROR;
-    rn_ruleset_values(offline->ruleset, &request, &e.values);
+    rn_values_resolve(offline->ruleset, &request, &e.values);
     rn_cli_decision_find(offline, &e.matched);
     if (!o->json)
         put(&out, &e);

@@ -13,7 +13,7 @@ void rn_cli_explain_rule(struct rn_cli_explain *e, const struct rn_rule *rule, u
     const struct rn_options *o = e->offline->options;
 
     found->rule = rule;
-    found->reason = rn_rule_explain(e->offline->ruleset, rule, &e->values, &found->match);
+    found->reason = rn_match_explain(e->offline->ruleset, rule, &e->values, &found->match);
     found->applies = found->reason.why == RN_WHY_APPLIES || found->reason.why == RN_WHY_UNLIMITED;
     found->first_limit = *at;
     if (!found->applies)
@@ -50,7 +50,7 @@ static void put_conditions(const struct rn_output *out, const struct rn_cli_expl
 {
     for (uint32_t i = 0; i < alternative->condition_count; i++) {
         struct rn_finding finding =
-            rn_wording_find(e->offline->ruleset, &alternative->conditions[i], &e->values);
+            rn_reason_find(e->offline->ruleset, &alternative->conditions[i], &e->values);
 
         if (only_failing && finding.holds)
             continue;
@@ -82,7 +82,7 @@ static void put_reason(const struct rn_output *out, const struct rn_cli_explain 
 {
     struct rn_buf words = {0};
 
-    rn_wording_reason(&words, e->offline->ruleset, found->rule, &e->values, found->reason);
+    rn_reason_write(&words, e->offline->ruleset, found->rule, &e->values, found->reason);
     rn_output_put(out, RN_BAD, "    - ");
     rn_output_put(out, RN_PLAIN, "%.*s\n", (int)words.len, words.data);
     rn_buf_done(&words);

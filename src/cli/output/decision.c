@@ -45,7 +45,7 @@ void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *
     matches = malloc(sizeof *matches); /* without it, texts are missing and no more */
     if (matches == NULL)
         return;
-    rn_ruleset_match(s->ruleset, &request, matches);
+    rn_match_request(s->ruleset, &request, matches);
     matched->entry = matches->entry;
     for (uint32_t i = 0; i < matches->count; i++)
         if (rn_offline_asks(s, matches->items[i].rule))

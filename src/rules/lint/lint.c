@@ -315,7 +315,7 @@ static void lint_beside_envoy(const struct rn_linter *l)
 
 /* --- all --------------------------------------------------------------------------- */
 
-void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report)
+void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
 {
     struct rn_linter l = {.ruleset = ruleset, .report = report};
 

@@ -10,6 +10,6 @@
 #include "rules/ruleset.h"
 
 /* `report` is the one the ruleset was loaded with. */
-void rn_ruleset_lint(const struct rn_ruleset *ruleset, struct rn_report *report);
+void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report);
 
 #endif

@@ -21,7 +21,7 @@ bool rn_lint_holds(const struct rn_condition *c, struct rn_slice value)
         holds = rn_ip_parse(value.data, value.len, &ip, NULL) == 0 &&
                 rn_cidr_set_contains(c->networks, &ip);
     for (uint32_t i = 0; i < c->value_count && !holds; i++)
-        holds = rn_holds_fits(c, c->values[i], value);
+        holds = rn_condition_accepts(c, c->values[i], value);
     return holds != c->negated;
 }
 

@@ -6,7 +6,7 @@
 #include "rules/match/index_internal.h"
 #include "rules/match/pattern.h"
 
-static bool is_in(const struct rn_scene *s, const struct rn_condition *c)
+static bool is_in(const struct rn_match_input *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
     struct rn_ip ip;
@@ -44,9 +44,10 @@ static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, st
     case RN_TEST_EQUALS:
         return rn_slice_equal(wanted, value);
     case RN_TEST_PATTERN:
-        return c->is_path ? rn_path_match(wanted, value) : rn_pattern_match(wanted, value);
+        return c->is_path ? rn_pattern_match_path(wanted, value) : rn_pattern_match(wanted, value);
     case RN_TEST_PREFIX:
-        return c->is_path ? rn_path_has_prefix(value, wanted) : rn_slice_starts_with(value, wanted);
+        return c->is_path ? rn_pattern_path_begins(value, wanted)
+                          : rn_slice_starts_with(value, wanted);
     case RN_TEST_ABOVE:
     case RN_TEST_BELOW:
         return fits_bound(c, wanted, value);
@@ -57,12 +58,14 @@ static inline bool fits(const struct rn_condition *c, struct rn_slice wanted, st
     return false;
 }
 
-bool rn_holds_fits(const struct rn_condition *c, struct rn_slice wanted, struct rn_slice value)
+bool rn_condition_accepts(const struct rn_condition *c, struct rn_slice wanted,
+                          struct rn_slice value)
 {
     return fits(c, wanted, value);
 }
 
-static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, struct rn_slice value)
+static bool fits_one(const struct rn_match_input *s, const struct rn_condition *c,
+                     struct rn_slice value)
 {
     if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
         return rn_index_has(s->index, c, value);
@@ -72,14 +75,14 @@ static bool fits_one(const struct rn_scene *s, const struct rn_condition *c, str
     return false;
 }
 
-bool rn_holds_of_path(const struct rn_ruleset *ruleset, uint16_t attribute)
+bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribute)
 {
     const struct rn_attribute *a = &ruleset->attributes[attribute];
 
     return a->source == RN_SOURCE_PATH || rn_slice_is(a->name, "path");
 }
 
-static bool holds(const struct rn_scene *s, const struct rn_condition *c)
+static bool holds(const struct rn_match_input *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
     bool found;
@@ -99,13 +102,14 @@ static bool holds(const struct rn_scene *s, const struct rn_condition *c)
 }
 
 /* Of an unreadable path every condition is taken to hold. */
-static inline bool may_be_meant(const struct rn_scene *s, const struct rn_condition *c)
+static inline bool may_be_meant(const struct rn_match_input *s, const struct rn_condition *c)
 {
-    return rn_unlikely(s->values->paths.unreadable) && rn_holds_of_path(s->ruleset, c->attribute);
+    return rn_unlikely(s->values->paths.unreadable) &&
+           rn_condition_is_on_path(s->ruleset, c->attribute);
 }
 
-RN_HOT uint32_t rn_holds_until(const struct rn_scene *s, const struct rn_condition *conditions,
-                               uint32_t count)
+RN_HOT uint32_t rn_condition_first_false(const struct rn_match_input *s,
+                                         const struct rn_condition *conditions, uint32_t count)
 {
     uint32_t i = 0;
 
@@ -117,5 +121,6 @@ RN_HOT uint32_t rn_holds_until(const struct rn_scene *s, const struct rn_conditi
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
                         const struct rn_values *values)
 {
-    return rn_holds_until(&(struct rn_scene){ruleset, values, NULL}, condition, 1) == 1;
+    return rn_condition_first_false(&(struct rn_match_input){ruleset, values, NULL}, condition,
+                                    1) == 1;
 }

@@ -6,7 +6,7 @@
 #include "rules/match/match.h"
 
 /* What conditions are asked of. */
-struct rn_scene {
+struct rn_match_input {
     const struct rn_ruleset *ruleset;
     const struct rn_values *values;
     const struct rn_match_index *index; /* NULL: look at everything */
@@ -14,14 +14,14 @@ struct rn_scene {
 
 /* The number of the first of `conditions` that does not hold, or their count. Of an
  * unreadable path every condition does. */
-uint32_t rn_holds_until(const struct rn_scene *scene, const struct rn_condition *conditions,
-                        uint32_t count);
+uint32_t rn_condition_first_false(const struct rn_match_input *scene,
+                                  const struct rn_condition *conditions, uint32_t count);
 
 /* Whether a value fits one that a condition on texts or numbers names. */
-bool rn_holds_fits(const struct rn_condition *condition, struct rn_slice wanted,
-                   struct rn_slice value);
+bool rn_condition_accepts(const struct rn_condition *condition, struct rn_slice wanted,
+                          struct rn_slice value);
 
 /* Whether an attribute is the path or a part of it. */
-bool rn_holds_of_path(const struct rn_ruleset *ruleset, uint16_t attribute);
+bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribute);
 
 #endif

@@ -28,7 +28,7 @@ static bool value_covers(const struct rn_condition *narrow, struct rn_slice inne
                          const struct rn_condition *wide, struct rn_slice outer)
 {
     if (narrow->test == RN_TEST_EQUALS)
-        return rn_holds_fits(wide, outer, inner);
+        return rn_condition_accepts(wide, outer, inner);
     if (narrow->test == RN_TEST_PREFIX && wide->test == RN_TEST_PREFIX)
         return rn_slice_starts_with(inner, outer);
     if (narrow->test != RN_TEST_PATTERN || narrow->is_path != wide->is_path)
@@ -38,7 +38,7 @@ static bool value_covers(const struct rn_condition *narrow, struct rn_slice inne
     if (wide->test != RN_TEST_PATTERN)
         return false;
     /* What a star stands for, the star that takes the star itself takes, too. */
-    return wide->is_path ? rn_path_covers(outer, inner) : rn_pattern_match(outer, inner);
+    return wide->is_path ? rn_pattern_covers(outer, inner) : rn_pattern_match(outer, inner);
 }
 
 /* --- positive tests ------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static bool networks_cover(const struct rn_cidr_set *narrow, const struct rn_cid
 static bool needs_a_value(const struct rn_condition *c)
 {
     for (uint32_t i = 0; i < c->value_count; i++)
-        if (rn_holds_fits(c, c->values[i], RN_SLICE("")))
+        if (rn_condition_accepts(c, c->values[i], RN_SLICE("")))
             return false;
     return true;
 }
@@ -109,7 +109,7 @@ static bool excludes(const struct rn_condition *a, const struct rn_condition *b)
         return false;
     for (uint32_t i = 0; i < a->value_count; i++)
         for (uint32_t n = 0; n < b->value_count; n++)
-            if (rn_holds_fits(b, b->values[n], a->values[i]))
+            if (rn_condition_accepts(b, b->values[n], a->values[i]))
                 return false;
     return a->value_count != 0;
 }

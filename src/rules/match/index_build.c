@@ -18,16 +18,16 @@
 #define DEPTH_MAX 4 /* questions in a row */
 
 struct build {
-    const struct rn_candidate *candidates;
+    const struct rn_index_candidate *candidates;
     size_t candidate_count;
-    struct rn_filing_list nodes, probes, found;
-    struct rn_filing_list slots; /* as found; hashed at the end */
-    size_t budget;               /* filings below the root: the values of one-ofs multiply there */
+    struct rn_index_list nodes, probes, found;
+    struct rn_index_list slots; /* as found; hashed at the end */
+    size_t budget;              /* filings below the root: the values of one-ofs multiply there */
 };
 
 static int compare_filings(const void *a, const void *b)
 {
-    const struct rn_filing *x = a, *y = b;
+    const struct rn_index_entry *x = a, *y = b;
 
     if (x->answer != y->answer)
         return x->answer < y->answer ? -1 : 1;
@@ -37,30 +37,31 @@ static int compare_filings(const void *a, const void *b)
 /* Files the items under their best conditions, sorted by answer and candidate;
  * those for which nothing is worth asking stay at the node. Below the root a
  * question is worth it if it leaves at most half of them. */
-static bool file_items(struct build *b, const struct rn_filing_item *items, size_t count,
-                       unsigned depth, struct rn_filing_list *filings)
+static bool file_items(struct build *b, const struct rn_index_item *items, size_t count,
+                       unsigned depth, struct rn_index_list *filings)
 {
-    struct rn_filing_list answers = {.size = sizeof(uint64_t)};
-    bool good = rn_filing_answers(b->candidates, items, count, &answers);
+    struct rn_index_list answers = {.size = sizeof(uint64_t)};
+    bool good = rn_index_split_answers(b->candidates, items, count, &answers);
 
     for (size_t n = 0; good && n < count; n++) {
-        const struct rn_candidate *candidate = &b->candidates[items[n].candidate];
-        uint32_t c =
-            rn_filing_choose(&answers, candidate, items[n], depth == 0 ? answers.count : count / 2);
-        struct rn_filing_item item = items[n];
+        const struct rn_index_candidate *candidate = &b->candidates[items[n].candidate];
+        uint32_t c = rn_index_split_choose(&answers, candidate, items[n],
+                                           depth == 0 ? answers.count : count / 2);
+        struct rn_index_item item = items[n];
         uint32_t *stays;
 
-        if (depth > 0 && c != RN_FILING_NONE && candidate->conditions[c].value_count > b->budget)
-            c = RN_FILING_NONE;
-        if (c == RN_FILING_NONE) {
-            good = (stays = rn_filing_append(&b->found, 1)) != NULL;
+        if (depth > 0 && c != RN_INDEX_SPLIT_NONE &&
+            candidate->conditions[c].value_count > b->budget)
+            c = RN_INDEX_SPLIT_NONE;
+        if (c == RN_INDEX_SPLIT_NONE) {
+            good = (stays = rn_index_split_append(&b->found, 1)) != NULL;
             if (good)
                 *stays = item.candidate;
             continue;
         }
         b->budget -= depth == 0 ? 0 : candidate->conditions[c].value_count;
         item.used |= UINT32_C(1) << c;
-        good = rn_filing_add(filings, &candidate->conditions[c], item);
+        good = rn_index_split_add(filings, &candidate->conditions[c], item);
     }
     if (filings->count > 0)
         qsort(filings->items, filings->count, filings->size, compare_filings);
@@ -69,11 +70,11 @@ static bool file_items(struct build *b, const struct rn_filing_item *items, size
 }
 
 /* The different questions among the filings. */
-static bool add_probes(struct build *b, const struct rn_filing *filings, size_t count,
+static bool add_probes(struct build *b, const struct rn_index_entry *filings, size_t count,
                        struct rn_index_node *node)
 {
     for (size_t i = 0; i < count; i++) {
-        struct rn_probe *probe = b->probes.items;
+        struct rn_index_probe *probe = b->probes.items;
         uint32_t n = 0;
 
         if (probe)
@@ -82,7 +83,7 @@ static bool add_probes(struct build *b, const struct rn_filing *filings, size_t 
                                          probe[n].mask != filings[i].probe.mask))
             n++;
         if (n == node->probe_count) {
-            struct rn_probe *added = rn_filing_append(&b->probes, 1);
+            struct rn_index_probe *added = rn_index_split_append(&b->probes, 1);
 
             if (!added)
                 return false;
@@ -95,30 +96,30 @@ static bool add_probes(struct build *b, const struct rn_filing *filings, size_t 
     return true;
 }
 
-static bool build_node(struct build *b, uint32_t number, const struct rn_filing_item *items,
+static bool build_node(struct build *b, uint32_t number, const struct rn_index_item *items,
                        size_t count, unsigned depth);
 
 /* One answer at node `parent`: the filings from `begin` that have it. A
  * candidate may be among them twice. Leaves *begin behind them. */
-static bool build_bucket(struct build *b, uint32_t parent, const struct rn_filing_list *filings,
+static bool build_bucket(struct build *b, uint32_t parent, const struct rn_index_list *filings,
                          size_t *begin, unsigned depth)
 {
-    const struct rn_filing *all = filings->items;
+    const struct rn_index_entry *all = filings->items;
     uint64_t answer = all[*begin].answer;
     uint32_t child = (uint32_t)b->nodes.count;
-    struct rn_index_slot *slot = rn_filing_append(&b->slots, 1);
-    struct rn_filing_list items = {.size = sizeof(struct rn_filing_item)};
-    bool good = slot && rn_filing_append(&b->nodes, 1);
+    struct rn_index_slot *slot = rn_index_split_append(&b->slots, 1);
+    struct rn_index_list items = {.size = sizeof(struct rn_index_item)};
+    bool good = slot && rn_index_split_append(&b->nodes, 1);
 
     if (good)
         *slot = (struct rn_index_slot){rn_index_key(parent, answer), parent, child};
     for (size_t i = *begin; good && i < filings->count && all[i].answer == answer; i++, ++*begin) {
-        struct rn_filing_item *item;
+        struct rn_index_item *item;
 
         if (i > 0 && all[i - 1].answer == answer &&
             all[i - 1].item.candidate == all[i].item.candidate)
             continue;
-        good = (item = rn_filing_append(&items, 1)) != NULL;
+        good = (item = rn_index_split_append(&items, 1)) != NULL;
         if (good)
             *item = all[i].item;
     }
@@ -127,16 +128,16 @@ static bool build_bucket(struct build *b, uint32_t parent, const struct rn_filin
     return good;
 }
 
-static bool build_node(struct build *b, uint32_t number, const struct rn_filing_item *items,
+static bool build_node(struct build *b, uint32_t number, const struct rn_index_item *items,
                        size_t count, unsigned depth)
 {
     struct rn_index_node node = {.first_probe = (uint32_t)b->probes.count,
                                  .first_candidate = (uint32_t)b->found.count};
-    struct rn_filing_list filings = {.size = sizeof(struct rn_filing)};
+    struct rn_index_list filings = {.size = sizeof(struct rn_index_entry)};
     bool good;
 
     if (depth > 0 && (count <= CROWDED || depth >= DEPTH_MAX)) {
-        uint32_t *found = rn_filing_append(&b->found, count);
+        uint32_t *found = rn_index_split_append(&b->found, count);
 
         good = found != NULL;
         for (size_t i = 0; good && i < count; i++)
@@ -156,7 +157,7 @@ static bool build_node(struct build *b, uint32_t number, const struct rn_filing_
 
 /* --- into the arena ------------------------------------------------------------- */
 
-static bool keep(struct rn_arena *arena, const struct rn_filing_list *list, const void **out)
+static bool keep(struct rn_arena *arena, const struct rn_index_list *list, const void **out)
 {
     void *copy = rn_arena_alloc(arena, list->count * list->size);
 
@@ -166,7 +167,7 @@ static bool keep(struct rn_arena *arena, const struct rn_filing_list *list, cons
     return copy != NULL;
 }
 
-static bool hash_slots(struct rn_arena *arena, const struct rn_filing_list *list,
+static bool hash_slots(struct rn_arena *arena, const struct rn_index_list *list,
                        struct rn_match_index *index)
 {
     const struct rn_index_slot *found = list->items;
@@ -194,15 +195,15 @@ static bool hash_slots(struct rn_arena *arena, const struct rn_filing_list *list
 
 static bool build_tree(struct build *b)
 {
-    struct rn_filing_list items = {.size = sizeof(struct rn_filing_item)};
-    bool good = rn_filing_append(&b->nodes, 1) != NULL;
+    struct rn_index_list items = {.size = sizeof(struct rn_index_item)};
+    bool good = rn_index_split_append(&b->nodes, 1) != NULL;
 
     for (uint32_t i = 0; good && i < b->candidate_count; i++) {
-        struct rn_filing_item *item = rn_filing_append(&items, 1);
+        struct rn_index_item *item = rn_index_split_append(&items, 1);
 
         good = item != NULL;
         if (good)
-            *item = (struct rn_filing_item){.candidate = i};
+            *item = (struct rn_index_item){.candidate = i};
     }
     good = good && build_node(b, 0, items.items, items.count, 0);
     free(items.items);
@@ -212,7 +213,7 @@ static bool build_tree(struct build *b)
 /* Every alternative of the rules that requests are found by attributes. */
 static bool list_candidates(struct build *b, struct rn_ruleset *ruleset)
 {
-    struct rn_candidate *candidates;
+    struct rn_index_candidate *candidates;
     size_t room = 0;
 
     for (uint32_t i = 0; i < ruleset->rule_count; i++)
@@ -222,7 +223,7 @@ static bool list_candidates(struct build *b, struct rn_ruleset *ruleset)
         const struct rn_rule *rule = &ruleset->rules[i];
 
         for (uint32_t n = 0; !rule->envoy && n < rule->alternative_count; n++)
-            candidates[b->candidate_count++] = (struct rn_candidate){
+            candidates[b->candidate_count++] = (struct rn_index_candidate){
                 rule, rule->alternatives[n].conditions, rule->alternatives[n].condition_count};
     }
     b->candidates = candidates;
@@ -234,7 +235,7 @@ bool rn_match_index_build(struct rn_ruleset *ruleset)
 {
     struct build b = {
         .nodes.size = sizeof(struct rn_index_node),
-        .probes.size = sizeof(struct rn_probe),
+        .probes.size = sizeof(struct rn_index_probe),
         .found.size = sizeof(uint32_t),
         .slots.size = sizeof(struct rn_index_slot),
     };

@@ -36,14 +36,14 @@
 #define RN_INDEX_SEGMENTS 16 /* of a path that questions may ask for */
 #define RN_INDEX_NONE UINT32_MAX
 
-struct rn_probe {
+struct rn_index_probe {
     uint16_t attribute;
     uint16_t mask;    /* of segments; 0: the whole value */
     uint32_t longest; /* a longer value (mask 0) is no answer to any rule */
 };
 
 /* An alternative of a rule. */
-struct rn_candidate {
+struct rn_index_candidate {
     const struct rn_rule *rule;
     const struct rn_condition *conditions; /* all must hold */
     uint32_t condition_count;
@@ -78,8 +78,8 @@ enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAME_METHOD, RN_NAMES_FIXED };
 
 struct rn_match_index {
     const struct rn_index_node *nodes;
-    const struct rn_probe *probes;
-    const struct rn_candidate *candidates;
+    const struct rn_index_probe *probes;
+    const struct rn_index_candidate *candidates;
     const uint32_t *found; /* numbers in `candidates`, as the nodes hold them */
     const struct rn_index_slot *slots;
     uint64_t slot_mask;

@@ -13,7 +13,7 @@
 #define CONDITIONS_MAX 31 /* of a candidate that are considered */
 #define WHOLE_VALUE 0
 
-void *rn_filing_append(struct rn_filing_list *list, size_t count)
+void *rn_index_split_append(struct rn_index_list *list, size_t count)
 {
     if (list->count + count >= list->room) {
         size_t room = 2 * (list->count + count) + 16;
@@ -37,14 +37,14 @@ static bool is_literal(struct rn_slice pattern)
 
 /* The literal segments at fixed positions: those before the first `**`. Answers
  * a mask of 0 if there are none. */
-static struct rn_filing file_path(uint16_t attribute, struct rn_slice pattern)
+static struct rn_index_entry file_path(uint16_t attribute, struct rn_slice pattern)
 {
     struct rn_slice segment, chosen[RN_INDEX_SEGMENTS];
-    struct rn_filing f = {.probe = {.attribute = attribute}};
+    struct rn_index_entry f = {.probe = {.attribute = attribute}};
     unsigned count = 0;
 
     for (unsigned i = 0; i < RN_INDEX_SEGMENTS; i++) {
-        segment = rn_path_segment(pattern, i);
+        segment = rn_pattern_segment(pattern, i);
         if (!segment.data || (segment.len == 2 && memcmp(segment.data, "**", 2) == 0))
             break;
         if (!is_literal(segment))
@@ -59,7 +59,7 @@ static struct rn_filing file_path(uint16_t attribute, struct rn_slice pattern)
 }
 
 /* False: this value of the condition cannot be asked for. */
-static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_filing *f)
+static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_index_entry *f)
 {
     struct rn_slice value = c->values[i];
 
@@ -69,7 +69,7 @@ static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_filin
     }
     if (value.len > UINT32_MAX || (c->test == RN_TEST_PATTERN && !is_literal(value)))
         return false;
-    *f = (struct rn_filing){
+    *f = (struct rn_index_entry){
         .answer = rn_index_hash(rn_index_seed(c->attribute, WHOLE_VALUE), value),
         .probe = {c->attribute, WHOLE_VALUE, (uint32_t)value.len},
     };
@@ -78,7 +78,7 @@ static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_filin
 
 static bool can_ask(const struct rn_condition *c)
 {
-    struct rn_filing f;
+    struct rn_index_entry f;
 
     if (c->negated || (c->test != RN_TEST_EQUALS && c->test != RN_TEST_PATTERN))
         return false;
@@ -88,7 +88,7 @@ static bool can_ask(const struct rn_condition *c)
     return true;
 }
 
-static uint32_t usable(const struct rn_candidate *candidate, struct rn_filing_item item)
+static uint32_t usable(const struct rn_index_candidate *candidate, struct rn_index_item item)
 {
     uint32_t mask = 0;
 
@@ -107,17 +107,18 @@ static int compare_answers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bool rn_filing_answers(const struct rn_candidate *candidates, const struct rn_filing_item *items,
-                       size_t count, struct rn_filing_list *answers)
+bool rn_index_split_answers(const struct rn_index_candidate *candidates,
+                            const struct rn_index_item *items, size_t count,
+                            struct rn_index_list *answers)
 {
     for (size_t n = 0; n < count; n++) {
-        const struct rn_candidate *candidate = &candidates[items[n].candidate];
+        const struct rn_index_candidate *candidate = &candidates[items[n].candidate];
         uint32_t mask = usable(candidate, items[n]);
 
         for (uint32_t i = 0; mask >> i; i++)
             for (uint32_t v = 0; mask >> i & 1 && v < candidate->conditions[i].value_count; v++) {
-                struct rn_filing f;
-                uint64_t *answer = rn_filing_append(answers, 1);
+                struct rn_index_entry f;
+                uint64_t *answer = rn_index_split_append(answers, 1);
 
                 if (!answer)
                     return false;
@@ -131,7 +132,7 @@ bool rn_filing_answers(const struct rn_candidate *candidates, const struct rn_fi
 }
 
 /* How many answers are less than this one. */
-static size_t rank(const struct rn_filing_list *answers, uint64_t answer)
+static size_t rank(const struct rn_index_list *answers, uint64_t answer)
 {
     const uint64_t *sorted = answers->items;
     size_t from = 0, to = answers->count;
@@ -148,10 +149,10 @@ static size_t rank(const struct rn_filing_list *answers, uint64_t answer)
 }
 
 /* The most crowded bucket that filing under this condition would use. */
-static size_t crowd(const struct rn_filing_list *answers, const struct rn_condition *c)
+static size_t crowd(const struct rn_index_list *answers, const struct rn_condition *c)
 {
     size_t most = 0;
-    struct rn_filing f;
+    struct rn_index_entry f;
 
     for (uint32_t v = 0; v < c->value_count; v++) {
         file_value(c, v, &f);
@@ -164,11 +165,11 @@ static size_t crowd(const struct rn_filing_list *answers, const struct rn_condit
     return most;
 }
 
-uint32_t rn_filing_choose(const struct rn_filing_list *answers,
-                          const struct rn_candidate *candidate, struct rn_filing_item item,
-                          size_t bearable)
+uint32_t rn_index_split_choose(const struct rn_index_list *answers,
+                               const struct rn_index_candidate *candidate,
+                               struct rn_index_item item, size_t bearable)
 {
-    uint32_t mask = usable(candidate, item), best = RN_FILING_NONE;
+    uint32_t mask = usable(candidate, item), best = RN_INDEX_SPLIT_NONE;
     size_t best_crowd = bearable;
 
     for (uint32_t i = 0; mask >> i; i++) {
@@ -178,7 +179,7 @@ uint32_t rn_filing_choose(const struct rn_filing_list *answers,
         size_t c_crowd = crowd(answers, c);
 
         if (c_crowd < best_crowd ||
-            (c_crowd == best_crowd && (best == RN_FILING_NONE ||
+            (c_crowd == best_crowd && (best == RN_INDEX_SPLIT_NONE ||
                                        c->value_count < candidate->conditions[best].value_count))) {
             best = i;
             best_crowd = c_crowd;
@@ -187,10 +188,10 @@ uint32_t rn_filing_choose(const struct rn_filing_list *answers,
     return best;
 }
 
-bool rn_filing_add(struct rn_filing_list *filings, const struct rn_condition *condition,
-                   struct rn_filing_item item)
+bool rn_index_split_add(struct rn_index_list *filings, const struct rn_condition *condition,
+                        struct rn_index_item item)
 {
-    struct rn_filing *f = rn_filing_append(filings, condition->value_count);
+    struct rn_index_entry *f = rn_index_split_append(filings, condition->value_count);
 
     for (uint32_t v = 0; f && v < condition->value_count; v++) {
         file_value(condition, v, &f[v]);

@@ -3,7 +3,7 @@
  * From a request to the rules that apply to it. The index (index_internal.h) proposes
  * candidates, which are alternatives of rules; every condition of a candidate is
  * checked (condition.h), so the index may err on the side of too many and the two ways
- * in, rn_ruleset_match and rn_rule_explain, judge by the same functions.
+ * in, rn_match_request and rn_match_explain, judge by the same functions.
  */
 #include "rules/match/match.h"
 
@@ -24,7 +24,8 @@ static uint16_t present_one(const struct rn_key_part *part, const struct rn_valu
     return RN_NO_ATTRIBUTE;
 }
 
-static inline const struct rn_tier *tier_of(const struct rn_scene *s, const struct rn_rule *rule)
+static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
+                                            const struct rn_rule *rule)
 {
     const struct rn_values *values = s->values;
     struct rn_slice value;
@@ -38,7 +39,7 @@ static inline const struct rn_tier *tier_of(const struct rn_scene *s, const stru
     if (rule->default_tier < rule->tier_count)
         return &rule->tiers[rule->default_tier];
     /* Which one an unreadable path means is not known, but that it means one may be. */
-    return values->paths.unreadable && rn_holds_of_path(s->ruleset, rule->tier_attribute)
+    return values->paths.unreadable && rn_condition_is_on_path(s->ruleset, rule->tier_attribute)
                ? rule->tiers
                : NULL;
 }
@@ -53,7 +54,7 @@ static bool is_unlimited(const struct rn_tier *tier)
 
 /* Of a rule with an alternative that holds. *tier is set if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
-judge(const struct rn_scene *s, const struct rn_rule *rule, const struct rn_tier **tier)
+judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
     const struct rn_tier *chosen;
 
@@ -68,15 +69,15 @@ judge(const struct rn_scene *s, const struct rn_rule *rule, const struct rn_tier
 }
 
 /* Of any rule. */
-static RN_ASIDE struct rn_reason judge_aside(const struct rn_scene *s, const struct rn_rule *rule,
-                                             const struct rn_tier **tier)
+static RN_ASIDE struct rn_reason
+judge_aside(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
     struct rn_reason reason = {.why = RN_WHY_CONDITION};
 
     for (uint32_t i = 0; i < rule->alternative_count; i++) {
         const struct rn_alternative *a = &rule->alternatives[i];
 
-        if (rn_holds_until(s, a->conditions, a->condition_count) < a->condition_count)
+        if (rn_condition_first_false(s, a->conditions, a->condition_count) < a->condition_count)
             continue;
         reason = judge(s, rule, tier);
         reason.alternative = i;
@@ -171,11 +172,11 @@ fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule, const struct 
     fill_key(ruleset, values, last, match);
 }
 
-struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                                 struct rn_values *values, struct rn_match *match)
+struct rn_reason rn_match_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                                  struct rn_values *values, struct rn_match *match)
 {
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
-    const struct rn_scene scene = {ruleset, values, NULL};
+    const struct rn_match_input scene = {ruleset, values, NULL};
     const struct rn_tier *tier = NULL;
     struct rn_reason reason, first;
 
@@ -202,7 +203,7 @@ struct found {
 
 /* A search under way. */
 struct search {
-    struct rn_scene scene;
+    struct rn_match_input scene;
     struct found found[RN_MATCHES_MAX]; /* ascending */
     uint32_t count;
     bool too_many;
@@ -254,7 +255,7 @@ static void split_path(struct search *s, uint16_t attribute)
 }
 
 /* Where the request's answer to a question leads; RN_INDEX_NONE: nowhere. */
-static uint32_t ask(struct search *s, uint32_t node, const struct rn_probe *probe)
+static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe *probe)
 {
     struct rn_slice value = s->scene.values->value[probe->attribute];
     uint64_t answer = rn_index_seed(probe->attribute, probe->mask);
@@ -280,11 +281,13 @@ RN_HOT static void visit(struct search *s, uint32_t number)
     const struct rn_index_node *node = &index->nodes[number];
 
     for (uint32_t i = 0; i < node->candidate_count && !s->too_many; i++) {
-        const struct rn_candidate *c = &index->candidates[index->found[node->first_candidate + i]];
+        const struct rn_index_candidate *c =
+            &index->candidates[index->found[node->first_candidate + i]];
         struct found new = {c->rule, NULL};
 
         if (c->condition_count != 0 &&
-            rn_holds_until(&s->scene, c->conditions, c->condition_count) < c->condition_count)
+            rn_condition_first_false(&s->scene, c->conditions, c->condition_count) <
+                c->condition_count)
             continue;
         judge(&s->scene, new.rule, &new.tier);
         if (new.tier)
@@ -300,17 +303,17 @@ RN_HOT static void visit(struct search *s, uint32_t number)
 
 /* Whether an entry must not let a request pass, because what it asks about the path
  * can be neither affirmed nor denied. */
-static bool is_doubtful(const struct rn_scene *s, const struct rn_list_entry *e)
+static bool is_doubtful(const struct rn_match_input *s, const struct rn_list_entry *e)
 {
     for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
-        if (rn_holds_of_path(s->ruleset, e->conditions[i].attribute))
+        if (rn_condition_is_on_path(s->ruleset, e->conditions[i].attribute))
             return true;
     return false;
 }
 
 /* Deny entries beat allow entries, wherever they stand. */
 static inline __attribute__((always_inline)) const struct rn_list_entry *
-find_entry(const struct rn_scene *s)
+find_entry(const struct rn_match_input *s)
 {
     const struct rn_list_entry *allow = NULL;
 
@@ -318,7 +321,7 @@ find_entry(const struct rn_scene *s)
         const struct rn_list_entry *e = &s->ruleset->lists[i];
 
         if ((!e->deny && (allow || is_doubtful(s, e))) ||
-            rn_holds_until(s, e->conditions, e->condition_count) < e->condition_count)
+            rn_condition_first_false(s, e->conditions, e->condition_count) < e->condition_count)
             continue;
         if (e->deny)
             return e;
@@ -330,7 +333,7 @@ find_entry(const struct rn_scene *s)
 /* --- paths with several readings --------------------------------------------------- */
 
 /* Denied by any reading, allowed only by all of them. */
-static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_scene *s,
+static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_match_input *s,
                                                               struct rn_values *values)
 {
     const struct rn_list_entry *allow = NULL, *deny = NULL;
@@ -371,12 +374,12 @@ static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
 
 /* By the first reading that the rule applies to. An address that is part of the path
  * is another one in the next reading, so it is copied. */
-static RN_ASIDE void fill_by_reading(const struct rn_scene *s, const struct rn_rule *rule,
+static RN_ASIDE void fill_by_reading(const struct rn_match_input *s, const struct rn_rule *rule,
                                      struct rn_values *values, struct rn_match *match)
 {
     const char *scratch = values->scratch[0], *end = scratch + sizeof values->scratch;
 
-    rn_rule_explain(s->ruleset, rule, values, match);
+    rn_match_explain(s->ruleset, rule, values, match);
     for (uint32_t i = 0; i < rule->key_count; i++) {
         struct rn_slice *key = &match->key[i];
 
@@ -387,16 +390,16 @@ static RN_ASIDE void fill_by_reading(const struct rn_scene *s, const struct rn_r
     }
 }
 
-RN_HOT void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+RN_HOT void rn_match_request(const struct rn_ruleset *ruleset, const struct ration_request *request,
                              struct rn_matches *matches)
 {
     struct rn_values *values = &matches->values;
     struct cut last = {.attribute = RN_NO_ATTRIBUTE};
     struct search s;
 
-    s.scene = (struct rn_scene){ruleset, values, ruleset->index};
+    s.scene = (struct rn_match_input){ruleset, values, ruleset->index};
     matches->count = 0;
-    rn_ruleset_values(ruleset, request, values);
+    rn_values_resolve(ruleset, request, values);
     bool several = values->paths.count > 1, doubt = several || values->paths.unreadable;
 
     matches->entry =

@@ -41,7 +41,7 @@ struct rn_values {
     bool has_number[RN_ATTRIBUTES_MAX]; /* false: what it has is no number */
     char host[256];                     /* the host, if it had to be respelt, */
     char method[RN_METHOD_MAX];         /* and the method */
-    struct rn_readings paths;           /* `value` is by one of them */
+    struct rn_path_readings paths;      /* `value` is by one of them */
 };
 
 enum rn_match_outcome {
@@ -62,14 +62,14 @@ struct rn_matches {
 
 /* `matches` is scratch of the caller's, reusable; slices in it point into the
  * request, the ruleset or itself. */
-void rn_ruleset_match(const struct rn_ruleset *ruleset, const struct ration_request *request,
+void rn_match_request(const struct rn_ruleset *ruleset, const struct ration_request *request,
                       struct rn_matches *matches);
 
 /* Why a rule applies or not, for one rule at a time, without an index: the slow,
  * obvious way, which is also the oracle of the tests. `match` is filled in when
  * the rule applies, also to an unlimited tier, and its slices may point into it:
  * it is used where it lies. Its cost is 0 if the rule has none of its own, where
- * rn_ruleset_match puts the request's. Afterwards `values` are by the first
+ * rn_match_request puts the request's. Afterwards `values` are by the first
  * reading of the path that the rule applies to, or by the first. */
 enum rn_why {
     RN_WHY_APPLIES,
@@ -83,8 +83,8 @@ struct rn_reason {
     uint32_t at;
     uint32_t alternative; /* the number of the first that holds; 0 if none does */
 };
-struct rn_reason rn_rule_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
-                                 struct rn_values *values, struct rn_match *match);
+struct rn_reason rn_match_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
+                                  struct rn_values *values, struct rn_match *match);
 
 /* Whether a condition holds for the values as they stand: by one reading. */
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
@@ -94,7 +94,7 @@ bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condit
  * twice the first counts (of forwarded headers all do, the last first); `path`
  * is the first of its readings (path.h); addresses become canonical, without a port; `host` is
  * in lower case, without port and final dot. */
-void rn_ruleset_values(const struct rn_ruleset *ruleset, const struct ration_request *request,
+void rn_values_resolve(const struct rn_ruleset *ruleset, const struct ration_request *request,
                        struct rn_values *values);
 /* Changes the values of `path`, and of what is derived from it, to those by reading
  * number `n`, of paths.count. */

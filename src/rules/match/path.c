@@ -119,7 +119,7 @@ static bool meets(struct writer *w, unsigned kind)
 
 static void take_semicolon(struct writer *w, bool escaped)
 {
-    enum rn_parameters parameters = w->settings->parameters;
+    enum rn_path_parameters parameters = w->settings->parameters;
     bool dropped = parameters == RN_PARAMETERS_IGNORE && !escaped;
 
     if (!dropped && parameters != RN_PARAMETERS_KEEP)
@@ -359,8 +359,8 @@ static bool is_readable(unsigned kinds, struct rn_slice authority)
 
 /* One more reading, unless it is known. False: unreadable, also because there are
  * kinds that show in this reading alone: dots that are spelt in overlong UTF-8. */
-static bool add_reading(struct rn_readings *r, struct writer w, struct rn_slice path, unsigned all,
-                        size_t *used)
+static bool add_reading(struct rn_path_readings *r, struct writer w, struct rn_slice path,
+                        unsigned all, size_t *used)
 {
     struct rn_slice text;
 
@@ -379,7 +379,7 @@ static bool add_reading(struct rn_readings *r, struct writer w, struct rn_slice 
 
 /* Decodes to the end and cuts nothing off, once with as few segments as possible and
  * once with as many. False: unreadable. */
-static bool find_kinds(struct rn_readings *r, struct writer w, struct rn_slice path,
+static bool find_kinds(struct rn_path_readings *r, struct writer w, struct rn_slice path,
                        unsigned *kinds)
 {
     struct writer split = w;
@@ -396,14 +396,15 @@ static bool find_kinds(struct rn_readings *r, struct writer w, struct rn_slice p
     return true;
 }
 
-RN_ASIDE void rn_reading_all(struct rn_slice target, const struct rn_path_settings *settings,
-                             struct rn_readings *readings)
+RN_ASIDE void rn_path_read_all(struct rn_slice target, const struct rn_path_settings *settings,
+                               struct rn_path_readings *readings)
 {
     struct rn_slice path, authority, after;
     struct writer w = {.settings = settings};
     size_t used = 0;
     unsigned kinds = 0;
-    bool good = drop_scheme(rn_reading_cut(target), &path) && find_kinds(readings, w, path, &kinds);
+    bool good =
+        drop_scheme(rn_path_cut_query(target), &path) && find_kinds(readings, w, path, &kinds);
 
     authority = (struct rn_slice){path.data, authority_len(path)};
     after = (struct rn_slice){path.data + authority.len, path.len - authority.len};
@@ -423,8 +424,8 @@ RN_ASIDE void rn_reading_all(struct rn_slice target, const struct rn_path_settin
     }
 }
 
-struct rn_slice rn_reading_spell(struct rn_slice text, const struct rn_path_settings *settings,
-                                 char *out, size_t room)
+struct rn_slice rn_path_spell(struct rn_slice text, const struct rn_path_settings *settings,
+                              char *out, size_t room)
 {
     struct rn_path_settings as_written = {.ignore_case = settings->ignore_case,
                                           .parameters = settings->parameters};

@@ -13,7 +13,7 @@
  * in capitals: %25 %2F %3F %23. So a reading is itself a path, whose only
  * reading it is, unless it was a matter of opinion.
  *
- * Costs at most RN_READINGS_MAX + 2 passes over the path and allocates nothing.
+ * Costs at most RN_PATH_READINGS_MAX + 2 passes over the path and allocates nothing.
  */
 #ifndef RN_RULES_MATCH_PATH_H
 #define RN_RULES_MATCH_PATH_H
@@ -23,10 +23,10 @@
 
 #include "base/slice.h"
 
-#define RN_READINGS_MAX 8     /* for three matters of opinion in one path */
-#define RN_READINGS_ROOM 8192 /* bytes, of all readings of a path that has to be rewritten */
+#define RN_PATH_READINGS_MAX 8     /* for three matters of opinion in one path */
+#define RN_PATH_READINGS_ROOM 8192 /* bytes, of all readings of a path that has to be rewritten */
 
-enum rn_parameters {
+enum rn_path_parameters {
     RN_PARAMETERS_EITHER, /* ;v=1 is dropped in one reading and kept in the other */
     RN_PARAMETERS_KEEP,
     RN_PARAMETERS_IGNORE,
@@ -36,22 +36,22 @@ enum rn_parameters {
 struct rn_path_settings {
     bool ignore_case;      /* of ASCII letters */
     bool ignore_extension; /* /login.json is also /login */
-    enum rn_parameters parameters;
+    enum rn_path_parameters parameters;
 };
 
-struct rn_readings {
+struct rn_path_readings {
     uint32_t count; /* at least 1 */
-    /* More matters of opinion than RN_READINGS_MAX has room for, or such that
+    /* More matters of opinion than RN_PATH_READINGS_MAX has room for, or such that
      * depend on each other, or a path too long. Every condition on the path is
      * then taken to hold. text[0] is "%", which no path is read as. */
     bool unreadable;
-    struct rn_slice text[RN_READINGS_MAX]; /* into the target or `room`. The one that the
-                                            * most spellings share comes first. */
-    char room[RN_READINGS_ROOM];
+    struct rn_slice text[RN_PATH_READINGS_MAX]; /* into the target or `room`. The one that the
+                                                 * most spellings share comes first. */
+    char room[RN_PATH_READINGS_ROOM];
 };
 
 /* A request target up to its query. */
-static inline struct rn_slice rn_reading_cut(struct rn_slice target)
+static inline struct rn_slice rn_path_cut_query(struct rn_slice target)
 {
     const char *query = target.len == 0 ? NULL : memchr(target.data, '?', target.len);
 
@@ -60,18 +60,18 @@ static inline struct rn_slice rn_reading_cut(struct rn_slice target)
 
 /* Whether a path without a query has one reading, itself. May say no where it
  * is so, never yes where it is not. */
-bool rn_reading_is_plain(struct rn_slice path, const struct rn_path_settings *settings);
+bool rn_path_is_plain(struct rn_slice path, const struct rn_path_settings *settings);
 
 /* All readings of a request target: a path, perhaps with a query or behind
  * http://host. */
-void rn_reading_all(struct rn_slice target, const struct rn_path_settings *settings,
-                    struct rn_readings *readings);
+void rn_path_read_all(struct rn_slice target, const struct rn_path_settings *settings,
+                      struct rn_path_readings *readings);
 
 /* A path that an operator wrote (a pattern of a rule, the value of a ban) the
  * way readings are spelt: what is a matter of opinion is left as it stands, also
  * dot segments. Into `room` bytes; data NULL if it cannot be read or does not
  * fit: three times as many as the text has, and 2, always suffice. */
-struct rn_slice rn_reading_spell(struct rn_slice text, const struct rn_path_settings *settings,
-                                 char *out, size_t room);
+struct rn_slice rn_path_spell(struct rn_slice text, const struct rn_path_settings *settings,
+                              char *out, size_t room);
 
 #endif

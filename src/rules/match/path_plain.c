@@ -76,7 +76,7 @@ static inline bool has_odd(const char *p, size_t len)
     return false;
 }
 
-RN_HOT bool rn_reading_is_plain(struct rn_slice path, const struct rn_path_settings *settings)
+RN_HOT bool rn_path_is_plain(struct rn_slice path, const struct rn_path_settings *settings)
 {
     if (path.len == 0 || path.data[0] != '/' || (path.len > 1 && path.data[path.len - 1] == '/') ||
         has_odd(path.data, path.len))

@@ -124,7 +124,7 @@ static bool match_segments(struct rn_slice pattern, struct rn_slice text)
     return !wanted.data;
 }
 
-bool rn_path_match(struct rn_slice pattern, struct rn_slice path)
+bool rn_pattern_match_path(struct rn_slice pattern, struct rn_slice path)
 {
     skip_common(&pattern, &path);
     if (pattern.len == 3 && memcmp(pattern.data, "/**", 3) == 0 &&
@@ -166,7 +166,7 @@ static bool has_escaped_wildcard(struct rn_slice pattern)
     return false;
 }
 
-const char *rn_path_fault(struct rn_slice pattern)
+const char *rn_pattern_fault(struct rn_slice pattern)
 {
     struct rn_slice segment;
     const char *fault;
@@ -186,14 +186,14 @@ const char *rn_path_fault(struct rn_slice pattern)
     return NULL;
 }
 
-bool rn_path_has_prefix(struct rn_slice path, struct rn_slice prefix)
+bool rn_pattern_path_begins(struct rn_slice path, struct rn_slice prefix)
 {
     if (prefix.len == path.len + 1 && prefix.data[path.len] == '/')
         prefix.len--;
     return rn_slice_starts_with(path, prefix);
 }
 
-struct rn_slice rn_path_segment(struct rn_slice path, unsigned i)
+struct rn_slice rn_pattern_segment(struct rn_slice path, unsigned i)
 {
     struct rn_slice rest = path, segment;
 
@@ -216,16 +216,16 @@ static unsigned find_stars(struct rn_slice pattern)
 
 /* The wildcards of `narrow` are taken as text. Only a wildcard of `wide` can match those,
  * and it matches as well what they stand for, except that `**` may be many segments. */
-bool rn_path_covers(struct rn_slice wide, struct rn_slice narrow)
+bool rn_pattern_covers(struct rn_slice wide, struct rn_slice narrow)
 {
     unsigned in_wide = find_stars(wide), in_narrow = find_stars(narrow);
 
-    if (!rn_path_match(wide, narrow))
+    if (!rn_pattern_match_path(wide, narrow))
         return false;
-    if (!rn_path_segment(narrow, in_narrow).data)
+    if (!rn_pattern_segment(narrow, in_narrow).data)
         return true;
-    return in_wide <= in_narrow && rn_path_segment(wide, in_wide).data &&
-           !rn_path_segment(wide, in_wide + 1).data;
+    return in_wide <= in_narrow && rn_pattern_segment(wide, in_wide).data &&
+           !rn_pattern_segment(wide, in_wide + 1).data;
 }
 
 /* Ends at a brace as well, which begins a {name} in paths; that it could go on

@@ -20,21 +20,21 @@
 #include "base/slice.h"
 
 bool rn_pattern_match(struct rn_slice pattern, struct rn_slice text);
-bool rn_path_match(struct rn_slice pattern, struct rn_slice path);
+bool rn_pattern_match_path(struct rn_slice pattern, struct rn_slice path);
 
 /* Whether every path that `narrow` matches is matched by `wide`. False also where that is
  * not easily told: where `narrow` has a `**` and `wide` one that is not at its end, or later. */
-bool rn_path_covers(struct rn_slice wide, struct rn_slice narrow);
+bool rn_pattern_covers(struct rn_slice wide, struct rn_slice narrow);
 
 /* NULL, or what is wrong with a path pattern and what would be right. */
-const char *rn_path_fault(struct rn_slice pattern);
+const char *rn_pattern_fault(struct rn_slice pattern);
 
 /* Whether a path begins with a text; a slash at the end of the text may be missing
  * at the end of the path. */
-bool rn_path_has_prefix(struct rn_slice path, struct rn_slice prefix);
+bool rn_pattern_path_begins(struct rn_slice path, struct rn_slice prefix);
 
 /* Segment number `i` (from 0) of a path; data NULL if it has fewer. */
-struct rn_slice rn_path_segment(struct rn_slice path, unsigned i);
+struct rn_slice rn_pattern_segment(struct rn_slice path, unsigned i);
 
 /* The longest literal beginning of a pattern. */
 struct rn_slice rn_pattern_literal(struct rn_slice pattern);

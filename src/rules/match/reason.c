@@ -8,9 +8,9 @@
 
 #define SHOWN 6 /* values of a condition; the rest is counted */
 
-struct rn_finding rn_wording_find(const struct rn_ruleset *ruleset,
-                                  const struct rn_condition *condition,
-                                  const struct rn_values *values)
+struct rn_finding rn_reason_find(const struct rn_ruleset *ruleset,
+                                 const struct rn_condition *condition,
+                                 const struct rn_values *values)
 {
     return (struct rn_finding){.ruleset = ruleset,
                                .condition = condition,
@@ -75,7 +75,7 @@ static void put_wanted(struct rn_buf *out, const struct rn_finding *f)
         put_values(out, f->condition);
 }
 
-void rn_wording_finding(struct rn_buf *out, const struct rn_finding *f)
+void rn_reason_write_finding(struct rn_buf *out, const struct rn_finding *f)
 {
     const struct rn_condition *c = f->condition;
     bool is_so = f->holds != c->negated;
@@ -155,11 +155,11 @@ static void put_conditions(struct rn_buf *out, const struct rn_ruleset *ruleset,
         rn_buf_putf(out, "alternative %" PRIu32 " of %" PRIu32 ": ", number + 1,
                     rule->alternative_count);
     for (uint32_t i = 0; i < a->condition_count; i++) {
-        struct rn_finding finding = rn_wording_find(ruleset, &a->conditions[i], values);
+        struct rn_finding finding = rn_reason_find(ruleset, &a->conditions[i], values);
 
         if (i != 0)
             rn_buf_put_literal(out, "; ");
-        rn_wording_finding(out, &finding);
+        rn_reason_write_finding(out, &finding);
     }
     if (a->condition_count == 0)
         rn_buf_put_literal(out, "the rule has no conditions");
@@ -178,17 +178,17 @@ static void put_failures(struct rn_buf *out, const struct rn_ruleset *ruleset,
         struct rn_finding finding = {.holds = true};
 
         for (uint32_t n = 0; finding.holds && n < a->condition_count; n++)
-            finding = rn_wording_find(ruleset, &a->conditions[n], values);
+            finding = rn_reason_find(ruleset, &a->conditions[n], values);
         if (several)
             rn_buf_putf(out, "%s(%" PRIu32 ") ", i == 0 ? "" : "; ", i + 1);
         if (!finding.holds)
-            rn_wording_finding(out, &finding);
+            rn_reason_write_finding(out, &finding);
     }
 }
 
-void rn_wording_reason(struct rn_buf *out, const struct rn_ruleset *ruleset,
-                       const struct rn_rule *rule, const struct rn_values *values,
-                       struct rn_reason reason)
+void rn_reason_write(struct rn_buf *out, const struct rn_ruleset *ruleset,
+                     const struct rn_rule *rule, const struct rn_values *values,
+                     struct rn_reason reason)
 {
     switch (reason.why) {
     case RN_WHY_APPLIES:

@@ -17,18 +17,18 @@ struct rn_finding {
     bool holds;
     bool unreadable; /* of the path, which cannot be read: holds whatever it says */
 };
-struct rn_finding rn_wording_find(const struct rn_ruleset *ruleset,
-                                  const struct rn_condition *condition,
-                                  const struct rn_values *values);
+struct rn_finding rn_reason_find(const struct rn_ruleset *ruleset,
+                                 const struct rn_condition *condition,
+                                 const struct rn_values *values);
 
 /* `method "GET" is not POST` */
-void rn_wording_finding(struct rn_buf *out, const struct rn_finding *finding);
+void rn_reason_write_finding(struct rn_buf *out, const struct rn_finding *finding);
 
-/* The reason that rn_rule_explain found: of each alternative the first condition that does
+/* The reason that rn_match_explain found: of each alternative the first condition that does
  * not hold, or all of the alternative that does; `no key: user and api_key are absent`, `no tier:
  * plan "gold" is none of free, pro, and there is no default`. */
-void rn_wording_reason(struct rn_buf *out, const struct rn_ruleset *ruleset,
-                       const struct rn_rule *rule, const struct rn_values *values,
-                       struct rn_reason reason);
+void rn_reason_write(struct rn_buf *out, const struct rn_ruleset *ruleset,
+                     const struct rn_rule *rule, const struct rn_values *values,
+                     struct rn_reason reason);
 
 #endif

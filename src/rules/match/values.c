@@ -75,11 +75,11 @@ static inline void forget_path(struct rn_values *values)
 static inline struct rn_slice read_path(const struct rn_ruleset *ruleset, struct rn_slice target,
                                         struct rn_values *values)
 {
-    struct rn_slice path = rn_reading_cut(target);
+    struct rn_slice path = rn_path_cut_query(target);
 
-    if (rn_likely(rn_reading_is_plain(path, &ruleset->paths)) || target.len == 0)
+    if (rn_likely(rn_path_is_plain(path, &ruleset->paths)) || target.len == 0)
         return values->paths.text[0] = path;
-    rn_reading_all(target, &ruleset->paths, &values->paths);
+    rn_path_read_all(target, &ruleset->paths, &values->paths);
     return values->paths.text[0];
 }
 
@@ -184,8 +184,8 @@ static struct rn_slice segment_of(const struct rn_attribute *attribute, struct r
 {
     if (rn_unlikely(values->paths.unreadable))
         return path;
-    if (path.data && rn_path_match(attribute->pattern, path))
-        return rn_path_segment(path, attribute->segment);
+    if (path.data && rn_pattern_match_path(attribute->pattern, path))
+        return rn_pattern_segment(path, attribute->segment);
     return (struct rn_slice){NULL, 0};
 }
 
@@ -209,7 +209,7 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
             value->data && rn_decimal_parse(*value, &values->number[number]);
 }
 
-RN_HOT void rn_ruleset_values(const struct rn_ruleset *ruleset,
+RN_HOT void rn_values_resolve(const struct rn_ruleset *ruleset,
                               const struct ration_request *request, struct rn_values *values)
 {
     const struct rn_match_index *index = ruleset->index;

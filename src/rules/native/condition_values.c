@@ -14,7 +14,7 @@ struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text)
 
     if (out == NULL)
         return (struct rn_slice){NULL, 0};
-    return rn_reading_spell(text, &builder->ruleset->paths, out, room);
+    return rn_path_spell(text, &builder->ruleset->paths, out, room);
 }
 
 const char *rn_native_path_fault(struct rn_slice path)
@@ -25,7 +25,7 @@ const char *rn_native_path_fault(struct rn_slice path)
         return "an escape behind ;, where paths: {parameters: ignore} drops it or not, depending "
                "on "
                "who reads it; leave the parameters away";
-    for (unsigned i = 0; (segment = rn_path_segment(path, i)).data != NULL; i++)
+    for (unsigned i = 0; (segment = rn_pattern_segment(path, i)).data != NULL; i++)
         if (rn_slice_is(segment, ".") || rn_slice_is(segment, ".."))
             return ". and .. are resolved before paths are compared; write the path that they lead "
                    "to";

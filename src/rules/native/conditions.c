@@ -55,7 +55,7 @@ static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test
     if (text.len == 0)
         fault = "an empty value, which is as good as absent; write {present: false}";
     else if (r->is_path && test == RN_TEST_PATTERN)
-        fault = rn_path_fault(text);
+        fault = rn_pattern_fault(text);
     else if (r->is_path && text.data[0] != '/')
         fault = "a path begins with a slash; write /login rather than login";
     else if (r->is_path && (memchr(text.data, '?', text.len) || memchr(text.data, '#', text.len)))

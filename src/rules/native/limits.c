@@ -14,7 +14,7 @@ static const char *const alignments[] = {"epoch", "first"};
 /* --- one text ---------------------------------------------------------------------- */
 
 /* What the keys beside `limit` add to what a text says. */
-static void refine(const struct rn_amounts *r, struct ration_limit *spec)
+static void refine(const struct rn_limits_reader *r, struct ration_limit *spec)
 {
     if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0)
         spec->algorithm = (enum ration_algorithm)r->algorithm;
@@ -27,7 +27,7 @@ static void refine(const struct rn_amounts *r, struct ration_limit *spec)
 }
 
 /* Where a text names its time zone, or its beginning. */
-static struct rn_place place_of_fault(struct rn_amounts *r, const struct rn_node *node,
+static struct rn_place place_of_fault(struct rn_limits_reader *r, const struct rn_node *node,
                                       const struct ration_limit *spec, const char *fault)
 {
     size_t len = strlen(spec->zone);
@@ -39,7 +39,8 @@ static struct rn_place place_of_fault(struct rn_amounts *r, const struct rn_node
 }
 
 /* Parses and refines; false after reporting. */
-static bool parse_text(struct rn_amounts *r, const struct rn_node *node, struct ration_limit *spec)
+static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
+                       struct ration_limit *spec)
 {
     if (rn_node_is_null(node)) {
         rn_report_error(r->report, node->at, "an empty limit; write for example 100 per minute");
@@ -58,7 +59,8 @@ static bool parse_text(struct rn_amounts *r, const struct rn_node *node, struct 
 }
 
 /* NULL if unlimited, or after reporting: then *ok is false. */
-static struct rn_rule_limit *read_text(struct rn_amounts *r, const struct rn_node *node, bool *ok)
+static struct rn_rule_limit *read_text(struct rn_limits_reader *r, const struct rn_node *node,
+                                       bool *ok)
 {
     struct rn_rule_limit *limit;
     struct ration_limit spec;
@@ -85,7 +87,7 @@ static struct rn_rule_limit *read_text(struct rn_amounts *r, const struct rn_nod
 /* --- what one tier gets ------------------------------------------------------------ */
 
 /* Two limits that would share one state: the larger can never decide. */
-static bool check_shapes(struct rn_amounts *r, const struct rn_node *node,
+static bool check_shapes(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_rule_limit *const *limits, uint32_t count)
 {
     const struct rn_rule_limit *last = limits[count - 1];
@@ -105,7 +107,7 @@ static bool check_shapes(struct rn_amounts *r, const struct rn_node *node,
     return true;
 }
 
-static bool read_several(struct rn_amounts *r, const struct rn_node *list,
+static bool read_several(struct rn_limits_reader *r, const struct rn_node *list,
                          struct rn_rule_limit **limits, uint32_t *count)
 {
     bool ok = true;
@@ -134,7 +136,8 @@ static bool read_several(struct rn_amounts *r, const struct rn_node *list,
     return ok;
 }
 
-bool rn_amounts_read_tier(struct rn_amounts *r, const struct rn_node *node, struct rn_tier *tier)
+bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
+                         struct rn_tier *tier)
 {
     struct rn_rule_limit *limits[LIMITS_MAX], **copy;
     uint32_t count = 0;
@@ -156,7 +159,7 @@ bool rn_amounts_read_tier(struct rn_amounts *r, const struct rn_node *node, stru
 
 /* --- the whole --------------------------------------------------------------------- */
 
-static void read_sub_windows(struct rn_amounts *r, const struct rn_node *node)
+static void read_sub_windows(struct rn_limits_reader *r, const struct rn_node *node)
 {
     uint64_t value;
 
@@ -171,7 +174,7 @@ static void read_sub_windows(struct rn_amounts *r, const struct rn_node *node)
 }
 
 /* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
-static void read_algorithm(struct rn_amounts *r, const struct rn_node *node)
+static void read_algorithm(struct rn_limits_reader *r, const struct rn_node *node)
 {
     const char *names[RN_ALGORITHMS];
     enum ration_algorithm algorithm;
@@ -185,7 +188,7 @@ static void read_algorithm(struct rn_amounts *r, const struct rn_node *node)
         r->algorithm = (int)algorithm;
 }
 
-static void read_refinements(struct rn_amounts *r)
+static void read_refinements(struct rn_limits_reader *r)
 {
     const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
     const struct rn_node *align = rn_node_find(r->map, "align");
@@ -206,23 +209,23 @@ static void read_refinements(struct rn_amounts *r)
         read_sub_windows(r, subs);
 }
 
-void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
-                       const struct rn_node *limit, struct rn_rule *rule)
+void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,
+                      const struct rn_node *limit, struct rn_rule *rule)
 {
-    struct rn_amounts r = {
+    struct rn_limits_reader r = {
         .builder = builder, .report = builder->report, .rule = rule, .map = map, .algorithm = -1};
     uint32_t errors = r.report->count[RN_ERROR];
 
     read_refinements(&r);
     if (limit->kind == RN_NODE_MAP) {
-        rn_amounts_read_map(&r, limit);
+        rn_limits_read_map(&r, limit);
     } else {
         struct rn_tier *tier = rn_builder_alloc(builder, 1, sizeof *tier);
 
         if (tier == NULL)
             return;
         tier->value = RN_SLICE("");
-        rn_amounts_read_tier(&r, limit, tier);
+        rn_limits_read_tier(&r, limit, tier);
         rule->tiers = tier;
         rule->tier_count = 1;
         rule->default_tier = 0;
@@ -230,7 +233,7 @@ void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
     /* What follows from other faults need not be said. */
     if (r.report->count[RN_ERROR] != errors)
         return;
-    rn_amounts_check_fit(&r);
+    rn_limits_check(&r);
     if (rn_node_find(map, "on_full") == NULL && r.on_calendar)
         rule->on_full = RN_FULL_REFUSE;
 }

@@ -7,7 +7,7 @@
 
 #include "core/algorithm.h"
 
-static void report_idle(struct rn_amounts *r, const char *key, const char *why)
+static void report_idle(struct rn_limits_reader *r, const char *key, const char *why)
 {
     const struct rn_node *node = rn_node_find(r->map, key);
 
@@ -15,7 +15,7 @@ static void report_idle(struct rn_amounts *r, const char *key, const char *why)
         rn_report_error(r->report, node->key->at, "%s", why);
 }
 
-static void check_settings(struct rn_amounts *r)
+static void check_settings(struct rn_limits_reader *r)
 {
     const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
 
@@ -38,7 +38,7 @@ static void check_settings(struct rn_amounts *r)
                     "spread is for quotas such as 10000 per calendar month; leave it out");
 }
 
-static void check_consistency(struct rn_amounts *r)
+static void check_consistency(struct rn_limits_reader *r)
 {
     const struct rn_node *node = rn_node_find(r->map, "consistency");
 
@@ -63,7 +63,7 @@ static const struct rn_rule_limit *find_too_small(const struct rn_tier *tier, ui
     return NULL;
 }
 
-static void check_cost(struct rn_amounts *r)
+static void check_cost(struct rn_limits_reader *r)
 {
     const struct rn_rule *rule = r->rule;
     const struct rn_rule_limit *small = NULL;
@@ -82,7 +82,7 @@ static void check_cost(struct rn_amounts *r)
                     (unsigned long long)small->limit.cap);
 }
 
-void rn_amounts_check_fit(struct rn_amounts *r)
+void rn_limits_check(struct rn_limits_reader *r)
 {
     check_settings(r);
     check_consistency(r);

@@ -8,7 +8,7 @@
 
 #include "rules/native/native_internal.h"
 
-struct rn_amounts {
+struct rn_limits_reader {
     struct rn_builder *builder;
     struct rn_report *report;
     struct rn_rule *rule;
@@ -23,12 +23,13 @@ struct rn_amounts {
 };
 
 /* A text or a list of texts; false after reporting. */
-bool rn_amounts_read_tier(struct rn_amounts *r, const struct rn_node *node, struct rn_tier *tier);
+bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
+                         struct rn_tier *tier);
 
 /* {by: tier, free: 100 per minute, ...} */
-void rn_amounts_read_map(struct rn_amounts *r, const struct rn_node *map);
+void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map);
 
 /* What is written beside the limits and suits none of them. */
-void rn_amounts_check_fit(struct rn_amounts *r);
+void rn_limits_check(struct rn_limits_reader *r);
 
 #endif

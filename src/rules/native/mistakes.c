@@ -156,7 +156,7 @@ bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node)
         report_regex(builder, node);
         return node->text.data[0] == '^';
     }
-    for (unsigned i = 0; (segment = rn_path_segment(node->text, i)).data != NULL; i++) {
+    for (unsigned i = 0; (segment = rn_pattern_segment(node->text, i)).data != NULL; i++) {
         name = framework_name(segment);
         if (name.len == 0)
             continue;

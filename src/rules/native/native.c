@@ -191,9 +191,9 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
     key = rn_node_find(map, "key");
     if (key != NULL)
         rn_native_key(builder, key, rule);
-    rn_native_behaviour(builder, map, rule);
+    rn_native_options(builder, map, rule);
     if (limit != NULL)
-        rn_native_amounts(builder, map, limit, rule);
+        rn_native_limits(builder, map, limit, rule);
     if (builder->report->count[RN_ERROR] != errors || builder->failed)
         return;
     check_waiting(builder, map, rule);
@@ -279,7 +279,7 @@ bool rn_native_declare(struct rn_builder *builder, const struct rn_document *doc
     if (builder->native->response.status == 0)
         builder->native->response.status = 429;
     check_sections(builder, document->root);
-    rn_settings_declare(builder, document->root);
+    rn_sections_declare(builder, document->root);
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }
 
@@ -297,7 +297,7 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
         else if (rn_slice_is(name, "allow") || rn_slice_is(name, "deny"))
             read_list(builder, section, rn_slice_is(name, "deny"));
         else if (rn_slice_is(name, "server"))
-            rn_settings_server(builder, section);
+            rn_sections_server(builder, section);
     }
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }

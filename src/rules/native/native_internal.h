@@ -33,15 +33,15 @@ struct rn_native {
 /* --- sections.c ------------------------------------------------------------------- */
 
 /* The sections that come first, of one file. */
-void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root);
-void rn_settings_server(struct rn_builder *builder, const struct rn_node *node);
+void rn_sections_declare(struct rn_builder *builder, const struct rn_node *root);
+void rn_sections_server(struct rn_builder *builder, const struct rn_node *node);
 /* The set of that name, NULL if there is none; reported at `node`, a scalar. */
-struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder,
+struct rn_native_set *rn_sections_find_tiers(struct rn_builder *builder,
                                              const struct rn_node *node);
 
 /* --- tokens.c --------------------------------------------------------------------- */
 
-void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node);
+void rn_native_tokens(struct rn_builder *builder, const struct rn_node *node);
 
 /* --- attribute_names.c ----------------------------------------------------------------------- */
 
@@ -105,8 +105,8 @@ void rn_native_warn_of_empty(struct rn_report *report, const struct rn_node *nod
 /* --- limits.c --------------------------------------------------------------------- */
 
 /* `limit:` and the keys that refine it. */
-void rn_native_amounts(struct rn_builder *builder, const struct rn_node *map,
-                       const struct rn_node *limit, struct rn_rule *rule);
+void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,
+                      const struct rn_node *limit, struct rn_rule *rule);
 /* Whether the texts of a set nobody uses could be used. */
 void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set);
 
@@ -130,8 +130,7 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         struct rn_response *response);
 bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
 /* Everything of a rule but name, when, key and limit. */
-void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
-                         struct rn_rule *rule);
+void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule);
 
 /* --- mistakes.c ------------------------------------------------------------------- */
 

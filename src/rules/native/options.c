@@ -322,8 +322,7 @@ static void read_words(struct rn_builder *builder, const struct rn_node *map, st
                                                      RN_COUNT(consistencies), RN_STRICT);
 }
 
-void rn_native_behaviour(struct rn_builder *builder, const struct rn_node *map,
-                         struct rn_rule *rule)
+void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {
     const struct rn_node *node;
 

@@ -49,7 +49,7 @@ static int find_segment(struct rn_slice pattern, struct rn_slice name)
     struct rn_slice segment;
     bool varies = false;
 
-    for (unsigned i = 0; (segment = rn_path_segment(pattern, i)).data != NULL; i++) {
+    for (unsigned i = 0; (segment = rn_pattern_segment(pattern, i)).data != NULL; i++) {
         varies |= rn_slice_is(segment, "**") || i > UINT16_MAX;
         if (segment.len == name.len + 2 && segment.data[0] == '{' &&
             memcmp(segment.data + 1, name.data, name.len) == 0)
@@ -90,7 +90,7 @@ static void derive_from_path(struct rn_builder *builder, const struct rn_node *n
     if (builder->team.len != 0)
         name =
             (struct rn_slice){name.data + builder->team.len + 1, name.len - builder->team.len - 1};
-    fault = rn_path_fault(text);
+    fault = rn_pattern_fault(text);
     segment = fault == NULL ? find_segment(text, name) : 0;
     if (fault != NULL)
         rn_report_error(builder->report, node->at, "%s", fault);
@@ -211,7 +211,7 @@ static void read_set(struct rn_builder *builder, const struct rn_node *node)
         *set = (struct rn_native_set){.node = node, .name = name, .team = builder->team};
 }
 
-struct rn_native_set *rn_settings_find_tiers(struct rn_builder *builder, const struct rn_node *node)
+struct rn_native_set *rn_sections_find_tiers(struct rn_builder *builder, const struct rn_node *node)
 {
     const struct rn_native *native = builder->native;
     const struct rn_native_set *sets = native->sets.items;
@@ -264,7 +264,7 @@ static void read_paths(struct rn_builder *builder, const struct rn_node *map)
     node = rn_node_find(map, "parameters");
     if (node != NULL && (word = rn_native_word(builder, node, "way to read parameters", parameters,
                                                RN_COUNT(parameters))) >= 0)
-        paths->parameters = (enum rn_parameters)word;
+        paths->parameters = (enum rn_path_parameters)word;
     node = rn_node_find(map, "extension");
     if (node != NULL && (word = rn_native_word(builder, node, "way to read extensions", extensions,
                                                RN_COUNT(extensions))) >= 0)
@@ -273,7 +273,7 @@ static void read_paths(struct rn_builder *builder, const struct rn_node *map)
 
 /* --- all files' sections ----------------------------------------------------------- */
 
-void rn_settings_declare(struct rn_builder *builder, const struct rn_node *root)
+void rn_sections_declare(struct rn_builder *builder, const struct rn_node *root)
 {
     struct rn_native *native = builder->native;
     const struct rn_node *attributes = rn_node_find(root, "attributes");
@@ -364,7 +364,7 @@ static void read_setting(struct rn_builder *builder, const struct rn_node *node)
                                    .column = node->at.column};
 }
 
-void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
+void rn_sections_server(struct rn_builder *builder, const struct rn_node *node)
 {
     static const char *const keys[] = {"http",
                                        "resp",
@@ -405,8 +405,7 @@ void rn_settings_server(struct rn_builder *builder, const struct rn_node *node)
     RN_NODE_EACH(value, node)
         for (size_t i = 0; i < RN_COUNT(keys); i++)
             if (rn_slice_is(value->key->text, keys[i]))
-                (strcmp(keys[i], "tokens") == 0 ? rn_settings_tokens : read_setting)(builder,
-                                                                                     value);
+                (strcmp(keys[i], "tokens") == 0 ? rn_native_tokens : read_setting)(builder, value);
 }
 
 /* --- what nobody uses -------------------------------------------------------------- */

@@ -13,7 +13,8 @@ static bool is_tier(const struct rn_node *node)
 }
 
 /* The tiers of a map, in its order, each with its value. */
-static uint32_t read_tiers(struct rn_amounts *r, const struct rn_node *map, struct rn_tier *tiers)
+static uint32_t read_tiers(struct rn_limits_reader *r, const struct rn_node *map,
+                           struct rn_tier *tiers)
 {
     uint32_t count = 0;
 
@@ -30,13 +31,13 @@ static uint32_t read_tiers(struct rn_amounts *r, const struct rn_node *map, stru
                 rn_report_error(r->report, node->key->at,
                                 "tier %s is given already, in other letters; keep one",
                                 rn_excerpt(node->key->text).text);
-        rn_amounts_read_tier(r, node, &tiers[count++]);
+        rn_limits_read_tier(r, node, &tiers[count++]);
     }
     return count;
 }
 
 /* A default that names no tier and is no limit either. */
-static void report_unknown_tier(struct rn_amounts *r, const struct rn_node *node,
+static void report_unknown_tier(struct rn_limits_reader *r, const struct rn_node *node,
                                 const struct rn_tier *tiers, uint32_t count)
 {
     const char **names = rn_builder_alloc(r->builder, count, sizeof *names);
@@ -48,8 +49,8 @@ static void report_unknown_tier(struct rn_amounts *r, const struct rn_node *node
 }
 
 /* The tier for everybody else: one of the others, or one of its own. */
-static void read_default(struct rn_amounts *r, const struct rn_node *node, struct rn_tier *tiers,
-                         uint32_t *count)
+static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
+                         struct rn_tier *tiers, uint32_t *count)
 {
     bool is_text = node->kind == RN_NODE_SCALAR;
 
@@ -71,12 +72,12 @@ static void read_default(struct rn_amounts *r, const struct rn_node *node, struc
         }
     }
     tiers[*count].value = RN_SLICE("");
-    rn_amounts_read_tier(r, node, &tiers[*count]);
+    rn_limits_read_tier(r, node, &tiers[*count]);
     r->rule->default_tier = (*count)++;
 }
 
 /* The map that holds the tiers: this one, or the set it uses. NULL: reported. */
-static const struct rn_node *find_tiers(struct rn_amounts *r, const struct rn_node *map)
+static const struct rn_node *find_tiers(struct rn_limits_reader *r, const struct rn_node *map)
 {
     static const char *const with_use[] = {"by", "use", "default"};
     const struct rn_node *use = rn_node_find(map, "use");
@@ -90,14 +91,14 @@ static const struct rn_node *find_tiers(struct rn_amounts *r, const struct rn_no
             return NULL;
         }
     }
-    set = rn_settings_find_tiers(r->builder, use);
+    set = rn_sections_find_tiers(r->builder, use);
     if (set == NULL)
         return NULL;
     set->used = true;
     return set->node;
 }
 
-static bool read_by(struct rn_amounts *r, const struct rn_node *map)
+static bool read_by(struct rn_limits_reader *r, const struct rn_node *map)
 {
     const struct rn_node *by = rn_node_find(map, "by");
 
@@ -120,7 +121,7 @@ static bool read_by(struct rn_amounts *r, const struct rn_node *map)
     return false;
 }
 
-void rn_amounts_read_map(struct rn_amounts *r, const struct rn_node *map)
+void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
 {
     const struct rn_node *own = rn_node_find(map, "default"), *from, *last;
     struct rn_tier *tiers;

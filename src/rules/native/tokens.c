@@ -92,7 +92,7 @@ static void read_token(struct rn_builder *builder, const struct rn_node *node)
         *token = read;
 }
 
-void rn_settings_tokens(struct rn_builder *builder, const struct rn_node *node)
+void rn_native_tokens(struct rn_builder *builder, const struct rn_node *node)
 {
     if (rn_node_expect(node, RN_NODE_MAP, builder->report))
         RN_NODE_EACH(value, node)

@@ -200,7 +200,7 @@ static bool is_secret(const struct rn_setting *setting)
            rn_slice_is(setting->name, "redis_key_secret") || rn_slice_is(setting->name, "redis");
 }
 
-bool rn_ruleset_has_secrets(const struct rn_ruleset *ruleset)
+bool rn_print_omits_secrets(const struct rn_ruleset *ruleset)
 {
     for (uint32_t i = 0; i < ruleset->setting_count; i++)
         if (is_secret(&ruleset->settings[i]))
@@ -226,7 +226,7 @@ static void print_settings(struct rn_printer *p)
     }
 }
 
-void rn_ruleset_print(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
+void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
 {
     struct rn_printer p = {.ruleset = ruleset, .sink = sink, .context = context};
     bool open = false;

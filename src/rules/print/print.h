@@ -11,8 +11,8 @@
 #include "rules/ruleset.h"
 
 typedef void rn_print_sink(void *context, const char *text, size_t len);
-void rn_ruleset_print(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context);
+void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context);
 /* Whether anything was left out of it as a secret. */
-bool rn_ruleset_has_secrets(const struct rn_ruleset *ruleset);
+bool rn_print_omits_secrets(const struct rn_ruleset *ruleset);
 
 #endif

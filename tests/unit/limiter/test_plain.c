@@ -17,7 +17,7 @@ static bool goes_the_short_way(struct ration *r, const char *words)
     struct words w;
 
     split_words(&w, words);
-    rn_ruleset_match(r->shelf.book->ruleset, &w.request, &matches);
+    rn_match_request(r->shelf.book->ruleset, &w.request, &matches);
     return rn_plain_find(r->shelf.book, &matches) != NULL;
 }
 

@@ -17,7 +17,7 @@ static void expect_warnings(const char *name, struct text text)
     struct text expected = expected_of("warn", name), said;
 
     assert_non_null(ruleset);
-    rn_ruleset_lint(ruleset, &report);
+    rn_lint_ruleset(ruleset, &report);
     said = text_of_report(&report);
     assert_string_equal(said.data, expected.data);
     assert_int_equal(report.count[RN_ERROR], 0);
@@ -38,7 +38,7 @@ static void lint_good_file(const char *name, struct text text)
     struct rn_report report;
     struct rn_ruleset *ruleset = parse_text(name, text.data, text.len, &report);
 
-    rn_ruleset_lint(ruleset, &report);
+    rn_lint_ruleset(ruleset, &report);
     for (uint32_t i = 0; i < report.kept_count; i++)
         assert_true(report.kept[i].at.file == 0 && strchr(report.kept[i].message, ';') != NULL);
     rn_ruleset_free(ruleset);
@@ -62,7 +62,7 @@ static void envoy_rules_are_not_held_to_native_habits(void **state)
 
     (void)state;
     assert_non_null(ruleset);
-    rn_ruleset_lint(ruleset, &report);
+    rn_lint_ruleset(ruleset, &report);
     assert_int_equal(report.count[RN_WARNING], 0);
     rn_ruleset_free(ruleset);
     rn_report_done(&report);
@@ -80,7 +80,7 @@ static void native_rules_beside_envoys_are_said_not_to_apply_to_them(void **stat
     struct rn_ruleset *ruleset = rn_ruleset_load(paths, 2, &report);
 
     assert_non_null(ruleset);
-    rn_ruleset_lint(ruleset, &report);
+    rn_lint_ruleset(ruleset, &report);
     said = text_of_report(&report);
     assert_non_null(strstr(said.data, "do not apply to requests of Envoy's protocol; add "
                                       "apply_to_envoy: true"));

@@ -26,7 +26,7 @@ static void match(const char *const *pairs)
         given[request.count] =
             (struct ration_attribute){pair[0], strlen(pair[0]), pair[1], strlen(pair[1])};
     }
-    rn_ruleset_match(&ruleset, &request, &matches);
+    rn_match_request(&ruleset, &request, &matches);
 }
 #define MATCH(...) match((const char *const[]){__VA_ARGS__, NULL})
 
@@ -42,7 +42,7 @@ static bool condition_holds(struct rn_condition condition, const char *name, con
 
     bool found = matches.outcome == RN_MATCH_LIMITS && matches.count == 1;
     struct rn_match explained;
-    struct rn_reason reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    struct rn_reason reason = rn_match_explain(&ruleset, &rules[0], &matches.values, &explained);
 
     assert_int_equal(reason.why == RN_WHY_APPLIES, found);
     assert_int_equal(reason.at, 0);
@@ -193,7 +193,7 @@ static void keys_are_the_first_attribute_present(void **state)
     assert_key(0, 0, "somebody");
     MATCH("ip", "10.0.0.1");
     assert_int_equal(matches.count, 0);
-    reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    reason = rn_match_explain(&ruleset, &rules[0], &matches.values, &explained);
     assert_int_equal(reason.why, RN_WHY_NO_KEY);
     assert_int_equal(reason.at, 1);
     discard();
@@ -238,7 +238,7 @@ static const struct rn_tier *tier_for(const char *value, uint32_t default_tier, 
         MATCH("tier", value);
     else
         MATCH("user", "x");
-    assert_int_equal(rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained).why, why);
+    assert_int_equal(rn_match_explain(&ruleset, &rules[0], &matches.values, &explained).why, why);
     discard();
     return matches.count > 0 ? matches.items[0].tier : NULL;
 }
@@ -374,12 +374,12 @@ static void a_rule_applies_once_by_whichever_alternatives_hold(void **state)
     assert_ptr_equal(matches.items[1].rule, &rules[1]);
     MATCH("user", "bob", "method", "PUT");
     assert_int_equal(matches.count, 2);
-    struct rn_reason reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    struct rn_reason reason = rn_match_explain(&ruleset, &rules[0], &matches.values, &explained);
     assert_int_equal(reason.why, RN_WHY_APPLIES);
     assert_int_equal(reason.alternative, 1);
     MATCH("user", "bob", "method", "GET");
     assert_int_equal(matches.count, 1);
-    reason = rn_rule_explain(&ruleset, &rules[0], &matches.values, &explained);
+    reason = rn_match_explain(&ruleset, &rules[0], &matches.values, &explained);
     assert_int_equal(reason.why, RN_WHY_CONDITION);
     discard();
 }

@@ -187,10 +187,10 @@ static uint32_t compare_with_loop(const struct ration_request *request)
     uint32_t count = 0;
 
     assert_non_null(values);
-    rn_ruleset_match(&ruleset, request, &matches);
-    rn_ruleset_values(&ruleset, request, values);
+    rn_match_request(&ruleset, request, &matches);
+    rn_values_resolve(&ruleset, request, values);
     for (uint32_t i = 0; i < ruleset.rule_count; i++) {
-        enum rn_why why = rn_rule_explain(&ruleset, &rules[i], values, &explained).why;
+        enum rn_why why = rn_match_explain(&ruleset, &rules[i], values, &explained).why;
 
         if (why != RN_WHY_APPLIES && why != RN_WHY_UNLIMITED)
             continue;

@@ -16,17 +16,17 @@
 #include "rules/match/path.h"
 
 static const struct rn_path_settings defaults;
-static struct rn_readings readings;
+static struct rn_path_readings readings;
 
 static void read_text(struct rn_slice target, const struct rn_path_settings *settings)
 {
     memset(&readings, 0xee, sizeof readings); /* a caller's scratch holds anything */
-    if (rn_reading_is_plain(rn_reading_cut(target), settings)) {
+    if (rn_path_is_plain(rn_path_cut_query(target), settings)) {
         readings.count = 1;
         readings.unreadable = false;
-        readings.text[0] = rn_reading_cut(target);
+        readings.text[0] = rn_path_cut_query(target);
     } else {
-        rn_reading_all(target, settings, &readings);
+        rn_path_read_all(target, settings, &readings);
     }
 }
 
@@ -155,7 +155,7 @@ static void settings_decide_what_they_are_about(void **state)
 
 static void a_path_too_long_to_be_rewritten_is_unreadable(void **state)
 {
-    static char path[RN_READINGS_ROOM + 10];
+    static char path[RN_PATH_READINGS_ROOM + 10];
 
     (void)state;
     memset(path, 'a', sizeof path);
@@ -164,10 +164,10 @@ static void a_path_too_long_to_be_rewritten_is_unreadable(void **state)
     assert_false(readings.unreadable); /* nothing to rewrite */
     assert_int_equal(readings.text[0].len, sizeof path);
     memcpy(path + 1, "%61", 3);
-    read_text((struct rn_slice){path, RN_READINGS_ROOM + 1}, &defaults);
+    read_text((struct rn_slice){path, RN_PATH_READINGS_ROOM + 1}, &defaults);
     assert_false(readings.unreadable);
-    assert_int_equal(readings.text[0].len, RN_READINGS_ROOM - 1);
-    read_text((struct rn_slice){path, RN_READINGS_ROOM + 2}, &defaults);
+    assert_int_equal(readings.text[0].len, RN_PATH_READINGS_ROOM - 1);
+    read_text((struct rn_slice){path, RN_PATH_READINGS_ROOM + 2}, &defaults);
     assert_true(readings.unreadable);
     assert_int_equal(readings.count, 1);
     assert_true(rn_slice_equal(readings.text[0], RN_SLICE("%")));
@@ -185,12 +185,11 @@ static void what_an_operator_writes_is_spelt_like_a_reading(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct rn_slice found =
-            rn_reading_spell(rn_slice_of(cases[i][0]), &defaults, out, sizeof out);
+        struct rn_slice found = rn_path_spell(rn_slice_of(cases[i][0]), &defaults, out, sizeof out);
 
         assert_true(rn_slice_is(found, cases[i][1]));
     }
-    assert_null(rn_reading_spell(rn_slice_of("/abcdef"), &defaults, out, 5).data);
+    assert_null(rn_path_spell(rn_slice_of("/abcdef"), &defaults, out, 5).data);
 }
 
 /* --- plain paths ----------------------------------------------------------------------- */
@@ -211,10 +210,10 @@ static void a_path_is_plain_only_if_it_reads_as_itself(void **state)
                 path[0] = '/';
                 path[len / 2] = '/';
                 path[at] = (char)byte;
-                if (byte == '?' || !rn_reading_is_plain(text, &defaults))
+                if (byte == '?' || !rn_path_is_plain(text, &defaults))
                     continue;
                 plain++;
-                rn_reading_all(text, &defaults, &readings);
+                rn_path_read_all(text, &defaults, &readings);
                 assert_int_equal(readings.count, 1);
                 assert_true(rn_slice_equal(readings.text[0], text));
             }

@@ -24,7 +24,7 @@ static bool glob(const char *pattern, const char *text)
 
 static bool path(const char *pattern, const char *text)
 {
-    return rn_path_match(text_of(pattern), text_of(text));
+    return rn_pattern_match_path(text_of(pattern), text_of(text));
 }
 
 static void star_stands_for_any_bytes(void **state)
@@ -100,7 +100,7 @@ static void nothing_is_cut_from_a_path_that_has_been_read(void **state)
 
 static bool has_prefix(const char *text, const char *prefix)
 {
-    return rn_path_has_prefix(text_of(text), text_of(prefix));
+    return rn_pattern_path_begins(text_of(text), text_of(prefix));
 }
 
 static void a_slash_that_ends_a_prefix_may_be_missing(void **state)
@@ -120,16 +120,16 @@ static void segments_are_counted_from_zero(void **state)
     struct rn_slice target = text_of("//users/42/"), found;
 
     (void)state;
-    found = rn_path_segment(target, 0);
+    found = rn_pattern_segment(target, 0);
     assert_int_equal(found.len, 5);
     assert_memory_equal(found.data, "users", 5);
-    found = rn_path_segment(target, 1);
+    found = rn_pattern_segment(target, 1);
     assert_int_equal(found.len, 2);
     assert_memory_equal(found.data, "42", 2);
-    assert_null(rn_path_segment(target, 2).data);
-    assert_null(rn_path_segment(target, UINT32_MAX).data);
-    assert_null(rn_path_segment(text_of("/"), 0).data);
-    assert_null(rn_path_segment(text_of(""), 0).data);
+    assert_null(rn_pattern_segment(target, 2).data);
+    assert_null(rn_pattern_segment(target, UINT32_MAX).data);
+    assert_null(rn_pattern_segment(text_of("/"), 0).data);
+    assert_null(rn_pattern_segment(text_of(""), 0).data);
 }
 
 static void faults_say_what_would_be_right(void **state)
@@ -162,7 +162,7 @@ static void faults_say_what_would_be_right(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *fault = rn_path_fault(text_of(cases[i].pattern));
+        const char *fault = rn_pattern_fault(text_of(cases[i].pattern));
 
         if (!fault != !cases[i].fault || (fault && strcmp(fault, cases[i].fault) != 0))
             fail_msg("%s: %s", cases[i].pattern, fault ? fault : "no fault");
@@ -236,7 +236,7 @@ static void paths_equal_the_naive_matcher(void **state)
         struct rn_slice text = {t, random_text(t, sizeof t, i % 8 ? "/ab" : "/ab?")};
         bool expected = naive_path(pattern, text);
 
-        if (rn_path_match(pattern, text) != expected)
+        if (rn_pattern_match_path(pattern, text) != expected)
             fail_msg("%.*s on %.*s", (int)pattern.len, p, (int)text.len, t);
         matched += expected;
     }
@@ -254,7 +254,7 @@ static void what_covers_a_pattern_matches_its_paths(void **state)
     for (int i = 0; i < 100000; i++) {
         struct rn_slice wide = {w, random_path_pattern(w)}, narrow = {n, random_path_pattern(n)};
 
-        if (!rn_path_covers(wide, narrow))
+        if (!rn_pattern_covers(wide, narrow))
             continue;
         covered++;
         for (int k = 0; k < 20; k++) {
@@ -289,8 +289,8 @@ static void many_stars_take_bounded_time(void **state)
     for (size_t i = 0; i + 1 < sizeof text; i += 2)
         memcpy(text + i, "/a", 2);
     text[sizeof text - 1] = 'b';
-    assert_false(rn_path_match((struct rn_slice){pattern, sizeof pattern},
-                               (struct rn_slice){text, sizeof text}));
+    assert_false(rn_pattern_match_path((struct rn_slice){pattern, sizeof pattern},
+                                       (struct rn_slice){text, sizeof text}));
 }
 
 int main(void)

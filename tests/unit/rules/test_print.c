@@ -22,7 +22,7 @@ static struct text print_of(const char *name, const char *data, size_t len)
         struct text said = text_of_report(&report);
         fail_msg("%s:\n%s\n%s", name, said.data, data);
     }
-    rn_ruleset_print(ruleset, text_add, &printed);
+    rn_print_ruleset(ruleset, text_add, &printed);
     rn_ruleset_free(ruleset);
     rn_report_done(&report);
     return printed;

@@ -67,9 +67,9 @@ static void expect(struct fixture *f, uint32_t rule, const char *expected,
     for (; *attributes; attributes += 2)
         given[request.count++] = (struct ration_attribute){attributes[0], strlen(attributes[0]),
                                                            attributes[1], strlen(attributes[1])};
-    rn_ruleset_values(f->ruleset, &request, &values);
-    rn_wording_reason(&out, f->ruleset, &f->ruleset->rules[rule], &values,
-                      rn_rule_explain(f->ruleset, &f->ruleset->rules[rule], &values, &match));
+    rn_values_resolve(f->ruleset, &request, &values);
+    rn_reason_write(&out, f->ruleset, &f->ruleset->rules[rule], &values,
+                    rn_match_explain(f->ruleset, &f->ruleset->rules[rule], &values, &match));
     rn_buf_put_char(&out, '\0');
     assert_string_equal(out.data, expected);
     rn_buf_done(&out);

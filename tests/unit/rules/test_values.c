@@ -38,7 +38,7 @@ static void resolve(struct rn_ruleset *ruleset, const char *const *pairs)
     }
     memset(&values, 0xee, sizeof values); /* a caller's scratch holds anything */
     assert_true(rn_match_index_build(ruleset));
-    rn_ruleset_values(ruleset, &request, &values);
+    rn_values_resolve(ruleset, &request, &values);
 }
 
 static void assert_value(unsigned number, const char *expected)

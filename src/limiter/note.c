@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "limiter/limiter.h"
-#include "rules/looks_at.h"
 #include "rules/report/report.h"
+#include "rules/ruleset.h"
 
 static void write_note(const struct rn_ruleset *ruleset, const struct ration_attribute *attributes,
                        size_t count, char note[RATION_MESSAGE_SIZE])

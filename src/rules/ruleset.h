@@ -291,4 +291,10 @@ void rn_ruleset_free(struct rn_ruleset *ruleset);
 /* The number of an attribute name, RN_NO_ATTRIBUTE if no rule refers to it. */
 uint16_t rn_ruleset_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
+/* Whether any rule or list reads an attribute that a request gives under this name. */
+bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
+/* For a name that none of them reads: the name that was probably meant, or NULL. It lives
+ * as long as the ruleset. */
+const char *rn_ruleset_suggest_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
+
 #endif

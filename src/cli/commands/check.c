@@ -4,7 +4,7 @@
  */
 #include "cli/client/daemon.h"
 #include "cli/output/decision_series.h"
-#include "rules/looks_at.h"
+#include "rules/ruleset.h"
 #include "wire/answer.h"
 
 /* A name that no rule knows, but nearly. */

@@ -9,7 +9,7 @@
 
 #include "cli/client/daemon.h"
 #include "cli/explain/describe.h"
-#include "rules/looks_at.h"
+#include "rules/ruleset.h"
 #include "wire/explanation.h"
 
 /* --- the request ------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include "rules/lint/lint_internal.h"
 #include "rules/match/condition.h"
-#include "rules/match/condition_implies.h"
 
 #define COMPARED 1000 /* alternatives of a rule: comparing takes n^2 */
 

@@ -24,4 +24,8 @@ bool rn_condition_accepts(const struct rn_condition *condition, struct rn_slice 
 /* Whether an attribute is the path or a part of it. */
 bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribute);
 
+/* Whether `wide` holds for every request that `narrow` holds for. May answer false where
+ * the two are hard to compare. For lint; in condition_implies.c. */
+bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide);
+
 #endif

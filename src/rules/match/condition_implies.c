@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rules/match/condition_implies.h"
 
 #include "base/decimal.h"
 #include "rules/match/condition.h"

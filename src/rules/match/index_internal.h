@@ -193,8 +193,7 @@ static inline bool rn_index_has(const struct rn_match_index *index, const struct
     }
 }
 
-/* index_names.c, index_members.c: these parts. False: out of memory. */
+/* Fills the names part of the index. False: out of memory. */
 bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset);
-bool rn_index_add_members(struct rn_match_index *index, struct rn_ruleset *ruleset);
 
 #endif

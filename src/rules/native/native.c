@@ -297,7 +297,7 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
         else if (rn_slice_is(name, "allow") || rn_slice_is(name, "deny"))
             read_list(builder, section, rn_slice_is(name, "deny"));
         else if (rn_slice_is(name, "server"))
-            rn_sections_server(builder, section);
+            rn_native_server(builder, section);
     }
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the native format. native.c walks a file and its rules; each other
- * noun of the format has a file: conditions.c, condition_values.c, attribute_names.c, keys.c,
- * limits.c (limit:), throttle.c, mistakes.c (what many get wrong), options.c (cost, priority,
- * response and the words), statuses.c (charge_on:), sections.c (the sections beside limits),
- * tokens.c (of server:).
+ * Reads the native format. native.c walks a file and its rules. The other files read
+ * one part each: limits.c, limits_check.c and tiers.c `limit:`, conditions.c and
+ * condition_values.c `when:`, keys.c `key:`, options.c the other keys of a rule,
+ * sections.c, attributes.c and server.c the sections beside `limits:`, mistakes.c
+ * common mistakes.
  *
- * All of these report what is wrong and go on, leaving what they were to fill
- * at its default: whether there was an error is the report's to say.
+ * Each function reports an error and goes on; what it should have filled in keeps its
+ * default. The report says whether there was an error.
  */
 #ifndef RN_RULES_NATIVE_NATIVE_INTERNAL_H
 #define RN_RULES_NATIVE_NATIVE_INTERNAL_H
@@ -30,20 +30,29 @@ struct rn_native {
     bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
 };
 
-/* --- sections.c ------------------------------------------------------------------- */
+/* --- sections.c --------------------------------------------------------------------- */
 
-/* The sections that come first, of one file. */
+/* Reads the sections of one file that rules may refer to. */
 void rn_sections_declare(struct rn_builder *builder, const struct rn_node *root);
-void rn_sections_server(struct rn_builder *builder, const struct rn_node *node);
-/* The set of that name, NULL if there is none; reported at `node`, a scalar. */
+/* The set of that name. NULL: there is none, reported at `node`, a scalar. */
 struct rn_native_set *rn_sections_find_tiers(struct rn_builder *builder,
                                              const struct rn_node *node);
+/* Whether a setting was given `before` (line 0: it was not); if so it is reported. */
+bool rn_native_is_again(struct rn_builder *builder, const struct rn_node *node,
+                        const struct rn_place *before);
 
-/* --- tokens.c --------------------------------------------------------------------- */
+/* --- attributes.c ------------------------------------------------------------------- */
 
-void rn_native_tokens(struct rn_builder *builder, const struct rn_node *node);
+/* Reads one entry of `attributes:`. */
+void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *node);
+/* After all files: completes the attributes, and warns of those that no rule uses. */
+void rn_native_finish_attributes(struct rn_builder *builder);
 
-/* --- attribute_names.c ----------------------------------------------------------------------- */
+/* --- server.c ----------------------------------------------------------------------- */
+
+void rn_native_server(struct rn_builder *builder, const struct rn_node *node);
+
+/* --- attribute_names.c -------------------------------------------------------------- */
 
 /* What a team calls NAME or TEAM.NAME is TEAM.NAME, in the arena; the root's names are as written.
  * Data NULL: out of memory. */

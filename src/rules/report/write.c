@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A report for people: each message with the line it is about and a caret under
- * the place. Also how somebody's text is quoted in a message. Nothing here lets
- * through a byte that a terminal would obey.
+ * Prints a report: each message with its source line and a caret below. No byte
+ * that controls a terminal gets through.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,34 +43,6 @@ static struct glyph next_glyph(const char *text, size_t len)
     }
     glyph.width = glyph.len;
     return glyph;
-}
-
-struct rn_excerpt rn_excerpt(struct rn_slice text)
-{
-    struct rn_excerpt out = {"nothing"};
-    const size_t room = sizeof out.text - sizeof "\\xff...\""; /* the longest that may follow */
-    size_t at = 0;
-
-    if (text.len == 0)
-        return out;
-    out.text[at++] = '"';
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-        if (at > room) {
-            memcpy(out.text + at, "...", 3);
-            at += 3;
-            break;
-        }
-        if (c == '"' || c == '\\')
-            out.text[at++] = '\\';
-        if (c >= ' ' && c <= '~')
-            out.text[at++] = (char)c;
-        else
-            at += (size_t)snprintf(out.text + at, sizeof out.text - at, "\\x%02x", c);
-    }
-    out.text[at++] = '"';
-    out.text[at] = '\0';
-    return out;
 }
 
 struct output {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rules/match/condition_implies.h"
+#include "rules/match/condition.h"
 #include "rules/match/match.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

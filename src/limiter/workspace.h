@@ -30,7 +30,7 @@ void rn_workspaces_free(struct rn_stripe *s);
 /* NULL: out of memory. `s` is the stripe of this thread. */
 static inline struct rn_workspace *rn_workspace_take(struct rn_stripe *s)
 {
-    struct rn_workspace *w = s->workspaces;
+    struct rn_workspace *w = __atomic_load_n(&s->workspaces, __ATOMIC_RELAXED);
 
     if (rn_unlikely(!w || s->shared))
         return rn_workspace_new(s);

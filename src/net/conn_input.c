@@ -19,7 +19,7 @@ static bool wants_input(const struct rn_conn *conn)
 }
 
 /* Keeps what the protocol did not consume of `data`. */
-static void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
+static inline void keep_rest(struct rn_conn *conn, const char *data, size_t len, size_t used)
 {
     if (used == len || conn->life >= RN_LIFE_CLOSING) {
         conn->unread |= used < len;

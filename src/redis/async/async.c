@@ -61,7 +61,7 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
     return key;
 }
 
-/* Operations about all that is spent, or left, whoever spent it. */
+/* Operations on all units that are spent or left, by any worker. */
 static bool concerns_all(enum rn_op op)
 {
     return op == RN_RESET || op == RN_CREDIT || op == RN_DRAIN;
@@ -74,7 +74,7 @@ static void want_report(struct rn_async *a, struct rn_async_key *key,
     const struct rn_local_budget *h = &key->budget;
 
     if (h->unsent >= (key->most + 1) / 2 ||
-        (h->unsent > 0 && !here && concerns_all(charge->ask.op))) /* it must come before that */
+        (h->unsent > 0 && !here && concerns_all(charge->ask.op))) /* report them before it */
         rn_reports_want(&a->reports, key, charge, true);
     else if (h->stage != RN_LOCAL_BUDGET_UNKNOWN &&
              (h->unsent > 0 || now_ns - h->view.at_ns >= RN_ASYNC_TICK_NS))
@@ -98,8 +98,7 @@ static bool decide(struct rn_async *a, struct rn_charge *charge)
     return here;
 }
 
-/* --- passing on --------------------------------------------------------------------------------
- */
+/* --- passing on -------------------------------------------------------------------------- */
 
 /* Charges that are not decided here get RATION_ESTORE for now. Returns how many. Charges of one key
  * must be decided in the order of the batch: those after one that is passed on are, too. */
@@ -194,8 +193,7 @@ static void disown(struct rn_backend *backend, const struct rn_charge *charge, u
     rn_store_disown(&((struct rn_async *)(void *)backend)->next->store, charge, late);
 }
 
-/* --- start and end ------------------------------------------------------------------------------
- */
+/* --- start and end ----------------------------------------------------------------------- */
 
 int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend *next,
                  const struct rn_async_options *options, struct rn_async **out,

@@ -92,31 +92,26 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     const struct rn_ask *ask = &charge->ask;
     int64_t store_us = rn_view_time(&h->view, now_ns);
     int64_t left = rn_view_left(&h->view, store_us) - (int64_t)rn_local_budget_units(h);
-    bool allowed = true, here = false;
-    uint64_t drained = 0;
+    uint64_t rest = left > 0 ? (uint64_t)left : 0;
+    bool fit = fits(ask->cost, left), allowed = true, here = false;
 
     if (h->stage == RN_LOCAL_BUDGET_UNKNOWN)
         return false;
     switch (ask->op) {
     case RN_PEEK:
-        allowed = fits(ask->cost, left);
+        allowed = fit;
         here = true;
         break;
     case RN_TAKE:
-        allowed = fits(ask->cost, left);
-        here = !allowed || hold(h, ask, ask->cost, most);
+        allowed = fit;
+        here = !fit || hold(h, ask, ask->cost, most);
         break;
     case RN_DRAIN:
-        allowed = fits(ask->cost, left);
-        drained = allowed || left <= 0 ? 0 : (uint64_t)left;
-        here = hold(h, ask, allowed ? ask->cost : drained, most);
+        allowed = fit;
+        here = hold(h, ask, fit ? ask->cost : rest, most);
         break;
     case RN_FORCE:
-        here = hold(h, ask,
-                    fits(ask->cost, left) ? ask->cost
-                    : left > 0            ? (uint64_t)left
-                                          : 0,
-                    most);
+        here = hold(h, ask, fit ? ask->cost : rest, most);
         break;
     case RN_GIVE_BACK:
         here = drop(h, ask);
@@ -127,12 +122,11 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     if (here)
         answer(h, charge, store_us, allowed);
     if (here && ask->op == RN_DRAIN)
-        charge->answer.drained = drained;
+        charge->answer.drained = fit ? 0 : rest;
     return here;
 }
 
-/* --- reports -----------------------------------------------------------------------------------
- */
+/* --- reports -------------------------------------------------------------------------------- */
 
 bool rn_local_budget_is_idle(const struct rn_local_budget *h, int64_t now_ns, uint64_t most)
 {

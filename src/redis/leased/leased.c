@@ -188,8 +188,8 @@ static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_char
 
 /* --- the backend ------------------------------------------------------------------------ */
 
-/* What a drain was refused for is drained here, too. What other workers hold is not: they may
- * spend it until their leases end. */
+/* A drain that Redis has refused also drains this worker's lease. It does not drain those of other
+ * workers: they may spend their units until their leases end. */
 static void drain_held(struct rn_leased *leased, struct rn_charge *batch, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -228,7 +228,7 @@ struct passage {
     size_t n, begin; /* begin: of the charges that are passed on next */
     rn_backend_done *done;
     void *arg;
-    bool drains;                /* of a key that is held */
+    bool drains;                /* a drain of a leased key is in the batch */
     struct rn_backend_job *job; /* NULL while all charges so far are answered */
 };
 

@@ -26,7 +26,7 @@
 -- server (OOM, NOPERM, READONLY, MISCONF, ...) is the error of the whole call.
 -- Of a debit delay_us is what could not be charged, in units: buckets go up to one capacity below
 -- empty, windows and logs carry as much into the time in which it fits. Of a drain that is refused
--- it is what was charged all the same.
+-- it is the number of units that were drained.
 --
 -- Times are whole microseconds since 1970. Every number stays below 2^53, where
 -- doubles are exact; rules that would exceed it are refused when they are loaded.
@@ -59,7 +59,7 @@ if #KEYS > #ARGV[2] then
     end
 end
 
--- What does not fit is refused, and whole units that are left are charged.
+-- A drain: a cost that does not fit is refused, and all whole units that are left are charged.
 local function drain(key, now, ask, ...)
     local take = {op = 1, cost = ask.cost, charges = true}
     local allowed, left, retry, reset, delay, mark = apply(key, now, take, ...)

@@ -71,7 +71,7 @@ local function forget(key, now, ...)
     return spent
 end
 
--- What is out is nobody's to give back but its holder's: it is set aside meanwhile.
+-- Only the holder can give back leased units: a credit sets them aside meanwhile.
 local function credit(key, now, ask, out, ...)
     local _, _, _, _, _, mark = look(key, now, 0, ...)
     decide(key, now, {op = 3, gives_back = true, cost = out, age = 0, mark = mark}, ...)

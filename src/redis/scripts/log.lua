@@ -130,8 +130,8 @@ local function take_out(key, mark, cost)
     return back
 end
 
--- From the newest entries, those to come before all others: how many units there were, and the
--- number of the newest that is left.
+-- Takes units from the newest entries, those in the future first. Returns how many units it took,
+-- and the number of the newest entry that is left.
 local function take_youngest(key, cost)
     local back = 0
     local number, units, sum = entry(key, -1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of a server under load. The first byte says what was asked and in
+ * Answers of a server under load. The first byte says result was asked and in
  * pieces of which size the rest arrives: how it is cut must not matter.
  */
 #include <stddef.h>
@@ -12,11 +12,11 @@
 
 #define MOST 4096
 
-/* What is heard, and how far. Memory of exactly the size: a byte too far is noticed. */
-static size_t hear(const struct rn_bench_request *speech, const uint8_t *data, size_t size, size_t piece,
-                   uint8_t heard[MOST])
+/* What is results, and how far. Memory of exactly the size: a byte too far is noticed. */
+static size_t read_all(const struct rn_bench_request *request, const uint8_t *data, size_t size,
+                       size_t piece, uint8_t results[MOST])
 {
-    struct rn_listener listener = {0};
+    struct rn_bench_response response = {0};
     size_t from = 0, count = 0;
 
     for (size_t given = 0; given < size;) {
@@ -24,18 +24,18 @@ static size_t hear(const struct rn_bench_request *speech, const uint8_t *data, s
         while (from < given && count < MOST) {
             size_t used, len = given - from;
             char *copy = malloc(len);
-            enum rn_bench_result what;
+            enum rn_bench_result result;
 
             memcpy(copy, data + from, len);
-            what = rn_bench_response_read(speech, &listener, copy, len, &used);
+            result = rn_bench_response_read(request, &response, copy, len, &used);
             free(copy);
             if (used > len)
                 abort();
             from += used;
-            if (what == RN_BENCH_MORE)
+            if (result == RN_BENCH_MORE)
                 break;
-            heard[count++] = (uint8_t)what;
-            if (what == RN_BENCH_FOREIGN)
+            results[count++] = (uint8_t)result;
+            if (result == RN_BENCH_FOREIGN)
                 return count;
         }
     }
@@ -46,14 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t whole[MOST], parts[MOST];
-    struct rn_bench_request speech;
+    struct rn_bench_request request;
     size_t count;
 
     if (size < 2 || size > 8192)
         return 0;
-    speech = (struct rn_bench_request){.http = data[0] & 1, .load = (enum rn_bench_command)(data[0] >> 1 & 3)};
-    count = hear(&speech, data + 1, size - 1, size - 1, whole);
-    if (hear(&speech, data + 1, size - 1, (size_t)(data[0] >> 3) + 1, parts) != count ||
+    request = (struct rn_bench_request){.http = data[0] & 1,
+                                        .command = (enum rn_bench_command)(data[0] >> 1 & 3)};
+    count = read_all(&request, data + 1, size - 1, size - 1, whole);
+    if (read_all(&request, data + 1, size - 1, (size_t)(data[0] >> 3) + 1, parts) != count ||
         memcmp(whole, parts, count) != 0)
         abort();
     return 0;

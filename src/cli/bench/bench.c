@@ -30,7 +30,7 @@ static uint64_t or_else(uint64_t value, uint64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* An accident with somebody else's machine should take two mistakes. */
+/* A machine that is not this one must be allowed with --remote: a load test is also an attack. */
 static bool find_target(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
@@ -71,13 +71,13 @@ static bool make_plan(struct rn_bench *b)
     return rn_bench_request_init(&b->request, o, o->http != NULL, host);
 }
 
-/* Number `i` of the threads gets its share of everything. */
+/* The share of thread number `i`. */
 static uint64_t share(uint64_t all, uint32_t i, uint32_t count)
 {
     return all / count + (i < all % count);
 }
 
-static bool make_drive(struct rn_bench *b, uint32_t i)
+static bool make_thread(struct rn_bench *b, uint32_t i)
 {
     const struct rn_options *o = b->options;
     struct rn_bench_thread *d = calloc(1, sizeof *d);
@@ -116,14 +116,15 @@ static void put_progress(const struct rn_bench *b, int64_t now, uint64_t *before
     *before = answered;
 }
 
-/* Until all threads have ended; Ctrl-C ends them, and what was measured counts. */
+/* Waits until all threads have ended. Ctrl-C ends them early; the report covers the time until
+ * then. */
 static void watch(struct rn_bench *b, int signal_fd)
 {
     struct pollfd fds[2] = {{.fd = b->plan.done_fd, .events = POLLIN},
                             {.fd = signal_fd, .events = POLLIN}};
     bool show = isatty(STDERR_FILENO) && !b->options->json;
     int64_t next = b->plan.start_ns + RN_SECOND_NS;
-    struct signalfd_siginfo signal; /* taken, lest it ends us later */
+    struct signalfd_siginfo signal; /* read, so that it is not pending when we unblock it */
     uint64_t ended = 0, before = 0;
 
     while (ended < b->thread_count) {
@@ -157,42 +158,34 @@ static double cpu_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Starts the threads, those that can be; false if not all. */
-static bool start(struct rn_bench *b, pthread_t *threads, uint32_t *started)
+static bool run(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
     int64_t length = o->requests != 0 ? DURATION_MAX_NS : o->duration_ns;
-
-    b->plan.start_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    b->plan.end_ns = b->plan.start_ns + (length != 0 ? length : DURATION_NS);
-    for (*started = 0; *started < b->thread_count; ++*started) {
-        if (pthread_create(&threads[*started], NULL, rn_bench_thread_run, b->threads[*started]) !=
-            0) {
-            rn_output_error("no thread can be started");
-            __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool run(struct rn_bench *b)
-{
     pthread_t threads[RN_BENCH_THREADS];
     double cpu = cpu_seconds();
     sigset_t signals, before;
-    uint32_t started;
+    uint32_t started = 0;
     int signal_fd;
-    bool ok;
+    bool ok = true;
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
-    ok = start(b, threads, &started);
-    if (ok)
+    b->plan.start_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    b->plan.end_ns = b->plan.start_ns + (length != 0 ? length : DURATION_NS);
+    while (ok && started < b->thread_count) {
+        ok = pthread_create(&threads[started], NULL, rn_bench_thread_run, b->threads[started]) == 0;
+        started += ok;
+    }
+    if (ok) {
         watch(b, signal_fd);
+    } else {
+        rn_output_error("cannot start a thread");
+        __atomic_store_n(&b->plan.stop, true, __ATOMIC_RELAXED);
+    }
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     b->cpu_seconds = cpu_seconds() - cpu;
@@ -202,26 +195,20 @@ static bool run(struct rn_bench *b)
     return ok;
 }
 
-/* As many connections as the system lets us have. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int rn_command_bench(const struct rn_options *options)
 {
     struct rn_bench b = {.options = options, .plan.done_fd = -1};
     int status = RN_EXIT_ERROR;
     bool ready = find_target(&b) && make_plan(&b);
+    struct rlimit limit;
 
-    raise_file_limit();
+    /* Each connection needs a file descriptor. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
     for (uint32_t i = 0; ready && i < b.thread_count; i++)
-        ready = make_drive(&b, i);
+        ready = make_thread(&b, i);
     if (ready && run(&b))
         status = rn_bench_report(&b);
     for (uint32_t i = 0; i < b.thread_count; i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `ration bench` share: bench.c (the run) and bench_report.c
- * (what came of it). thread.c is one thread of it, request.c and hearing.c what
- * is said on the wire.
+ * `ration bench`: bench.c runs the load, report.c prints the result. load_thread.c is one
+ * thread, request_writer.c and response_reader.c are its protocol.
  */
 #ifndef RN_CLI_BENCH_BENCH_H
 #define RN_CLI_BENCH_BENCH_H
@@ -19,10 +18,10 @@ struct rn_bench {
     struct rn_bench_plan plan;
     uint32_t connections, thread_count;
     struct rn_bench_thread *threads[RN_BENCH_THREADS];
-    double cpu_seconds; /* what we used ourselves */
+    double cpu_seconds; /* of this process */
 };
 
-/* Prints what was measured; the exit status. */
+/* Prints the result. Returns the exit status. */
 int rn_bench_report(const struct rn_bench *bench);
 
 #endif

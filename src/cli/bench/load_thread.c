@@ -13,21 +13,20 @@
 
 #define IN_BYTES (64 << 10)
 #define EVENTS 256
-#define GRACE_NS (2 * RN_SECOND_NS) /* for answers that are under way at the end */
+#define GRACE_NS (2 * RN_SECOND_NS) /* wait this long for the last answers */
 
 struct rn_bench_conn {
-    struct rn_stream stream; /* fd -1: given up */
+    struct rn_stream stream; /* fd -1: closed for good */
     uint32_t number;
-    uint64_t sent; /* ever: its place in the schedule */
-    /* Times of requests under way, the oldest first: a ring of plan->pipeline. */
-    int64_t *times;
-    uint32_t first, under_way;
+    uint64_t sent;  /* requests ever sent: the position in the schedule */
+    int64_t *times; /* of requests in flight, oldest first: a ring of plan->pipeline */
+    uint32_t first, in_flight;
     char *out;
     size_t out_len, out_at;
     char *in;
     size_t in_len;
-    bool wants_out; /* the kernel took less than all */
-    struct rn_bench_response listener;
+    bool wants_out; /* the kernel did not take all of `out` */
+    struct rn_bench_response response;
 };
 
 static int64_t now_ns(void)
@@ -35,9 +34,10 @@ static int64_t now_ns(void)
     return rn_clock_read_ns(CLOCK_MONOTONIC);
 }
 
-static void add(uint64_t *counter, uint64_t n)
+/* Other threads read the counter while this one, alone, writes it. */
+static void count(uint64_t *counter)
 {
-    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+    __atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
 }
 
 /* --- connections ------------------------------------------------------------------- */
@@ -50,36 +50,31 @@ static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
         return false;
     epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->stream.fd, &event);
     c->wants_out = false;
-    c->first = c->under_way = 0;
+    c->first = c->in_flight = 0;
     c->in_len = c->out_len = c->out_at = 0;
-    c->listener = (struct rn_bench_response){.left = 0};
+    c->response = (struct rn_bench_response){.left = 0};
     d->live++;
     return true;
 }
 
-/* Why a connection has ended before all was answered, unless something is known already. */
-static void keep_end(struct rn_bench_thread *d, const struct rn_bench_conn *c)
+/* Records why a connection ended before all answers came, unless a problem is known. */
+static void disconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     const char *address = d->plan->endpoint->address.text;
     const char *why = c->stream.tls != NULL ? rn_cli_tls_problem(c->stream.tls) : "";
 
-    if (c->under_way == 0 || d->problem[0] != '\0')
-        return;
-    if (why[0] != '\0')
-        snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
-    else
-        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
-                 address);
-}
-
-static void disconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
-{
-    keep_end(d, c);
+    if (c->in_flight > 0 && d->problem[0] == '\0') {
+        if (why[0] != '\0')
+            snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
+        else
+            snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
+                     address);
+    }
     rn_stream_close(&c->stream);
     d->live--;
     d->ended++;
-    d->unanswered += c->under_way;
-    c->under_way = 0;
+    d->unanswered += c->in_flight;
+    c->in_flight = 0;
 }
 
 bool rn_bench_thread_init(struct rn_bench_thread *d)
@@ -128,7 +123,7 @@ void rn_bench_thread_done(struct rn_bench_thread *d)
 
 /* --- sending ----------------------------------------------------------------------- */
 
-/* xorshift64*: what is drawn need not be good, only cheap and different. */
+/* xorshift64*: fast, and random enough to choose keys. */
 static uint64_t draw_key(struct rn_bench_thread *d)
 {
     uint64_t x = d->seed;
@@ -146,25 +141,12 @@ static int64_t due_ns(const struct rn_bench_thread *d, uint64_t n)
     return d->plan->start_ns + (int64_t)((double)n * d->interval_ns);
 }
 
-/* Every connection_count-th request is this connection's. */
-static int64_t conn_due_ns(const struct rn_bench_thread *d, const struct rn_bench_conn *c)
-{
-    return due_ns(d, c->number + c->sent * d->connection_count);
-}
-
-static void watch_out(struct rn_bench_thread *d, struct rn_bench_conn *c, bool wanted)
-{
-    struct epoll_event event = {.events = EPOLLIN | (wanted ? EPOLLOUT : 0u), .data.ptr = c};
-
-    if (c->wants_out == wanted)
-        return;
-    c->wants_out = wanted;
-    epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->stream.fd, &event);
-}
-
-/* False: the connection has ended. */
+/* Sends what it can and polls for the rest. False: the connection has ended. */
 static bool flush(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    bool wants_out;
+
     while (c->out_at < c->out_len) {
         ssize_t n = rn_stream_send(&c->stream, c->out + c->out_at, c->out_len - c->out_at);
 
@@ -176,45 +158,46 @@ static bool flush(struct rn_bench_thread *d, struct rn_bench_conn *c)
             break;
         c->out_at += (size_t)n;
     }
-    watch_out(d, c, c->out_at < c->out_len);
-    if (c->out_at == c->out_len)
+    wants_out = c->out_at < c->out_len;
+    if (wants_out != c->wants_out) {
+        event.events |= wants_out ? EPOLLOUT : 0u;
+        epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, c->stream.fd, &event);
+        c->wants_out = wants_out;
+    }
+    if (!wants_out)
         c->out_at = c->out_len = 0;
     return true;
 }
 
-static void write_one(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t time_ns)
-{
-    uint32_t at = c->first + c->under_way;
-
-    if (at >= d->plan->pipeline)
-        at -= d->plan->pipeline;
-    rn_bench_request_write(d->plan->request, draw_key(d), c->out + c->out_len);
-    c->out_len += d->plan->request->request.len;
-    c->times[at] = time_ns;
-    c->under_way++;
-    c->sent++;
-    d->sent++;
-}
-
-/* As much as is due and there is room for, once all before has gone. */
+/* Once the output buffer is empty, writes all requests that are due and fit into the pipeline.
+ * Open loop: every connection_count-th request of the thread is sent on this connection. */
 static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
 {
+    const struct rn_bench_plan *plan = d->plan;
+
     if (c->out_len > 0)
         return true;
-    while (c->under_way < d->plan->pipeline && d->sent < d->requests) {
-        int64_t time_ns = d->interval_ns > 0 ? conn_due_ns(d, c) : now;
+    while (c->in_flight < plan->pipeline && d->sent < d->requests) {
+        int64_t time_ns =
+            d->interval_ns > 0 ? due_ns(d, c->number + c->sent * d->connection_count) : now;
+        uint32_t at = c->first + c->in_flight;
 
-        if (time_ns > now || time_ns >= d->plan->end_ns)
+        if (time_ns > now || time_ns >= plan->end_ns)
             break;
-        write_one(d, c, time_ns);
+        c->times[at < plan->pipeline ? at : at - plan->pipeline] = time_ns;
+        rn_bench_request_write(plan->request, draw_key(d), c->out + c->out_len);
+        c->out_len += plan->request->request.len;
+        c->in_flight++;
+        c->sent++;
+        d->sent++;
     }
     return c->out_len == 0 || flush(d, c);
 }
 
 /* --- receiving --------------------------------------------------------------------- */
 
-/* The words of the first objection, for the report. */
-static void keep_problem(struct rn_bench_thread *d, const char *data, size_t len)
+/* Keeps the text of the first error for the report. */
+static void keep_error_text(struct rn_bench_thread *d, const char *data, size_t len)
 {
     const char *body = memmem(data, len, "\r\n\r\n", 4);
     const char *from = body != NULL ? body + 4 : data;
@@ -226,21 +209,8 @@ static void keep_problem(struct rn_bench_thread *d, const char *data, size_t len
                  (int)(end != NULL ? end - from : (ptrdiff_t)rest), from);
 }
 
-static void count_answer(struct rn_bench_thread *d, struct rn_bench_conn *c,
-                         enum rn_bench_result heard, int64_t now)
-{
-    rn_latency_add(&d->latency, now - c->times[c->first], 1);
-    c->first = c->first + 1 == d->plan->pipeline ? 0 : c->first + 1;
-    c->under_way--;
-    add(&d->answered, 1);
-    add(heard == RN_BENCH_ALLOWED   ? &d->allowed
-        : heard == RN_BENCH_REFUSED ? &d->refused
-                                    : &d->errors,
-        1);
-}
-
-/* What answers is not a daemon, or not in plain. */
-static void keep_stranger(struct rn_bench_thread *d, const struct rn_bench_conn *c)
+/* The peer is not rationd, or speaks TLS. */
+static void fail_as_foreign(struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
     const char *address = d->plan->endpoint->address.text;
     bool http = d->plan->request->http;
@@ -254,25 +224,31 @@ static void keep_stranger(struct rn_bench_thread *d, const struct rn_bench_conn 
                  http ? "HTTP/1.1" : "RESP");
 }
 
-/* All that is complete. False: not understood. */
-static bool hear(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
+/* Counts all complete answers in the input buffer. False: they are not answers. */
+static bool read_answers(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
 {
     size_t at = 0, used;
 
     while (at < c->in_len) {
-        enum rn_bench_result heard = rn_bench_response_read(d->plan->request, &c->listener,
-                                                            c->in + at, c->in_len - at, &used);
+        enum rn_bench_result result = rn_bench_response_read(d->plan->request, &c->response,
+                                                             c->in + at, c->in_len - at, &used);
 
-        if (heard == RN_BENCH_ERROR)
-            keep_problem(d, c->in + at, used);
+        if (result == RN_BENCH_ERROR)
+            keep_error_text(d, c->in + at, used);
         at += used;
-        if (heard == RN_BENCH_MORE)
+        if (result == RN_BENCH_MORE)
             break;
-        if (heard == RN_BENCH_FOREIGN || c->under_way == 0) {
-            keep_stranger(d, c);
+        if (result == RN_BENCH_FOREIGN || c->in_flight == 0) {
+            fail_as_foreign(d, c);
             return false;
         }
-        count_answer(d, c, heard, now);
+        rn_latency_add(&d->latency, now - c->times[c->first], 1);
+        c->first = c->first + 1 == d->plan->pipeline ? 0 : c->first + 1;
+        c->in_flight--;
+        count(&d->answered);
+        count(result == RN_BENCH_ALLOWED   ? &d->allowed
+              : result == RN_BENCH_REFUSED ? &d->refused
+                                           : &d->errors);
         d->last_ns = now;
     }
     c->in_len -= at;
@@ -281,8 +257,8 @@ static bool hear(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now
     return c->in_len < IN_BYTES;
 }
 
-/* What has arrived: of TLS, more may be there than a poll knows of. */
-static bool take_in(struct rn_bench_thread *d, struct rn_bench_conn *c)
+/* Reads once; with TLS until no decrypted bytes are left, which epoll does not report. */
+static bool receive(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     ssize_t n;
 
@@ -291,30 +267,20 @@ static bool take_in(struct rn_bench_thread *d, struct rn_bench_conn *c)
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
         c->in_len += n > 0 ? (size_t)n : 0;
-        if (!hear(d, c, now_ns()))
+        if (!read_answers(d, c, now_ns()))
             return false;
     } while (n > 0 && c->stream.tls != NULL && rn_cli_tls_has_more(c->stream.tls));
     return true;
 }
 
-/* False: the connection has ended, or should. */
-static bool serve(struct rn_bench_thread *d, struct rn_bench_conn *c, uint32_t events)
-{
-    if ((events & EPOLLOUT) != 0 && !flush(d, c))
-        return false;
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !take_in(d, c))
-        return false;
-    return pump(d, c, now_ns());
-}
-
 /* --- the thread -------------------------------------------------------------------- */
 
-/* A server that ends connections is asked again, as a client would. */
-static void renew(struct rn_bench_thread *d, struct rn_bench_conn *c)
+/* Connects again, as a client would. */
+static void reconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     disconnect(d, c);
     if (d->answered == 0 && d->ended > d->connection_count)
-        d->broken = true; /* it never answers */
+        d->broken = true; /* the server never answers */
     if (d->broken || now_ns() >= d->plan->end_ns)
         return;
     if (!connect_one(d, c) || !pump(d, c, now_ns()))
@@ -331,61 +297,50 @@ static bool is_sending(const struct rn_bench_thread *d, int64_t now)
 
 static bool is_waiting(const struct rn_bench_thread *d, int64_t now)
 {
-    bool under_way = false;
+    bool in_flight = false;
 
-    for (uint32_t i = 0; !under_way && i < d->connection_count; i++)
-        under_way = d->conns[i].under_way > 0;
-    return under_way && now < d->plan->end_ns + GRACE_NS && !d->broken &&
+    for (uint32_t i = 0; !in_flight && i < d->connection_count; i++)
+        in_flight = d->conns[i].in_flight > 0;
+    return in_flight && now < d->plan->end_ns + GRACE_NS && !d->broken &&
            !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED);
 }
 
-/* Sends what has become due since, each on its connection. */
+/* Open loop: sends the requests that are due, each on its connection; then waits until
+ * something arrives, the next request is due, or 100 ms have passed. */
 static void send_due(struct rn_bench_thread *d, int64_t now)
-{
-    for (; due_ns(d, d->due) <= now && due_ns(d, d->due) < d->plan->end_ns; d->due++) {
-        struct rn_bench_conn *c = &d->conns[d->due % d->connection_count];
-
-        if (c->stream.fd >= 0 && !pump(d, c, now))
-            renew(d, c);
-    }
-}
-
-/* Until something arrives, the next request is due, or a moment has passed. */
-static void wait_for(const struct rn_bench_thread *d, int64_t now)
 {
     struct pollfd fd = {.fd = d->epoll_fd, .events = POLLIN};
     int64_t until = now + RN_SECOND_NS / 10;
     struct timespec left = {0};
 
-    if (d->interval_ns > 0 && due_ns(d, d->due) < until)
+    for (; due_ns(d, d->due) <= now && due_ns(d, d->due) < d->plan->end_ns; d->due++) {
+        struct rn_bench_conn *c = &d->conns[d->due % d->connection_count];
+
+        if (c->stream.fd >= 0 && !pump(d, c, now))
+            reconnect(d, c);
+    }
+    if (due_ns(d, d->due) < until)
         until = due_ns(d, d->due);
     if (until > now)
         left = (struct timespec){(until - now) / RN_SECOND_NS, (until - now) % RN_SECOND_NS};
     ppoll(&fd, 1, &left, NULL);
 }
 
-static void turn(struct rn_bench_thread *d)
+static void serve_events(struct rn_bench_thread *d)
 {
     struct epoll_event events[EVENTS];
-    int count = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
+    int ready = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < ready; i++) {
         struct rn_bench_conn *c = events[i].data.ptr;
 
-        if (c->stream.fd >= 0 && !serve(d, c, events[i].events))
-            renew(d, c);
+        if (c->stream.fd < 0)
+            continue;
+        if (((events[i].events & EPOLLOUT) != 0 && !flush(d, c)) ||
+            ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive(d, c)) ||
+            !pump(d, c, now_ns()))
+            reconnect(d, c);
     }
-}
-
-static void settle(struct rn_bench_thread *d)
-{
-    for (uint32_t i = 0; i < d->connection_count; i++)
-        d->unanswered += d->conns[i].under_way;
-    /* `due` has passed all that were, and each was to be sent. */
-    if (d->interval_ns > 0 && d->due < d->requests)
-        d->unsent = d->due > d->sent ? d->due - d->sent : 0;
-    else if (d->interval_ns > 0)
-        d->unsent = d->requests - d->sent;
 }
 
 void *rn_bench_thread_run(void *context)
@@ -396,16 +351,20 @@ void *rn_bench_thread_run(void *context)
 
     for (uint32_t i = 0; d->interval_ns == 0 && i < d->connection_count; i++)
         if (!pump(d, &d->conns[i], now))
-            renew(d, &d->conns[i]);
+            reconnect(d, &d->conns[i]);
     while (is_sending(d, now) || is_waiting(d, now)) {
-        if (d->interval_ns > 0) {
+        if (d->interval_ns > 0)
             send_due(d, now);
-            wait_for(d, now);
-        }
-        turn(d);
+        serve_events(d);
         now = now_ns();
     }
-    settle(d);
+    for (uint32_t i = 0; i < d->connection_count; i++)
+        d->unanswered += d->conns[i].in_flight;
+    if (d->interval_ns > 0) { /* all requests before number `due` should have been sent */
+        uint64_t wanted = d->due < d->requests ? d->due : d->requests;
+
+        d->unsent = wanted > d->sent ? wanted - d->sent : 0;
+    }
     if (write(d->plan->done_fd, &one, sizeof one) < 0)
         d->broken = true;
     return NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives a server with requests: one thread, many connections.
+ * A thread that sends requests to a server over many connections.
  *
- * Closed loop: each connection always has `pipeline` requests under way. Open
- * loop (interval_ns > 0): requests are due at fixed times, whatever the server
- * does; one that has to wait for a place on its connection is measured from
- * when it was due, so that a server that stalls cannot hide it.
+ * Closed loop: each connection always has `pipeline` requests in flight. Open loop
+ * (interval_ns > 0): requests are due at fixed times, whatever the server does. The latency
+ * of a request that waits for room on its connection counts from when it was due, so that a
+ * stalled server cannot hide the stall.
  */
 #ifndef RN_CLI_BENCH_LOAD_THREAD_H
 #define RN_CLI_BENCH_LOAD_THREAD_H
@@ -28,33 +28,32 @@ struct rn_bench_plan {
 struct rn_bench_thread {
     struct rn_bench_plan *plan;
     uint32_t connection_count;
-    uint64_t requests;  /* at most; UINT64_MAX: until the end */
+    uint64_t requests;  /* to send; UINT64_MAX: until the end */
     double interval_ns; /* open loop: between two requests of this thread; else 0 */
     uint64_t seed;
 
     /* Atomic while it runs: */
     uint64_t answered, allowed, refused, errors;
     /* When it has ended: */
-    uint64_t unsent;                   /* were due */
-    uint64_t unanswered;               /* were sent, and no answer came, or the connection ended */
-    int64_t last_ns;                   /* when the last answer came */
-    char problem[RN_ENDPOINT_PROBLEM]; /* what a server objected first, or why nothing works; empty:
-                                       nothing */
-    bool broken;                       /* nothing works */
+    uint64_t unsent;                   /* requests that were due and not sent */
+    uint64_t unanswered;               /* requests sent without an answer */
+    int64_t last_ns;                   /* time of the last answer */
+    char problem[RN_ENDPOINT_PROBLEM]; /* the first error; empty: none */
+    bool broken;                       /* the run cannot go on; `problem` says why */
     struct rn_latency latency;
 
     int epoll_fd; /* private from here on */
     struct rn_bench_conn *conns;
     uint32_t live;
     uint64_t ended; /* connections */
-    uint64_t due;   /* open loop: the next one, of the whole thread */
+    uint64_t due;   /* open loop: number of the next request of the thread */
     uint64_t sent;
 };
 
-/* Connects. False: `problem` tells why not. rn_bench_thread_done in any case. */
+/* Connects. False: `problem` says why not. rn_bench_thread_done in any case. */
 bool rn_bench_thread_init(struct rn_bench_thread *thread);
 void rn_bench_thread_done(struct rn_bench_thread *thread);
-/* The thread, between plan->start_ns and soon after end_ns. */
+/* The thread's function. Returns soon after plan->end_ns. */
 void *rn_bench_thread_run(void *thread);
 
 #endif

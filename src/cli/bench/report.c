@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What came of `ration bench`.
+ * The result of `ration bench`, for people or as JSON.
  */
 #include <inttypes.h>
 #include <stdlib.h>

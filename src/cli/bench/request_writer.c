@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests. While a template is made, a key is a run of bytes that occur nowhere
- * else, one for each digit; then they are found, noted as marks and filled.
+ * The request template. While it is built, the digits of a key are control characters that
+ * occur nowhere else. find_marks() then records where they are.
  */
 #include "cli/bench/request_writer.h"
 
@@ -16,7 +16,7 @@
 #include "rules/report/report.h"
 #include "wire/json.h"
 
-#define DIGIT_MARK 016 /* control characters from here on stand for digits */
+#define DIGIT_MARK 016 /* this control character and the next nine stand for digits */
 #define KEY "key:\16\17\20\21\22\23\24\25\26\27"
 /* Six digits, in parts that need no leading zeros: a million addresses. */
 #define IP "10.1\22\23.1\24\25.1\26\27"
@@ -41,7 +41,7 @@ static void put_words(struct rn_buf *out, size_t count, ...)
     va_end(args);
 }
 
-/* {key} and {ip} in the value of an attribute become the number of the key. */
+/* Replaces {key} and {ip} in an attribute by the digits of the key. */
 static void put_value(struct rn_buf *out, struct rn_slice value)
 {
     for (size_t i = 0; i < value.len;) {
@@ -82,7 +82,8 @@ static void put_resp_check(struct rn_buf *out, const struct ration_attribute *at
     rn_buf_done(&value);
 }
 
-/* CL.THROTTLE key max_burst count period: whole seconds, and one less than the bucket. */
+/* CL.THROTTLE key max_burst count period: max_burst is the bucket size less one, the period is
+ * in whole seconds. */
 static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *limit)
 {
     char burst[24], amount[24], period[24];
@@ -103,12 +104,12 @@ static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *lim
 
 /* --- HTTP -------------------------------------------------------------------------- */
 
-static void put_http_body(struct rn_buf *body, enum rn_bench_command load, const char *limit,
+static void put_http_body(struct rn_buf *body, enum rn_bench_command command, const char *limit,
                           const struct ration_attribute *attributes, size_t count)
 {
     struct rn_buf value = {0};
 
-    if (load != RN_BENCH_CHECK) {
+    if (command != RN_BENCH_CHECK) {
         rn_buf_put_literal(body, "{\"key\":\"" KEY "\",\"limit\":");
         rn_json_put_string(body, rn_slice_of(limit));
         rn_buf_put_char(body, '}');
@@ -132,13 +133,13 @@ static void put_http(struct rn_bench_request *s, const char *host, const char *l
 {
     struct rn_buf body = {0};
 
-    if (s->load == RN_BENCH_PING) {
+    if (s->command == RN_BENCH_PING) {
         rn_buf_putf(&s->request, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", host);
         return;
     }
-    put_http_body(&body, s->load, limit, attributes, count);
+    put_http_body(&body, s->command, limit, attributes, count);
     rn_buf_putf(&s->request, "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n\r\n",
-                s->load == RN_BENCH_CHECK ? "check" : "throttle", host, body.len);
+                s->command == RN_BENCH_CHECK ? "check" : "throttle", host, body.len);
     rn_buf_put_slice(&s->request, rn_buf_slice(&body));
     s->request.failed |= body.failed;
     rn_buf_done(&body);
@@ -146,14 +147,14 @@ static void put_http(struct rn_bench_request *s, const char *host, const char *l
 
 /* --- all --------------------------------------------------------------------------- */
 
-static bool read_load(const char *text, enum rn_bench_command *load)
+static bool read_command(const char *text, enum rn_bench_command *command)
 {
     static const char *const names[] = {"throttle", "check", "take",
                                         "ping"}; /* enum rn_bench_command */
 
     for (int i = 0; i < 4; i++) {
         if (strcmp(text, names[i]) == 0) {
-            *load = (enum rn_bench_command)i;
+            *command = (enum rn_bench_command)i;
             return true;
         }
     }
@@ -164,17 +165,7 @@ static bool read_load(const char *text, enum rn_bench_command *load)
     return false;
 }
 
-static bool read_limit(const char *text, struct ration_limit *limit)
-{
-    struct ration_error error;
-
-    if (ration_limit_parse(text, strlen(text), limit, &error) == 0)
-        return true;
-    rn_output_error("--limit: %s", error.text);
-    return false;
-}
-
-/* Of the control characters that stand for digits. */
+/* Records the positions of the control characters that stand for digits. */
 static bool find_marks(struct rn_bench_request *s)
 {
     for (size_t i = 0; i < s->request.len; i++) {
@@ -183,7 +174,7 @@ static bool find_marks(struct rn_bench_request *s)
         if (digit >= RN_BENCH_DIGITS)
             continue;
         if (s->mark_count == RN_BENCH_PLACES) {
-            rn_output_error("{key} and {ip} stand in too many places; use fewer");
+            rn_output_error("{key} and {ip} are used too often; use them less");
             return false;
         }
         s->marks[s->mark_count].at = (uint32_t)i;
@@ -201,17 +192,22 @@ bool rn_bench_request_init(struct rn_bench_request *s, const struct rn_options *
     size_t count = o->attribute_count > 0 ? o->attribute_count : 2;
     const char *text = o->limit != NULL ? o->limit : "100 per minute";
     struct ration_limit limit;
+    struct ration_error error;
 
     *s = (struct rn_bench_request){.http = http};
-    if (!read_load(o->load != NULL ? o->load : "throttle", &s->load) || !read_limit(text, &limit))
+    if (!read_command(o->load != NULL ? o->load : "throttle", &s->command))
         return false;
+    if (ration_limit_parse(text, strlen(text), &limit, &error) != 0) {
+        rn_output_error("--limit: %s", error.text);
+        return false;
+    }
     if (http)
         put_http(s, host, text, attributes, count);
-    else if (s->load == RN_BENCH_PING)
+    else if (s->command == RN_BENCH_PING)
         put_words(&s->request, 1, "PING");
-    else if (s->load == RN_BENCH_TAKE)
+    else if (s->command == RN_BENCH_TAKE)
         put_words(&s->request, 3, "RATION.TAKE", KEY, text);
-    else if (s->load == RN_BENCH_CHECK)
+    else if (s->command == RN_BENCH_CHECK)
         put_resp_check(&s->request, attributes, count);
     else if (!put_resp_throttle(&s->request, &limit))
         return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a load generator says to a server, and how it understands the answers:
- * RESP or HTTP/1.1. Requests are one template in which the digits of a key are
- * replaced; answers are only counted and classified, never kept.
+ * Requests of the load generator and their answers, in RESP or HTTP/1.1. All requests come
+ * from one template, in which only the digits of the key change. Answers are classified and
+ * counted, never kept.
  */
 #ifndef RN_CLI_BENCH_REQUEST_WRITER_H
 #define RN_CLI_BENCH_REQUEST_WRITER_H
@@ -20,17 +20,17 @@ enum rn_bench_command { RN_BENCH_THROTTLE, RN_BENCH_CHECK, RN_BENCH_TAKE, RN_BEN
 
 struct rn_bench_request {
     bool http;
-    enum rn_bench_command load;
-    struct rn_buf request; /* the template */
+    enum rn_bench_command command;
+    struct rn_buf request; /* template */
     struct {
-        uint32_t at;    /* in the template */
-        uint32_t digit; /* which, from the left */
+        uint32_t at;    /* offset in the template */
+        uint32_t digit; /* number of the digit, from the left */
     } marks[RN_BENCH_PLACES];
     uint32_t mark_count;
 };
 
-/* From --command, --limit, --keys and the attributes; `host` is for HTTP. False
- * after saying on stderr what is wrong. rn_bench_request_done in any case. */
+/* From --command, --limit, --keys and the attributes; `host` is for HTTP. False after an error
+ * message on stderr. rn_bench_request_done in any case. */
 bool rn_bench_request_init(struct rn_bench_request *request, const struct rn_options *options,
                            bool http, const char *host);
 void rn_bench_request_done(struct rn_bench_request *request);
@@ -44,22 +44,22 @@ enum rn_bench_result {
     RN_BENCH_MORE,    /* the answer is not complete */
     RN_BENCH_ALLOWED, /* or simply answered */
     RN_BENCH_REFUSED,
-    RN_BENCH_ERROR,  /* the server objects */
-    RN_BENCH_FOREIGN /* this is no answer of such a server: give up */
+    RN_BENCH_ERROR,  /* the server reports an error */
+    RN_BENCH_FOREIGN /* not an answer of this protocol: give up */
 };
 
-/* What is remembered within one answer. Zeroed is ready. */
+/* An answer that has come in part. All zeros: the start of an answer. */
 struct rn_bench_response {
-    uint64_t left;                /* RESP: values that are still to come. HTTP: bytes of the body */
-    uint32_t index;               /* RESP: how many values have come */
-    enum rn_bench_result verdict; /* MORE: not known yet */
-    bool in_body;                 /* HTTP */
+    uint64_t left;               /* RESP: values to come. HTTP: bytes of the body */
+    uint32_t index;              /* RESP: values read */
+    enum rn_bench_result result; /* MORE: not known yet */
+    bool in_body;                /* HTTP */
 };
 
-/* Takes bytes from the front and sets *used to how many; the rest must be given
- * again with what follows. */
+/* Sets *used to the number of bytes consumed. Give the others again, followed by what
+ * arrives next. */
 enum rn_bench_result rn_bench_response_read(const struct rn_bench_request *request,
-                                            struct rn_bench_response *listener, const char *data,
+                                            struct rn_bench_response *response, const char *data,
                                             size_t len, size_t *used);
 
 #endif

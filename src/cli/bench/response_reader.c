@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of servers under load. Bytes are looked at once, as they come.
+ * Reads answers of a server under load, each byte once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 /* --- RESP -------------------------------------------------------------------------- */
 
-/* Digits up to CR LF; `end` is the CR. Something negative (null) is 0; something absurd is large,
- * and never so large that a sum with it would overflow. */
+/* Digits before `end`. A negative number (null) reads as 0. A huge number reads as one that is
+ * huge, but small enough that a sum with it does not overflow. */
 static uint64_t read_number(const char *at, const char *end)
 {
     uint64_t n = 0;
@@ -26,24 +26,24 @@ static uint64_t read_number(const char *at, const char *end)
     return n;
 }
 
-/* What one value says about the whole answer: an error as such; else of a list of numbers
- * (CL.THROTTLE) the first, which is 0 if allowed; of pairs (allowed, 1, ...) the second. */
-static enum rn_bench_result judge(const struct rn_bench_request *s,
-                                  const struct rn_bench_response *l, const char *line)
+/* What one value says about the whole answer. An error is an error. CL.THROTTLE answers a list
+ * of numbers: the first is 0 if allowed. Our commands answer pairs (allowed, 1, ...). */
+static enum rn_bench_result classify(const struct rn_bench_request *s,
+                                     const struct rn_bench_response *r, const char *line)
 {
-    if (l->index == 0 && line[0] == '-')
+    if (r->index == 0 && line[0] == '-')
         return RN_BENCH_ERROR;
-    if (s->load == RN_BENCH_PING)
+    if (s->command == RN_BENCH_PING)
         return RN_BENCH_ALLOWED;
-    if (l->index == 1 && line[0] == ':' && s->load == RN_BENCH_THROTTLE)
+    if (r->index == 1 && line[0] == ':' && s->command == RN_BENCH_THROTTLE)
         return line[1] == '0' ? RN_BENCH_ALLOWED : RN_BENCH_REFUSED;
-    if (l->index == 2 && line[0] == ':' && s->load != RN_BENCH_THROTTLE)
+    if (r->index == 2 && line[0] == ':' && s->command != RN_BENCH_THROTTLE)
         return line[1] == '1' ? RN_BENCH_ALLOWED : RN_BENCH_REFUSED;
     return RN_BENCH_MORE;
 }
 
-/* One value, a list without its members. How many bytes; 0: not complete. */
-static size_t take_value(const struct rn_bench_request *s, struct rn_bench_response *l,
+/* Reads one value; of a list, only its head. Returns its bytes; 0: not complete. */
+static size_t take_value(const struct rn_bench_request *s, struct rn_bench_response *r,
                          const char *at, size_t len)
 {
     const char *end = memchr(at, '\r', len);
@@ -58,41 +58,41 @@ static size_t take_value(const struct rn_bench_request *s, struct rn_bench_respo
         if (bytes > len)
             return 0;
     }
-    if (l->verdict == RN_BENCH_MORE)
-        l->verdict = judge(s, l, at);
-    l->left += at[0] == '*' ? number : at[0] == '%' ? 2 * number : 0;
-    l->left--;
-    l->index++;
+    if (r->result == RN_BENCH_MORE)
+        r->result = classify(s, r, at);
+    r->left += at[0] == '*' ? number : at[0] == '%' ? 2 * number : 0;
+    r->left--;
+    r->index++;
     return bytes;
 }
 
-static enum rn_bench_result hear_resp(const struct rn_bench_request *s, struct rn_bench_response *l,
+static enum rn_bench_result read_resp(const struct rn_bench_request *s, struct rn_bench_response *r,
                                       const char *data, size_t len, size_t *used)
 {
-    enum rn_bench_result verdict;
+    enum rn_bench_result result;
 
-    if (l->index == 0)
-        l->left = 1;
-    for (*used = 0; *used < len && l->left > 0;) {
+    if (r->index == 0)
+        r->left = 1;
+    for (*used = 0; *used < len && r->left > 0;) {
         size_t taken;
 
-        if (data[*used] == 0 || strchr("+-:$*%_#,(", data[*used]) == NULL || l->left > HEAD_MAX)
+        if (data[*used] == 0 || strchr("+-:$*%_#,(", data[*used]) == NULL || r->left > HEAD_MAX)
             return RN_BENCH_FOREIGN;
-        taken = take_value(s, l, data + *used, len - *used);
+        taken = take_value(s, r, data + *used, len - *used);
         if (taken == 0)
             return len - *used > HEAD_MAX ? RN_BENCH_FOREIGN : RN_BENCH_MORE;
         *used += taken;
     }
-    if (l->left > 0)
+    if (r->left > 0)
         return RN_BENCH_MORE;
-    verdict = l->verdict == RN_BENCH_MORE ? RN_BENCH_ERROR : l->verdict;
-    *l = (struct rn_bench_response){.left = 0};
-    return verdict;
+    result = r->result == RN_BENCH_MORE ? RN_BENCH_ERROR : r->result;
+    *r = (struct rn_bench_response){.left = 0};
+    return result;
 }
 
 /* --- HTTP -------------------------------------------------------------------------- */
 
-/* The number behind Content-Length; SIZE_MAX: there is none. */
+/* The value of Content-Length; SIZE_MAX: none. */
 static size_t find_length(const char *head, size_t len)
 {
     const char *at = head, *end = head + len;
@@ -105,7 +105,7 @@ static size_t find_length(const char *head, size_t len)
     return SIZE_MAX;
 }
 
-static enum rn_bench_result hear_head(struct rn_bench_response *l, const char *data, size_t len,
+static enum rn_bench_result read_head(struct rn_bench_response *r, const char *data, size_t len,
                                       size_t *used)
 {
     const char *end = memmem(data, len, "\r\n\r\n", 4);
@@ -118,45 +118,45 @@ static enum rn_bench_result hear_head(struct rn_bench_response *l, const char *d
         return RN_BENCH_MORE;
     if (head < 16 || body == SIZE_MAX)
         return RN_BENCH_FOREIGN;
-    l->verdict = data[9] == '2' ? RN_BENCH_ALLOWED : RN_BENCH_ERROR;
-    l->left = body;
-    l->in_body = true;
+    r->result = data[9] == '2' ? RN_BENCH_ALLOWED : RN_BENCH_ERROR;
+    r->left = body;
+    r->in_body = true;
     *used = head;
     return RN_BENCH_MORE;
 }
 
-/* A rule may refuse with any status; its body says so first. */
-static enum rn_bench_result hear_http(struct rn_bench_response *l, const char *data, size_t len,
+/* A rule may refuse with any status; the body of a refusal starts with `refusal`. */
+static enum rn_bench_result read_http(struct rn_bench_response *r, const char *data, size_t len,
                                       size_t *used)
 {
     static const char refusal[] = "{\"allowed\":false";
-    enum rn_bench_result verdict;
+    enum rn_bench_result result;
     size_t body;
 
     *used = 0;
-    if (!l->in_body) {
-        verdict = hear_head(l, data, len, used);
-        if (verdict != RN_BENCH_MORE || !l->in_body)
-            return verdict;
+    if (!r->in_body) {
+        result = read_head(r, data, len, used);
+        if (result != RN_BENCH_MORE || !r->in_body)
+            return result;
     }
-    if (len - *used < l->left)
+    if (len - *used < r->left)
         return RN_BENCH_MORE;
-    body = (size_t)l->left;
-    if (l->verdict == RN_BENCH_ERROR && body >= sizeof refusal &&
+    body = (size_t)r->left;
+    if (r->result == RN_BENCH_ERROR && body >= sizeof refusal &&
         memcmp(data + *used, refusal, sizeof refusal - 1) == 0)
-        l->verdict = RN_BENCH_REFUSED;
+        r->result = RN_BENCH_REFUSED;
     *used += body;
-    verdict = l->verdict;
-    *l = (struct rn_bench_response){.left = 0};
-    return verdict;
+    result = r->result;
+    *r = (struct rn_bench_response){.left = 0};
+    return result;
 }
 
 enum rn_bench_result rn_bench_response_read(const struct rn_bench_request *s,
-                                            struct rn_bench_response *l, const char *data,
+                                            struct rn_bench_response *r, const char *data,
                                             size_t len, size_t *used)
 {
     *used = 0;
     if (len == 0)
         return RN_BENCH_MORE;
-    return s->http ? hear_http(l, data, len, used) : hear_resp(s, l, data, len, used);
+    return s->http ? read_http(r, data, len, used) : read_resp(s, r, data, len, used);
 }

@@ -12,27 +12,27 @@
 
 #define MOST 8
 
-/* Gives the text in pieces of `piece` bytes, keeping what was not taken, as a
+/* Gives the text in pieces of `piece` bytes, keeping result was not taken, as a
  * connection does. Returns how many answers there were. */
-static size_t hear(const struct rn_bench_request *speech, const char *text, size_t piece,
-                   enum rn_bench_result heard[MOST])
+static size_t read_all(const struct rn_bench_request *request, const char *text, size_t piece,
+                       enum rn_bench_result results[MOST])
 {
-    struct rn_bench_response listener = {0};
+    struct rn_bench_response response = {0};
     size_t len = strlen(text), from = 0, count = 0;
 
     for (size_t given = 0; given < len;) {
         given = given + piece < len ? given + piece : len;
         while (from < given) {
             size_t used;
-            enum rn_bench_result what =
-                rn_bench_response_read(speech, &listener, text + from, given - from, &used);
+            enum rn_bench_result result =
+                rn_bench_response_read(request, &response, text + from, given - from, &used);
 
             from += used;
-            if (what == RN_BENCH_MORE)
+            if (result == RN_BENCH_MORE)
                 break;
             assert_true(count < MOST);
-            heard[count++] = what;
-            if (what == RN_BENCH_FOREIGN)
+            results[count++] = result;
+            if (result == RN_BENCH_FOREIGN)
                 return count;
         }
     }
@@ -40,38 +40,39 @@ static size_t hear(const struct rn_bench_request *speech, const char *text, size
     return count;
 }
 
-static void expect(const struct rn_bench_request *speech, const char *text, const enum rn_bench_result *wanted,
-                   size_t count)
+static void expect(const struct rn_bench_request *request, const char *text,
+                   const enum rn_bench_result *wanted, size_t count)
 {
-    enum rn_bench_result heard[MOST];
+    enum rn_bench_result results[MOST];
 
     for (size_t piece = 1; piece <= strlen(text); piece++) {
-        assert_int_equal(hear(speech, text, piece, heard), count);
+        assert_int_equal(read_all(request, text, piece, results), count);
         for (size_t i = 0; i < count; i++)
-            assert_int_equal(heard[i], wanted[i]);
+            assert_int_equal(results[i], wanted[i]);
     }
 }
 
-static const enum rn_bench_result yes_no_error[] = {RN_BENCH_ALLOWED, RN_BENCH_REFUSED, RN_BENCH_ERROR};
+static const enum rn_bench_result yes_no_error[] = {RN_BENCH_ALLOWED, RN_BENCH_REFUSED,
+                                                    RN_BENCH_ERROR};
 
-static void cl_throttle_is_told_by_the_first_number(void **state)
+static void the_first_number_of_cl_throttle_is_the_decision(void **state)
 {
-    struct rn_bench_request speech = {.load = RN_BENCH_THROTTLE};
+    struct rn_bench_request request = {.command = RN_BENCH_THROTTLE};
 
     (void)state;
-    expect(&speech,
+    expect(&request,
            "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n"
            "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:2\r\n"
            "-ERR unknown command\r\n",
            yes_no_error, 3);
 }
 
-static void decisions_are_told_by_the_value_of_allowed(void **state)
+static void the_value_of_allowed_is_the_decision(void **state)
 {
-    struct rn_bench_request speech = {.load = RN_BENCH_TAKE};
+    struct rn_bench_request request = {.command = RN_BENCH_TAKE};
 
     (void)state;
-    expect(&speech,
+    expect(&request,
            "*8\r\n$7\r\nallowed\r\n:1\r\n$4\r\nrule\r\n$-1\r\n$11\r\nreset_after\r\n$3\r\n0.6\r\n"
            "$6\r\nlimits\r\n*1\r\n*2\r\n$5\r\nlimit\r\n:0\r\n"
            "*4\r\n$7\r\nallowed\r\n:0\r\n$4\r\nrule\r\n$4\r\n\r\n:1\r\n"
@@ -79,12 +80,12 @@ static void decisions_are_told_by_the_value_of_allowed(void **state)
            yes_no_error, 3);
 }
 
-static void http_is_told_by_status_and_body(void **state)
+static void http_status_and_body_are_the_decision(void **state)
 {
-    struct rn_bench_request speech = {.http = true, .load = RN_BENCH_CHECK};
+    struct rn_bench_request request = {.http = true, .command = RN_BENCH_CHECK};
 
     (void)state;
-    expect(&speech,
+    expect(&request,
            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
            "{\"allowed\":true}"
            "HTTP/1.1 403 Forbidden\r\ncontent-length:   20\r\nX: y\r\n\r\n{\"allowed\":false,..}"
@@ -92,18 +93,18 @@ static void http_is_told_by_status_and_body(void **state)
            yes_no_error, 3);
 }
 
-static void an_empty_body_ends_an_answer(void **state)
+static void an_empty_body_completes_an_answer(void **state)
 {
-    struct rn_bench_request speech = {.http = true, .load = RN_BENCH_PING};
+    struct rn_bench_request request = {.http = true, .command = RN_BENCH_PING};
 
     (void)state;
-    expect(&speech, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", yes_no_error, 1);
+    expect(&request, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", yes_no_error, 1);
 }
 
-static void a_stranger_is_noticed(void **state)
+static void another_protocol_is_recognised(void **state)
 {
     static const enum rn_bench_result foreign[] = {RN_BENCH_FOREIGN};
-    struct rn_bench_request http = {.http = true}, resp = {.load = RN_BENCH_PING};
+    struct rn_bench_request http = {.http = true}, resp = {.command = RN_BENCH_PING};
 
     (void)state;
     expect(&http, "-ERR unknown command\r\n", foreign, 1);
@@ -113,11 +114,11 @@ static void a_stranger_is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cl_throttle_is_told_by_the_first_number),
-        cmocka_unit_test(decisions_are_told_by_the_value_of_allowed),
-        cmocka_unit_test(http_is_told_by_status_and_body),
-        cmocka_unit_test(an_empty_body_ends_an_answer),
-        cmocka_unit_test(a_stranger_is_noticed),
+        cmocka_unit_test(the_first_number_of_cl_throttle_is_the_decision),
+        cmocka_unit_test(the_value_of_allowed_is_the_decision),
+        cmocka_unit_test(http_status_and_body_are_the_decision),
+        cmocka_unit_test(an_empty_body_completes_an_answer),
+        cmocka_unit_test(another_protocol_is_recognised),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

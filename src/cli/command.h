@@ -10,20 +10,19 @@
 
 enum rn_exit {
     RN_EXIT_OK = 0,      /* allowed; nothing wrong */
-    RN_EXIT_REFUSED = 1, /* refused, or not there; with --strict: warnings */
-    RN_EXIT_ERROR = 2,   /* of usage, of the rules, of the state; no daemon */
+    RN_EXIT_REFUSED = 1, /* refused, or not found; with --strict: warnings */
+    RN_EXIT_ERROR = 2,   /* error in usage, rules or state; no daemon */
 };
 
 struct rn_options;
 
 struct rn_command {
     const char *name;    /* one word, or two: `ban add` */
-    const char *summary; /* half a line; NULL: that of the command before stands for this, too */
-    const char *help;    /* all of it; the same for all that begin with the same word */
-    const char
-        *operand; /* what it takes besides options and attributes: FILE, RULE; NULL: nothing */
-    const char *example; /* what to write behind the name */
-    uint64_t options;    /* which of enum rn_option_bit it takes */
+    const char *summary; /* half a line; NULL: the summary of the command before covers this one */
+    const char *help;    /* full text; the same for all commands with the same first word */
+    const char *operand; /* word it takes: FILE, RULE; NULL: none */
+    const char *example; /* arguments of an example */
+    uint64_t options;    /* bits of enum rn_option_bit */
     int (*run)(const struct rn_options *options);
 };
 
@@ -32,8 +31,8 @@ extern const size_t rn_command_count;
 
 /* help.c, help_daemon.c */
 #define RN_HELP_TLS                                                                                \
-    "  --cacert FILE     who vouches for it, if its address is https://... (whom this system\n"    \
-    "                    believes, or RATION_CACERT)\n"                                            \
+    "  --cacert FILE     certificates to trust, if its address is https://... (those that this\n"  \
+    "                    system trusts, or RATION_CACERT)\n"                                       \
     "  --cert FILE, --key FILE  a certificate to show it (none, or RATION_CERT, RATION_KEY)\n"
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
 extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
@@ -44,7 +43,7 @@ int rn_command_check(const struct rn_options *options);
 int rn_command_explain(const struct rn_options *options);
 int rn_command_lint(const struct rn_options *options);
 
-/* What a running daemon is asked. */
+/* Commands that ask a running daemon. */
 int rn_command_check_daemon(const struct rn_options *options);
 int rn_command_explain_daemon(const struct rn_options *options);
 int rn_command_top(const struct rn_options *options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration`: finds the command and runs it. Each command is a file of its own.
+ * `ration`: finds the command and runs it. Each command has its own file in commands/.
  */
 #include <string.h>
 
@@ -24,23 +24,23 @@ const struct rn_command rn_commands[] = {
     {"lint", "find mistakes in rules files", rn_help_lint, "rules file", "rules.yaml",
      BIT(FILES) | BIT(STRICT), rn_command_lint},
 
-    {"top", "who is refused most, as it happens", rn_help_top, NULL, "",
+    {"top", "clients refused most, live", rn_help_top, NULL, "",
      RN_OPTIONS_ADMIN | BIT(COUNT) | BIT(INTERVAL), rn_command_top},
     {"state", "what a client has left", rn_help_state, NULL, "ip=192.0.2.7",
      RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE), rn_command_state},
-    {"reset", "let a client start afresh", rn_help_reset, NULL, "ip=192.0.2.7",
+    {"reset", "forget the counters of a client", rn_help_reset, NULL, "ip=192.0.2.7",
      RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE), rn_command_reset},
     {"adjust", "give a client more, or take some away", rn_help_adjust, NULL,
      "--rule api --add -10 user=ada",
      RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(ADD) | BIT(REMAINING), rn_command_adjust},
 
-    {"override list", "limits of their own for single clients", rn_help_override, NULL, "",
+    {"override list", "other limits for single clients", rn_help_override, NULL, "",
      RN_OPTIONS_ADMIN | BIT(RULE), rn_command_client_list},
     {"override set", NULL, rn_help_override, "RULE", "api user=ada --limit \"1000 per minute\"",
      RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(LIMIT) | BIT(FOR) | BIT(NOTE), rn_command_client_set},
     {"override delete", NULL, rn_help_override, "RULE", "api user=ada",
      RN_OPTIONS_ADMIN | BIT(REQUEST), rn_command_client_delete},
-    {"ban list", "refuse somebody everything", rn_help_ban, NULL, "", RN_OPTIONS_ADMIN,
+    {"ban list", "refuse all requests of a client", rn_help_ban, NULL, "", RN_OPTIONS_ADMIN,
      rn_command_client_list},
     {"ban add", NULL, rn_help_ban, NULL, "ip=192.0.2.7 --for 10m",
      RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(FOR) | BIT(REASON), rn_command_client_set},
@@ -55,8 +55,8 @@ const struct rn_command rn_commands[] = {
      rn_command_rules_validate},
     {"rules delete", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_delete},
     {"rules reload", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_reload},
-    {"shadow status", "refuse nobody, and count who would be", rn_help_shadow, NULL, "",
-     RN_OPTIONS_ADMIN, rn_command_shadow_status},
+    {"shadow status", "count refusals without refusing", rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN,
+     rn_command_shadow_status},
     {"shadow on", NULL, rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN, rn_command_shadow_on},
     {"shadow off", NULL, rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN, rn_command_shadow_off},
     {"bench", "measure a daemon under load", rn_help_bench, NULL, "", BIT(BENCH) | BIT(REQUEST),
@@ -67,7 +67,7 @@ const size_t rn_command_count = sizeof rn_commands / sizeof rn_commands[0];
 
 /* --- finding ----------------------------------------------------------------------- */
 
-/* How long the first word of its name is, if that is `word`; else 0. */
+/* The length of the first word of the command's name, if that is `word`; else 0. */
 static size_t first_word(const struct rn_command *command, const char *word)
 {
     size_t len = strcspn(command->name, " ");
@@ -75,7 +75,7 @@ static size_t first_word(const struct rn_command *command, const char *word)
     return strlen(word) == len && memcmp(command->name, word, len) == 0 ? len : 0;
 }
 
-/* Any command whose first word this is. */
+/* The first command with this first word. */
 static const struct rn_command *find_first(const char *word)
 {
     for (size_t i = 0; i < rn_command_count; i++)
@@ -84,7 +84,7 @@ static const struct rn_command *find_first(const char *word)
     return NULL;
 }
 
-/* The command of argv[0], and argv[1] if its name has two words; *used is how many. */
+/* The command named by argv[0], or by argv[0] and argv[1]. *used: how many of them. */
 static const struct rn_command *find_command(int argc, char **argv, int *used)
 {
     for (size_t i = 0; i < rn_command_count; i++) {
@@ -140,12 +140,12 @@ static int complain_of_command(const char *name)
         rn_output_error("there is no command %s; did you mean %s?",
                         rn_excerpt(rn_slice_of(name)).text, meant);
     else
-        rn_output_error("there is no command %s; \"ration help\" lists those there are",
+        rn_output_error("there is no command %s; \"ration help\" lists all",
                         rn_excerpt(rn_slice_of(name)).text);
     return RN_EXIT_ERROR;
 }
 
-/* The first word is known, the second is not, or missing. */
+/* Complains that the second word is unknown or missing. */
 static int complain_of_second(const char *first, const char *second)
 {
     char all[128] = "";
@@ -159,7 +159,7 @@ static int complain_of_second(const char *first, const char *second)
                                     rn_commands[i].name + word + 1);
     }
     if (second == NULL)
-        rn_output_error("%s what? write one of %s behind it", first, all);
+        rn_output_error("%s what? write one of %s after it", first, all);
     else
         rn_output_error("there is no %s %s; write one of %s", first,
                         rn_excerpt(rn_slice_of(second)).text, all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads rules as the daemon would, and opens the state they are tried on.
+ * Loads rules as the daemon would, and opens a limiter to try them on.
  */
 #include "cli/offline.h"
 
@@ -15,12 +15,12 @@
 #include "rules/envoy/tree_internal.h"
 #include "rules/yaml/document.h"
 
-/* Enough for trying out; a daemon that opens the file may ask for more. */
+/* Enough to try rules; a daemon that opens the file may use more. */
 #define STATE_BYTES (UINT64_C(4) << 20)
 
 /* --- rules ------------------------------------------------------------------------- */
 
-/* Everything, or one byte more than a file may have. NULL: said why. */
+/* Reads all, or one byte more than the maximum of a file. NULL after an error message. */
 static char *read_stdin(size_t *len)
 {
     size_t room = RN_DOCUMENT_BYTES + 1, used = 0, got;
@@ -37,7 +37,7 @@ static char *read_stdin(size_t *len)
     return bytes;
 }
 
-/* What stands where a file should may have been meant as something else. */
+/* Checks that words are files: a user may have meant an attribute or a command. */
 static bool check_files(const struct rn_options *o)
 {
     struct stat status;
@@ -93,7 +93,7 @@ void rn_offline_done(struct rn_offline *s)
 
 /* --- the request ------------------------------------------------------------------- */
 
-/* Whether the rules look at requests by attributes. */
+/* Whether there are native rules. */
 static bool has_native(const struct rn_ruleset *ruleset)
 {
     for (uint32_t i = 0; i < ruleset->rule_count; i++)
@@ -179,7 +179,7 @@ bool rn_offline_open(struct rn_offline *s, bool create)
     }
     if (error.text[0] != '\0')
         rn_output_error("note: %s", error.text);
-    /* The ruleset is the limiter's now, also if this fails. */
+    /* The limiter owns the ruleset now, even if this fails. */
     s->limiter = limiter;
     if (rn_reload_install(limiter, s->ruleset, ration_now(limiter)) != 0) {
         s->ruleset = NULL;
@@ -191,8 +191,8 @@ bool rn_offline_open(struct rn_offline *s, bool create)
 
 /* --- deciding ---------------------------------------------------------------------- */
 
-/* Looking at a descriptor charges nothing by a cost of 0, which always fits. The last limit that
- * has less left decides. */
+/* A descriptor is tried with cost 0, which always fits. So compare the real cost with what is left;
+ * the last limit with less decides. */
 static void judge_look(struct ration_outcome *outcome, uint64_t cost)
 {
     for (uint32_t i = 0; i < outcome->listed; i++) {

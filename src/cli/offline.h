@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that were loaded for one command, and the limiter they are tried on.
+ * Decisions without a daemon: rules from files, and a limiter to try them on.
  */
 #ifndef RN_CLI_OFFLINE_H
 #define RN_CLI_OFFLINE_H
@@ -15,37 +15,35 @@
 struct rn_offline {
     const struct rn_options *options;
     struct rn_report report;
-    struct rn_ruleset *ruleset; /* NULL: not loaded; the limiter's as soon as there is one */
+    struct rn_ruleset *ruleset; /* NULL: not loaded. Owned by the limiter once it is open */
     struct ration *limiter;     /* NULL: not opened */
-    int64_t now_ns;             /* of all decisions, on the limiter's time line */
-    bool envoy;                 /* the request is a descriptor: domain=... comes first */
+    int64_t now_ns;             /* time of all decisions, on the limiter's time line */
+    bool envoy;                 /* the request is a descriptor: its first attribute is domain=... */
 };
 
-/* Whether native rules apply to the request, */
+/* Whether native rules apply to the request. */
 static inline bool rn_offline_is_native(const struct rn_offline *offline)
 {
     return !offline->envoy || offline->ruleset->apply_to_envoy;
 }
-/* and whether this is one of them. */
+/* Whether this native rule applies to the request. */
 static inline bool rn_offline_asks(const struct rn_offline *offline, const struct rn_rule *rule)
 {
     return !rule->envoy && (!offline->envoy || rule->for_envoy);
 }
 
-/* Loads the rules. False: not possible; what is wrong with the rules is in the
- * report, all else has been said on stderr. rn_offline_done in any case. */
+/* Loads the rules. False on failure: the report has the errors in the rules; all other errors were
+ * printed on stderr. Call rn_offline_done in any case. */
 bool rn_offline_load(struct rn_offline *offline, const struct rn_options *options);
-/* Opens the state, also a new one if `create`, and looks at the request. False
- * after saying on stderr what is wrong. */
+/* Opens the state, creating it if `create`, and checks the request. False after an error message on
+ * stderr. */
 bool rn_offline_open(struct rn_offline *offline, bool create);
 void rn_offline_done(struct rn_offline *offline);
 
-/* One decision on the request of the command line; `look` counts nothing. False
- * after saying why it could not be made. */
+/* Decides the request of the command line; `look`: counts nothing. False after an error message. */
 bool rn_offline_decide(struct rn_offline *offline, bool look, struct ration_outcome *outcome);
 
-/* The request as descriptor; `entries` has room for RN_ENVOY_DEPTH_MAX. Returns
- * their number. */
+/* The request as a descriptor; `entries` has room for RN_ENVOY_DEPTH_MAX. Returns their number. */
 size_t rn_offline_entries(const struct rn_offline *offline, struct rn_envoy_entry *entries);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the command line. An argument with a `=` behind a name is an attribute,
- * one that begins with `-` an option, and all others are words. All options of
- * all commands are rows of one table.
+ * Parses the command line. NAME=VALUE is an attribute, an argument that starts with `-` is an
+ * option, all others are words. One table has the options of all commands.
  */
 #include "cli/options.h"
 
@@ -15,17 +14,17 @@
 #include "cli/output/output.h"
 #include "rules/report/report.h"
 
-#define ALWAYS 0 /* as `bits`: every command has it */
+#define ALWAYS 0 /* as `bits`: every command takes it */
 
-/* How the value of an option is read, and into what. */
+/* How to parse the value of an option, and the type of its field. */
 enum kind {
     FLAG,     /* bool; no value */
     TEXT,     /* const char *, not empty */
-    OPTIONAL, /* const char *; a value only behind = */
+    OPTIONAL, /* const char *; a value only after = */
     COUNT,    /* uint64_t from 1, or min, to max */
-    WHOLE,    /* const char * that is a number, also 0; from -max if `min` is not 0 */
+    WHOLE,    /* const char * that is an integer; may be negative if `min` < 0 */
     LENGTH,   /* int64_t ns from min to max */
-    RATE,     /* uint64_t from 1 to max, /s behind it or not */
+    RATE,     /* uint64_t from 1 to max, with or without /s */
     COLOUR,   /* enum rn_colour */
     MOMENT,   /* struct rn_timestamp */
 };
@@ -39,11 +38,11 @@ enum kind {
 
 static const struct spec {
     const char *name;
-    uint64_t bits; /* of commands that take it */
+    uint64_t bits; /* commands with one of these bits take it */
     enum kind kind;
     size_t offset;       /* in struct rn_options */
-    const char *example; /* of a value; NULL: takes none */
-    const char *right;   /* what would be right */
+    const char *example; /* example of a value; NULL: takes none */
+    const char *right;   /* what is expected, for error messages */
     int64_t min, max;
 } specs[] = {
     {"--help", ALWAYS, FLAG, AT(help), NULL, NULL, 0, 0},
@@ -101,7 +100,7 @@ static const struct spec {
 
 /* --- values ------------------------------------------------------------------------ */
 
-/* The whole text but for `suffix`, if that is there. */
+/* Parses the whole text; `suffix` may follow the number. */
 static bool read_count(const char *text, const char *suffix, int64_t max, uint64_t *value)
 {
     size_t pos = 0, len = strlen(text);
@@ -121,7 +120,7 @@ static bool read_whole(const struct spec *spec, const char *text, const char **v
     const char *digits = text + (spec->min < 0 && (*text == '-' || *text == '+'));
     size_t len = strspn(digits, "0123456789");
 
-    /* It is sent on as it is: plain digits, and few enough for 64 bits. */
+    /* The text is sent unchanged: it must be digits that fit 64 bits. */
     *value = *text == '+' ? digits : text;
     return len > 0 && len <= 18 && digits[len] == '\0' && (len == 1 || digits[0] != '0');
 }
@@ -147,7 +146,7 @@ static bool read_colour(const char *text, enum rn_colour *colour)
     return false;
 }
 
-/* False: the value is not right. */
+/* False: bad value. */
 static bool set_option(struct rn_options *o, const struct spec *spec, const char *value)
 {
     void *to = (char *)o + spec->offset;
@@ -202,7 +201,7 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
         if (is_taken(o, &specs[i]))
             names[count++] = specs[i].name;
         else if (rn_slice_is(name, specs[i].name)) {
-            rn_output_error("%s takes no %s; \"ration help %s\" tells what it does take",
+            rn_output_error("%s takes no %s; \"ration help %s\" lists its options",
                             o->command->name, specs[i].name, o->command->name);
             return;
         }
@@ -211,11 +210,11 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
     if (meant != NULL)
         rn_output_error("there is no option %s; did you mean %s?", rn_excerpt(name).text, meant);
     else
-        rn_output_error("there is no option %s; \"ration help %s\" lists those there are",
+        rn_output_error("there is no option %s; \"ration help %s\" lists all",
                         rn_excerpt(name).text, o->command->name);
 }
 
-/* Finds the value: behind =, or argv[*i + 1]. False after saying what is wrong. */
+/* Finds the value: after =, or argv[*i + 1]. False after an error message. */
 static bool find_value(const struct spec *spec, int argc, char **argv, int *i, const char **value)
 {
     const char *equals = strchr(argv[*i], '=');
@@ -238,7 +237,7 @@ static bool find_value(const struct spec *spec, int argc, char **argv, int *i, c
     return true;
 }
 
-/* Reads argv[*i], and argv[*i + 1] if it is the value. */
+/* Parses argv[*i], and argv[*i + 1] if that is its value. */
 static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
 {
     struct rn_slice name = {argv[*i], strcspn(argv[*i], "=")};
@@ -260,7 +259,7 @@ static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
 
 /* --- words and attributes ---------------------------------------------------------- */
 
-/* How long the name before `=` is; 0: this is no attribute. */
+/* The length of the name before `=`; 0: not an attribute. */
 static size_t name_length(const char *arg)
 {
     size_t len = strcspn(arg, "=");
@@ -277,7 +276,7 @@ static size_t name_length(const char *arg)
     return len;
 }
 
-/* Names of headers have no letter case; the rules have them in lower case. */
+/* Header names ignore case; rules have them in lower case. */
 static void lower_header(char *name, size_t len)
 {
     if (len < 7 || strncasecmp(name, "header.", 7) != 0)
@@ -297,13 +296,13 @@ static void add_attribute(struct rn_options *o, char *arg, size_t name_len)
                                   .value_len = strlen(arg + name_len + 1)};
 }
 
-/* Behind `--` everything is an attribute, whatever its name looks like. */
+/* After `--` every argument is an attribute, whatever its name. */
 static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
 {
     size_t len = only_attributes ? strcspn(arg, "=") : name_length(arg);
 
     if (only_attributes && (len == 0 || arg[len] != '=')) {
-        rn_output_error("found %s behind --, expected an attribute such as ip=192.0.2.7",
+        rn_output_error("found %s after --, expected an attribute such as ip=192.0.2.7",
                         rn_excerpt(rn_slice_of(arg)).text);
         return false;
     }
@@ -342,7 +341,7 @@ static int complain_of_words(const struct rn_options *o)
 static int check(const struct rn_options *o)
 {
     bool files = (o->command->options & BIT(FILES)) != 0;
-    bool server = (o->command->options & BIT(SERVER)) != 0; /* may stand for the files */
+    bool server = (o->command->options & BIT(SERVER)) != 0; /* replaces the files */
 
     if (!files && o->word_count != (o->command->operand != NULL))
         return complain_of_words(o);
@@ -350,7 +349,7 @@ static int check(const struct rn_options *o)
         return complain_of_words(o);
     for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {
         if (strcmp(o->words[i], "-") == 0) {
-            rn_output_error("- is standard input and stands alone; give either - or files");
+            rn_output_error("- is standard input; give either - or files, not both");
             return RN_EXIT_ERROR;
         }
     }

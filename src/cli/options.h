@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line: options, attributes of a request, and other words, which
- * are mostly files.
+ * The command line: options, attributes of a request, and words, mostly files.
  */
 #ifndef RN_CLI_OPTIONS_H
 #define RN_CLI_OPTIONS_H
@@ -21,12 +20,12 @@ enum rn_option_bit {
     RN_OPTION_AT,
     RN_OPTION_STRICT,
     RN_OPTION_MATCHING,
-    RN_OPTION_REQUEST, /* attributes are taken */
-    RN_OPTION_FILES,   /* rules files, which may be several */
+    RN_OPTION_REQUEST, /* takes attributes */
+    RN_OPTION_FILES,   /* takes one or more rules files */
     RN_OPTION_SERVER,
     RN_OPTION_HTTP,
     RN_OPTION_ADMIN,
-    RN_OPTION_TIMEOUT, /* and --token-file; with --cacert, --cert and --key as BENCH has them */
+    RN_OPTION_TIMEOUT, /* and --token-file, --cacert, --cert, --key */
     RN_OPTION_RULE,
     RN_OPTION_COUNT,
     RN_OPTION_INTERVAL, /* and --once */
@@ -37,21 +36,21 @@ enum rn_option_bit {
     RN_OPTION_NOTE,
     RN_OPTION_REASON,
     RN_OPTION_IF_VERSION,
-    RN_OPTION_BENCH, /* what only a load generator takes */
+    RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
-/* Of all commands that ask the daemon's admin port. */
+/* Options of all commands that use the admin port. */
 #define RN_OPTIONS_ADMIN (RN_OPTION(RN_OPTION_ADMIN) | RN_OPTION(RN_OPTION_TIMEOUT))
 
 enum rn_colour { RN_COLOUR_AUTO, RN_COLOUR_ALWAYS, RN_COLOUR_NEVER };
 
-/* --at: an instant, or a length of time from now on. */
+/* --at: a point in time, or a duration from now. */
 struct rn_timestamp {
     bool given, relative;
-    int64_t ns; /* since 1970, or from now on */
+    int64_t ns; /* since 1970, or from now */
 };
 
-/* Texts are NULL and numbers 0 unless given, or said otherwise. */
+/* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
     bool help, json, strict, matching, once, remote, drain;
@@ -59,7 +58,7 @@ struct rn_options {
     const char *state;
     uint64_t cost;
     uint64_t times;  /* 1 */
-    uint64_t status; /* that requests end with; 0: nobody tells */
+    uint64_t status; /* final status of requests; 0: not given */
     struct rn_timestamp at;
 
     const char *server; /* "" if given without an address */
@@ -68,8 +67,8 @@ struct rn_options {
     int64_t timeout_ns;              /* 5 s */
 
     const char *rule, *limit, *note, *reason;
-    const char *add, *remaining; /* a number each, as text: 0 counts, too */
-    const char *if_version;      /* likewise */
+    const char *add, *remaining; /* integers as text, since 0 is a value */
+    const char *if_version;      /* integer as text */
     int64_t for_ns;
     uint64_t count;      /* 20 */
     int64_t interval_ns; /* 1 s */
@@ -84,14 +83,13 @@ struct rn_options {
     size_t attribute_count;
 };
 
-/* Of what follows the command. 0, or RN_EXIT_ERROR after saying on stderr what
- * is wrong. May change the letter case of names in argv. rn_options_done in any
- * case. */
+/* Parses the arguments after the command. 0, or RN_EXIT_ERROR after an error message on stderr. May
+ * change the case of names in argv. Call rn_options_done in any case. */
 int rn_options_parse(struct rn_options *options, const struct rn_command *command, int argc,
                      char **argv);
 void rn_options_done(struct rn_options *options);
 
-/* timestamp.c: `+30s`, `2027-01-31`, `2027-01-31T23:59:59+01:00`. False: neither. */
+/* timestamp.c: parses `+30s`, `2027-01-31`, `2027-01-31T23:59:59+01:00`. False: none of these. */
 bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instants as people write them: ISO 8601, in UTC unless an offset is given, or
- * a length of time from now on.
+ * Parses times: ISO 8601, in UTC unless an offset is given, or a duration from now.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #define YEAR_FIRST 1970
 #define YEAR_LAST 2170
 
-/* Exactly `digits` of them. */
+/* Reads exactly `digits` digits. */
 static bool read_digits(const char **at, int digits, int *value)
 {
     int number = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rationd: reads rules and settings, opens the limiter, listens, and reloads
- * when told to. The conversations are front/'s, the sockets net/'s.
+ * rationd: reads rules and settings, opens the limiter, listens, and reloads on request. front/
+ * has the protocols, net/ the sockets.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -28,7 +28,7 @@
 #define REDIS_WAIT_NS RN_SECOND_NS
 #define HISTORY_WAIT_NS (2 * RN_SECOND_NS)
 #define REDIS_LOOK_NS (RN_SECOND_NS / 500)
-#define REDIS_FILES 64 /* that connections leave free for a cluster's servers */
+#define REDIS_FILES 64 /* file descriptors reserved for connections to a cluster */
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
 
 struct daemon {
@@ -37,12 +37,12 @@ struct daemon {
     struct rn_server *server;
     struct rn_front front;
     struct rn_shared_store shared;   /* if options.shares */
-    struct rn_membership membership; /* the same */
-    struct rn_timer ready_timer;     /* until Redis is reached */
+    struct rn_membership membership; /* if options.shares */
+    struct rn_timer ready_timer;     /* runs until Redis is reached */
     int64_t ready_by_ns;
-    bool accepting; /* clients of workers are served */
+    bool accepting; /* the workers accept clients */
     bool hangup_due, reload_due;
-    uint32_t file_count; /* of rules, at the start */
+    uint32_t file_count; /* rules files at the start */
 };
 
 /* --- rules --------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static struct rn_ruleset *load_rules(const struct rn_rationd_options *o, struct 
                            : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), report);
 }
 
-/* Rules and settings. NULL after saying what is wrong. */
+/* Reads rules and settings. NULL after an error message. */
 static struct rn_ruleset *read_all(struct rn_rationd_options *o, uint32_t *file_count)
 {
     struct rn_report report;
@@ -74,7 +74,7 @@ static struct rn_ruleset *read_all(struct rn_rationd_options *o, uint32_t *file_
            (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report));
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
-    if (!ruleset && report.count[RN_ERROR] == 0) /* nor was there any for a report */
+    if (!ruleset && report.count[RN_ERROR] == 0) /* out of memory for the report, too */
         fprintf(stderr, "rationd: out of memory while reading the rules\n");
     rn_report_done(&report);
     if (!good)
@@ -128,7 +128,7 @@ static int reload(void *arg, struct rn_author author, struct ration_report **rep
     return code;
 }
 
-/* As reload; the log also has what is wrong. */
+/* Reloads and logs the errors. */
 static void reload_and_log(void *arg, const char *by)
 {
     struct ration_report *report = NULL;
@@ -175,7 +175,7 @@ static void files_changed(void *arg)
 
 struct rule_count {
     uint64_t all, native;
-    uint64_t for_envoy, native_for_envoy; /* of these, that apply to Envoy's requests */
+    uint64_t for_envoy, native_for_envoy; /* rules that apply to Envoy's requests */
 };
 
 static int count_rule(void *arg, const struct ration_rule_info *info)
@@ -212,7 +212,7 @@ static void warn_not_for_envoy(const struct rule_count *count)
                                               "rules, or descriptors")));
 }
 
-/* One line that scripts wait for, whatever the level of the log; as JSON where all lines are. */
+/* Prints the line that scripts wait for, whatever the log level; as JSON if the log is JSON. */
 static void say_ready(struct daemon *d)
 {
     const char *http = address_of(d, "http"), *resp = address_of(d, "resp"),
@@ -277,10 +277,11 @@ static void look_for_redis(struct rn_timer *timer)
     say_ready(d);
 }
 
-/* With Redis when all loops have reached it, what the nodes share is in force and leased
- * limits start full, or soon without: then policies answer, and it goes by what it has kept.
- * Clients wait in line until Redis is reached: a policy must not decide for want of a
- * connection that is being made. */
+/* Without Redis the daemon is ready now. With Redis it is ready when all loops are connected, the
+ * changes of other nodes are in force and leased limits start full, or after a timeout: then
+ * on_store_failure decides, with the rules and clients kept in files. Connections are not accepted
+ * until Redis is reached, so that on_store_failure does not decide merely because Redis is still
+ * being connected. */
 static void ready(void *arg)
 {
     struct daemon *d = arg;
@@ -323,7 +324,7 @@ static void worker_ends(void *arg, struct rn_loop *loop)
         rn_shared_store_end(&d->shared, loop);
 }
 
-/* What had to wait, and overrides and bans that another process has changed. */
+/* Does reloads that had to wait, and reads overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct daemon *d = arg;
@@ -367,12 +368,12 @@ static bool load_certificate(struct daemon *d)
     return false;
 }
 
-/* The file's name, where a signal handler finds it. */
+/* The state file, for the signal handler. */
 static const char *state_path;
 
-/* Says why before the daemon dies of it, as it would have: the signal comes again, to
- * nobody. Other threads that meet it wait for that. Going on without the counters would
- * admit everything once more. */
+/* Prints the reason, then lets the signal kill the daemon: it fires again with the default action.
+ * Other threads that get it wait for that. Going on without counters would admit everything again.
+ */
 static void on_bus_error(int number)
 {
     static const char before[] = "rationd: SIGBUS: the state file \"",
@@ -388,8 +389,8 @@ static void on_bus_error(int number)
     signal(number, SIG_DFL);
 }
 
-/* Files beside the state are named after the file itself, whatever link leads to it: each of them
- * is found again by whichever name it is opened. */
+/* Files beside the state are named after the real file, not after a symlink to it, so that every
+ * name of the state finds them. */
 static bool follow_state_link(struct rn_rationd_options *options)
 {
     char *real = realpath(options->state, NULL);
@@ -404,7 +405,8 @@ static bool follow_state_link(struct rn_rationd_options *options)
     return false;
 }
 
-/* The table is filled as keys come, so it starts, and much later the kernel kills the process. */
+/* The kernel grants memory as keys arrive: a table that is too large starts well, and much later
+ * the process is killed. */
 static void warn_of_size(uint64_t bytes)
 {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -448,8 +450,8 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     return false;
 }
 
-/* Timers fire up to two milliseconds late (net/timer.h). Giving up one earlier, answers go
- * out within one of the deadline. */
+/* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
+ * answers within one millisecond of the deadline. */
 static int64_t patience_of(const struct rn_rationd_options *options)
 {
     int64_t early_ns = options->redis_deadline_ns - RN_SECOND_NS / 1000;
@@ -504,7 +506,7 @@ static bool open_server(struct daemon *d)
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }
 
-/* Connections cost a descriptor each: take all that the system grants. */
+/* Each connection needs a file descriptor: raise the limit as far as the system allows. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;

@@ -54,7 +54,7 @@ static bool on_rules_kept(void *arg, struct rn_slice text)
     bool saved =
         rn_rules_file_save(membership->rules_path, text, rn_clock_read_ns(CLOCK_REALTIME) / 1000);
 
-    if (saved || text.len != 0) { /* rules that cannot be deleted go on */
+    if (saved || text.len != 0) { /* if the file cannot be deleted, its rules stay in force */
         rn_buf_clear(&membership->kept);
         rn_buf_put_slice(&membership->kept, text);
     }

@@ -12,7 +12,7 @@
 #include "rationd/secrets.h"
 #include "rules/report/report.h"
 
-#define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB arrive all the same */
+#define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB must still fit */
 #define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
 #define REDIS_DEADLINE_MAX_NS INT64_C(10000000000)
 
@@ -20,7 +20,7 @@ const char rn_rationd_options_help[] =
     "usage: rationd [--config FILE]... [OPTION]...\n"
     "\n"
     "Decides about requests by the rules in FILE (or the files of a directory), for\n"
-    "whoever asks over HTTP, gRPC or the Redis protocol.\n"
+    "clients that ask over HTTP, gRPC or the Redis protocol.\n"
     "\n"
     "  --config FILE      rules, native or Envoy's; may be repeated\n"
     "  --http ADDR        HTTP: /v1/check, /v1/auth, ...     (127.0.0.1:8080)\n"
@@ -35,7 +35,7 @@ const char rn_rationd_options_help[] =
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --input-memory SIZE  for requests that are not complete, of all connections (64M)\n"
     "  --trust-local FLAG callers on this machine need no token (true)\n"
-    "  --admin-token-file FILE  the token of others, who may then do everything\n"
+    "  --admin-token-file FILE  the token of all other callers, for everything\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
     "  --log-format HOW   log lines as logfmt or json        (logfmt)\n"
     "  --log-level LEVEL  error, warn, info or debug         (info)\n"
@@ -46,9 +46,9 @@ const char rn_rationd_options_help[] =
     "  --redis URL        share limits with other nodes      (none)\n"
     "  --redis-file FILE  the same, read from FILE: it may have a password\n"
     "  --redis-deadline TIME  how long a decision waits for it  (25ms)\n"
-    "  --redis-nodes N    without it, limits are shared out among so many (auto)\n"
+    "  --redis-nodes N    without it, limits are divided by this number (auto)\n"
     "  --redis-changes B  rules, overrides and bans set here hold on all nodes (true)\n"
-    "  --redis-key-secret-file FILE  hides clients' keys from whoever reads there\n"
+    "  --redis-key-secret-file FILE  hides clients' keys from readers of Redis\n"
     "  --tls-cert FILE    speak TLS with this certificate    (no TLS)\n"
     "  --tls-key FILE     and its key\n"
     "  --tls-client-ca FILE  refuse clients without a certificate from one of these\n"
@@ -67,7 +67,7 @@ const char rn_rationd_options_help[] =
     "SIGHUP reloads rules and certificate (a changed file does, too), SIGTERM ends.\n";
 
 struct setting {
-    const char *name; /* as an option; in the section _ takes the place of - */
+    const char *name; /* as an option; with _ instead of - in `server:` */
     const char *environment;
     const char *otherwise;
 };
@@ -130,11 +130,12 @@ static bool refuse_option(const char *name)
     return false;
 }
 
-/* The place of an option's value; NULL: there is no such option. */
+/* Where to store an option's value; NULL: unknown option. */
 static const char **find_value(struct rn_rationd_options *o, const char *name, size_t len)
 {
     for (size_t i = 0; i < RN_SET_COUNT; i++)
-        if (i != RN_SET_ADMIN_TOKEN && i != RN_SET_REDIS_KEY_SECRET && /* all see command lines */
+        if (i != RN_SET_ADMIN_TOKEN &&
+            i != RN_SET_REDIS_KEY_SECRET && /* secrets: every user can see command lines */
             strlen(settings[i].name) == len && memcmp(settings[i].name, name, len) == 0)
             return &o->values[i];
     if (len == 6 && memcmp(name, "config", 6) == 0 && o->config_count < RN_CONFIGS_MAX)
@@ -142,7 +143,7 @@ static const char **find_value(struct rn_rationd_options *o, const char *name, s
     return NULL;
 }
 
-/* One option; *at is moved over a value that is a word of its own. */
+/* Parses one option; advances *at if the value is the next word. */
 static bool read_option(struct rn_rationd_options *o, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + 2, *equals = strchr(name, '=');
@@ -181,7 +182,7 @@ bool rn_rationd_options_read(struct rn_rationd_options *o, int argc, char **argv
 
 /* --- the section --------------------------------------------------------------------------- */
 
-/* Whether the section's `name` (with _) is the option's (with -). */
+/* Whether a `name` of the section (with _) is this option (with -). */
 static bool is_same(struct rn_slice name, const char *option)
 {
     if (name.len != strlen(option))
@@ -200,7 +201,7 @@ static const struct rn_setting *find_setting(const struct rn_ruleset *ruleset, c
     return NULL;
 }
 
-/* What is wrong with a value, and where it stands. */
+/* Prints what is wrong with a value, and where it was given. */
 static bool refuse_value(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
                          enum rn_rationd_setting which, const char *advice)
 {
@@ -220,8 +221,7 @@ static bool refuse_value(const struct rn_rationd_options *o, const struct rn_rul
 /* --- values ------------------------------------------------------------------------------------
  */
 
-/* Which of the words, of which the last is NULL, the text is: the value of an enum whose
- * enumerators stand in the same order. */
+/* Finds the text in a NULL-terminated list of words; the index is the value of an enum. */
 static bool read_word(const char *text, const char *const *words, unsigned *value)
 {
     for (unsigned i = 0; words[i]; i++) {
@@ -253,7 +253,7 @@ static bool read_log(struct rn_rationd_options *o, const struct rn_ruleset *rule
     return true;
 }
 
-/* A file takes the place of the value beside it. */
+/* Reads secrets from files: each replaces the value of the other setting. */
 static bool read_secret_files(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const struct {
@@ -281,7 +281,7 @@ static bool read_secret_files(struct rn_rationd_options *o, const struct rn_rule
     return rn_secrets_read_tokens(o, ruleset);
 }
 
-/* systemd's StateDirectory= is where state belongs unless told otherwise. */
+/* The default state is in systemd's StateDirectory=. */
 static void find_state(struct rn_rationd_options *o)
 {
     const char *directory = getenv("STATE_DIRECTORY");
@@ -314,7 +314,7 @@ static bool refuse_listener(const struct rn_rationd_options *o, const struct rn_
     return refuse_value(o, ruleset, RN_SET_TLS, advice);
 }
 
-/* Names with commas between them. */
+/* Parses a comma-separated list of listeners. */
 static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
@@ -336,7 +336,7 @@ static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *r
     return true;
 }
 
-/* Each file by itself, so that the setting is named that is wrong. */
+/* Checks each file, so that the message names the wrong setting. */
 static bool can_read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const enum rn_rationd_setting files[] = {RN_SET_TLS_CERT, RN_SET_TLS_KEY,
@@ -409,12 +409,12 @@ static bool read_redis(struct rn_rationd_options *o, const struct rn_ruleset *ru
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
         return true;
-    /* The URL may hold a password: it is not told. */
+    /* Never print the URL: it may contain a password. */
     fprintf(stderr, "rationd: --redis: %s\n", error.text);
     return false;
 }
 
-/* Where to listen. Names are looked up when it comes to that. */
+/* Checks the syntax of listen addresses. Names are resolved later. */
 static bool check_addresses(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
@@ -458,8 +458,9 @@ static bool read_values(struct rn_rationd_options *o, const struct rn_ruleset *r
     if (!rn_rationd_parse_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
         return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL, "write true or false");
     if (!o->trust_local && o->token_count == 0)
-        return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL,
-                            "set admin_token or tokens, too, or nobody could use the admin port");
+        return refuse_value(
+            o, ruleset, RN_SET_TRUST_LOCAL,
+            "set admin_token or tokens, too, or no client could use the admin port");
     if (!rn_rationd_parse_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
         return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
     if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))

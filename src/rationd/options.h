@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What rationd is told: on the command line, in the `server:` section of the
- * rules, in the environment; in this order.
+ * Settings of rationd, from the command line, the `server:` section of the rules and the
+ * environment, in this order.
  */
 #ifndef RN_RATIOND_OPTIONS_H
 #define RN_RATIOND_OPTIONS_H
@@ -18,8 +18,8 @@
 
 #define RN_CONFIGS_MAX 64
 
-/* Every setting that has a value, by its name on the command line and, with _ for
- * -, in the section. */
+/* All settings with a value. The name is the same on the command line and, with _ for -, in the
+ * section. */
 enum rn_rationd_setting {
     RN_SET_HTTP,
     RN_SET_RESP,
@@ -60,39 +60,38 @@ struct rn_rationd_options {
     const char *configs[RN_CONFIGS_MAX];
     size_t config_count;
     bool check, version, help;
-    const char *values[RN_SET_COUNT]; /* NULL: nowhere given. Live as long as the process. */
+    const char *values[RN_SET_COUNT]; /* NULL: not given. Live as long as the process. */
     bool from_file[RN_SET_COUNT];
 
-    /* What the values mean, after rn_rationd_options_resolve. */
+    /* Parsed values, after rn_rationd_options_resolve. */
     uint64_t memory_bytes; /* 0: as in the file, or the default */
     unsigned workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
-    uint64_t input_bytes;    /* of requests that are not complete */
+    uint64_t input_bytes;    /* memory for incomplete requests */
     bool trust_local;        /* callers on this machine need no token */
-    struct rn_token *tokens; /* of others; live as long as the process */
+    struct rn_token *tokens; /* for all other callers; live as long as the process */
     size_t token_count;
     uint32_t grpc_max_age; /* seconds; 0: for ever */
     bool rls_headers, rls_metadata, rls_quota_mode;
     enum rn_log_keys log_keys;
     enum rn_log_format log_format;
     enum rn_log_level log_level;
-    bool shares;               /* with other nodes, by Redis: */
-    struct rn_url redis;       /* where it is, */
-    int64_t redis_deadline_ns; /* how long a decision waits for it, */
-    uint32_t redis_nodes;      /* among how many a limit is shared out without it; 0: as many
-                                  as there were last, */
-    bool redis_changes;        /* and whether nodes share what operators change */
-    const char *state;         /* NULL: none */
-    char state_path[4096];     /* where `state` may point */
+    bool shares;               /* limits are shared through Redis */
+    struct rn_url redis;       /* its address */
+    int64_t redis_deadline_ns; /* how long a decision waits for Redis */
+    uint32_t redis_nodes;  /* without Redis, each node has this share of a limit; 0: the last known
+                              number of nodes */
+    bool redis_changes;    /* whether nodes share operators' changes */
+    const char *state;     /* NULL: none */
+    char state_path[4096]; /* storage for `state` */
     struct rn_tls_files tls;   /* cert NULL: no TLS */
-    bool secure[RN_SET_COUNT]; /* of listeners: they speak TLS */
+    bool secure[RN_SET_COUNT]; /* listeners that use TLS */
 };
 
-/* False after saying on stderr what is wrong. */
+/* Parses the command line. False after an error message on stderr. */
 bool rn_rationd_options_read(struct rn_rationd_options *options, int argc, char **argv);
-/* Takes from the ruleset (may be NULL) what was not given, and from the
- * environment what is not there either. Then reads the values and sets up the log. False after
- * saying what is wrong, and where. */
+/* Adds settings from the ruleset (may be NULL), then from the environment. Parses all values and
+ * sets up the log. False after an error message. */
 bool rn_rationd_options_resolve(struct rn_rationd_options *options,
                                 const struct rn_ruleset *ruleset);
 

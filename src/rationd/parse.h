@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options and settings, from text. False: it is none of the kind; what would be
- * right is for the caller to say.
+ * Parses values of options and settings. False: bad value; the caller prints the message.
  */
 #ifndef RN_RATIOND_PARSE_H
 #define RN_RATIOND_PARSE_H
@@ -9,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 64M, 1G, 262144K, 1048576; KiB and the like are the same. */
+/* 64M, 1G, 262144K, 1048576; K, KB and KiB are the same. */
 bool rn_rationd_parse_size(const char *text, uint64_t *bytes);
-/* A whole number up to `max`, which is one of 32 bits. */
+/* An integer up to `max`, which fits 32 bits. */
 bool rn_rationd_parse_count(const char *text, uint64_t max, uint32_t *count);
 /* true or false. */
 bool rn_rationd_parse_flag(const char *text, bool *flag);

@@ -14,7 +14,7 @@
 
 #define FILE_MAX_BYTES 4096
 
-/* What is wrong with the text of a file, after the end of its line was cut off; NULL: nothing. */
+/* What is wrong with the text of a file without its newline; NULL: nothing. */
 static const char *find_fault(const char *text, size_t len)
 {
     if (len == 0)

@@ -12,9 +12,9 @@
 
 #define COUNT_NS RN_SECOND_NS
 
-/* The secret of nodes that were given none: everybody knows it. Keys then have names in
- * Redis that can be guessed from a client's name. Nothing secret may derive from it: tickets
- * are signed with random keys (limiter/ticket_keys.h). */
+/* The secret of nodes without redis_key_secret. It is public, so that names of keys in Redis can be
+ * guessed from a client's name. Nothing secret may derive from it: tickets are signed with random
+ * keys (limiter/ticket_keys.h). */
 static const struct rn_hash_key published = {UINT64_C(0x7261746961746564),
                                              UINT64_C(0x6f6e206b65797331)};
 
@@ -50,7 +50,7 @@ bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_ration
         return false;
     }
     if (options->redis_changes)
-        rn_share_begin(limiter); /* while nobody goes by what the journal says on the way */
+        rn_share_begin(limiter); /* while no request uses what the journal says */
     limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
@@ -111,8 +111,8 @@ static int open_store(struct rn_loop_store *store, struct ration_error *error)
     return code;
 }
 
-/* What is unreported or held is sent off while there is a way, and whoever waits is
- * answered. */
+/* Sends unreported units and returns leases while Redis is connected; answers all waiting charges.
+ */
 static void close_store(struct rn_loop_store *store)
 {
     if (store->async)
@@ -150,11 +150,11 @@ void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop)
     pthread_mutex_lock(&shared->lock);
     place->redis = NULL;
     pthread_mutex_unlock(&shared->lock);
-    close_store(&store); /* who waits may still use it */
+    close_store(&store); /* waiting charges may still use it */
     rn_policy_use(NULL);
 }
 
-/* --- what is told ------------------------------------------------------------------------- */
+/* --- status --------------------------------------------------------------------------- */
 
 static bool is_up(const struct rn_loop_store *store)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared store on the page of metrics: what all loops count, added up, and its servers
- * one by one. docs/metrics.md lists what is here.
+ * Metrics of the shared store: the sum of all loops' counters, and each server. docs/metrics.md
+ * lists them.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 /* --- counters of the loops ---------------------------------------------------------------- */
 
-/* Whose counters. */
+/* Which store has the counter. */
 enum part { REMOTE, LEASED, ASYNC };
 
 struct family {
@@ -112,7 +112,7 @@ static void put_families(struct rn_shared_store *shared, struct rn_buf *out)
 
 /* --- servers ------------------------------------------------------------------------------ */
 
-/* As the first worker sees them. */
+/* As seen by the first worker. */
 static void put_servers(struct rn_shared_store *shared, struct rn_buf *out)
 {
     static const char up[] = "ration_store_server_up", skew[] = "ration_store_clock_skew_seconds";

@@ -89,7 +89,7 @@ def test_without_arguments_it_tells_how_on_stderr(ration):
 
 @pytest.mark.parametrize("args,message", [
     (["chekc"], 'there is no command "chekc"; did you mean check?'),
-    (["frobnicate"], 'there is no command "frobnicate"; "ration help" lists those there are'),
+    (["frobnicate"], 'there is no command "frobnicate"; "ration help" lists all'),
     (["help", "lnit"], 'there is no command "lnit"; did you mean lint?'),
     (["check"], "no request given; write for example ration check path=/login ip=192.0.2.7, which "
                 "asks rationd, or ration check rules.yaml path=/login ip=192.0.2.7"),
@@ -97,9 +97,9 @@ def test_without_arguments_it_tells_how_on_stderr(ration):
     (["check", "--tmies", "3", "rules.yaml"],
      'there is no option "--tmies"; did you mean --times?'),
     (["lint", "--frob", "rules.yaml"],
-     'there is no option "--frob"; "ration help lint" lists those there are'),
+     'there is no option "--frob"; "ration help lint" lists all'),
     (["lint", "--state", "x", "rules.yaml"],
-     'lint takes no --state; "ration help lint" tells what it does take'),
+     'lint takes no --state; "ration help lint" lists its options'),
     (["check", "rules.yaml", "--cost"], "--cost needs a value; write for example --cost 5"),
     (["check", "--times", "0", "rules.yaml"],
      '--times: found "0", expected a number from 1 to 1000000'),
@@ -116,8 +116,8 @@ def test_without_arguments_it_tells_how_on_stderr(ration):
     (["lint", "rules.yaml", "a=b"],
      'lint takes no attributes, found "a=b"; if it is a file, put ./ before it'),
     (["check", "rules.yaml", "--", "ip"],
-     'found "ip" behind --, expected an attribute such as ip=192.0.2.7'),
-    (["lint", "-", "rules.yaml"], "- is standard input and stands alone; give either - or files"),
+     'found "ip" after --, expected an attribute such as ip=192.0.2.7'),
+    (["lint", "-", "rules.yaml"], "- is standard input; give either - or files, not both"),
     (["explain", "--state", "none", "rules.yaml"],
      'there is no state file "none"; ration check --state makes one'),
     (["check", "envoy.yaml", "ip=192.0.2.7"],

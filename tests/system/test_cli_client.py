@@ -256,7 +256,7 @@ def test_bad_rules_are_reported_and_change_nothing(fresh):
 def test_shadow_mode_is_switched(fresh):
     assert fresh.ration("shadow", "status").out == "shadow mode is off: limits are enforced\n"
     answer = fresh.ration("shadow", "on")
-    assert (answer.status, answer.out) == (0, "shadow mode is on: nobody is refused\n")
+    assert (answer.status, answer.out) == (0, "shadow mode is on: no request is refused\n")
     answer = fresh.ration("check", "--times", "6", *LOGIN, "ip=192.0.2.9")
     assert answer.status == 0 and "though login would refuse (shadow mode)" in answer.out or \
         "being in shadow mode" in answer.out, answer
@@ -284,7 +284,7 @@ def test_the_daemon_says_what_is_wrong(ration, args, message):
 
 
 @pytest.mark.parametrize("args,message", [
-    (["override"], "override what? write one of list, set, delete behind it"),
+    (["override"], "override what? write one of list, set, delete after it"),
     (["ban", "ad"], 'there is no ban "ad"; write one of list, add, delete'),
     (["overide", "list"], 'there is no command "overide"; did you mean override?'),
     (["override", "set"], "no RULE given; write for example ration override set api user=ada "
@@ -293,11 +293,11 @@ def test_the_daemon_says_what_is_wrong(ration, args, message):
      'which limit? write for example ration override set api user=ada --limit "1000 per minute"'),
     (["override", "delete", "a", "b"], 'override delete takes one RULE, found "a" and "b"'),
     (["override", "list", "--limit", "x"],
-     'override list takes no --limit; "ration help override list" tells what it does take'),
-    (["ban", "add"], "whom? write for example ration ban add ip=192.0.2.7 --for 10m"),
+     'override list takes no --limit; "ration help override list" lists its options'),
+    (["ban", "add"], "which client? write for example ration ban add ip=192.0.2.7 --for 10m"),
     (["ban", "add", "ip=192.0.2.7", "--for", "soon"],
      '--for: found "soon", expected a length of time such as 10m or 2 hours'),
-    (["reset"], "whom? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
+    (["reset"], "which client? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
                 "has one counter for all"),
     (["reset", "192.0.2.7"], 'reset: found "192.0.2.7", expected an attribute such as ip=192.0.2.7'),
     (["top", "fast"], 'top: found "fast", expected options only'),
@@ -318,10 +318,10 @@ def test_the_daemon_says_what_is_wrong(ration, args, message):
      '--admin: "localhost" is no address: it has no port; write one such as 127.0.0.1:8080, :8080, '
      "[::1]:8080 or unix:/run/ration.sock"),
     (["shadow", "on", "--admin", "::1:80"],
-     '--admin: "::1:80" is no address: an IPv6 address stands in brackets; write one such as '
+     '--admin: "::1:80" is no address: an IPv6 address must be in brackets; write one such as '
      "127.0.0.1:8080, :8080, [::1]:8080 or unix:/run/ration.sock"),
     (["check", "--server", "rules.yaml", "ip=192.0.2.7"],
-     "give either rules files or the address of a daemon, which has rules of its own"),
+     "give either rules files or the address of a daemon, which has its own rules"),
     (["check", "--state", "s", "ip=192.0.2.7"],
      "--state is for rules files; the daemon has its own state"),
     (["check", "--at", "+1s", "ip=192.0.2.7"],

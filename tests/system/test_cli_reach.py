@@ -130,4 +130,4 @@ def test_the_token_is_read_from_a_file_or_the_environment(tmp_path):
     assert "\r\nAuthorization: Bearer from-env\r\n" in said[0]
     assert "\r\nAuthorization: Bearer from-file\r\n" in said[1]
     answer = run("shadow", "status", env={"RATION_TOKEN": "a\r\nX: b"})
-    assert answer.status == 2 and answer.err.startswith("ration: RATION_TOKEN: that is no token; ")
+    assert answer.status == 2 and answer.err.startswith("ration: RATION_TOKEN: not a token; ")

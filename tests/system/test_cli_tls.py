@@ -226,7 +226,7 @@ def test_somebody_who_says_nothing(authority):
     (["--admin", "https://unix:/x"], "unix sockets do not speak TLS"),
     (["--admin", "https://127.0.0.1"], '"https://127.0.0.1" is no address: it has no port'),
     (["--admin", "https://127.0.0.1:9/v1"], "a port is a number from 1 to 65535"),
-    (["--admin", "https://127.0.0.1:9", "--key", "k.pem"], "a key alone shows nothing; --cert FILE names its certificate"),
+    (["--admin", "https://127.0.0.1:9", "--key", "k.pem"], "--key needs a certificate, too; --cert FILE names it"),
     (["--admin", "https://127.0.0.1:9", "--cacert", "/nonexistent"],
      "--cacert: /nonexistent cannot be opened: No such file or directory"),
     (["--admin", "https://127.0.0.1:9", "--cacert", "/dev/null"], "--cacert: /dev/null is not a file of certificates in PEM ("),

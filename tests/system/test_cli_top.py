@@ -17,7 +17,7 @@ from operator_client import RATION, fresh, refuse, terminal  # noqa: F401 (fixtu
 
 
 def test_top_is_one_table_where_there_is_no_terminal(fresh):
-    assert "nobody has been refused\n" in fresh.ration("top", "--interval", "100ms").out
+    assert "no request has been refused\n" in fresh.ration("top", "--interval", "100ms").out
     refuse(fresh, "192.0.2.1", 25)
     refuse(fresh, "192.0.2.2", 15)
     answer = fresh.ration("top", "--interval", "100ms", "--count", "1")
@@ -87,7 +87,7 @@ def test_the_rate_of_a_key_that_has_just_entered_is_unknown(fresh):
 @pytest.mark.parametrize("how", ["q", "\x03", signal.SIGTERM, signal.SIGHUP])
 def test_top_leaves_the_screen(terminal, how):
     t = terminal(RATION, "top", "--interval", "100ms")
-    t.read_until("nobody has been refused", t.read_until("\x1b[?1049h"))
+    t.read_until("no request has been refused", t.read_until("\x1b[?1049h"))
     assert not termios.tcgetattr(t.fd)[3] & termios.ECHO
     if isinstance(how, str):
         t.write(how)
@@ -98,7 +98,7 @@ def test_top_leaves_the_screen(terminal, how):
 
 def test_top_leaves_the_terminal_as_it_was(terminal):
     t = terminal("sh", "-c", f"{shlex.quote(str(RATION))} top --interval 100ms; stty -a; echo done")
-    t.read_until("nobody has been refused")
+    t.read_until("no request has been refused")
     t.write("q")
     at = t.read_until("\x1b[?1049l")
     t.read_until("done", at)
@@ -109,7 +109,7 @@ def test_top_leaves_the_terminal_as_it_was(terminal):
 
 def test_top_follows_what_happens_without_clearing_the_screen(terminal):
     t = terminal(RATION, "top", "--interval", "100ms")
-    at = t.read_until("nobody has been refused")
+    at = t.read_until("no request has been refused")
     refuse(t.daemon, "192.0.2.1", 8)
     at = t.read_until("192.0.2.1", at)
     at = t.read_until("since the start: 5 allowed, 3 refused", 0)
@@ -136,7 +136,7 @@ def test_top_fits_the_terminal_also_when_that_changes(terminal):
 
 def test_top_waits_for_a_daemon_that_has_gone(terminal):
     t = terminal(RATION, "top", "--interval", "100ms")
-    t.read_until("nobody has been refused")
+    t.read_until("no request has been refused")
     t.daemon.stop()
     t.read_until("cannot reach rationd at")
     t.write("q")
@@ -146,7 +146,7 @@ def test_top_waits_for_a_daemon_that_has_gone(terminal):
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_top_can_be_ended_while_the_daemon_hangs(terminal, key):
     t = terminal(RATION, "top", "--interval", "100ms", "--timeout", "10m")
-    at = t.read_until("nobody has been refused")
+    at = t.read_until("no request has been refused")
     os.kill(t.daemon.process.pid, signal.SIGSTOP)
     try:
         with contextlib.suppress(AssertionError): # until it shows nothing new: it is asking
@@ -160,11 +160,11 @@ def test_top_can_be_ended_while_the_daemon_hangs(terminal, key):
 
 def test_top_comes_back_after_being_suspended(terminal):
     t = terminal(RATION, "top", "--interval", "100ms")
-    at = t.read_until("nobody has been refused")
+    at = t.read_until("no request has been refused")
     os.kill(t.pid, signal.SIGTSTP)
     at = t.read_until("\x1b[?1049l", at)
     os.waitpid(t.pid, os.WUNTRACED)
     os.kill(t.pid, signal.SIGCONT)
-    at = t.read_until("nobody has been refused", t.read_until("\x1b[?1049h", at))
+    at = t.read_until("no request has been refused", t.read_until("\x1b[?1049h", at))
     t.write("q")
     assert t.end() == 0

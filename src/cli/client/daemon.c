@@ -44,7 +44,7 @@ static bool find_address(struct rn_daemon *d)
     return true;
 }
 
-/* What may stand in a header: no space, nothing that a terminal would act on. */
+/* Printable ASCII without spaces, as a header may have. */
 static bool is_token(const char *text)
 {
     size_t len = strlen(text);
@@ -90,17 +90,16 @@ static bool find_token(struct rn_daemon *d)
         return true;
     }
     if (!is_token(d->token) || strlen(d->token) == sizeof d->token - 1) {
-        rn_output_error(
-            "%s: that is no token; expected up to 254 letters, digits and signs without "
-            "spaces",
-            from);
+        rn_output_error("%s: not a token; expected up to 254 letters, digits and signs without "
+                        "spaces",
+                        from);
         return false;
     }
     d->http.token = d->token;
     return true;
 }
 
-/* JSON has no other texts, and a key that was changed on the way would be another. */
+/* JSON is UTF-8. Replacing bad bytes would make another key of it. */
 static bool check_attributes(const struct rn_options *o)
 {
     uint32_t point;
@@ -128,7 +127,7 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     d->http.timeout_ns = options->timeout_ns;
     if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
         rn_output_error(
-            "give either rules files or the address of a daemon, which has rules of its own");
+            "give either rules files or the address of a daemon, which has its own rules");
         return false;
     }
     if (options->state != NULL || options->at.given) {
@@ -189,7 +188,7 @@ static bool fail_as_unknown(struct rn_daemon *d)
     return false;
 }
 
-/* Every answer of rationd that is not what was asked for is an object with `error`. */
+/* Every failure that rationd reports is an object with `error`. */
 static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *answer,
                         const char *accept)
 {
@@ -210,7 +209,7 @@ static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *
         (d->status != 200 && rn_cli_json_text(d->answer, "error").data == NULL &&
          rn_cli_json_get(d->answer, "allowed") == NULL))
         return fail_as_stranger(d);
-    /* An endpoint that is not there: the daemon's other port. */
+    /* Unknown endpoint: this is the daemon's other port. */
     if (d->status == 404 && rn_slice_is(rn_cli_json_text(d->answer, "error"), "not_found") &&
         memmem(d->text.data, d->text.len, "/v1/", 4) != NULL)
         return fail_as_stranger(d);
@@ -236,7 +235,7 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_daemon_request *q)
     return ok && read_answer(d, &answer, q->accept);
 }
 
-/* What came instead of an answer, and what may help. */
+/* Why there is no answer, and what may help. */
 static void complain_of_caller(const struct rn_daemon *d)
 {
     bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;

@@ -36,7 +36,7 @@ static bool parse_unix(const char *text, struct rn_daemon_address *address,
     return true;
 }
 
-/* Without the brackets that an IPv6 address has before a port. */
+/* Removes the brackets of an IPv6 address. */
 static bool copy_host(const char *text, size_t len, char host[RN_DAEMON_ADDRESS_TEXT])
 {
     if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
@@ -58,8 +58,8 @@ static bool look_up(const char *text, const char *port, struct rn_daemon_address
     if (code != 0)
         return complain(text, gai_strerror(code), problem);
     for (const struct addrinfo *a = found; a != NULL; a = a->ai_next) {
-        /* Of a name that has both, IPv4: daemons listen on 127.0.0.1 unless told otherwise, and
-         * localhost is often ::1 first. */
+        /* Prefer IPv4: daemons listen on 127.0.0.1 by default, and localhost often resolves to ::1
+         * first. */
         if (address->len != 0 && a->ai_family != AF_INET)
             continue;
         memcpy(&address->socket, a->ai_addr, a->ai_addrlen);
@@ -71,7 +71,7 @@ static bool look_up(const char *text, const char *port, struct rn_daemon_address
     return true;
 }
 
-/* Takes https:// and the like off, and a / at the end, as URLs have. */
+/* Removes a scheme such as https://, and the / at the end of a URL. */
 static void take_scheme(const char *text, struct rn_daemon_address *address)
 {
     static const struct {
@@ -118,7 +118,7 @@ bool rn_daemon_address_parse(const char *given, struct rn_daemon_address *addres
         strtoul(colon + 1, NULL, 10) == 0)
         return complain(given, "a port is a number from 1 to 65535", problem);
     if (!copy_host(text, (size_t)(colon - text), address->host))
-        return complain(given, "an IPv6 address stands in brackets", problem);
+        return complain(given, "an IPv6 address must be in brackets", problem);
     return look_up(given, colon + 1, address, problem);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a daemon listens: `host:port`, `:port` (this machine), `[::1]:port`,
- * `unix:PATH`. Before it may stand what is spoken there: `https://host:port`.
+ * Where a daemon listens: `host:port`, `:port` (this machine), `[::1]:port`, `unix:PATH`, or
+ * with a scheme: `https://host:port`.
  */
 #ifndef RN_CLI_CLIENT_DAEMON_ADDRESS_H
 #define RN_CLI_CLIENT_DAEMON_ADDRESS_H
@@ -19,21 +19,20 @@ enum rn_daemon_address_protocol {
 };
 
 struct rn_daemon_address {
-    char text[RN_DAEMON_ADDRESS_TEXT]; /* as given, without http:// and the like; 127.0.0.1:port for
-                                   :port */
-    char host[RN_DAEMON_ADDRESS_TEXT]; /* of it, without brackets; empty: a unix socket */
+    char text[RN_DAEMON_ADDRESS_TEXT]; /* as given, without a scheme; 127.0.0.1:port for :port */
+    char host[RN_DAEMON_ADDRESS_TEXT]; /* host without brackets; empty: a unix socket */
     enum rn_daemon_address_protocol protocol;
     bool tls; /* https or rediss */
     struct sockaddr_storage socket;
     socklen_t len;
 };
 
-/* Looks names up. False: `problem` says what was found and what would be right. */
+/* Resolves names. False: `problem` says what was found and what would be right. */
 #define RN_DAEMON_ADDRESS_PROBLEM 320
 bool rn_daemon_address_parse(const char *text, struct rn_daemon_address *address,
                              char problem[RN_DAEMON_ADDRESS_PROBLEM]);
 
-/* On this machine: loopback or a unix socket. */
+/* Whether it is on this machine: loopback or a unix socket. */
 bool rn_daemon_address_is_local(const struct rn_daemon_address *address);
 
 #endif

@@ -11,7 +11,7 @@
 #include "cli/output/output.h"
 #include "rules/report/report.h"
 
-#define HANDSHAKE_MS 5000 /* for each word of it */
+#define HANDSHAKE_MS 5000 /* for each message of the handshake */
 
 const char *rn_endpoint_environment(const char *name)
 {
@@ -32,7 +32,7 @@ static const char *scheme_of(enum rn_daemon_address_protocol protocol, bool tls)
     return tls ? "https://" : "http://";
 }
 
-/* What is for TLS, where none is spoken, is a mistake worth telling. */
+/* TLS options with a plain-text address are a mistake. */
 static bool check_plain(const struct rn_endpoint *endpoint, const struct rn_options *o,
                         enum rn_daemon_address_protocol protocol)
 {
@@ -56,7 +56,7 @@ static bool read_trust(struct rn_endpoint *endpoint, const struct rn_options *o)
     char problem[RN_CLI_TLS_PROBLEM];
 
     if (files.key != NULL && files.cert == NULL) {
-        rn_output_error("a key alone shows nothing; --cert FILE names its certificate");
+        rn_output_error("--key needs a certificate, too; --cert FILE names it");
         return false;
     }
     if (files.key == NULL)
@@ -95,7 +95,7 @@ void rn_endpoint_done(struct rn_endpoint *endpoint)
 
 /* --- connecting -------------------------------------------------------------------- */
 
-/* The handshake. NULL: done; else what is wrong. */
+/* Does the handshake. NULL: done; else the problem. */
 static const char *secure(const struct rn_endpoint *endpoint, struct rn_stream *stream)
 {
     stream->tls = rn_cli_tls_new(endpoint->tls_config, stream->fd, endpoint->address.host);

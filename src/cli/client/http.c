@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets are not blocking, and every wait is a poll until the deadline. Of
- * HTTP this knows what rationd sends: a status, Content-Length, a body.
+ * Sockets are non-blocking; every wait is a poll() with the deadline. Understands the HTTP that
+ * rationd sends: a status, Content-Length, a body.
  */
 #include "cli/client/http.h"
 
@@ -17,7 +17,7 @@
 #include "rules/report/report.h"
 
 #define HEAD_MAX (64 << 10)
-#define PIECE (64 << 10) /* asked of the kernel at once */
+#define PIECE (64 << 10) /* bytes for each recv() */
 
 static bool fail(struct rn_cli_http *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -50,7 +50,7 @@ void rn_cli_http_done(struct rn_cli_http *c)
 
 /* --- bytes ------------------------------------------------------------------------- */
 
-/* Until the socket is ready for `events`. */
+/* Waits until the socket is ready for `events`. */
 static bool wait_for(struct rn_cli_http *c, short events)
 {
     struct pollfd fds[2] = {{.fd = c->stream.fd, .events = events},
@@ -111,7 +111,7 @@ static bool fail_to_talk(struct rn_cli_http *c)
     return fail(c, "the connection to %s broke: %s", c->address.text, strerror(errno));
 }
 
-/* The handshake, if the address is one of TLS. */
+/* Does the TLS handshake, if the address asks for TLS. */
 static bool secure(struct rn_cli_http *c)
 {
     if (!c->address.tls)
@@ -136,7 +136,7 @@ static bool send_all(struct rn_cli_http *c)
         if (n >= 0)
             sent += (size_t)n;
         else if (errno == EPIPE || errno == ECONNRESET)
-            return true; /* an answer may have come before: see what can be read */
+            return true; /* the server may have answered before: read that */
         else if (errno != EAGAIN && errno != EINTR)
             return fail_to_talk(c);
         else if (!wait_for(c, rn_stream_wants(&c->stream, POLLOUT)))
@@ -145,7 +145,7 @@ static bool send_all(struct rn_cli_http *c)
     return true;
 }
 
-/* More of it. *ended: there is none. */
+/* Receives more of the answer. *ended: the server has closed the connection. */
 static bool receive(struct rn_cli_http *c, bool *ended)
 {
     char *room = rn_buf_reserve(&c->in, PIECE);
@@ -206,8 +206,8 @@ static void write_request(struct rn_cli_http *c, const struct rn_cli_http_reques
 
 struct head {
     unsigned status;
-    size_t bytes; /* behind it the body begins */
-    size_t body;  /* announced; SIZE_MAX: up to the end of the connection */
+    size_t bytes; /* of the head; the body follows */
+    size_t body;  /* bytes of the body; SIZE_MAX: until the connection ends */
     bool close, chunked;
     char type[64];
 };
@@ -244,7 +244,7 @@ static void read_header(struct head *head, const char *line, size_t len)
         head->close = strncasecmp(value, "close", 5) == 0;
 }
 
-/* Of a head that is complete: `HTTP/1.1 200 OK`, and headers. */
+/* Parses a complete head: `HTTP/1.1 200 OK`, and headers. */
 static bool read_head(struct rn_cli_http *c, const char *end, struct head *head)
 {
     const char *at = c->in.data;
@@ -341,8 +341,8 @@ bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *re
         return fail(c, "out of memory");
     if (ask_once(c, answer))
         return true;
-    /* A connection that was kept may have been closed meanwhile. What only reads may be asked
-     * again; anything else may have been done already. */
+    /* The server may have closed an idle connection. A GET can be sent again; any other request may
+     * have been executed already. */
     hang_up(c);
     if (kept && c->in.len == 0 && strcmp(request->method, "GET") == 0 && ask_once(c, answer))
         return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One HTTP request after the other on one connection, each within a deadline.
- * Prints nothing: what went wrong is in `problem`.
+ * An HTTP client: one request at a time on one connection, each with a deadline. Prints nothing;
+ * `problem` has the error.
  */
 #ifndef RN_CLI_CLIENT_HTTP_H
 #define RN_CLI_CLIENT_HTTP_H
@@ -17,13 +17,13 @@
 
 struct rn_cli_http {
     struct rn_daemon_address address;
-    const struct rn_cli_tls_config *tls_config; /* if the address is one of TLS. Borrowed */
+    const struct rn_cli_tls_config *tls_config; /* for TLS addresses. Borrowed */
     const char *token;                          /* NULL: none. Borrowed */
-    int64_t timeout_ns;                         /* for a request as a whole, connecting included */
-    int wake_fd; /* -1, or what ends a request early when it becomes readable */
+    int64_t timeout_ns;                         /* for a whole request, including the connect */
+    int wake_fd; /* -1, or ends a request early when it becomes readable */
 
-    bool unreachable;  /* the last request failed since nobody listens there */
-    char problem[640]; /* of the last request that failed: a sentence, no line end */
+    bool unreachable;  /* the last request failed: no server listens there */
+    char problem[640]; /* of the last failed request: a sentence without newline */
 
     struct rn_stream stream; /* private from here on */
     struct rn_buf out, in;
@@ -40,17 +40,17 @@ struct rn_cli_http_request {
 struct rn_cli_http_response {
     unsigned status;
     char type[64]; /* Content-Type, cut to fit; empty: none */
-    char *body;    /* the caller's until the next request; writable */
+    char *body;    /* valid until the next request; writable */
     size_t body_len;
 };
 
-/* The address is filled by the caller before the first request. */
+/* Fill in the address before the first request. */
 void rn_cli_http_init(struct rn_cli_http *http);
 void rn_cli_http_done(struct rn_cli_http *http);
 bool rn_cli_http_ask(struct rn_cli_http *http, const struct rn_cli_http_request *request,
                      struct rn_cli_http_response *answer);
 
-/* A name or value of a query: everything but letters, digits and - . _ ~ as %41. */
+/* Escapes a name or value of a query: everything but letters, digits and - . _ ~ as %41. */
 void rn_cli_http_put_escaped(struct rn_buf *out, struct rn_slice text);
 
 #endif

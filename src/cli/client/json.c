@@ -6,7 +6,7 @@
 static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
                                  const struct rn_json_token *token);
 
-/* The depth is bounded by the reader. */
+/* The JSON reader bounds the depth. */
 static bool build_members(struct rn_arena *arena, struct rn_json *json, struct rn_cli_json *parent)
 {
     struct rn_cli_json **link = &parent->first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is spoken is what rationd speaks: TLS 1.3, and 1.2 with forward secrecy and
- * authenticated ciphers (net/tls.c).
+ * The same versions and ciphers as rationd (net/tls.c): TLS 1.3, and 1.2 with forward secrecy
+ * and authenticated ciphers.
  */
 #include "cli/client/tls_internal.h"
 
@@ -31,7 +31,7 @@ static bool is_readable(const char *option, const char *path, char problem[RN_CL
     return true;
 }
 
-/* What OpenSSL says first is the cause. */
+/* The first error in OpenSSL's queue is the cause. */
 static bool refuse(const char *option, const char *path, const char *expected,
                    char problem[RN_CLI_TLS_PROBLEM])
 {
@@ -46,7 +46,8 @@ static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_C
 {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     if (ca == NULL) {
-        SSL_CTX_set_default_verify_paths(context); /* none is an answer, too: then none is known */
+        SSL_CTX_set_default_verify_paths(
+            context); /* without system certificates, no server is trusted */
         return true;
     }
     if (!is_readable("--cacert", ca, problem))

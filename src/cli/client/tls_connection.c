@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenSSL writes to sockets in a way that a reader who has gone ends the program by
- * SIGPIPE, so it gets a way of its own to ours.
+ * OpenSSL's own socket BIO writes without MSG_NOSIGNAL, so that a closed connection would end
+ * the program by SIGPIPE. This file has its own BIO.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static bool is_ip(const char *host)
     return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
-/* Whom the certificate must be for. */
+/* The certificate must be for `host`. */
 static bool expect_host(SSL *ssl, const char *host)
 {
     if (is_ip(host))
@@ -101,7 +101,7 @@ struct rn_cli_tls *rn_cli_tls_new(const struct rn_cli_tls_config *config, int fd
         rn_cli_tls_free(t);
         return NULL;
     }
-    SSL_set_bio(t->ssl, bio, bio); /* takes it */
+    SSL_set_bio(t->ssl, bio, bio); /* ssl now owns it */
     SSL_set_connect_state(t->ssl);
     return t;
 }
@@ -120,7 +120,7 @@ void rn_cli_tls_free(struct rn_cli_tls *t)
 
 /* --- bytes ------------------------------------------------------------------------- */
 
-/* -1 with errno, after a call that did not do all. */
+/* Returns -1 with errno, after a call that did not finish. */
 static int fail(struct rn_cli_tls *t, int result)
 {
     int error = SSL_get_error(t->ssl, result);
@@ -133,7 +133,7 @@ static int fail(struct rn_cli_tls *t, int result)
     if (!t->begun || error == SSL_ERROR_SSL)
         rn_cli_tls_error_explain(t->ssl, t->config, t->host, t->problem);
     errno = !t->begun || error == SSL_ERROR_SSL ? EPROTO : ECONNRESET;
-    t->begun = false; /* nothing more is to be said */
+    t->begun = false; /* no close_notify after an error */
     return -1;
 }
 
@@ -164,7 +164,8 @@ ssize_t rn_cli_tls_receive(struct rn_cli_tls *t, void *data, size_t size)
     ERR_clear_error();
     if (SSL_read_ex(t->ssl, data, size, &got) == 1)
         return (ssize_t)got;
-    /* Many end a connection without a word; whether an answer is complete, its length tells. */
+    /* Many servers close without close_notify. The length of an answer says whether it is complete.
+     */
     if (SSL_get_error(t->ssl, 0) == SSL_ERROR_ZERO_RETURN ||
         ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return 0;

@@ -18,8 +18,7 @@ struct case_at_hand {
 
 /* --- its certificate --------------------------------------------------------------- */
 
-/* "DNS:localhost, IP Address:127.0.0.1", as OpenSSL puts it, without bytes that a terminal
- * would act on. */
+/* "DNS:localhost, IP Address:127.0.0.1", in OpenSSL's words, which have no control characters. */
 static void write_names(const X509 *cert, char *out, int size)
 {
     int at = X509_get_ext_by_NID(cert, NID_subject_alt_name, -1), n = 0;
@@ -60,7 +59,7 @@ static void complain_of_authority(const struct case_at_hand *c)
                     "names another");
 }
 
-/* Of the chain, the one whose time is over; or the server's own. */
+/* The expired certificate of the chain, or the server's own. */
 static const X509 *find_outdated(const STACK_OF(X509) * chain)
 {
     for (int i = 0; i < sk_X509_num(chain); i++)
@@ -71,7 +70,8 @@ static const X509 *find_outdated(const STACK_OF(X509) * chain)
 
 static void complain_of_certificate(const struct case_at_hand *c, long why)
 {
-    const STACK_OF(X509) *chain = SSL_get0_verified_chain(c->ssl); /* as far as it was looked at */
+    const STACK_OF(X509) *chain =
+        SSL_get0_verified_chain(c->ssl); /* as far as OpenSSL verified it */
     const X509 *own = sk_X509_value(chain, 0);
 
     switch (own == NULL ? X509_V_ERR_UNSPECIFIED : why) {
@@ -94,7 +94,7 @@ static void complain_of_certificate(const struct case_at_hand *c, long why)
         complain_of_authority(c);
         break;
     default:
-        COMPLAIN(c, "its certificate is not believed: %s", X509_verify_cert_error_string(why));
+        COMPLAIN(c, "its certificate is not trusted: %s", X509_verify_cert_error_string(why));
     }
 }
 
@@ -126,7 +126,7 @@ static void complain_of_reason(const struct case_at_hand *c, unsigned long error
         COMPLAIN(c, "it speaks other versions of TLS than 1.2 and 1.3");
         break;
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* with TLS 1.2 the same */
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* the same alert in TLS 1.2 */
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:

@@ -7,7 +7,7 @@
 #include "rules/ruleset.h"
 #include "wire/answer.h"
 
-/* A name that no rule knows, but nearly. */
+/* Warns about an attribute that no rule uses but whose name is close to one that is used. */
 static void note_misspelled(const struct rn_offline *s)
 {
     for (size_t i = 0; !s->envoy && i < s->options->attribute_count; i++) {
@@ -23,7 +23,7 @@ static void note_misspelled(const struct rn_offline *s)
     }
 }
 
-/* Tells how a request ended, if it is said. */
+/* Reports the status of --status, if given. */
 static bool end(struct rn_offline *s, struct ration_outcome *outcome)
 {
     int code = s->options->status != 0
@@ -54,7 +54,7 @@ static int decide(struct rn_offline *offline)
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
-/* As a daemon answers POST /v1/check. */
+/* The same JSON as the answer to POST /v1/check. */
 static void print_json(const struct rn_offline *offline, const struct ration_outcome *outcome)
 {
     struct rn_answer_extra extra = {.wall_ns = ration_wall(offline->limiter, offline->now_ns)};

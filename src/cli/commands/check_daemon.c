@@ -21,7 +21,7 @@ static void put_body(struct rn_daemon *d)
     rn_buf_put_char(&d->body, '}');
 }
 
-/* A decision; what is none has been complained of. */
+/* Asks for a decision. False after an error message. */
 static bool decide(struct rn_daemon *d)
 {
     const struct rn_cli_json *allowed;
@@ -36,7 +36,7 @@ static bool decide(struct rn_daemon *d)
     return false;
 }
 
-/* Tells how the request ended, if it is said and matters. Takes the place of the
+/* Reports the status of --status, if given and the decision has a ticket. The answer replaces the
  * decision. */
 static bool end(struct rn_daemon *d)
 {

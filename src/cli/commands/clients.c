@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration override`: limits of their own for single keys of a rule; and `ration ban`: requests
- * with certain attributes are refused, whatever the rules say.
+ * `ration override`: another limit for one key of a rule; and `ration ban`: refuses all requests
+ * with certain attributes.
  */
 #include <string.h>
 
@@ -32,8 +32,8 @@ static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
 
 static int list(struct rn_daemon *d)
 {
-    static const char *const override_titles[] = {"rule", "whose", "limit", "ends in", "note"};
-    static const char *const ban_titles[] = {"who", "ends in", "reason"};
+    static const char *const override_titles[] = {"rule", "client", "limit", "ends in", "note"};
+    static const char *const ban_titles[] = {"client", "ends in", "reason"};
     bool ban = is_ban(d->options);
 
     return rn_paged_list_print(d,
@@ -75,7 +75,7 @@ static bool send_body(struct rn_daemon *d, const char *method)
                .method = method, .target = is_ban(d->options) ? "/v1/bans" : "/v1/overrides"});
 }
 
-/* What was set, for people. */
+/* Prints the new override or ban. */
 static void print_set(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
@@ -150,12 +150,12 @@ static int delete_one(struct rn_daemon *d)
 
 /* --- commands ------------------------------------------------------------------------ */
 
-/* Without attributes a ban would be one of everybody. */
+/* A ban without attributes would ban every client. */
 static bool names_client(const struct rn_options *options)
 {
     if (!is_ban(options) || options->attribute_count > 0)
         return true;
-    rn_output_error("whom? write for example ration %s %s", options->command->name,
+    rn_output_error("which client? write for example ration %s %s", options->command->name,
                     options->command->example);
     return false;
 }

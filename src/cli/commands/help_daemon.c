@@ -9,24 +9,24 @@
 #define HELP_ADMIN                                                                                 \
     "  --admin ADDR      where the daemon's admin port is (127.0.0.1:8082, or RATION_ADMIN):\n"    \
     "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
-    "  --token-file FILE what the daemon wants to be shown, unless RATION_TOKEN has "              \
+    "  --token-file FILE the daemon's token, unless RATION_TOKEN has "                             \
     "it\n" RN_HELP_TLS "  --timeout TIME    for its answer (5s)\n"                                 \
     "  --json            what the daemon answered, for programs\n"                                 \
     "  --color WHEN      auto, always or never\n"
 
 const char rn_help_top[] =
     "usage: ration top [OPTION...]\n\n"
-    "Shows how much a daemon decides and refuses, and whose requests are refused most: live on\n"
+    "Shows how much a daemon decides and refuses, and which keys are refused most: live on\n"
     "a terminal (q ends it), else once.\n\n"
-    "  --count N         so many keys (20)\n"
-    "  --interval TIME   between two looks (1s)\n"
+    "  --count N         number of keys (20)\n"
+    "  --interval TIME   time between two samples (1s)\n"
     "  --once            one table, after one interval\n" HELP_ADMIN;
 
 const char rn_help_state[] =
     "usage: ration state [OPTION...] ATTRIBUTE=VALUE...\n\n"
-    "Tells what is left of each limit that applies to a request. Nothing is "
+    "Shows what is left of each limit that applies to a request. Nothing is "
     "counted.\n\n" HELP_ATTRIBUTES "  --rule NAME       only of this rule\n" HELP_ADMIN
-    "\nExit status: 0 told, 1 no limit applies, 2 error.\n";
+    "\nExit status: 0 shown, 1 no limit applies, 2 error.\n";
 
 const char rn_help_reset[] =
     "usage: ration reset [OPTION...] ATTRIBUTE=VALUE...\n\n"
@@ -38,7 +38,7 @@ const char rn_help_adjust[] =
     "usage: ration adjust --rule NAME (--add N | --remaining N) ATTRIBUTE=VALUE...\n\n"
     "Charges a client more, gives some back, or sets what is left.\n\n" HELP_ATTRIBUTES
     "  --rule NAME       in this rule\n"
-    "  --add N           charge N more; if negative, give so much back, never above full\n"
+    "  --add N           charge N more; if negative, give back, never above full\n"
     "  --remaining N     N are left from now on\n" HELP_ADMIN
     "\nExit status: 0 done, 1 no limit applies, 2 error.\n";
 
@@ -46,12 +46,12 @@ const char rn_help_override[] =
     "usage: ration override list [--rule NAME]\n"
     "       ration override set RULE ATTRIBUTE=VALUE... --limit LIMIT [--for TIME] [--note TEXT]\n"
     "       ration override delete RULE ATTRIBUTE=VALUE...\n\n"
-    "A limit of its own for one key of a rule, whatever the rules file says.\n\n"
+    "Another limit for one key of a rule, whatever the rules file says.\n\n"
     "  RULE              the name of the rule\n"
     "  ATTRIBUTE=VALUE   all attributes of the rule's key: user=ada\n"
     "  --limit LIMIT     as in rules: \"1000 per minute\", \"20 per second burst 50\", unlimited\n"
     "  --for TIME        how long: 90s, 2h, \"3 days\"; without it, until it is deleted\n"
-    "  --note TEXT       why, for whoever reads the list\n" HELP_ADMIN
+    "  --note TEXT       shown in the list\n" HELP_ADMIN
     "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
 
 const char rn_help_ban[] =
@@ -61,7 +61,7 @@ const char rn_help_ban[] =
     "Requests that have all of these attributes are refused.\n\n"
     "  ATTRIBUTE=VALUE   ip=192.0.2.7, ip=198.51.100.0/24, user=mallory\n"
     "  --for TIME        how long: 90s, 10m, \"3 days\"; without it, until it is deleted\n"
-    "  --reason TEXT     why; the client is told, too\n" HELP_ADMIN
+    "  --reason TEXT     shown in the list and to the client\n" HELP_ADMIN
     "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
 
 const char rn_help_rules[] =
@@ -79,11 +79,11 @@ const char rn_help_rules[] =
 
 const char rn_help_shadow[] =
     "usage: ration shadow on|off|status\n\n"
-    "In shadow mode the daemon decides and counts, and refuses nobody.\n\n" HELP_ADMIN;
+    "In shadow mode the daemon decides and counts, and refuses no request.\n\n" HELP_ADMIN;
 
 const char rn_help_bench[] =
     "usage: ration bench [OPTION...] [ATTRIBUTE=VALUE...]\n\n"
-    "Sends a daemon as many requests as it answers, or as --rate says, and tells how many that\n"
+    "Sends a daemon as many requests as it answers, or as --rate says, and shows how many that\n"
     "were and how long they took.\n\n"
     "  --resp ADDR       its RESP port (127.0.0.1:6380): host:port, :port, unix:PATH, or by TLS\n"
     "                    rediss://host:port\n"
@@ -92,12 +92,12 @@ const char rn_help_bench[] =
     "                    /v1/throttle), check (by rules), ping\n"
     "  --limit LIMIT     of throttle and take (\"100 per minute\")\n"
     "  ATTRIBUTE=VALUE   of check (ip={ip} path=/); {key} and {ip} become one of the keys\n"
-    "  --keys N          so many different keys, drawn at random (10000)\n"
+    "  --keys N          number of different keys, chosen at random (10000)\n"
     "  --connections N   (50)\n"
-    "  --pipeline N      requests under way on each connection, at most (16)\n"
+    "  --pipeline N      requests in flight on each connection, at most (16)\n"
     "  --threads N       (1)\n"
     "  --duration TIME   (5s)\n"
-    "  --requests N      so many instead, for at most 10 minutes\n"
+    "  --requests N      number of requests instead, for at most 10 minutes\n"
     "  --rate N/s        requests are due at fixed times, whatever the daemon does, and are\n"
     "                    measured from when they were due\n"
     "  --remote          also to a machine that is not this one\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration lint`: everything that is wrong with rules files, or looks it.
+ * `ration lint`: errors and warnings about rules files.
  */
 #include "rules/lint/lint.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration reset`: a client starts afresh.
+ * `ration reset`: forgets the counters of a client.
  */
 #include <inttypes.h>
 
@@ -37,7 +37,7 @@ int rn_command_reset(const struct rn_options *options)
     if (options->attribute_count > 0 || options->rule != NULL)
         return rn_daemon_run(options, RN_PORT_ADMIN, reset);
     rn_output_error(
-        "whom? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
+        "which client? write for example ration reset ip=192.0.2.7, or --rule NAME for a rule that "
         "has one counter for all");
     return RN_EXIT_ERROR;
 }

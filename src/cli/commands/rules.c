@@ -13,7 +13,7 @@
 #include "rules/report/report.h"
 #include "rules/yaml/document.h"
 
-/* The file, or standard input for -, as the body. */
+/* Reads the file, or standard input for -, into the body. */
 static bool read_file(struct rn_daemon *d)
 {
     const char *name = d->options->words[0];
@@ -44,7 +44,7 @@ static bool read_file(struct rn_daemon *d)
     return ok;
 }
 
-/* What is wrong with the rules, or worth a warning. */
+/* Prints errors and warnings of the rules. */
 static void put_report(const struct rn_output *out, struct rn_slice report)
 {
     rn_output_lines(out, report);
@@ -62,7 +62,7 @@ static void put_warnings(const struct rn_output *out, const struct rn_cli_json *
         put_report(out, w->text);
 }
 
-/* An answer other than 200: bad rules, or another version. */
+/* Prints an answer other than 200: bad rules, or another version. */
 static int put_objection(struct rn_daemon *d)
 {
     struct rn_output err = rn_output_to(stderr, d->options);
@@ -81,7 +81,7 @@ static int put_objection(struct rn_daemon *d)
     return RN_EXIT_ERROR;
 }
 
-/* 200: `rules version 4` and notes. */
+/* Prints an answer with status 200: `rules version 4` and notes. */
 static int put_change(struct rn_daemon *d, const char *what)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
@@ -120,7 +120,7 @@ static int get(struct rn_daemon *d)
     return RN_EXIT_OK;
 }
 
-/* Sends the file, under its name so that the daemon's messages can tell it. */
+/* Sends the file with its name, which the daemon's messages then show. */
 static int send_file(struct rn_daemon *d, const char *method, const char *path,
                      const char *if_match, const char *done)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration shadow`: whether the daemon refuses at all.
+ * `ration shadow`: turns shadow mode on or off.
  */
 #include "cli/client/daemon.h"
 #include "cli/output/output.h"
 
-/* `wanted` is "on", "off", or NULL to look. */
+/* `wanted` is "on" or "off"; NULL only asks. */
 static int run(const struct rn_options *options, const char *wanted)
 {
     struct rn_output out = rn_output_to(stdout, options);
@@ -24,7 +24,7 @@ static int run(const struct rn_options *options, const char *wanted)
     if (options->json)
         rn_daemon_print(&daemon);
     else if (rn_cli_json_is_true(daemon.answer, "shadow"))
-        rn_output_put(&out, RN_ODD, "shadow mode is on: nobody is refused\n");
+        rn_output_put(&out, RN_ODD, "shadow mode is on: no request is refused\n");
     else
         rn_output_put(&out, RN_PLAIN, "shadow mode is off: limits are enforced\n");
 out:

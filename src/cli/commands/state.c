@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration state`: what a client has left of each limit that applies to it.
+ * `ration state`: how much a client has left in each limit that applies.
  */
 #include "cli/client/daemon.h"
 #include "cli/output/daemon_reply.h"

@@ -20,13 +20,13 @@
 #include "cli/output/screen.h"
 
 #define TEXT_SIZE 128 /* names of rules and keys are cut to this */
-#define ROWS_MAX 1000 /* the most that the daemon tells */
+#define ROWS_MAX 1000 /* the most that the daemon lists */
 
 struct row {
     char rule[TEXT_SIZE], key[TEXT_SIZE];
-    size_t key_len; /* it may have NULs in it */
+    size_t key_len; /* the key may contain NUL */
     uint64_t refused;
-    double per_second; /* negative: unknown, for it was not in the list before */
+    double per_second; /* negative: unknown, the key was not in the previous list */
 };
 
 struct sample {
@@ -37,7 +37,8 @@ struct sample {
     int64_t uptime_ns;
     uint64_t rules_version;
     bool shadow;
-    struct row *rows; /* all that the daemon has, so that most that enter the table are known */
+    struct row *rows; /* all keys that the daemon lists, so that a new row of the table often has a
+                         previous count */
     size_t row_count;
 };
 
@@ -100,7 +101,7 @@ static const struct row *find_row(const struct sample *s, const struct row *like
     return NULL;
 }
 
-/* A daemon that has been restarted counts from 0. */
+/* A restarted daemon counts from 0. */
 static double per_second(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
@@ -115,14 +116,14 @@ static void compare(struct sample *now, const struct sample *before)
     for (size_t i = 0; i < now->row_count; i++) {
         const struct row *row = find_row(before, &now->rows[i]);
 
-        /* The daemon's list is bounded: a key that enters takes over the count of the one
-         * that leaves, so only the growth of a key that was there is its own. */
+        /* The daemon's list is bounded: a new key inherits the count of the key it replaces. So
+         * only a key that was in the previous list has a rate. */
         now->rows[i].per_second =
             row != NULL ? per_second(now->rows[i].refused, row->refused, seconds) : -1;
     }
 }
 
-/* samples[0] becomes the newest, samples[1] the one before. */
+/* Takes a sample: samples[0] is the newest, samples[1] the previous one. */
 static bool take_sample(struct rn_daemon *d, struct sample samples[2])
 {
     struct sample next = samples[1];
@@ -172,7 +173,7 @@ static void put_rows(const struct rn_output *out, const struct sample *s, uint64
     struct rn_columns columns;
 
     if (s->row_count == 0) {
-        rn_output_put(out, RN_PLAIN, "nobody has been refused\n");
+        rn_output_put(out, RN_PLAIN, "no request has been refused\n");
         return;
     }
     rn_columns_init(&columns, titles, 4);
@@ -244,7 +245,7 @@ failed:
     return RN_EXIT_ERROR;
 }
 
-/* A daemon that has gone is waited for. */
+/* Keeps trying while the daemon is away. */
 static void draw(struct rn_screen *screen, const struct rn_daemon *d, const struct sample *s,
                  bool fresh)
 {
@@ -276,7 +277,7 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
         return RN_EXIT_ERROR;
     }
     if (!rn_screen_open(&screen)) {
-        rn_output_error("no use can be made of this terminal: %s; --once does without",
+        rn_output_error("this terminal cannot be used: %s; --once works without one",
                         strerror(errno));
         return RN_EXIT_ERROR;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration explain` without rules files: the daemon tells of its rules.
+ * `ration explain` without rules files: asks the daemon about its rules.
  */
 #include <inttypes.h>
 
@@ -29,7 +29,7 @@ static void put_given(const struct rn_output *out, const struct rn_options *o)
     }
 }
 
-/* The path as rules see it, where that is not how it was given. */
+/* The path as rules see it, if that differs from the given path. */
 static void put_readings(const struct rn_output *out, const struct rn_options *o,
                          const struct rn_cli_json *answer)
 {
@@ -103,7 +103,7 @@ static void put_reason(const struct rn_output *out, bool holds, struct rn_slice 
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-/* Of a rule that does not apply, those that do not hold. */
+/* Prints the conditions of a rule that do not hold. */
 static void put_conditions(const struct rn_output *out, const struct rn_cli_json *of, bool applies)
 {
     const struct rn_cli_json *c = rn_cli_json_list(of, "conditions");
@@ -113,7 +113,7 @@ static void put_conditions(const struct rn_output *out, const struct rn_cli_json
             put_reason(out, rn_cli_json_is_true(c, "holds"), rn_cli_json_text(c, "text"));
 }
 
-/* The alternative that holds; of a rule without one, why none of them does. */
+/* The alternative that matches; or why each of them does not. */
 static void put_alternatives(const struct rn_output *out, const struct rn_cli_json *rule,
                              bool applies)
 {
@@ -163,7 +163,7 @@ static void put_rules(const struct rn_output *out, const struct rn_cli_json *ans
                       hidden == 1 ? " does" : "s do");
 }
 
-/* A list that took the request aside, before the rules. */
+/* The allow or deny list that decided before the rules. */
 static void put_entry(const struct rn_output *out, const struct rn_cli_json *entry)
 {
     struct rn_slice list = rn_cli_json_text(entry, "list");
@@ -196,14 +196,14 @@ static int explain(struct rn_daemon *d)
     rn_daemon_put_attributes(d);
     if (d->options->cost != 0)
         rn_buf_putf(&d->body, ",\"cost\":%" PRIu64, d->options->cost);
-    if (d->options->json && d->options->matching) /* people are told how many there are besides */
+    if (d->options->json && d->options->matching) /* the text output counts the other rules */
         rn_buf_put_literal(&d->body, ",\"matching\":true");
     rn_buf_put_char(&d->body, '}');
     if (!rn_daemon_do(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/explain"}))
         return RN_EXIT_ERROR;
     rn_daemon_reply_outcome(rn_cli_json_get(d->answer, "decision"), 0, &outcome);
     entry = rn_cli_json_get(d->answer, "list");
-    if (entry != NULL) /* the decision itself does not tell who made it */
+    if (entry != NULL) /* the decision does not name the list */
         outcome.kind = outcome.decision.allowed ? RATION_BY_ALLOW_LIST : RATION_BY_DENY_LIST;
     if (d->options->json) {
         rn_daemon_print(d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions and their values, as people read them.
+ * Prints a condition and whether it holds.
  */
 #ifndef RN_CLI_EXPLAIN_DESCRIBE_H
 #define RN_CLI_EXPLAIN_DESCRIBE_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A descriptor on its way down Envoy's tree: what each pair finds, and where it
- * gets no further.
+ * The path of a descriptor through Envoy's tree: the node each pair matches, and where the match
+ * ends.
  */
 #include <inttypes.h>
 
 #include "cli/explain/explain.h"
 #include "rules/envoy/tree_internal.h"
 
-#define SHOWN 6 /* of what would have been found */
+#define SHOWN 6 /* at most this many alternatives are listed */
 
 struct path {
     const struct rn_envoy_domain *domain; /* NULL: unknown */
     struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
     const struct rn_envoy_node *nodes[RN_ENVOY_DEPTH_MAX];
-    size_t count, found;                /* pairs, and how many have a node */
+    size_t count, found;                /* pairs of the descriptor; pairs that match a node */
     const struct rn_envoy_level *level; /* below the last node; NULL: nothing */
     const struct rn_envoy_limit *limit; /* NULL: none applies */
     struct rn_slice parts[RN_ENVOY_PARTS_MAX];
@@ -64,7 +64,7 @@ static void put_node(const struct rn_output *out, const struct path *path, size_
     rn_output_put(out, RN_DIM, "  line %" PRIu32 "\n", node->line);
 }
 
-/* What a level has to offer. */
+/* The keys and values that a level has. */
 static void put_level(const struct rn_output *out, const struct rn_envoy_level *level)
 {
     size_t count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration explain`: a request as the rules see it, what each of them makes of
- * it, and what would come of it. Nothing is counted.
+ * `ration explain`: the request as the rules see it, whether each rule applies, and the
+ * decision. Counts nothing.
  */
 #include "cli/explain/explain.h"
 
@@ -50,7 +50,7 @@ static bool is_given(const struct rn_options *o, struct rn_slice name, struct rn
     return false;
 }
 
-/* What the rules make of the request: a user from the path, a client's address. */
+/* Attributes that rules derive: a user from the path, the client's address. */
 static void put_derived(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     static const char *const from[] = {[RN_SOURCE_HEADER] = "header ",
@@ -73,7 +73,7 @@ static void put_derived(const struct rn_output *out, const struct rn_cli_explain
     }
 }
 
-/* The path as rules see it, where that is not how it was given. */
+/* The path as rules see it, if that differs from the given path. */
 static void put_readings(const struct rn_output *out, const struct rn_cli_explain *e)
 {
     const struct rn_path_readings *paths = &e->values.paths;
@@ -167,7 +167,7 @@ static void put(const struct rn_output *out, struct rn_cli_explain *e)
     put_decision(out, e);
 }
 
-/* As the daemon answers. False after saying what is wrong. */
+/* The same JSON as the daemon's answer. False after an error message. */
 static bool put_json(const struct rn_cli_explain *e, const struct ration_request *request)
 {
     struct rn_offline *offline = e->offline;

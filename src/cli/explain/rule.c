@@ -60,7 +60,7 @@ static void put_conditions(const struct rn_output *out, const struct rn_cli_expl
     }
 }
 
-/* The alternative that holds; of a rule without one, why none of them does. */
+/* The alternative that matches; or why each of them does not. */
 static void put_alternatives(const struct rn_output *out, const struct rn_cli_explain *e,
                              const struct rn_cli_explain_match *found)
 {

@@ -48,7 +48,7 @@ void rn_columns_put(struct rn_columns *c, const char *format, ...)
     rn_buf_put(&c->text, text, strlen(text) + 1);
 }
 
-/* Characters, as far as one can tell without tables. */
+/* The number of code points. Wide and combining characters are not handled. */
 static int width_of(const char *cell)
 {
     int width = 0;
@@ -79,9 +79,9 @@ static void measure(struct rn_columns *c)
 static void put_row(const struct rn_columns *c, const struct rn_output *out, const char *row,
                     int indent, bool titles)
 {
-    const char *right = c->text.data; /* the titles know who stands to the right */
+    const char *right = c->text.data; /* titles say which columns are right-aligned */
     enum rn_style style = titles ? RN_DIM : RN_PLAIN;
-    int owed = indent; /* spaces: none are put behind the last cell */
+    int owed = indent; /* pending spaces; none after the last cell */
 
     for (size_t i = 0; i < c->count; i++) {
         const char *cell = row + (titles && *row == '>');

@@ -21,7 +21,7 @@ static void read_verdict(const struct rn_cli_json *from, bool allowed, struct ra
     v->retry_after_ns = rn_cli_json_seconds(from, "retry_after");
 }
 
-/* The entry that decided is the first that says the same as the decision. */
+/* The limit that decided is the first whose fields equal those of the decision. */
 static bool is_decisive(const struct ration_outcome *o, const struct ration_outcome_limit *l)
 {
     const struct ration_verdict *v = &o->decision.verdict;

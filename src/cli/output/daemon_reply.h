@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon tells of decisions and limits, as people read it.
+ * Prints decisions and limits from a daemon's answer.
  */
 #ifndef RN_CLI_OUTPUT_DAEMON_REPLY_H
 #define RN_CLI_OUTPUT_DAEMON_REPLY_H
@@ -10,17 +10,17 @@
 #include "cli/client/json.h"
 #include "cli/output/output.h"
 
-/* A decision object as the outcome it was made of, as far as it tells: texts and
- * algorithms of the limits are not in it. `status` is the one it came with. */
+/* Converts a decision object back to an outcome. Texts and algorithms of the limits are not in it.
+ * `status` is the HTTP status. */
 void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status,
                              struct ration_outcome *outcome);
 
-/* Limits of /v1/state and the like: what is left of each. */
+/* Prints the limits of /v1/state and similar answers, with what is left of each. */
 void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first);
 
-/* `ip "192.0.2.7", user "ada"`, of an object of attributes. */
+/* Prints an object of attributes: `ip "192.0.2.7", user "ada"`. */
 void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes);
-/* The same as a cell: ip=192.0.2.7 user=ada. */
+/* The same as a table cell: ip=192.0.2.7 user=ada. */
 struct rn_columns;
 void rn_daemon_reply_pairs(struct rn_columns *columns, const struct rn_cli_json *attributes);
 

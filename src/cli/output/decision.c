@@ -42,7 +42,7 @@ void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *
         find_descriptor(s, matched);
     if (!rn_offline_is_native(s))
         return;
-    matches = malloc(sizeof *matches); /* without it, texts are missing and no more */
+    matches = malloc(sizeof *matches); /* if out of memory, only texts are missing */
     if (matches == NULL)
         return;
     rn_match_request(s->ruleset, &request, matches);
@@ -65,8 +65,8 @@ const char *rn_cli_decision_limit(const struct rn_rule_limit *limit, char text[R
     return text;
 }
 
-/* Of number `i` of the outcome's list. The last may stand for one further behind,
- * and an override may stand in the place of the rule's. */
+/* The limit of entry `i` of the outcome's list; NULL if it is another one: the last entry may be a
+ * later limit, or an override may replace the rule's limit. */
 static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
                                             const struct rn_matched_limits *matched, uint32_t i)
 {

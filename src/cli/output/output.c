@@ -44,7 +44,7 @@ void rn_output_put(const struct rn_output *out, enum rn_style style, const char 
         fputs("\033[0m", out->file);
 }
 
-/* Writes what is in the buffer, and frees it. */
+/* Writes the buffer and frees it. */
 static void put_buf(const struct rn_output *out, struct rn_buf *text)
 {
     fwrite(text->data, 1, text->len, out->file);
@@ -96,7 +96,7 @@ void rn_output_error(const char *format, ...)
 
 /* --- reports ----------------------------------------------------------------------- */
 
-/* A line of a message begins with its place, a line of a file with spaces. */
+/* A line of a message starts with its position, a line of a file with spaces. */
 static void put_message(const struct rn_output *out, const char *line)
 {
     const char *error = strstr(line, "error: "), *warning = strstr(line, "warning: ");
@@ -152,8 +152,8 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report)
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-/* Up, as everywhere: who waits that long does not come too early. What exceeds a whole number by
- * less than a thousandth of the time is not counted: a log of a minute is empty after 60.001 s. */
+/* Rounds up, so that a client that waits this long is not too early. Ignores less than a
+ * thousandth: a log of a minute is empty after 60.001 s. */
 static int64_t round_up(int64_t ns, int64_t unit)
 {
     return ns / unit + (ns % unit > ns / 1000);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people read: colours where they help, somebody's text escaped, lengths
- * of time as one would say them. Nothing written here makes a terminal do
- * anything but show it.
+ * Text output: colours, escaped text, durations. Control characters never reach the terminal.
  */
 #ifndef RN_CLI_OUTPUT_OUTPUT_H
 #define RN_CLI_OUTPUT_OUTPUT_H
@@ -21,23 +19,23 @@ struct rn_output {
     bool colour;
 };
 
-/* Colours if asked for; else on a terminal that has them, unless NO_COLOR is set. */
+/* Uses colours if asked for, or on a terminal that has them unless NO_COLOR is set. */
 struct rn_output rn_output_to(FILE *file, const struct rn_options *options);
 
 void rn_output_put(const struct rn_output *out, enum rn_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* In quotes, with all but printable characters as \xNN. */
+/* Writes text in quotes, with unprintable characters as \xNN. */
 void rn_output_quoted(const struct rn_output *out, struct rn_slice text);
 /* The same without quotes. */
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text);
 
-/* As it is, over several lines if it has several; only what a terminal would act on is escaped. */
+/* Writes text that may have several lines; control characters are escaped. */
 void rn_output_lines(const struct rn_output *out, struct rn_slice text);
 
-/* Where something stands: file and line, from the rules. */
+/* Writes a position in the rules: file and line. */
 void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line);
 
-/* A report as rn_report_write makes it. */
+/* Writes a report as rn_report_write does. */
 struct rn_report;
 void rn_output_report(const struct rn_output *out, struct rn_report *report);
 
@@ -45,7 +43,7 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report);
 #define RN_TIME_TEXT 40
 const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT]);
 
-/* `ration: ` and a line on stderr. */
+/* Prints `ration: ` and a line on stderr. */
 void rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

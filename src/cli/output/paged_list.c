@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-#define PAGE_MAX 10000 /* each costs the daemon a walk through all; it ends long ones earlier */
+#define PAGE_MAX                                                                                   \
+    10000 /* each page costs the daemon a walk over all entries; it may end a page earlier */
 
 struct print {
     const struct rn_paged_list *list;
@@ -13,7 +14,7 @@ struct print {
     bool any;
 };
 
-/* Those behind the id `after`; 0: from the beginning. */
+/* Asks for the entries after id `after`; 0: from the start. */
 static bool ask(struct rn_daemon *d, const struct rn_paged_list *list, uint64_t after)
 {
     const char *rule = d->options->rule;
@@ -46,7 +47,7 @@ static void put_entry(struct print *p, bool json, const struct rn_cli_json *entr
     p->any = true;
 }
 
-/* What is there so far, unless it is the last of it. */
+/* Writes the entries so far, of a page that is not the last. */
 static void flush(struct print *p, bool json)
 {
     if (json)

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-/* A comma behind what stands before, a new line, the name. */
+/* Writes the comma after the previous member, a newline, and the name. */
 static void begin(struct rn_pretty *json, const char *name)
 {
     if (json->depth > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs read: one JSON value on a stream, indented. Names are ours and
- * need no escaping; inside a list they are NULL.
+ * Writes one indented JSON value to a stream. Names are constants that need no escaping; inside
+ * a list they are NULL.
  */
 #ifndef RN_CLI_OUTPUT_PRETTY_H
 #define RN_CLI_OUTPUT_PRETTY_H
@@ -15,7 +15,7 @@
 struct rn_pretty {
     FILE *file;
     int depth;
-    bool first; /* nothing stands in the innermost list or object yet */
+    bool first; /* the innermost list or object is empty so far */
 };
 
 #define RN_PRETTY_TO(stream)                                                                       \
@@ -29,7 +29,7 @@ void rn_pretty_close(struct rn_pretty *json, char bracket);                  /* 
 /* Bytes that are not UTF-8 become U+FFFD. */
 void rn_pretty_text(struct rn_pretty *json, const char *name, struct rn_slice text);
 void rn_pretty_uint(struct rn_pretty *json, const char *name, uint64_t value);
-/* Up to three digits behind the point. */
+/* Up to three decimals. */
 void rn_pretty_number(struct rn_pretty *json, const char *name, double value);
 void rn_pretty_bool(struct rn_pretty *json, const char *name, bool value);
 void rn_pretty_null(struct rn_pretty *json, const char *name);

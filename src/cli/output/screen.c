@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals are taken from a descriptor: they arrive where the program waits, and
- * never in the middle of something.
+ * Signals are read from a signalfd, so that they arrive only where the program waits.
  */
 #include "cli/output/screen.h"
 
@@ -20,7 +19,7 @@
 #define ENTER "\033[?1049h\033[?25l\033[?7l\033[2J"
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
 
-/* A terminal that takes nothing any more is no reason to hang. */
+/* Gives up if the terminal takes no output, instead of hanging. */
 static void write_all(const char *data, size_t len)
 {
     while (len > 0) {
@@ -47,7 +46,7 @@ static void measure(struct rn_screen *s)
     }
 }
 
-/* Keys arrive at once and are not shown; Ctrl-C and Ctrl-Z remain signals. */
+/* No line buffering and no echo; Ctrl-C and Ctrl-Z remain signals. */
 static void enter(struct rn_screen *s)
 {
     struct termios mode = s->before;
@@ -110,7 +109,7 @@ void rn_screen_close(struct rn_screen *s)
 
 /* --- frames ------------------------------------------------------------------------ */
 
-/* How long the escape sequence at `at` is: ESC [ digits letter. */
+/* The length of the escape sequence at `at`: ESC [ digits letter. */
 static size_t sequence(struct rn_slice line, size_t at)
 {
     size_t end = at + 1;
@@ -120,7 +119,7 @@ static size_t sequence(struct rn_slice line, size_t at)
     return end < line.len ? end + 1 - at : line.len - at;
 }
 
-/* Colours go through and take no room. */
+/* Cuts a line to the width. Colour sequences are kept and take no room. */
 static void put_cut(struct rn_buf *out, struct rn_slice line, int columns)
 {
     for (size_t at = 0; at < line.len;) {

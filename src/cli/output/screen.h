@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A terminal that shows one frame after the other, and is left as it was found,
- * also if the user interrupts, or suspends.
+ * A full-screen terminal that shows frames. Restores the terminal when the user quits,
+ * interrupts or suspends.
  */
 #ifndef RN_CLI_OUTPUT_SCREEN_H
 #define RN_CLI_OUTPUT_SCREEN_H
@@ -14,14 +14,14 @@
 #include "base/slice.h"
 
 enum rn_screen_event {
-    RN_SCREEN_TIME,   /* has passed */
-    RN_SCREEN_REDRAW, /* another size, or back from being suspended */
+    RN_SCREEN_TIME,   /* the time has passed */
+    RN_SCREEN_REDRAW, /* new size, or resumed after a suspend */
     RN_SCREEN_QUIT,   /* q, Ctrl-C, SIGTERM or SIGHUP */
 };
 
 struct rn_screen {
     int rows, columns;
-    int wake_fd; /* readable when a key or a signal has come: rn_screen_wait will not wait */
+    int wake_fd; /* readable when a key or a signal has arrived: rn_screen_wait returns at once */
 
     int signal_fd; /* private from here on */
     struct termios before;
@@ -29,15 +29,15 @@ struct rn_screen {
     bool shown;
 };
 
-/* Of standard output, which is a terminal. False: not possible, errno tells. */
+/* Opens standard output, which must be a terminal. False: errno says why not. */
 bool rn_screen_open(struct rn_screen *screen);
 void rn_screen_close(struct rn_screen *screen);
 
-/* Shows the text in place of the frame before: in one write, and without
- * clearing, so that nothing flickers. What does not fit is cut. */
+/* Replaces the previous frame, in one write and without clearing, to avoid flicker. Text that does
+ * not fit is cut. */
 void rn_screen_show(struct rn_screen *screen, struct rn_slice text);
 
-/* Until something happens or `until_ns` of the monotonic clock has come. */
+/* Waits for an event, until `until_ns` of the monotonic clock. */
 enum rn_screen_event rn_screen_wait(struct rn_screen *screen, int64_t until_ns);
 
 #endif

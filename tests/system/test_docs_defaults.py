@@ -50,6 +50,7 @@ def test_defaults_of_options_are_those_of_the_help(option, default):
 
 
 RULE = "limits:\n  - name: a\n    key: user\n"
+RESPONSE = ("status", "headers", "retry_header")
 NEEDS = {"align": "limit: 5 per minute\n    algorithm: fixed-window", "lease": "limit: 5 concurrent",
          "wait": "limit: 5 per second queue 5"}
 
@@ -79,7 +80,7 @@ def test_defaults_of_keys_are_those_of_the_rules(daemon, key, default):
         assert answer.status == 200, answer
         return daemon.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"}).text
 
-    line = f"response: {{{key}: {default}}}" if key in ("status", "headers") else f"{key}: {default}"
+    line = f"response: {{{key}: {default}}}" if key in RESPONSE else f"{key}: {default}"
     assert normal(f"    {line}\n") == normal("")
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A newcomer's first five minutes: every command of docs/quickstart.md, in order, against
-one daemon with the example rules. Ports are replaced by free ones; what is printed must be
-what the page shows, where `...` stands for anything and times may differ."""
+one daemon with the example rules, and those of docs/cli.md against another one. Ports are
+replaced by free ones; what is printed must be what the page shows, where `...` stands for
+anything and times may differ."""
 
 import os
 import re
@@ -14,10 +15,12 @@ from daemon import BUILD, ROOT, Daemon
 PAGE = ROOT / "docs" / "quickstart.md"
 
 
-def sessions():
-    """(command, what it prints) of every `$ ` line, in order."""
-    for block in re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+def sessions(page=PAGE):
+    """(command, what it prints) of every `$ ` line of blocks without a language, in order."""
+    for language, block in re.findall(r"^```(.*?)\n(.*?)^```$", page.read_text(), re.M | re.S):
         command, shown = None, []
+        if language:
+            continue
         for line in block.splitlines():
             if line.startswith("$ "):
                 if command:
@@ -55,7 +58,7 @@ def test_the_page_has_what_a_newcomer_needs():
         assert any(word in command for command in commands), word
 
 
-def run(daemon, command, terminal=False):
+def run(daemon, command, terminal=False, folder=ROOT):
     """Runs a command of a page against the daemon; ports are replaced by those it has."""
     ports = {"127.0.0.1:8080": daemon.addresses["http"], "127.0.0.1:8082": daemon.addresses["admin"],
              "-p 6380": "-p " + daemon.addresses["resp"].rpartition(":")[2]}
@@ -64,7 +67,7 @@ def run(daemon, command, terminal=False):
     for default, chosen in ports.items():
         command = command.replace(default, chosen)
     return subprocess.run(["script", "-qec", command, "/dev/null"] if terminal else
-                          ["sh", "-c", command], cwd=ROOT, env=env, text=True, capture_output=True,
+                          ["sh", "-c", command], cwd=folder, env=env, text=True, capture_output=True,
                           timeout=60, stdin=subprocess.DEVNULL)
 
 
@@ -86,6 +89,50 @@ def test_every_command_prints_what_the_page_shows(daemon):
         printed = done.stdout.splitlines()
         assert matches(shown, printed), \
             f"{command}\nprinted:\n{done.stdout}{done.stderr}\nthe page shows:\n" + "\n".join(shown)
+
+
+# Files that docs/cli.md takes for granted.
+CLI_FILES = {
+    "rules.yaml": "limits:\n  - name: login\n    key: ip\n    lmit: 5 per minute\n",
+    "auth.yaml": """domain: auth
+descriptors:
+  - key: auth_type
+    value: login
+    descriptors:
+      - {key: window, value: day, rate_limit: {unit: day, requests_per_unit: 5}}
+      - {key: window, value: minute, rate_limit: {unit: minute, requests_per_unit: 5}}
+""",
+}
+
+
+def without_times(lines):
+    """Lengths of time, and what a quick bucket has left, differ from run to run."""
+    for line in lines:
+        line = re.sub(r"\b[\d.]+ (?:ms|s|min|h)\b(?: [\d.]+ (?:ms|s|min)\b)*", "TIME", line)
+        yield re.sub(r"\d+ of 100\b( +TIME)?", "N of 100", line)
+
+
+def in_columns(lines):
+    """Tables without what their columns are filled up with."""
+    return [re.sub(r"  +", "  ", line) for line in lines]
+
+
+def test_every_command_of_the_page_about_the_cli_prints_what_it_shows(tmp_path):
+    for name, text in CLI_FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "daemon").mkdir()
+    ran = 0
+    with Daemon(tmp_path / "daemon", (ROOT / "examples" / "ration.yaml").read_text()) as fresh:
+        for command, shown in sessions(ROOT / "docs" / "cli.md"):
+            if command.startswith(("ration bench", "ration top")):  # figures of a loaded daemon
+                continue
+            done = run(fresh, command, folder=tmp_path)
+            printed = (done.stdout + done.stderr).splitlines()
+            assert matches(in_columns(without_times(shown)), in_columns(without_times(printed))), \
+                f"{command}\nprinted:\n" + "\n".join(printed) + "\nthe page shows:\n" + "\n".join(shown)
+            ran += 1
+    assert ran >= 15
 
 
 def test_the_page_leads_to_pages_that_exist():

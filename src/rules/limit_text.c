@@ -379,15 +379,6 @@ int ration_limit_check(const struct ration_limit *limit, struct ration_error *er
     return fault == NULL ? 0 : rn_error_set(error, RATION_EINVAL, 0, "%s", fault);
 }
 
-static size_t write_calendar(const struct ration_limit *limit, char *out, size_t size)
-{
-    bool is_utc = limit->zone[0] == '\0' || strncmp(limit->zone, "UTC", sizeof "UTC") == 0;
-
-    return (size_t)snprintf(out, size, "%" PRIu64 " per calendar %s%s%.*s", limit->amount,
-                            calendar_units[limit->calendar], is_utc ? "" : " ",
-                            is_utc ? 0 : RATION_ZONE_TEXT - 1, limit->zone);
-}
-
 size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t size)
 {
     char period[RN_DURATION_TEXT], step[RN_DURATION_TEXT], extra[64] = "", steps[64] = "";
@@ -396,9 +387,13 @@ size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t si
         return (size_t)snprintf(out, size, "unlimited");
     if (limit->algorithm == RATION_CONCURRENCY)
         return (size_t)snprintf(out, size, "%" PRIu64 " concurrent", limit->amount);
-    if (limit->calendar >= RATION_CALENDAR_DAY && limit->calendar <= RATION_CALENDAR_YEAR)
-        return write_calendar(limit, out, size);
+    if (limit->calendar >= RATION_CALENDAR_DAY && limit->calendar <= RATION_CALENDAR_YEAR) {
+        bool is_utc = limit->zone[0] == '\0' || strncmp(limit->zone, "UTC", sizeof "UTC") == 0;
 
+        return (size_t)snprintf(out, size, "%" PRIu64 " per calendar %s%s%.*s", limit->amount,
+                                calendar_units[limit->calendar], is_utc ? "" : " ",
+                                is_utc ? 0 : RATION_ZONE_TEXT - 1, limit->zone);
+    }
     rn_number_write_duration(limit->period_ns, period, sizeof period);
     if (limit->algorithm == RATION_LEAKY_BUCKET)
         snprintf(extra, sizeof extra, " queue %" PRIu64, limit->queue);

@@ -232,21 +232,6 @@ static int by_text(const void *a, const void *b)
     return rn_slice_compare(*(const struct rn_slice *)a, *(const struct rn_slice *)b);
 }
 
-static void check_names(struct rn_envoy_reader *r, const struct rn_envoy_named *named,
-                        const struct rn_slice *names, size_t count)
-{
-    uint32_t i = 0;
-
-    RN_NODE_EACH(item, named->replaces) {
-        struct rn_slice name = named->limit->replaces[i++];
-
-        if (name.len != 0 && !bsearch(&name, names, count, sizeof *names, by_text))
-            rn_report_warning(r->report, item->at,
-                              "no rate_limit of this domain is named %s; nothing is replaced",
-                              rn_excerpt(name).text);
-    }
-}
-
 void rn_envoy_check_replaces(struct rn_envoy_reader *r)
 {
     size_t count = 0;
@@ -262,8 +247,18 @@ void rn_envoy_check_replaces(struct rn_envoy_reader *r)
         names[count++] = n->limit->name;
     qsort(names, count, sizeof *names, by_text);
     for (const struct rn_envoy_named *n = r->named; n; n = n->next) {
-        if (n->replaces)
-            check_names(r, n, names, count);
+        uint32_t i = 0;
+
+        if (!n->replaces)
+            continue;
+        RN_NODE_EACH(item, n->replaces) {
+            struct rn_slice name = n->limit->replaces[i++];
+
+            if (name.len != 0 && !bsearch(&name, names, count, sizeof *names, by_text))
+                rn_report_warning(r->report, item->at,
+                                  "no rate_limit of this domain is named %s; nothing is replaced",
+                                  rn_excerpt(name).text);
+        }
     }
 }
 

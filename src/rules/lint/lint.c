@@ -125,14 +125,6 @@ static bool names_path(const struct rn_linter *l, const struct rn_rule *rule)
     return false;
 }
 
-static void lint_single(const struct rn_linter *l)
-{
-    if (l->rule_count == 1 && !names_path(l, l->rules[0]))
-        rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[0]),
-                          "one limit for all endpoints: a login and a search are not alike; add "
-                          "limits for the paths that cost most or are attacked first");
-}
-
 /* --- rules that repeat others ------------------------------------------------------ */
 
 struct print {
@@ -336,7 +328,11 @@ void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
     if (l.rule_count != 0) {
         lint_windows(&l);
         lint_coverage(&l);
-        lint_single(&l);
+        if (l.rule_count == 1 && !names_path(&l, l.rules[0]))
+            rn_report_warning(
+                l.report, rn_lint_rule_place(&l, l.rules[0]),
+                "one limit for all endpoints: a login and a search are not alike; add "
+                "limits for the paths that cost most or are attacked first");
         lint_repeats(&l);
         lint_outcomes(&l);
         lint_beside_envoy(&l);

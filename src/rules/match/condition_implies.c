@@ -42,19 +42,6 @@ static bool value_covers(const struct rn_condition *narrow, struct rn_slice inne
 
 /* --- positive tests ------------------------------------------------------------------ */
 
-static bool values_cover(const struct rn_condition *narrow, const struct rn_condition *wide)
-{
-    for (uint32_t i = 0; i < narrow->value_count; i++) {
-        bool covered = false;
-
-        for (uint32_t n = 0; n < wide->value_count && !covered; n++)
-            covered = value_covers(narrow, narrow->values[i], wide, wide->values[n]);
-        if (!covered)
-            return false;
-    }
-    return narrow->value_count != 0;
-}
-
 static bool networks_cover(const struct rn_cidr_set *narrow, const struct rn_cidr_set *wide)
 {
     for (size_t i = 0; i < narrow->count; i++) {
@@ -88,7 +75,15 @@ static bool positive_implies(const struct rn_condition *narrow, const struct rn_
         return narrow->test == wide->test && networks_cover(narrow->networks, wide->networks);
     if (is_bound(narrow))
         return bound_covers(narrow, wide);
-    return values_cover(narrow, wide);
+    for (uint32_t i = 0; i < narrow->value_count; i++) {
+        bool covered = false;
+
+        for (uint32_t n = 0; n < wide->value_count && !covered; n++)
+            covered = value_covers(narrow, narrow->values[i], wide, wide->values[n]);
+        if (!covered)
+            return false;
+    }
+    return narrow->value_count != 0;
 }
 
 /* --- negated ones -------------------------------------------------------------------- */

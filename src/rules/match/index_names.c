@@ -79,23 +79,6 @@ static bool allocate(struct names *names, struct rn_ruleset *ruleset)
     return names->items && names->slots;
 }
 
-/* Those that are found by looking at others, and those that are not compared as text. */
-static void list_derived(struct rn_match_index *index, const struct rn_ruleset *ruleset,
-                         uint16_t *derived)
-{
-    index->path_header = RN_NO_ATTRIBUTE;
-    for (uint16_t i = 0; i < ruleset->attribute_count; i++) {
-        const struct rn_attribute *a = &ruleset->attributes[i];
-
-        if (a->is_ip || a->is_number || a->source == RN_SOURCE_PATH ||
-            a->source == RN_SOURCE_FORWARDED)
-            derived[index->derived_count++] = i;
-        if (a->source == RN_SOURCE_HEADER && rn_slice_is(a->name, "path"))
-            index->path_header = i;
-    }
-    index->derived = derived;
-}
-
 bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset)
 {
     uint16_t *next = rn_arena_calloc(&ruleset->arena, ruleset->attribute_count, sizeof *next);
@@ -111,7 +94,18 @@ bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset
     for (uint16_t i = 0; i < ruleset->attribute_count; i++)
         if (!feed(&names, next, ruleset, i))
             return false;
-    list_derived(index, ruleset, derived);
+    /* Attributes computed from others, and those not compared as text. */
+    index->path_header = RN_NO_ATTRIBUTE;
+    for (uint16_t i = 0; i < ruleset->attribute_count; i++) {
+        const struct rn_attribute *a = &ruleset->attributes[i];
+
+        if (a->is_ip || a->is_number || a->source == RN_SOURCE_PATH ||
+            a->source == RN_SOURCE_FORWARDED)
+            derived[index->derived_count++] = i;
+        if (a->source == RN_SOURCE_HEADER && rn_slice_is(a->name, "path"))
+            index->path_header = i;
+    }
+    index->derived = derived;
     for (uint16_t i = 0; i < names.count; i++)
         index->name_lengths |= UINT64_C(1) << names.items[i].text.len % 64;
     index->names = names.items;

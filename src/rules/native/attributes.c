@@ -157,19 +157,6 @@ void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *
 
 /* --- after all files ---------------------------------------------------------------- */
 
-/* Now that all files have been seen, and with them `paths:`. */
-static void spell_pattern(struct rn_builder *builder, struct rn_attribute *attribute,
-                          struct rn_place at)
-{
-    struct rn_slice path = rn_native_path(builder, attribute->pattern);
-    const char *fault = builder->failed ? NULL : rn_native_path_fault(path);
-
-    if (fault != NULL)
-        rn_report_error(builder->report, at, "%s", fault);
-    else if (path.data != NULL)
-        attribute->pattern = path;
-}
-
 void rn_native_finish_attributes(struct rn_builder *builder)
 {
     const struct rn_native *native = builder->native;
@@ -179,8 +166,16 @@ void rn_native_finish_attributes(struct rn_builder *builder)
 
         if (native->attribute_at[i].line == 0)
             continue;
-        if (attribute->source == RN_SOURCE_PATH)
-            spell_pattern(builder, attribute, native->attribute_at[i]);
+        if (attribute->source == RN_SOURCE_PATH) {
+            /* Only now, since `paths:` may be in a later file. */
+            struct rn_slice path = rn_native_path(builder, attribute->pattern);
+            const char *fault = builder->failed ? NULL : rn_native_path_fault(path);
+
+            if (fault != NULL)
+                rn_report_error(builder->report, native->attribute_at[i], "%s", fault);
+            else if (path.data != NULL)
+                attribute->pattern = path;
+        }
         if (!native->attribute_used[i] && builder->report->count[RN_ERROR] == 0)
             rn_report_warning(builder->report, native->attribute_at[i],
                               "no limit and no list uses %s; use it or remove it",

@@ -13,19 +13,6 @@ static const char *const alignments[] = {"epoch", "first"};
 
 /* --- one text ---------------------------------------------------------------------- */
 
-/* What the keys beside `limit` add to what a text says. */
-static void refine(const struct rn_limits_reader *r, struct ration_limit *spec)
-{
-    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0)
-        spec->algorithm = (enum ration_algorithm)r->algorithm;
-    if (spec->algorithm == RATION_SLIDING_WINDOW)
-        spec->sub_windows = r->sub_windows;
-    if (spec->algorithm == RATION_FIXED_WINDOW && spec->calendar == RATION_CALENDAR_NONE)
-        spec->from_first = r->from_first;
-    if (spec->algorithm == RATION_CONCURRENCY)
-        spec->lease_ns = r->lease_ns;
-}
-
 /* Where a text names its time zone, or its beginning. */
 static struct rn_place place_of_fault(struct rn_limits_reader *r, const struct rn_node *node,
                                       const struct ration_limit *spec, const char *fault)
@@ -54,7 +41,15 @@ static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
                         rn_excerpt(node->text).text);
         return false;
     }
-    refine(r, spec);
+    /* The keys beside `limit` refine the text. */
+    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0)
+        spec->algorithm = (enum ration_algorithm)r->algorithm;
+    if (spec->algorithm == RATION_SLIDING_WINDOW)
+        spec->sub_windows = r->sub_windows;
+    if (spec->algorithm == RATION_FIXED_WINDOW && spec->calendar == RATION_CALENDAR_NONE)
+        spec->from_first = r->from_first;
+    if (spec->algorithm == RATION_CONCURRENCY)
+        spec->lease_ns = r->lease_ns;
     return true;
 }
 

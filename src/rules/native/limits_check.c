@@ -15,41 +15,6 @@ static void report_idle(struct rn_limits_reader *r, const char *key, const char 
         rn_report_error(r->report, node->key->at, "%s", why);
 }
 
-static void check_settings(struct rn_limits_reader *r)
-{
-    const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
-
-    if (r->algorithm >= 0 && !(r->used >> r->algorithm & 1))
-        rn_report_error(r->report, algorithm->at,
-                        "%s is for none of these limits: queue, concurrent, calendar and unlimited "
-                        "imply algorithms of their own; leave it out",
-                        ration_algorithm_name((enum ration_algorithm)r->algorithm));
-    if (!(r->used >> RATION_SLIDING_WINDOW & 1))
-        report_idle(r, "sub_windows",
-                    "sub_windows refine a sliding window; add algorithm: sliding-window");
-    if (r->on_calendar && !r->off_calendar)
-        report_idle(r, "align", "the calendar says where its windows begin; leave align out");
-    else if (!r->off_calendar)
-        report_idle(r, "align", "align is for fixed windows; add algorithm: fixed-window");
-    if (!(r->used >> RATION_CONCURRENCY & 1))
-        report_idle(r, "lease", "lease is for limits such as 20 concurrent; leave it out");
-    if (!r->on_calendar)
-        report_idle(r, "spread",
-                    "spread is for quotas such as 10000 per calendar month; leave it out");
-}
-
-static void check_consistency(struct rn_limits_reader *r)
-{
-    const struct rn_node *node = rn_node_find(r->map, "consistency");
-
-    for (size_t i = 0; r->rule->consistency == RN_ASYNC && i < RN_ALGORITHMS; i++)
-        if (rn_algorithms[i].needs_each && (r->used >> rn_algorithms[i].algorithm & 1))
-            rn_report_error(
-                r->report, node->at,
-                "async is not for %s, on which all nodes must agree; write strict or leased",
-                rn_algorithms[i].name);
-}
-
 /* The first limit of a tier that a fixed cost never fits, NULL if it fits all. A
  * limit of 0 refuses on purpose. */
 static const struct rn_rule_limit *find_too_small(const struct rn_tier *tier, uint64_t cost)
@@ -84,7 +49,32 @@ static void check_cost(struct rn_limits_reader *r)
 
 void rn_limits_check(struct rn_limits_reader *r)
 {
-    check_settings(r);
-    check_consistency(r);
+    const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
+
+    if (r->algorithm >= 0 && !(r->used >> r->algorithm & 1))
+        rn_report_error(r->report, algorithm->at,
+                        "%s is for none of these limits: queue, concurrent, calendar and unlimited "
+                        "imply algorithms of their own; leave it out",
+                        ration_algorithm_name((enum ration_algorithm)r->algorithm));
+    if (!(r->used >> RATION_SLIDING_WINDOW & 1))
+        report_idle(r, "sub_windows",
+                    "sub_windows refine a sliding window; add algorithm: sliding-window");
+    if (r->on_calendar && !r->off_calendar)
+        report_idle(r, "align", "the calendar says where its windows begin; leave align out");
+    else if (!r->off_calendar)
+        report_idle(r, "align", "align is for fixed windows; add algorithm: fixed-window");
+    if (!(r->used >> RATION_CONCURRENCY & 1))
+        report_idle(r, "lease", "lease is for limits such as 20 concurrent; leave it out");
+    if (!r->on_calendar)
+        report_idle(r, "spread",
+                    "spread is for quotas such as 10000 per calendar month; leave it out");
+    const struct rn_node *node = rn_node_find(r->map, "consistency");
+
+    for (size_t i = 0; r->rule->consistency == RN_ASYNC && i < RN_ALGORITHMS; i++)
+        if (rn_algorithms[i].needs_each && (r->used >> rn_algorithms[i].algorithm & 1))
+            rn_report_error(
+                r->report, node->at,
+                "async is not for %s, on which all nodes must agree; write strict or leased",
+                rn_algorithms[i].name);
     check_cost(r);
 }

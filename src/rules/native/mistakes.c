@@ -296,23 +296,6 @@ static void report_option(struct rn_builder *builder, const struct rn_node *map,
                     rn_excerpt(value->key->text).text, rn_excerpt(rn_slice_of(text)).text);
 }
 
-static void report_condition(struct rn_builder *builder, const struct rn_node *value,
-                             const char *attribute)
-{
-    struct rn_excerpt text = rn_excerpt(value->text);
-    const char *shown = "...";
-    struct list_text list;
-
-    if (value->kind == RN_NODE_SCALAR && memchr(value->text.data, ',', value->text.len) != NULL) {
-        list = as_list(value->text);
-        shown = list.text;
-    } else if (value->kind == RN_NODE_SCALAR) {
-        shown = text.text;
-    }
-    rn_report_error(builder->report, value->key->at, "%s is a condition; write when: {%s: %s}",
-                    rn_excerpt(value->key->text).text, attribute, shown);
-}
-
 bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
                      const struct rn_node *value)
 {
@@ -331,7 +314,19 @@ bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
     for (size_t i = 0; i < RN_COUNT(conditions); i++) {
         if (!rn_slice_is(key, conditions[i].key))
             continue;
-        report_condition(builder, value, conditions[i].attribute);
+        struct rn_excerpt text = rn_excerpt(value->text);
+        const char *shown = "...";
+        struct list_text list;
+
+        if (value->kind == RN_NODE_SCALAR &&
+            memchr(value->text.data, ',', value->text.len) != NULL) {
+            list = as_list(value->text);
+            shown = list.text;
+        } else if (value->kind == RN_NODE_SCALAR) {
+            shown = text.text;
+        }
+        rn_report_error(builder->report, value->key->at, "%s is a condition; write when: {%s: %s}",
+                        rn_excerpt(value->key->text).text, conditions[i].attribute, shown);
         return true;
     }
     return false;

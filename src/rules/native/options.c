@@ -299,19 +299,13 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
         read_default_level(builder, otherwise, priority);
 }
 
-/* --- soft -------------------------------------------------------------------------- */
-
-static void read_soft(struct rn_builder *builder, const struct rn_node *node, uint8_t *percent)
-{
-    if (rn_node_as_percent(node, builder->report, percent) && *percent == 0)
-        rn_report_error(builder->report, node->at,
-                        "a soft part of 0%% admits nothing more; leave it out");
-}
-
 /* --- all of them ------------------------------------------------------------------- */
 
-static void read_words(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
+void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {
+    const struct rn_node *node;
+
+    rule->response = builder->native->response;
     rule->shadow = word_of(builder, map, "mode", modes, RN_COUNT(modes), 0) == 1;
     rule->hold = word_of(builder, map, "wait", waits, RN_COUNT(waits), 0) == 1;
     rule->on_full = (enum rn_on_full)word_of(builder, map, "on_full", when_full,
@@ -320,16 +314,10 @@ static void read_words(struct rn_builder *builder, const struct rn_node *map, st
         builder, map, "on_store_failure", failures, RN_COUNT(failures), RN_FAIL_LOCAL);
     rule->consistency = (enum rn_consistency)word_of(builder, map, "consistency", consistencies,
                                                      RN_COUNT(consistencies), RN_STRICT);
-}
-
-void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
-{
-    const struct rn_node *node;
-
-    rule->response = builder->native->response;
-    read_words(builder, map, rule);
-    if ((node = rn_node_find(map, "soft")) != NULL)
-        read_soft(builder, node, &rule->soft_percent);
+    if ((node = rn_node_find(map, "soft")) != NULL &&
+        rn_node_as_percent(node, builder->report, &rule->soft_percent) && rule->soft_percent == 0)
+        rn_report_error(builder->report, node->at,
+                        "a soft part of 0%% admits nothing more; leave it out");
     if ((node = rn_node_find(map, "throttle")) != NULL)
         rn_native_throttle(builder, node, &rule->throttle);
     if ((node = rn_node_find(map, "cost")) != NULL)

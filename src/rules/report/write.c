@@ -152,26 +152,6 @@ static void put_source(const struct output *out, struct rn_report *report, struc
     put(out, "^\n");
 }
 
-static void put_diagnostic(const struct output *out, struct rn_report *report,
-                           const struct rn_diagnostic *diagnostic)
-{
-    struct rn_place at = diagnostic->at;
-    bool has_file = at.file < report->file_count;
-    char numbers[32];
-
-    if (has_file) {
-        put_safely(out, report->files[at.file].name);
-        snprintf(numbers, sizeof numbers, ":%" PRIu32 ":%" PRIu32, at.line, at.column);
-        put(out, at.line > 0 ? numbers : "");
-        put(out, ": ");
-    }
-    put(out, diagnostic->severity == RN_ERROR ? "error: " : "warning: ");
-    put_safely(out, rn_slice_of(diagnostic->message));
-    put(out, "\n");
-    if (has_file && at.line > 0)
-        put_source(out, report, at);
-}
-
 static void put_more(const struct output *out, uint32_t count, uint32_t kept, const char *what)
 {
     char line[64];
@@ -187,8 +167,23 @@ void rn_report_write(struct rn_report *report, rn_report_sink *sink, void *conte
 {
     struct output out = {sink, context};
 
-    for (uint32_t i = 0; i < report->kept_count; i++)
-        put_diagnostic(&out, report, &report->kept[i]);
+    for (uint32_t i = 0; i < report->kept_count; i++) {
+        struct rn_place at = report->kept[i].at;
+        bool has_file = at.file < report->file_count;
+        char numbers[32];
+
+        if (has_file) {
+            put_safely(&out, report->files[at.file].name);
+            snprintf(numbers, sizeof numbers, ":%" PRIu32 ":%" PRIu32, at.line, at.column);
+            put(&out, at.line > 0 ? numbers : "");
+            put(&out, ": ");
+        }
+        put(&out, report->kept[i].severity == RN_ERROR ? "error: " : "warning: ");
+        put_safely(&out, rn_slice_of(report->kept[i].message));
+        put(&out, "\n");
+        if (has_file && at.line > 0)
+            put_source(&out, report, at);
+    }
     put_more(&out, report->count[RN_ERROR], report->kept_by[RN_ERROR], "error");
     put_more(&out, report->count[RN_WARNING], report->kept_by[RN_WARNING], "warning");
 }

@@ -85,20 +85,6 @@ static bool fits(const char *pattern, const char *text)
     return pattern == NULL || (text != NULL && strcmp(pattern, text) == 0);
 }
 
-/* "found character that cannot start any token": which one tells what to do. */
-static void report_character(struct rn_report *report, struct rn_place at)
-{
-    struct rn_slice text = report->files[at.file].text;
-    size_t offset = rn_report_offset(report, at);
-    char c = offset < text.len ? text.data[offset] : '\0';
-
-    if (c == '\t')
-        rn_report_error(report, at, "a tab in the indentation; use spaces");
-    else
-        rn_report_error(report, at, "%s cannot begin a value; put the text in quotes",
-                        rn_excerpt((struct rn_slice){&c, 1}).text);
-}
-
 /* A bracket without its partner is noticed at the end of the file, where nothing
  * is to be seen. */
 static bool report_unclosed(struct rn_report *report, const struct rn_syntax_fault *fault)
@@ -118,7 +104,15 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
     const struct phrase *phrase = phrases;
 
     if (fits("found character that cannot start any token", fault->problem)) {
-        report_character(report, fault->at);
+        struct rn_slice text = report->files[fault->at.file].text;
+        size_t offset = rn_report_offset(report, fault->at);
+        char c = offset < text.len ? text.data[offset] : '\0';
+
+        if (c == '\t')
+            rn_report_error(report, fault->at, "a tab in the indentation; use spaces");
+        else
+            rn_report_error(report, fault->at, "%s cannot begin a value; put the text in quotes",
+                            rn_excerpt((struct rn_slice){&c, 1}).text);
         return;
     }
     if (report_unclosed(report, fault))

@@ -273,7 +273,7 @@ static void *settle(struct rn_builder *builder, const struct rn_builder_list *li
     return items;
 }
 
-/* Rules move into one array; whoever points to one is told. */
+/* Moves the rules into one array and updates the pointers to them. */
 /* Envoy tells neither when a request ends nor with which status. */
 static bool fits_envoy(const struct rn_rule *rule)
 {

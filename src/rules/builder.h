@@ -34,7 +34,7 @@ struct rn_builder {
     struct rn_arena *arena;     /* the ruleset's */
     struct rn_report *report;
     struct rn_slice file; /* the file being read, kept in the arena */
-    struct rn_slice team; /* whose it is: its names get the prefix `team.`; empty: the root's */
+    struct rn_slice team; /* the file's team: its names get the prefix `team.`; empty: the root */
     const struct rn_teams *teams;
     bool failed; /* out of memory */
 
@@ -125,7 +125,7 @@ bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *docume
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document);
 /* Whether only files at the root may have this section. */
 bool rn_native_is_for_root(struct rn_slice section);
-/* After all files: what nobody has referred to. */
+/* After all files: warns of sections that no rule refers to. */
 void rn_native_finish(struct rn_builder *builder);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of a ruleset under construction: compiled with their soft part, and
- * with the calendar that tells where their windows end.
+ * Compiles the limits of a ruleset, with their soft part and with the calendar that
+ * ends their windows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     return slot == NULL ? NULL : (*slot = calendar);
 }
 
-/* Who waits or holds a place does so before there is an outcome. */
+/* Queues and concurrency charge before the outcome is known. */
 static const char *find_fault(const struct rn_rule *rule, const struct ration_limit *spec)
 {
     bool before = spec->algorithm == RATION_LEAKY_BUCKET || spec->algorithm == RATION_CONCURRENCY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of others in names of rules and in metrics: printable ASCII as it is, but for %;
- * other bytes as %4A. Different texts stay different.
+ * Percent-escapes text for names of rules and metrics: printable ASCII stays, except %;
+ * other bytes become %4A. Different texts stay different.
  */
 #ifndef RN_RULES_PRINTABLE_H
 #define RN_RULES_PRINTABLE_H

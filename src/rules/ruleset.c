@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From files and directories to a ruleset: tells the two formats apart, lets
- * their readers fill a builder, and looks once more at the whole. The root's
+ * Loads files and directories into a ruleset: detects the format of each, lets its
+ * reader fill a builder, and checks the whole. The root's
  * files come first, then those of each team. All files of the root, or of a
  * team, are read before any is understood, since a rule may refer to what
  * another file says.
@@ -69,7 +69,7 @@ static bool oversteps(const struct rn_node *root, struct rn_report *report)
     return found;
 }
 
-/* False: neither, or not for a team; reported, and nobody reads the file then. */
+/* False after reporting: neither format, or not allowed in a team. The file is skipped. */
 static bool tell_format(struct source *source, bool is_team, struct rn_report *report)
 {
     struct rn_node *root = source->document.root;
@@ -199,7 +199,7 @@ struct attempt {
     uint32_t first_file; /* of this attempt, in the report */
 };
 
-/* Whose file it is in this attempt; NULL: nobody's. */
+/* The team of a file in this attempt; NULL: none. */
 static struct rn_team *team_of(const struct attempt *a, uint32_t file)
 {
     if (file < a->first_file || file == RN_REPORT_NO_FILE)

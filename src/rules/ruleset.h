@@ -158,7 +158,7 @@ struct rn_rule_values {
 
 struct rn_rule {
     struct rn_slice name;
-    char title[RATION_NAME_SIZE]; /* the name as it is told: cut to fit, then zeros */
+    char title[RATION_NAME_SIZE]; /* the name in replies: cut to fit, then zeros */
     struct rn_slice file;
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
@@ -173,7 +173,7 @@ struct rn_rule {
     const struct rn_key_part *key; /* none: one counter for all */
     uint32_t key_count;
 
-    uint16_t tier_attribute; /* RN_NO_ATTRIBUTE: tiers[0] is for everybody */
+    uint16_t tier_attribute; /* RN_NO_ATTRIBUTE: tiers[0] is for all clients */
     const struct rn_tier *tiers;
     uint32_t tier_count;
     uint32_t default_tier; /* for an absent or unknown value; UINT32_MAX: the rule does not apply */

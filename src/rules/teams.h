@@ -46,7 +46,7 @@ void rn_teams_free(struct rn_teams *teams);
 
 /* NULL: there is none of this name. */
 const struct rn_team *rn_teams_find(const struct rn_teams *teams, struct rn_slice name);
-/* Puts the files that the team had formerly in the place of its own; NULL: none. False: out of
+/* Replaces the team's files by those of its earlier version; NULL: by none. False: out of
  * memory. */
 bool rn_teams_keep(struct rn_team *team, const struct rn_team *former);
 /* Frees the texts of the root's files. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of Envoy's format: which belong where, and what to say about others;
- * and `metadata`, whose keys are anybody's.
+ * The keys of Envoy's format: which belong where, and errors for the others. Also
+ * `metadata`, which may have any keys.
  */
 #include <stdio.h>
 #include <strings.h>

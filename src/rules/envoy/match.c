@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding what applies to a descriptor: one step down the tree per entry, at
- * most two hash lookups and the wildcards of that key each. How the tree comes
- * to be is parse.c's business.
+ * most two hash lookups and the wildcards of that key each. parse.c builds the
+ * tree.
  */
 #include "base/siphash.h"
 #include "rules/envoy/tree_internal.h"

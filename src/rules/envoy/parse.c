@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a file of envoyproxy/ratelimit into a descriptor tree and, for each
- * rate_limit in it, a rule. What a rate_limit says is rate_limit.c's, which
- * keys there are fields.c's, and finding things in the tree
- * match.c's business.
+ * rate_limit in it, a rule. rate_limit.c reads the rate_limit, fields.c
+ * knows the keys, match.c searches the tree.
  */
 #include "rules/envoy/envoy.h"
 
@@ -257,16 +256,16 @@ static void read_descriptor(struct rn_envoy_reader *r, const struct rn_node *map
         return;
     rn_envoy_read_fields(r, map, RN_ENVOY_DESCRIPTOR, fields);
     struct rn_envoy_node *node = read_node(r, map, fields, level);
-    struct rn_envoy_node nobody = {.value = RN_SLICE("")}; /* to go on looking for mistakes */
+    struct rn_envoy_node none = {.value = RN_SLICE("")}; /* to find further mistakes */
 
     if (!node)
-        node = &nobody;
+        node = &none;
     r->path[r->depth++] = node;
     share = fields[RN_DESCRIPTOR_SHARE_THRESHOLD];
     children = fields[RN_DESCRIPTOR_DESCRIPTORS];
     node->value_to_metric = rn_envoy_read_flag(r, fields[RN_DESCRIPTOR_VALUE_TO_METRIC]);
     node->shared = rn_envoy_read_flag(r, share);
-    if (node->shared && !node->wildcard && node != &nobody)
+    if (node->shared && !node->wildcard && node != &none)
         rn_report_error(r->report, share->key->at,
                         "share_threshold without a wildcard; write a value with a * in it, such as "
                         "value: files/*");

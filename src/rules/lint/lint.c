@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Habits of a whole ruleset that are known to disappoint: only fixed windows,
+ * Warns of habits of a whole ruleset that are known to disappoint: only fixed windows,
  * one limit for everything, paths and methods nothing protects, rules that
  * repeat others.
  */
@@ -80,7 +80,7 @@ static bool covers(const struct rn_linter *l, const struct rn_rule *rule, struct
     return false;
 }
 
-/* A path nobody would think of, tried with the usual methods. */
+/* An unusual path, tried with the usual methods. */
 static void lint_coverage(const struct rn_linter *l)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};

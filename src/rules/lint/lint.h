@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a ruleset says that its author may not have meant: rules that never
- * apply, tiers nobody reaches, costs that never fit, names that are nearly
- * others, and habits that are known to disappoint. All of it warnings.
+ * Warnings about a ruleset that its author may not have meant: rules that never
+ * apply, tiers out of reach, costs that never fit, names that look misspelled,
+ * and habits that are known to disappoint.
  */
 #ifndef RN_RULES_LINT_LINT_H
 #define RN_RULES_LINT_LINT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of lint share: lint.c (habits of the whole), rule.c (one
+/* Shared by the files of lint: lint.c (habits of the whole), rule.c (one
  * rule at a time), names.c (names that are nearly others). */
 #ifndef RN_RULES_LINT_LINT_INTERNAL_H
 #define RN_RULES_LINT_LINT_INTERNAL_H

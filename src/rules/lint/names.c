@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that are nearly others: limits that differ in letter case only,
- * attributes and methods that look misspelled.
+ * Warns of names that look like mistakes: limits that differ in letter case only,
+ * misspelled attributes and methods.
  */
 #include <stdlib.h>
 #include <strings.h>
@@ -55,20 +55,20 @@ static void lint_rule_names(const struct rn_linter *l)
 /* How many rules and lists use an attribute, and where the first does. */
 struct use {
     uint32_t count;
-    uint32_t last; /* who was counted last, so that each counts once; from 1 */
+    uint32_t last; /* the user counted last, from 1: each counts once */
     struct rn_place at;
 };
 
-static void count_use(struct use *uses, uint16_t attribute, uint32_t who, struct rn_place at)
+static void count_use(struct use *uses, uint16_t attribute, uint32_t user, struct rn_place at)
 {
-    if (attribute == RN_NO_ATTRIBUTE || uses[attribute].last == who)
+    if (attribute == RN_NO_ATTRIBUTE || uses[attribute].last == user)
         return;
     if (uses[attribute].count++ == 0)
         uses[attribute].at = at;
-    uses[attribute].last = who;
+    uses[attribute].last = user;
 }
 
-static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, uint32_t who,
+static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, uint32_t user,
                        struct use *uses)
 {
     struct rn_place at = rn_lint_rule_place(l, rule);
@@ -77,29 +77,29 @@ static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, ui
         for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++) {
             const struct rn_condition *c = &rule->alternatives[a].conditions[i];
 
-            count_use(uses, c->attribute, who, rn_lint_place(l, rule->file, c->line, c->column));
+            count_use(uses, c->attribute, user, rn_lint_place(l, rule->file, c->line, c->column));
         }
     for (uint32_t i = 0; i < rule->key_count; i++)
         for (unsigned n = 0; n < rule->key[i].count; n++)
-            count_use(uses, rule->key[i].attributes[n], who, at);
-    count_use(uses, rule->tier_attribute, who, at);
-    count_use(uses, rule->cost.attribute, who, at);
-    count_use(uses, rule->priority.attribute, who, at);
+            count_use(uses, rule->key[i].attributes[n], user, at);
+    count_use(uses, rule->tier_attribute, user, at);
+    count_use(uses, rule->cost.attribute, user, at);
+    count_use(uses, rule->priority.attribute, user, at);
 }
 
 static void count_uses(const struct rn_linter *l, struct use *uses)
 {
-    uint32_t who = 1;
+    uint32_t user = 1;
 
     for (uint32_t i = 0; i < l->rule_count; i++)
-        count_rule(l, l->rules[i], who++, uses);
-    for (uint32_t i = 0; i < l->ruleset->list_count; i++, who++) {
+        count_rule(l, l->rules[i], user++, uses);
+    for (uint32_t i = 0; i < l->ruleset->list_count; i++, user++) {
         const struct rn_list_entry *entry = &l->ruleset->lists[i];
 
         for (uint32_t n = 0; n < entry->condition_count; n++) {
             const struct rn_condition *c = &entry->conditions[n];
 
-            count_use(uses, c->attribute, who, rn_lint_place(l, entry->file, c->line, c->column));
+            count_use(uses, c->attribute, user, rn_lint_place(l, entry->file, c->line, c->column));
         }
     }
 }

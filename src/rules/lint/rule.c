@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rule: whether each of its alternatives, tiers and levels can ever apply, and
- * whether what it charges fits.
+ * Checks one rule: each alternative, tier and level must be able to apply, and its cost
+ * must fit.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,7 +151,7 @@ static bool has_capital(struct rn_slice text)
     return false;
 }
 
-/* Somebody who writes capitals has an application in mind that may not mind them. */
+/* An author who writes capitals may have an application that ignores case. */
 static void lint_letters(const struct rn_linter *l, const struct rn_rule *rule,
                          const struct rn_alternative *a)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether conditions hold for a request. Private to matching: match.h is for others. */
+/* Evaluates conditions. For match/ and lint/; other rooms use match.h. */
 #ifndef RN_RULES_MATCH_CONDITION_H
 #define RN_RULES_MATCH_CONDITION_H
 
 #include "rules/match/match.h"
 
-/* What conditions are asked of. */
+/* The input of a condition. */
 struct rn_match_input {
     const struct rn_ruleset *ruleset;
     const struct rn_values *values;

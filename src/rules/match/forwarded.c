@@ -6,8 +6,8 @@
  * never closes would, read forwards, swallow what the proxies append.
  *
  * Empty elements are skipped (RFC 9110 5.6.1.2). An element that is no address
- * (unknown, _hidden, garbage) ends the walk: who wrote what is left of it is
- * not known.
+ * (unknown, _hidden, garbage) ends the walk: the author of
+ * the elements to its left is unknown.
  */
 #include "rules/match/forwarded.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who the client is behind proxies: X-Forwarded-For, or Forwarded (RFC 7239),
- * read from the right. What stands left of the first address that is not a
- * trusted proxy's was written by strangers and is never looked at.
+ * Finds the client behind proxies: X-Forwarded-For or Forwarded (RFC 7239), read
+ * from the right. The walk stops at the first address that is not a trusted
+ * proxy; a client can forge everything to its left.
  */
 #ifndef RN_RULES_MATCH_FORWARDED_H
 #define RN_RULES_MATCH_FORWARDED_H
@@ -20,9 +20,9 @@ struct rn_forwarded {
     unsigned hops;       /* 0 at first */
 };
 
-/* Goes through one header's value, moving `client` leftwards. True: at its left
- * end everybody was trusted, so that the header before it (if the request has
- * several of that name) is next. False: the walk is over. */
+/* Walks through one header's value, moving `client` leftwards. True: all its addresses
+ * are trusted, so the walk goes on with the header before it (a request may have
+ * several of that name). False: the walk is over. */
 bool rn_forwarded_walk(struct rn_forwarded *walk, struct rn_slice value);
 
 #endif

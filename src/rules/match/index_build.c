@@ -3,7 +3,7 @@
  * Builds the tree of index_internal.h. Each candidate of a node is filed under the one of its
  * conditions that the fewest others share (one answer per value of a
  * one-of); candidates without a condition that can be asked for stay at the node. A
- * bucket that is still crowded becomes a node with questions of its own about
+ * bucket that is still crowded becomes a node with more questions, about
  * the conditions that are left: ten thousand rules for 50 hosts with 50 paths
  * and four methods each are three questions, not a list of 200.
  *

@@ -21,9 +21,9 @@
  *
  * A question is "what is the value of attribute A" or "what are segments 0, 2,
  * ... of path A" (a mask: bit i is segment i). The table compares hashes only:
- * of a candidate found through it all conditions are checked. So
- * what a stranger sends can collide with one more bucket but never lengthen
- * one: the table is as the rules file made it.
+ * of a candidate found through it all conditions are checked. A
+ * request can collide with a bucket but never make one longer: only the rules
+ * file fills the table.
  */
 #ifndef RN_RULES_MATCH_INDEX_INTERNAL_H
 #define RN_RULES_MATCH_INDEX_INTERNAL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a candidate can be found by. Conditions that hold for one of a few exact
- * values can be asked for; so can path patterns with at least one literal
- * segment at a fixed position. Negated ones, prefixes and networks cannot.
+ * Chooses the condition under which the index finds a candidate. Usable are
+ * conditions on exact values, and path patterns with a literal segment at a fixed
+ * position. Negated conditions, prefixes and networks are not.
  */
 #include "rules/match/index_split_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Under which of its conditions a candidate is filed in the index, and under which
- * answers. Private to the building of the index.
+ * How a node of the index splits its candidates: by which condition of each, and by
+ * which of its values.
  */
 #ifndef RN_RULES_MATCH_INDEX_SPLIT_INTERNAL_H
 #define RN_RULES_MATCH_INDEX_SPLIT_INTERNAL_H

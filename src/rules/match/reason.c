@@ -65,7 +65,7 @@ static const char *one_of(const struct rn_condition *c)
                                                                                         : "";
 }
 
-/* What must be so, where the value cannot be compared at all. */
+/* The required value, where the request's cannot be compared. */
 static void put_wanted(struct rn_buf *out, const struct rn_finding *f)
 {
     if (f->holds)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a rule applies to a request or does not, in words: without capitals and
- * full stops, fit to stand behind a dash or a colon. Somebody's text is escaped.
+ * Says in words why a rule applies to a request or does not. The text has no capitals
+ * and no full stop, so it can follow a dash or a colon. Values are escaped.
  */
 #ifndef RN_RULES_MATCH_REASON_H
 #define RN_RULES_MATCH_REASON_H
@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "rules/match/match.h"
 
-/* A condition and what a request has to say to it. */
+/* A condition and the request's value for it. */
 struct rn_finding {
     const struct rn_ruleset *ruleset;
     const struct rn_condition *condition;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of a request's attributes, by number: those that it gives, then
- * those that are derived from them. Rules see nothing else of a request.
+ * Resolves the attributes of a request, by number: first those it gives, then those
+ * computed from them. Rules see nothing else of a request.
  */
 #include "base/hints.h"
 #include "rules/match/forwarded.h"

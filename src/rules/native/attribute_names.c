@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of attributes, and the prefix that names of a team have.
+ * Names of attributes, and the team's prefix before them.
  */
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What conditions compare with: texts in the spelling that values come in, networks,
- * numbers.
+ * The values that conditions compare with: normalized text, networks, numbers.
  */
 #include "base/decimal.h"
 #include "rules/match/pattern.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether what is written beside the limits of a rule suits them: settings that
- * none of them has, consistency, a cost that never fits.
+ * Checks the keys beside `limit:` against the limits: options that apply to none of
+ * them, consistency, a cost that never fits.
  */
 #include "rules/native/limits_internal.h"
 

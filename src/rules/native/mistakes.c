@@ -54,7 +54,7 @@ bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, c
 }
 
 /* Paths may have commas, but hardly one with a slash behind it; headers often do. Methods and hosts
- * have none, which is an error of its own. */
+ * have none, which is another error. */
 static bool may_be_list(struct rn_slice text, const struct rn_attribute *attribute)
 {
     struct rn_slice name = attribute->name;

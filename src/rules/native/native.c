@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file in the native format: its sections, and of each rule the name and the
- * order in which its parts are read. See native_internal.h for who reads what.
+ * order in which its parts are read. native_internal.h lists the readers.
  */
 #include "rules/native/native_internal.h"
 

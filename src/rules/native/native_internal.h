@@ -116,7 +116,7 @@ void rn_native_warn_of_empty(struct rn_report *report, const struct rn_node *nod
 /* `limit:` and the keys that refine it. */
 void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,
                       const struct rn_node *limit, struct rn_rule *rule);
-/* Whether the texts of a set nobody uses could be used. */
+/* Checks the limits of a set of tiers that no rule uses. */
 void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set);
 
 /* --- options.c ------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rule behaves besides counting: cost, priority, soft part, waiting,
- * failures, the response; and the words, lengths and maps that many
- * parts of the format are made of.
+ * The options of a rule: cost, priority, soft part, waiting, failures, response.
+ * Also readers of words, durations and maps for the whole format.
  */
 #include "rules/native/native_internal.h"
 
@@ -17,7 +16,7 @@ static const char *const retry_headers[] = {"X-RateLimit-Retry-After", "X-RateLi
 
 #define COST_MAX RATION_AMOUNT_MAX
 
-/* --- the small things -------------------------------------------------------------- */
+/* --- words, durations, maps --------------------------------------------------------- */
 
 int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const char *what,
                    const char *const *words, size_t count)

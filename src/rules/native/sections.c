@@ -91,7 +91,6 @@ struct rn_native_set *rn_sections_find_tiers(struct rn_builder *builder, const s
 
 /* --- paths ------------------------------------------------------------------------- */
 
-/* For all files, so each may be given once. */
 static void read_paths(struct rn_builder *builder, const struct rn_node *map)
 {
     static const char *const keys[] = {"case", "parameters", "extension"};
@@ -172,7 +171,7 @@ void rn_native_finish(struct rn_builder *builder)
         if (sets[i].used)
             continue;
         rn_native_check_tiers(builder, sets[i].node);
-        if (builder->report->count[RN_ERROR] != 0) /* who would use it may be misread */
+        if (builder->report->count[RN_ERROR] != 0) /* a rule with an error may use it */
             continue;
         rn_report_warning(builder->report, sets[i].node->key->at,
                           "no limit uses tiers %s; use them or remove them",

@@ -48,7 +48,7 @@ static void report_unknown_tier(struct rn_limits_reader *r, const struct rn_node
         rn_report_unknown_word(r->report, node, "tier", names, count);
 }
 
-/* The tier for everybody else: one of the others, or one of its own. */
+/* The tier for all other values: the name of a tier, or limits. */
 static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_tier *tiers, uint32_t *count)
 {

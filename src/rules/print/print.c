@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sections of a printed ruleset; rules are rule.c's. Every text of
- * somebody's is in double quotes with all but plain ASCII escaped, so no value
- * can be read as something else.
+ * Prints the sections of a ruleset; rule.c prints the rules. Every text is in double
+ * quotes, with all but plain ASCII escaped, so that no value is read as anything else.
  */
 #include "rules/print/print.h"
 
@@ -192,8 +191,8 @@ static void print_lists(struct rn_printer *p, bool deny)
     }
 }
 
-/* Who may see the rules need not know them; a URL of Redis may have a password. Nor do `tokens:`
- * come into the text. */
+/* Readers of the rules must not see these; a URL of Redis may have a password. `tokens:` are
+ * left out too. */
 static bool is_secret(const struct rn_setting *setting)
 {
     return rn_slice_is(setting->name, "admin_token") ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What print.c and rule.c share. */
+/* Shared by print.c and rule.c. */
 #ifndef RN_RULES_PRINT_PRINT_INTERNAL_H
 #define RN_RULES_PRINT_PRINT_INTERNAL_H
 
@@ -11,7 +11,7 @@ struct rn_printer {
     void *context;
 };
 
-/* At most 511 bytes at once: nobody's text goes this way. */
+/* At most 511 bytes at once, so never for text from a file. */
 void rn_print(struct rn_printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rn_print_quoted(struct rn_printer *p, struct rn_slice text);
 void rn_print_attribute(struct rn_printer *p, uint16_t number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rule as native YAML. What is as it would be anyway is left out.
+ * Prints one rule as native YAML, without defaults.
  */
 #include <inttypes.h>
 

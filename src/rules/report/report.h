@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with somebody's files: all of it, in the order of the files,
- * each with its place, what was found and what would be right.
+ * Diagnostics of rules files: all of them, in the order of the files. Each has a
+ * position and says what was found and what would be right.
  *
  * A report owns the names and the text of the files it speaks of, so it may
  * outlive whatever was read from them. It never fails: when memory runs out an
@@ -48,7 +48,7 @@ struct rn_cursor {
 };
 
 struct rn_report {
-    /* For everybody to read: sorted by file, line, column. */
+    /* Public: sorted by file, line, column. */
     struct rn_diagnostic kept[2 * RN_REPORT_KEPT];
     uint32_t kept_count;
     uint32_t count[2]; /* by severity, including what was not kept */
@@ -68,7 +68,7 @@ void rn_report_done(struct rn_report *report);
 uint32_t rn_report_add_file(struct rn_report *report, struct rn_slice name, struct rn_slice text);
 
 /* The place is mostly that of a node: node->at. The same message at the same
- * place is kept and counted once. Somebody's text goes through rn_excerpt. */
+ * place is kept and counted once. Text from a file goes through rn_excerpt. */
 void rn_report_error(struct rn_report *report, struct rn_place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rn_report_warning(struct rn_report *report, struct rn_place at, const char *format, ...)

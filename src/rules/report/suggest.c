@@ -8,7 +8,7 @@
 
 #include "rules/report/report.h"
 
-#define LONGEST 64 /* of what is compared at all */
+#define LONGEST 64 /* bytes; longer words are not compared */
 #define FARTHEST 2
 
 static char lower(char c)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's bytes, through libyaml, to a tree. We take libyaml's events, not its
- * documents: those forget where a value began and fill in aliases without
- * counting.
+ * Parses a file into a tree with libyaml. We use libyaml's events: its documents lose
+ * the start of a value and expand aliases without a bound.
  */
 #include "rules/yaml/document.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A YAML or JSON file as a tree in which everything knows where it stands. What
- * the file means is for others; here are the values that occur everywhere:
- * numbers, durations, percentages, true and false.
+ * A YAML or JSON file as a tree in which every node has a position. Readers of
+ * numbers, durations, percentages and booleans are here too; native/ and envoy/
+ * interpret the rest.
  */
 #ifndef RN_RULES_YAML_DOCUMENT_H
 #define RN_RULES_YAML_DOCUMENT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Syntax errors. libyaml finds them and describes what its parser was doing;
- * a writer of rules wants to know what to change. Each of its phrases has one of
- * ours; a phrase of a version we do not know is passed on as it is.
+ * Syntax errors. libyaml says what its parser was doing; the author of a file needs to
+ * know what to change. A table maps each phrase of libyaml to one of ours. An
+ * unknown phrase is passed on unchanged.
  */
 #include "rules/yaml/syntax.h"
 
@@ -85,8 +85,7 @@ static bool fits(const char *pattern, const char *text)
     return pattern == NULL || (text != NULL && strcmp(pattern, text) == 0);
 }
 
-/* A bracket without its partner is noticed at the end of the file, where nothing
- * is to be seen. */
+/* libyaml reports an open bracket at the end of the file; we report where it opens. */
 static bool report_unclosed(struct rn_report *report, const struct rn_syntax_fault *fault)
 {
     struct rn_slice text = report->files[fault->at.file].text;

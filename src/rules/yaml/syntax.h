@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with the syntax of a file, in words for whoever wrote it. */
+/* Syntax errors of a rules file, in words for its author. */
 #ifndef RN_RULES_YAML_SYNTAX_H
 #define RN_RULES_YAML_SYNTAX_H
 

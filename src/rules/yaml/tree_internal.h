@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting the tree of a document together; only document.c does. */
+/* Builds the tree of a document, for document.c. */
 #ifndef RN_RULES_YAML_TREE_INTERNAL_H
 #define RN_RULES_YAML_TREE_INTERNAL_H
 

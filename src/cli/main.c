@@ -188,26 +188,21 @@ static int help(int argc, char **argv)
 
 /* --- running ----------------------------------------------------------------------- */
 
-static int run_command(const struct rn_command *command, int argc, char **argv)
-{
-    struct rn_options options;
-    int status = rn_options_parse(&options, command, argc, argv);
-
-    if (status == 0 && options.help)
-        fputs(command->help, stdout);
-    else if (status == 0)
-        status = command->run(&options);
-    rn_options_done(&options);
-    return status;
-}
-
 static int run(int argc, char **argv)
 {
-    int used;
+    struct rn_options options;
+    int used, status;
     const struct rn_command *command = find_command(argc, argv, &used);
 
-    if (command != NULL)
-        return run_command(command, argc - used, argv + used);
+    if (command != NULL) {
+        status = rn_options_parse(&options, command, argc - used, argv + used);
+        if (status == 0 && options.help)
+            fputs(command->help, stdout);
+        else if (status == 0)
+            status = command->run(&options);
+        rn_options_done(&options);
+        return status;
+    }
     if (strcmp(argv[0], "help") == 0 || is_help(argv[0]))
         return help(argc - 1, argv + 1);
     if (strcmp(argv[0], "--version") == 0) {

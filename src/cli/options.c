@@ -277,18 +277,13 @@ static size_t name_length(const char *arg)
 }
 
 /* Header names ignore case; rules have them in lower case. */
-static void lower_header(char *name, size_t len)
-{
-    if (len < 7 || strncasecmp(name, "header.", 7) != 0)
-        return;
-    for (size_t i = 0; i < len; i++)
-        if (name[i] >= 'A' && name[i] <= 'Z')
-            name[i] = (char)(name[i] | 0x20);
-}
-
 static void add_attribute(struct rn_options *o, char *arg, size_t name_len)
 {
-    lower_header(arg, name_len);
+    bool header = name_len >= 7 && strncasecmp(arg, "header.", 7) == 0;
+
+    for (size_t i = 0; header && i < name_len; i++)
+        if (arg[i] >= 'A' && arg[i] <= 'Z')
+            arg[i] = (char)(arg[i] | 0x20);
     o->attributes[o->attribute_count++] =
         (struct ration_attribute){.name = arg,
                                   .name_len = name_len,

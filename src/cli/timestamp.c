@@ -90,22 +90,16 @@ static bool read_offset(const char **at, int64_t *seconds)
     return hour < 24 && minute < 60;
 }
 
-static bool parse_length(const char *text, int64_t *ns)
-{
-    size_t pos = 0, len = strlen(text);
-
-    return rn_number_parse_duration(text, len, &pos, ns, NULL) == 0 && pos == len;
-}
-
 bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp)
 {
     const char *at = text;
     int64_t seconds, ns = 0;
+    size_t pos = 1, len = strlen(text);
 
     timestamp->given = true;
     timestamp->relative = text[0] == '+';
     if (timestamp->relative)
-        return parse_length(text + 1, &timestamp->ns);
+        return rn_number_parse_duration(text, len, &pos, &timestamp->ns, NULL) == 0 && pos == len;
     if (!read_date(&at, &seconds))
         return false;
     if ((skip(&at, 'T') || skip(&at, ' ')) && !read_clock(&at, &seconds, &ns))

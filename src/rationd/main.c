@@ -53,22 +53,17 @@ static void print_report(void *context, const char *text, size_t len)
     fwrite(text, 1, len, stderr);
 }
 
-/* NULL: `report` says why. Without files, rules that limit nothing. */
-static struct rn_ruleset *load_rules(const struct rn_rationd_options *o, struct rn_report *report)
-{
-    return o->config_count ? rn_ruleset_load(o->configs, o->config_count, report)
-                           : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), report);
-}
-
 /* Reads rules and settings. NULL after an error message. */
-static struct rn_ruleset *read_all(struct rn_rationd_options *o, uint32_t *file_count)
+static struct rn_ruleset *read_rules(struct rn_rationd_options *o, uint32_t *file_count)
 {
     struct rn_report report;
     struct rn_ruleset *ruleset;
     bool good;
 
     rn_report_init(&report);
-    ruleset = load_rules(o, &report);
+    ruleset = o->config_count
+                  ? rn_ruleset_load(o->configs, o->config_count, &report)
+                  : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
     *file_count = o->config_count ? report.file_count : 0;
     good = ruleset && rn_rationd_options_resolve(o, ruleset) &&
            (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report));
@@ -506,17 +501,6 @@ static bool open_server(struct daemon *d)
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }
 
-/* Each connection needs a file descriptor: raise the limit as far as the system allows. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static int serve(struct daemon *d)
 {
     struct rn_server_calls calls = {.arg = d,
@@ -545,7 +529,8 @@ static int serve(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-    struct rn_ruleset *ruleset = read_all(&d->options, &d->file_count);
+    struct rn_ruleset *ruleset = read_rules(&d->options, &d->file_count);
+    struct rlimit limit;
 
     if (!ruleset)
         return EXIT_USAGE;
@@ -554,7 +539,11 @@ static int start(struct daemon *d)
         printf("rationd: rules and settings are in order\n");
         return EXIT_SUCCESS;
     }
-    raise_descriptor_limit();
+    /* Each connection needs a file descriptor: raise the limit as far as the system allows. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
     if (!open_limiter(d, ruleset) || !open_server(d))
         return EXIT_USAGE;
     if (!d->options.shares)

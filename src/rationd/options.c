@@ -182,22 +182,20 @@ bool rn_rationd_options_read(struct rn_rationd_options *o, int argc, char **argv
 
 /* --- the section --------------------------------------------------------------------------- */
 
-/* Whether a `name` of the section (with _) is this option (with -). */
-static bool is_same(struct rn_slice name, const char *option)
-{
-    if (name.len != strlen(option))
-        return false;
-    for (size_t i = 0; i < name.len; i++)
-        if ((name.data[i] == '_' ? '-' : name.data[i]) != option[i])
-            return false;
-    return true;
-}
-
+/* Names in the section have _ where options have -. */
 static const struct rn_setting *find_setting(const struct rn_ruleset *ruleset, const char *option)
 {
-    for (uint32_t i = 0; ruleset && i < ruleset->setting_count; i++)
-        if (is_same(ruleset->settings[i].name, option))
+    for (uint32_t i = 0; ruleset && i < ruleset->setting_count; i++) {
+        struct rn_slice name = ruleset->settings[i].name;
+        size_t at = 0;
+
+        if (name.len != strlen(option))
+            continue;
+        while (at < name.len && (name.data[at] == '_' ? '-' : name.data[at]) == option[at])
+            at++;
+        if (at == name.len)
             return &ruleset->settings[i];
+    }
     return NULL;
 }
 

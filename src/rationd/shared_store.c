@@ -184,18 +184,13 @@ bool rn_shared_store_is_up(void *arg)
     return are_all(arg, is_up);
 }
 
-static bool leases(struct ration *limiter)
-{
-    struct rn_pin pin = rn_pin_hold(&limiter->shelf);
-    bool found = false;
-
-    for (uint32_t i = 0; pin.book && i < pin.book->ruleset->rule_count; i++)
-        found |= pin.book->ruleset->rules[i].consistency == RN_LEASED;
-    rn_pin_drop(&pin);
-    return found;
-}
-
 bool rn_shared_store_is_whole(struct rn_shared_store *shared)
 {
-    return !leases(shared->limiter) || are_all(shared, is_whole);
+    struct rn_pin pin = rn_pin_hold(&shared->limiter->shelf);
+    bool leased = false;
+
+    for (uint32_t i = 0; pin.book && i < pin.book->ruleset->rule_count; i++)
+        leased |= pin.book->ruleset->rules[i].consistency == RN_LEASED;
+    rn_pin_drop(&pin);
+    return !leased || are_all(shared, is_whole);
 }

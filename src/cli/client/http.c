@@ -31,11 +31,6 @@ static bool fail(struct rn_cli_http *c, const char *format, ...)
     return false;
 }
 
-static void hang_up(struct rn_cli_http *c)
-{
-    rn_stream_close(&c->stream);
-}
-
 void rn_cli_http_init(struct rn_cli_http *c)
 {
     *c = (struct rn_cli_http){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .stream = {.fd = -1}};
@@ -43,7 +38,7 @@ void rn_cli_http_init(struct rn_cli_http *c)
 
 void rn_cli_http_done(struct rn_cli_http *c)
 {
-    hang_up(c);
+    rn_stream_close(&c->stream);
     rn_buf_done(&c->out);
     rn_buf_done(&c->in);
 }
@@ -80,7 +75,7 @@ static bool fail_to_reach(struct rn_cli_http *c, int error)
     snprintf(why, sizeof why, "%s", strerror(error));
     if (why[0] >= 'A' && why[0] <= 'Z')
         why[0] = (char)(why[0] | 0x20);
-    hang_up(c);
+    rn_stream_close(&c->stream);
     c->unreachable = true;
     return fail(c, "cannot reach rationd at %s: %s", c->address.text, why);
 }
@@ -315,7 +310,7 @@ static bool receive_body(struct rn_cli_http *c, const struct head *head,
     answer->body = c->in.data + head->bytes;
     answer->body_len = head->body == SIZE_MAX ? c->in.len - head->bytes : head->body;
     if (ended || head->close)
-        hang_up(c);
+        rn_stream_close(&c->stream);
     return true;
 }
 
@@ -343,9 +338,9 @@ bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *re
         return true;
     /* The server may have closed an idle connection. A GET can be sent again; any other request may
      * have been executed already. */
-    hang_up(c);
+    rn_stream_close(&c->stream);
     if (kept && c->in.len == 0 && strcmp(request->method, "GET") == 0 && ask_once(c, answer))
         return true;
-    hang_up(c);
+    rn_stream_close(&c->stream);
     return false;
 }

@@ -44,7 +44,6 @@ static bool refuse(const char *option, const char *path, const char *expected,
 
 static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_CLI_TLS_PROBLEM])
 {
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     if (ca == NULL) {
         SSL_CTX_set_default_verify_paths(
             context); /* without system certificates, no server is trusted */
@@ -73,14 +72,6 @@ static bool read_pair(SSL_CTX *context, const char *cert, const char *key,
     return refuse("--key", key, "a private key in PEM", problem);
 }
 
-static bool set_up(SSL_CTX *context)
-{
-    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_cipher_list(context, CIPHERS_12) == 1;
-}
-
 struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *files,
                                                 char problem[RN_CLI_TLS_PROBLEM])
 {
@@ -93,7 +84,15 @@ struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *f
         return NULL;
     config->files = *files;
     config->context = SSL_CTX_new(TLS_client_method());
-    ok = config->context != NULL && set_up(config->context) &&
+    if (config->context != NULL) {
+        SSL_CTX_set_verify(config->context, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_options(config->context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+        SSL_CTX_set_mode(config->context,
+                         SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    }
+    ok = config->context != NULL &&
+         SSL_CTX_set_min_proto_version(config->context, TLS1_2_VERSION) == 1 &&
+         SSL_CTX_set_cipher_list(config->context, CIPHERS_12) == 1 &&
          read_authorities(config->context, files->ca, problem) &&
          (files->cert == NULL || read_pair(config->context, files->cert, files->key, problem));
     ERR_clear_error();

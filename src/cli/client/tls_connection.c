@@ -15,7 +15,7 @@
 
 struct rn_cli_tls {
     SSL *ssl;
-    BIO_METHOD *way;
+    BIO_METHOD *method;
     int fd;
     const struct rn_cli_tls_config *config;
     const char *host;
@@ -26,7 +26,7 @@ struct rn_cli_tls {
 
 /* --- to and from the socket -------------------------------------------------------- */
 
-static int way_out(BIO *bio, const char *data, int len)
+static int bio_write(BIO *bio, const char *data, int len)
 {
     const struct rn_cli_tls *t = BIO_get_data(bio);
     ssize_t n = send(t->fd, data, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -37,7 +37,7 @@ static int way_out(BIO *bio, const char *data, int len)
     return (int)n;
 }
 
-static int way_in(BIO *bio, char *data, int size)
+static int bio_read(BIO *bio, char *data, int size)
 {
     const struct rn_cli_tls *t = BIO_get_data(bio);
     ssize_t n = recv(t->fd, data, (size_t)size, MSG_DONTWAIT);
@@ -48,20 +48,20 @@ static int way_in(BIO *bio, char *data, int size)
     return (int)n;
 }
 
-static long way_control(BIO *bio, int command, long number, void *pointer)
+static long bio_control(BIO *bio, int command, long number, void *pointer)
 {
     (void)bio, (void)number, (void)pointer;
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO *make_way(struct rn_cli_tls *t)
+static BIO *make_bio(struct rn_cli_tls *t)
 {
     BIO *bio;
 
-    t->way = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
-    if (t->way == NULL || BIO_meth_set_write(t->way, way_out) != 1 ||
-        BIO_meth_set_read(t->way, way_in) != 1 || BIO_meth_set_ctrl(t->way, way_control) != 1 ||
-        (bio = BIO_new(t->way)) == NULL)
+    t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
+    if (t->method == NULL || BIO_meth_set_write(t->method, bio_write) != 1 ||
+        BIO_meth_set_read(t->method, bio_read) != 1 ||
+        BIO_meth_set_ctrl(t->method, bio_control) != 1 || (bio = BIO_new(t->method)) == NULL)
         return NULL;
     BIO_set_data(bio, t);
     BIO_set_init(bio, 1);
@@ -70,17 +70,12 @@ static BIO *make_way(struct rn_cli_tls *t)
 
 /* --- beginning and end ------------------------------------------------------------- */
 
-static bool is_ip(const char *host)
-{
-    unsigned char bytes[16];
-
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
-}
-
 /* The certificate must be for `host`. */
 static bool expect_host(SSL *ssl, const char *host)
 {
-    if (is_ip(host))
+    unsigned char ip[16];
+
+    if (inet_pton(AF_INET, host, ip) == 1 || inet_pton(AF_INET6, host, ip) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
@@ -95,7 +90,7 @@ struct rn_cli_tls *rn_cli_tls_new(const struct rn_cli_tls_config *config, int fd
         return NULL;
     *t = (struct rn_cli_tls){.fd = fd, .config = config, .host = host};
     t->ssl = SSL_new(config->context);
-    bio = t->ssl == NULL ? NULL : make_way(t);
+    bio = t->ssl == NULL ? NULL : make_bio(t);
     if (bio == NULL || !expect_host(t->ssl, host)) {
         BIO_free(bio);
         rn_cli_tls_free(t);
@@ -114,7 +109,7 @@ void rn_cli_tls_free(struct rn_cli_tls *t)
         SSL_shutdown(t->ssl);
     ERR_clear_error();
     SSL_free(t->ssl);
-    BIO_meth_free(t->way);
+    BIO_meth_free(t->method);
     free(t);
 }
 

@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <time.h>
 
-struct case_at_hand {
+struct failure {
     const SSL *ssl;
     const struct rn_cli_tls_files *files;
     const char *host;
     char *problem;
 };
 
-#define COMPLAIN(c, ...) (void)snprintf((c)->problem, RN_CLI_TLS_PROBLEM, __VA_ARGS__)
+#define EXPLAIN(c, ...) (void)snprintf((c)->problem, RN_CLI_TLS_PROBLEM, __VA_ARGS__)
 
 /* --- its certificate --------------------------------------------------------------- */
 
@@ -32,31 +32,14 @@ static void write_names(const X509 *cert, char *out, int size)
     BIO_free(text);
 }
 
-static void complain_of_name(const struct case_at_hand *c, const X509 *cert)
-{
-    char names[200];
-
-    write_names(cert, names, sizeof names);
-    COMPLAIN(c, "its certificate is not for %s, but for %s", c->host, names);
-}
-
-static void complain_of_time(const struct case_at_hand *c, const ASN1_TIME *time, const char *what)
+static void explain_time(const struct failure *c, const ASN1_TIME *time, const char *what)
 {
     char text[32] = "?";
     struct tm parts;
 
     if (ASN1_TIME_to_tm(time, &parts) == 1)
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    COMPLAIN(c, "its certificate %s %s", what, text);
-}
-
-static void complain_of_authority(const struct case_at_hand *c)
-{
-    if (c->files->ca != NULL)
-        COMPLAIN(c, "its certificate is not from the authorities in %s", c->files->ca);
-    else
-        COMPLAIN(c, "its certificate is from no authority that this system knows; --cacert FILE "
-                    "names another");
+    EXPLAIN(c, "its certificate %s %s", what, text);
 }
 
 /* The expired certificate of the chain, or the server's own. */
@@ -68,22 +51,24 @@ static const X509 *find_outdated(const STACK_OF(X509) * chain)
     return sk_X509_value(chain, 0);
 }
 
-static void complain_of_certificate(const struct case_at_hand *c, long why)
+static void explain_certificate(const struct failure *c, long why)
 {
     const STACK_OF(X509) *chain =
         SSL_get0_verified_chain(c->ssl); /* as far as OpenSSL verified it */
     const X509 *own = sk_X509_value(chain, 0);
+    char names[200];
 
     switch (own == NULL ? X509_V_ERR_UNSPECIFIED : why) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        complain_of_name(c, own);
+        write_names(own, names, sizeof names);
+        EXPLAIN(c, "its certificate is not for %s, but for %s", c->host, names);
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        complain_of_time(c, X509_get0_notAfter(find_outdated(chain)), "has expired:");
+        explain_time(c, X509_get0_notAfter(find_outdated(chain)), "has expired:");
         break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
-        complain_of_time(c, X509_get0_notBefore(own), "is not valid before");
+        explain_time(c, X509_get0_notBefore(own), "is not valid before");
         break;
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
@@ -91,24 +76,20 @@ static void complain_of_certificate(const struct case_at_hand *c, long why)
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        complain_of_authority(c);
+        if (c->files->ca != NULL)
+            EXPLAIN(c, "its certificate is not from the authorities in %s", c->files->ca);
+        else
+            EXPLAIN(c, "its certificate is from no authority that this system knows; --cacert "
+                       "FILE names another");
         break;
     default:
-        COMPLAIN(c, "its certificate is not trusted: %s", X509_verify_cert_error_string(why));
+        EXPLAIN(c, "its certificate is not trusted: %s", X509_verify_cert_error_string(why));
     }
 }
 
 /* --- what it says ------------------------------------------------------------------ */
 
-static void complain_of_ours(const struct case_at_hand *c, const char *reason)
-{
-    if (c->files->cert == NULL)
-        COMPLAIN(c, "it wants to see a certificate; --cert FILE and --key FILE show one");
-    else
-        COMPLAIN(c, "it does not accept the certificate in %s (%s)", c->files->cert, reason);
-}
-
-static void complain_of_reason(const struct case_at_hand *c, unsigned long error)
+static void explain_reason(const struct failure *c, unsigned long error)
 {
     const char *reason = ERR_reason_error_string(error);
 
@@ -116,14 +97,14 @@ static void complain_of_reason(const struct case_at_hand *c, unsigned long error
     switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-        COMPLAIN(c, "it does not speak TLS; leave out https:// or rediss://");
+        EXPLAIN(c, "it does not speak TLS; leave out https:// or rediss://");
         break;
     case SSL_R_UNEXPECTED_EOF_WHILE_READING:
-        COMPLAIN(c, "it closed the connection; does it speak TLS?");
+        EXPLAIN(c, "it closed the connection; does it speak TLS?");
         break;
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        COMPLAIN(c, "it speaks other versions of TLS than 1.2 and 1.3");
+        EXPLAIN(c, "it speaks other versions of TLS than 1.2 and 1.3");
         break;
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* the same alert in TLS 1.2 */
@@ -132,24 +113,27 @@ static void complain_of_reason(const struct case_at_hand *c, unsigned long error
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-        complain_of_ours(c, reason);
+        if (c->files->cert == NULL)
+            EXPLAIN(c, "it wants to see a certificate; --cert FILE and --key FILE show one");
+        else
+            EXPLAIN(c, "it does not accept the certificate in %s (%s)", c->files->cert, reason);
         break;
     default:
-        COMPLAIN(c, "%s", reason);
+        EXPLAIN(c, "%s", reason);
     }
 }
 
 void rn_cli_tls_error_explain(const SSL *ssl, const struct rn_cli_tls_config *config,
                               const char *host, char problem[RN_CLI_TLS_PROBLEM])
 {
-    struct case_at_hand c = {.ssl = ssl, .files = &config->files, .host = host, .problem = problem};
+    struct failure c = {.ssl = ssl, .files = &config->files, .host = host, .problem = problem};
     long verified = SSL_get_verify_result(ssl);
     unsigned long error = ERR_peek_error();
 
     if (verified != X509_V_OK)
-        complain_of_certificate(&c, verified);
+        explain_certificate(&c, verified);
     else if (error != 0)
-        complain_of_reason(&c, error);
+        explain_reason(&c, error);
     else
-        COMPLAIN(&c, "it closed the connection; does it speak TLS?");
+        EXPLAIN(&c, "it closed the connection; does it speak TLS?");
 }

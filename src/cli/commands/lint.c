@@ -36,21 +36,6 @@ static void put_summary(const struct rn_output *out, const struct rn_offline *s)
         rn_output_put(out, RN_PLAIN, "%" PRIu32 " warning%s\n", warnings, plural(warnings));
 }
 
-static void put_diagnostic(struct rn_pretty *json, const struct rn_report *report,
-                           const struct rn_diagnostic *d)
-{
-    rn_pretty_open(json, NULL, '{');
-    rn_pretty_text(json, "severity", rn_slice_of(d->severity == RN_ERROR ? "error" : "warning"));
-    if (d->at.file < report->file_count)
-        rn_pretty_text(json, "file", report->files[d->at.file].name);
-    else
-        rn_pretty_null(json, "file");
-    rn_pretty_uint(json, "line", d->at.line);
-    rn_pretty_uint(json, "column", d->at.column);
-    rn_pretty_text(json, "message", rn_slice_of(d->message));
-    rn_pretty_close(json, '}');
-}
-
 static void put_json(const struct rn_offline *s)
 {
     const struct rn_report *report = &s->report;
@@ -64,17 +49,23 @@ static void put_json(const struct rn_offline *s)
         rn_pretty_uint(&json, "limits", s->ruleset->limit_count);
     }
     rn_pretty_open(&json, "diagnostics", '[');
-    for (uint32_t i = 0; i < report->kept_count; i++)
-        put_diagnostic(&json, report, &report->kept[i]);
+    for (uint32_t i = 0; i < report->kept_count; i++) {
+        const struct rn_diagnostic *d = &report->kept[i];
+
+        rn_pretty_open(&json, NULL, '{');
+        rn_pretty_text(&json, "severity",
+                       rn_slice_of(d->severity == RN_ERROR ? "error" : "warning"));
+        if (d->at.file < report->file_count)
+            rn_pretty_text(&json, "file", report->files[d->at.file].name);
+        else
+            rn_pretty_null(&json, "file");
+        rn_pretty_uint(&json, "line", d->at.line);
+        rn_pretty_uint(&json, "column", d->at.column);
+        rn_pretty_text(&json, "message", rn_slice_of(d->message));
+        rn_pretty_close(&json, '}');
+    }
     rn_pretty_close(&json, ']');
     rn_pretty_close(&json, '}');
-}
-
-static int status_of(const struct rn_offline *s)
-{
-    if (s->report.count[RN_ERROR] != 0)
-        return RN_EXIT_ERROR;
-    return s->options->strict && s->report.count[RN_WARNING] != 0 ? RN_EXIT_REFUSED : RN_EXIT_OK;
 }
 
 int rn_command_lint(const struct rn_options *options)
@@ -92,7 +83,9 @@ int rn_command_lint(const struct rn_options *options)
             rn_output_report(&out, &offline.report);
             put_summary(&out, &offline);
         }
-        status = status_of(&offline);
+        if (offline.report.count[RN_ERROR] == 0)
+            status = options->strict && offline.report.count[RN_WARNING] != 0 ? RN_EXIT_REFUSED
+                                                                              : RN_EXIT_OK;
     }
     rn_offline_done(&offline);
     return status;

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 
 #include "cli/client/daemon.h"
+#include "cli/explain/explain.h"
 #include "cli/output/daemon_reply.h"
-#include "cli/output/decision.h"
 
 static void put_label(const struct rn_output *out, const char *label)
 {
@@ -54,19 +54,6 @@ static void put_readings(const struct rn_output *out, const struct rn_options *o
     }
 }
 
-static void put_limit(const struct rn_output *out, const struct rn_cli_json *limit)
-{
-    struct rn_slice text = rn_cli_json_text(limit, "text");
-    uint64_t amount, remaining;
-
-    put_label(out, "limit");
-    rn_output_escaped(out, limit->kind == RN_JSON_STRING ? limit->text : text);
-    if (rn_cli_json_u64(limit, "limit", &amount) && rn_cli_json_u64(limit, "remaining", &remaining))
-        rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN, "%s%" PRIu64 " of %" PRIu64 " left",
-                      text.len > 0 ? "; " : "", remaining, amount);
-    rn_output_put(out, RN_PLAIN, "\n");
-}
-
 static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
 {
     const struct rn_cli_json *key = rn_cli_json_get(rule, "key");
@@ -82,8 +69,18 @@ static void put_charge(const struct rn_output *out, const struct rn_cli_json *ru
         rn_output_escaped(out, tier);
         rn_output_put(out, RN_PLAIN, "\n");
     }
-    for (const struct rn_cli_json *l = rn_cli_json_list(rule, "limits"); l != NULL; l = l->next)
-        put_limit(out, l);
+    for (const struct rn_cli_json *l = rn_cli_json_list(rule, "limits"); l != NULL; l = l->next) {
+        struct rn_slice text = rn_cli_json_text(l, "text");
+        uint64_t amount, remaining;
+
+        put_label(out, "limit");
+        rn_output_escaped(out, l->kind == RN_JSON_STRING ? l->text : text);
+        if (rn_cli_json_u64(l, "limit", &amount) && rn_cli_json_u64(l, "remaining", &remaining))
+            rn_output_put(out, remaining == 0 ? RN_BAD : RN_PLAIN,
+                          "%s%" PRIu64 " of %" PRIu64 " left", text.len > 0 ? "; " : "", remaining,
+                          amount);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
 }
 
 static void put_place(const struct rn_output *out, const struct rn_cli_json *of)
@@ -175,17 +172,6 @@ static void put_entry(const struct rn_output *out, const struct rn_cli_json *ent
     rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
 }
 
-static void put_decision(const struct rn_output *out, const struct ration_outcome *o)
-{
-    struct rn_matched_limits matched = {.unknown = true};
-
-    rn_output_put(out, RN_BOLD, "would be ");
-    rn_cli_decision_line(out, o, &matched, false);
-    if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
-        rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
-    rn_output_put(out, RN_DIM, "\nnothing was counted\n");
-}
-
 static int explain(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
@@ -215,7 +201,7 @@ static int explain(struct rn_daemon *d)
             put_entry(&out, entry);
         else
             put_rules(&out, d->answer, d->options->matching);
-        put_decision(&out, &outcome);
+        rn_cli_explain_put_decision(&out, &outcome, &(struct rn_matched_limits){.unknown = true});
     }
     return outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "cli/client/daemon.h"
-#include "cli/explain/describe.h"
 #include "rules/ruleset.h"
 #include "wire/explanation.h"
 
@@ -108,9 +107,7 @@ static void put_entry(const struct rn_output *out, const struct rn_cli_explain *
         struct rn_finding finding =
             rn_reason_find(e->offline->ruleset, &entry->conditions[i], &e->values);
 
-        rn_output_put(out, RN_PLAIN, "    ");
-        rn_cli_explain_finding(out, &finding);
-        rn_output_put(out, RN_PLAIN, "\n");
+        rn_cli_explain_put_finding(out, &finding);
     }
     rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
 }
@@ -139,12 +136,11 @@ static void put_rules(const struct rn_output *out, struct rn_cli_explain *e)
 
 /* --- all --------------------------------------------------------------------------- */
 
-static void put_decision(const struct rn_output *out, const struct rn_cli_explain *e)
+void rn_cli_explain_put_decision(const struct rn_output *out, const struct ration_outcome *o,
+                                 const struct rn_matched_limits *matched)
 {
-    const struct ration_outcome *o = &e->outcome;
-
     rn_output_put(out, RN_BOLD, "would be ");
-    rn_cli_decision_line(out, o, &e->matched, false);
+    rn_cli_decision_line(out, o, matched, false);
     if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
         rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
     rn_output_put(out, RN_DIM, "\nnothing was counted\n");
@@ -164,7 +160,7 @@ static void put(const struct rn_output *out, struct rn_cli_explain *e)
         put_entry(out, e);
     else if (rn_offline_is_native(e->offline))
         put_rules(out, e);
-    put_decision(out, e);
+    rn_cli_explain_put_decision(out, &e->outcome, &e->matched);
 }
 
 /* The same JSON as the daemon's answer. False after an error message. */

@@ -8,6 +8,7 @@
 
 #include "cli/offline.h"
 #include "cli/output/decision.h"
+#include "rules/match/reason.h"
 #include "wire/members.h"
 
 struct rn_cli_explain {
@@ -38,5 +39,11 @@ void rn_cli_explain_put_descriptor(const struct rn_output *out, const struct rn_
 void rn_cli_explain_json_descriptor(void *offline, struct rn_members *m);
 /* The rule that the descriptor matches, if any. */
 void rn_cli_explain_json_descriptor_rule(void *offline, struct rn_members *m);
+
+/* `    - method "GET" is not POST` and a newline. */
+void rn_cli_explain_put_finding(const struct rn_output *out, const struct rn_finding *finding);
+/* `would be refused by login; try again in 48 s` and a newline. */
+void rn_cli_explain_put_decision(const struct rn_output *out, const struct ration_outcome *outcome,
+                                 const struct rn_matched_limits *matched);
 
 #endif

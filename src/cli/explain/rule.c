@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 
-#include "cli/explain/describe.h"
 #include "cli/explain/explain.h"
 
 void rn_cli_explain_rule(struct rn_cli_explain *e, const struct rn_rule *rule, uint32_t *at,
@@ -45,19 +44,15 @@ static void put_label(const struct rn_output *out, const char *label)
     rn_output_put(out, RN_DIM, "    %-8s", label);
 }
 
-static void put_conditions(const struct rn_output *out, const struct rn_cli_explain *e,
-                           const struct rn_alternative *alternative, bool only_failing)
+void rn_cli_explain_put_finding(const struct rn_output *out, const struct rn_finding *f)
 {
-    for (uint32_t i = 0; i < alternative->condition_count; i++) {
-        struct rn_finding finding =
-            rn_reason_find(e->offline->ruleset, &alternative->conditions[i], &e->values);
+    struct rn_buf words = {0};
 
-        if (only_failing && finding.holds)
-            continue;
-        rn_output_put(out, RN_PLAIN, "    ");
-        rn_cli_explain_finding(out, &finding);
-        rn_output_put(out, RN_PLAIN, "\n");
-    }
+    rn_reason_write_finding(&words, f);
+    rn_output_put(out, RN_PLAIN, "    ");
+    rn_output_put(out, f->holds ? RN_GOOD : RN_BAD, f->holds ? "+ " : "- ");
+    rn_output_put(out, RN_PLAIN, "%.*s\n", (int)words.len, words.data);
+    rn_buf_done(&words);
 }
 
 /* The alternative that matches; or why each of them does not. */
@@ -73,7 +68,13 @@ static void put_alternatives(const struct rn_output *out, const struct rn_cli_ex
         if (rule->alternative_count > 1)
             rn_output_put(out, RN_DIM, "    alternative %" PRIu32 " of %" PRIu32 "\n", i + 1,
                           rule->alternative_count);
-        put_conditions(out, e, &rule->alternatives[i], !found->applies);
+        for (uint32_t k = 0; k < rule->alternatives[i].condition_count; k++) {
+            struct rn_finding finding = rn_reason_find(
+                e->offline->ruleset, &rule->alternatives[i].conditions[k], &e->values);
+
+            if (found->applies || !finding.holds)
+                rn_cli_explain_put_finding(out, &finding);
+        }
     }
 }
 
@@ -156,17 +157,6 @@ static void put_limits(const struct rn_output *out, const struct rn_cli_explain 
     }
 }
 
-static void put_charge_on(const struct rn_output *out, const struct rn_rule *rule)
-{
-    char text[RN_STATUSES_TEXT];
-
-    if (!rule->by_outcome)
-        return;
-    rn_statuses_write(&rule->charge_on, text);
-    put_label(out, "charged");
-    rn_output_put(out, RN_PLAIN, "when the answer is known, if its status is %s\n", text);
-}
-
 static void put_throttle(const struct rn_output *out, const struct rn_throttle *throttle)
 {
     char text[RN_TIME_TEXT];
@@ -188,10 +178,15 @@ static void put_manner(const struct rn_output *out, const struct rn_cli_explain 
                        const struct rn_cli_explain_match *found)
 {
     const struct rn_rule *rule = found->rule;
+    char statuses[RN_STATUSES_TEXT];
 
     put_label(out, "cost");
     rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", found->match.cost);
-    put_charge_on(out, rule);
+    if (rule->by_outcome) {
+        rn_statuses_write(&rule->charge_on, statuses);
+        put_label(out, "charged");
+        rn_output_put(out, RN_PLAIN, "when the answer is known, if its status is %s\n", statuses);
+    }
     if (found->match.keep_percent != 0) {
         put_label(out, "leaves");
         rn_output_put(out, RN_PLAIN, "%u%% of the limit, to requests of higher priority\n",

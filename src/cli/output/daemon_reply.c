@@ -22,16 +22,9 @@ static void read_verdict(const struct rn_cli_json *from, bool allowed, struct ra
 }
 
 /* The limit that decided is the first whose fields equal those of the decision. */
-static bool is_decisive(const struct ration_outcome *o, const struct ration_outcome_limit *l)
-{
-    const struct ration_verdict *v = &o->decision.verdict;
-
-    return o->decision.decided_by < 0 && o->rule[0] != '\0' && strcmp(l->rule, o->rule) == 0 &&
-           l->verdict.limit == v->limit && l->verdict.remaining == v->remaining;
-}
-
 static void read_limits(const struct rn_cli_json *decision, struct ration_outcome *o)
 {
+    const struct ration_verdict *v = &o->decision.verdict;
     const struct rn_cli_json *entry = rn_cli_json_list(decision, "limits");
 
     for (; entry != NULL; entry = entry->next, o->limit_count++) {
@@ -42,23 +35,14 @@ static void read_limits(const struct rn_cli_json *decision, struct ration_outcom
         copy(l->rule, sizeof l->rule, rn_cli_json_text(entry, "rule"));
         read_verdict(entry, true, &l->verdict);
         l->shadow = rn_cli_json_is_true(entry, "shadow");
-        if (is_decisive(o, l)) {
+        if (o->decision.decided_by < 0 && o->rule[0] != '\0' && strcmp(l->rule, o->rule) == 0 &&
+            l->verdict.limit == v->limit && l->verdict.remaining == v->remaining) {
             o->decision.decided_by = (int)o->listed;
             l->verdict.allowed = o->decision.allowed;
-            l->verdict.retry_after_ns = o->decision.verdict.retry_after_ns;
+            l->verdict.retry_after_ns = v->retry_after_ns;
         }
         o->listed++;
     }
-}
-
-static enum ration_outcome_kind kind_of(const struct rn_cli_json *decision,
-                                        const struct ration_outcome *o)
-{
-    if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
-        return RATION_BY_DENY_LIST;
-    if (rn_cli_json_is_true(decision, "banned"))
-        return RATION_BY_BAN;
-    return o->decision.allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
 }
 
 void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status,
@@ -78,7 +62,12 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
     o->shadow_delay_ns = rn_cli_json_seconds(decision, "shadow_delay");
     o->delay_ns = held_ns > 0 ? held_ns : rn_cli_json_seconds(decision, "delay");
     o->hold = held_ns > 0;
-    o->kind = kind_of(decision, o);
+    if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
+        o->kind = RATION_BY_DENY_LIST;
+    else if (rn_cli_json_is_true(decision, "banned"))
+        o->kind = RATION_BY_BAN;
+    else
+        o->kind = allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
     read_limits(decision, o);
 }
 

@@ -7,13 +7,6 @@
 
 /* --- limits ------------------------------------------------------------------------ */
 
-static void add_tier(struct rn_matched_limits *matched, struct rn_rule_limit *const *limits,
-                     uint32_t count)
-{
-    for (uint32_t i = 0; i < count && matched->count < RATION_CHARGES_MAX; i++)
-        matched->limits[matched->count++] = limits[i];
-}
-
 static void find_descriptor(const struct rn_offline *s, struct rn_matched_limits *matched)
 {
     const struct ration_attribute *domain = &s->options->attributes[0];
@@ -47,9 +40,13 @@ void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *
         return;
     rn_match_request(s->ruleset, &request, matches);
     matched->entry = matches->entry;
-    for (uint32_t i = 0; i < matches->count; i++)
-        if (rn_offline_asks(s, matches->items[i].rule))
-            add_tier(matched, matches->items[i].tier->limits, matches->items[i].tier->limit_count);
+    for (uint32_t i = 0; i < matches->count; i++) {
+        const struct rn_tier *tier = matches->items[i].tier;
+        uint32_t count = rn_offline_asks(s, matches->items[i].rule) ? tier->limit_count : 0;
+
+        for (uint32_t k = 0; k < count && matched->count < RATION_CHARGES_MAX; k++)
+            matched->limits[matched->count++] = tier->limits[k];
+    }
     free(matches);
 }
 
@@ -109,20 +106,14 @@ static void put_refused(const struct rn_output *out, const struct ration_outcome
         rn_output_put(out, RN_DIM, " (status %u)", o->status);
 }
 
-/* The first rule in shadow mode that would have refused; NULL if none is listed. */
-static const char *shadow_rule(const struct ration_outcome *o)
-{
-    for (uint32_t i = 0; i < o->listed; i++)
-        if (o->limits[i].shadow && !o->limits[i].verdict.allowed)
-            return o->limits[i].rule;
-    return NULL;
-}
-
 static void put_allowed(const struct rn_output *out, const struct ration_outcome *o, bool several)
 {
-    const char *shadow = shadow_rule(o);
+    const char *shadow = NULL; /* the first rule in shadow mode that would have refused */
     char text[RN_TIME_TEXT];
 
+    for (uint32_t i = 0; shadow == NULL && i < o->listed; i++)
+        if (o->limits[i].shadow && !o->limits[i].verdict.allowed)
+            shadow = o->limits[i].rule;
     if (o->kind == RATION_BY_NO_RULE)
         rn_output_put(out, RN_PLAIN, ": no rule applies");
     else if (o->kind == RATION_BY_LIMITS && o->limit_count == 0)

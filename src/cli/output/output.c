@@ -97,28 +97,23 @@ void rn_output_error(const char *format, ...)
 /* --- reports ----------------------------------------------------------------------- */
 
 /* A line of a message starts with its position, a line of a file with spaces. */
-static void put_message(const struct rn_output *out, const char *line)
+static void put_line(const struct rn_output *out, const char *line)
 {
     const char *error = strstr(line, "error: "), *warning = strstr(line, "warning: ");
     bool bad = error != NULL && (warning == NULL || error < warning);
     const char *word = bad ? error : warning;
 
-    if (word == NULL || (word != line && strncmp(word - 2, ": ", 2) != 0)) {
-        rn_output_put(out, RN_PLAIN, "%s", line);
-        return;
-    }
-    const char *text = strchr(word, ' ') + 1;
-    rn_output_put(out, RN_BOLD, "%.*s", (int)(word - line), line);
-    rn_output_put(out, bad ? RN_BAD : RN_ODD, "%.*s", (int)(text - word), word);
-    rn_output_put(out, RN_PLAIN, "%s", text);
-}
-
-static void put_line(const struct rn_output *out, const char *line)
-{
-    if (line[0] != ' ')
-        put_message(out, line);
-    else
+    if (line[0] == ' ') {
         rn_output_put(out, line[strspn(line, " ")] == '^' ? RN_GOOD : RN_DIM, "%s", line);
+    } else if (word == NULL || (word != line && strncmp(word - 2, ": ", 2) != 0)) {
+        rn_output_put(out, RN_PLAIN, "%s", line);
+    } else {
+        const char *text = strchr(word, ' ') + 1;
+
+        rn_output_put(out, RN_BOLD, "%.*s", (int)(word - line), line);
+        rn_output_put(out, bad ? RN_BAD : RN_ODD, "%.*s", (int)(text - word), word);
+        rn_output_put(out, RN_PLAIN, "%s", text);
+    }
     fputc('\n', out->file);
 }
 

@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-#define PAGE_MAX                                                                                   \
-    10000 /* each page costs the daemon a walk over all entries; it may end a page earlier */
+/* Entries of a page. Each page costs the daemon a walk over all; it may end one earlier. */
+#define PAGE_MAX 10000
 
 struct print {
     const struct rn_paged_list *list;
@@ -35,18 +35,6 @@ static bool ask(struct rn_daemon *d, const struct rn_paged_list *list, uint64_t 
     return ok;
 }
 
-static void put_entry(struct print *p, bool json, const struct rn_cli_json *entry)
-{
-    if (json) {
-        rn_buf_put_literal(&p->json, "\n");
-        rn_buf_put(&p->json, ",", p->any);
-        rn_cli_json_write(&p->json, entry);
-    } else {
-        p->list->put(&p->columns, entry);
-    }
-    p->any = true;
-}
-
 /* Writes the entries so far, of a page that is not the last. */
 static void flush(struct print *p, bool json)
 {
@@ -55,18 +43,6 @@ static void flush(struct print *p, bool json)
     else
         rn_columns_flush(&p->columns, &p->out);
     rn_buf_clear(&p->json);
-}
-
-static void end(struct print *p, bool json)
-{
-    if (json) {
-        rn_buf_put_literal(&p->json, "]}\n");
-        flush(p, true);
-    } else if (p->any) {
-        rn_columns_write(&p->columns, &p->out, 0);
-    } else {
-        rn_output_put(&p->out, RN_PLAIN, "no %s\n", p->list->name);
-    }
 }
 
 static bool print_all(struct rn_daemon *d, struct print *p)
@@ -82,13 +58,27 @@ static bool print_all(struct rn_daemon *d, struct print *p)
             return false;
         const struct rn_cli_json *entry = rn_cli_json_list(d->answer, p->list->name);
 
-        for (; entry != NULL; entry = entry->next)
-            put_entry(p, json, entry);
+        for (; entry != NULL; entry = entry->next, p->any = true) {
+            if (json) {
+                rn_buf_put_literal(&p->json, "\n");
+                rn_buf_put(&p->json, ",", p->any);
+                rn_cli_json_write(&p->json, entry);
+            } else {
+                p->list->put(&p->columns, entry);
+            }
+        }
         rn_cli_json_u64(d->answer, "next", &next);
         if (next > after)
             flush(p, json);
     } while (next > after);
-    end(p, json);
+    if (json) {
+        rn_buf_put_literal(&p->json, "]}\n");
+        flush(p, true);
+    } else if (p->any) {
+        rn_columns_write(&p->columns, &p->out, 0);
+    } else {
+        rn_output_put(&p->out, RN_PLAIN, "no %s\n", p->list->name);
+    }
     return true;
 }
 

@@ -62,24 +62,19 @@ static bool accept_word(struct reader *r, const char *keyword)
     return true;
 }
 
-/* The same for a single sign. */
-static bool accept_sign(struct reader *r, char sign)
-{
-    skip_space(r);
-    if (r->pos == r->len || r->text[r->pos] != sign)
-        return false;
-    r->pos++;
-    return true;
-}
-
 static bool accept_per(struct reader *r)
 {
     struct reader start = *r;
 
     (void)(accept_word(r, "r") || accept_word(r, "req") || accept_word(r, "request") ||
            accept_word(r, "requests"));
-    if (accept_word(r, "per") || accept_sign(r, '/'))
+    if (accept_word(r, "per"))
         return true;
+    skip_space(r);
+    if (r->pos != r->len && r->text[r->pos] == '/') {
+        r->pos++;
+        return true;
+    }
     *r = start;
     return false;
 }

@@ -111,20 +111,6 @@ static void understand(struct loader *loader, struct source *sources, uint32_t c
     }
 }
 
-static void understand_teams(struct loader *loader, const struct rn_teams *teams)
-{
-    struct source *sources = loader->sources.items;
-
-    for (uint32_t i = 0; i < teams->count; i++) {
-        if (teams->items[i].file_count == 0)
-            continue;
-        loader->builder.team = teams->items[i].name;
-        understand(loader, sources, teams->items[i].file_count);
-        sources += teams->items[i].file_count;
-    }
-    rn_native_finish(&loader->builder);
-}
-
 /* Makes a document of a file. */
 static void add_source(struct loader *loader, const struct rn_team_file *file)
 {
@@ -160,8 +146,18 @@ static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report
     for (uint32_t i = 0; i < teams->count; i++)
         for (uint32_t j = 0; j < teams->items[i].file_count; j++)
             add_source(&loader, &teams->items[i].files[j]);
-    if (!builder->failed)
-        understand_teams(&loader, teams);
+    if (!builder->failed) {
+        struct source *sources = loader.sources.items;
+
+        for (uint32_t i = 0; i < teams->count; i++) {
+            if (teams->items[i].file_count == 0)
+                continue;
+            builder->team = teams->items[i].name;
+            understand(&loader, sources, teams->items[i].file_count);
+            sources += teams->items[i].file_count;
+        }
+        rn_native_finish(builder);
+    }
     if (report->count[RN_ERROR] == errors && !builder->failed)
         ruleset = rn_builder_finish(builder);
     for (uint32_t i = 0; i < loader.sources.count; i++)

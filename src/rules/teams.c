@@ -83,29 +83,23 @@ static bool add_file(struct rn_team *team, struct rn_team_file file)
     return file.path.data != NULL && other->data != NULL;
 }
 
-/* The text is not that of the file as it is now, and messages should say so. */
-static bool keep_file(struct rn_team *team, const struct rn_team_file *file, bool is_marked)
-{
-    struct rn_team_file copy = *file;
-    char *path = NULL;
-
-    if (asprintf(&path, "%s%s", file->path.data, is_marked ? "" : " (former version)") < 0)
-        return false;
-    copy.path = rn_slice_of(path);
-    bool ok = add_file(team, copy);
-
-    free(path);
-    return ok;
-}
-
 bool rn_teams_keep(struct rn_team *team, const struct rn_team *former)
 {
     bool ok = true;
 
     drop_files(team);
     team->kept = true;
-    for (uint32_t i = 0; ok && former != NULL && i < former->file_count; i++)
-        ok = keep_file(team, &former->files[i], former->kept);
+    for (uint32_t i = 0; ok && former != NULL && i < former->file_count; i++) {
+        struct rn_team_file copy = former->files[i];
+        char *path = NULL;
+
+        /* The file's text has changed since, and messages must say so. */
+        if (asprintf(&path, "%s%s", copy.path.data, former->kept ? "" : " (former version)") < 0)
+            return false;
+        copy.path = rn_slice_of(path);
+        ok = add_file(team, copy);
+        free(path);
+    }
     return ok;
 }
 

@@ -188,20 +188,6 @@ static struct rn_envoy_node *read_node(struct rn_envoy_reader *r, const struct r
     return NULL;
 }
 
-/* What a metric of the limit at the end of the path tells apart by value. */
-static uint32_t find_metric_values(const struct rn_envoy_reader *r, bool detailed)
-{
-    uint32_t bits = 0;
-
-    for (uint32_t i = 0; i < r->depth; i++) {
-        const struct rn_envoy_node *n = r->path[i];
-
-        if ((detailed || n->value_to_metric) && !n->shared && (n->wildcard || n->value.len == 0))
-            bits |= UINT32_C(1) << i;
-    }
-    return bits;
-}
-
 static void read_limit(struct rn_envoy_reader *r, const struct rn_node *const *fields,
                        struct rn_envoy_node *node)
 {
@@ -214,9 +200,14 @@ static void read_limit(struct rn_envoy_reader *r, const struct rn_node *const *f
     limit->shadow_mode = rn_envoy_read_flag(r, fields[RN_DESCRIPTOR_SHADOW_MODE]);
     limit->quota_mode = rn_envoy_read_flag(r, fields[RN_DESCRIPTOR_QUOTA_MODE]);
     limit->detailed_metric = rn_envoy_read_flag(r, fields[RN_DESCRIPTOR_DETAILED_METRIC]);
-    limit->metric_values = find_metric_values(r, limit->detailed_metric);
-    for (uint32_t i = 0; i < r->depth; i++)
-        limit->share_threshold |= r->path[i]->shared;
+    for (uint32_t i = 0; i < r->depth; i++) {
+        const struct rn_envoy_node *n = r->path[i];
+
+        limit->share_threshold |= n->shared;
+        if ((limit->detailed_metric || n->value_to_metric) && !n->shared &&
+            (n->wildcard || n->value.len == 0))
+            limit->metric_values |= UINT32_C(1) << i;
+    }
     if (fields[RN_DESCRIPTOR_METADATA])
         rn_envoy_read_metadata(r, fields[RN_DESCRIPTOR_METADATA], limit);
     node->limit = limit;
@@ -373,17 +364,6 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
 
 /* --- the file ----------------------------------------------------------------------- */
 
-static bool read_domain(struct rn_envoy_reader *r, const struct rn_node *root,
-                        const struct rn_node *name)
-{
-    if (!name || (name->kind == RN_NODE_SCALAR && name->text.len == 0)) {
-        rn_report_error(r->report, name ? name->at : root->at,
-                        "file without a domain; write domain: and the name that Envoy sends");
-        return false;
-    }
-    return read_text(r, name, &r->domain);
-}
-
 /* Of another file, or of a document before this one; NULL: none. */
 static struct rn_envoy_domain *find_domain(const struct rn_envoy_reader *r)
 {
@@ -426,8 +406,13 @@ bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *docume
     if (!rn_envoy_expect(&r, document->root, RN_NODE_MAP, "write domain and descriptors"))
         return false;
     rn_envoy_read_fields(&r, document->root, RN_ENVOY_FILE, fields);
-    bool known = read_domain(&r, document->root, fields[RN_FILE_DOMAIN]);
+    const struct rn_node *name = fields[RN_FILE_DOMAIN];
+    bool known = name && (name->kind != RN_NODE_SCALAR || name->text.len != 0);
 
+    if (!known)
+        rn_report_error(r.report, name ? name->at : document->root->at,
+                        "file without a domain; write domain: and the name that Envoy sends");
+    known = known && read_text(&r, name, &r.domain);
     struct rn_envoy_domain *before = known ? find_domain(&r) : NULL;
 
     if (fields[RN_FILE_DESCRIPTORS])

@@ -56,25 +56,20 @@ static bool read_unit(struct rn_envoy_reader *r, const struct rn_node *node,
     return false;
 }
 
-static bool read_requests(struct rn_envoy_reader *r, const struct rn_node *node, uint64_t *amount)
-{
-    if (!rn_node_as_uint(node, r->report, amount))
-        return false;
-    if (*amount <= UINT32_MAX)
-        return true;
-    rn_report_error(r->report, node->at,
-                    "requests_per_unit above 4294967295; write a smaller one, or unlimited: true");
-    return false;
-}
-
 /* unit and requests_per_unit. */
 static bool read_amount(struct rn_envoy_reader *r, const struct rn_node *map,
                         const struct rn_node *const *fields, struct rn_envoy_limit *limit,
                         struct ration_limit *spec)
 {
     const struct rn_node *requests = fields[RN_LIMIT_REQUESTS];
-    bool ok = !requests || read_requests(r, requests, &spec->amount);
+    bool ok = !requests || rn_node_as_uint(requests, r->report, &spec->amount);
 
+    if (ok && requests && spec->amount > UINT32_MAX) {
+        rn_report_error(r->report, requests->at,
+                        "requests_per_unit above 4294967295; write a smaller one, or unlimited: "
+                        "true");
+        ok = false;
+    }
     if (!fields[RN_LIMIT_UNIT])
         rn_report_error(r->report, map->key->at,
                         "rate_limit without a unit; write unit: minute, or unlimited: true");

@@ -67,11 +67,6 @@ static bool is_double_star(struct rn_slice segment)
     return segment.len == 2 && segment.data[0] == '*' && segment.data[1] == '*';
 }
 
-static bool match_segment(struct rn_slice pattern, struct rn_slice segment)
-{
-    return pattern.data[0] == '{' || rn_pattern_match(pattern, segment);
-}
-
 /* Drops the literal segments at the beginning that both spell alike, which is
  * most of what is matched, without looking for segments. */
 static void skip_common(struct rn_slice *pattern, struct rn_slice *path)
@@ -106,7 +101,7 @@ static bool match_segments(struct rn_slice pattern, struct rn_slice text)
             wanted = take_segment(&pattern);
             if (!wanted.data)
                 return true;
-        } else if (wanted.data && match_segment(wanted, found)) {
+        } else if (wanted.data && (wanted.data[0] == '{' || rn_pattern_match(wanted, found))) {
             wanted = take_segment(&pattern);
             found = take_segment(&text);
         } else if (starred) {

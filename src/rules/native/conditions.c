@@ -34,12 +34,6 @@ struct reader {
 
 /* --- texts ------------------------------------------------------------------------- */
 
-/* Whether a value without a named test is a pattern. */
-static bool looks_like_pattern(const struct reader *r, struct rn_slice text)
-{
-    return r->is_path || memchr(text.data, '*', text.len) != NULL;
-}
-
 /* Checks and copies one value of a list under construction. */
 static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test test,
                       struct rn_slice *values, uint32_t *count)
@@ -166,22 +160,14 @@ static void read_plain(struct reader *r, const struct rn_node *node, bool negate
     if (rn_native_open_values(r->report, node, &item) < 0)
         return;
     for (; item != NULL; item = rn_native_next_value(node, item)) {
-        if (item->kind == RN_NODE_SCALAR && looks_like_pattern(r, item->text))
+        if (item->kind == RN_NODE_SCALAR &&
+            (r->is_path || memchr(item->text.data, '*', item->text.len) != NULL))
             test = RN_TEST_PATTERN;
         if (r->is_path && rn_mistakes_path(r->builder, item))
             return;
         rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
     }
     read_texts(r, node, test, negated);
-}
-
-static void read_present(struct reader *r, const struct rn_node *node, bool negated)
-{
-    bool present;
-
-    if (rn_node_as_bool(node, r->report, &present))
-        add_condition(
-            r, node, (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
 }
 
 /* Whether an opposite bound, read before, leaves no number between the two. */
@@ -262,14 +248,18 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
                                       [ONE_OF] = RN_TEST_EQUALS,
                                       [PATTERN] = RN_TEST_PATTERN,
                                       [PREFIX] = RN_TEST_PREFIX};
+    bool present;
 
     if (!check_test(r, node, test))
         return;
     if (test == ABOVE || test == BELOW)
         rn_builder_attribute_at(r->builder, r->attribute)->is_number = true;
-    if (test == PRESENT)
-        read_present(r, node, negated);
-    else if (test == ABOVE || test == BELOW)
+    if (test == PRESENT) {
+        if (rn_node_as_bool(node, r->report, &present))
+            add_condition(
+                r, node,
+                (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
+    } else if (test == ABOVE || test == BELOW)
         read_bound(r, node, test == ABOVE ? RN_TEST_ABOVE : RN_TEST_BELOW, negated);
     else if (test == CIDR || r->is_ip)
         read_networks(r, node, negated);

@@ -165,12 +165,6 @@ static bool read_part(struct rn_builder *builder, const struct rn_node *node,
 
 /* --- keys -------------------------------------------------------------------------- */
 
-static bool same_part(const struct rn_key_part *a, const struct rn_key_part *b)
-{
-    return a->count == b->count &&
-           memcmp(a->attributes, b->attributes, a->count * sizeof a->attributes[0]) == 0;
-}
-
 static void add_part(struct rn_builder *builder, const struct rn_node *node,
                      struct rn_key_part *parts, uint32_t *count)
 {
@@ -182,7 +176,9 @@ static void add_part(struct rn_builder *builder, const struct rn_node *node,
     if (!read_part(builder, node, &parts[*count]))
         return;
     for (uint32_t i = 0; i < *count; i++) {
-        if (same_part(&parts[i], &parts[*count])) {
+        if (parts[i].count == parts[*count].count &&
+            memcmp(parts[i].attributes, parts[*count].attributes,
+                   parts[i].count * sizeof parts[i].attributes[0]) == 0) {
             rn_report_error(builder->report, node->at,
                             "a part that stands in this key already; once is enough");
             return;

@@ -154,20 +154,6 @@ bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
 
 /* --- the whole --------------------------------------------------------------------- */
 
-static void read_sub_windows(struct rn_limits_reader *r, const struct rn_node *node)
-{
-    uint64_t value;
-
-    if (!rn_node_as_uint(node, r->report, &value))
-        return;
-    if (value < 2 || value > 1024)
-        rn_report_error(r->report, node->at,
-                        "a window is cut into 2 to 1024 parts, not %llu; write such a number",
-                        (unsigned long long)value);
-    else
-        r->sub_windows = (uint32_t)value;
-}
-
 /* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
 static void read_algorithm(struct rn_limits_reader *r, const struct rn_node *node)
 {
@@ -189,6 +175,7 @@ static void read_refinements(struct rn_limits_reader *r)
     const struct rn_node *align = rn_node_find(r->map, "align");
     const struct rn_node *lease = rn_node_find(r->map, "lease");
     const struct rn_node *subs = rn_node_find(r->map, "sub_windows");
+    uint64_t parts;
 
     if (algorithm != NULL)
         read_algorithm(r, algorithm);
@@ -200,8 +187,14 @@ static void read_refinements(struct rn_limits_reader *r)
         rn_report_error(r->report, lease->at, "a lease of more than 24 hours; write a shorter one");
         r->lease_ns = 0;
     }
-    if (subs != NULL)
-        read_sub_windows(r, subs);
+    if (subs == NULL || !rn_node_as_uint(subs, r->report, &parts))
+        return;
+    if (parts < 2 || parts > 1024)
+        rn_report_error(r->report, subs->at,
+                        "a window is cut into 2 to 1024 parts, not %llu; write such a number",
+                        (unsigned long long)parts);
+    else
+        r->sub_windows = (uint32_t)parts;
 }
 
 void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,

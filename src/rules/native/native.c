@@ -158,24 +158,11 @@ static bool can_wait(const struct rn_rule *rule)
     return false;
 }
 
-/* A rule about waiting where nothing waits would do nothing, without a word. */
-static void check_waiting(struct rn_builder *builder, const struct rn_node *map,
-                          const struct rn_rule *rule)
-{
-    const struct rn_node *wait = rn_node_find(map, rule->hold ? "wait" : "max_wait");
-
-    if (wait != NULL && !can_wait(rule) && (rule->hold || rule->max_wait_ns != 0))
-        rn_report_error(builder->report, wait->at,
-                        "%s has no effect: nothing waits under this limit; write for example "
-                        "limit: 10 per second queue 50, or add throttle",
-                        rule->hold ? "wait: hold" : "max_wait");
-}
-
 static void read_rule(struct rn_builder *builder, const struct rn_node *map)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *name = rn_node_find(map, "name"), *limit = rn_node_find(map, "limit");
-    const struct rn_node *when, *key;
+    const struct rn_node *when, *key, *wait;
 
     if (!check_keys(builder, map, name, limit))
         return;
@@ -196,7 +183,12 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
         rn_native_limits(builder, map, limit, rule);
     if (builder->report->count[RN_ERROR] != errors || builder->failed)
         return;
-    check_waiting(builder, map, rule);
+    wait = rn_node_find(map, rule->hold ? "wait" : "max_wait");
+    if (wait != NULL && !can_wait(rule) && (rule->hold || rule->max_wait_ns != 0))
+        rn_report_error(builder->report, wait->at,
+                        "%s has no effect: nothing waits under this limit; write for example "
+                        "limit: 10 per second queue 50, or add throttle",
+                        rule->hold ? "wait: hold" : "max_wait");
     rn_native_throttle_check(builder, map, rule);
 }
 
@@ -232,14 +224,6 @@ static void read_entry(struct rn_builder *builder, const struct rn_node *map, bo
     struct rn_list_entry *place = rn_builder_list_entry(builder);
     if (place != NULL)
         *place = entry;
-}
-
-static void read_list(struct rn_builder *builder, const struct rn_node *list, bool deny)
-{
-    if (!rn_node_expect(list, RN_NODE_LIST, builder->report))
-        return;
-    RN_NODE_EACH(entry, list)
-        read_entry(builder, entry, deny);
 }
 
 /* --- the file ---------------------------------------------------------------------- */
@@ -294,8 +278,10 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
 
         if (rn_slice_is(name, "limits"))
             read_rules(builder, section);
-        else if (rn_slice_is(name, "allow") || rn_slice_is(name, "deny"))
-            read_list(builder, section, rn_slice_is(name, "deny"));
+        else if ((rn_slice_is(name, "allow") || rn_slice_is(name, "deny")) &&
+                 rn_node_expect(section, RN_NODE_LIST, builder->report))
+            RN_NODE_EACH(entry, section)
+                read_entry(builder, entry, rn_slice_is(name, "deny"));
         else if (rn_slice_is(name, "server"))
             rn_native_server(builder, section);
     }

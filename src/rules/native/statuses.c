@@ -135,25 +135,20 @@ static void read_value(struct rn_builder *builder, const struct rn_node *node,
             read_word(builder, item->at, word, set);
 }
 
-static void read_map(struct rn_builder *builder, const struct rn_node *map, struct rn_statuses *set)
-{
-    static const char *const keys[] = {"status"};
-    const struct rn_node *status = rn_node_find(map, "status");
-
-    rn_native_map(builder, map, keys, RN_COUNT(keys));
-    if (status != NULL)
-        read_value(builder, status, set);
-    else if (map->count == 0)
-        rn_report_error(builder->report, map->at, "an empty charge_on; " EXAMPLE);
-}
-
 void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule)
 {
     static const struct rn_slice status = RN_SLICE_INIT("status");
+    static const char *const keys[] = {"status"};
 
     if (node->kind == RN_NODE_MAP) {
-        read_map(builder, node, &rule->charge_on);
+        const struct rn_node *value = rn_node_find(node, "status");
+
+        rn_native_map(builder, node, keys, RN_COUNT(keys));
+        if (value != NULL)
+            read_value(builder, value, &rule->charge_on);
+        else if (node->count == 0)
+            rn_report_error(builder->report, node->at, "an empty charge_on; " EXAMPLE);
     } else if (node->kind == RN_NODE_LIST || rn_node_is_null(node) ||
                !rn_slice_starts_with(node->text, status) ||
                (node->text.len > status.len && !is_space(node->text.data[status.len]))) {

@@ -24,30 +24,25 @@ void rn_print(struct rn_printer *p, const char *format, ...)
         p->sink(p->context, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
 }
 
-/* One character; bytes that are not UTF-8 cannot come from a file. */
-static size_t print_character(struct rn_printer *p, const char *text, size_t len)
-{
-    uint32_t point = (unsigned char)text[0];
-    size_t taken = rn_utf8_decode(text, len, &point);
-
-    if (point == '"' || point == '\\')
-        rn_print(p, "\\%c", (char)point);
-    else if (point >= ' ' && point <= '~')
-        rn_print(p, "%c", (char)point);
-    else if (point == '\n')
-        rn_print(p, "\\n");
-    else if (taken <= 1)
-        rn_print(p, "\\x%02" PRIx32, point);
-    else
-        rn_print(p, point <= 0xffff ? "\\u%04" PRIx32 : "\\U%08" PRIx32, point);
-    return taken == 0 ? 1 : taken;
-}
-
 void rn_print_quoted(struct rn_printer *p, struct rn_slice text)
 {
     rn_print(p, "\"");
-    for (size_t i = 0; i < text.len;)
-        i += print_character(p, text.data + i, text.len - i);
+    for (size_t i = 0; i < text.len;) {
+        uint32_t point = (unsigned char)text.data[i];
+        size_t taken = rn_utf8_decode(text.data + i, text.len - i, &point);
+
+        if (point == '"' || point == '\\')
+            rn_print(p, "\\%c", (char)point);
+        else if (point >= ' ' && point <= '~')
+            rn_print(p, "%c", (char)point);
+        else if (point == '\n')
+            rn_print(p, "\\n");
+        else if (taken <= 1)
+            rn_print(p, "\\x%02" PRIx32, point);
+        else
+            rn_print(p, point <= 0xffff ? "\\u%04" PRIx32 : "\\U%08" PRIx32, point);
+        i += taken == 0 ? 1 : taken; /* 0: not UTF-8, which a file cannot have */
+    }
     rn_print(p, "\"");
 }
 

@@ -34,30 +34,25 @@ static void print_when(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, several ? "]\n" : "\n");
 }
 
-static void print_part(struct rn_printer *p, const struct rn_key_part *part)
-{
-    bool cut = part->ipv4_prefix != 32 || part->ipv6_prefix != 64;
-
-    rn_print(p, cut ? "{" : "\"");
-    for (unsigned i = 0; i < part->count; i++) {
-        struct rn_slice name = p->ruleset->attributes[part->attributes[i]].name;
-
-        rn_print(p, "%s%.*s", i == 0 ? "" : " or ", (int)name.len, name.data);
-    }
-    if (cut)
-        rn_print(p, ": {ipv4: %u, ipv6: %u}}", part->ipv4_prefix, part->ipv6_prefix);
-    else
-        rn_print(p, "\"");
-}
-
 static void print_key(struct rn_printer *p, const struct rn_rule *rule)
 {
     if (rule->key_count == 0)
         return;
     rn_print(p, "    key: [");
     for (uint32_t i = 0; i < rule->key_count; i++) {
-        rn_print(p, i == 0 ? "" : ", ");
-        print_part(p, &rule->key[i]);
+        const struct rn_key_part *part = &rule->key[i];
+        bool cut = part->ipv4_prefix != 32 || part->ipv6_prefix != 64;
+
+        rn_print(p, "%s%s", i == 0 ? "" : ", ", cut ? "{" : "\"");
+        for (unsigned n = 0; n < part->count; n++) {
+            struct rn_slice name = p->ruleset->attributes[part->attributes[n]].name;
+
+            rn_print(p, "%s%.*s", n == 0 ? "" : " or ", (int)name.len, name.data);
+        }
+        if (cut)
+            rn_print(p, ": {ipv4: %u, ipv6: %u}}", part->ipv4_prefix, part->ipv6_prefix);
+        else
+            rn_print(p, "\"");
     }
     rn_print(p, "]\n");
 }
@@ -141,16 +136,6 @@ static void print_cost(struct rn_printer *p, const struct rn_cost *cost)
     if (cost->max != 0)
         rn_print(p, ", max: %" PRIu64, cost->max);
     rn_print(p, "}\n");
-}
-
-static void print_charge_on(struct rn_printer *p, const struct rn_rule *rule)
-{
-    char text[RN_STATUSES_TEXT];
-
-    if (!rule->by_outcome)
-        return;
-    rn_statuses_write(&rule->charge_on, text);
-    rn_print(p, "    charge_on: status %s\n", text);
 }
 
 static void print_priority(struct rn_printer *p, const struct rn_priority *priority)
@@ -251,7 +236,12 @@ void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    soft: %u%%\n", rule->soft_percent);
     print_throttle(p, &rule->throttle);
     print_cost(p, &rule->cost);
-    print_charge_on(p, rule);
+    if (rule->by_outcome) {
+        char statuses[RN_STATUSES_TEXT];
+
+        rn_statuses_write(&rule->charge_on, statuses);
+        rn_print(p, "    charge_on: status %s\n", statuses);
+    }
     print_priority(p, &rule->priority);
     print_words(p, rule);
     print_response(p, &rule->response);

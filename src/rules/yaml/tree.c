@@ -89,14 +89,6 @@ static int fail_depth(struct rn_tree *tree, struct rn_place at)
     return RATION_EPARSE;
 }
 
-static int open_frame(struct rn_tree *tree, struct rn_node *node)
-{
-    if (tree->depth == RN_DOCUMENT_DEPTH)
-        return fail_depth(tree, node->at);
-    tree->frames[tree->depth++] = (struct rn_tree_frame){.node = node};
-    return 0;
-}
-
 static int compare_keys(const void *left, const void *right)
 {
     const struct rn_node *a = *(struct rn_node *const *)left, *b = *(struct rn_node *const *)right;
@@ -231,9 +223,12 @@ int rn_tree_add(struct rn_tree *tree, const struct rn_node *model, struct rn_sli
         failed = attach(tree, node);
     if (!failed && anchor.len > 0)
         failed = note_anchor(tree, anchor, node);
-    if (!failed && node->kind != RN_NODE_SCALAR)
-        failed = open_frame(tree, node);
-    return failed;
+    if (failed || node->kind == RN_NODE_SCALAR)
+        return failed;
+    if (tree->depth == RN_DOCUMENT_DEPTH)
+        return fail_depth(tree, node->at);
+    tree->frames[tree->depth++] = (struct rn_tree_frame){.node = node};
+    return 0;
 }
 
 int rn_tree_close(struct rn_tree *tree)

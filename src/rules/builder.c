@@ -180,7 +180,7 @@ struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_
     return (struct rn_attribute *)builder->attributes.items + number;
 }
 
-/* Of a rule without `when`. */
+/* The conditions of a rule without `when`. */
 static const struct rn_alternative always = {.condition_count = 0};
 
 struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name, uint32_t line,

@@ -7,7 +7,7 @@
  *
  * When memory runs out a function returns NULL (or RN_NO_ATTRIBUTE) and sets
  * `failed`; readers may go on or give up, the ruleset is dropped either way.
- * What is wrong with the text is said to `report`, by the readers.
+ * The readers report errors in the text to `report`.
  */
 #ifndef RN_RULES_BUILDER_H
 #define RN_RULES_BUILDER_H

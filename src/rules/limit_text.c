@@ -116,7 +116,7 @@ static bool is_near(const char *word, size_t len, const char *keyword)
                                        (word[1] | 0x20) == keyword[0]);
 }
 
-/* The keyword of a NULL-terminated list that is nearly what was found, or NULL. */
+/* The keyword of a NULL-terminated list that is close to the word found, or NULL. */
 static const char *guess_word(const struct reader *r, const char *const *keywords)
 {
     size_t len = word_len(r);
@@ -185,7 +185,7 @@ static int fail_at_option(const struct reader *r)
                 found(r).text);
 }
 
-/* What may follow the period, each once. */
+/* The options after the period, each at most once. */
 static int read_options(struct reader *r, struct ration_limit *limit)
 {
     int failed = 0;
@@ -239,7 +239,7 @@ static int read_calendar_unit(struct reader *r, enum ration_calendar *unit)
     return FAIL(r, "expected a unit of the calendar, found %s; " CALENDAR_UNITS, found(r).text);
 }
 
-/* What may follow the period of other limits has no place here. */
+/* Options of other limits are errors here. */
 static int refuse_options(struct reader *r)
 {
     struct reader start = *r;

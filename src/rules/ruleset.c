@@ -217,7 +217,7 @@ static bool is_wanted(void *arg, const struct rn_diagnostic *d)
     return d->at.file < a->first_file || d->severity == RN_ERROR;
 }
 
-/* Puts earlier versions in the place of teams with errors. False: something is wrong with the root
+/* Replaces teams with errors by their earlier versions. False: something is wrong with the root
  * or an earlier version, or memory ran out. */
 static bool replace_teams(struct attempt *a)
 {

@@ -216,7 +216,7 @@ struct rn_setting {
     uint32_t line, column;
 };
 
-/* What a token lets its bearer do; each includes those before it. */
+/* The rights of a token; each includes those before it. */
 enum rn_token_scope {
     RN_SCOPE_NONE,
     RN_SCOPE_METRICS, /* /metrics */

@@ -163,7 +163,7 @@ static bool is_rules_file(const char *name)
            (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
 }
 
-/* By bytes, whatever the locale. */
+/* By bytes, in any locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -176,7 +176,7 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* What it links to is gone, or is itself: a team's rules must not go with it unnoticed. */
+/* A link without a target; ignoring it would lose a team's rules silently. */
 static bool leads_nowhere(const char *path)
 {
     struct stat status;

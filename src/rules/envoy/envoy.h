@@ -25,7 +25,7 @@ struct rn_envoy_metadata {
     bool text;                  /* it was quoted: `"7"` is a text, `7` a number */
 };
 
-/* What a file says besides the limit itself. */
+/* A limit of a descriptor, with the settings of its file. */
 struct rn_envoy_limit {
     const struct rn_rule_limit *limit; /* NULL: unlimited, or white-listed */
     const struct rn_rule *rule;        /* named like the path, domain.key_value.key;
@@ -46,7 +46,7 @@ struct rn_envoy_limit {
 /* Whether a file is for this domain. */
 bool rn_envoy_has_domain(const struct rn_ruleset *ruleset, struct rn_slice domain);
 
-/* What applies to a descriptor (entries in order), or NULL: unknown domain, no
+/* The limit of a descriptor (entries in order), or NULL: unknown domain, no
  * match, or a depth that is not exactly the path's. Match order per level: key
  * with this value, then wildcards in file order, then the bare key; a level
  * that is chosen is not left again. Allocates nothing; any thread.

@@ -95,7 +95,7 @@ static bool is_lost(const struct rn_envoy_reader *r)
     return false;
 }
 
-/* What is most likely at fault if a limit cannot be enforced. */
+/* The node most likely at fault if a limit cannot be enforced. */
 static const struct rn_node *blame(const struct rn_node *map)
 {
     static const char *const suspects[] = {"algorithm", "burst", "sub_windows", "limit",
@@ -303,7 +303,7 @@ static void warn_of_hidden(struct rn_envoy_reader *r, const struct rn_envoy_node
     }
 }
 
-/* What files before say about the same domain: patterns in the order in which they are. */
+/* Copies the level of an earlier file of the same domain; patterns keep their order. */
 static uint32_t add_level(struct rn_envoy_level *level, const struct rn_envoy_level *before)
 {
     uint32_t count = 0;
@@ -364,7 +364,7 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
 
 /* --- the file ----------------------------------------------------------------------- */
 
-/* Of another file, or of a document before this one; NULL: none. */
+/* The same domain in an earlier file or document; NULL: none. */
 static struct rn_envoy_domain *find_domain(const struct rn_envoy_reader *r)
 {
     struct rn_builder *b = r->builder;

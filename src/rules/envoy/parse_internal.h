@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that read Envoy's format share: parse.c (the tree),
+ * Shared by the readers of Envoy's format: parse.c (the tree),
  * rate_limit.c (rate_limit), fields.c (keys, metadata).
  */
 #ifndef RN_RULES_ENVOY_PARSE_INTERNAL_H

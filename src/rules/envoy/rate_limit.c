@@ -149,7 +149,7 @@ static bool read_burst(struct rn_envoy_reader *r, const struct rn_node *node, ui
     return false;
 }
 
-/* What the text implies stays; a plain rate is a fixed window. */
+/* Keeps the algorithm that the text implies; a plain rate is a fixed window. */
 static bool read_extras(struct rn_envoy_reader *r, const struct rn_node *const *fields,
                         struct ration_limit *spec)
 {
@@ -259,7 +259,7 @@ void rn_envoy_check_replaces(struct rn_envoy_reader *r)
 
 /* --- the block ---------------------------------------------------------------------- */
 
-/* What says the amount although something else has said it already. */
+/* Reports keys that give the amount a second time. */
 static bool say_contradictions(struct rn_envoy_reader *r, const struct rn_node *const *fields,
                                bool unlimited)
 {

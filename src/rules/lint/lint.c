@@ -223,7 +223,7 @@ static void lint_repeats(const struct rn_linter *l)
     free(prints);
 }
 
-/* Of requests that are under way at once, none has been charged yet by its outcome. */
+/* Concurrent requests are not yet charged by outcome, so nothing limits them. */
 static void lint_outcomes(const struct rn_linter *l)
 {
     for (uint32_t i = 0; i < l->rule_count; i++)

@@ -128,7 +128,7 @@ static bool is_slip(struct rn_slice a, struct rn_slice b)
            (a.len == 2 && b.len == 2 && a.data[0] == b.data[1] && a.data[1] == b.data[0]);
 }
 
-/* What is used once, described nowhere, and nearly something more usual. */
+/* Warns of attributes used once, not declared, and close to a more common name. */
 static void lint_attributes(const struct rn_linter *l)
 {
     const struct rn_ruleset *ruleset = l->ruleset;

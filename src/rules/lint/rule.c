@@ -52,7 +52,7 @@ static bool must_be_absent(const struct rn_alternative *a, uint16_t attribute)
 
 /* --- what never applies ------------------------------------------------------------ */
 
-/* What a warning says about a rule, or only about one of several alternatives. */
+/* Words for a warning: about the whole rule, or one of several alternatives. */
 static const char *whole_or_part(const struct rn_rule *rule)
 {
     return rule->alternative_count > 1 ? "this alternative of " : "";
@@ -117,7 +117,7 @@ static bool is_within(const struct rn_alternative *narrow, const struct rn_alter
     return true;
 }
 
-/* Alternatives that add nothing to another; of two that say the same, the later one. */
+/* Warns of alternatives that add nothing to another; of two equal ones, the later. */
 static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *rule)
 {
     uint32_t count = rule->alternative_count < COMPARED ? rule->alternative_count : COMPARED;
@@ -136,7 +136,7 @@ static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *r
     }
 }
 
-/* Of the text itself: not of {ID}, nor of %2F. */
+/* Whether a path has a capital letter outside {ID} and %2F. */
 static bool has_capital(struct rn_slice text)
 {
     bool named = false;
@@ -256,7 +256,7 @@ static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
 
 /* --- costs and levels -------------------------------------------------------------- */
 
-/* What a limit admits at once; 0 if it has no such bound, or refuses on purpose. */
+/* The most a limit admits at once; 0: it has no bound, or refuses on purpose. */
 static uint64_t bound_of(const struct rn_rule_limit *limit)
 {
     return limit->limit.algorithm == RATION_CONCURRENCY ? 0 : limit->limit.cap;

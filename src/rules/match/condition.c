@@ -29,7 +29,7 @@ static bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
     return c->test == RN_TEST_ABOVE ? order > 0 : order < 0;
 }
 
-/* What is no number lies on neither side of one. */
+/* A value that is no number is neither above nor below one. */
 static RN_ASIDE bool fits_bound(const struct rn_condition *c, struct rn_slice bound,
                                 struct rn_slice value)
 {
@@ -101,7 +101,7 @@ static bool holds(const struct rn_match_input *s, const struct rn_condition *c)
     return found != c->negated;
 }
 
-/* Of an unreadable path every condition is taken to hold. */
+/* Every condition on an unreadable path is assumed to hold. */
 static inline bool may_be_meant(const struct rn_match_input *s, const struct rn_condition *c)
 {
     return rn_unlikely(s->values->paths.unreadable) &&

@@ -11,7 +11,7 @@ static bool is_bound(const struct rn_condition *c)
     return c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW;
 }
 
-/* Of bounds on different sides there is none. */
+/* Bounds on different sides never cover each other. */
 static bool bound_covers(const struct rn_condition *narrow, const struct rn_condition *wide)
 {
     struct rn_decimal inner, outer;
@@ -36,7 +36,7 @@ static bool value_covers(const struct rn_condition *narrow, struct rn_slice inne
         return rn_slice_starts_with(rn_pattern_literal(inner), outer);
     if (wide->test != RN_TEST_PATTERN)
         return false;
-    /* What a star stands for, the star that takes the star itself takes, too. */
+    /* A star that matches the other's star also matches all that one stands for. */
     return wide->is_path ? rn_pattern_covers(outer, inner) : rn_pattern_match(outer, inner);
 }
 

@@ -67,7 +67,7 @@ struct rn_index_member {
     const struct rn_slice *value;  /* one of its values */
 };
 
-/* What a request may call an attribute. */
+/* A name under which a request gives an attribute. */
 struct rn_index_name {
     struct rn_slice text;
     uint16_t attribute; /* that it feeds, first of the chain in `next` */
@@ -134,7 +134,7 @@ static inline uint64_t rn_index_seed(uint16_t attribute, uint16_t mask)
     return rn_index_mix((uint64_t)attribute << 16 | mask, 0);
 }
 
-/* Of the segments of a path that a mask selects: `seed`, then each. */
+/* Hashes the segments of a path that a mask selects: start with rn_index_seed, then add each. */
 static inline uint64_t rn_index_add_segment(uint64_t h, uint64_t segment_hash)
 {
     return rn_index_mix(h, segment_hash);

@@ -32,7 +32,7 @@ static uint16_t add_name(struct names *names, struct rn_slice text)
     }
 }
 
-/* What a request calls the attribute; data NULL: out of memory. */
+/* The attribute's name in a request; data NULL: out of memory. */
 static struct rn_slice request_name(struct rn_arena *arena, const struct rn_attribute *attribute)
 {
     size_t prefix = sizeof HEADER - 1;

@@ -38,7 +38,7 @@ static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
             return &rule->tiers[i];
     if (rule->default_tier < rule->tier_count)
         return &rule->tiers[rule->default_tier];
-    /* Which one an unreadable path means is not known, but that it means one may be. */
+    /* An unreadable path may mean any tier, so the first one applies. */
     return values->paths.unreadable && rn_condition_is_on_path(s->ruleset, rule->tier_attribute)
                ? rule->tiers
                : NULL;
@@ -52,7 +52,7 @@ static bool is_unlimited(const struct rn_tier *tier)
     return true;
 }
 
-/* Of a rule with an alternative that holds. *tier is set if the rule applies. */
+/* Judges a rule with an alternative that holds. Sets *tier if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
@@ -68,7 +68,7 @@ judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct r
     return (struct rn_reason){.why = is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES};
 }
 
-/* Of any rule. */
+/* Judges any rule. */
 static RN_ASIDE struct rn_reason
 judge_aside(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
@@ -123,7 +123,7 @@ static inline uint8_t keep_of(const struct rn_priority *priority, const struct r
     return level < priority->level_count ? priority->levels[level].keep_percent : 0;
 }
 
-/* The last address that was cut: rules in a row mostly cut the same one. */
+/* The last address that was cut: neighbouring rules usually cut the same one. */
 struct cut {
     uint16_t attribute;
     uint8_t prefix;

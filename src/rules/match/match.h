@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rules apply to a request, and to which keys. The cost grows with the
+ * Finds the rules that apply to a request, and their keys. The cost grows with the
  * rules that match, not with those that exist. Nothing is allocated, no value
  * is copied (addresses, hosts and paths that must be respelt go into the caller's
  * scratch).
@@ -22,10 +22,11 @@ struct rn_match {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
     uint64_t cost;
-    uint8_t keep_percent;                        /* what its priority must leave */
-    struct rn_slice key[RN_KEY_PARTS_MAX];       /* rule->key_count values, */
-    struct rn_slice key_names[RN_KEY_PARTS_MAX]; /* and where there was a choice, of what */
-    char cut[RN_KEY_PARTS_MAX][48]; /* addresses cut to a prefix; `key` may point here */
+    uint8_t keep_percent;                  /* what its priority must leave */
+    struct rn_slice key[RN_KEY_PARTS_MAX]; /* rule->key_count values, */
+    struct rn_slice
+        key_names[RN_KEY_PARTS_MAX]; /* and the attribute chosen, if there was a choice */
+    char cut[RN_KEY_PARTS_MAX][48];  /* addresses cut to a prefix; `key` may point here */
 };
 
 #define RN_METHOD_MAX 32 /* longer ones are left as they are */

@@ -166,7 +166,7 @@ static void take_char(struct writer *w, char c, bool escaped)
 
 static void take_byte(struct writer *w, char c, bool escaped);
 
-/* What has come of a character is not one, or all of it has come. */
+/* The bytes so far are a whole character, or cannot become one. */
 static void end_wide(struct writer *w)
 {
     unsigned len = w->wide_len;
@@ -219,7 +219,7 @@ static bool is_escape_again(const struct writer *w, char c, char *byte)
     return true;
 }
 
-/* What would be an escape a third time is unreadable. */
+/* Text that is escaped three times is unreadable. */
 static void take_byte(struct writer *w, char c, bool escaped)
 {
     bool again = false;

@@ -24,7 +24,7 @@
 #include "base/slice.h"
 
 #define RN_PATH_READINGS_MAX 8     /* for three matters of opinion in one path */
-#define RN_PATH_READINGS_ROOM 8192 /* bytes, of all readings of a path that has to be rewritten */
+#define RN_PATH_READINGS_ROOM 8192 /* bytes for all readings of a path that must be rewritten */
 
 enum rn_path_parameters {
     RN_PARAMETERS_EITHER, /* ;v=1 is dropped in one reading and kept in the other */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a path reads as itself, which nearly all do: one scan of 16 bytes at a time.
+ * Detects paths with one reading, themselves, which nearly all are: scans 16 bytes at a time.
  */
 #include "base/hints.h"
 #include "rules/match/path.h"

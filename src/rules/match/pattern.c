@@ -198,7 +198,7 @@ struct rn_slice rn_pattern_segment(struct rn_slice path, unsigned i)
     return segment;
 }
 
-/* Which segment is the first `**`; the number of segments if none is. */
+/* The number of the first `**`; the number of segments if there is none. */
 static unsigned find_stars(struct rn_slice pattern)
 {
     struct rn_slice segment;

@@ -165,7 +165,7 @@ static void put_conditions(struct rn_buf *out, const struct rn_ruleset *ruleset,
         rn_buf_put_literal(out, "the rule has no conditions");
 }
 
-/* Of every alternative the first condition that does not hold. */
+/* The first condition of each alternative that does not hold. */
 static void put_failures(struct rn_buf *out, const struct rn_ruleset *ruleset,
                          const struct rn_rule *rule, const struct rn_values *values)
 {

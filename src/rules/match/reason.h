@@ -15,7 +15,7 @@ struct rn_finding {
     const struct rn_condition *condition;
     struct rn_slice value; /* data NULL: absent */
     bool holds;
-    bool unreadable; /* of the path, which cannot be read: holds whatever it says */
+    bool unreadable; /* the path is unreadable, so the condition holds */
 };
 struct rn_finding rn_reason_find(const struct rn_ruleset *ruleset,
                                  const struct rn_condition *condition,

@@ -11,7 +11,7 @@
 
 #define HEADER "header."
 
-/* What others are derived from. */
+/* The values that others are computed from. */
 struct origin {
     const struct ration_request *request;
     struct rn_slice peer, path, host; /* data NULL: not given */
@@ -178,7 +178,7 @@ static void derive_client(const struct rn_ruleset *ruleset, uint16_t number,
         (struct rn_slice){values->scratch[number], rn_ip_write(&client, values->scratch[number])};
 }
 
-/* Of a path that cannot be read any segment may be meant. */
+/* An unreadable path may mean any segment. */
 static struct rn_slice segment_of(const struct rn_attribute *attribute, struct rn_slice path,
                                   const struct rn_values *values)
 {

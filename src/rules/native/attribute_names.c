@@ -90,7 +90,7 @@ static bool has_upper(struct rn_slice text)
     return false;
 }
 
-/* What is wrong with a name, reported; else its lower-case form is in `lower`. */
+/* Writes the lower-case name to `lower`; false after reporting an error in it. */
 static bool check_name(struct rn_builder *builder, struct rn_place at, struct rn_slice name,
                        char lower[RN_ATTRIBUTE_NAME_MAX])
 {

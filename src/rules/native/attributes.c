@@ -25,7 +25,7 @@ static void derive_from_header(struct rn_builder *builder, const struct rn_node 
                           "proxies only");
 }
 
-/* Which segment of the pattern is {name}: -1 if none, -2 if its place varies. */
+/* The number of the segment {name}: -1 if none, -2 if its place varies. */
 static int find_segment(struct rn_slice pattern, struct rn_slice name)
 {
     struct rn_slice segment;

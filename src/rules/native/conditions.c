@@ -267,7 +267,7 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
         read_texts(r, node, of[test], negated);
 }
 
-/* Which test a key names; -1 if none: that has been reported. */
+/* The test that a key names; -1 after reporting. */
 static int test_of(const struct rn_node *node)
 {
     for (int i = 0; i < (int)RN_COUNT(tests); i++)

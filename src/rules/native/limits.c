@@ -218,7 +218,7 @@ void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,
         rule->tier_count = 1;
         rule->default_tier = 0;
     }
-    /* What follows from other faults need not be said. */
+    /* Skip errors that follow from other errors. */
     if (r.report->count[RN_ERROR] != errors)
         return;
     rn_limits_check(&r);

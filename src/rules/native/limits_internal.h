@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that read `limit:` share: limits.c (texts), tiers.c (maps),
+ * Shared by the readers of `limit:`: limits.c (texts), tiers.c (maps),
  * limits_check.c (whether everything beside it suits).
  */
 #ifndef RN_RULES_NATIVE_LIMITS_INTERNAL_H
@@ -17,7 +17,7 @@ struct rn_limits_reader {
     uint32_t sub_windows;
     bool from_first;
     int64_t lease_ns;
-    /* Of the limits read so far: */
+    /* The limits read so far: */
     uint32_t used;                  /* their algorithms, 1 << algorithm each */
     bool on_calendar, off_calendar; /* some fixed windows are, or are not */
 };
@@ -29,7 +29,7 @@ bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
 /* {by: tier, free: 100 per minute, ...} */
 void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map);
 
-/* What is written beside the limits and suits none of them. */
+/* Reports keys beside the limits that apply to none of them. */
 void rn_limits_check(struct rn_limits_reader *r);
 
 #endif

@@ -53,7 +53,7 @@ bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, c
     return true;
 }
 
-/* Paths may have commas, but hardly one with a slash behind it; headers often do. Methods and hosts
+/* Paths may have commas, but rarely with a slash after one; headers often do. Methods and hosts
  * have none, which is another error. */
 static bool may_be_list(struct rn_slice text, const struct rn_attribute *attribute)
 {
@@ -106,7 +106,7 @@ static struct rn_slice framework_name(struct rn_slice segment)
     return name;
 }
 
-/* Signs that mean something in regular expressions and hardly occur in paths. */
+/* Signs that mean something in regular expressions and rarely occur in paths. */
 static bool is_like_regex(struct rn_slice text)
 {
     static const char *const signs[] = {".*", ".+", "\\", "[^", "]+", "]*", ")+", ")*", "|"};
@@ -265,7 +265,7 @@ void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *n
 static const char *const amounts[] = {"amount", "interval", "max_requests", "per",   "period",
                                       "rate",   "requests", "unit",         "units", "window"};
 
-/* What some write beside `limit`, and the attribute that is meant. */
+/* Keys that some write beside `limit`, and the attribute each means. */
 static const struct {
     const char *key, *attribute;
 } conditions[] = {{"host", "host"}, {"hosts", "host"},    {"ip", "ip"},

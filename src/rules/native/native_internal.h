@@ -54,8 +54,8 @@ void rn_native_server(struct rn_builder *builder, const struct rn_node *node);
 
 /* --- attribute_names.c -------------------------------------------------------------- */
 
-/* What a team calls NAME or TEAM.NAME is TEAM.NAME, in the arena; the root's names are as written.
- * Data NULL: out of memory. */
+/* The full name, in the arena: TEAM.NAME for a team's NAME or TEAM.NAME; the root's names are
+ * unchanged. Data NULL: out of memory. */
 struct rn_slice rn_native_full_name(struct rn_builder *builder, struct rn_slice name);
 
 /* A name, not longer than this: header.X-Api-Key, user. */
@@ -95,7 +95,7 @@ struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text);
 /* A path, or a pattern of paths, as paths are read; as rn_native_value. */
 struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text);
-/* What is wrong with what rn_native_path has answered; NULL: nothing. */
+/* The error in a result of rn_native_path; NULL: none. */
 const char *rn_native_path_fault(struct rn_slice path);
 /* Networks of a scalar or a list; NULL after reporting. */
 const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder,

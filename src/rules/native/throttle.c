@@ -66,7 +66,7 @@ void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
     throttle->on = builder->report->count[RN_ERROR] == errors;
 }
 
-/* What is wrong with throttling by this limit depends on how much it holds. */
+/* Whether throttling can begin under this limit; false after reporting. */
 static bool check_limit(struct rn_builder *builder, const struct rn_node *node,
                         const struct rn_throttle *throttle, const struct rn_rule_limit *limit)
 {

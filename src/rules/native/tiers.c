@@ -36,18 +36,6 @@ static uint32_t read_tiers(struct rn_limits_reader *r, const struct rn_node *map
     return count;
 }
 
-/* A default that names no tier and is no limit either. */
-static void report_unknown_tier(struct rn_limits_reader *r, const struct rn_node *node,
-                                const struct rn_tier *tiers, uint32_t count)
-{
-    const char **names = rn_builder_alloc(r->builder, count, sizeof *names);
-
-    for (uint32_t i = 0; names != NULL && i < count; i++)
-        names[i] = tiers[i].value.data;
-    if (names != NULL && count != 0)
-        rn_report_unknown_word(r->report, node, "tier", names, count);
-}
-
 /* The tier for all other values: the name of a tier, or limits. */
 static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_tier *tiers, uint32_t *count)
@@ -67,7 +55,12 @@ static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
             node->text.len != 0 && ((node->text.data[0] >= '0' && node->text.data[0] <= '9') ||
                                     rn_slice_is(node->text, "unlimited"));
         if (!is_limit && !rn_node_is_null(node)) {
-            report_unknown_tier(r, node, tiers, *count);
+            const char **names = rn_builder_alloc(r->builder, *count, sizeof *names);
+
+            for (uint32_t i = 0; names != NULL && i < *count; i++)
+                names[i] = tiers[i].value.data;
+            if (names != NULL && *count != 0)
+                rn_report_unknown_word(r->report, node, "tier", names, *count);
             return;
         }
     }

@@ -94,7 +94,7 @@ static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, "}");
 }
 
-/* What the texts of limits leave unsaid; of each, all limits have the same. */
+/* Settings that limit texts do not have; all limits of a rule share them. */
 static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
 {
     const struct ration_limit *windows = NULL, *places = NULL;

@@ -164,7 +164,7 @@ static void step(struct rn_cursor *cursor, struct rn_slice text)
     cursor->offset += size;
 }
 
-/* The cursor lives on between calls: diagnostics are written, and mostly made, in
+/* The cursor lives on between calls: diagnostics are written, and usually made, in
  * the order of the text, so that a file of one long line is not walked through
  * from its beginning for each. */
 static struct rn_cursor *cursor_in(struct rn_report *report, uint32_t file, bool go_on)

@@ -4,7 +4,7 @@
  * position and says what was found and what would be right.
  *
  * A report owns the names and the text of the files it speaks of, so it may
- * outlive whatever was read from them. It never fails: when memory runs out an
+ * outlive the documents read from them. It never fails: when memory runs out an
  * error still counts. One thread at a time.
  */
 #ifndef RN_RULES_REPORT_REPORT_H
@@ -67,14 +67,14 @@ void rn_report_done(struct rn_report *report);
  * returns the file's number, RN_REPORT_NO_FILE when out of memory. */
 uint32_t rn_report_add_file(struct rn_report *report, struct rn_slice name, struct rn_slice text);
 
-/* The place is mostly that of a node: node->at. The same message at the same
+/* The place is usually that of a node: node->at. The same message at the same
  * place is kept and counted once. Text from a file goes through rn_excerpt. */
 void rn_report_error(struct rn_report *report, struct rn_place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rn_report_warning(struct rn_report *report, struct rn_place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Forgets what is not wanted, and whatever was counted but not kept. */
+/* Drops unwanted diagnostics, and those that were counted but not kept. */
 void rn_report_retain(struct rn_report *report,
                       bool (*is_wanted)(void *arg, const struct rn_diagnostic *d), void *arg);
 
@@ -113,7 +113,7 @@ struct rn_excerpt rn_excerpt(struct rn_slice text);
  *         ^
  *
  * and at the end `and 3 more errors`. Bytes that could upset a terminal are
- * escaped; of long lines the part around the place is shown. */
+ * escaped; long lines are cut to the part around the place. */
 typedef void rn_report_sink(void *context, const char *text, size_t len);
 void rn_report_write(struct rn_report *report, rn_report_sink *sink, void *context);
 

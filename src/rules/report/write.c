@@ -78,7 +78,7 @@ static bool is_break(const char *text, size_t len)
            (point == '\n' || point == '\r' || point == 0x85 || point == 0x2028 || point == 0x2029);
 }
 
-/* What of the line is shown: from here, and whether something is left out. */
+/* The part of a line that is shown: its start, and whether text before it is cut. */
 struct window {
     size_t start;
     bool cut;

@@ -36,7 +36,7 @@ struct rn_node {
     uint8_t kind;         /* enum rn_node_kind */
     bool quoted;          /* SCALAR: in quotes, a block (| >) or tagged !!str: never a number */
     uint32_t count;       /* LIST: items; MAP: pairs */
-    struct rn_place at;   /* its first character; of what came by an alias: where it is written */
+    struct rn_place at;   /* its first character; after an alias: that of the anchor's node */
     struct rn_slice text; /* SCALAR; a NUL follows */
     struct rn_node *key;  /* of a value in a MAP: always a SCALAR */
     struct rn_node *first, *next;
@@ -64,7 +64,7 @@ int rn_document_parse(struct rn_document *document, struct rn_slice name, const 
  * unless that is NULL (see rn_file_open_inside). False: `reason` says why. */
 bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
                       char reason[RN_FILE_PROBLEM]);
-/* A document without content, of a file that could not be read: RATION_EIO after reporting it, or
+/* An empty document for a file that could not be read: RATION_EIO after reporting it, or
  * RATION_ENOMEM. */
 int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,
                        struct rn_report *report);

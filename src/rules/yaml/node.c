@@ -114,7 +114,7 @@ static bool is_one_of(struct rn_slice text, const char *const *words)
 
 bool rn_node_as_bool(const struct rn_node *node, struct rn_report *report, bool *value)
 {
-    /* What YAML 1.1 took for a truth value, and some people still do. */
+    /* The booleans of YAML 1.1, which some people still write. */
     static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE", NULL};
     static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE", NULL};
     bool plain = is_text(node) && !node->quoted;

@@ -130,7 +130,7 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
                         phrase->words, phrase->begun, fault->begun.line, fault->begun.column);
 }
 
-/* What YAML calls printable (1.2.2, 5.1). */
+/* Whether YAML calls it printable (1.2.2, 5.1). */
 static bool is_allowed(uint32_t point)
 {
     return point == '\t' || point == '\n' || point == '\r' || (point >= 0x20 && point <= 0x7e) ||

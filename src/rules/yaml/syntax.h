@@ -7,7 +7,7 @@
 
 #include "rules/report/report.h"
 
-/* What libyaml complains about, as it puts it; `context` (what it was doing) may
+/* An error in libyaml's words; `context` (what it was doing) may
  * be NULL. */
 struct rn_syntax_fault {
     const char *problem, *context;

@@ -353,16 +353,6 @@ static bool listen_on(struct daemon *d, const char *name, enum rn_rationd_settin
     return true;
 }
 
-static bool load_certificate(struct daemon *d)
-{
-    struct ration_error error;
-
-    if (!d->options.tls.cert || rn_server_tls_load(d->server, &d->options.tls, &error) == 0)
-        return true;
-    fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
-    return false;
-}
-
 /* The state file, for the signal handler. */
 static const char *state_path;
 
@@ -445,13 +435,29 @@ static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
     return false;
 }
 
-/* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
- * answers within one millisecond of the deadline. */
-static int64_t patience_of(const struct rn_rationd_options *options)
+/* Passes the settings to the protocols. */
+static void configure_front(struct daemon *d)
 {
-    int64_t early_ns = options->redis_deadline_ns - RN_SECOND_NS / 1000;
+    const struct rn_rationd_options *o = &d->options;
 
-    return early_ns > 0 ? early_ns : options->redis_deadline_ns;
+    d->front.guard.tokens = o->tokens;
+    d->front.guard.token_count = o->token_count;
+    d->front.trust_local = o->trust_local;
+    d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.log_keys = o->log_keys;
+    d->front.grpc_age_ns = o->grpc_max_age * RN_SECOND_NS;
+    d->front.rls = (struct rn_rls_extra){o->rls_headers, o->rls_metadata, o->rls_quota_mode};
+    d->front.daemon = (struct rn_front_daemon){
+        .arg = d, .reload = reload, .files = o->configs, .file_count = o->config_count};
+    if (!o->shares)
+        return;
+    /* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
+     * answers within one millisecond of the deadline. */
+    d->front.patience_ns = o->redis_deadline_ns - RN_SECOND_NS / 1000;
+    if (d->front.patience_ns <= 0)
+        d->front.patience_ns = o->redis_deadline_ns;
+    d->front.store =
+        (struct rn_front_store){&d->shared, rn_shared_store_is_up, rn_shared_store_put_metrics};
 }
 
 static bool open_server(struct daemon *d)
@@ -475,27 +481,14 @@ static bool open_server(struct daemon *d)
         fprintf(stderr, "rationd: out of memory\n");
         return false;
     }
-    if (d->options.shares) {
-        d->front.patience_ns = patience_of(&d->options);
-        d->front.store =
-            (struct rn_front_store){&d->shared, rn_shared_store_is_up, rn_shared_store_put_metrics};
-        if (!rn_shared_store_prepare(&d->shared, rn_server_workers(d->server)))
-            return false;
+    configure_front(d);
+    if (d->options.shares && !rn_shared_store_prepare(&d->shared, rn_server_workers(d->server)))
+        return false;
+    if (d->options.tls.cert && rn_server_tls_load(d->server, &d->options.tls, &error) != 0) {
+        fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
+        return false;
     }
-    d->front.guard.tokens = d->options.tokens;
-    d->front.guard.token_count = d->options.token_count;
-    d->front.trust_local = d->options.trust_local;
-    d->front.rules_loaded_ns = d->front.started_ns;
-    d->front.log_keys = d->options.log_keys;
-    d->front.grpc_age_ns = d->options.grpc_max_age * RN_SECOND_NS;
-    d->front.rls = (struct rn_rls_extra){d->options.rls_headers, d->options.rls_metadata,
-                                         d->options.rls_quota_mode};
-    d->front.daemon = (struct rn_front_daemon){.arg = d,
-                                               .reload = reload,
-                                               .files = d->options.configs,
-                                               .file_count = d->options.config_count};
-    return load_certificate(d) &&
-           listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
+    return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
            listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);

@@ -55,7 +55,7 @@ static bool read_client(struct rn_exchange *x, bool ban, unsigned members,
     if (ban && o->count == 0)
         rn_exchange_error(
             x, 400, "bad_request",
-            "\"attributes\" are missing: whom to ban, such as {\"ip\": \"192.0.2.7\"}");
+            "\"attributes\" are missing: the client to ban, such as {\"ip\": \"192.0.2.7\"}");
     else if (!ban && !o->rule)
         rn_exchange_error(x, 400, "bad_request", "\"rule\" is missing: whose limit is replaced");
     else

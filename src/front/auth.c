@@ -89,15 +89,15 @@ static const char *read_parameter(struct rn_query *query, struct rn_telling *how
 
     if (rn_slice_is(name, "deny")) {
         if (!read_number(value, &n) || n < 400 || n > 599)
-            return "deny is to be a status from 400 to 599";
+            return "deny must be a status from 400 to 599";
         how->deny_status = (uint16_t)n;
     } else if (rn_slice_is(name, "cost")) {
         if (!read_number(value, &query->cost))
-            return "cost is to be a whole number";
+            return "cost must be a whole number";
         query->cost_given = true;
     } else if (rn_slice_is(name, "wait")) {
         if (!rn_slice_is(value, "hold") && !rn_slice_is(value, "return"))
-            return "wait is to be hold or return";
+            return "wait must be hold or return";
         query->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
     } else {
         return "unknown parameter; there are deny, cost and wait";

@@ -64,15 +64,14 @@ static int read_add(const struct place *p, const struct rn_json_token *token)
     if (rn_json_i64(token, &p->change->add))
         return 0;
     return rn_json_object_to(p->json, token->at,
-                             "\"add\" is to be a whole number of units, below 0 to give back");
+                             "\"add\" must be a whole number of units, below 0 to give back");
 }
 
 static int read_remaining(const struct place *p, const struct rn_json_token *token)
 {
     if (rn_json_u64(token, &p->change->remaining))
         return 0;
-    return rn_json_object_to(p->json, token->at,
-                             "\"remaining\" is to be a whole number, 0 or more");
+    return rn_json_object_to(p->json, token->at, "\"remaining\" must be a whole number, 0 or more");
 }
 
 static int read_for(const struct place *p, const struct rn_json_token *token)
@@ -85,8 +84,8 @@ static int read_for(const struct place *p, const struct rn_json_token *token)
     if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, ns) && *ns >= 1000000 &&
         *ns <= RATION_EXPIRY_MAX_NS)
         return 0;
-    return rn_json_object_to(
-        p->json, token->at, "\"for\" is to be seconds, from 0.001 to ten years, or null: for ever");
+    return rn_json_object_to(p->json, token->at,
+                             "\"for\" must be seconds, from 0.001 to ten years, or null: for ever");
 }
 
 static int read_flag(const struct place *p, const struct rn_json_token *token, bool *flag)
@@ -196,7 +195,7 @@ static int read_number(struct rn_slice name, struct rn_slice value, uint64_t max
     if (rn_json_u64(&token, number) && *number >= 1 && *number <= max)
         return 0;
     return rn_error_set(error, RATION_EINVAL, 0,
-                        "%.*s is to be a number from 1 to %" PRIu64 ", found %s", (int)name.len,
+                        "%.*s must be a number from 1 to %" PRIu64 ", found %s", (int)name.len,
                         name.data, max, rn_excerpt(value).text);
 }
 
@@ -207,7 +206,7 @@ static int read_after(struct rn_slice value, uint64_t *after, struct ration_erro
     if (rn_json_u64(&token, after))
         return 0;
     return rn_error_set(error, RATION_EINVAL, 0,
-                        "after is to be an id, such as the number behind \"next\", found %s",
+                        "after must be an id, such as the number behind \"next\", found %s",
                         rn_excerpt(value).text);
 }
 

@@ -242,7 +242,7 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
     error->text[0] = '\0';
     if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "there is nothing to hold: \"cost\" is to be 1 or more");
+                            "there is nothing to hold: \"cost\" must be 1 or more");
     code = check_drain(query, verb, error);
     if (code != 0)
         return code;

@@ -142,7 +142,7 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
     enum rn_json_kind kind = rn_json_read(json, &token);
 
     if (kind != RN_JSON_OBJECT && kind != RN_JSON_BAD)
-        rn_json_object_to(json, token.at, "the body is to be a JSON object");
+        rn_json_object_to(json, token.at, "the body must be a JSON object");
     return kind == RN_JSON_OBJECT || refuse_json(x, json);
 }
 

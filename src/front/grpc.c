@@ -77,7 +77,7 @@ static void judge_head(struct rn_grpc_call *call)
     else if (!call->method)
         rn_grpc_fail(call, RN_GRPC_UNIMPLEMENTED, "there is no such method here");
     else if (call->bad_timeout)
-        rn_grpc_fail(call, RN_GRPC_INTERNAL, "grpc-timeout is to be digits and a unit, as 20m");
+        rn_grpc_fail(call, RN_GRPC_INTERNAL, "grpc-timeout must be digits and a unit, as 20m");
 }
 
 static void add_data(struct rn_grpc_call *call, const char *data, size_t len)

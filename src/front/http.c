@@ -89,7 +89,7 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
     unsigned count = 0;
 
     if (token.kind != RN_JSON_ARRAY) {
-        rn_json_object_to(json, token.at, "\"checks\" is to be a list of checks");
+        rn_json_object_to(json, token.at, "\"checks\" must be a list of checks");
         return false;
     }
     while ((token = rn_json_next(json)).kind == RN_JSON_OBJECT) {
@@ -110,7 +110,7 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
         }
     }
     if (token.kind != RN_JSON_END && token.kind != RN_JSON_BAD)
-        rn_json_object_to(json, token.at, "a check is to be an object");
+        rn_json_object_to(json, token.at, "a check must be an object");
     if (token.kind != RN_JSON_END || (token = rn_json_next(json)).kind == RN_JSON_BAD)
         return false;
     if (token.kind != RN_JSON_END) {

@@ -110,7 +110,7 @@ int rn_query_complete(struct rn_query *query, struct ration_error *error)
                             "give attributes (the rules decide) or key and limit, not both");
     if (query->by_limit && !query->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "\"key\" is missing: whom the limit is for, such as \"alice\"");
+                            "\"key\" is missing: the client to count, such as \"alice\"");
     if (!query->by_limit && query->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "\"limit\" is missing, such as \"100 per minute\"");
@@ -132,7 +132,7 @@ static const char *kind_name(enum rn_json_kind kind)
 
 int rn_query_expected(struct rn_json *json, const struct rn_json_token *token, const char *what)
 {
-    return rn_json_object_to(json, token->at, "%s is to be %s, found %s",
+    return rn_json_object_to(json, token->at, "%s must be %s, found %s",
                              rn_excerpt(token->name).text, what, kind_name(token->kind));
 }
 
@@ -217,7 +217,7 @@ static int read_wait(struct rn_query *query, struct rn_json *json,
         query->max_wait_ns > 0 && query->max_wait_ns <= RN_HOLD_MAX_NS)
         return 0;
     return rn_json_object_to(json, token->at,
-                             "\"wait\" is to be \"return\", \"hold\" or the longest wait in "
+                             "\"wait\" must be \"return\", \"hold\" or the longest wait in "
                              "seconds, up to 60");
 }
 
@@ -225,7 +225,7 @@ static int read_for(struct rn_query *query, struct rn_json *json, const struct r
 {
     if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &query->for_ns) ||
         query->for_ns < 1000000 || query->for_ns > RATION_LEASE_MAX_NS)
-        return rn_json_object_to(json, token->at, "\"for\" is to be seconds, from 0.001 to 86400");
+        return rn_json_object_to(json, token->at, "\"for\" must be seconds, from 0.001 to 86400");
     return 0;
 }
 
@@ -233,7 +233,7 @@ int rn_query_read_cost(struct rn_query *query, struct rn_json *json,
                        const struct rn_json_token *token)
 {
     if (!rn_json_u64(token, &query->cost))
-        return rn_json_object_to(json, token->at, "\"cost\" is to be a whole number, 0 or more");
+        return rn_json_object_to(json, token->at, "\"cost\" must be a whole number, 0 or more");
     query->cost_given = true;
     return 0;
 }
@@ -300,7 +300,7 @@ static int read_status(struct rn_query *query, struct rn_json *json,
         query->status <= RN_QUERY_STATUS_MAX)
         return 0;
     return rn_json_object_to(json, token->at,
-                             "\"status\" is to be that of the answer, from %d to %d",
+                             "\"status\" must be that of the answer, from %d to %d",
                              RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX);
 }
 

@@ -89,7 +89,7 @@ bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uin
 
     if (text.len > 0 && rn_json_u64(&number, n))
         return true;
-    rn_resp_fail(t, "%s is to be a whole number, 0 or more, found %s", what, rn_excerpt(text).text);
+    rn_resp_fail(t, "%s must be a whole number, 0 or more, found %s", what, rn_excerpt(text).text);
     return false;
 }
 

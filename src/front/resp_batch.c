@@ -188,7 +188,7 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
     }
     if (burst + extra <= 0 || count <= 0 || period <= 0) {
         rn_resp_fail(t,
-                     "zero rates are not supported: count and period are to be positive, "
+                     "zero rates are not supported: count and period must be positive, "
                      "max_burst %s",
                      extra ? "0 or more" : "too");
         return false;
@@ -275,7 +275,7 @@ static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t leas
     if (!rn_resp_cost(t, text, "quantity", cost))
         return false;
     if (*cost < least)
-        rn_resp_fail(t, "quantity is to be %llu or more, found %llu", (unsigned long long)least,
+        rn_resp_fail(t, "quantity must be %llu or more, found %llu", (unsigned long long)least,
                      (unsigned long long)*cost);
     return *cost >= least;
 }

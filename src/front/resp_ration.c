@@ -110,7 +110,7 @@ static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
     if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
         *ns <= RATION_LEASE_MAX_NS)
         return true;
-    rn_resp_fail(t, "FOR is to be seconds, from 0.001 to 86400, found %s", rn_excerpt(text).text);
+    rn_resp_fail(t, "FOR must be seconds, from 0.001 to 86400, found %s", rn_excerpt(text).text);
     return false;
 }
 
@@ -160,7 +160,7 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
     if (query->max_wait_ns > 0)
         return true;
     rn_resp_fail(t,
-                 "WAIT is to be hold, return or the longest wait in milliseconds, up to 60000, "
+                 "WAIT must be hold, return or the longest wait in milliseconds, up to 60000, "
                  "found %s",
                  rn_excerpt(text).text);
     return false;
@@ -406,7 +406,7 @@ void rn_resp_charge_due(struct rn_talk *t)
 
     if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
         status > RN_QUERY_STATUS_MAX) {
-        rn_resp_fail(t, "status is to be that of the answer, from %d to %d, found %s",
+        rn_resp_fail(t, "status must be that of the answer, from %d to %d, found %s",
                      RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
         return;
     }

@@ -44,7 +44,7 @@ static bool read_text(struct reading *in, const struct rn_json_token *token, str
     if (token->kind == RN_JSON_NULL)
         return true;
     if (token->kind != RN_JSON_STRING)
-        return object_to(in, token->at, "this is to be a string");
+        return object_to(in, token->at, "this must be a string");
     *text = token->text;
     return true;
 }
@@ -59,9 +59,9 @@ static bool read_number(struct reading *in, const struct rn_json_token *token, u
         number.kind = RN_JSON_NUMBER;
     for (size_t i = 0; i < token->text.len && token->kind == RN_JSON_STRING; i++)
         if (token->text.data[i] < '0' || token->text.data[i] > '9')
-            return object_to(in, token->at, "this is to be a whole number");
+            return object_to(in, token->at, "this must be a whole number");
     if (token->text.len == 0 || !rn_json_u64(&number, n) || *n > max)
-        return object_to(in, token->at, "this is to be a whole number, and not that large");
+        return object_to(in, token->at, "this must be a whole number, and not that large");
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool read_object(struct reading *in, const struct rn_json_token *begin,
     size_t count = 0;
 
     if (begin->kind != RN_JSON_OBJECT)
-        return begin->kind != RN_JSON_BAD && object_to(in, begin->at, "this is to be an object");
+        return begin->kind != RN_JSON_BAD && object_to(in, begin->at, "this must be an object");
     while ((token = rn_json_next(&in->json)).kind != RN_JSON_END) {
         if (token.kind == RN_JSON_BAD)
             return false;
@@ -134,7 +134,7 @@ static bool read_list(struct reading *in, const struct rn_json_token *begin,
     if (begin->kind == RN_JSON_NULL)
         return true;
     if (begin->kind != RN_JSON_ARRAY)
-        return object_to(in, begin->at, "this is to be a list");
+        return object_to(in, begin->at, "this must be a list");
     while ((token = rn_json_next(&in->json)).kind != RN_JSON_END)
         if (token.kind == RN_JSON_BAD || !item(in, &token))
             return false;
@@ -195,7 +195,7 @@ static bool descriptor_member(struct reading *in, const struct rn_json_token *to
         return refuse_name(in, token);
     ask->refund = token->kind == RN_JSON_TRUE;
     return token->kind == RN_JSON_TRUE || token->kind == RN_JSON_FALSE ||
-           token->kind == RN_JSON_NULL || object_to(in, token->at, "this is to be true or false");
+           token->kind == RN_JSON_NULL || object_to(in, token->at, "this must be true or false");
 }
 
 static bool read_descriptor(struct reading *in, const struct rn_json_token *token)

@@ -91,12 +91,12 @@ def test_what_changes_between_two_pages_moves_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("path, words", [
-    ("/v1/overrides?limit=0", 'limit is to be a number from 1 to 10000, found "0"'),
-    ("/v1/overrides?limit=10001", 'limit is to be a number from 1 to 10000, found "10001"'),
-    ("/v1/bans?limit=ten", 'limit is to be a number from 1 to 10000, found "ten"'),
-    ("/v1/bans?limit=", "limit is to be a number from 1 to 10000, found nothing"),
-    ("/v1/overrides?after=-1", 'after is to be an id, such as the number behind "next", found "-1"'),
-    ("/v1/overrides?after=18446744073709551616", "after is to be an id"),
+    ("/v1/overrides?limit=0", 'limit must be a number from 1 to 10000, found "0"'),
+    ("/v1/overrides?limit=10001", 'limit must be a number from 1 to 10000, found "10001"'),
+    ("/v1/bans?limit=ten", 'limit must be a number from 1 to 10000, found "ten"'),
+    ("/v1/bans?limit=", "limit must be a number from 1 to 10000, found nothing"),
+    ("/v1/overrides?after=-1", 'after must be an id, such as the number behind "next", found "-1"'),
+    ("/v1/overrides?after=18446744073709551616", "after must be an id"),
     ("/v1/overrides?afte=1", 'unknown parameter "afte"; did you mean after?'),
     ("/v1/bans?rule=api", 'unknown parameter "rule"'),
 ])

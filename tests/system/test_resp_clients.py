@@ -332,7 +332,7 @@ def test_quantities_that_are_none_are_errors(daemon):
     with daemon.resp() as say:
         for command in ("CL.THROTTLE", "THROTTLE"):
             for quantity in ("-1", "x", "1.5", "", "18446744073709551616"):
-                with pytest.raises(RespError, match="quantity is to be a whole number"):
+                with pytest.raises(RespError, match="quantity must be a whole number"):
                     say(command, "ann", 15, 30, 60, quantity)
             assert say(command, "ann", 15, 30, 60, "18446744073709551615")[2] in (15, 16)
 

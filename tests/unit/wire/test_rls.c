@@ -159,7 +159,7 @@ static void faults_of_json_have_a_place(void **state)
 {
     (void)state;
     assert_int_equal(read_json("{\"domain\":7}"), RATION_EPARSE);
-    assert_string_equal(error.text, "column 11: this is to be a string");
+    assert_string_equal(error.text, "column 11: this must be a string");
     assert_int_equal(read_json("{\"domian\":\"d\"}"), RATION_EPARSE);
     assert_string_equal(error.text, "column 2: unknown member");
     assert_int_equal(read_json("{\"hitsAddend\":4294967296}"), RATION_EPARSE);

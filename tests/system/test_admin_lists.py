@@ -120,7 +120,7 @@ def test_ration_follows_the_pages(crowded, what, name):
     assert answer.status == 0, answer.err
     lines = answer.out.splitlines()
     assert len(lines) == 1 + MANY
-    assert lines[0].split()[:2] == (["rule", "whose"] if what == "override" else ["who", "ends"])
+    assert lines[0].split()[:2] == (["rule", "client"] if what == "override" else ["client", "ends"])
     assert [f"user={user(i)}" in line for i, line in enumerate(lines[1:])] == [True] * MANY
     answer = run(what, "list", "--json", "--admin", crowded.addresses["admin"])
     assert [e["attributes"]["user"] for e in answer.json[name]] == [user(i) for i in range(MANY)]

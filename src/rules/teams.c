@@ -235,7 +235,7 @@ static void read_team(struct reader *r, const char *path, const char *name)
         return;
     }
     snprintf(problem, sizeof problem,
-             "%s is no name of a team; use 1 to %d small letters, digits, hyphens and "
+             "%s is not a valid team name; use 1 to %d small letters, digits, hyphens and "
              "underscores, beginning with a letter, and not \"header\"",
              rn_excerpt(rn_slice_of(name)).text, TEAM_NAME_MAX);
     add_problem(r, team, path, problem);

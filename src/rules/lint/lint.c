@@ -315,7 +315,7 @@ void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
         if (ruleset->domain_count == 0)
             rn_report_warning(report,
                               (struct rn_place){.file = report->file_count ? 0 : RN_REPORT_NO_FILE},
-                              "no limits at all, so every request is admitted; add a section "
+                              "no limits, so every request is admitted; add a section "
                               "limits");
         return;
     }

@@ -280,7 +280,7 @@ static void warn_of_cost(const struct rn_linter *l, const struct rn_rule *rule,
     else if (bound < rule->cost.max)
         rn_report_warning(l->report, at,
                           "%s: costs above %" PRIu64 " never fit \"%s\", and up to %" PRIu64
-                          " are let count; write a smaller max or a larger limit",
+                          " are allowed; write a smaller max or a larger limit",
                           rn_excerpt(rule->name).text, bound, text, rule->cost.max);
 }
 

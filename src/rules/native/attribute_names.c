@@ -119,7 +119,7 @@ static bool check_name(struct rn_builder *builder, struct rn_place at, struct rn
     }
     if (rn_slice_is(small, "or") || rn_slice_is(small, "none")) {
         rn_report_error(builder->report, at,
-                        "%s has a meaning of its own in keys and cannot name an attribute",
+                        "%s has a special meaning in keys and cannot name an attribute",
                         rn_excerpt(name).text);
         return false;
     }

@@ -20,7 +20,7 @@ static void derive_from_header(struct rn_builder *builder, const struct rn_node 
     attribute->header = name;
     if (attribute->is_ip)
         rn_report_warning(builder->report, node->at,
-                          "anybody can send a header with any address in it; write "
+                          "a client can send a header with any address in it; write "
                           "{trusted_proxies: [...], forwarded: x-forwarded-for} to believe your "
                           "proxies only");
 }
@@ -141,7 +141,7 @@ void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *
 
     if (rn_slice_starts_with(rn_builder_attribute_at(builder, number)->name, RN_SLICE("header.")))
         rn_report_error(builder->report, node->key->at,
-                        "headers need no description; give the attribute a name of its own");
+                        "a header needs no declaration; give the attribute another name");
     else if (ways != 1)
         rn_report_error(builder->report, node->at,
                         "%s comes from %s; write one of {header: x-api-key}, {path: "

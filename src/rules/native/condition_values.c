@@ -23,7 +23,7 @@ const char *rn_native_path_fault(struct rn_slice path)
     if (path.data == NULL)
         return "an escape behind ;, where paths: {parameters: ignore} drops it or not, depending "
                "on "
-               "who reads it; leave the parameters away";
+               "the server; leave out the parameters";
     for (unsigned i = 0; (segment = rn_pattern_segment(path, i)).data != NULL; i++)
         if (rn_slice_is(segment, ".") || rn_slice_is(segment, ".."))
             return ". and .. are resolved before paths are compared; write the path that they lead "

@@ -180,7 +180,7 @@ static void add_part(struct rn_builder *builder, const struct rn_node *node,
             memcmp(parts[i].attributes, parts[*count].attributes,
                    parts[i].count * sizeof parts[i].attributes[0]) == 0) {
             rn_report_error(builder->report, node->at,
-                            "a part that stands in this key already; once is enough");
+                            "this part is already in the key; remove one of the two");
             return;
         }
     }

@@ -119,7 +119,7 @@ static bool read_several(struct rn_limits_reader *r, const struct rn_node *list,
 
         if (read && limit == NULL && list->count > 1) {
             rn_report_error(r->report, node->at,
-                            "unlimited among other limits; it stands alone or not at all");
+                            "unlimited among other limits; it must stand alone");
             read = false;
         }
         if (limit != NULL) {

@@ -54,7 +54,7 @@ void rn_limits_check(struct rn_limits_reader *r)
     if (r->algorithm >= 0 && !(r->used >> r->algorithm & 1))
         rn_report_error(r->report, algorithm->at,
                         "%s is for none of these limits: queue, concurrent, calendar and unlimited "
-                        "imply algorithms of their own; leave it out",
+                        "imply their algorithm; leave it out",
                         ration_algorithm_name((enum ration_algorithm)r->algorithm));
     if (!(r->used >> RATION_SLIDING_WINDOW & 1))
         report_idle(r, "sub_windows",

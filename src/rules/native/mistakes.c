@@ -292,7 +292,7 @@ static void report_option(struct rn_builder *builder, const struct rn_node *map,
 
     snprintf(text, sizeof text, "%.*s %s %.*s", (int)said.len, said.data, value->key->text.data,
              (int)number.len, number.data);
-    rn_report_error(builder->report, value->key->at, "%s is said in the limit; write limit: %s",
+    rn_report_error(builder->report, value->key->at, "%s belongs in the limit; write limit: %s",
                     rn_excerpt(value->key->text).text, rn_excerpt(rn_slice_of(text)).text);
 }
 
@@ -307,7 +307,7 @@ bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
     }
     if (is_amount(key)) {
         rn_report_error(builder->report, value->key->at,
-                        "%s is said in the limit; write for example limit: 100 per minute",
+                        "%s belongs in the limit; write for example limit: 100 per minute",
                         rn_excerpt(key).text);
         return true;
     }

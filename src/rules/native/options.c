@@ -40,7 +40,7 @@ bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, 
         return false;
     if (value == 0) {
         rn_report_error(builder->report, node->at,
-                        "no time at all; write a longer one or leave "
+                        "a duration of 0; write a longer one or leave "
                         "out %s",
                         rn_excerpt(node->key->text).text);
         return false;
@@ -122,7 +122,7 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
             response->status = (uint16_t)number;
         else
             rn_report_error(builder->report, status->at,
-                            "status %llu does not tell of a refusal; write one from 400 to 599, "
+                            "status %llu is not a refusal; write one from 400 to 599, "
                             "mostly 429",
                             (unsigned long long)number);
     }

@@ -129,7 +129,7 @@ static void read_value(struct rn_builder *builder, const struct rn_node *node,
         return;
     }
     if (node->count == 0)
-        rn_report_error(builder->report, node->at, "no status at all; write for example [401]");
+        rn_report_error(builder->report, node->at, "no status; write for example [401]");
     RN_NODE_EACH(item, node)
         if (rn_node_as_text(item, builder->report, &word))
             read_word(builder, item->at, word, set);

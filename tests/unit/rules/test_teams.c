@@ -289,7 +289,7 @@ static void odd_directories_are_refused(void **state)
     put_two_teams();
     make_team("Team.One");
     assert_false(load());
-    expect_said("Team.One: error: \"Team.One\" is no name of a team");
+    expect_said("Team.One: error: \"Team.One\" is not a valid team name");
     rmdir(in_folder("Team.One"));
     make_team("web/inner");
     assert_false(load());

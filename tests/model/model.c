@@ -170,12 +170,14 @@ static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
     return logged(m, period_ns) + cost <= m->spec.amount;
 }
 
-/* After a step back the windows on the clock are passed again and the state
- * may lie ahead, for a while. */
+/* After a step back the windows on the clock are passed again and the state may lie ahead,
+ * for a while: longer if a late debit has put something off into windows to come. */
 static bool is_disturbed(const struct model *m)
 {
+    int64_t turns = m->quanta > 1 ? 12 : 4;
+
     return m->back_at_ns >= 0 &&
-           m->elapsed_ns - m->back_at_ns <= 4 * (m->spec.period_ns + model_window_ns(&m->spec));
+           m->elapsed_ns - m->back_at_ns <= turns * (m->spec.period_ns + model_window_ns(&m->spec));
 }
 
 static bool sliding_fits(const struct model *m, uint64_t cost)
@@ -257,6 +259,10 @@ bool model_fits(const struct model *m, uint64_t cost)
     case RATION_LEAKY_BUCKET:
         return bucket_fits(&m->exact, cost);
     case RATION_FIXED_WINDOW:
+        /* The model enters a window as soon as it begins, the state with the next charge. If the
+         * clock steps back in between, they put a late debit into different windows. */
+        if (m->quanta > 1 && is_disturbed(m))
+            return true;
         return (m->end_ns > m->now_ns ? m->count + m->owed : 0) + cost <= m->spec.amount;
     case RATION_SLIDING_LOG:
         return log_fits(m, m->spec.period_ns, cost);

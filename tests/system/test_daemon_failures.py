@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from crowd import check, command, read_http, wait_for
-from daemon import BUILD, PATIENCE, RATIOND, Daemon
+from daemon import BUILD, PATIENCE, RATIOND, Daemon, RespError
 
 PRELOAD = BUILD / "tests/libfailing.so"
 RULES = """
@@ -76,7 +76,11 @@ def ask_resp(daemon):
     answered = 0
     with contextlib.suppress(ConnectionError, EOFError), daemon.resp() as redis:
         redis.socket.sendall(command("RATION.CHECK", "ip", "192.0.2.8") * 5)
-        while answered < 5 and redis.read():
+        while answered < 5:
+            try:
+                assert redis.read()
+            except RespError as error:
+                assert str(error) == "STORE out of memory"
             answered += 1
     return answered
 

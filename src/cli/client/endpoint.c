@@ -48,7 +48,7 @@ static bool check_plain(const struct rn_endpoint *endpoint, const struct rn_opti
     return false;
 }
 
-static bool read_trust(struct rn_endpoint *endpoint, const struct rn_options *o)
+static bool read_tls_files(struct rn_endpoint *endpoint, const struct rn_options *o)
 {
     struct rn_cli_tls_files files = {.ca = given_or(o->cacert, "RATION_CACERT"),
                                      .cert = given_or(o->cert, "RATION_CERT"),
@@ -84,7 +84,7 @@ bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, 
                         scheme_of(protocol, true));
         return false;
     }
-    return address->tls ? read_trust(endpoint, o) : check_plain(endpoint, o, protocol);
+    return address->tls ? read_tls_files(endpoint, o) : check_plain(endpoint, o, protocol);
 }
 
 void rn_endpoint_done(struct rn_endpoint *endpoint)
@@ -95,9 +95,19 @@ void rn_endpoint_done(struct rn_endpoint *endpoint)
 
 /* --- connecting -------------------------------------------------------------------- */
 
-/* Does the handshake. NULL: done; else the problem. */
-static const char *secure(const struct rn_endpoint *endpoint, struct rn_stream *stream)
+/* Opens the socket and does the TLS handshake. NULL: done; else the problem. */
+static const char *open_stream(const struct rn_endpoint *endpoint, struct rn_stream *stream)
 {
+    const struct rn_daemon_address *a = &endpoint->address;
+    int one = 1;
+
+    stream->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (stream->fd < 0 || connect(stream->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
+        return strerror(errno);
+    if (a->socket.ss_family != AF_UNIX)
+        setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (endpoint->tls_config == NULL)
+        return NULL;
     stream->tls = rn_cli_tls_new(endpoint->tls_config, stream->fd, endpoint->address.host);
     if (stream->tls == NULL)
         return "out of memory";
@@ -112,26 +122,13 @@ static const char *secure(const struct rn_endpoint *endpoint, struct rn_stream *
     return NULL;
 }
 
-static const char *open_socket(const struct rn_endpoint *endpoint, struct rn_stream *stream)
-{
-    const struct rn_daemon_address *a = &endpoint->address;
-    int one = 1;
-
-    stream->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (stream->fd < 0 || connect(stream->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
-        return strerror(errno);
-    if (a->socket.ss_family != AF_UNIX)
-        setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return endpoint->tls_config != NULL ? secure(endpoint, stream) : NULL;
-}
-
 bool rn_endpoint_connect(const struct rn_endpoint *endpoint, struct rn_stream *stream,
                          char problem[RN_ENDPOINT_PROBLEM])
 {
     const char *why;
 
     *stream = (struct rn_stream){.fd = -1};
-    why = open_socket(endpoint, stream);
+    why = open_stream(endpoint, stream);
     if (why == NULL)
         return true;
     snprintf(problem, RN_ENDPOINT_PROBLEM, "cannot connect to %s: %s", endpoint->address.text, why);

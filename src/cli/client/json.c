@@ -3,36 +3,24 @@
 
 #include <ration/ration.h>
 
-static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
-                                 const struct rn_json_token *token);
-
-/* The JSON reader bounds the depth. */
-static bool build_members(struct rn_arena *arena, struct rn_json *json, struct rn_cli_json *parent)
-{
-    struct rn_cli_json **link = &parent->first;
-
-    for (;;) {
-        struct rn_json_token token = rn_json_next(json);
-
-        if (token.kind == RN_JSON_END)
-            return true;
-        if (token.kind == RN_JSON_BAD || (*link = build(arena, json, &token)) == NULL)
-            return false;
-        link = &(*link)->next;
-    }
-}
-
+/* Recursive; the JSON reader bounds the depth. */
 static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
                                  const struct rn_json_token *token)
 {
-    struct rn_cli_json *value = rn_arena_alloc(arena, sizeof *value);
+    struct rn_cli_json *value = rn_arena_alloc(arena, sizeof *value), **link;
+    struct rn_json_token member;
 
     if (value == NULL)
         return NULL;
     *value = (struct rn_cli_json){.kind = token->kind, .name = token->name, .text = token->text};
-    if ((token->kind == RN_JSON_OBJECT || token->kind == RN_JSON_ARRAY) &&
-        !build_members(arena, json, value))
-        return NULL;
+    if (token->kind != RN_JSON_OBJECT && token->kind != RN_JSON_ARRAY)
+        return value;
+    link = &value->first;
+    while ((member = rn_json_next(json)).kind != RN_JSON_END) {
+        if (member.kind == RN_JSON_BAD || (*link = build(arena, json, &member)) == NULL)
+            return NULL;
+        link = &(*link)->next;
+    }
     return value;
 }
 

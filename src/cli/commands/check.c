@@ -54,30 +54,25 @@ static int decide(struct rn_offline *offline)
     return s.refused == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 
-/* The same JSON as the answer to POST /v1/check. */
-static void print_json(const struct rn_offline *offline, const struct ration_outcome *outcome)
-{
-    struct rn_answer_extra extra = {.wall_ns = ration_wall(offline->limiter, offline->now_ns)};
-    struct rn_buf text = {0};
-
-    rn_answer_put_body(&text, outcome, &extra, false);
-    rn_buf_put_char(&text, '\n');
-    fwrite(text.data, 1, text.len, stdout);
-    rn_buf_done(&text);
-}
-
+/* Prints the same JSON as the answer to POST /v1/check. */
 static int decide_json(struct rn_offline *offline)
 {
+    struct rn_answer_extra extra = {.wall_ns = ration_wall(offline->limiter, offline->now_ns)};
     bool several = offline->options->times > 1;
     struct ration_outcome outcome;
     uint64_t count[2] = {0};
 
     rn_cli_decision_series_begin_json(several);
     for (uint64_t i = 0; i < offline->options->times; i++) {
+        struct rn_buf text = {0};
+
         if (!rn_offline_decide(offline, false, &outcome))
             return RN_EXIT_ERROR;
-        fputs(i > 0 ? "," : "", stdout);
-        print_json(offline, &outcome);
+        rn_buf_put(&text, ",", i > 0);
+        rn_answer_put_body(&text, &outcome, &extra, false);
+        rn_buf_put_char(&text, '\n');
+        fwrite(text.data, 1, text.len, stdout);
+        rn_buf_done(&text);
         count[outcome.decision.allowed]++;
         if (!end(offline, &outcome))
             return RN_EXIT_ERROR;

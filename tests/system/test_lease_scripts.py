@@ -449,6 +449,30 @@ def test_a_credit_gives_back_nothing_that_a_lease_holds(asker):
     assert asker.lease(1, 0, back=40)[1] == 100
 
 
+def test_credits_and_drains_beside_leases_move_no_more_than_they_say(asker):
+    """A credit frees at most its units, and none that a lease holds; a refused drain leaves none."""
+    chance, cap, held = random.Random(SEED), 100, {}
+    for _ in range(400):
+        asker.now += chance.choice([0, 0, 0, 1000, 50_000, 300_000])
+        before, step = asker.left(), chance.randrange(4)
+        if step == 0:
+            asker.run(TAKE, chance.randrange(1, 30))
+        elif step == 1:
+            holder, lasts = chance.randrange(3), chance.choice([50_000, 500_000, LONGEST])
+            granted = asker.lease(holder, chance.randrange(40), ttl=lasts)
+            held[holder] = granted[0], asker.now + granted[4]
+        elif step == 2:
+            units = chance.choice([1, 5, 50, 2**40])
+            said = asker.run(CREDIT, units)
+            assert before <= asker.left() <= min(before + units, cap), (before, units, said)
+        else:
+            said = asker.run(DRAIN, chance.choice([1, 20, cap + 1, 2**50]))
+            assert asker.left() == (before - said[4] if said[0] == 0 else said[1]), (before, said)
+            assert said[0] == 1 or asker.left() == 0, (before, said)
+        out = sum(units for units, ends in held.values() if asker.now < ends)
+        assert asker.left() + out <= cap, (step, before, out)
+
+
 def test_a_take_is_given_back_beside_leases(asker):
     asker.lease(1, 40)
     mark = asker.run(TAKE, 30)[5]

@@ -65,38 +65,30 @@ static void print_networks(struct rn_printer *p, const struct rn_cidr_set *set)
     rn_print(p, "]");
 }
 
-/* `one_of: ["a", "b"]` */
-static void print_test(struct rn_printer *p, const struct rn_condition *condition)
+/* `one_of: ["a", "b"]`, or `not: {one_of: ["a", "b"]}` */
+static void print_condition(struct rn_printer *p, const struct rn_condition *condition)
 {
     static const char *const names[] = {
         [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
         [RN_TEST_CIDR] = "cidr",     [RN_TEST_ABOVE] = "above",     [RN_TEST_BELOW] = "below"};
 
-    rn_print(p, "%s: ", names[condition->test]);
-    if (condition->test == RN_TEST_ABOVE || condition->test == RN_TEST_BELOW) {
-        p->sink(p->context, condition->values[0].data, condition->values[0].len);
-        return;
-    }
-    if (condition->test == RN_TEST_CIDR) {
-        print_networks(p, condition->networks);
-        return;
-    }
-    rn_print(p, "[");
-    for (uint32_t i = 0; i < condition->value_count; i++) {
-        rn_print(p, "%s", i == 0 ? "" : ", ");
-        rn_print_quoted(p, condition->values[i]);
-    }
-    rn_print(p, "]");
-}
-
-static void print_condition(struct rn_printer *p, const struct rn_condition *condition)
-{
     if (condition->test == RN_TEST_PRESENT) {
         rn_print(p, "present: %s", condition->negated ? "false" : "true");
         return;
     }
-    rn_print(p, condition->negated ? "not: {" : "");
-    print_test(p, condition);
+    rn_print(p, "%s%s: ", condition->negated ? "not: {" : "", names[condition->test]);
+    if (condition->test == RN_TEST_ABOVE || condition->test == RN_TEST_BELOW) {
+        p->sink(p->context, condition->values[0].data, condition->values[0].len);
+    } else if (condition->test == RN_TEST_CIDR) {
+        print_networks(p, condition->networks);
+    } else {
+        rn_print(p, "[");
+        for (uint32_t i = 0; i < condition->value_count; i++) {
+            rn_print(p, "%s", i == 0 ? "" : ", ");
+            rn_print_quoted(p, condition->values[i]);
+        }
+        rn_print(p, "]");
+    }
     rn_print(p, condition->negated ? "}" : "");
 }
 

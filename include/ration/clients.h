@@ -10,7 +10,7 @@
  *         complain(error.text);
  *
  * They outlive a reload of the rules. With a state file they are kept beside it,
- * in FILE.overrides, and everybody who has the state file open learns of a change
+ * in FILE.overrides, and every process that has the state file open learns of a change
  * with its next ration_clients_refresh. A decision never waits for any of this.
  *
  * On success `error` (may be NULL) has an empty text, or a notice: what was
@@ -51,7 +51,7 @@ struct ration_override {
     const char *note;   /* for people */
     size_t note_len;
 
-    /* Told by who lists or finds it, not read by others. */
+    /* Out, of list and find; ignored by other calls. */
     uint64_t sequence; /* of the change that set it */
     bool active;       /* false: there is no such rule, or it has another key, now */
 };
@@ -80,14 +80,14 @@ RATION_API int ration_override_each(struct ration *r, const char *rule, size_t r
                                     int (*see)(void *arg, const struct ration_override *o),
                                     void *arg);
 
-/* Some of them. Who goes on behind the last one that was seen meets each that stays
- * as it is once, whatever is set and deleted meanwhile; one that is set again comes
+/* Some of them. A caller that goes on after the last entry it has seen meets each unchanged
+ * entry once, even if others are set and deleted meanwhile. An entry that is set again comes
  * again, at the end. */
 struct ration_listing {
     const char *rule; /* of overrides; NULL: of all rules */
     size_t rule_len;
     uint64_t after; /* only those of a larger sequence */
-    size_t limit;   /* so many at most; 0: all */
+    size_t limit;   /* how many at most; 0: all */
 };
 /* As ration_override_each. */
 RATION_API int ration_override_list(struct ration *r, const struct ration_listing *listing,
@@ -131,7 +131,7 @@ RATION_API void ration_clients_count(struct ration *r, uint64_t *overrides, uint
  * counts no more in any case). To be called several times a second, by one
  * thread that may wait: it reads files. It costs little if nothing has changed.
  * On an error what is known stays in force. It also sees whether the state file is
- * still there: one that somebody cut short, deleted or replaced is an error, told
+ * still there: one that was cut short, deleted or replaced is an error, reported
  * once, and everything goes on as it was. */
 RATION_API int ration_clients_refresh(struct ration *r, struct ration_error *error);
 

@@ -105,9 +105,9 @@ struct ration_descriptors_outcome {
 };
 
 /* Charges all descriptors that have a limit, or none. A native rule is charged once for each key,
- * however many descriptors have it: by the one with the most entries, for the largest cost. Over its limit is the request
- * if a descriptor is, except that of those in quota mode all must be. Limits
- * that another one `replaces` do not apply.
+ * however many descriptors have it: by the one with the most entries, for the largest cost. Over
+ * its limit is the request if a descriptor is, except that of those in quota mode all must be.
+ * Limits that another one `replaces` do not apply.
  *
  * RATION_EINVAL: the domain is empty; there is no descriptor, or one without
  * entries, or too many of either; a limit given with one has no unit; more limits

@@ -130,7 +130,7 @@ RATION_API int ration_take(struct ration *r, struct ration_charge *c, int64_t no
  * fetched for all of them at once. Errors are in c[i].error. */
 RATION_API void ration_take_batch(struct ration *r, struct ration_charge *c, size_t n,
                                   int64_t now_ns);
-/* Charge all of n or none (n <= RATION_CHARGES_MAX). RATION_ESEVERAL: one of several is to be
+/* Charge all of n or none (n <= RATION_CHARGES_MAX). RATION_ESEVERAL: one of several asks to be
  * drained. */
 RATION_API int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
                             struct ration_decision *decision);
@@ -148,12 +148,12 @@ RATION_API int ration_oldest(struct ration *r, struct ration_charge *c, int64_t 
  * what has not been refilled behind it; a queue only its last place. */
 RATION_API int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns);
 
-/* Gives c->cost units back for which nobody has a receipt, at most what is spent, so that the
+/* Gives c->cost units back without a receipt, at most what is spent, so that the
  * limit never admits more than it says: what is owed first, then the youngest charges that
  * count; of a fixed window only those of the present one. Not counted as a decision.
- * c->verdict is what ration_peek says at no cost then; the rest of `c` is as it was. Who holds
- * a receipt or a reservation of the same units can give them back once more: let only those
- * call this who may call ration_reset. RATION_EPLACES: a concurrency limit; release its places. */
+ * c->verdict is what ration_peek says at no cost then; the rest of `c` is as it was. A
+ * receipt or a reservation of the same units can give them back once more: offer this only to
+ * callers that may call ration_reset. RATION_EPLACES: a concurrency limit; release its places. */
 RATION_API int ration_credit(struct ration *r, struct ration_charge *c, int64_t now_ns);
 
 /* Charge now, settle later. `hold` names the reservation. Until `timeout_ns`
@@ -178,7 +178,7 @@ RATION_API int ration_renew(struct ration *r, struct ration_charge *c, uint64_t 
 RATION_API int ration_release(struct ration *r, struct ration_charge *c, uint64_t lease,
                               int64_t now_ns);
 
-/* Forget one key of one limit (and of its variants): the client starts afresh. What was reserved
+/* Forget one key of one limit (and of its variants): the client starts from zero. What was reserved
  * before can still be settled, but gives nothing back. */
 RATION_API int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns);
 /* Free the slots of idle keys. Never needed for correctness (idle slots are

@@ -141,7 +141,7 @@ struct ration_team_info {
     const char *name; /* not terminated */
     size_t name_len;
     bool kept;       /* its files had errors when last loaded: what it had before is in force, */
-    uint32_t errors; /* so many, of the first 100 of all teams */
+    uint32_t errors; /* how many, of the first 100 of all teams */
 };
 /* Calls `see` for every team of the files last loaded, until it returns non-zero. As
  * ration_rules_each otherwise. */
@@ -272,7 +272,7 @@ RATION_API int ration_outcome_charge(struct ration *r, struct ration_outcome *ou
 
 /* What a decision holds, as text: letters, digits, `-` and `_`. Any process that
  * shares the state file can settle it, also after a restart or a reload. Nothing
- * but this text and a key of the table keeps it, and nobody can make one up:
+ * but this text and a key of the table keeps it, and none can be made up:
  * RATION_EINVAL answers a text that is not a ticket of this table or not of the
  * kind that the call is for. */
 
@@ -296,7 +296,7 @@ RATION_API int ration_ticket_commit(struct ration *r, const char *ticket, size_t
 RATION_API int ration_ticket_refund(struct ration *r, const char *ticket, size_t len,
                                     int64_t now_ns);
 
-/* Dues: what ration_outcome_charge would charge, for somebody else to do within
+/* Dues: what ration_outcome_charge would charge, for another process to do within
  * `timeout_ns` (1 ms to a day) of the decision. Empty if there are none. */
 RATION_API int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out,
                                      int64_t timeout_ns, char ticket[RATION_TICKET_SIZE]);

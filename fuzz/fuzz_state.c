@@ -95,7 +95,7 @@ static void prepare(void)
     atexit(remove_folder);
     demand(rn_table_open(&options, &table, NULL) == 0);
     use(table, rn_table_now(table), 0);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     sound = malloc(BYTES);
     filled = malloc(BYTES / 8 * sizeof *filled);
     fd = open(path, O_RDONLY);
@@ -126,7 +126,7 @@ static void write_file(const uint8_t *data, size_t size)
         words[filled[word % filled_count]] ^= by;
     }
     if (size != 0 && data[0] & 1) {
-        h->check = rn_header_check(h);
+        h->check = rn_mapping_header_check(h);
         rn_anchor_save(&h->anchor);
         rn_anchor_save(&h->anchor);
     }
@@ -175,8 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rn_table_memory(table, now, &memory);
     demand(memory.live <= memory.slots && memory.block_bytes_used <= memory.block_bytes);
     rn_table_clean(table, now + HOUR);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     demand(open_table(&table, &error) == 0 && error.text[0] == '\0');
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     return 0;
 }

@@ -4,12 +4,13 @@
 
 usage: shape.py ROOT            print figures for each room under src/
        shape.py ROOT --check    fail on a broken naming rule
+       shape.py ROOT --self-test    plant one fault of each kind in a copy and expect it reported
 
 The rules:
 - a struct tag is defined once in the tree;
 - a function shared between files is called rn_<file>_<verb>, after the file or the
-  header it is in, or after the folder; where another room has such a file, the folder or
-  the room stands before it (rn_cli_http_ask);
+  header it is in, in singular or plural, or after the folder; where another room has such a
+  file, the folder or the room stands before it (rn_cli_http_ask). In nginx all begin with rn_ngx_;
 - no such prefix belongs to two rooms.
 The source is read as clang-format leaves it: a function ends at a brace in column 0.
 """
@@ -17,8 +18,10 @@ The source is read as clang-format leaves it: a function ends at a brace in colu
 import collections
 import pathlib
 import re
+import shutil
 import statistics
 import sys
+import tempfile
 
 TAG = re.compile(r"^(?:struct|union|enum) (rn_\w+)\n?\s*\{", re.M)
 FUNCTION = re.compile(
@@ -117,7 +120,10 @@ def names(where):
     """What functions of a file may begin with: its stem, a folder it is in, or both."""
     stem = where.stem.removesuffix("_internal")
     folders = where.parts[:-1]
-    return {stem, *folders, *(f"{folder}_{stem}" for folder in folders)}
+    if folders[0] == "nginx":
+        return {"ngx"}
+    stems = {stem, stem.removesuffix("s"), stem + "s"}
+    return {*stems, *folders, *(f"{folder}_{name}" for folder in folders for name in stems)}
 
 
 def misnamed(tree):
@@ -141,12 +147,37 @@ def shared_prefixes(tree):
             yield f"rn_{prefix}_ is a prefix in several rooms: {examples}"
 
 
+def faults(tree):
+    return [*doubled_tags(tree), *misnamed(tree), *shared_prefixes(tree)]
+
+
+PLANTS = [
+    ("base/planted.h", "struct rn_limit {\n    int a;\n};\n", "rn_limit is defined in"),
+    ("base/planted.c", "void rn_other_call(void)\n{\n}\n", "rn_other_call() should begin with rn_planted_"),
+    ("base/limit.c", "void rn_limit_planted(void)\n{\n}\n", "rn_limit_ is a prefix in several rooms"),
+]
+
+
+def self_test(root):
+    """Plants each fault alone in a copy; lists the plants that went unnoticed."""
+    missed = []
+    for name, text, expected in PLANTS:
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = pathlib.Path(scratch)
+            shutil.copytree(root / "src", copy / "src")
+            (copy / "src" / name).write_text(text)
+            found = faults(Tree(copy))
+            if not any(expected in fault for fault in found):
+                missed.append(f"{name}: went unnoticed: {found}")
+    return missed
+
+
 def main():
-    tree = Tree(pathlib.Path(sys.argv[1]))
-    if "--check" not in sys.argv:
-        figures(tree)
+    root = pathlib.Path(sys.argv[1])
+    if "--check" not in sys.argv and "--self-test" not in sys.argv:
+        figures(Tree(root))
         return 0
-    found = [*doubled_tags(tree), *misnamed(tree), *shared_prefixes(tree)]
+    found = self_test(root) if "--self-test" in sys.argv else faults(Tree(root))
     print("\n".join(found))
     return 1 if found else 0
 

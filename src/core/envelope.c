@@ -94,7 +94,7 @@ static bool divides(const struct rn_limit *outer, const struct rn_limit *inner)
 
 int64_t rn_envelope_settles_window(const struct rn_limit *outer, const struct rn_limit *inner)
 {
-    struct rn_envelope e = rn_envelope_of(inner);
+    struct rn_envelope e = rn_limit_envelope(inner);
     int64_t shortest, longest;
     bool covers;
 
@@ -114,7 +114,7 @@ int64_t rn_envelope_settles_window(const struct rn_limit *outer, const struct rn
  * t = burst / (rate - R) on. */
 int64_t rn_envelope_settles_bucket(const struct rn_limit *outer, const struct rn_limit *inner)
 {
-    struct rn_envelope e = rn_envelope_of(inner);
+    struct rn_envelope e = rn_limit_envelope(inner);
     rn_u128 rate = (rn_u128)outer->amount * (uint64_t)e.period_ns;
     rn_u128 needed = (rn_u128)e.amount * (uint64_t)outer->period_ns;
     uint64_t burst = e.burst + outer->step_units;
@@ -132,7 +132,7 @@ int64_t rn_envelope_settles_bucket(const struct rn_limit *outer, const struct rn
 int64_t rn_envelope_settles_span(const struct rn_limit *outer, const struct rn_limit *inner,
                                  int64_t span_ns, int64_t memory_ns)
 {
-    struct rn_envelope e = rn_envelope_of(inner);
+    struct rn_envelope e = rn_limit_envelope(inner);
 
     return fits(&e, span_ns, outer->amount) ? memory_ns : RN_NEVER;
 }

@@ -29,10 +29,10 @@ struct rn_form_descriptor {
     int64_t (*oldest)(const struct rn_limit *limit, const uint64_t *state, uint32_t words,
                       const struct rn_ask *ask);
 
-    /* See rn_state_idle_at(). NULL: the word is that time. */
+    /* See rn_limit_idle_at(). NULL: the word is that time. */
     int64_t (*idle_at)(uint64_t word);
 
-    /* See rn_state_spent(). NULL: 0. */
+    /* See rn_limit_spent(). NULL: 0. */
     uint64_t (*spent)(const uint64_t *state, uint32_t words);
 
     /* See rn_limit_mark_at(). NULL: the mark does not follow from the time. */
@@ -58,7 +58,7 @@ struct rn_envelope {
     uint64_t amount;
     int64_t period_ns;
 };
-struct rn_envelope rn_envelope_of(const struct rn_limit *limit);
+struct rn_envelope rn_limit_envelope(const struct rn_limit *limit);
 struct rn_envelope rn_envelope_smooth(const struct rn_limit *limit);
 struct rn_envelope rn_envelope_stepped(const struct rn_limit *limit);
 struct rn_envelope rn_envelope_windowed(const struct rn_limit *limit);

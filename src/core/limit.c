@@ -385,14 +385,14 @@ enum rn_outcome rn_limit_apply(const struct rn_limit *limit, uint64_t *state, ui
     return rn_form_apply(limit->form, limit, state, words, ask, answer);
 }
 
-int64_t rn_state_idle_at(enum rn_form form, uint64_t state)
+int64_t rn_limit_idle_at(enum rn_form form, uint64_t state)
 {
     const struct rn_form_descriptor *d = descriptor_of(form);
 
     return d->idle_at ? d->idle_at(state) : (int64_t)state;
 }
 
-uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words)
+uint64_t rn_limit_spent(enum rn_form form, const uint64_t *state, uint32_t words)
 {
     const struct rn_form_descriptor *d = descriptor_of(form);
 
@@ -437,7 +437,7 @@ int64_t rn_envelope_settles_ns(const struct rn_limit *outer, const struct rn_lim
     return d->settles && descriptor_of(inner->form)->envelope ? d->settles(outer, inner) : RN_NEVER;
 }
 
-struct rn_envelope rn_envelope_of(const struct rn_limit *limit)
+struct rn_envelope rn_limit_envelope(const struct rn_limit *limit)
 {
     return descriptor_of(limit->form)->envelope(limit);
 }

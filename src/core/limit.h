@@ -146,9 +146,10 @@ int64_t rn_limit_period(const struct ration_limit *spec);
 void rn_limit_set_calendar(struct rn_limit *limit, const struct rn_calendar *calendar);
 
 /* Applies one operation to `words` words of state (1 for word forms), which the caller owns.
- * A refusal changes nothing (but for RN_DRAIN), except that a state too far in the future is brought back: a
- * clock that jumped must not lock a client out for longer than a bucket takes to fill twice
- * or a window lasts (two windows if it is aligned or weighted, one more if units are owed).
+ * A refusal changes nothing (but for RN_DRAIN), except that a state too far in the future is
+ * brought back: a clock that jumped must not lock a client out for longer than a bucket takes to
+ * fill twice or a window lasts (two windows if it is aligned or weighted, one more if units are
+ * owed).
  *
  * A late debit (RN_DEBIT) is charged where it first fits: the debt of a bucket goes
  * on growing, up to twice its capacity; windows and logs carry what does not fit,
@@ -166,7 +167,7 @@ int64_t rn_limit_window_left(const struct rn_limit *limit, int64_t wall_ns);
 
 /* From when on a state is as good as none, by form and state alone. `state` is the word, or
  * the first word of the block. */
-int64_t rn_state_idle_at(enum rn_form form, uint64_t state);
+int64_t rn_limit_idle_at(enum rn_form form, uint64_t state);
 /* The algorithm that writes states of a form. A form does not tell a leaky bucket from a
  * token bucket. */
 enum ration_algorithm rn_form_algorithm(enum rn_form form);
@@ -175,7 +176,7 @@ enum rn_form rn_form_grows_into(enum rn_form form);
 /* Units spent, as far as form and state alone tell. 0 for buckets: their time to idle tells
  * it. `words`: how many words of the state are given, of a block at most RN_SPENT_WORDS. */
 #define RN_SPENT_WORDS 24
-uint64_t rn_state_spent(enum rn_form form, const uint64_t *state, uint32_t words);
+uint64_t rn_limit_spent(enum rn_form form, const uint64_t *state, uint32_t words);
 
 /* The same for a state found in another form of the same shape, because it was
  * written when the amount was larger: it is kept as it is. */

@@ -140,11 +140,11 @@ static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
     return fault;
 }
 
-void rn_http_auth(struct rn_exchange *x)
+void rn_front_http_auth(struct rn_exchange *x)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_decided *decided = &x->desk->decided;
-    struct rn_telling how = {.problem = rn_http_wants_problem(x->request), .empty = true};
+    struct rn_telling how = {.problem = rn_front_http_wants_problem(x->request), .empty = true};
     char address[RN_IP_TEXT];
     struct ration_error error;
     const char *fault;
@@ -157,11 +157,11 @@ void rn_http_auth(struct rn_exchange *x)
         return;
     }
     describe_request(x, address);
-    code = rn_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
+    code = rn_front_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
     if (x->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
         how.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
     if (code != 0)
-        rn_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
+        rn_front_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
     else
-        rn_exchange_decision(x, decided, rn_decide_hold_ns(query, decided), &how);
+        rn_exchange_decision(x, decided, rn_front_decide_hold_ns(query, decided), &how);
 }

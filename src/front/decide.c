@@ -10,8 +10,8 @@
 
 /* --- a limit that came along ------------------------------------------------------------ */
 
-void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
-                           const struct ration_limit *limit)
+void rn_front_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
+                                 const struct ration_limit *limit)
 {
     bool unlimited = limit->algorithm == RATION_UNLIMITED;
 
@@ -119,7 +119,7 @@ static int decide_by_limit(struct ration *r, const struct rn_query *query, enum 
                                        .drain = query->drain};
     code = charge_limit(r, query, verb, d);
     if (code == 0)
-        rn_decide_from_charge(&d->outcome, &d->charge, &d->limit);
+        rn_front_decide_from_charge(&d->outcome, &d->charge, &d->limit);
     return code;
 }
 
@@ -178,7 +178,7 @@ static bool waits_elsewhere(const struct rn_query *query, enum rn_verb verb,
                             const struct rn_decided *d)
 {
     return query->full && d->outcome.delay_ns > 0 &&
-           (verb == RN_ACQUIRE || rn_decide_hold_ns(query, d) == 0);
+           (verb == RN_ACQUIRE || rn_front_decide_hold_ns(query, d) == 0);
 }
 
 static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
@@ -231,8 +231,8 @@ static int explain_rules_error(int code, struct ration_error *error)
     }
 }
 
-int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                    struct rn_decided *d, struct ration_error *error)
+int rn_front_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                          struct rn_decided *d, struct ration_error *error)
 {
     int code;
 
@@ -257,7 +257,7 @@ int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb
     return code;
 }
 
-int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d)
+int64_t rn_front_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d)
 {
     const struct ration_outcome *out = &d->outcome;
     bool hold = query->wait == RN_WAIT_HOLD || (query->wait == RN_WAIT_AS_RULE && out->hold);
@@ -267,7 +267,7 @@ int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided 
     return out->delay_ns <= RN_HOLD_MAX_NS ? out->delay_ns : 0;
 }
 
-void rn_decide_give_back(struct ration *r, struct rn_decided *d)
+void rn_front_decide_give_back(struct ration *r, struct rn_decided *d)
 {
     /* What cannot be returned is burnt. */
     if (d->by_limit) {

@@ -28,17 +28,17 @@ struct rn_decided {
 
 /* 0, or RATION_EINVAL with `error` if the query makes no sense, or another code
  * (and its text in `error`) if no decision could be made. */
-int rn_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                    struct rn_decided *out, struct ration_error *error);
+int rn_front_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
+                          struct rn_decided *out, struct ration_error *error);
 
 /* How long to hold the reply: 0 to answer at once. */
-int64_t rn_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d);
+int64_t rn_front_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d);
 
 /* Whoever waited has gone: returns what can be returned. `d` may have moved since. */
-void rn_decide_give_back(struct ration *r, struct rn_decided *d);
+void rn_front_decide_give_back(struct ration *r, struct rn_decided *d);
 
 /* As an outcome of one limit that has no rule. */
-void rn_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
-                           const struct ration_limit *limit);
+void rn_front_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
+                                 const struct ration_limit *limit);
 
 #endif

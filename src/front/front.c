@@ -28,7 +28,7 @@ int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_serv
     return 0;
 }
 
-void rn_desk_done(struct rn_desk *desk)
+void rn_front_desk_done(struct rn_desk *desk)
 {
     rn_buf_done(&desk->scratch);
     rn_buf_done(&desk->body);
@@ -37,7 +37,7 @@ void rn_desk_done(struct rn_desk *desk)
 void rn_front_done(struct rn_front *front)
 {
     for (unsigned i = 0; i < front->loop_count; i++) {
-        rn_desk_done(&front->loops[i].desk);
+        rn_front_desk_done(&front->loops[i].desk);
         rn_turns_done(&front->loops[i].turns);
         rn_grpc_spare_done(&front->loops[i]);
         rn_replies_spare_done(&front->loops[i]);

@@ -62,7 +62,7 @@ struct rn_desk {
     char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */
 
     /* RESP: a run of commands that are charged together. */
-    struct rn_resp_command command;
+    struct rn_front_resp_command command;
     const struct rn_resp_entry *said; /* what was found last, */
     char said_name[16];               /* and under which name */
     uint8_t said_len;
@@ -161,7 +161,7 @@ struct rn_front {
     int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
 };
 
-void rn_desk_done(struct rn_desk *desk);
+void rn_front_desk_done(struct rn_desk *desk);
 
 /* 0, RATION_ENOMEM or RATION_EIO. */
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);

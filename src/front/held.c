@@ -47,7 +47,7 @@ static void give_back(void *arg, struct rn_desk *desk)
     struct rn_held *held = arg;
 
     (void)desk;
-    rn_decide_give_back(held->limiter, &held->decided);
+    rn_front_decide_give_back(held->limiter, &held->decided);
 }
 
 void rn_held_drop(struct rn_held *held)

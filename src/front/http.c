@@ -15,7 +15,7 @@
 
 /* The media types that a caller accepts are not ranked: it either knows about
  * problems or not. */
-bool rn_http_wants_problem(const struct rn_http_request *request)
+bool rn_front_http_wants_problem(const struct rn_http_request *request)
 {
     static const char type[] = "application/problem+json";
     struct rn_slice accept = rn_http_find(request, "accept");
@@ -24,8 +24,8 @@ bool rn_http_wants_problem(const struct rn_http_request *request)
 }
 
 /* A decision that could not be made: the caller's mistake, or the store's. */
-void rn_http_fail(struct rn_exchange *x, int code, unsigned status,
-                  const struct ration_error *error)
+void rn_front_http_fail(struct rn_exchange *x, int code, unsigned status,
+                        const struct ration_error *error)
 {
     if (code == RATION_EINVAL) {
         rn_exchange_error(x, 400, "bad_request", "%s", error->text);
@@ -35,7 +35,7 @@ void rn_http_fail(struct rn_exchange *x, int code, unsigned status,
     rn_exchange_error(x, status, "store", "no decision could be made: %s", error->text);
 }
 
-void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
+void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_decided *decided = &x->desk->decided;
@@ -44,14 +44,14 @@ void rn_http_decide(struct rn_exchange *x, enum rn_verb verb)
 
     if (query->credit && !rn_admin_admit_change(x))
         return;
-    int code = rn_decide_query(x->front->limiter, query, verb, decided, &error);
+    int code = rn_front_decide_query(x->front->limiter, query, verb, decided, &error);
 
     if (code != 0) {
-        rn_http_fail(x, code, 503, &error);
+        rn_front_http_fail(x, code, 503, &error);
         return;
     }
-    how.problem = !decided->outcome.decision.allowed && rn_http_wants_problem(x->request);
-    rn_exchange_decision(x, decided, verb == RN_CHECK ? rn_decide_hold_ns(query, decided) : 0,
+    how.problem = !decided->outcome.decision.allowed && rn_front_http_wants_problem(x->request);
+    rn_exchange_decision(x, decided, verb == RN_CHECK ? rn_front_decide_hold_ns(query, decided) : 0,
                          &how);
 }
 
@@ -70,7 +70,7 @@ static void decide_item(struct rn_exchange *x, struct rn_buf *out, struct rn_ans
     struct ration_error error;
 
     if (rn_query_complete(&x->desk->query, &error) != 0 ||
-        rn_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0) {
+        rn_front_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0) {
         put_item_error(out, &error);
         return;
     }
@@ -172,7 +172,7 @@ static void answer_check(struct rn_exchange *x)
         answer_batch(x);
     else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_CREDIT | RN_QUERY_WAIT |
                                       RN_QUERY_PEEK | RN_QUERY_DRAIN))
-        rn_http_decide(x, RN_CHECK);
+        rn_front_http_decide(x, RN_CHECK);
 }
 
 static void answer_throttle(struct rn_exchange *x)
@@ -181,7 +181,7 @@ static void answer_throttle(struct rn_exchange *x)
                                   RN_QUERY_DRAIN))
         return;
     if (x->desk->query.by_limit)
-        rn_http_decide(x, RN_CHECK);
+        rn_front_http_decide(x, RN_CHECK);
     else
         rn_exchange_error(x, 400, "bad_request",
                           "\"key\" and \"limit\" are missing, such as {\"key\": \"alice\", "
@@ -205,13 +205,20 @@ static void answer_healthcheck(struct rn_exchange *x)
 }
 
 static const struct rn_route routes[] = {
-    {RN_POST, "/v1/check", answer_check},      {RN_ANY, "/v1/auth", rn_http_auth},
-    {RN_ANY, "/v1/auth/", rn_http_auth},       {RN_POST, "/v1/throttle", answer_throttle},
-    {RN_POST, "/v1/reserve", rn_http_reserve}, {RN_POST, "/v1/commit", rn_http_commit},
-    {RN_POST, "/v1/refund", rn_http_refund},   {RN_POST, "/v1/acquire", rn_http_acquire},
-    {RN_POST, "/v1/renew", rn_http_renew},     {RN_POST, "/v1/release", rn_http_release},
-    {RN_POST, "/v1/charge", rn_http_charge},   {RN_POST, "/json", rn_http_rls},
-    {RN_GET, "/healthz", answer_health},       {RN_GET, "/healthcheck", answer_healthcheck},
+    {RN_POST, "/v1/check", answer_check},
+    {RN_ANY, "/v1/auth", rn_front_http_auth},
+    {RN_ANY, "/v1/auth/", rn_front_http_auth},
+    {RN_POST, "/v1/throttle", answer_throttle},
+    {RN_POST, "/v1/reserve", rn_front_http_reserve},
+    {RN_POST, "/v1/commit", rn_front_http_commit},
+    {RN_POST, "/v1/refund", rn_front_http_refund},
+    {RN_POST, "/v1/acquire", rn_front_http_acquire},
+    {RN_POST, "/v1/renew", rn_front_http_renew},
+    {RN_POST, "/v1/release", rn_front_http_release},
+    {RN_POST, "/v1/charge", rn_front_http_charge},
+    {RN_POST, "/json", rn_front_http_rls},
+    {RN_GET, "/healthz", answer_health},
+    {RN_GET, "/healthcheck", answer_healthcheck},
 };
 
 /* Browsers say in Origin that a page sends the POST, and no other client does. Without this, any

@@ -7,16 +7,16 @@
 
 #define HOLDING (RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_FOR)
 
-void rn_http_reserve(struct rn_exchange *x)
+void rn_front_http_reserve(struct rn_exchange *x)
 {
     if (rn_exchange_query(x, HOLDING))
-        rn_http_decide(x, RN_RESERVE);
+        rn_front_http_decide(x, RN_RESERVE);
 }
 
-void rn_http_acquire(struct rn_exchange *x)
+void rn_front_http_acquire(struct rn_exchange *x)
 {
     if (rn_exchange_query(x, HOLDING))
-        rn_http_decide(x, RN_ACQUIRE);
+        rn_front_http_decide(x, RN_ACQUIRE);
 }
 
 /* Reads a body that names a lease. */
@@ -64,7 +64,7 @@ static void answer_done(struct rn_exchange *x, int code, const char *what, bool 
     }
 }
 
-void rn_http_commit(struct rn_exchange *x)
+void rn_front_http_commit(struct rn_exchange *x)
 {
     struct rn_query *query = &x->desk->query;
 
@@ -75,7 +75,7 @@ void rn_http_commit(struct rn_exchange *x)
                     "committed", false);
 }
 
-void rn_http_refund(struct rn_exchange *x)
+void rn_front_http_refund(struct rn_exchange *x)
 {
     struct rn_slice lease;
 
@@ -86,7 +86,7 @@ void rn_http_refund(struct rn_exchange *x)
                 "refunded", false);
 }
 
-void rn_http_release(struct rn_exchange *x)
+void rn_front_http_release(struct rn_exchange *x)
 {
     struct rn_slice lease;
 
@@ -97,7 +97,7 @@ void rn_http_release(struct rn_exchange *x)
                 "released", true);
 }
 
-void rn_http_renew(struct rn_exchange *x)
+void rn_front_http_renew(struct rn_exchange *x)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_buf *body = &x->desk->scratch;
@@ -119,7 +119,7 @@ void rn_http_renew(struct rn_exchange *x)
     rn_exchange_json(x, 200, rn_buf_slice(body));
 }
 
-void rn_http_charge(struct rn_exchange *x)
+void rn_front_http_charge(struct rn_exchange *x)
 {
     const struct rn_query *query = &x->desk->query;
     uint32_t count = 0;

@@ -27,7 +27,7 @@
 
 /* --- errors ------------------------------------------------------------------------------ */
 
-void rn_resp_fail(struct rn_talk *t, const char *format, ...)
+void rn_front_resp_fail(struct rn_talk *t, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -35,19 +35,19 @@ void rn_resp_fail(struct rn_talk *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rn_resp_charge(t); /* answers come in order */
+    rn_front_resp_charge(t); /* answers come in order */
     rn_front_count(&t->desk->counts->bad[RN_FRONT_RESP], 1);
     rn_resp_put_error(t->out, "ERR", rn_slice_of(text));
 }
 
-void rn_resp_fail_usage(struct rn_talk *t)
+void rn_front_resp_fail_usage(struct rn_talk *t)
 {
-    const struct rn_resp_entry *entry = rn_resp_find(t->argv[0]);
+    const struct rn_resp_entry *entry = rn_front_resp_find(t->argv[0]);
 
-    rn_resp_fail(t, "usage: %s %s", entry->name, entry->usage);
+    rn_front_resp_fail(t, "usage: %s %s", entry->name, entry->usage);
 }
 
-bool rn_resp_is(struct rn_slice word, const char *capitals)
+bool rn_front_resp_is(struct rn_slice word, const char *capitals)
 {
     size_t len = strlen(capitals);
 
@@ -60,7 +60,7 @@ bool rn_resp_is(struct rn_slice word, const char *capitals)
     return true;
 }
 
-bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n)
+bool rn_front_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n)
 {
     bool negative = text.len > 0 && text.data[0] == '-', whole = text.len > negative;
     bool large = text.len - negative > 18;
@@ -77,26 +77,28 @@ bool rn_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, i
         return true;
     }
     if (whole)
-        rn_resp_fail(t, "%s must have at most 18 digits, found %s", what, rn_excerpt(text).text);
+        rn_front_resp_fail(t, "%s must have at most 18 digits, found %s", what,
+                           rn_excerpt(text).text);
     else
-        rn_resp_fail(t, "%s must be a whole number, found %s", what, rn_excerpt(text).text);
+        rn_front_resp_fail(t, "%s must be a whole number, found %s", what, rn_excerpt(text).text);
     return false;
 }
 
-bool rn_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n)
+bool rn_front_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
 
     if (text.len > 0 && rn_json_u64(&number, n))
         return true;
-    rn_resp_fail(t, "%s must be a whole number, 0 or more, found %s", what, rn_excerpt(text).text);
+    rn_front_resp_fail(t, "%s must be a whole number, 0 or more, found %s", what,
+                       rn_excerpt(text).text);
     return false;
 }
 
 /* --- one command --------------------------------------------------------------------------- */
 
 /* A token that was shown counts, also of those who need none. */
-bool rn_resp_may_change(struct rn_talk *t)
+bool rn_front_resp_may_change(struct rn_talk *t)
 {
     const struct rn_token *token = rn_token_of(&t->state->shown);
     char text[160];
@@ -119,7 +121,7 @@ static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_sl
 {
     if (name.len == desk->said_len && rn_slice_repeats(name.data, desk->said_name, name.len))
         return desk->said;
-    const struct rn_resp_entry *entry = rn_resp_find(name);
+    const struct rn_resp_entry *entry = rn_front_resp_find(name);
 
     if (entry && name.len <= sizeof desk->said_name) {
         memcpy(desk->said_name, name.data, name.len);
@@ -151,14 +153,14 @@ static bool is_http(const struct rn_talk *t)
 static void refuse_unknown(struct rn_talk *t)
 {
     if (is_http(t)) {
-        rn_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
+        rn_front_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
         rn_front_count(&t->desk->counts->resp_http, 1);
         rn_log(RN_LOG_WARN, "resp.http",
                RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
                RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
     } else {
-        rn_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
-                     rn_excerpt(t->argv[0]).text);
+        rn_front_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
+                           rn_excerpt(t->argv[0]).text);
     }
     if (is_inline(t)) {
         t->ended = true;
@@ -169,19 +171,20 @@ static void refuse_unknown(struct rn_talk *t)
 static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
-        rn_resp_charge(t);
+        rn_front_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
     }
     if (!entry)
         refuse_unknown(t);
     else if (t->argc < entry->argc_min || t->argc > entry->argc_max)
-        rn_resp_fail_usage(t);
+        rn_front_resp_fail_usage(t);
     else if (is_inline(t) && !(entry->flags & RN_RESP_INLINE))
-        rn_resp_fail(t,
-                     "%s changes state, which no inline command may; send it as an array of bulk "
-                     "strings, as clients do",
-                     entry->name);
-    else if (!(entry->flags & RN_RESP_CHANGES) || rn_resp_may_change(t))
+        rn_front_resp_fail(
+            t,
+            "%s changes state, which no inline command may; send it as an array of bulk "
+            "strings, as clients do",
+            entry->name);
+    else if (!(entry->flags & RN_RESP_CHANGES) || rn_front_resp_may_change(t))
         entry->answer(t);
 }
 
@@ -198,7 +201,7 @@ static void wait_for_others(struct rn_talk *t)
  * memory. */
 static bool own(struct rn_talk *t)
 {
-    struct rn_resp_command *command = &t->desk->command;
+    struct rn_front_resp_command *command = &t->desk->command;
     struct rn_buf *copy = &t->desk->body;
 
     rn_buf_clear(copy);
@@ -217,7 +220,7 @@ RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *en
     const char *rest = t->data + t->desk->command.bytes;
 
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
-        rn_resp_charge(t);
+        rn_front_resp_charge(t);
         if (rn_turn_may_part(talker)) {
             t->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
             talker->rest = !t->ended && own(t) ? rest : NULL;
@@ -242,7 +245,7 @@ static void refuse(struct rn_talk *t, const char *error)
         wait_for_others(t);
         return;
     }
-    rn_resp_fail(t, "Protocol error: %s", error);
+    rn_front_resp_fail(t, "Protocol error: %s", error);
     t->ended = true;
     rn_conn_close(t->conn);
 }
@@ -264,7 +267,7 @@ static bool answer_one(struct rn_talk *t)
  * nothing is answered any more. */
 static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
-    struct rn_resp_command *command = &t->desk->command;
+    struct rn_front_resp_command *command = &t->desk->command;
     const char *error;
 
     switch (rn_resp_parse(data, len, command, &error)) {
@@ -300,7 +303,7 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
     size_t done = 0, bytes;
 
     while (done < len && t->state->replies.held == 0 && !t->ended && !is_full(t)) {
-        bytes = rn_resp_join_again(t, data + done, len - done, count);
+        bytes = rn_front_resp_join_again(t, data + done, len - done, count);
         if (bytes == 0 && (bytes = answer_next(t, data + done, len - done, count)) == 0)
             break;
         done += bytes;
@@ -326,7 +329,7 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
     if (talker->behind)
         t.desk->refrain.before_len = 0; /* what joins is alone */
     done = answer_all(&t, data, len, &count);
-    rn_resp_charge(&t);
+    rn_front_resp_charge(&t);
     talker->holds = t.state->replies.held > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
     rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_RESP],

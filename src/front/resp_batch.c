@@ -95,15 +95,16 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
         put_crab(t->out, &c->verdict);
         break;
     case SHAPE_OURS:
-        rn_decide_from_charge(&d->outcome, c, c->ad_hoc);
+        rn_front_decide_from_charge(&d->outcome, c, c->ad_hoc);
         d->by_limit = true;
         d->ticket[0] = d->due[0] = '\0';
-        rn_resp_put_decision(t->out, &(struct rn_telling){.version = t->state->version}, d, 0);
+        rn_front_resp_put_decision(t->out, &(struct rn_telling){.version = t->state->version}, d,
+                                   0);
         break;
     }
 }
 
-void rn_resp_charge(struct rn_talk *t)
+void rn_front_resp_charge(struct rn_talk *t)
 {
     struct rn_desk *desk = t->desk;
 
@@ -153,7 +154,7 @@ static struct rn_recalled *forget_one(struct rn_talk *t)
 {
     struct rn_desk *desk = t->desk;
 
-    rn_resp_charge(t);
+    rn_front_resp_charge(t);
     desk->joined.limit = NULL;
     desk->refrain.before_len = 0;
     desk->recalled_last = (uint8_t)((desk->recalled_last + 1) % RN_RECALLED);
@@ -177,20 +178,20 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
     struct ration_error error;
     int64_t burst, count, period;
 
-    if (!rn_resp_number(t, t->argv[2], "max_burst", &burst) ||
-        !rn_resp_number(t, t->argv[3], "count", &count) ||
-        !rn_resp_number(t, t->argv[4], "period", &period))
+    if (!rn_front_resp_number(t, t->argv[2], "max_burst", &burst) ||
+        !rn_front_resp_number(t, t->argv[3], "count", &count) ||
+        !rn_front_resp_number(t, t->argv[4], "period", &period))
         return false;
     if (period > INT64_MAX / RN_SECOND_NS) {
-        rn_resp_fail(t, "period must be at most ten years (315576000), found %s",
-                     rn_excerpt(t->argv[4]).text);
+        rn_front_resp_fail(t, "period must be at most ten years (315576000), found %s",
+                           rn_excerpt(t->argv[4]).text);
         return false;
     }
     if (burst + extra <= 0 || count <= 0 || period <= 0) {
-        rn_resp_fail(t,
-                     "zero rates are not supported: count and period must be positive, "
-                     "max_burst %s",
-                     extra ? "0 or more" : "too");
+        rn_front_resp_fail(t,
+                           "zero rates are not supported: count and period must be positive, "
+                           "max_burst %s",
+                           extra ? "0 or more" : "too");
         return false;
     }
     *limit = (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
@@ -199,7 +200,7 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
                                    .burst = (uint64_t)(burst + extra)};
     if (ration_limit_check(limit, &error) == 0)
         return true;
-    rn_resp_fail(t, "%s", error.text);
+    rn_front_resp_fail(t, "%s", error.text);
     return false;
 }
 
@@ -226,7 +227,7 @@ static void add(struct rn_talk *t, const struct rn_joined *what, struct rn_slice
     struct rn_desk *desk = t->desk;
 
     if (desk->charge_count == RN_FRONT_BATCH)
-        rn_resp_charge(t);
+        rn_front_resp_charge(t);
     struct ration_charge *c = &desk->charges[desk->charge_count];
 
     desk->shapes[desk->charge_count++] = what->shape;
@@ -253,14 +254,14 @@ static void join(struct rn_talk *t, const struct rn_joined *what)
     add(t, last, t->argv[1]);
 }
 
-size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+size_t rn_front_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count)
 {
     struct rn_desk *desk = t->desk;
     struct rn_slice key;
     size_t done = 0, bytes;
 
     if (desk->charge_count == RN_FRONT_BATCH)
-        rn_resp_charge(t);
+        rn_front_resp_charge(t);
     while (desk->charge_count < RN_FRONT_BATCH &&
            (bytes = rn_resp_pass_refrain(&desk->refrain, data + done, len - done, &key)) != 0) {
         add(t, &desk->joined, key);
@@ -272,15 +273,15 @@ size_t rn_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *c
 
 static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)
 {
-    if (!rn_resp_cost(t, text, "quantity", cost))
+    if (!rn_front_resp_cost(t, text, "quantity", cost))
         return false;
     if (*cost < least)
-        rn_resp_fail(t, "quantity must be %llu or more, found %llu", (unsigned long long)least,
-                     (unsigned long long)*cost);
+        rn_front_resp_fail(t, "quantity must be %llu or more, found %llu",
+                           (unsigned long long)least, (unsigned long long)*cost);
     return *cost >= least;
 }
 
-void rn_resp_cl_throttle(struct rn_talk *t)
+void rn_front_resp_cl_throttle(struct rn_talk *t)
 {
     uint64_t cost = 1;
 
@@ -290,7 +291,7 @@ void rn_resp_cl_throttle(struct rn_talk *t)
         join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
 
-void rn_resp_throttle(struct rn_talk *t)
+void rn_front_resp_throttle(struct rn_talk *t)
 {
     uint64_t cost = 1;
 
@@ -300,13 +301,13 @@ void rn_resp_throttle(struct rn_talk *t)
         join(t, &(struct rn_joined){limit, cost, SHAPE_CRAB, false});
 }
 
-void rn_resp_gcra(struct rn_talk *t)
+void rn_front_resp_gcra(struct rn_talk *t)
 {
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
-    if (t->argc == 6 || (t->argc == 7 && !rn_resp_is(t->argv[5], "TOKENS")))
-        rn_resp_fail_usage(t);
+    if (t->argc == 6 || (t->argc == 7 && !rn_front_resp_is(t->argv[5], "TOKENS")))
+        rn_front_resp_fail_usage(t);
     else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_quantity(t, t->argv[6], 1, &cost)))
         join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
@@ -321,11 +322,11 @@ static const struct ration_limit *find_limit(struct rn_talk *t)
         return &r->limit;
     r = forget_one(t);
     if (rn_query_parse_limit(t->argv[2], &r->limit, &error) != 0) {
-        rn_resp_fail(t, "%s", error.text);
+        rn_front_resp_fail(t, "%s", error.text);
         return NULL;
     }
     if (r->limit.algorithm == RATION_CONCURRENCY) {
-        rn_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
+        rn_front_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
         return NULL;
     }
     remember(r, t->argv[2], AS_TEXT);
@@ -333,20 +334,20 @@ static const struct ration_limit *find_limit(struct rn_talk *t)
 }
 
 /* RATION.TAKE key limit [cost] [DRAIN], and nothing that needs more attention. */
-void rn_resp_take(struct rn_talk *t)
+void rn_front_resp_take(struct rn_talk *t)
 {
-    bool drain = t->argc > 3 && rn_resp_is(t->argv[t->argc - 1], "DRAIN");
+    bool drain = t->argc > 3 && rn_front_resp_is(t->argv[t->argc - 1], "DRAIN");
     uint32_t argc = t->argc - drain;
     bool gives_back = argc == 4 && t->argv[3].len > 0 && t->argv[3].data[0] == '-';
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
     if (argc > 4 || gives_back) {
-        rn_resp_charge(t);
+        rn_front_resp_charge(t);
         rn_turn_begin_wait(t->front, t->conn);
-        rn_resp_take_alone(t);
+        rn_front_resp_take_alone(t);
     } else if ((limit = find_limit(t)) &&
-               (argc < 4 || rn_resp_cost(t, t->argv[3], "cost", &cost))) {
+               (argc < 4 || rn_front_resp_cost(t, t->argv[3], "cost", &cost))) {
         join(t, &(struct rn_joined){limit, cost, SHAPE_OURS, drain});
     }
 }

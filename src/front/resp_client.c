@@ -10,7 +10,7 @@
 /* What we speak, for clients that decide by version what they may send. */
 #define REDIS_VERSION "7.0.0"
 
-void rn_resp_ping(struct rn_talk *t)
+void rn_front_resp_ping(struct rn_talk *t)
 {
     if (t->argc == 2)
         rn_resp_put_bulk(t->out, t->argv[1]);
@@ -18,7 +18,7 @@ void rn_resp_ping(struct rn_talk *t)
         rn_resp_put_simple(t->out, "PONG");
 }
 
-void rn_resp_echo(struct rn_talk *t)
+void rn_front_resp_echo(struct rn_talk *t)
 {
     rn_resp_put_bulk(t->out, t->argv[1]);
 }
@@ -29,8 +29,8 @@ void rn_resp_echo(struct rn_talk *t)
 static bool authenticate(struct rn_talk *t, struct rn_slice name, struct rn_slice token)
 {
     if (t->front->guard.token_count == 0) {
-        rn_resp_fail(t, "no token is set, so AUTH has nothing to compare; start rationd with "
-                        "admin_token or tokens in its server section");
+        rn_front_resp_fail(t, "no token is set, so AUTH has nothing to compare; start rationd with "
+                              "admin_token or tokens in its server section");
         return false;
     }
     enum rn_token_answer answer =
@@ -45,11 +45,11 @@ static bool authenticate(struct rn_talk *t, struct rn_slice name, struct rn_slic
     if (answer == RN_TOKEN_WRONG)
         rn_resp_put_error(t->out, "WRONGPASS", RN_SLICE("invalid user and token pair"));
     else
-        rn_resp_fail(t, "too many wrong tokens from this address; try again in a second");
+        rn_front_resp_fail(t, "too many wrong tokens from this address; try again in a second");
     return false;
 }
 
-void rn_resp_auth(struct rn_talk *t)
+void rn_front_resp_auth(struct rn_talk *t)
 {
     struct rn_slice name = t->argc == 3 ? t->argv[1] : (struct rn_slice){0};
 
@@ -84,21 +84,21 @@ static void put_hello(struct rn_talk *t)
 static bool read_hello(struct rn_talk *t)
 {
     for (uint32_t i = 2; i < t->argc;) {
-        if (rn_resp_is(t->argv[i], "AUTH") && i + 2 < t->argc) {
+        if (rn_front_resp_is(t->argv[i], "AUTH") && i + 2 < t->argc) {
             if (!authenticate(t, t->argv[i + 1], t->argv[i + 2]))
                 return false;
             i += 3;
-        } else if (rn_resp_is(t->argv[i], "SETNAME") && i + 1 < t->argc) {
+        } else if (rn_front_resp_is(t->argv[i], "SETNAME") && i + 1 < t->argc) {
             i += 2;
         } else {
-            rn_resp_fail_usage(t);
+            rn_front_resp_fail_usage(t);
             return false;
         }
     }
     return true;
 }
 
-void rn_resp_hello(struct rn_talk *t)
+void rn_front_resp_hello(struct rn_talk *t)
 {
     if (t->argc > 1) {
         if (!rn_slice_is(t->argv[1], "2") && !rn_slice_is(t->argv[1], "3")) {
@@ -112,56 +112,57 @@ void rn_resp_hello(struct rn_talk *t)
     put_hello(t);
 }
 
-void rn_resp_select(struct rn_talk *t)
+void rn_front_resp_select(struct rn_talk *t)
 {
     if (rn_slice_is(t->argv[1], "0"))
         rn_resp_put_simple(t->out, "OK");
     else
-        rn_resp_fail(t, "DB index is out of range: there is only 0");
+        rn_front_resp_fail(t, "DB index is out of range: there is only 0");
 }
 
-void rn_resp_quit(struct rn_talk *t)
+void rn_front_resp_quit(struct rn_talk *t)
 {
     rn_resp_put_simple(t->out, "OK");
     t->ended = true;
     rn_conn_close(t->conn);
 }
 
-void rn_resp_reset(struct rn_talk *t)
+void rn_front_resp_reset(struct rn_talk *t)
 {
     t->state->version = 2;
     t->state->shown = (struct rn_token_shown){0};
     rn_resp_put_simple(t->out, "RESET");
 }
 
-void rn_resp_client(struct rn_talk *t)
+void rn_front_resp_client(struct rn_talk *t)
 {
     static const char *const accepted[] = {"SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"};
     struct rn_slice what = t->argv[1];
 
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
-        if (rn_resp_is(what, accepted[i])) {
+        if (rn_front_resp_is(what, accepted[i])) {
             rn_resp_put_simple(t->out, "OK");
             return;
         }
     }
-    if (rn_resp_is(what, "ID"))
+    if (rn_front_resp_is(what, "ID"))
         rn_resp_put_integer(t->out, rn_conn_peer(t->conn)->port);
-    else if (rn_resp_is(what, "GETNAME"))
+    else if (rn_front_resp_is(what, "GETNAME"))
         rn_resp_put_null(t->out, t->state->version);
-    else if (rn_resp_is(what, "INFO") || rn_resp_is(what, "LIST"))
+    else if (rn_front_resp_is(what, "INFO") || rn_front_resp_is(what, "LIST"))
         rn_resp_put_bulk(t->out, rn_slice_of(rn_conn_peer(t->conn)->text));
     else
-        rn_resp_fail(t,
-                     "unknown subcommand %s; known: ID, INFO, LIST, GETNAME, SETNAME, SETINFO, "
-                     "NO-EVICT, NO-TOUCH",
-                     rn_excerpt(what).text);
+        rn_front_resp_fail(
+            t,
+            "unknown subcommand %s; known: ID, INFO, LIST, GETNAME, SETNAME, SETINFO, "
+            "NO-EVICT, NO-TOUCH",
+            rn_excerpt(what).text);
 }
 
 /* --- the server --------------------------------------------------------------------------------
  */
 
-void rn_resp_info(struct rn_talk *t)
+void rn_front_resp_info(struct rn_talk *t)
 {
     struct rn_buf *text = &t->desk->scratch;
     struct ration_totals totals;
@@ -217,7 +218,7 @@ static void put_named(struct rn_talk *t, bool docs)
     size_t known = t->argc == 2 ? rn_resp_entry_count : 0;
 
     for (uint32_t i = 2; i < t->argc; i++)
-        known += rn_resp_find(t->argv[i]) != NULL;
+        known += rn_front_resp_find(t->argv[i]) != NULL;
     if (docs)
         rn_resp_put_map(t->out, t->state->version, known);
     else
@@ -225,45 +226,45 @@ static void put_named(struct rn_talk *t, bool docs)
     for (size_t i = 0; t->argc == 2 && i < rn_resp_entry_count; i++)
         docs ? put_docs(t, &rn_resp_entries[i]) : put_entry(t, &rn_resp_entries[i]);
     for (uint32_t i = 2; i < t->argc; i++) {
-        if ((e = rn_resp_find(t->argv[i])))
+        if ((e = rn_front_resp_find(t->argv[i])))
             docs ? put_docs(t, e) : put_entry(t, e);
         else if (!docs)
             rn_resp_put_null(t->out, t->state->version);
     }
 }
 
-void rn_resp_command(struct rn_talk *t)
+void rn_front_resp_command(struct rn_talk *t)
 {
     if (t->argc == 1) {
         rn_resp_put_array(t->out, rn_resp_entry_count);
         for (size_t i = 0; i < rn_resp_entry_count; i++)
             put_entry(t, &rn_resp_entries[i]);
-    } else if (rn_resp_is(t->argv[1], "COUNT")) {
+    } else if (rn_front_resp_is(t->argv[1], "COUNT")) {
         rn_resp_put_integer(t->out, (int64_t)rn_resp_entry_count);
-    } else if (rn_resp_is(t->argv[1], "LIST")) {
+    } else if (rn_front_resp_is(t->argv[1], "LIST")) {
         rn_resp_put_array(t->out, rn_resp_entry_count);
         for (size_t i = 0; i < rn_resp_entry_count; i++)
             rn_resp_put_bulk(t->out, lower_name(t, &rn_resp_entries[i]));
-    } else if (rn_resp_is(t->argv[1], "INFO") || rn_resp_is(t->argv[1], "DOCS")) {
-        put_named(t, rn_resp_is(t->argv[1], "DOCS"));
+    } else if (rn_front_resp_is(t->argv[1], "INFO") || rn_front_resp_is(t->argv[1], "DOCS")) {
+        put_named(t, rn_front_resp_is(t->argv[1], "DOCS"));
     } else {
-        rn_resp_fail(t, "unknown subcommand %s; known: COUNT, LIST, INFO, DOCS",
-                     rn_excerpt(t->argv[1]).text);
+        rn_front_resp_fail(t, "unknown subcommand %s; known: COUNT, LIST, INFO, DOCS",
+                           rn_excerpt(t->argv[1]).text);
     }
 }
 
 /* redis-benchmark asks for these two. */
-void rn_resp_config(struct rn_talk *t)
+void rn_front_resp_config(struct rn_talk *t)
 {
     bool save = false, appendonly = false;
 
-    if (!rn_resp_is(t->argv[1], "GET")) {
-        rn_resp_fail(t, "CONFIG only answers GET; settings are in the rules file");
+    if (!rn_front_resp_is(t->argv[1], "GET")) {
+        rn_front_resp_fail(t, "CONFIG only answers GET; settings are in the rules file");
         return;
     }
     for (uint32_t i = 2; i < t->argc; i++) {
-        save |= rn_resp_is(t->argv[i], "SAVE");
-        appendonly |= rn_resp_is(t->argv[i], "APPENDONLY");
+        save |= rn_front_resp_is(t->argv[i], "SAVE");
+        appendonly |= rn_front_resp_is(t->argv[i], "APPENDONLY");
     }
     rn_resp_put_map(t->out, t->state->version, (size_t)save + appendonly);
     if (save)

@@ -148,8 +148,8 @@ static void put_decision(struct rn_buf *out, const struct rn_telling *how,
         put_limit(out, how, &o->limits[i]);
 }
 
-void rn_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
-                          const struct rn_decided *decided, int64_t held_ns)
+void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
+                                const struct rn_decided *decided, int64_t held_ns)
 {
     int version = how->version;
     const struct ration_outcome *o = &decided->outcome;

@@ -17,7 +17,7 @@ static void tell_held(struct rn_held *held)
 {
     struct rn_reply *reply = (struct rn_reply *)(void *)held->slot; /* its first member */
 
-    rn_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
+    rn_front_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
     reply->of->held--;
     rn_replies_complete(reply);
     rn_replies_flush(reply->of);
@@ -49,11 +49,11 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
     struct rn_decided *d = &t->desk->decided;
     struct rn_telling how = {.version = t->state->version, .full = t->desk->query.full};
     struct ration_error error;
-    int code = rn_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
+    int code = rn_front_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
     int64_t hold_ns;
 
     if (code == RATION_EINVAL) {
-        rn_resp_fail(t, "%s", error.text);
+        rn_front_resp_fail(t, "%s", error.text);
         return;
     }
     if (code != 0) {
@@ -61,9 +61,9 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
         rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_decide_hold_ns(&t->desk->query, d) : 0;
+    hold_ns = verb == RN_CHECK ? rn_front_decide_hold_ns(&t->desk->query, d) : 0;
     if (hold_ns <= 0 || !hold(t, hold_ns, &how))
-        rn_resp_put_decision(t->out, &how, d, 0);
+        rn_front_resp_put_decision(t->out, &how, d, 0);
 }
 
 /* --- options -----------------------------------------------------------------------------------
@@ -82,13 +82,13 @@ enum {
 /* An option that is one word; NULL: it is none. */
 static bool *find_mark(struct rn_query *query, struct rn_slice word)
 {
-    if (rn_resp_is(word, "PEEK"))
+    if (rn_front_resp_is(word, "PEEK"))
         return &query->peek;
-    if (rn_resp_is(word, "LEASE"))
+    if (rn_front_resp_is(word, "LEASE"))
         return &query->keep_places;
-    if (rn_resp_is(word, "SHADOW"))
+    if (rn_front_resp_is(word, "SHADOW"))
         return &query->shadow;
-    return rn_resp_is(word, "FULL") ? &query->full : NULL;
+    return rn_front_resp_is(word, "FULL") ? &query->full : NULL;
 }
 
 static bool is_decimal(struct rn_slice text)
@@ -110,14 +110,15 @@ static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
     if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
         *ns <= RATION_LEASE_MAX_NS)
         return true;
-    rn_resp_fail(t, "FOR must be seconds, from 0.001 to 86400, found %s", rn_excerpt(text).text);
+    rn_front_resp_fail(t, "FOR must be seconds, from 0.001 to 86400, found %s",
+                       rn_excerpt(text).text);
     return false;
 }
 
 static bool read_cost(struct rn_talk *t, struct rn_slice text)
 {
     t->desk->query.cost_given = true;
-    return rn_resp_cost(t, text, "cost", &t->desk->query.cost);
+    return rn_front_resp_cost(t, text, "cost", &t->desk->query.cost);
 }
 
 /* A negative cost gives units back, for callers that may reset. */
@@ -131,7 +132,7 @@ static bool read_credit(struct rn_talk *t, struct rn_slice text)
     if (!negative || !rn_json_u64(&units, &query->cost))
         return read_cost(t, text);
     query->cost_given = query->credit = true;
-    return rn_resp_may_change(t);
+    return rn_front_resp_may_change(t);
 }
 
 /* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
@@ -153,16 +154,17 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
 {
     struct rn_query *query = &t->desk->query;
 
-    query->wait = rn_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
-    if (rn_resp_is(text, "RETURN") || rn_resp_is(text, "HOLD"))
+    query->wait = rn_front_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
+    if (rn_front_resp_is(text, "RETURN") || rn_front_resp_is(text, "HOLD"))
         return true;
     query->max_wait_ns = read_patience(text) * 1000000;
     if (query->max_wait_ns > 0)
         return true;
-    rn_resp_fail(t,
-                 "WAIT must be hold, return or the longest wait in milliseconds, up to 60000, "
-                 "found %s",
-                 rn_excerpt(text).text);
+    rn_front_resp_fail(
+        t,
+        "WAIT must be hold, return or the longest wait in milliseconds, up to 60000, "
+        "found %s",
+        rn_excerpt(text).text);
     return false;
 }
 
@@ -176,7 +178,7 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
         struct rn_slice name = t->argv[at], value;
         bool *mark = allowed & OPTION_MARKS ? find_mark(query, name) : NULL;
 
-        if ((allowed & OPTION_DRAIN) && rn_resp_is(name, "DRAIN"))
+        if ((allowed & OPTION_DRAIN) && rn_front_resp_is(name, "DRAIN"))
             mark = &query->drain;
         if (mark) {
             *mark = true;
@@ -184,21 +186,21 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
             continue;
         }
         if (at + 1 == t->argc)
-            return rn_resp_fail_usage(t), false;
+            return rn_front_resp_fail_usage(t), false;
         value = t->argv[at + 1];
-        if ((allowed & OPTION_COST) && rn_resp_is(name, "COST")) {
+        if ((allowed & OPTION_COST) && rn_front_resp_is(name, "COST")) {
             if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(t, value))
                 return false;
-        } else if ((allowed & OPTION_WAIT) && rn_resp_is(name, "WAIT")) {
+        } else if ((allowed & OPTION_WAIT) && rn_front_resp_is(name, "WAIT")) {
             if (!read_wait(t, value))
                 return false;
-        } else if ((allowed & OPTION_FOR) && rn_resp_is(name, "FOR")) {
+        } else if ((allowed & OPTION_FOR) && rn_front_resp_is(name, "FOR")) {
             if (!read_seconds(t, value, &query->for_ns))
                 return false;
-        } else if ((allowed & OPTION_ALGORITHM) && rn_resp_is(name, "ALGORITHM")) {
+        } else if ((allowed & OPTION_ALGORITHM) && rn_front_resp_is(name, "ALGORITHM")) {
             *algorithm = value;
         } else {
-            return rn_resp_fail_usage(t), false;
+            return rn_front_resp_fail_usage(t), false;
         }
     }
     return true;
@@ -226,15 +228,15 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
     rn_query_init(query);
     for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
         if (at + 1 == t->argc) {
-            rn_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
+            rn_front_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
             return false;
         }
         if (t->argv[at].len == 0) {
-            rn_resp_fail(t, "an attribute has no name");
+            rn_front_resp_fail(t, "an attribute has no name");
             return false;
         }
         if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
-            rn_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
+            rn_front_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
             return false;
         }
     }
@@ -253,7 +255,7 @@ static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
     query->key = t->argv[1];
     if (rn_query_limit(query, t->argv[2], algorithm, &error) == 0)
         return true;
-    rn_resp_fail(t, "%s", error.text);
+    rn_front_resp_fail(t, "%s", error.text);
     return false;
 }
 
@@ -266,7 +268,7 @@ static bool by_rules(const struct rn_talk *t)
  */
 
 /* Whoever keeps its places can neither only look nor have its reply held. */
-void rn_resp_check(struct rn_talk *t)
+void rn_front_resp_check(struct rn_talk *t)
 {
     const struct rn_query *query = &t->desk->query;
 
@@ -274,7 +276,7 @@ void rn_resp_check(struct rn_talk *t)
                       OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_MARKS | OPTION_DRAIN))
         return;
     if (query->keep_places && (query->peek || query->wait == RN_WAIT_HOLD))
-        rn_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
+        rn_front_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
     else
         decide(t, query->keep_places ? RN_ACQUIRE : RN_CHECK);
 }
@@ -284,15 +286,15 @@ static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
 {
     *at = 3;
     rn_query_init(&t->desk->query);
-    if (t->argc > 3 && !rn_resp_is(t->argv[3], "WAIT") && !rn_resp_is(t->argv[3], "ALGORITHM") &&
-        !rn_resp_is(t->argv[3], "DRAIN")) {
+    if (t->argc > 3 && !rn_front_resp_is(t->argv[3], "WAIT") &&
+        !rn_front_resp_is(t->argv[3], "ALGORITHM") && !rn_front_resp_is(t->argv[3], "DRAIN")) {
         *at = 4;
         return read_credit(t, t->argv[3]);
     }
     return true;
 }
 
-void rn_resp_take_alone(struct rn_talk *t)
+void rn_front_resp_take_alone(struct rn_talk *t)
 {
     uint32_t at;
 
@@ -301,7 +303,7 @@ void rn_resp_take_alone(struct rn_talk *t)
         decide(t, RN_CHECK);
 }
 
-void rn_resp_peek(struct rn_talk *t)
+void rn_front_resp_peek(struct rn_talk *t)
 {
     uint32_t at;
 
@@ -311,7 +313,7 @@ void rn_resp_peek(struct rn_talk *t)
     decide(t, RN_CHECK);
 }
 
-void rn_resp_reset_key(struct rn_talk *t)
+void rn_front_resp_reset_key(struct rn_talk *t)
 {
     struct rn_query *query = &t->desk->query;
     struct ration_error error;
@@ -329,12 +331,12 @@ void rn_resp_reset_key(struct rn_talk *t)
         rn_resp_put_integer(t->out, 1);
     else if (code == RATION_EINVAL &&
              rn_limiter_judge(t->front->limiter, &query->limit, &error) != 0)
-        rn_resp_fail(t, "%s", error.text);
+        rn_front_resp_fail(t, "%s", error.text);
     else
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
 }
 
-void rn_resp_acquire(struct rn_talk *t)
+void rn_front_resp_acquire(struct rn_talk *t)
 {
     rn_query_init(&t->desk->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
@@ -342,7 +344,7 @@ void rn_resp_acquire(struct rn_talk *t)
         decide(t, RN_ACQUIRE);
 }
 
-void rn_resp_reserve(struct rn_talk *t)
+void rn_front_resp_reserve(struct rn_talk *t)
 {
     rn_query_init(&t->desk->query);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
@@ -350,7 +352,7 @@ void rn_resp_reserve(struct rn_talk *t)
                           read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
         decide(t, RN_RESERVE);
     else if (!by_rules(t) && t->argc == 3)
-        rn_resp_fail_usage(t);
+        rn_front_resp_fail_usage(t);
 }
 
 /* 1: done; 0: it was over already. */
@@ -359,12 +361,12 @@ static void answer_done(struct rn_talk *t, int code)
     if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE)
         rn_resp_put_integer(t->out, code == 0);
     else if (code == RATION_EINVAL)
-        rn_resp_fail(t, "the lease is none of this daemon's");
+        rn_front_resp_fail(t, "the lease is none of this daemon's");
     else
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
 }
 
-void rn_resp_renew(struct rn_talk *t)
+void rn_front_resp_renew(struct rn_talk *t)
 {
     struct rn_query *query = &t->desk->query;
 
@@ -374,13 +376,13 @@ void rn_resp_renew(struct rn_talk *t)
                                            query->for_ns, RATION_NOW, NULL));
 }
 
-void rn_resp_release(struct rn_talk *t)
+void rn_front_resp_release(struct rn_talk *t)
 {
     answer_done(
         t, ration_ticket_release(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
 }
 
-void rn_resp_commit(struct rn_talk *t)
+void rn_front_resp_commit(struct rn_talk *t)
 {
     struct rn_query *query = &t->desk->query;
 
@@ -390,14 +392,14 @@ void rn_resp_commit(struct rn_talk *t)
                                             !query->cost_given, query->cost, RATION_NOW));
 }
 
-void rn_resp_refund(struct rn_talk *t)
+void rn_front_resp_refund(struct rn_talk *t)
 {
     answer_done(
         t, ration_ticket_refund(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
 }
 
 /* charge status: 1, charged; 0, nothing is, or it was already. */
-void rn_resp_charge_due(struct rn_talk *t)
+void rn_front_resp_charge_due(struct rn_talk *t)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = t->argv[2]};
     uint64_t status;
@@ -406,19 +408,19 @@ void rn_resp_charge_due(struct rn_talk *t)
 
     if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
         status > RN_QUERY_STATUS_MAX) {
-        rn_resp_fail(t, "status must be that of the answer, from %d to %d, found %s",
-                     RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
+        rn_front_resp_fail(t, "status must be that of the answer, from %d to %d, found %s",
+                           RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
         return;
     }
     code = ration_ticket_charge(t->front->limiter, t->argv[1].data, t->argv[1].len,
                                 (unsigned)status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
-        rn_resp_fail(t, "the charge is none of this daemon's");
+        rn_front_resp_fail(t, "the charge is none of this daemon's");
     else
         answer_done(t, code == 0 && count == 0 ? RATION_EALREADY : code);
 }
 
-void rn_resp_help(struct rn_talk *t)
+void rn_front_resp_help(struct rn_talk *t)
 {
     rn_resp_put_array(t->out, rn_resp_entry_count);
     for (size_t i = 0; i < rn_resp_entry_count; i++) {

@@ -8,60 +8,62 @@
 
 const struct rn_resp_entry rn_resp_entries[] = {
     {"CL.THROTTLE", 5, 6, RN_RESP_JOINS, "charge a bucket, as redis-cell does",
-     "key max_burst count period [quantity]", rn_resp_cl_throttle},
+     "key max_burst count period [quantity]", rn_front_resp_cl_throttle},
     {"GCRA", 5, 7, RN_RESP_JOINS, "charge a bucket, as Redis does",
-     "key max_burst tokens period [TOKENS n]", rn_resp_gcra},
+     "key max_burst tokens period [TOKENS n]", rn_front_resp_gcra},
     {"THROTTLE", 5, 6, RN_RESP_JOINS, "charge a bucket, as throttlecrab does",
-     "key max_burst count period [quantity]", rn_resp_throttle},
+     "key max_burst count period [quantity]", rn_front_resp_throttle},
     {"RATION.TAKE", 3, 9, RN_RESP_JOINS, "charge a limit that is given as text",
-     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return] [DRAIN]", rn_resp_take},
+     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return] [DRAIN]", rn_front_resp_take},
     {"RATION.CHECK", 1, ANY, RN_RESP_DECIDES, "charge all rules that apply, or none",
      "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [DRAIN] [LEASE] "
      "[SHADOW] [FULL]",
-     rn_resp_check},
+     rn_front_resp_check},
     {"RATION.PEEK", 3, 8, RN_RESP_INLINE, "what RATION.TAKE would say",
-     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_resp_peek},
+     "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_front_resp_peek},
     {"RATION.RESET", 3, 5, RN_RESP_CHANGES, "forget what a key has spent",
-     "key limit [ALGORITHM name]", rn_resp_reset_key},
+     "key limit [ALGORITHM name]", rn_front_resp_reset_key},
     {"RATION.ACQUIRE", 3, ANY, 0, "take a place of a concurrency limit",
      "key limit [COST n] [FOR seconds] | RULES attribute value ... [COST n] [FOR seconds]",
-     rn_resp_acquire},
-    {"RATION.RENEW", 2, 4, 0, "keep a place for longer", "lease [FOR seconds]", rn_resp_renew},
-    {"RATION.RELEASE", 2, 2, 0, "free a place", "lease", rn_resp_release},
+     rn_front_resp_acquire},
+    {"RATION.RENEW", 2, 4, 0, "keep a place for longer", "lease [FOR seconds]",
+     rn_front_resp_renew},
+    {"RATION.RELEASE", 2, 2, 0, "free a place", "lease", rn_front_resp_release},
     {"RATION.RESERVE", 3, ANY, 0, "charge now, settle later",
      "key limit cost [FOR seconds] [ALGORITHM name] | RULES attribute value ... [COST n] "
      "[FOR seconds]",
-     rn_resp_reserve},
+     rn_front_resp_reserve},
     {"RATION.COMMIT", 2, 3, 0, "keep all of a reservation, or this much of it", "lease [cost]",
-     rn_resp_commit},
+     rn_front_resp_commit},
     {"RATION.REFUND", 2, 2, 0, "give a reservation back, or leave a queue", "lease|turn",
-     rn_resp_refund},
-    {"RATION.CHARGE", 3, 3, 0, "tell how a request ended", "charge status", rn_resp_charge_due},
-    {"RATION.HELP", 1, 1, RN_RESP_INLINE, "this list", "", rn_resp_help},
-    {"PING", 1, 2, RN_RESP_INLINE, "are you there", "[text]", rn_resp_ping},
-    {"ECHO", 2, 2, RN_RESP_INLINE, "say it again", "text", rn_resp_echo},
+     rn_front_resp_refund},
+    {"RATION.CHARGE", 3, 3, 0, "tell how a request ended", "charge status",
+     rn_front_resp_charge_due},
+    {"RATION.HELP", 1, 1, RN_RESP_INLINE, "this list", "", rn_front_resp_help},
+    {"PING", 1, 2, RN_RESP_INLINE, "are you there", "[text]", rn_front_resp_ping},
+    {"ECHO", 2, 2, RN_RESP_INLINE, "say it again", "text", rn_front_resp_echo},
     {"HELLO", 1, 7, RN_RESP_INLINE, "choose the protocol", "[2|3 [AUTH user token] [SETNAME name]]",
-     rn_resp_hello},
+     rn_front_resp_hello},
     {"AUTH", 2, 3, RN_RESP_INLINE, "show the token, for commands that change things",
-     "[user] token", rn_resp_auth},
-    {"SELECT", 2, 2, RN_RESP_INLINE, "there is one database: 0", "0", rn_resp_select},
-    {"QUIT", 1, 1, RN_RESP_INLINE, "end the connection", "", rn_resp_quit},
-    {"RESET", 1, 1, RN_RESP_INLINE, "the connection as it was at first", "", rn_resp_reset},
+     "[user] token", rn_front_resp_auth},
+    {"SELECT", 2, 2, RN_RESP_INLINE, "there is one database: 0", "0", rn_front_resp_select},
+    {"QUIT", 1, 1, RN_RESP_INLINE, "end the connection", "", rn_front_resp_quit},
+    {"RESET", 1, 1, RN_RESP_INLINE, "the connection as it was at first", "", rn_front_resp_reset},
     {"CLIENT", 2, ANY, RN_RESP_INLINE, "what clients say about themselves", "subcommand ...",
-     rn_resp_client},
-    {"INFO", 1, ANY, RN_RESP_INLINE, "about the server", "[section ...]", rn_resp_info},
+     rn_front_resp_client},
+    {"INFO", 1, ANY, RN_RESP_INLINE, "about the server", "[section ...]", rn_front_resp_info},
     {"COMMAND", 1, ANY, RN_RESP_INLINE, "about the commands",
-     "[COUNT | LIST | INFO name ... | DOCS name ...]", rn_resp_command},
+     "[COUNT | LIST | INFO name ... | DOCS name ...]", rn_front_resp_command},
     {"CONFIG", 3, ANY, RN_RESP_INLINE, "settings that clients query for", "GET name ...",
-     rn_resp_config},
+     rn_front_resp_config},
 };
 
 const size_t rn_resp_entry_count = sizeof rn_resp_entries / sizeof *rn_resp_entries;
 
-const struct rn_resp_entry *rn_resp_find(struct rn_slice name)
+const struct rn_resp_entry *rn_front_resp_find(struct rn_slice name)
 {
     for (size_t i = 0; i < rn_resp_entry_count; i++)
-        if (rn_resp_is(name, rn_resp_entries[i].name))
+        if (rn_front_resp_is(name, rn_resp_entries[i].name))
             return &rn_resp_entries[i];
     return NULL;
 }

@@ -14,7 +14,7 @@ static bool gives_back(const struct ration_descriptors *request)
     return false;
 }
 
-void rn_http_rls(struct rn_exchange *x)
+void rn_front_http_rls(struct rn_exchange *x)
 {
     struct rn_rls_reader *reader = &x->desk->rls;
     struct ration_descriptors_outcome *outcome = &x->desk->rls_outcome;

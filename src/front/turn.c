@@ -119,7 +119,7 @@ void rn_turns_done(struct rn_turns *turns)
         struct rn_turn *turn = turns->spare;
 
         turns->spare = turn->next;
-        rn_desk_done(&turn->desk);
+        rn_front_desk_done(&turn->desk);
         rn_buf_done(&turn->out);
         rn_fiber_free(turn->fiber);
         free(turn);

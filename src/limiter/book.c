@@ -244,7 +244,7 @@ struct rn_book *rn_book_renew(const struct rn_book *b, struct rn_roster *roster)
 void rn_book_totals(const struct rn_book *b, const struct rn_rule *rule, struct rn_counts *counts)
 {
     rn_stats_sum(&b->stats, rule->index, counts);
-    rn_counts_add(counts, &b->carried[rule->index]);
+    rn_stats_add_counts(counts, &b->carried[rule->index]);
 }
 
 void rn_book_carry(struct rn_book *b, const struct rn_book *old)

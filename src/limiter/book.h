@@ -20,7 +20,7 @@
 #ifndef RN_LIMITER_BOOK_H
 #define RN_LIMITER_BOOK_H
 
-#include "limiter/compile.h"
+#include "limiter/compiled.h"
 #include "limiter/stats.h"
 #include "rules/ruleset.h"
 

@@ -27,7 +27,7 @@
 #include <ration/ration.h>
 
 #include "limiter/book.h"
-#include "limiter/compile.h"
+#include "limiter/compiled.h"
 #include "limiter/limiter.h"
 
 /* What limits need besides being asked and charged. */

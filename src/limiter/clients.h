@@ -188,10 +188,10 @@ int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *lis
                     rn_clients_see *see, void *arg);
 
 /* The public functions at a time of the caller's. */
-int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
-                       struct ration_error *error);
-int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
-                  struct ration_error *error);
+int rn_clients_set_override_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
+                               struct ration_error *error);
+int rn_clients_set_ban_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
+                          struct ration_error *error);
 int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error *error);
 
 #endif

@@ -90,7 +90,7 @@ static void put_in_place(struct ration *r, struct rn_book *renewed)
     struct rn_book *current = rn_clients_book(r), *old;
 
     pthread_mutex_lock(&r->shelf.lock);
-    old = rn_shelf_swap(&r->shelf, &r->stats, renewed);
+    old = rn_pin_shelf_swap(&r->shelf, &r->stats, renewed);
     if (current)
         current->shell = true; /* also if it is stuck on the shelf */
     rn_book_free(old);

@@ -108,14 +108,14 @@ int rn_clients_set(struct ration *r, const struct ration_override *o, bool ban, 
     return code;
 }
 
-int rn_override_set_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
-                       struct ration_error *error)
+int rn_clients_set_override_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
+                               struct ration_error *error)
 {
     return rn_clients_set(r, o, false, now_ns, error);
 }
 
-int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
-                  struct ration_error *error)
+int rn_clients_set_ban_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
+                          struct ration_error *error)
 {
     const struct ration_override o = from_ban(ban);
 
@@ -125,12 +125,12 @@ int rn_ban_set_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns
 int ration_override_set(struct ration *r, const struct ration_override *o,
                         struct ration_error *error)
 {
-    return rn_override_set_at(r, o, RATION_NOW, error);
+    return rn_clients_set_override_at(r, o, RATION_NOW, error);
 }
 
 int ration_ban_set(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
 {
-    return rn_ban_set_at(r, ban, RATION_NOW, error);
+    return rn_clients_set_ban_at(r, ban, RATION_NOW, error);
 }
 
 /* --- deleting and finding -------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset
     *item = (struct rn_descriptor){
         .ask = ask, .parts = parts, .charge = RN_NO_CHARGE, .told = RN_NO_CHARGE};
     if (ask->count == 0 || ask->count > RN_DESCRIPTOR_ENTRIES_MAX ||
-        (ask->limit_given && rn_given_period(ask->unit) == 0))
+        (ask->limit_given && rn_descriptors_given_period(ask->unit) == 0))
         return false;
     if (ask->count > RN_ENVOY_DEPTH_MAX || !known)
         return true; /* deeper than any rule */
@@ -161,8 +161,8 @@ static void add_one(struct rn_descriptors *d, size_t at)
     if (item->given) {
         struct rn_given *given = &d->given[at];
 
-        rn_given_init(given, g->book, item,
-                      (struct rn_slice){d->request->domain, d->request->domain_len});
+        rn_descriptors_given_init(given, g->book, item,
+                                  (struct rn_slice){d->request->domain, d->request->domain_len});
         applied.rule = given->limit.rule;
         applied.limits = &given->list;
         applied.limit_count = 1;
@@ -276,7 +276,7 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
     out->delay_ns = out->allowed ? delay_of(&d->ruling) : 0;
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++)
-        rn_status_fill(&out->statuses[i], d, i);
+        rn_descriptors_status_fill(&out->statuses[i], d, i);
     out->at_ns = o->at_ns;
     out->receipt_count = out->delay_ns > 0 ? o->receipt_count : 0;
     for (uint32_t i = 0; i < out->receipt_count; i++)
@@ -331,7 +331,7 @@ static void tell_late(const struct rn_descriptors *d, size_t charge, uint64_t re
 {
     for (size_t i = 0; i < d->count; i++)
         if (d->items[i].told == charge)
-            out->statuses[i].remaining = rn_status_clip(remaining);
+            out->statuses[i].remaining = rn_descriptors_status_clip(remaining);
 }
 
 /* Each by itself. The answer has been filled in, so that the check can be used again. */

@@ -75,10 +75,10 @@ struct rn_descriptors {
 };
 
 /* descriptors_given.c: makes the limit of an ask ready. The unit is a known one. */
-void rn_given_init(struct rn_given *given, const struct rn_book *book,
-                   const struct rn_descriptor *d, struct rn_slice domain);
+void rn_descriptors_given_init(struct rn_given *given, const struct rn_book *book,
+                               const struct rn_descriptor *d, struct rn_slice domain);
 /* The length of a unit; 0: there is none of this number. And back. */
-int64_t rn_given_period(enum ration_unit unit);
+int64_t rn_descriptors_given_period(enum ration_unit unit);
 enum ration_unit rn_given_unit(int64_t period_ns);
 
 /* descriptors.c: whether it is refused only together with all others that are so. */
@@ -103,8 +103,9 @@ size_t rn_descriptors_add_native(struct rn_descriptors *d);
 void rn_descriptors_drop_native(struct rn_descriptors *d);
 
 /* A number as the protocol has it. */
-uint32_t rn_status_clip(uint64_t n);
+uint32_t rn_descriptors_status_clip(uint64_t n);
 /* descriptors_status.c: from a ruling that has ended, or was never begun. Sets `told`. */
-void rn_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d, size_t at);
+void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d,
+                                size_t at);
 
 #endif

@@ -24,7 +24,7 @@ static const int64_t periods[] = {[RATION_UNIT_SECOND] = INT64_C(1000000000),
                                   [RATION_UNIT_WEEK] = 7 * DAY_NS};
 #define UNITS (sizeof periods / sizeof *periods)
 
-int64_t rn_given_period(enum ration_unit unit)
+int64_t rn_descriptors_given_period(enum ration_unit unit)
 {
     return (size_t)unit < UNITS ? periods[unit] : 0;
 }
@@ -39,7 +39,7 @@ enum ration_unit rn_given_unit(int64_t period_ns)
 
 static void compile(struct rn_given *g, const struct ration_descriptor_ask *ask)
 {
-    int64_t period_ns = rn_given_period(ask->unit);
+    int64_t period_ns = rn_descriptors_given_period(ask->unit);
     uint64_t amount = ask->requests_per_unit;
 
     /* No limit may admit more than one unit in a nanosecond. */
@@ -57,8 +57,8 @@ static void make_rule(struct rn_rule *rule, struct rn_slice domain)
     rn_rule_entitle(rule);
 }
 
-void rn_given_init(struct rn_given *g, const struct rn_book *book, const struct rn_descriptor *d,
-                   struct rn_slice domain)
+void rn_descriptors_given_init(struct rn_given *g, const struct rn_book *book,
+                               const struct rn_descriptor *d, struct rn_slice domain)
 {
     const struct rn_rule *rule = d->match ? d->match->rule : NULL;
     struct rn_compiled_rule from = {.name = domain, .copy = COPY, .limit = &g->limit.limit};

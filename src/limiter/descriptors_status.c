@@ -5,7 +5,7 @@
 #include "limiter/decide.h"
 #include "limiter/descriptors.h"
 
-uint32_t rn_status_clip(uint64_t n)
+uint32_t rn_descriptors_status_clip(uint64_t n)
 {
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
@@ -37,7 +37,7 @@ static void tell_limit(struct ration_descriptor_status *status, const struct rn_
         status->unit = (enum ration_unit)match->unit;
         return;
     }
-    status->requests_per_unit = rn_status_clip(limit->spec.amount);
+    status->requests_per_unit = rn_descriptors_status_clip(limit->spec.amount);
     status->unit = rn_given_unit(limit->spec.period_ns);
 }
 
@@ -83,7 +83,8 @@ static uint8_t find_tightest(const struct rn_descriptors *d, const struct rn_des
     return found;
 }
 
-void rn_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d, size_t at)
+void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d,
+                                size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
     const struct rn_ruling *g = &d->ruling;
@@ -104,7 +105,7 @@ void rn_status_fill(struct ration_descriptor_status *status, struct rn_descripto
     status->limited = true;
     status->over = !verdict->allowed && !shadow;
     status->shadow = !verdict->allowed && shadow;
-    status->remaining = rn_status_clip(verdict->remaining);
+    status->remaining = rn_descriptors_status_clip(verdict->remaining);
     status->reset_ns = reset_of(&g->check, item->told);
     tell_limit(status, item, g->limits[item->told]);
     tell_names(status, item, g->rules[g->rule_of[item->told]].rule);

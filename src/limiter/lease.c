@@ -78,8 +78,8 @@ int ration_release(struct ration *r, struct ration_charge *c, uint64_t lease, in
     return code;
 }
 
-int rn_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
-                    const struct ration_place *place, int64_t lease_ns, int64_t now_ns)
+int rn_limiter_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
+                            const struct ration_place *place, int64_t lease_ns, int64_t now_ns)
 {
     struct rn_compiled places = {0};
     struct rn_charge charge = {

@@ -11,7 +11,7 @@
 #include "core/limit.h"
 
 /* RN_RENEW for lease_ns, or RN_RELEASE. RATION_EGONE: they are not held. */
-int rn_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
-                    const struct ration_place *place, int64_t lease_ns, int64_t now_ns);
+int rn_limiter_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
+                            const struct ration_place *place, int64_t lease_ns, int64_t now_ns);
 
 #endif

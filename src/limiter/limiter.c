@@ -226,7 +226,7 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
                 struct ration_error *error)
 {
     struct demand demand = demand_of(o, ruleset);
-    int clients = rn_clients_init(&r->clients), code = rn_shelf_init(&r->shelf);
+    int clients = rn_clients_init(&r->clients), code = rn_pin_shelf_init(&r->shelf);
 
     if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
@@ -290,7 +290,7 @@ void ration_close(struct ration *r)
     free(r->limits);
     rn_calendars_free(r->calendars);
     rn_arena_done(&r->variants);
-    rn_shelf_done(&r->shelf);
+    rn_pin_shelf_done(&r->shelf);
     rn_teams_free(r->teams);
     pthread_mutex_destroy(&r->load_lock);
     rn_clients_done(&r->clients);
@@ -300,7 +300,7 @@ void ration_close(struct ration *r)
     rn_top_free(r->top);
     free(r->policy);
     if (r->table)
-        rn_table_close(r->table);
+        rn_mapping_table_close(r->table);
     free(r);
 }
 

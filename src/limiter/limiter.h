@@ -11,7 +11,7 @@
 #include "base/hints.h"
 #include "limiter/calendars.h"
 #include "limiter/clients.h"
-#include "limiter/compile.h"
+#include "limiter/compiled.h"
 #include "limiter/pin.h"
 #include "limiter/policy.h"
 #include "limiter/stats.h"

@@ -77,7 +77,7 @@ static void describe(const struct rn_book *book, const struct rn_rule *rule,
     for (uint32_t i = 0; i < rule->tier_count; i++)
         add_tier(info, &rule->tiers[i]);
     rn_book_totals(book, rule, &sum);
-    rn_totals_set(&info->totals, &sum);
+    rn_stats_set_totals(&info->totals, &sum);
 }
 
 /* Under the lock: without it, what the book before has counted may be missing. */

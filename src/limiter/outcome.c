@@ -339,7 +339,7 @@ int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t
 
     now_ns = rn_limiter_now(r, now_ns);
     for (uint32_t i = 0; i < out->place_count; i++) {
-        int code = rn_lease_change(r, RN_RELEASE, out->lease, &out->places[i], 0, now_ns);
+        int code = rn_limiter_lease_change(r, RN_RELEASE, out->lease, &out->places[i], 0, now_ns);
 
         first = first ? first : code;
     }

@@ -20,13 +20,13 @@ static bool membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-int rn_shelf_init(struct rn_shelf *shelf)
+int rn_pin_shelf_init(struct rn_shelf *shelf)
 {
     *shelf = (struct rn_shelf){.fenced = !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)};
     return pthread_mutex_init(&shelf->lock, NULL) == 0 ? 0 : RATION_ENOMEM;
 }
 
-void rn_shelf_done(struct rn_shelf *shelf)
+void rn_pin_shelf_done(struct rn_shelf *shelf)
 {
     while (shelf->stuck) {
         struct rn_book *next = shelf->stuck->next;
@@ -81,8 +81,8 @@ static void wait_for_readers(const struct rn_shelf *shelf, const struct rn_stats
         rest(&looks);
 }
 
-struct rn_book *rn_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
-                              struct rn_book *book)
+struct rn_book *rn_pin_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
+                                  struct rn_book *book)
 {
     struct rn_book *old = __atomic_exchange_n(&shelf->book, book, __ATOMIC_SEQ_CST);
     uint64_t generation = __atomic_fetch_add(&shelf->generation, 1, __ATOMIC_SEQ_CST);

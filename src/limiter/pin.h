@@ -37,9 +37,9 @@ struct rn_shelf {
 };
 
 /* 0 or RATION_ENOMEM. */
-int rn_shelf_init(struct rn_shelf *shelf);
+int rn_pin_shelf_init(struct rn_shelf *shelf);
 /* Frees the book; nobody else uses the shelf any more. */
-void rn_shelf_done(struct rn_shelf *shelf);
+void rn_pin_shelf_done(struct rn_shelf *shelf);
 
 /* A book being read. */
 struct rn_pin {
@@ -84,7 +84,7 @@ static inline void rn_pin_drop(struct rn_pin *pin)
 /* Puts a book in the place of the current one, under the lock. Returns when
  * nobody reads the old one any more, and it: the caller's to free. NULL if
  * there was none, or it is not known to be unread and kept until the end. */
-struct rn_book *rn_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
-                              struct rn_book *book);
+struct rn_book *rn_pin_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
+                                  struct rn_book *book);
 
 #endif

@@ -145,7 +145,7 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     struct rn_book *book = make_book(r, ruleset, current, now_ns);
 
     if (book) {
-        struct rn_book *old = rn_shelf_swap(&r->shelf, &r->stats, book);
+        struct rn_book *old = rn_pin_shelf_swap(&r->shelf, &r->stats, book);
 
         /* `current`: also if it is stuck on the shelf. */
         if (current)
@@ -277,7 +277,7 @@ int ration_rule_totals(struct ration *r, const char *name, size_t len, struct ra
         struct rn_counts sum;
 
         rn_book_totals(book, rule, &sum);
-        rn_totals_set(totals, &sum);
+        rn_stats_set_totals(totals, &sum);
         code = 0;
     }
     pthread_mutex_unlock(&r->shelf.lock);

@@ -31,7 +31,7 @@ void rn_stats_done(struct rn_stats *stats)
     free(stats->memory);
 }
 
-void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts)
+void rn_stats_add_counts(struct rn_counts *sum, const struct rn_counts *counts)
 {
     sum->allowed += __atomic_load_n(&counts->allowed, __ATOMIC_RELAXED);
     sum->refused += __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
@@ -51,10 +51,10 @@ void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts
 {
     *sum = (struct rn_counts){0};
     for (unsigned i = 0; i < RN_THREADS; i++)
-        rn_counts_add(sum, rn_stats_row(rn_stats_at(stats, i), index));
+        rn_stats_add_counts(sum, rn_stats_row(rn_stats_at(stats, i), index));
 }
 
-void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum)
+void rn_stats_set_totals(struct ration_totals *totals, const struct rn_counts *sum)
 {
     uint64_t decided = sum->allowed + sum->refused;
 
@@ -81,10 +81,10 @@ void ration_totals(const struct ration *r, struct ration_totals *totals)
     for (unsigned i = 0; i < RN_THREADS; i++) {
         const struct rn_stripe *s = rn_stats_at(&r->stats, i);
 
-        rn_counts_add(&sum, &s->total);
+        rn_stats_add_counts(&sum, &s->total);
         unmatched += __atomic_load_n(&s->unmatched, __ATOMIC_RELAXED);
     }
-    rn_totals_set(totals, &sum);
+    rn_stats_set_totals(totals, &sum);
     totals->unmatched = unmatched;
 }
 
@@ -95,6 +95,6 @@ int ration_limit_totals(const struct ration *r, uint32_t limit, struct ration_to
     if (limit >= r->limit_count && limit != RN_AD_HOC)
         return RATION_EINVAL;
     rn_stats_sum(&r->stats, limit, &sum);
-    rn_totals_set(totals, &sum);
+    rn_stats_set_totals(totals, &sum);
     return 0;
 }

@@ -56,10 +56,10 @@ int rn_stats_init(struct rn_stats *stats, size_t limits);
 void rn_stats_done(struct rn_stats *stats);
 
 /* `counts` may be counted in meanwhile; the sum is the caller's. */
-void rn_counts_add(struct rn_counts *sum, const struct rn_counts *counts);
+void rn_stats_add_counts(struct rn_counts *sum, const struct rn_counts *counts);
 /* The sum of row `index`, as of rn_stats_row. */
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum);
-void rn_totals_set(struct ration_totals *totals, const struct rn_counts *sum);
+void rn_stats_set_totals(struct ration_totals *totals, const struct rn_counts *sum);
 
 static inline struct rn_stripe *rn_stats_at(const struct rn_stats *stats, unsigned thread)
 {

@@ -172,7 +172,7 @@ static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, in
     if (code != 0)
         return code;
     for (uint32_t i = 0; i < t->place_count; i++)
-        (void)rn_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
+        (void)rn_limiter_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
     if (t->kind == RN_TICKET_RESERVATION && kept != UINT64_MAX && kept > t->reserved)
         return t->given ? debit_given(r, t, kept - t->reserved, now_ns)
                         : debit(r, t, kept - t->reserved, now_ns);

@@ -75,7 +75,7 @@ int ration_ticket_renew(struct ration *r, const char *ticket, size_t len, int64_
     now_ns = rn_limiter_now(r, now_ns);
     for (uint32_t i = 0; i < t.place_count; i++) {
         int64_t lasts_ns = lease_ns ? lease_ns : t.places[i].lease_ns;
-        int code = rn_lease_change(r, RN_RENEW, t.id, &t.places[i], lasts_ns, now_ns);
+        int code = rn_limiter_lease_change(r, RN_RENEW, t.id, &t.places[i], lasts_ns, now_ns);
 
         first = first ? first : code;
         earliest_ns = lasts_ns < earliest_ns ? lasts_ns : earliest_ns;
@@ -95,7 +95,7 @@ int ration_ticket_release(struct ration *r, const char *ticket, size_t len, int6
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     for (uint32_t i = 0; i < t.place_count; i++) {
-        int code = rn_lease_change(r, RN_RELEASE, t.id, &t.places[i], 0, now_ns);
+        int code = rn_limiter_lease_change(r, RN_RELEASE, t.id, &t.places[i], 0, now_ns);
 
         released |= code == 0;
         failed = code != 0 && code != RATION_EGONE ? code : failed;

@@ -24,8 +24,8 @@ static void change_all(struct rn_ngx_places *held, enum rn_op op)
 
     for (uint32_t i = 0; i < held->count; i++) {
         const struct ration_place *place = &held->places[i];
-        int code = rn_lease_change(held->worker->limiter, op, held->lease, place,
-                                   op == RN_RENEW ? place->lease_ns : 0, now_ns);
+        int code = rn_limiter_lease_change(held->worker->limiter, op, held->lease, place,
+                                           op == RN_RENEW ? place->lease_ns : 0, now_ns);
 
         if (code != 0 && code != RATION_EGONE) {
             ngx_log_error(NGX_LOG_ERR, held->timer.log, 0, "ration: a place: %s",

@@ -7,7 +7,7 @@
 /* A thread keeps a spare of blocks up to this part of a slab. */
 #define SPARE_PART 8
 
-uint32_t rn_class_words(unsigned class)
+uint32_t rn_blocks_class_words(unsigned class)
 {
     if (class < SMALL_CLASSES)
         return class + 2;
@@ -16,7 +16,7 @@ uint32_t rn_class_words(unsigned class)
     return (9 + step % 8) << (step / 8 + 2);
 }
 
-unsigned rn_class_of(uint32_t words)
+unsigned rn_blocks_class_of(uint32_t words)
 {
     if (words <= 32)
         return words < 2 ? 0 : words - 2;
@@ -31,7 +31,7 @@ unsigned rn_class_of(uint32_t words)
  * word of the state, which tells when it is idle. */
 struct rn_block_shape rn_block_shape(uint32_t slab_words, unsigned class)
 {
-    uint32_t words = rn_class_words(class);
+    uint32_t words = rn_blocks_class_words(class);
 
     if (words <= slab_words)
         return (struct rn_block_shape){.root = class, .own = words};
@@ -40,14 +40,14 @@ struct rn_block_shape rn_block_shape(uint32_t slab_words, unsigned class)
     shape.own = words - shape.slabs * slab_words;
     if (shape.own + (shape.slabs + 1) / 2 > slab_words)
         shape.slabs++, shape.own = 1;
-    shape.root = rn_class_of(shape.own + (shape.slabs + 1) / 2);
+    shape.root = rn_blocks_class_of(shape.own + (shape.slabs + 1) / 2);
     return shape;
 }
 
 double rn_block_cost(uint32_t slab_words, unsigned class)
 {
     struct rn_block_shape shape = rn_block_shape(slab_words, class);
-    uint32_t per_slab = slab_words / rn_class_words(shape.root);
+    uint32_t per_slab = slab_words / rn_blocks_class_words(shape.root);
 
     return ((double)shape.slabs + 1.0 / per_slab) * slab_words;
 }
@@ -61,7 +61,7 @@ static uint64_t slab_word(uint64_t before, unsigned class, uint64_t first, uint6
 static bool root_sound(const struct rn_table *table, unsigned class, uint32_t offset)
 {
     uint32_t slab = offset >> table->slab_shift, within = offset & (table->slab_words - 1);
-    uint32_t words = rn_class_words(class);
+    uint32_t words = rn_blocks_class_words(class);
 
     return slab < table->slab_count &&
            rn_slab_class(__atomic_load_n(&table->slabs[slab], __ATOMIC_ACQUIRE)) == class &&
@@ -114,7 +114,7 @@ static void hint(struct rn_table *table, unsigned class, uint32_t slab)
 static uint32_t pop(struct rn_table *table, unsigned class, uint32_t slab)
 {
     uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_ACQUIRE), new;
-    uint32_t words = rn_class_words(class), offset;
+    uint32_t words = rn_blocks_class_words(class), offset;
 
     do {
         if (rn_slab_class(word) != class || rn_slab_first(word) == RN_SLAB_END ||
@@ -136,7 +136,7 @@ static uint32_t pop(struct rn_table *table, unsigned class, uint32_t slab)
 static void push(struct rn_table *table, unsigned class, uint32_t offset)
 {
     struct rn_header *h = table->header;
-    uint32_t slab = offset >> table->slab_shift, words = rn_class_words(class);
+    uint32_t slab = offset >> table->slab_shift, words = rn_blocks_class_words(class);
     uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_RELAXED), new;
 
     do {
@@ -166,7 +166,7 @@ static void push(struct rn_table *table, unsigned class, uint32_t offset)
 static uint32_t cut(struct rn_table *table, unsigned class, uint32_t slab, uint64_t word)
 {
     struct rn_header *h = table->header;
-    uint32_t blocks = rn_slab_blocks(table, class), words = rn_class_words(class);
+    uint32_t blocks = rn_slab_blocks(table, class), words = rn_blocks_class_words(class);
     uint64_t claimed = slab_word(word, class, RN_SLAB_END, blocks);
 
     if (!__atomic_compare_exchange_n(&table->slabs[slab], &word, claimed, false, __ATOMIC_ACQ_REL,
@@ -236,7 +236,7 @@ static uint32_t alloc_root(struct rn_table *table, unsigned class)
 {
     uint32_t offset = RN_NIL;
 
-    if (2 * rn_class_words(class) <= table->slab_words)
+    if (2 * rn_blocks_class_words(class) <= table->slab_words)
         offset = rn_block_alloc_loose(table, class);
     return offset != RN_NIL ? offset : alloc_new(table, class);
 }
@@ -352,7 +352,7 @@ void rn_block_write(struct rn_table *table, unsigned class, uint32_t offset, con
 
 /* A thread keeps a context for about a microsecond. With more threads than contexts it may
  * have to search twice. */
-struct rn_context *rn_context_enter(struct rn_table *table)
+struct rn_context *rn_blocks_context_enter(struct rn_table *table)
 {
     for (unsigned i = rn_thread_index(), tries = 0;; i = (i + 1) % RN_THREADS) {
         struct rn_context *context = &table->contexts[i];
@@ -365,22 +365,22 @@ struct rn_context *rn_context_enter(struct rn_table *table)
     }
 }
 
-void rn_context_leave(struct rn_context *context)
+void rn_blocks_context_leave(struct rn_context *context)
 {
     __atomic_store_n(&context->busy, 0, __ATOMIC_RELEASE);
 }
 
-void rn_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
-                     uint32_t offset)
+void rn_blocks_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
+                            uint32_t offset)
 {
     if (context->spare_plus_1[class] == 0 &&
-        rn_class_words(class) <= table->slab_words / SPARE_PART)
+        rn_blocks_class_words(class) <= table->slab_words / SPARE_PART)
         context->spare_plus_1[class] = offset + 1;
     else
         rn_block_free(table, class, offset);
 }
 
-void rn_contexts_drain(struct rn_table *table)
+void rn_blocks_contexts_drain(struct rn_table *table)
 {
     for (unsigned i = 0; i < RN_THREADS; i++) {
         struct rn_context *context = &table->contexts[i];
@@ -393,7 +393,7 @@ void rn_contexts_drain(struct rn_table *table)
                 rn_block_free(table, class, context->spare_plus_1[class] - 1);
             context->spare_plus_1[class] = 0;
         }
-        rn_context_leave(context);
+        rn_blocks_context_leave(context);
     }
 }
 
@@ -405,7 +405,7 @@ uint64_t rn_blocks_bytes_used(const struct rn_table *table)
         uint64_t word = __atomic_load_n(&table->slabs[i], __ATOMIC_RELAXED);
 
         if (rn_slab_class(word) < RN_CLASSES)
-            used += 8 * rn_slab_used(word) * rn_class_words(rn_slab_class(word));
+            used += 8 * rn_slab_used(word) * rn_blocks_class_words(rn_slab_class(word));
     }
     return used;
 }

@@ -18,8 +18,8 @@
 #include "store/layout.h"
 
 /* Class numbers and sizes: every word up to 32, then eight steps per doubling. */
-unsigned rn_class_of(uint32_t words);
-uint32_t rn_class_words(unsigned class);
+unsigned rn_blocks_class_of(uint32_t words);
+uint32_t rn_blocks_class_words(unsigned class);
 
 /* The parts of a block: `own` words of the state lie in the root, the rest in `slabs`
  * whole slabs. */
@@ -69,7 +69,7 @@ static inline uint64_t rn_slab_first(uint64_t word)
 }
 static inline uint32_t rn_slab_blocks(const struct rn_table *table, unsigned class)
 {
-    return table->slab_words / rn_class_words(class);
+    return table->slab_words / rn_blocks_class_words(class);
 }
 
 /* Whether a state points into the arena at all; a damaged file may not. */
@@ -89,13 +89,13 @@ void rn_block_read(const struct rn_table *table, unsigned class, uint32_t offset
 void rn_block_write(struct rn_table *table, unsigned class, uint32_t offset, const uint64_t *words,
                     uint32_t count);
 
-struct rn_context *rn_context_enter(struct rn_table *table);
-void rn_context_leave(struct rn_context *context);
+struct rn_context *rn_blocks_context_enter(struct rn_table *table);
+void rn_blocks_context_leave(struct rn_context *context);
 /* Keeps a block that is free for the next operation, or gives it back. */
-void rn_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
-                     uint32_t offset);
+void rn_blocks_context_keep(struct rn_table *table, struct rn_context *context, unsigned class,
+                            uint32_t offset);
 /* Gives back the spare blocks of contexts that no thread uses. */
-void rn_contexts_drain(struct rn_table *table);
+void rn_blocks_contexts_drain(struct rn_table *table);
 
 /* For a process that is alone: frees every block that no slot refers to, such
  * as the spares of a process that was killed, and empties slots whose block is

@@ -49,7 +49,7 @@ static uint64_t collect_slab(struct rn_table *table, uint64_t slab, const unsign
     if (class > table->class_whole)
         return version;
     for (uint32_t b = rn_slab_blocks(table, class); b-- > 0;) {
-        uint64_t offset = slab * table->slab_words + b * rn_class_words(class);
+        uint64_t offset = slab * table->slab_words + b * rn_blocks_class_words(class);
 
         if (marks[offset / 2]) {
             used++;

@@ -38,14 +38,14 @@ static uint64_t spent_in(const struct rn_table *table, const struct rn_found *fo
     uint64_t state = found->value.state, words[RN_SPENT_WORDS];
 
     if (!rn_tag_has_block(found->value.tag))
-        return rn_state_spent(form, &state, 1);
+        return rn_limit_spent(form, &state, 1);
     if (!rn_block_sound(table, state))
         return 0;
-    uint32_t count = rn_class_words(rn_block_class(state));
+    uint32_t count = rn_blocks_class_words(rn_block_class(state));
 
     count = count < RN_SPENT_WORDS ? count : RN_SPENT_WORDS;
     rn_block_read(table, rn_block_class(state), rn_block_offset(state), words, count);
-    return rn_state_spent(form, words, count);
+    return rn_limit_spent(form, words, count);
 }
 
 /* What giving a live slot to another key would cost: the time its budget needs to come back,
@@ -138,7 +138,7 @@ static uint64_t empty_slot(struct rn_table *table, const struct rn_candidate *c)
         return 0;
     if (c->rank == 3)
         __atomic_fetch_add(&table->header->evictions, 1, __ATOMIC_RELAXED);
-    return rn_class_words(rn_block_class(c->found.value.state));
+    return rn_blocks_class_words(rn_block_class(c->found.value.state));
 }
 
 static bool is_wider(const struct rn_candidate *a, const struct rn_candidate *b)
@@ -206,7 +206,7 @@ static void search_groups(struct search *s)
             break;
         s->at =
             __atomic_fetch_add(&table->sweep.evict_at, 1, __ATOMIC_RELAXED) % table->group_count;
-        rn_group_fetch(table, &table->groups[s->at]);
+        rn_slots_group_fetch(table, &table->groups[s->at]);
         for (unsigned i = 0; i < RN_GROUP_SLOTS; i++)
             consider(s, &table->groups[s->at].slots[i]);
     }
@@ -223,8 +223,8 @@ static bool must_share(const struct search *s, unsigned class)
     unsigned own = 0;
 
     if (!s->widest.found.slot || s->best[0].cost >= LAST_COST ||
-        rn_class_words(rn_block_class(s->widest.found.value.state)) <
-            WIDER_TIMES * rn_class_words(class))
+        rn_blocks_class_words(rn_block_class(s->widest.found.value.state)) <
+            WIDER_TIMES * rn_blocks_class_words(class))
         return false;
     for (unsigned i = 0; i < DRAWS; i++) {
         uint64_t slab = (s->at + i * (table->slab_count / DRAWS)) % table->slab_count;

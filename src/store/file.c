@@ -105,7 +105,7 @@ static struct rn_table *new_file(struct opening *o, char name[PATH_BYTES])
     fchmod(fd, 0660); /* regardless of the umask: a group shares the table */
     mapping = rn_mapping_new(o->bytes, fd);
     if (!mapping || rn_mapping_init(mapping, o->bytes, o->block_share) != 0 ||
-        !(table = rn_table_new(mapping, fd)))
+        !(table = rn_mapping_table_new(mapping, fd)))
         fail(o, RATION_EIO, "cannot be mapped: %s", strerror(errno));
 out:
     if (!table) {
@@ -139,7 +139,7 @@ static enum attempt create_file(struct opening *o)
     if (!placed)
         fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
     unlink(name);
-    rn_table_free(table);
+    rn_mapping_table_free(table);
     return placed ? TRY_AGAIN : FAILED;
 }
 
@@ -158,8 +158,8 @@ static void move_slot(struct rn_table *to, const struct rn_table *from, struct r
             to->header->evictions++;
             return;
         }
-        rn_block_read(from, class, rn_block_offset(v.state), words, rn_class_words(class));
-        rn_block_write(to, class, block, words, rn_class_words(class));
+        rn_block_read(from, class, rn_block_offset(v.state), words, rn_blocks_class_words(class));
+        rn_block_write(to, class, block, words, rn_blocks_class_words(class));
         v.state = rn_block_state(class, rn_block_version(v.state), block);
     }
     if (rn_slot_claim(to, v.tag & RN_TAG_HASH, now, v.tag & RN_TAG_KEEP, &found) == 0)
@@ -180,7 +180,7 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
     if (!table)
         return FAILED;
     table->header->secret = old->header->secret;
-    table->header->check = rn_header_check(table->header);
+    table->header->check = rn_mapping_header_check(table->header);
     table->header->anchor = old->header->anchor;
     table->header->evictions = old->header->evictions;
     table->header->generation = old->header->generation;
@@ -197,7 +197,7 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
         attempt = fail(o, RATION_EIO, "cannot be replaced: %s", strerror(errno));
         unlink(name);
     }
-    rn_table_free(table);
+    rn_mapping_table_free(table);
     return attempt;
 }
 
@@ -219,7 +219,7 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
                     "layout version %u where this library reads %u; it was left alone: use the "
                     "version that wrote it or move it away",
                     h->version, RN_LAYOUT_VERSION);
-    if (!rn_header_is_sound(h))
+    if (!rn_mapping_header_is_sound(h))
         return fail(o, RATION_ETORN, "its header is damaged; it was left alone: move it away");
     if ((uint64_t)st.st_size != h->bytes)
         return fail(o, RATION_ETORN,
@@ -313,7 +313,7 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
                     "others or leave the size as it is",
                     h->bytes, h->slabs == 0 ? " and no room for blocks" : "");
     mapping = rn_mapping_new(h->bytes, fd);
-    table = mapping ? rn_table_new(mapping, fd) : NULL;
+    table = mapping ? rn_mapping_table_new(mapping, fd) : NULL;
     if (!table) {
         if (mapping)
             munmap(mapping, h->bytes);
@@ -335,7 +335,7 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     if (attempt == OPENED)
         *out = table;
     else
-        table->fd = -1, rn_table_free(table); /* the caller closes fd */
+        table->fd = -1, rn_mapping_table_free(table); /* the caller closes fd */
     return attempt;
 }
 
@@ -436,7 +436,7 @@ static int open_anonymous(struct opening *o, struct rn_table **out)
     void *mapping = rn_mapping_new(o->bytes, -1);
 
     if (mapping && rn_mapping_init(mapping, o->bytes, o->block_share) == 0 &&
-        (*out = rn_table_new(mapping, -1)))
+        (*out = rn_mapping_table_new(mapping, -1)))
         return 0;
     if (mapping)
         munmap(mapping, o->bytes);

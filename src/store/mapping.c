@@ -18,7 +18,7 @@
 #endif
 #define CONTEXTS_BYTES (RN_THREADS * sizeof(struct rn_context))
 
-uint64_t rn_header_check(const struct rn_header *header)
+uint64_t rn_mapping_header_check(const struct rn_header *header)
 {
     static const struct rn_hash_key fixed = {RN_MAGIC, RN_LAYOUT_VERSION};
 
@@ -68,11 +68,11 @@ void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
     lay_out(h, bytes, slabs < RN_NIL / slab_words ? slabs : RN_NIL / slab_words, slab_words);
 }
 
-bool rn_header_is_sound(const struct rn_header *h)
+bool rn_mapping_header_is_sound(const struct rn_header *h)
 {
     struct rn_header right;
 
-    if (h->check != rn_header_check(h) || h->bytes < RN_TABLE_BYTES_MIN ||
+    if (h->check != rn_mapping_header_check(h) || h->bytes < RN_TABLE_BYTES_MIN ||
         h->bytes > RN_TABLE_BYTES_MAX || h->bytes % RN_PAGE != 0 ||
         h->slab_words < RN_SLAB_WORDS_MIN || h->slab_words > RN_SLAB_WORDS_MAX ||
         (h->slab_words & (h->slab_words - 1)) != 0 || h->slabs > RN_NIL / h->slab_words ||
@@ -94,7 +94,7 @@ int rn_mapping_init(void *mapping, uint64_t bytes, double block_share)
     rn_mapping_plan(h, bytes, block_share);
     if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)
         return RATION_EIO;
-    h->check = rn_header_check(h);
+    h->check = rn_mapping_header_check(h);
     rn_anchor_init(&h->anchor);
     h->slabs_free = h->slabs;
     return 0;
@@ -142,7 +142,7 @@ void *rn_mapping_new(uint64_t bytes, int fd)
 }
 
 /* Of the contexts, only what is used takes memory. */
-struct rn_table *rn_table_new(void *mapping, int fd)
+struct rn_table *rn_mapping_table_new(void *mapping, int fd)
 {
     struct rn_table *table = aligned_alloc(_Alignof(struct rn_table), sizeof *table);
     void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
@@ -160,7 +160,7 @@ struct rn_table *rn_table_new(void *mapping, int fd)
     return table;
 }
 
-void rn_table_free(struct rn_table *table)
+void rn_mapping_table_free(struct rn_table *table)
 {
     munmap(table->header, table->bytes);
     munmap(table->contexts, CONTEXTS_BYTES);
@@ -170,11 +170,11 @@ void rn_table_free(struct rn_table *table)
     free(table);
 }
 
-void rn_table_close(struct rn_table *table)
+void rn_mapping_table_close(struct rn_table *table)
 {
     if (!table)
         return;
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     rn_anchor_refresh(&table->header->anchor, rn_table_now(table));
-    rn_table_free(table);
+    rn_mapping_table_free(table);
 }

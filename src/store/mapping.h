@@ -11,9 +11,9 @@
 
 /* What the check sum of a header covers. */
 #define RN_CHECKED_BYTES offsetof(struct rn_header, check)
-uint64_t rn_header_check(const struct rn_header *header);
+uint64_t rn_mapping_header_check(const struct rn_header *header);
 /* Whether that sum is right, and everything lies where it must within `bytes`. */
-bool rn_header_is_sound(const struct rn_header *header);
+bool rn_mapping_header_is_sound(const struct rn_header *header);
 
 /* Maps a file, or memory if fd is -1. NULL with errno set if it cannot. */
 void *rn_mapping_new(uint64_t bytes, int fd);
@@ -26,9 +26,9 @@ void rn_mapping_plan(struct rn_header *header, uint64_t bytes, double block_shar
 int rn_mapping_init(void *mapping, uint64_t bytes, double block_share);
 
 /* The process's part of a table whose header is valid. It owns mapping and fd
- * (-1: none) from now on; rn_table_free gives up all three without touching the
+ * (-1: none) from now on; rn_mapping_table_free gives up all three without touching the
  * contents. NULL if memory ran out. */
-struct rn_table *rn_table_new(void *mapping, int fd);
-void rn_table_free(struct rn_table *table);
+struct rn_table *rn_mapping_table_new(void *mapping, int fd);
+void rn_mapping_table_free(struct rn_table *table);
 
 #endif

@@ -82,7 +82,7 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
     if (rn_is_pending(tag))
         return (int64_t)(state + (uint64_t)CLAIM_NS); /* may be damaged: any value will do */
     if (!rn_tag_has_block(tag))
-        return rn_state_idle_at(rn_tag_form(tag), state);
+        return rn_limit_idle_at(rn_tag_form(tag), state);
     bool sound = rn_block_sound(table, state);
     uint64_t first = 0;
 
@@ -91,10 +91,10 @@ int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *fou
     /* If the block was reused meanwhile, the slot has changed, and is live. */
     if (rn_slot_load(found->slot).state != state)
         return INT64_MAX;
-    return sound ? rn_state_idle_at(rn_tag_form(tag), first) : INT64_MIN;
+    return sound ? rn_limit_idle_at(rn_tag_form(tag), first) : INT64_MIN;
 }
 
-void rn_group_fetch(const struct rn_table *table, const struct rn_group *group)
+void rn_slots_group_fetch(const struct rn_table *table, const struct rn_group *group)
 {
     for (unsigned i = 0; i < RN_GROUP_SLOTS; i++)
         if (rn_tag_has_block(__atomic_load_n(&group->slots[i].tag, __ATOMIC_RELAXED)))

@@ -88,7 +88,7 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
 int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *found);
 
 /* Starts fetching the blocks of a group from RAM, all at once. */
-void rn_group_fetch(const struct rn_table *table, const struct rn_group *group);
+void rn_slots_group_fetch(const struct rn_table *table, const struct rn_group *group);
 
 /* Swaps a slot for another value and frees the block it had. */
 bool rn_slot_replace(struct rn_table *table, const struct rn_found *found,

@@ -137,7 +137,8 @@ uint64_t rn_table_capacity(const struct rn_table *table, const struct rn_limit *
         return slots;
     uint64_t words = table->slab_count > lost ? (table->slab_count - lost) * table->slab_words : 0;
     uint64_t blocks =
-        (uint64_t)((double)words / rn_block_cost(table->slab_words, rn_class_of(words_of(limit))));
+        (uint64_t)((double)words /
+                   rn_block_cost(table->slab_words, rn_blocks_class_of(words_of(limit))));
 
     return blocks < slots ? blocks : slots;
 }
@@ -148,8 +149,8 @@ double rn_table_block_share(const struct rn_limit *limit)
 
     if (limit->words_full == 0)
         return 0;
-    block =
-        8 * rn_block_cost(RN_SLAB_WORDS_MAX, rn_class_of(words_of(limit))) * (1 + 3.0 / WORTH_PART);
+    block = 8 * rn_block_cost(RN_SLAB_WORDS_MAX, rn_blocks_class_of(words_of(limit))) *
+            (1 + 3.0 / WORTH_PART);
     return 100 * block / (slot + block);
 }
 
@@ -164,8 +165,8 @@ static void move_block(struct rn_table *table, struct rn_context *x, const struc
 
     if (to == RN_NIL)
         return;
-    rn_block_read(table, root, from, x->moving, rn_class_words(root));
-    rn_block_write(table, root, to, x->moving, rn_class_words(root));
+    rn_block_read(table, root, from, x->moving, rn_blocks_class_words(root));
+    rn_block_write(table, root, to, x->moving, rn_blocks_class_words(root));
     struct rn_slot_value moved = {found->value.tag,
                                   rn_block_state(class, rn_block_version(state) + 1, to)};
 
@@ -183,7 +184,7 @@ static unsigned sweep_groups(struct rn_table *table, struct rn_context *x, uint6
         struct rn_group *group = &table->groups[(at + n / RN_GROUP_SLOTS) % table->group_count];
         struct rn_slot *slot = &group->slots[n % RN_GROUP_SLOTS];
         if (n % RN_GROUP_SLOTS == 0)
-            rn_group_fetch(table, group);
+            rn_slots_group_fetch(table, group);
         struct rn_found found = {slot, rn_slot_load(slot)};
 
         if (!rn_tag_has_block(found.value.tag) || !rn_block_sound(table, found.value.state))
@@ -232,7 +233,7 @@ static uint64_t words_loose(const struct rn_table *table)
         int32_t blocks =
             (int32_t)__atomic_load_n(&table->header->loose[class].blocks, __ATOMIC_RELAXED);
 
-        words += blocks > 0 ? (uint64_t)blocks * rn_class_words(class) : 0;
+        words += blocks > 0 ? (uint64_t)blocks * rn_blocks_class_words(class) : 0;
     }
     return words;
 }
@@ -251,7 +252,7 @@ static uint32_t find_loose(struct rn_table *table, struct rn_context *x,
             store(&sweep->loose_next, loose + step);
         return RN_NIL;
     }
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     begin_pass(table, slabs);
     for (uint64_t n = 0; block == RN_NIL && n < table->group_count && load(&sweep->draining) != 0;
          n += PASS_STEP_GROUPS) {

@@ -63,7 +63,7 @@ struct draft {
 
 static void extend(struct draft *d, uint32_t count)
 {
-    count = rn_class_words(rn_class_of(count));
+    count = rn_blocks_class_words(rn_blocks_class_of(count));
     if (count <= d->count)
         return;
     memset(d->words + d->count, 0, 8 * (size_t)(count - d->count));
@@ -92,7 +92,7 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
         d->form = rn_tag_form(v->tag);
     if (found->slot && holds_block(c->limit, *v)) {
         if (rn_block_sound(table, v->state)) {
-            d->count = rn_class_words(rn_block_class(v->state));
+            d->count = rn_blocks_class_words(rn_block_class(v->state));
             rn_block_read(table, rn_block_class(v->state), rn_block_offset(v->state), d->words,
                           d->count);
         }
@@ -114,7 +114,7 @@ static enum step read_draft(const struct rn_table *table, const struct rn_charge
 static enum step publish_draft(struct rn_table *table, struct rn_context *x, struct rn_charge *c,
                                uint64_t tag, struct rn_found found, struct draft *d)
 {
-    unsigned class = rn_class_of(d->count);
+    unsigned class = rn_blocks_class_of(d->count);
     int error;
 
     if (x->spare_plus_1[class] == 0)
@@ -142,7 +142,7 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
         return AGAIN;
     x->spare_plus_1[class] = 0;
     if (rn_tag_has_block(old.tag) && rn_block_sound(table, old.state))
-        rn_context_keep(table, x, rn_block_class(old.state), rn_block_offset(old.state));
+        rn_blocks_context_keep(table, x, rn_block_class(old.state), rn_block_offset(old.state));
     return finish(c, 0);
 }
 
@@ -150,7 +150,7 @@ static enum step publish_draft(struct rn_table *table, struct rn_context *x, str
 static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64_t tag,
                              struct rn_found found, enum rn_form form)
 {
-    struct rn_context *x = rn_context_enter(table);
+    struct rn_context *x = rn_blocks_context_enter(table);
     struct draft d = {.words = x->scratch, .form = form};
     enum step step = read_draft(table, c, &found, &d);
 
@@ -164,7 +164,7 @@ static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64
         }
         step = outcome == RN_KEEP ? finish(c, 0) : publish_draft(table, x, c, tag, found, &d);
     }
-    rn_context_leave(x);
+    rn_blocks_context_leave(x);
     return step;
 }
 
@@ -301,7 +301,7 @@ void rn_table_attach(struct rn_table *table, void *mapping, int fd)
     table->bytes = table->header->bytes;
     table->slab_words = (uint32_t)table->header->slab_words;
     table->slab_shift = (unsigned)__builtin_ctz(table->slab_words);
-    table->class_whole = rn_class_of(table->slab_words);
+    table->class_whole = rn_blocks_class_of(table->slab_words);
     table->fd = fd;
 }
 

@@ -259,8 +259,8 @@ static void growing_from_word_to_block_keeps_what_is_spent(void **unused)
         take(&s, BASE, 25);
         assert_true(rn_limit_convert(&l.limit, s.limit.form, s.state[0], l.state));
         assert_int_equal(peek(&l, BASE, 0).remaining, left);
-        assert_true(rn_state_idle_at(l.limit.form, l.state[0]) >=
-                    rn_state_idle_at(s.limit.form, s.state[0]));
+        assert_true(rn_limit_idle_at(l.limit.form, l.state[0]) >=
+                    rn_limit_idle_at(s.limit.form, s.state[0]));
         subject_free(&s);
         subject_free(&l);
     }
@@ -358,7 +358,7 @@ static void no_content_of_a_state_does_harm(void **unused)
                          random_seed, i, step, (int)s.limit.form, (int)ask.op,
                          answer.retry_after_ns, answer.delay_ns, answer.reset_after_ns,
                          answer.remaining);
-            rn_state_idle_at(s.limit.form, s.state[0]);
+            rn_limit_idle_at(s.limit.form, s.state[0]);
             now += (int64_t)random_scale(0, (uint64_t)DAY);
         }
         subject_free(&s);

@@ -69,7 +69,7 @@ static void retry_after_tells_when(const struct trace *t, int64_t retry_ns)
 static void reset_after_tells_when_full(const struct trace *t, int64_t reset_ns)
 {
     const struct subject *s = &t->subject;
-    int64_t idle_at = rn_state_idle_at(s->form, s->state[0]);
+    int64_t idle_at = rn_limit_idle_at(s->form, s->state[0]);
 
     need(t, reset_ns >= 0);
     need(t, peek(s, t->now + reset_ns, 0).remaining == s->limit.cap);
@@ -86,7 +86,7 @@ static void refusal_changes_nothing(const struct trace *t, const uint64_t *befor
 {
     const struct subject *s = &t->subject;
     int64_t horizon = 3 * subject_horizon(s);
-    int64_t idle_at = rn_state_idle_at(s->form, s->state[0]);
+    int64_t idle_at = rn_limit_idle_at(s->form, s->state[0]);
 
     if (outcome == RN_KEEP) {
         need(t, memcmp(before, s->state, s->words * sizeof(*before)) == 0);

@@ -107,7 +107,7 @@ static void compare_trace(uint64_t amount)
 
         assert_int_equal(look.remaining, amount - live_at(&l, now));
         assert_int_equal(look.reset_after_ns, last ? last - now : 0);
-        assert_true(rn_state_idle_at(s.limit.form, s.state[0]) >= last);
+        assert_true(rn_limit_idle_at(s.limit.form, s.state[0]) >= last);
         now += random_below(2) ? 0 : (int64_t)random_scale(0, (uint64_t)SECOND);
     }
     subject_free(&s);

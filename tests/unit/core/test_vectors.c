@@ -159,7 +159,7 @@ static void slow_bucket_idle_for_an_hour_holds_36(void **unused)
     (void)unused;
     take(&s, BASE, 100);
     assert_int_equal(peek(&s, BASE + HOUR, 0).remaining, 36);
-    assert_true(rn_state_idle_at(s.limit.form, s.state[0]) >= BASE + 10000 * SECOND);
+    assert_true(rn_limit_idle_at(s.limit.form, s.state[0]) >= BASE + 10000 * SECOND);
     subject_free(&s);
 }
 

@@ -143,7 +143,7 @@ static inline bool cell_serves(const struct cell *cell, const struct rn_limit *l
 
 static inline int64_t cell_idle_at(const struct cell *cell)
 {
-    return cell->present ? rn_state_idle_at(cell->form, cell->words[0]) : INT64_MIN;
+    return cell->present ? rn_limit_idle_at(cell->form, cell->words[0]) : INT64_MIN;
 }
 
 static inline void cell_apply(struct cell *cell, const struct rn_limit *limit,

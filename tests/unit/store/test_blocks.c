@@ -34,23 +34,24 @@ static void every_size_has_the_smallest_class_that_holds_it(void **state)
 {
     (void)state;
     for (uint32_t words = 1; words <= WORDS_MAX; words++) {
-        unsigned class = rn_class_of(words);
+        unsigned class = rn_blocks_class_of(words);
 
         assert_true(class < RN_CLASSES);
-        assert_true(rn_class_words(class) >= words);
-        assert_true(class == 0 || rn_class_words(class - 1) < words);
+        assert_true(rn_blocks_class_words(class) >= words);
+        assert_true(class == 0 || rn_blocks_class_words(class - 1) < words);
     }
-    assert_true(rn_class_words(rn_class_of(WORDS_MAX)) <= RN_BLOCK_WORDS_MAX);
+    assert_true(rn_blocks_class_words(rn_blocks_class_of(WORDS_MAX)) <= RN_BLOCK_WORDS_MAX);
 }
 
 static void classes_and_sizes_are_inverse_and_grow_together(void **state)
 {
     (void)state;
-    for (unsigned class = 0; class <= rn_class_of(WORDS_MAX); class ++) {
-        assert_int_equal(rn_class_of(rn_class_words(class)), class);
-        assert_true(class == 0 || rn_class_words(class) > rn_class_words(class - 1));
+    for (unsigned class = 0; class <= rn_blocks_class_of(WORDS_MAX); class ++) {
+        assert_int_equal(rn_blocks_class_of(rn_blocks_class_words(class)), class);
+        assert_true(class == 0 || rn_blocks_class_words(class) > rn_blocks_class_words(class - 1));
         /* beyond 32 words at most an eighth is wasted */
-        assert_true(class < 31 || rn_class_words(class) * 8 <= rn_class_words(class - 1) * 9);
+        assert_true(class < 31 ||
+                    rn_blocks_class_words(class) * 8 <= rn_blocks_class_words(class - 1) * 9);
     }
 }
 
@@ -97,22 +98,22 @@ static void blocks_in_use_never_overlap(void **state)
         unsigned i = (unsigned)random_below(HELD);
 
         if (offsets[i] != RN_NIL) {
-            claim_words(offsets[i], rn_class_words(classes[i]), 0);
+            claim_words(offsets[i], rn_blocks_class_words(classes[i]), 0);
             rn_block_free(table, classes[i], offsets[i]);
             offsets[i] = RN_NIL;
             continue;
         }
-        classes[i] = rn_class_of(1 + (uint32_t)random_below(random_below(20) ? 40 : 300));
+        classes[i] = rn_blocks_class_of(1 + (uint32_t)random_below(random_below(20) ? 40 : 300));
         offsets[i] = rn_block_alloc(table, classes[i]);
         if (offsets[i] == RN_NIL)
             continue;
         assert_true(rn_block_sound(table, rn_block_state(classes[i], 0, offsets[i])));
-        claim_words(offsets[i], rn_class_words(classes[i]), 1);
+        claim_words(offsets[i], rn_blocks_class_words(classes[i]), 1);
         given++;
     }
     assert_true(given > 50000);
     free(claimed);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void an_exhausted_arena_gives_nothing_until_something_is_freed(void **state)
@@ -122,7 +123,7 @@ static void an_exhausted_arena_gives_nothing_until_something_is_freed(void **sta
     (void)state;
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct rn_table *table = open_table(2 * MIB, 40);
-        unsigned class = rn_class_of(sizes[s]);
+        unsigned class = rn_blocks_class_of(sizes[s]);
         struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
         uint64_t per_slab = rn_slab_blocks(table, shape.root), fit = 0;
         uint32_t last = RN_NIL;
@@ -139,11 +140,12 @@ static void an_exhausted_arena_gives_nothing_until_something_is_freed(void **sta
         if (shape.slabs == 0)
             assert_int_equal(rn_block_alloc(table, class == 0 ? 1 : class - 1), RN_NIL);
         assert_int_equal(rn_blocks_bytes_used(table),
-                         fit * 8 * (shape.slabs * table->slab_words + rn_class_words(shape.root)));
+                         fit * 8 *
+                             (shape.slabs * table->slab_words + rn_blocks_class_words(shape.root)));
         rn_block_free(table, class, last);
         assert_int_not_equal(rn_block_alloc(table, class), RN_NIL);
         assert_int_equal(rn_block_alloc(table, class), RN_NIL);
-        rn_table_close(table);
+        rn_mapping_table_close(table);
     }
 }
 
@@ -157,13 +159,13 @@ static void a_table_without_blocks_gives_none(void **state)
         assert_false(rn_block_sound(table, rn_block_state(class, 0, 0)));
     }
     assert_int_equal(rn_blocks_collect(table), 0);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void only_states_that_point_at_a_block_are_sound(void **state)
 {
     struct rn_table *table = open_table(2 * MIB, 40);
-    unsigned class = rn_class_of(3);
+    unsigned class = rn_blocks_class_of(3);
     uint32_t block = rn_block_alloc(table, class);
 
     (void)state;
@@ -176,7 +178,7 @@ static void only_states_that_point_at_a_block_are_sound(void **state)
     assert_false(rn_block_sound(table, rn_block_state(class, 7, table->slab_words - 1)));
     assert_false(rn_block_sound(
         table, rn_block_state(class, 7, (uint32_t)table->slab_count * table->slab_words)));
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* An offset has 32 bits: 32 GiB of words. */
@@ -193,7 +195,7 @@ static void an_arena_beyond_the_reach_of_an_offset_is_not_made(void **state)
     assert_true(table->slab_count * table->slab_words <= RN_NIL);
     assert_true(table->header->arena_at + table->slab_count * table->slab_words * 8 <=
                 table->header->bytes);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* ---- collecting */
@@ -218,23 +220,24 @@ static void leaked_blocks_come_back_and_used_ones_stay(void **state)
 {
     struct rn_table *table = open_table(2 * MIB, 40);
     struct rn_limit limit = counter_limit();
-    unsigned class = rn_class_of(limit.words_small);
-    uint64_t fit = table->slab_count * (table->slab_words / rn_class_words(class)), free_blocks = 0;
+    unsigned class = rn_blocks_class_of(limit.words_small);
+    uint64_t fit = table->slab_count * (table->slab_words / rn_blocks_class_words(class)),
+             free_blocks = 0;
 
     (void)state;
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(take_left(table, &limit, key_of(i)), 99);
     while (rn_block_alloc(table, class) != RN_NIL)
         ; /* as if their owners had been killed */
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     assert_int_equal(rn_blocks_collect(table), 0);
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(take_left(table, &limit, key_of(i)), 98);
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     while (rn_block_alloc(table, class) != RN_NIL)
         free_blocks++;
     assert_int_equal(free_blocks, fit - 1000);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void an_unused_slab_can_serve_another_size_after_collecting(void **state)
@@ -243,15 +246,15 @@ static void an_unused_slab_can_serve_another_size_after_collecting(void **state)
     uint64_t big = 0;
 
     (void)state;
-    while (rn_block_alloc(table, rn_class_of(3)) != RN_NIL)
+    while (rn_block_alloc(table, rn_blocks_class_of(3)) != RN_NIL)
         ;
-    assert_int_equal(rn_block_alloc(table, rn_class_of(100)), RN_NIL);
+    assert_int_equal(rn_block_alloc(table, rn_blocks_class_of(100)), RN_NIL);
     assert_int_equal(rn_blocks_collect(table), 0);
     assert_int_equal(rn_blocks_bytes_used(table), 0);
-    while (rn_block_alloc(table, rn_class_of(100)) != RN_NIL)
+    while (rn_block_alloc(table, rn_blocks_class_of(100)) != RN_NIL)
         big++;
-    assert_int_equal(big, table->slab_count * rn_slab_blocks(table, rn_class_of(100)));
-    rn_table_close(table);
+    assert_int_equal(big, table->slab_count * rn_slab_blocks(table, rn_blocks_class_of(100)));
+    rn_mapping_table_close(table);
 }
 
 /* What a damaged file may hold: a state that points nowhere, two slots that
@@ -271,14 +274,14 @@ static void collecting_drops_slots_whose_block_is_not_theirs(void **state)
     b.slot->state = a.value.state;
     c.slot->state = rn_block_state(200, 0, 5);
     table->slabs[table->slab_count - 1] = UINT64_C(77777) << 20;
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     assert_int_equal(rn_blocks_collect(table), 0);
     assert_int_equal(!rn_slot_find(table, rn_key_tag(key_of(0))).slot +
                          !rn_slot_find(table, rn_key_tag(key_of(1))).slot,
                      1);
     assert_null(rn_slot_find(table, rn_key_tag(key_of(2))).slot);
     assert_int_equal(take_left(table, &limit, key_of(3)), 98);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* An unsound slot is no state, and no harm comes of using its key. */
@@ -311,7 +314,7 @@ static void a_slot_that_points_nowhere_reads_as_none(void **state)
             rn_store_apply(rn_table_store(table), &c, 1);
         }
     }
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* ---- threads */
@@ -375,7 +378,7 @@ static void no_block_is_handed_out_twice_by_threads(void **state)
     assert_int_equal(doubly, 0);
     assert_true(given_out > THREADS * rounds / 4);
     free((void *)owned);
-    rn_table_close(shared);
+    rn_mapping_table_close(shared);
 }
 
 /* Few blocks, all of them going round: a thread that was held up between
@@ -384,7 +387,7 @@ static pthread_barrier_t start_line;
 
 static void *pass_around(void *arg)
 {
-    unsigned class = rn_class_of(shared->slab_words / 4), *turns = arg;
+    unsigned class = rn_blocks_class_of(shared->slab_words / 4), *turns = arg;
 
     pthread_barrier_wait(&start_line);
     for (unsigned i = 0; i < *turns; i++) {
@@ -426,11 +429,11 @@ static void a_slow_pop_does_not_break_the_free_list(void **state)
     assert_int_equal(doubly, 0);
     assert_int_equal(rn_blocks_bytes_used(shared), 0);
     while (left <= 4 * shared->slab_count &&
-           rn_block_alloc(shared, rn_class_of(shared->slab_words / 4)) != RN_NIL)
+           rn_block_alloc(shared, rn_blocks_class_of(shared->slab_words / 4)) != RN_NIL)
         left++;
     assert_int_equal(left, 4 * shared->slab_count);
     free((void *)owned);
-    rn_table_close(shared);
+    rn_mapping_table_close(shared);
 }
 
 static void *cut_all(void *arg)
@@ -465,9 +468,9 @@ static void threads_share_out_the_arena_without_overlap(void **state)
         sum += got[i];
     }
     assert_int_equal(doubly, 0);
-    assert_int_equal(sum, shared->slab_count * (shared->slab_words / rn_class_words(1)));
+    assert_int_equal(sum, shared->slab_count * (shared->slab_words / rn_blocks_class_words(1)));
     free((void *)owned);
-    rn_table_close(shared);
+    rn_mapping_table_close(shared);
 }
 
 int main(void)

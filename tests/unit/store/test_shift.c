@@ -83,14 +83,15 @@ static uint64_t bytes_referred(const struct rn_table *table)
         struct rn_block_shape shape =
             rn_block_shape(table->slab_words, rn_block_class(slots[i].state));
 
-        bytes += 8 * (shape.slabs * (uint64_t)table->slab_words + rn_class_words(shape.root));
+        bytes +=
+            8 * (shape.slabs * (uint64_t)table->slab_words + rn_blocks_class_words(shape.root));
     }
     return bytes;
 }
 
 static void expect_used_is_what_is_used(struct rn_table *table, int64_t now)
 {
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     assert_int_equal(memory_at(table, now).block_bytes_used, bytes_referred(table));
 }
 
@@ -111,7 +112,7 @@ static void blocks_of_idle_keys_serve_fresh_keys_for_ever(void **state)
                 charge(table, &limit, key_of(key), now, 1);
     assert_int_equal(memory_at(table, now).evictions, 0);
     expect_used_is_what_is_used(table, now);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void the_smallest_table_holds_limits_of_every_size_at_once(void **state)
@@ -139,7 +140,7 @@ static void the_smallest_table_holds_limits_of_every_size_at_once(void **state)
     assert_int_equal(memory_at(table, BASE).live, sizeof kinds / sizeof *kinds);
     assert_int_equal(memory_at(table, BASE).evictions, 0);
     expect_used_is_what_is_used(table, BASE);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* The largest block there is, read and written in pieces. */
@@ -163,7 +164,7 @@ static void a_block_larger_than_a_slab_keeps_every_word(void **state)
             rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.answer.remaining, 1024 * (n + 1));
         }
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* ---- when live keys fill it */
@@ -177,7 +178,7 @@ static void a_table_full_of_one_size_gives_room_to_another(void **state)
     (void)state;
     for (unsigned a = 0; a < sizeof amounts / sizeof *amounts; a++) {
         struct rn_limit limit = limit_of(RATION_SLIDING_LOG, amounts[a], DAY);
-        double cost = 8 * rn_block_cost(table->slab_words, rn_class_of(limit.words_full));
+        double cost = 8 * rn_block_cost(table->slab_words, rn_blocks_class_of(limit.words_full));
         uint64_t fit = (uint64_t)((double)memory_at(table, BASE).block_bytes / cost), held = 0;
 
         for (uint64_t i = 0; i < 3 * fit + 10; i++)
@@ -194,7 +195,7 @@ static void a_table_full_of_one_size_gives_room_to_another(void **state)
     }
     assert_true(memory_at(table, BASE).evictions > 0);
     expect_used_is_what_is_used(table, BASE);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void keys_to_keep_are_refused_only_when_live_ones_fill_it(void **state)
@@ -214,7 +215,7 @@ static void keys_to_keep_are_refused_only_when_live_ones_fill_it(void **state)
             take_flagged(table, &large, key_of(key + i), BASE + HOUR, 500, RN_CHARGE_KEEP).error,
             0);
     assert_int_equal(memory_at(table, BASE + HOUR).evictions, 0);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 /* ---- the soak */
@@ -298,12 +299,12 @@ static void soak(uint64_t keys)
                      change, (unsigned long long)m.live);
         expect_used_is_what_is_used(table, now);
         if (change % 4 == 3) {
-            rn_table_close(table);
+            rn_mapping_table_close(table);
             table = open_ok(0, 0);
             expect_used_is_what_is_used(table, now);
         }
     }
-    rn_table_close(table);
+    rn_mapping_table_close(table);
 }
 
 static void shifting_mixtures_within_capacity_lose_no_key(void **state)

@@ -135,14 +135,14 @@ static void expect_nothing_leaked(struct rn_table *table)
 {
     uint64_t used = rn_blocks_bytes_used(table), referred = 0, got = 0;
     const struct rn_slot *slots = table->groups[0].slots;
-    unsigned class = rn_class_of(3);
+    unsigned class = rn_blocks_class_of(3);
 
     for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++)
         if (rn_tag_has_block(slots[i].tag))
-            referred += 8 * rn_class_words(rn_block_class(slots[i].state));
+            referred += 8 * rn_blocks_class_words(rn_block_class(slots[i].state));
     assert_int_equal(used, referred);
     rn_table_clean(table, work->begin + 1000 * DAY);
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     assert_int_equal(rn_blocks_bytes_used(table), 0);
     while (rn_block_alloc(table, class) != RN_NIL)
         got++;
@@ -170,9 +170,9 @@ static void threads_share_out_shifting_sizes_and_lose_nothing(void **state)
     for (unsigned i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     expect_lasting(table);
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     expect_nothing_leaked(table);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     munmap(work, sizeof *work);
 }
 
@@ -187,7 +187,7 @@ static pid_t start_process(unsigned me)
         if (try_open(0, 0, &table, &error) != 0)
             _exit(1);
         run(table, me);
-        rn_table_close(table);
+        rn_mapping_table_close(table);
         _exit(0);
     }
     assert_true(child > 0);
@@ -220,12 +220,12 @@ static void processes_killed_at_any_instruction_cost_nobody_a_state(void **state
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
     expect_lasting(table);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     table = open_ok(0, 0);
     expect_lasting(table);
-    rn_contexts_drain(table);
+    rn_blocks_contexts_drain(table);
     expect_nothing_leaked(table);
-    rn_table_close(table);
+    rn_mapping_table_close(table);
     munmap(work, sizeof *work);
 }
 

@@ -111,7 +111,7 @@ static uint64_t evictions(const struct storm *s)
 
 static void end_storm(struct storm *s)
 {
-    rn_table_close(s->table);
+    rn_mapping_table_close(s->table);
     free((void *)s->admitted);
     free((void *)s->returned);
     free(s);
@@ -471,7 +471,7 @@ static void a_full_table_stays_whole_under_contention(void **state)
     assert_true(evictions(s) > 0);
     uint64_t used = slots_in_use(s->table);
 
-    rn_contexts_drain(s->table);
+    rn_blocks_contexts_drain(s->table);
     assert_int_equal(rn_blocks_collect(s->table), 0);
     assert_int_equal(slots_in_use(s->table), used);
     end_storm(s);

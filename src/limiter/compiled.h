@@ -8,8 +8,8 @@
  * shape share a state, and the state keys of the others follow from any one of
  * them without the key itself: key ^ my salt ^ their salt.
  */
-#ifndef RN_LIMITER_COMPILE_H
-#define RN_LIMITER_COMPILE_H
+#ifndef RN_LIMITER_COMPILED_H
+#define RN_LIMITER_COMPILED_H
 
 #include <ration/ration.h>
 

@@ -2,7 +2,7 @@
 /*
  * Compiling limits: seeds, salts, and families of limits that share a name.
  */
-#include "limiter/compile.h"
+#include "limiter/compiled.h"
 
 #include <stdlib.h>
 #include <string.h>

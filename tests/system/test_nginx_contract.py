@@ -20,6 +20,8 @@ waiting; when the clock has been moved far enough it must have its answer, and b
       is absent
     odd names, values    are no headers
     mistakes             nobody writes JSON to a gateway
+    drain, a negative    a request of a client charges its rules and nothing else
+      cost
 
 What is not told by headers (when a limit is full again, of an admission) is not compared.
 """
@@ -99,6 +101,8 @@ def why_not_step(rules, step):
         return "renewing"
     if "wait" in step:
         return "wait"
+    if "drain" in step or str(step.get("cost", 0)).startswith("-"):
+        return "drain or credit"
     if "error" in step.get("expect", {}):
         return "mistake"
     if asked is None:

@@ -47,20 +47,6 @@ static bool greet_with(struct rn_link *link, int argc, const char **argv, const 
     return rn_link_push(link, argc, argv, lens, on_greeted, link);
 }
 
-static bool authenticate(struct rn_link *link)
-{
-    const struct rn_url *url = link->options.url;
-    bool sentinel = link->options.purpose == RN_LINK_ASK_SENTINEL;
-    const char *user = sentinel ? url->asker : url->user;
-    const char *password = sentinel ? url->asker_password : url->password;
-    const char *with_user[] = {"AUTH", user, password}, *without[] = {"AUTH", password};
-
-    if (password[0] == '\0')
-        return true;
-    return user[0] != '\0' ? greet_with(link, 3, with_user, NULL)
-                           : greet_with(link, 2, without, NULL);
-}
-
 static void on_history(void *arg, const redisReply *reply)
 {
     struct rn_link *link = arg;
@@ -99,14 +85,40 @@ static bool prepare_server(struct rn_link *link)
     return sent;
 }
 
-void rn_greeting_send(struct rn_link *link)
+/* Everything after AUTH. */
+static void greet(struct rn_link *link)
 {
     bool asks = link->options.purpose == RN_LINK_ASK_SERVER ||
                 link->options.purpose == RN_LINK_ASK_SENTINEL;
 
-    link->greetings = 0;
-    if (!authenticate(link) || (!asks && !prepare_server(link)))
+    if (!asks && !prepare_server(link))
         rn_link_distrust(link, "out of memory");
     else if (link->greetings == 0)
         become_up(link);
+}
+
+static void on_authenticated(void *arg, const redisReply *reply)
+{
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        rn_link_distrust(arg, reply->str);
+    else if (reply)
+        greet(arg);
+}
+
+/* A client that has not authenticated must not send long commands: Redis closes the connection,
+ * and the reply to AUTH may be lost with it. So the scripts wait for that reply. */
+void rn_greeting_send(struct rn_link *link)
+{
+    const struct rn_url *url = link->options.url;
+    bool sentinel = link->options.purpose == RN_LINK_ASK_SENTINEL;
+    const char *user = sentinel ? url->asker : url->user;
+    const char *password = sentinel ? url->asker_password : url->password;
+    const char *with_user[] = {"AUTH", user, password}, *without[] = {"AUTH", password};
+
+    link->greetings = 0;
+    if (password[0] == '\0')
+        greet(link);
+    else if (!rn_link_push(link, user[0] != '\0' ? 3 : 2, user[0] != '\0' ? with_user : without,
+                           NULL, on_authenticated, link))
+        rn_link_distrust(link, "out of memory");
 }

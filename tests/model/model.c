@@ -442,9 +442,10 @@ void model_saturate(struct model *m)
 
 static void bucket_credit(struct model_bucket *b, uint64_t units)
 {
-    model_int back = (model_int)units * b->unit;
-
-    b->debt -= back < b->debt ? back : b->debt;
+    if ((model_int)units > b->debt / b->unit)
+        b->debt = 0;
+    else
+        b->debt -= (model_int)units * b->unit;
 }
 
 /* Of the charges that still count, or will, the last; NULL: none does. */

@@ -95,7 +95,7 @@ static void prepare(void)
     atexit(remove_folder);
     demand(rn_table_open(&options, &table, NULL) == 0);
     use(table, rn_table_now(table), 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     sound = malloc(BYTES);
     filled = malloc(BYTES / 8 * sizeof *filled);
     fd = open(path, O_RDONLY);
@@ -175,8 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rn_table_memory(table, now, &memory);
     demand(memory.live <= memory.slots && memory.block_bytes_used <= memory.block_bytes);
     rn_table_clean(table, now + HOUR);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     demand(open_table(&table, &error) == 0 && error.text[0] == '\0');
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     return 0;
 }

@@ -300,7 +300,7 @@ void ration_close(struct ration *r)
     rn_top_free(r->top);
     free(r->policy);
     if (r->table)
-        rn_mapping_table_close(r->table);
+        rn_table_close(r->table);
     free(r);
 }
 

@@ -170,7 +170,7 @@ void rn_mapping_table_free(struct rn_table *table)
     free(table);
 }
 
-void rn_mapping_table_close(struct rn_table *table)
+void rn_table_close(struct rn_table *table)
 {
     if (!table)
         return;

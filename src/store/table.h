@@ -36,7 +36,7 @@ struct rn_table_options {
  * error->text may hold a notice on success, else it is "". */
 int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                   struct ration_error *error);
-void rn_mapping_table_close(struct rn_table *table);
+void rn_table_close(struct rn_table *table);
 
 /* Whether the file is still what it was, where it was: RATION_ETORN if something has cut it
  * short (the next access beyond its end is a SIGBUS), RATION_EIO if it was deleted, moved or

@@ -66,6 +66,6 @@ int main(int argc, char **argv)
             die("cannot start a thread");
     for (unsigned i = 0; i < count && i < 64; i++)
         pthread_join(threads[i], NULL);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     return 0;
 }

@@ -123,6 +123,6 @@ int main(int argc, char **argv)
         audit(first, second);
     else
         spend(first, second);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     return 0;
 }

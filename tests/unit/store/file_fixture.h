@@ -168,7 +168,7 @@ static inline void expect_left_alone(int code, const char *text)
 
 static inline void make_file(uint64_t bytes, unsigned share)
 {
-    rn_mapping_table_close(open_ok(bytes, share));
+    rn_table_close(open_ok(bytes, share));
 }
 
 /* ---- states */

@@ -113,7 +113,7 @@ static void blocks_in_use_never_overlap(void **state)
     }
     assert_true(given > 50000);
     free(claimed);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void an_exhausted_arena_gives_nothing_until_something_is_freed(void **state)
@@ -145,7 +145,7 @@ static void an_exhausted_arena_gives_nothing_until_something_is_freed(void **sta
         rn_block_free(table, class, last);
         assert_int_not_equal(rn_block_alloc(table, class), RN_NIL);
         assert_int_equal(rn_block_alloc(table, class), RN_NIL);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
     }
 }
 
@@ -159,7 +159,7 @@ static void a_table_without_blocks_gives_none(void **state)
         assert_false(rn_block_sound(table, rn_block_state(class, 0, 0)));
     }
     assert_int_equal(rn_blocks_collect(table), 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void only_states_that_point_at_a_block_are_sound(void **state)
@@ -178,7 +178,7 @@ static void only_states_that_point_at_a_block_are_sound(void **state)
     assert_false(rn_block_sound(table, rn_block_state(class, 7, table->slab_words - 1)));
     assert_false(rn_block_sound(
         table, rn_block_state(class, 7, (uint32_t)table->slab_count * table->slab_words)));
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* An offset has 32 bits: 32 GiB of words. */
@@ -195,7 +195,7 @@ static void an_arena_beyond_the_reach_of_an_offset_is_not_made(void **state)
     assert_true(table->slab_count * table->slab_words <= RN_NIL);
     assert_true(table->header->arena_at + table->slab_count * table->slab_words * 8 <=
                 table->header->bytes);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- collecting */
@@ -237,7 +237,7 @@ static void leaked_blocks_come_back_and_used_ones_stay(void **state)
     while (rn_block_alloc(table, class) != RN_NIL)
         free_blocks++;
     assert_int_equal(free_blocks, fit - 1000);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void an_unused_slab_can_serve_another_size_after_collecting(void **state)
@@ -254,7 +254,7 @@ static void an_unused_slab_can_serve_another_size_after_collecting(void **state)
     while (rn_block_alloc(table, rn_blocks_class_of(100)) != RN_NIL)
         big++;
     assert_int_equal(big, table->slab_count * rn_slab_blocks(table, rn_blocks_class_of(100)));
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* What a damaged file may hold: a state that points nowhere, two slots that
@@ -281,7 +281,7 @@ static void collecting_drops_slots_whose_block_is_not_theirs(void **state)
                      1);
     assert_null(rn_slot_find(table, rn_key_tag(key_of(2))).slot);
     assert_int_equal(take_left(table, &limit, key_of(3)), 98);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* An unsound slot is no state, and no harm comes of using its key. */
@@ -314,7 +314,7 @@ static void a_slot_that_points_nowhere_reads_as_none(void **state)
             rn_store_apply(rn_table_store(table), &c, 1);
         }
     }
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- threads */
@@ -378,7 +378,7 @@ static void no_block_is_handed_out_twice_by_threads(void **state)
     assert_int_equal(doubly, 0);
     assert_true(given_out > THREADS * rounds / 4);
     free((void *)owned);
-    rn_mapping_table_close(shared);
+    rn_table_close(shared);
 }
 
 /* Few blocks, all of them going round: a thread that was held up between
@@ -433,7 +433,7 @@ static void a_slow_pop_does_not_break_the_free_list(void **state)
         left++;
     assert_int_equal(left, 4 * shared->slab_count);
     free((void *)owned);
-    rn_mapping_table_close(shared);
+    rn_table_close(shared);
 }
 
 static void *cut_all(void *arg)
@@ -470,7 +470,7 @@ static void threads_share_out_the_arena_without_overlap(void **state)
     assert_int_equal(doubly, 0);
     assert_int_equal(sum, shared->slab_count * (shared->slab_words / rn_blocks_class_words(1)));
     free((void *)owned);
-    rn_mapping_table_close(shared);
+    rn_table_close(shared);
 }
 
 int main(void)

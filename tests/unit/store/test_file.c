@@ -50,7 +50,7 @@ static void a_table_begins_where_a_huge_page_can_and_leaves_no_room_taken(void *
         struct rn_table *table = open_ok(0, 0);
 
         assert_int_equal((uintptr_t)table->header % (2 * MIB), 0);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
     }
     assert_in_range(mapped_pages(), 0, before + 10 * MIB / 4096);
 }
@@ -61,11 +61,11 @@ static void counters_are_where_they_were_after_reopening(void **state)
     int64_t now = spend(table);
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     for (unsigned i = 0; i < 3; i++) {
         table = open_ok(i == 1 ? 16 * MIB : 0, i == 2 ? 50 : 0);
         expect_spent(table, now);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
     }
 }
 
@@ -75,11 +75,11 @@ static void the_time_line_goes_on_where_it_was(void **state)
     int64_t before = rn_table_now(table), after;
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0);
     after = rn_table_now(table);
     assert_true(after >= before && after - before < HOUR);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void the_secret_survives_reopening_and_rebuilding(void **state)
@@ -88,13 +88,13 @@ static void the_secret_survives_reopening_and_rebuilding(void **state)
     struct rn_hash_key secret = *rn_table_secret(table);
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0);
     assert_memory_equal(rn_table_secret(table), &secret, sizeof secret);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(2 * MIB, 20);
     assert_memory_equal(rn_table_secret(table), &secret, sizeof secret);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void two_openers_share_the_counters(void **state)
@@ -104,9 +104,9 @@ static void two_openers_share_the_counters(void **state)
 
     (void)state;
     expect_spent(b, now);
-    rn_mapping_table_close(a);
+    rn_table_close(a);
     expect_spent(b, now);
-    rn_mapping_table_close(b);
+    rn_table_close(b);
 }
 
 static void the_error_may_be_left_out(void **state)
@@ -128,7 +128,7 @@ static void a_lone_opener_rebuilds_at_another_size_and_keeps_every_counter(void 
     struct rn_table_memory memory;
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     for (unsigned i = 0; i < 4; i++) {
         table = open_ok(sizes[i] * MIB, 50);
         rn_table_memory(table, now, &memory);
@@ -136,7 +136,7 @@ static void a_lone_opener_rebuilds_at_another_size_and_keeps_every_counter(void 
         assert_int_equal(memory.live, PEOPLE);
         assert_int_equal(memory.evictions, 0);
         expect_spent(table, now);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
         assert_int_equal(each_entry(NULL), 1);
     }
 }
@@ -147,11 +147,11 @@ static void who_needs_no_blocks_keeps_those_of_others_when_rebuilding(void **sta
     int64_t now = spend(table);
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(32 * MIB, 0);
     assert_int_equal(table->header->evictions, 0);
     expect_spent(table, now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void what_does_not_fit_the_smaller_table_is_counted_as_evicted(void **state)
@@ -164,12 +164,12 @@ static void what_does_not_fit_the_smaller_table_is_counted_as_evicted(void **sta
     (void)state;
     for (uint64_t i = 0; i < n; i++)
         ask(table, WINDOW, i, RN_TAKE, now, 1);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(MIB, 0);
     rn_table_memory(table, now, &memory);
     assert_int_equal(memory.live + memory.evictions, n);
     assert_true(memory.live > memory.slots * 9 / 10);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_file_in_use_is_not_rebuilt(void **state)
@@ -180,11 +180,11 @@ static void a_file_in_use_is_not_rebuilt(void **state)
     expect_refusal(4 * MIB, 20, RATION_EBUSY,
                    "in use with 2097152 bytes and cannot be rebuilt meanwhile; stop the others or "
                    "leave the size as it is");
-    rn_mapping_table_close(open_ok(2 * MIB, 20));
-    rn_mapping_table_close(open_ok(2 * MIB, 60)); /* the share alone is no reason */
-    rn_mapping_table_close(user);
+    rn_table_close(open_ok(2 * MIB, 20));
+    rn_table_close(open_ok(2 * MIB, 60)); /* the share alone is no reason */
+    rn_table_close(user);
     assert_int_equal(each_entry(NULL), 1);
-    rn_mapping_table_close(open_ok(4 * MIB, 20));
+    rn_table_close(open_ok(4 * MIB, 20));
 }
 
 static void room_for_blocks_is_added_when_it_is_first_needed(void **state)
@@ -197,13 +197,13 @@ static void room_for_blocks_is_added_when_it_is_first_needed(void **state)
     expect_refusal(0, 25, RATION_EBUSY,
                    "in use with 4194304 bytes and no room for blocks and cannot be rebuilt "
                    "meanwhile; stop the others or leave the size as it is");
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 25);
     assert_int_equal(table->header->bytes, 4 * MIB);
     assert_true(table->slab_count > 0);
     assert_int_equal(ask(table, TOKENS, 1, RN_PEEK, now, 0).remaining, 97);
     assert_true(ask(table, LOG, 2, RN_TAKE, now, 1).allowed);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_table_without_blocks_refuses_block_forms_with_a_code(void **state)
@@ -216,7 +216,7 @@ static void a_table_without_blocks_refuses_block_forms_with_a_code(void **state)
     (void)state;
     rn_store_apply(rn_table_store(table), &c, 1);
     assert_int_equal(c.error, RATION_EFULL);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- what a killed process leaves */
@@ -232,13 +232,13 @@ static void leaked_blocks_are_collected_by_who_opens_alone(void **state)
             ;
     other = open_ok(0, 0); /* not alone: must not touch what the first may be using */
     assert_int_equal(rn_block_alloc(other, 3), RN_NIL);
-    rn_mapping_table_close(other);
-    rn_mapping_table_close(table);
+    rn_table_close(other);
+    rn_table_close(table);
     table = open_ok(0, 0);
     expect_spent(table, now);
     for (unsigned i = 0; i < 10000; i++)
         assert_int_not_equal(rn_block_alloc(table, 3), RN_NIL);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_claim_left_behind_blocks_nobody(void **state)
@@ -249,12 +249,12 @@ static void a_claim_left_behind_blocks_nobody(void **state)
 
     (void)state;
     assert_int_equal(rn_slot_claim(table, rn_key_tag(key_of(7)), now, false, &claim), 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0);
     assert_int_equal(ask(table, TOKENS, 7, RN_TAKE, now, 1).remaining, 99);
     assert_int_equal(ask(table, TOKENS, 7, RN_TAKE, now, 1).remaining, 98);
     assert_ptr_not_equal(rn_slot_find(table, rn_key_tag(key_of(7))).slot, NULL);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- time */
@@ -285,7 +285,7 @@ static void after_a_reboot_time_goes_on_at_the_wall_clock(void **state)
     table = open_ok(0, 0);
     now = rn_table_now(table);
     assert_true(now >= wall && now < wall + HOUR);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void after_a_reboot_with_the_wall_clock_set_back_time_stays_at_the_last_seen(void **state)
@@ -295,16 +295,16 @@ static void after_a_reboot_with_the_wall_clock_set_back_time_stays_at_the_last_s
 
     (void)state;
     ask(table, WINDOW, 1, RN_TAKE, last, 7);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     reboot(last);
     table = open_ok(0, 0);
     now = rn_table_now(table);
     assert_true(now >= last && now < last + HOUR);
     assert_int_equal(ask(table, WINDOW, 1, RN_PEEK, last, 0).remaining, 43);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0); /* and stays there */
     assert_true(rn_table_now(table) >= now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static char aside_name[256];
@@ -325,13 +325,13 @@ static void a_time_line_more_than_a_day_ahead_is_set_aside_with_a_notice(void **
 
     (void)state;
     spend(table);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     reboot(wall + 25 * HOUR);
     before = read_all();
     assert_int_equal(try_open(16 * MIB, 50, &table, &error), 0);
     assert_true(rn_table_now(table) < wall + HOUR);
     assert_int_equal(ask(table, LOG, 10, RN_TAKE, rn_table_now(table), 1).remaining, 299);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 
     assert_int_equal(each_entry(note_aside), 2);
     snprintf(expected, sizeof expected,
@@ -355,10 +355,10 @@ static void on_the_same_boot_a_wall_clock_set_back_changes_nothing(void **state)
     table->header->anchor.line.delta_ns += ahead; /* the wall clock has been set back since */
     table->header->anchor.last_seen_ns += ahead;
     now = rn_table_now(table);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0);
     assert_true(rn_table_now(table) >= now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- children and links */
@@ -399,7 +399,7 @@ static void a_table_opened_before_a_fork_is_shared_exactly(void **state)
     for (unsigned key = 0; key < CHILD_KEYS; key++)
         assert_int_equal(ask(table, LOG, key, RN_PEEK, now, 0).remaining,
                          every_form[LOG].spec[0].amount - 2 - 3 * CHILDREN);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_link_is_followed_and_outlives_a_rebuild(void **state)

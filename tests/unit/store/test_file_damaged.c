@@ -15,7 +15,7 @@ static int64_t make_spent_file(void)
     struct rn_table *table = open_ok(BYTES, SHARE);
     int64_t now = spend(table);
 
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     return now;
 }
 
@@ -61,14 +61,14 @@ static void a_flipped_byte_of_the_header_forgets_nothing(void **state)
             assert_true(rn_table_now(table) >= now && rn_table_now(table) < now + HOUR);
             assert_true(rn_table_wall_offset(table, rn_table_now(table)) < HOUR);
             expect_some_spent(table, now);
-            rn_mapping_table_close(table);
+            rn_table_close(table);
         }
         patch(0, sound.data, sizeof(struct rn_header));
     }
     struct rn_table *table = open_ok(0, 0);
 
     expect_spent(table, now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     free(sound.data);
 }
 
@@ -88,9 +88,9 @@ static void expect_mended(int64_t now)
     assert_string_equal(error.text, expected);
     expect_some_spent(table, now);
     assert_true(rn_table_now(table) < now + HOUR);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     table = open_ok(0, 0); /* for good */
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_damaged_clock_is_restored_from_its_copy(void **state)
@@ -186,8 +186,8 @@ static void who_joins_does_not_follow_a_clock_that_went_wrong(void **state)
     expect_refusal(0, 0, RATION_ETORN, "its clock is damaged; it was left alone: move it away");
     first->header->anchor.line.delta_ns = sound;
     second = open_ok(0, 0);
-    rn_mapping_table_close(second);
-    rn_mapping_table_close(first);
+    rn_table_close(second);
+    rn_table_close(first);
 }
 
 /* Bytes behind the header: nothing is promised about the keys they hold, but everything
@@ -227,7 +227,7 @@ static void damage_behind_the_header_harms_nobody_else(void **state)
         }
         rn_table_memory(table, now, &memory);
         rn_table_clean(table, now);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
     }
     free(damaged);
     free(sound.data);
@@ -281,7 +281,7 @@ static void memory_without_a_file_has_nothing_to_lose(void **state)
     (void)state;
     assert_int_equal(rn_table_open(&(struct rn_table_options){.bytes = MIB}, &table, NULL), 0);
     assert_int_equal(rn_table_check_file(table, &error), 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 int main(void)

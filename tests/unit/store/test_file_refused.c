@@ -237,7 +237,7 @@ static void without_room_to_rebuild_the_old_file_stays(void **state)
     int64_t now = spend(table);
 
     (void)state;
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     /* the old file is larger than the limit, which binds only what is written anew */
     int status;
     pid_t child = fork();
@@ -254,7 +254,7 @@ static void without_room_to_rebuild_the_old_file_stays(void **state)
     assert_int_equal(each_entry(NULL), 1);
     table = open_ok(0, 0);
     expect_spent(table, now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_file_locked_by_another_process_is_busy(void **state)

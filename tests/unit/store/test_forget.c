@@ -113,7 +113,7 @@ static double price(const struct attack *a)
         /* A bucket has refilled in part by then, but not to the brim. */
         forgotten = charge(table, a->limit, a->flags, VICTIM, now, 0).remaining == AMOUNT;
     }
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     return forgotten ? (double)requests / (double)(room ? room : keys) : 0;
 }
 
@@ -209,7 +209,7 @@ static void a_flood_of_equal_aligned_windows_mostly_replaces_itself(void **state
             charge(table, &limit, RN_CHARGE_EVICT_LAST, i, START + SECOND, 0).remaining != 0;
     print_message("# %u of %u forgotten\n", (unsigned)forgotten, (unsigned)victims);
     assert_true(forgotten < victims / 4);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 int main(void)

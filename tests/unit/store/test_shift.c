@@ -112,7 +112,7 @@ static void blocks_of_idle_keys_serve_fresh_keys_for_ever(void **state)
                 charge(table, &limit, key_of(key), now, 1);
     assert_int_equal(memory_at(table, now).evictions, 0);
     expect_used_is_what_is_used(table, now);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void the_smallest_table_holds_limits_of_every_size_at_once(void **state)
@@ -140,7 +140,7 @@ static void the_smallest_table_holds_limits_of_every_size_at_once(void **state)
     assert_int_equal(memory_at(table, BASE).live, sizeof kinds / sizeof *kinds);
     assert_int_equal(memory_at(table, BASE).evictions, 0);
     expect_used_is_what_is_used(table, BASE);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* The largest block there is, read and written in pieces. */
@@ -164,7 +164,7 @@ static void a_block_larger_than_a_slab_keeps_every_word(void **state)
             rn_store_apply(rn_table_store(table), &c, 1);
             assert_int_equal(c.answer.remaining, 1024 * (n + 1));
         }
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- when live keys fill it */
@@ -195,7 +195,7 @@ static void a_table_full_of_one_size_gives_room_to_another(void **state)
     }
     assert_true(memory_at(table, BASE).evictions > 0);
     expect_used_is_what_is_used(table, BASE);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void keys_to_keep_are_refused_only_when_live_ones_fill_it(void **state)
@@ -215,7 +215,7 @@ static void keys_to_keep_are_refused_only_when_live_ones_fill_it(void **state)
             take_flagged(table, &large, key_of(key + i), BASE + HOUR, 500, RN_CHARGE_KEEP).error,
             0);
     assert_int_equal(memory_at(table, BASE + HOUR).evictions, 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- the soak */
@@ -299,12 +299,12 @@ static void soak(uint64_t keys)
                      change, (unsigned long long)m.live);
         expect_used_is_what_is_used(table, now);
         if (change % 4 == 3) {
-            rn_mapping_table_close(table);
+            rn_table_close(table);
             table = open_ok(0, 0);
             expect_used_is_what_is_used(table, now);
         }
     }
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void shifting_mixtures_within_capacity_lose_no_key(void **state)

@@ -116,7 +116,9 @@ static void begin(struct rn_table *table, uint64_t keys)
         work->at[i] = UINT64_MAX;
 }
 
-static void expect_lasting(struct rn_table *table)
+/* What killed processes had in hand is free again only when the file is opened, so that
+ * meanwhile a key that does not last may have to go. */
+static void expect_lasting(struct rn_table *table, uint64_t evictions_max)
 {
     int64_t now = work->begin + (int64_t)work->last * work->step;
 
@@ -125,7 +127,7 @@ static void expect_lasting(struct rn_table *table)
 
         assert_false(charge(table, &limit, key_of(i), now, 1).answer.allowed);
     }
-    assert_int_equal(table->header->evictions, 0);
+    assert_in_range(table->header->evictions, 0, evictions_max);
     assert_int_equal(work->errors, 0);
     assert_int_equal(work->wrong, 0);
 }
@@ -169,10 +171,10 @@ static void threads_share_out_shifting_sizes_and_lose_nothing(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, run_thread, (void *)i), 0);
     for (unsigned i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
-    expect_lasting(table);
+    expect_lasting(table, 0);
     rn_blocks_contexts_drain(table);
     expect_nothing_leaked(table);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     munmap(work, sizeof *work);
 }
 
@@ -187,7 +189,7 @@ static pid_t start_process(unsigned me)
         if (try_open(0, 0, &table, &error) != 0)
             _exit(1);
         run(table, me);
-        rn_mapping_table_close(table);
+        rn_table_close(table);
         _exit(0);
     }
     assert_true(child > 0);
@@ -219,13 +221,13 @@ static void processes_killed_at_any_instruction_cost_nobody_a_state(void **state
         waitpid(children[i], &status, 0);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    expect_lasting(table);
-    rn_mapping_table_close(table);
+    expect_lasting(table, 3);
+    rn_table_close(table);
     table = open_ok(0, 0);
-    expect_lasting(table);
+    expect_lasting(table, 3);
     rn_blocks_contexts_drain(table);
     expect_nothing_leaked(table);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
     munmap(work, sizeof *work);
 }
 

@@ -111,7 +111,7 @@ static uint64_t evictions(const struct storm *s)
 
 static void end_storm(struct storm *s)
 {
-    rn_mapping_table_close(s->table);
+    rn_table_close(s->table);
     free((void *)s->admitted);
     free((void *)s->returned);
     free(s);

@@ -33,7 +33,7 @@ static struct rn_store *plug_table(struct plugged_store *p)
 
 static void unplug_table(struct plugged_store *p)
 {
-    rn_mapping_table_close(p->handle);
+    rn_table_close(p->handle);
 }
 
 /* ---- one charge */
@@ -124,7 +124,7 @@ static void refusals_and_looks_leave_every_byte_alone(void **state)
         assert_memory_equal(image, table->header, table->header->bytes);
     }
     free(image);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void prefetching_changes_nothing(void **state)
@@ -143,7 +143,7 @@ static void prefetching_changes_nothing(void **state)
     rn_table_prefetch(table, UINT64_MAX);
     assert_memory_equal(image, table->header, table->header->bytes);
     free(image);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void extreme_keys_work(void **state)
@@ -157,7 +157,7 @@ static void extreme_keys_work(void **state)
         assert_int_equal(do_ok(table, &limit, keys[i], RN_TAKE, BASE, 1).allowed, true);
     for (unsigned i = 1; i < 5; i++)
         assert_true(do_ok(table, &limit, keys[i], RN_PEEK, BASE, 0).remaining <= 10);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- blocks come and go */
@@ -181,7 +181,7 @@ static void a_reset_frees_slot_and_block(void **state)
     }
     assert_int_equal(memory_at(table, BASE).live, 0);
     assert_int_equal(memory_at(table, BASE).evictions, 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_block_that_grew_is_freed_too(void **state)
@@ -197,7 +197,7 @@ static void a_block_that_grew_is_freed_too(void **state)
         do_ok(table, &limit, key_of(i), RN_RESET, BASE, 0);
     }
     assert_int_equal(memory_at(table, BASE).evictions, 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- iteration and cleaning */
@@ -275,7 +275,7 @@ static void iteration_and_cleaning_find_exactly_the_right_keys(void **state)
         assert_int_equal(memory_at(table, now).live, live);
     }
     assert_int_equal(memory_at(table, BASE).live, 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static int stop_at_third(void *arg, const struct rn_table_entry *entry)
@@ -295,7 +295,7 @@ static void iteration_stops_when_told(void **state)
         do_ok(table, &limit, key_of(i), RN_TAKE, BASE, 1);
     rn_table_each(table, BASE, stop_at_third, &visits);
     assert_int_equal(visits, 3);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- capacity */
@@ -332,7 +332,7 @@ static void flood(enum ration_algorithm algorithm, uint64_t amount)
     assert_int_equal(m.slots, slots);
     assert_true(m.live <= slots);
     assert_true(m.evictions >= 8 * slots && m.evictions <= 10 * slots);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_flood_does_not_drown_busy_token_buckets(void **state)
@@ -362,7 +362,7 @@ static void at_seven_tenths_full_hardly_a_key_is_evicted(void **state)
 
     assert_in_range(m.evictions, 0, n / 100000);
     assert_int_equal(m.live, n - m.evictions);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* Generations of keys, each as many as seven tenths of the slots, each idle
@@ -384,7 +384,7 @@ static void idle_keys_make_room_before_live_ones_go(void **state)
         now += 5 * SECOND;
     }
     assert_in_range(memory_at(table, now).evictions, 0, generations * n / 100000);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void keys_to_keep_are_refused_room_rather_than_evicted(void **state)
@@ -421,7 +421,7 @@ static void keys_to_keep_are_refused_room_rather_than_evicted(void **state)
         assert_int_equal(
             take_flagged(table, &limit, key_of(2 * n + i), BASE + 3 * HOUR, RN_CHARGE_KEEP), 0);
     free(has);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void a_refused_room_changes_no_byte(void **state)
@@ -443,7 +443,7 @@ static void a_refused_room_changes_no_byte(void **state)
                          RATION_EFULL);
     assert_memory_equal(image, table->header, table->header->bytes);
     free(image);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- no block left */
@@ -467,7 +467,7 @@ static void when_blocks_run_out_live_keys_are_evicted_and_counted(void **state)
     assert_in_range(m.live, blocks - 2, blocks);
     assert_int_equal(m.live + m.evictions, n);
     assert_true(m.block_bytes_used <= m.block_bytes);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void when_blocks_run_out_keys_to_keep_are_refused_until_others_are_idle(void **state)
@@ -492,7 +492,7 @@ static void when_blocks_run_out_keys_to_keep_are_refused_until_others_are_idle(v
     for (uint64_t k = 0; k < kept - 1; k++)
         assert_int_equal(
             take_flagged(table, &limit, key_of(kept + k), BASE + 3 * HOUR, RN_CHARGE_KEEP), 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 static void blocks_of_idle_keys_are_found_without_cleaning(void **state)
@@ -509,7 +509,7 @@ static void blocks_of_idle_keys_are_found_without_cleaning(void **state)
         assert_int_equal(
             take_flagged(table, &limit, key_of(n + i), BASE + 3 * HOUR, RN_CHARGE_KEEP), 0);
     assert_int_equal(memory_at(table, BASE + 3 * HOUR).evictions, 0);
-    rn_mapping_table_close(table);
+    rn_table_close(table);
 }
 
 /* ---- the secret */
@@ -521,8 +521,8 @@ static void every_table_has_its_own_secret(void **state)
     (void)state;
     assert_memory_not_equal(rn_table_secret(a), rn_table_secret(b), sizeof(struct rn_hash_key));
     assert_true(rn_table_secret(a)->k0 != 0 && rn_table_secret(a)->k1 != 0);
-    rn_mapping_table_close(a);
-    rn_mapping_table_close(b);
+    rn_table_close(a);
+    rn_table_close(b);
 }
 
 static uint64_t groups_used(const struct rn_table *table)
@@ -565,8 +565,8 @@ static void chosen_keys_spread_like_any_others(void **state)
     /* 2000 random balls in 8159 bins leave about 6390 empty */
     assert_in_range(groups_used(victim), 1650, 2000);
     assert_true(groups_used(naive) < groups_used(victim));
-    rn_mapping_table_close(victim);
-    rn_mapping_table_close(naive);
+    rn_table_close(victim);
+    rn_table_close(naive);
 }
 
 int main(void)

@@ -45,12 +45,16 @@ def is_spent(load, since):
 
 
 def replica_of(trio):
-    """In step with the master that all Sentinels know."""
+    """The replica of the master that all Sentinels know, once it has acknowledged a write. `ROLE` is not enough:
+    after a full resync a replica says "connected", but its master may send it nothing for another second."""
     def find():
         ports = {sentinel.master_port() for sentinel in trio.sentinels}
-        replica = next(s for s in trio.servers if s.port not in ports)
-        role = replica.client().execute_command("ROLE")
-        return replica if len(ports) == 1 and role[0] == b"slave" and role[3] == b"connected" else None
+        if len(ports) > 1:
+            return None
+        master, replica = sorted(trio.servers, key=lambda server: server.port not in ports)
+        with master.client() as client:
+            client.set("is_replicated", 1)
+            return replica if client.wait(1, 1000) == 1 else None
 
     return wait_for(find, "a replica")
 

@@ -25,21 +25,21 @@ struct rn_hot_key *rn_hot_keys_find(struct rn_hot_keys *t, uint64_t key)
 
 struct rn_hot_key *rn_hot_keys_add(struct rn_hot_keys *t, uint64_t key, int64_t now_ns)
 {
-    struct rn_hot_key *held = rn_local_keys_add(&t->keys, key, now_ns);
+    struct rn_hot_key *hot = rn_local_keys_add(&t->keys, key, now_ns);
 
-    if (!held)
+    if (!hot)
         return NULL;
-    held->leased = t->leased;
-    held->record = &t->records[rn_local_keys_index(&t->keys, &held->local)];
-    held->used_ns = now_ns;
-    return held;
+    hot->leased = t->leased;
+    hot->record = &t->records[rn_local_keys_index(&t->keys, &hot->local)];
+    hot->used_ns = now_ns;
+    return hot;
 }
 
-void rn_hot_keys_drop(struct rn_hot_keys *t, struct rn_hot_key *held)
+void rn_hot_keys_drop(struct rn_hot_keys *t, struct rn_hot_key *hot)
 {
-    assert(!held->lease.in_flight && !held->queue.first && !rn_timer_is_set(&held->timer));
-    rn_lease_file_clear(held->record);
-    rn_local_keys_remove(&t->keys, &held->local);
+    assert(!hot->lease.in_flight && !hot->queue.first && !rn_timer_is_set(&hot->timer));
+    rn_lease_file_clear(hot->record);
+    rn_local_keys_remove(&t->keys, &hot->local);
 }
 
 struct rn_demand *rn_hot_keys_watch(struct rn_hot_keys *t, uint64_t key, uint64_t units,

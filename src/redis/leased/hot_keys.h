@@ -58,7 +58,7 @@ struct rn_hot_key *rn_hot_keys_find(struct rn_hot_keys *table, uint64_t key);
 /* Adds a key that has no lease. NULL: too many have. */
 struct rn_hot_key *rn_hot_keys_add(struct rn_hot_keys *table, uint64_t key, int64_t now_ns);
 /* No call may be in flight, no charge waiting, and no timer set. */
-void rn_hot_keys_drop(struct rn_hot_keys *table, struct rn_hot_key *held);
+void rn_hot_keys_drop(struct rn_hot_keys *table, struct rn_hot_key *hot);
 
 /* Notes the demand for a key without a lease. */
 struct rn_demand *rn_hot_keys_watch(struct rn_hot_keys *table, uint64_t key, uint64_t units,

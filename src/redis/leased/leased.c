@@ -18,19 +18,19 @@ static struct rn_backend *behind(const struct rn_leased *leased)
 
 /* --- one charge ----------------------------------------------------------------------- */
 
-void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns)
+void rn_leased_expire(struct rn_hot_key *hot, int64_t now_ns)
 {
-    uint64_t burnt = rn_lease_expire(&held->lease, now_ns);
+    uint64_t burnt = rn_lease_expire(&hot->lease, now_ns);
 
     if (burnt > 0)
-        rn_lease_file_spent(held->record, 0);
-    rn_redis_count(&held->leased->counts.burnt, burnt);
+        rn_lease_file_spent(hot->record, 0);
+    rn_redis_count(&hot->leased->counts.burnt, burnt);
 }
 
 /* Records the spend before the admission is answered: after a kill, the rest is returned. */
-static bool fits(struct rn_hot_key *held, const struct rn_ask *ask)
+static bool fits(struct rn_hot_key *hot, const struct rn_ask *ask)
 {
-    struct rn_lease *h = &held->lease;
+    struct rn_lease *h = &hot->lease;
     bool fits;
 
     if (ask->op == RN_PEEK)
@@ -38,60 +38,60 @@ static bool fits(struct rn_hot_key *held, const struct rn_ask *ask)
     fits = ask->op == RN_GIVE_BACK ? rn_lease_unspend(h, ask->cost, ask->mark)
                                    : rn_lease_spend(h, ask->cost);
     if (fits)
-        rn_lease_file_spent(held->record, h->units);
+        rn_lease_file_spent(hot->record, h->units);
     return fits;
 }
 
-bool rn_leased_decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
+bool rn_leased_decide(struct rn_hot_key *hot, struct rn_charge *charge, int64_t now_ns)
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
-    bool allowed = fits(held, ask);
+    bool allowed = fits(hot, ask);
 
-    if (!allowed && !(may_be_refused && rn_lease_refuses(&held->lease, ask->cost, now_ns)))
+    if (!allowed && !(may_be_refused && rn_lease_refuses(&hot->lease, ask->cost, now_ns)))
         return false;
     if (ask->op == RN_GIVE_BACK)
-        rn_lease_hope(&held->lease);
+        rn_lease_hope(&hot->lease);
     charge->error = 0;
-    rn_lease_answer(&held->lease, allowed, now_ns, &charge->answer);
-    rn_redis_count(&held->leased->counts.here, 1);
+    rn_lease_answer(&hot->lease, allowed, now_ns, &charge->answer);
+    rn_redis_count(&hot->leased->counts.here, 1);
     return true;
 }
 
 enum outcome { DECIDED, WAITS, PASSED_ON };
 
-static bool may_wait(struct rn_hot_key *held, const struct rn_charge *charge, int64_t now_ns)
+static bool may_wait(struct rn_hot_key *hot, const struct rn_charge *charge, int64_t now_ns)
 {
-    const struct rn_lease *h = &held->lease;
+    const struct rn_lease *h = &hot->lease;
     enum rn_op op = charge->ask.op;
 
     if ((op != RN_TAKE && op != RN_PEEK) || charge->ask.cost > h->sizing.cap / LARGE_PARTS)
         return false;
     if (h->in_flight)
-        return now_ns - h->sent_ns < held->leased->deadline_ns;
-    if (held->queue.first)
+        return now_ns - h->sent_ns < hot->leased->deadline_ns;
+    if (hot->queue.first)
         return true; /* the charges before it are being served: no call needed */
-    return rn_renew_begin(held, charge->ask.cost, now_ns);
+    return rn_renew_begin(hot, charge->ask.cost, now_ns);
 }
 
-static enum outcome decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns)
+static enum outcome decide(struct rn_hot_key *hot, struct rn_charge *charge, int64_t now_ns)
 {
     enum rn_op op = charge->ask.op;
 
     if (op == RN_TAKE || op == RN_DRAIN)
-        rn_sizing_note(&held->lease.demand, charge->ask.cost, now_ns);
+        rn_sizing_note(&hot->lease.demand, charge->ask.cost, now_ns);
     if (op == RN_RESET || op == RN_CREDIT)
-        rn_lease_hope(&held->lease);
+        rn_lease_hope(&hot->lease);
     if (op == RN_RESET || op == RN_CREDIT || op == RN_OLDEST)
         return PASSED_ON;
-    rn_leased_expire(held, now_ns);
-    if (held->queue.first || !rn_leased_decide(held, charge, now_ns))
-        return may_wait(held, charge, now_ns) ? WAITS : PASSED_ON;
-    if (rn_lease_runs_low(&held->lease, now_ns)) {
-        if (rn_sizing_is_cold(&held->lease.demand, now_ns))
-            rn_renew_retire(held, now_ns);
+    rn_leased_expire(hot, now_ns);
+    if (hot->queue.first || !rn_leased_decide(hot, charge, now_ns))
+        return may_wait(hot, charge, now_ns) ? WAITS : PASSED_ON;
+    if (rn_lease_runs_low(&hot->lease, now_ns)) {
+        if (rn_sizing_is_cold(&hot->lease.demand, now_ns))
+            rn_renew_retire(hot, now_ns);
         else
-            rn_renew_begin(held, 0, now_ns);
+            rn_renew_begin(hot, 0, now_ns);
     }
     return DECIDED;
 }
@@ -114,24 +114,24 @@ bool rn_leased_goes_on(struct rn_leased *leased)
 
 /* --- which keys have a lease ------------------------------------------------------------ */
 
-static void learn_limit(struct rn_hot_key *held, const struct rn_charge *charge)
+static void learn_limit(struct rn_hot_key *hot, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
-    held->lease.sizing = rn_sizing_of(l, held->leased->file.fd >= 0);
-    held->amount = l->amount;
-    held->period_ns = l->period_ns;
-    held->sub_ns = l->sub_ns;
-    held->script = rn_codec_script_of(charge);
-    held->name_len = rn_codec_name(charge, held->name);
-    held->params_len = rn_codec_params(charge, held->params);
-    rn_lease_file_name(held->record, held->leased->id,
-                       &(struct rn_lease_what){.script = held->script,
-                                               .name = {held->name, held->name_len},
-                                               .params = {held->params, held->params_len}});
+    hot->lease.sizing = rn_sizing_of(l, hot->leased->file.fd >= 0);
+    hot->amount = l->amount;
+    hot->period_ns = l->period_ns;
+    hot->sub_ns = l->sub_ns;
+    hot->script = rn_codec_script_of(charge);
+    hot->name_len = rn_codec_name(charge, hot->name);
+    hot->params_len = rn_codec_params(charge, hot->params);
+    rn_lease_file_name(hot->record, hot->leased->id,
+                       &(struct rn_lease_what){.script = hot->script,
+                                               .name = {hot->name, hot->name_len},
+                                               .params = {hot->params, hot->params_len}});
 }
 
-static bool may_be_held(const struct rn_limit *l)
+static bool may_be_leased(const struct rn_limit *l)
 {
     return rn_sizing_of(l, true).lease_ns > 0 && !rn_codec_fault(l);
 }
@@ -139,69 +139,69 @@ static bool may_be_held(const struct rn_limit *l)
 static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_charge *charge,
                                   struct rn_demand *demand, int64_t now_ns)
 {
-    struct rn_hot_key *held = rn_hot_keys_add(&leased->table, charge->key, now_ns);
+    struct rn_hot_key *hot = rn_hot_keys_add(&leased->table, charge->key, now_ns);
 
-    rn_redis_count(held ? &leased->counts.promoted : &leased->counts.crowded, 1);
-    if (!held)
+    rn_redis_count(hot ? &leased->counts.promoted : &leased->counts.crowded, 1);
+    if (!hot)
         return NULL;
-    learn_limit(held, charge);
-    held->lease.demand = *demand;
+    learn_limit(hot, charge);
+    hot->lease.demand = *demand;
     *demand = (struct rn_demand){0};
     atomic_store_explicit(&leased->counts.held, leased->table.keys.count, memory_order_relaxed);
-    rn_renew_watch(held, now_ns);
-    return held;
+    rn_renew_watch(hot, now_ns);
+    return hot;
 }
 
 /* Windows of a calendar change: they are learnt again whenever a call may be due. */
-static bool is_as_learnt(const struct rn_hot_key *held, const struct rn_limit *l, int64_t now_ns)
+static bool is_as_learnt(const struct rn_hot_key *hot, const struct rn_limit *l, int64_t now_ns)
 {
-    return held->amount == l->amount && held->lease.sizing.cap == l->cap &&
-           held->period_ns == l->period_ns && held->sub_ns == l->sub_ns &&
-           (!l->calendar || !rn_lease_runs_low(&held->lease, now_ns));
+    return hot->amount == l->amount && hot->lease.sizing.cap == l->cap &&
+           hot->period_ns == l->period_ns && hot->sub_ns == l->sub_ns &&
+           (!l->calendar || !rn_lease_runs_low(&hot->lease, now_ns));
 }
 
 /* NULL: the charge is for the strict backend. */
-static struct rn_hot_key *held_of(struct rn_leased *leased, const struct rn_charge *charge,
-                                  int64_t now_ns)
+static struct rn_hot_key *hot_key_of(struct rn_leased *leased, const struct rn_charge *charge,
+                                     int64_t now_ns)
 {
     if (!(charge->flags & RN_CHARGE_LEASED) || !rn_codec_leases(charge->limit))
         return NULL;
-    struct rn_hot_key *held = rn_hot_keys_find(&leased->table, charge->key);
+    struct rn_hot_key *hot = rn_hot_keys_find(&leased->table, charge->key);
 
-    if (!held && (charge->ask.op == RN_TAKE || charge->ask.op == RN_DRAIN)) {
+    if (!hot && (charge->ask.op == RN_TAKE || charge->ask.op == RN_DRAIN)) {
         struct rn_demand *demand =
             rn_hot_keys_watch(&leased->table, charge->key, charge->ask.cost, now_ns);
 
-        if (rn_sizing_is_hot(demand, charge->limit->cap, now_ns) && may_be_held(charge->limit))
-            held = promote(leased, charge, demand, now_ns);
+        if (rn_sizing_is_hot(demand, charge->limit->cap, now_ns) && may_be_leased(charge->limit))
+            hot = promote(leased, charge, demand, now_ns);
     }
-    if (!held)
+    if (!hot)
         return NULL;
-    if (!is_as_learnt(held, charge->limit, now_ns)) {
-        if (!may_be_held(charge->limit))
+    if (!is_as_learnt(hot, charge->limit, now_ns)) {
+        if (!may_be_leased(charge->limit))
             return NULL; /* its lease will be given back as idle */
-        learn_limit(held, charge);
+        learn_limit(hot, charge);
     }
-    held->used_ns = now_ns;
-    return held;
+    hot->used_ns = now_ns;
+    return hot;
 }
 
 /* --- the backend ------------------------------------------------------------------------ */
 
 /* A drain that Redis has refused also drains this worker's lease. It does not drain those of other
  * workers: they may spend their units until their leases end. */
-static void drain_held(struct rn_leased *leased, struct rn_charge *batch, size_t n)
+static void drain_leases(struct rn_leased *leased, struct rn_charge *batch, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct rn_charge *charge = &batch[i];
         bool refused = charge->ask.op == RN_DRAIN && charge->error == 0 && !charge->answer.allowed;
-        struct rn_hot_key *held = refused ? rn_hot_keys_find(&leased->table, charge->key) : NULL;
+        struct rn_hot_key *hot = refused ? rn_hot_keys_find(&leased->table, charge->key) : NULL;
 
-        if (!held || held->lease.units == 0)
+        if (!hot || hot->lease.units == 0)
             continue;
-        charge->answer.drained += held->lease.units;
-        rn_lease_spend(&held->lease, held->lease.units);
-        rn_lease_file_spent(held->record, 0);
+        charge->answer.drained += hot->lease.units;
+        rn_lease_spend(&hot->lease, hot->lease.units);
+        rn_lease_file_spent(hot->record, 0);
     }
 }
 
@@ -209,7 +209,7 @@ static void on_part(void *arg, struct rn_charge *batch, size_t n)
 {
     struct rn_backend_job *job = arg;
 
-    drain_held(job->jobs->owner, batch, n);
+    drain_leases(job->jobs->owner, batch, n);
     rn_backend_answered(job, n);
 }
 
@@ -254,7 +254,7 @@ static void pass_on_until(struct passage *p, size_t end)
     } else if (rn_backend_begin(behind(p->leased), run, n, on_part, p->job) == RN_PENDING) {
         p->job->left += n;
     } else {
-        drain_held(p->leased, run, n);
+        drain_leases(p->leased, run, n);
     }
 }
 
@@ -266,10 +266,10 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
     int64_t now_ns = rn_clock_boot_ns();
 
     for (size_t i = 0; i < n; i++) {
-        struct rn_hot_key *held = held_of(leased, &batch[i], now_ns);
-        enum outcome outcome = held ? decide(held, &batch[i], now_ns) : PASSED_ON;
+        struct rn_hot_key *hot = hot_key_of(leased, &batch[i], now_ns);
+        enum outcome outcome = hot ? decide(hot, &batch[i], now_ns) : PASSED_ON;
 
-        p.drains |= held && batch[i].ask.op == RN_DRAIN;
+        p.drains |= hot && batch[i].ask.op == RN_DRAIN;
         if (outcome == PASSED_ON)
             continue;
         pass_on_until(&p, i);
@@ -277,7 +277,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
             continue;
         batch[i].error = RATION_ESTORE;
         if (need_job(&p))
-            rn_renew_await(held, p.job, &batch[i]);
+            rn_renew_await(hot, p.job, &batch[i]);
     }
     if (p.begin == 0 && !p.drains) {
         rn_redis_count(&leased->counts.passed_on, n);
@@ -351,15 +351,15 @@ void rn_leased_free(struct rn_leased *leased)
         return;
     rn_renew_give_up(leased, INT64_MAX);
     for (struct rn_local_key *key = leased->table.keys.oldest, *next; key; key = next) {
-        struct rn_hot_key *held = (struct rn_hot_key *)key;
+        struct rn_hot_key *hot = (struct rn_hot_key *)key;
 
-        bool was_in_flight = held->lease.in_flight;
+        bool was_in_flight = hot->lease.in_flight;
 
         next = key->newer;
-        rn_timer_cancel(rn_loop_wheel(leased->loop), &held->timer);
-        rn_renew_retire(held, rn_clock_boot_ns());
-        if (!was_in_flight && held->lease.in_flight)
-            rn_lease_file_clear(held->record);
+        rn_timer_cancel(rn_loop_wheel(leased->loop), &hot->timer);
+        rn_renew_retire(hot, rn_clock_boot_ns());
+        if (!was_in_flight && hot->lease.in_flight)
+            rn_lease_file_clear(hot->record);
     }
     rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
     rn_loss_probe_end(leased);

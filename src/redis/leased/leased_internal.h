@@ -73,9 +73,9 @@ void rn_recovery_begin(struct rn_leased *leased);
 void rn_recovery_end(struct rn_leased *leased);
 
 /* leased.c: decides a charge out of the lease. False: it needs more units. */
-bool rn_leased_decide(struct rn_hot_key *held, struct rn_charge *charge, int64_t now_ns);
+bool rn_leased_decide(struct rn_hot_key *hot, struct rn_charge *charge, int64_t now_ns);
 /* Drops units that may not be spent any more. */
-void rn_leased_expire(struct rn_hot_key *held, int64_t now_ns);
+void rn_leased_expire(struct rn_hot_key *hot, int64_t now_ns);
 /* A reply has come. False: `leased` is ending and may be freed; do not touch it. */
 bool rn_leased_goes_on(struct rn_leased *leased);
 /* Passes a charge that waited here on to the strict backend. */
@@ -83,15 +83,15 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
                        struct rn_charge *charge);
 
 /* renew.c: calls for more units: for the waiting charges, `least` at least. False: not sent. */
-bool rn_renew_begin(struct rn_hot_key *held, uint64_t least, int64_t now_ns);
+bool rn_renew_begin(struct rn_hot_key *hot, uint64_t least, int64_t now_ns);
 /* Gives back all units, and then drops the key. */
-void rn_renew_retire(struct rn_hot_key *held, int64_t now_ns);
+void rn_renew_retire(struct rn_hot_key *hot, int64_t now_ns);
 /* Sets the timer, so that the lease does not end with units unspent: it is renewed if the key is in
  * use, and given back if not. */
-void rn_renew_watch(struct rn_hot_key *held, int64_t now_ns);
+void rn_renew_watch(struct rn_hot_key *hot, int64_t now_ns);
 /* Queues a charge, which already has RATION_ESTORE, for the reply in flight. False: too many
  * wait. */
-bool rn_renew_await(struct rn_hot_key *held, struct rn_backend_job *job, struct rn_charge *charge);
+bool rn_renew_await(struct rn_hot_key *hot, struct rn_backend_job *job, struct rn_charge *charge);
 /* Ends the wait of charges whose deadline has passed, on the loop's clock. */
 void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns);
 

@@ -168,6 +168,12 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
     return false;
 }
 
+static bool fail_repeated(struct rn_talk *t, struct rn_slice option)
+{
+    rn_front_resp_fail(t, "%s is given twice; give it once", rn_excerpt(option).text);
+    return false;
+}
+
 /* The options from argv[at] on. `algorithm` may be NULL. */
 static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
                          struct rn_slice *algorithm)
@@ -180,6 +186,8 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
 
         if ((allowed & OPTION_DRAIN) && rn_front_resp_is(name, "DRAIN"))
             mark = &query->drain;
+        if (mark && *mark)
+            return fail_repeated(t, name);
         if (mark) {
             *mark = true;
             at--;
@@ -189,15 +197,23 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
             return rn_front_resp_fail_usage(t), false;
         value = t->argv[at + 1];
         if ((allowed & OPTION_COST) && rn_front_resp_is(name, "COST")) {
+            if (query->cost_given)
+                return fail_repeated(t, name);
             if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(t, value))
                 return false;
         } else if ((allowed & OPTION_WAIT) && rn_front_resp_is(name, "WAIT")) {
+            if (query->wait != RN_WAIT_AS_RULE)
+                return fail_repeated(t, name);
             if (!read_wait(t, value))
                 return false;
         } else if ((allowed & OPTION_FOR) && rn_front_resp_is(name, "FOR")) {
+            if (query->for_ns != 0)
+                return fail_repeated(t, name);
             if (!read_seconds(t, value, &query->for_ns))
                 return false;
         } else if ((allowed & OPTION_ALGORITHM) && rn_front_resp_is(name, "ALGORITHM")) {
+            if (algorithm->data)
+                return fail_repeated(t, name);
             *algorithm = value;
         } else {
             return rn_front_resp_fail_usage(t), false;

@@ -337,6 +337,20 @@ def test_quantities_that_are_none_are_errors(daemon):
             assert say(command, "ann", 15, 30, 60, "18446744073709551615")[2] in (15, 16)
 
 
+@pytest.mark.parametrize("option, words", [
+    ("COST", ("RATION.CHECK", "user", "ann", "COST", -5, "COST", 3)),
+    ("WAIT", ("RATION.CHECK", "user", "ann", "WAIT", "return", "WAIT", 5)),
+    ("PEEK", ("RATION.CHECK", "user", "ann", "PEEK", "PEEK")),
+    ("DRAIN", ("RATION.CHECK", "user", "ann", "DRAIN", "COST", 1, "DRAIN")),
+    ("WAIT", ("RATION.TAKE", "ann", "5 per hour", 1, "WAIT", "hold", "WAIT", "return")),
+    ("ALGORITHM", ("RATION.PEEK", "ann", "5 per hour", "ALGORITHM", "sliding-log", "ALGORITHM", "token-bucket")),
+    ("FOR", ("RATION.ACQUIRE", "ann", "5 concurrent", "FOR", 1, "FOR", 2)),
+    ("COST", ("RATION.RESERVE", "RULES", "user", "ann", "COST", 1, "COST", 1))])
+def test_an_option_that_is_given_twice_is_an_error(daemon, option, words):
+    with daemon.resp() as say, pytest.raises(RespError, match=f'"{option}" is given twice'):
+        say(*words)
+
+
 # --- handshakes ------------------------------------------------------------------------------
 
 def test_hello_chooses_the_version_and_tells_about_the_server(daemon):

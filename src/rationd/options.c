@@ -412,11 +412,12 @@ static bool read_redis(struct rn_rationd_options *o, const struct rn_ruleset *ru
     return false;
 }
 
-/* Checks the syntax of listen addresses. Names are resolved later. */
+/* Checks the syntax of listen addresses, and that there is one. Names are resolved later. */
 static bool check_addresses(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
                                                         RN_SET_ADMIN};
+    bool any = false;
 
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         const char *text = o->values[listeners[i]], *colon = strrchr(text, ':');
@@ -425,10 +426,14 @@ static bool check_addresses(const struct rn_rationd_options *o, const struct rn_
 
         if (colon && rn_address_is_name(text))
             text = colon;
-        if (strcmp(text, "none") != 0 && rn_address_parse(text, &address, &error) != 0)
+        if (strcmp(text, "none") == 0)
+            continue;
+        if (rn_address_parse(text, &address, &error) != 0)
             return refuse_value(o, ruleset, listeners[i], error.text);
+        any = true;
     }
-    return true;
+    return any || complain("http, resp, grpc and admin are all", "none",
+                           "give one of them an address, or no client can reach rationd");
 }
 
 static bool read_values(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)

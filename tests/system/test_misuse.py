@@ -47,6 +47,16 @@ def test_check_refuses_what_could_not_be_used(tmp_path, option, value, message):
         assert given.returncode == 2 and f"{file}:2:" in given.stderr and message in given.stderr
 
 
+def test_a_daemon_that_listens_nowhere_does_not_start(tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("server: {http: none, resp: none, grpc: none, admin: none}\n")
+    given = run(RATIOND, "--config", file)
+    assert given.returncode == 2
+    assert given.stderr == ("rationd: http, resp, grpc and admin are all none; give one of them an address, or no client "
+                            "can reach rationd\n")
+    assert run(RATIOND, "--check", "--config", file, "--http", "127.0.0.1:0").returncode == 0
+
+
 @pytest.mark.parametrize("value", ["redis://h:65535", "redis://[::1]:1", "redis+cluster://a,b:7000"])
 def test_check_takes_what_can_be_used(value):
     assert run(RATIOND, "--check", "--redis", value).returncode == 0

@@ -2,7 +2,7 @@
 """Time zones and calendar boundaries against Python's own, which reads the same
 files: random instants, and every boundary of some years, in random zones.
 
-The program is tests/programs/almanac.c; RATION_BUILD names the build directory.
+The program is tests/programs/print_calendar.c; RATION_BUILD names the build directory.
 """
 
 import os
@@ -13,7 +13,7 @@ import zoneinfo
 from datetime import date, datetime, timedelta, timezone
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ALMANAC = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "tests/almanac"
+PRINT_CALENDAR = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "tests/print_calendar"
 
 SEED = int(os.environ.get("RATION_SEED", "20260101"))
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -33,7 +33,7 @@ ODD = [
 def ask(questions):
     questions = list(questions)
     text = "".join(question + "\n" for question in questions)
-    done = subprocess.run([ALMANAC], input=text, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([PRINT_CALENDAR], input=text, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     answers = done.stdout.splitlines()
     assert len(answers) == len(questions)

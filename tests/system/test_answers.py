@@ -3,7 +3,7 @@
 structured fields (RFC 9651), bodies through Python's json, metrics through
 promtool. Random names and numbers.
 
-The programs are tests/programs/teller.c and exposition.c; RATION_BUILD names
+The programs are tests/programs/print_decisions.c and exposition.c; RATION_BUILD names
 the build directory.
 """
 
@@ -141,7 +141,7 @@ def tell(decisions):
             words += [l["reset"], l["period"], int(l["shadow"])]
         lines.append(" ".join(map(str, words)))
     done = subprocess.run(
-        [PROGRAMS / "teller"], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60
+        [PROGRAMS / "print_decisions"], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     answers = done.stdout.splitlines()

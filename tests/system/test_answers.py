@@ -3,7 +3,7 @@
 structured fields (RFC 9651), bodies through Python's json, metrics through
 promtool. Random names and numbers.
 
-The programs are tests/programs/print_decisions.c and exposition.c; RATION_BUILD names
+The programs are tests/programs/print_decisions.c and print_metrics.c; RATION_BUILD names
 the build directory.
 """
 
@@ -275,7 +275,7 @@ def test_bytes_that_are_not_utf8_do_not_get_into_bodies(answers):
 
 
 def exposition():
-    return subprocess.run([PROGRAMS / "exposition"], capture_output=True, check=True, timeout=30).stdout
+    return subprocess.run([PROGRAMS / "print_metrics"], capture_output=True, check=True, timeout=30).stdout
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

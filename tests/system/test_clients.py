@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overrides and bans beside a state file, set by processes that are killed.
 
-The program is tests/programs/warden.c; RATION_BUILD names the build directory.
+The program is tests/programs/set_overrides.c; RATION_BUILD names the build directory.
 """
 
 import os
@@ -13,19 +13,19 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WARDEN = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "tests/warden"
+SET_OVERRIDES = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "tests/set_overrides"
 
 SETS = 1000
 
 
 def start(state, count=SETS):
-    return subprocess.Popen([WARDEN, "set", state, str(count)], stdout=subprocess.PIPE,
+    return subprocess.Popen([SET_OVERRIDES, "set", state, str(count)], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
 
 def listed(state):
     """The overrides that are there, by number, and how many bans."""
-    done = subprocess.run([WARDEN, "list", state], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([SET_OVERRIDES, "list", state], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     *lines, bans = done.stdout.splitlines()
     found = dict(line.split(" ", 1) for line in lines)
@@ -84,7 +84,7 @@ def test_a_full_disk_refuses_and_leaves_the_file_as_it_was(tmp_path):
     process = start(state, 50)
     process.communicate(timeout=60)
     # From now on no file may grow beyond 16 KiB, which some of the sets fit.
-    script = f"ulimit -f 16; trap '' XFSZ; exec {WARDEN} set {state} 5000"
+    script = f"ulimit -f 16; trap '' XFSZ; exec {SET_OVERRIDES} set {state} 5000"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "cannot be written: File too large" in done.stderr

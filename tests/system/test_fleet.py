@@ -381,7 +381,7 @@ def test_the_fleet_has_metrics(tmp_path):
 
 
 def test_ten_thousand_overrides_reach_a_node_that_comes_later(tmp_path, fast_folder):
-    subprocess.run([BUILD / "tests" / "warden", "set", fast_folder / "state", "10000"], check=True,
+    subprocess.run([BUILD / "tests" / "set_overrides", "set", fast_folder / "state", "10000"], check=True,
                    stdout=subprocess.DEVNULL, timeout=PATIENCE)
     rules = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n"
     with RedisServer(tmp_path) as server, \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden set STATE COUNT
- * warden list STATE
+ * set_overrides set STATE COUNT
+ * set_overrides list STATE
  *
  * `set` sets that many overrides, one after the other, every third of them twice
  * and with a ban beside it, and prints the number of each when it has been

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 
-from crowd import check, command, http_allowed, resp_allowed
+from concurrent_clients import check, command, http_allowed, resp_allowed
 from daemon import PATIENCE, Daemon
 
 OPTIONS = ["--memory", "2M"]

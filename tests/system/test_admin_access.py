@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from crowd import wait_for
+from concurrent_clients import wait_for
 from daemon import PATIENCE, Daemon, RespError
 from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
 

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from crowd import check, command, rss, wait_for
+from concurrent_clients import check, command, rss, wait_for
 from daemon import PATIENCE, Daemon
 from http2 import CALL, DATA, END_HEADERS, HEADERS, PREFACE, SETTINGS, block, frame
 from test_hostile import HEALTH, MIB, ROOM, metric

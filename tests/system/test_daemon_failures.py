@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from crowd import check, command, read_http, wait_for
+from concurrent_clients import check, command, read_http, wait_for
 from daemon import BUILD, PATIENCE, RATIOND, Daemon, RespError
 
 PRELOAD = BUILD / "tests/libfailing.so"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from crowd import resp_allowed
+from concurrent_clients import resp_allowed
 from daemon import Daemon, Resp, free_port
 from nodes import Nodes, metric
 from redis_cluster import RedisCluster

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 import redis.crc
 
-from crowd import resp_allowed
+from concurrent_clients import resp_allowed
 from daemon import RespError
 from forger import DUE, LEASE, PUBLISHED, TURN, Ticket, forge_refund, is_signed, key_of, secret_of
 from nodes import Nodes

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from crowd import wait_for
+from concurrent_clients import wait_for
 from daemon import RespError
 from proxies import RULES, Haproxy, Site, kind
 

@@ -10,7 +10,7 @@ import pytest
 
 import http2
 import rls
-from crowd import check, http_allowed, resp_allowed
+from concurrent_clients import check, http_allowed, resp_allowed
 from daemon import BUILD, Daemon
 from gateway import MODULE, sanitizer
 

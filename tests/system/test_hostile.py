@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from crowd import check, command, in_threads, post, read_http, resp_allowed, rss, wait_for
+from concurrent_clients import check, command, in_threads, post, read_http, resp_allowed, rss, wait_for
 from daemon import PATIENCE, RATIOND, ROOT, Daemon, Resp
 
 REFUSED = ROOT / "tests/http/refused"

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from crowd import resp_allowed
+from concurrent_clients import resp_allowed
 from nodes import Nodes, metric
 from redis_server import RedisServer
 from redis_node import wait_for

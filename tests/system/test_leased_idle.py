@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from crowd import wait_for
+from concurrent_clients import wait_for
 from nodes import Nodes, metric
 from redis_server import RedisServer
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crowd import resp_allowed
+from concurrent_clients import resp_allowed
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer

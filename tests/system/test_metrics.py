@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from crowd import post, read_http
+from concurrent_clients import post, read_http
 from daemon import PATIENCE, ROOT, Daemon
 from redis_server import RedisServer
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 import rls
-from crowd import check, command, in_threads, pair, post, read_http, rss, wait_for
+from concurrent_clients import check, command, in_threads, pair, post, read_http, rss, wait_for
 from faults import StepClock
 from nodes import Nodes, metric
 from redis_server import RedisServer, silence

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from admissions import most_beyond_rate
-from crowd import pair, wait_for
+from concurrent_clients import pair, wait_for
 from faults import StepClock
 from nodes import Load, Nodes
 from redis_server import RedisServer

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from crowd import check, read_http, wait_for
+from concurrent_clients import check, read_http, wait_for
 from daemon import PATIENCE, Daemon
 from impostor import NAMES, REFUSING, TRYAGAIN, Impostor, admission
 from redis_node import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)

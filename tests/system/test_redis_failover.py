@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from crowd import wait_for
+from concurrent_clients import wait_for
 from daemon import free_port
 from nodes import Load, Nodes
 from redis_server import RedisServer

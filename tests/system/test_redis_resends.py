@@ -12,7 +12,7 @@ import pytest
 from redis.crc import key_slot
 
 import rls
-from crowd import wait_for
+from concurrent_clients import wait_for
 from daemon import PATIENCE, Daemon
 from impostor import NAMES, REFUSING, TRYAGAIN, Impostor
 from redis_cluster import RedisCluster

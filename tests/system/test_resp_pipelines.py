@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from crowd import command, in_threads, pair, wait_for
+from concurrent_clients import command, in_threads, pair, wait_for
 from daemon import RespError
 from faults import Proxy
 from nodes import Nodes, metric

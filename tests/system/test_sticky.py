@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from crowd import in_threads, pair, wait_for
+from concurrent_clients import in_threads, pair, wait_for
 from daemon import ROOT, Daemon, free_port
 from proxies import Nginx as AuthNginx
 from proxies import Proxy

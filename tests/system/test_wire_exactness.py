@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from crowd import (check, command, http_allowed, in_threads, pair, post, read_http, resp_allowed,
+from concurrent_clients import (check, command, http_allowed, in_threads, pair, post, read_http, resp_allowed,
                    storm, wait_for)
 from daemon import PATIENCE, RATIOND, Daemon, Resp
 from test_contract import START, StillClock

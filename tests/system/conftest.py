@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from asking import LOG, OURS, PATIENT, Fake, Rationd, answers
+from nginx_rationd import LOG, OURS, PATIENT, FakeRationd, Rationd, answers
 from gateway import GIF, THREE, Gateway, Upstream
 
 
@@ -63,7 +63,7 @@ def fake(tmp_path):
     made = []
 
     def make(answer, **more):
-        made.append(Fake(tmp_path / "fake.sock", answer, **more))
+        made.append(FakeRationd(tmp_path / "fake.sock", answer, **more))
         return made[-1]
 
     yield make

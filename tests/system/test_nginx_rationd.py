@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from asking import OURS, PATIENT, UP, answers
+from nginx_rationd import OURS, PATIENT, UP, answers
 from gateway import (MODULE, PLACES, STATUSES, assert_statuses_in_words_of_nginx, begin, proxied, telling_statuses,
                      wait_until)
 from redis_server import RedisServer

@@ -16,7 +16,7 @@ import time
 import pytest
 
 import http2
-from asking import OURS, PATIENT, THEIRS, UP, answers
+from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
 from daemon import PATIENCE, Daemon
 from faults import Proxy
 from gateway import (BY_WORKER, MODULE, PLACES, SANITIZED, Crowd, assert_workers_admit, begin, proxied,

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from asking import OURS, PATIENT, THEIRS, UP, answers
+from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
 from daemon import PATIENCE, ROOT, free_port
 from gateway import GIF, MODULE, SANITIZED, begin, proxied, wait_until
 from test_tls import Authority, has_tls

@@ -45,7 +45,7 @@ class Rationd(Daemon):
         super().kill()
 
 
-class Fake:
+class FakeRationd:
     """A server that says what a test wants: `answer` gets the commands of one read as
     bytes and returns bytes, or None to end the connection. PING is answered unless
     `answer` is to see it."""

@@ -9,7 +9,7 @@ import redis.crc
 
 from concurrent_clients import resp_allowed
 from daemon import RespError
-from forger import DUE, LEASE, PUBLISHED, TURN, Ticket, forge_refund, is_signed, key_of, secret_of
+from forged_ticket import DUE, LEASE, PUBLISHED, TURN, Ticket, forge_refund, is_signed, key_of, secret_of
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer

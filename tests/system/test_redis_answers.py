@@ -10,7 +10,7 @@ import pytest
 
 from concurrent_clients import check, read_http, wait_for
 from daemon import PATIENCE, Daemon
-from impostor import NAMES, REFUSING, TRYAGAIN, Impostor, admission
+from fake_redis import NAMES, REFUSING, TRYAGAIN, FakeRedis, admission
 from redis_node import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
 
 SECONDS = 20000  # a deadline that no test waits for
@@ -21,34 +21,34 @@ def test_a_call_that_was_not_run_is_sent_once_more(error):
     def answers(number, nonce):
         return b"-%s\r\n" % error if number == 0 else admission(nonce)
 
-    with Impostor(answers) as impostor:
-        result = Node(impostor.url, count=1, depth=1, deadline=SECONDS).result()
-    assert result["allowed"] == 1 and result["resent"] == 1 and impostor.calls == 2
+    with FakeRedis(answers) as server:
+        result = Node(server.url, count=1, depth=1, deadline=SECONDS).result()
+    assert result["allowed"] == 1 and result["resent"] == 1 and server.calls == 2
 
 
 @pytest.mark.parametrize("error", [error for error in REFUSING if error != TRYAGAIN],
                          ids=[name for name in NAMES if name != "TRYAGAIN"])
 def test_a_call_is_sent_twice_at_most(error):
-    with Impostor(lambda number, nonce: b"-%s\r\n" % error) as impostor:
-        result = Node(impostor.url, count=1, depth=1, deadline=SECONDS).result()
-    assert result["failed"] == 1 and impostor.calls == 2
+    with FakeRedis(lambda number, nonce: b"-%s\r\n" % error) as server:
+        result = Node(server.url, count=1, depth=1, deadline=SECONDS).result()
+    assert result["failed"] == 1 and server.calls == 2
 
 
 @pytest.mark.parametrize("error", [b"ERR something else", b"NOPERM no permissions", b"OOM command not allowed"],
                          ids=["ERR", "NOPERM", "OOM"])
 def test_a_failed_call_is_logged_and_not_sent_again(error):
-    with Impostor(lambda number, nonce: b"-%s\r\n" % error) as impostor:
-        node = Node(impostor.url, count=3, depth=1, deadline=SECONDS)
+    with FakeRedis(lambda number, nonce: b"-%s\r\n" % error) as server:
+        node = Node(server.url, count=3, depth=1, deadline=SECONDS)
         result = node.result()
-    assert result["failed"] == 3 and impostor.calls == 3
+    assert result["failed"] == 3 and server.calls == 3
     assert f'redis.error reason="{error.decode()}"' in node.log
 
 
 def test_a_call_that_may_have_been_run_is_never_sent_again():
-    with Impostor(lambda number, nonce: None) as impostor:
-        result = Node(impostor.url, count=4, depth=1, pace=200, deadline=SECONDS).result()
-    assert result["failed"] == 4 and 1 <= impostor.calls <= 4
-    assert impostor.calls == result["calls"] and result["resent"] == 0
+    with FakeRedis(lambda number, nonce: None) as server:
+        result = Node(server.url, count=4, depth=1, pace=200, deadline=SECONDS).result()
+    assert result["failed"] == 4 and 1 <= server.calls <= 4
+    assert server.calls == result["calls"] and result["resent"] == 0
 
 
 STRICT = "limits: [{name: window, key: user, limit: 1000 per 7 days, algorithm: fixed-window}]\n"
@@ -59,7 +59,7 @@ def test_charges_that_arrive_during_a_call_share_the_next(tmp_path):
 
     def answers(number, nonce):
         go_on.wait(PATIENCE)
-        return impostor.admit(nonce)
+        return server.admit(nonce)
 
     def charges():
         return int(re.search(r"^ration_store_charges_total (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
@@ -67,7 +67,7 @@ def test_charges_that_arrive_during_a_call_share_the_next(tmp_path):
     def ask_thrice():
         """Each when the one before is waiting. How many calls were made; None: for want of a
         reply within a second the connection was given up."""
-        calls, connections, before = impostor.calls, impostor.connections, charges()
+        calls, connections, before = server.calls, server.connections, charges()
         go_on.clear()
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(node.socket()) for _ in range(3)]
@@ -76,10 +76,10 @@ def test_charges_that_arrive_during_a_call_share_the_next(tmp_path):
                 wait_for(lambda: charges() > before + number)
             go_on.set()
             assert all(read_http(stack.enter_context(client.makefile("rb")))[0] == 200 for client in clients)
-        return impostor.calls - calls if impostor.connections == connections else None
+        return server.calls - calls if server.connections == connections else None
 
     options = ["--workers", 1, "--redis-deadline", "10s"]
-    with Impostor(answers) as impostor, Daemon(tmp_path, STRICT, [*options, "--redis", impostor.url]) as node:
+    with FakeRedis(answers) as server, Daemon(tmp_path, STRICT, [*options, "--redis", server.url]) as node:
         made = wait_for(ask_thrice)
     assert made == 2
 
@@ -89,11 +89,11 @@ def test_a_server_with_another_history_gets_the_time_of_doubt(tmp_path):
     doubts = []
 
     def answers(number, nonce):
-        doubts.append(int(impostor.words[-1]))
+        doubts.append(int(server.words[-1]))
         return None if number % 2 else admission(nonce)
 
-    with Impostor(answers) as impostor:
-        node = LeasedNode(impostor.url, tmp_path / "log", "1000 per 24h", depth=1, pace=20, mode="cold")
+    with FakeRedis(answers) as server:
+        node = LeasedNode(server.url, tmp_path / "log", "1000 per 24h", depth=1, pace=20, mode="cold")
         wait_for(lambda: any(doubts))
         node.kill()
     assert doubts[0] == 0 and max(doubts) <= 1_000_000
@@ -101,11 +101,11 @@ def test_a_server_with_another_history_gets_the_time_of_doubt(tmp_path):
 
 def test_a_connection_that_has_gone_silent_is_given_up_for_another():
     def answers(number, nonce):
-        return admission(nonce) if impostor.connections > 1 else b""
+        return admission(nonce) if server.connections > 1 else b""
 
-    with Impostor(answers) as impostor:
-        node = Node(impostor.url, count=10**6, depth=1, pace=20, deadline=SECONDS)
-        wait_for(lambda: impostor.calls > 10)
+    with FakeRedis(answers) as server:
+        node = Node(server.url, count=10**6, depth=1, pace=20, deadline=SECONDS)
+        wait_for(lambda: server.calls > 10)
         result = node.stop()
     assert result["allowed"] > 0
 
@@ -118,18 +118,18 @@ def test_a_redis_that_was_late_is_asked_again_when_it_answers_a_probe():
         go_on.wait(PATIENCE)
         return admission(nonce) if number > 0 else b"-ERR something else\r\n"
 
-    with Impostor(answers) as impostor:
-        node = Node(impostor.url, count=10**6, depth=16, pace=1, deadline=5)
+    with FakeRedis(answers) as server:
+        node = Node(server.url, count=10**6, depth=16, pace=1, deadline=5)
         node.logs("redis.down")
         go_on.set()
         node.logs("redis.up")
-        wait_for(lambda: impostor.calls > 1)
+        wait_for(lambda: server.calls > 1)
         node.kill()
 
 
-def left_by(node, impostor):
+def left_by(node, server):
     """Waits until the node has made another connection, and ends it."""
-    wait_for(lambda: impostor.connections >= 2)
+    wait_for(lambda: server.connections >= 2)
     return node.stop()
 
 
@@ -145,16 +145,16 @@ def left_by(node, impostor):
 ], ids=["another call's", "the next call's", "too short", "too long", "a list", "a number", "no reply", "nothing"])
 def test_a_reply_that_is_not_ours_admits_nothing(answer):
     """Of the first call: another may be the one it is for."""
-    with Impostor(lambda number, nonce: None if number else answer) as impostor:
-        result = left_by(Node(impostor.url, count=10**6, depth=1, pace=20), impostor)
+    with FakeRedis(lambda number, nonce: None if number else answer) as server:
+        result = left_by(Node(server.url, count=10**6, depth=1, pace=20), server)
     assert result["allowed"] == 0 and result["refused"] == 0
 
 
 def test_a_readonly_replica_is_left_at_once():
     error = b"-READONLY You can't write against a read only replica.\r\n"
-    with Impostor(lambda number, nonce: error) as impostor:
-        node = Node(impostor.url, count=10**6, depth=1, pace=20)
-        result = left_by(node, impostor)
+    with FakeRedis(lambda number, nonce: error) as server:
+        node = Node(server.url, count=10**6, depth=1, pace=20)
+        result = left_by(node, server)
     assert result["allowed"] == 0 and result["refused"] == 0
     assert "READONLY" in node.log
 
@@ -162,11 +162,11 @@ def test_a_readonly_replica_is_left_at_once():
 @pytest.mark.parametrize("word", [b"MOVED", b"ASK"])
 def test_redirections_in_circles_are_followed_for_three_hops(word):
     def answers(number, nonce):
-        return b"-%s 5 127.0.0.1:%d\r\n" % (word, impostor.port)
+        return b"-%s 5 127.0.0.1:%d\r\n" % (word, server.port)
 
-    with Impostor(answers) as impostor:
-        result = Node(impostor.cluster, count=1, depth=1, deadline=SECONDS).result()
-    assert result["failed"] == 1 and impostor.calls == 4
+    with FakeRedis(answers) as server:
+        result = Node(server.cluster, count=1, depth=1, deadline=SECONDS).result()
+    assert result["failed"] == 1 and server.calls == 4
     assert result["moved"] + result["asked"] == 4
 
 
@@ -176,7 +176,7 @@ def test_a_redirection_is_followed_and_remembered_only_if_the_slot_has_moved(wor
         former.owner = owner.port if word == b"MOVED" else former.port
         return b"-%s %d 127.0.0.1:%d\r\n" % (word, former.slot, owner.port)
 
-    with Impostor(lambda number, nonce: admission(nonce)) as owner, Impostor(answers) as former:
+    with FakeRedis(lambda number, nonce: admission(nonce)) as owner, FakeRedis(answers) as former:
         result = Node(former.cluster, count=5, depth=1, deadline=SECONDS).result()
     assert result["allowed"] == 5 and owner.calls == 5
     assert former.calls == result["moved"] + result["asked"] == redirections
@@ -184,8 +184,8 @@ def test_a_redirection_is_followed_and_remembered_only_if_the_slot_has_moved(wor
 
 
 def test_a_cluster_node_under_a_plain_url_is_reported():
-    with Impostor(lambda number, nonce: b"-MOVED 5 127.0.0.1:1\r\n") as impostor:
-        node = Node(impostor.url, count=2, depth=1, deadline=SECONDS)
+    with FakeRedis(lambda number, nonce: b"-MOVED 5 127.0.0.1:1\r\n") as server:
+        node = Node(server.url, count=2, depth=1, deadline=SECONDS)
         result = node.result()
-    assert result["failed"] == 2 and impostor.calls == 2
+    assert result["failed"] == 2 and server.calls == 2
     assert "write redis+cluster://" in node.log

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 import rls
 from concurrent_clients import wait_for
 from daemon import PATIENCE, Daemon
-from impostor import NAMES, REFUSING, TRYAGAIN, Impostor
+from fake_redis import NAMES, REFUSING, TRYAGAIN, FakeRedis
 from redis_cluster import RedisCluster
 from redis_node import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
 
@@ -24,16 +24,16 @@ LEASE = 7  # an operation: scripts/leases.lua
 SHORT = 100  # ms: less than the second for which a node waits for a reply before it reconnects
 
 
-def error_of(impostor, text):
-    return b"-%s\r\n" % (text % (impostor.slot, impostor.port) if b"%d" in text else text)
+def error_of(server, text):
+    return b"-%s\r\n" % (text % (server.slot, server.port) if b"%d" in text else text)
 
 
-def is_for_a_lease(impostor):
+def is_for_a_lease(server):
     """The last call: by the operation of its first argument."""
-    return struct.unpack("<d", impostor.words[5 + len(impostor.keys())][:8])[0] == LEASE
+    return struct.unpack("<d", server.words[5 + len(server.keys())][:8])[0] == LEASE
 
 
-KINDS = {"cold": lambda impostor: True, "leased": is_for_a_lease}
+KINDS = {"cold": lambda server: True, "leased": is_for_a_lease}
 
 
 class Late:
@@ -42,14 +42,14 @@ class Late:
 
     def __init__(self, folder, mode, error):
         self.log, self.mode, self.error = folder / "log", mode, error
-        self.impostor, self.nonces = Impostor(self.answers), []  # of all such calls
+        self.server, self.nonces = FakeRedis(self.answers), []  # of all such calls
 
     def answers(self, number, nonce):
-        if KINDS[self.mode](self.impostor):
+        if KINDS[self.mode](self.server):
             self.nonces.append(nonce)
             if len(self.nonces) == 1:
-                return self.refuse(error_of(self.impostor, self.error))
-        return self.impostor.admit(nonce)
+                return self.refuse(error_of(self.server, self.error))
+        return self.server.admit(nonce)
 
     def refuse(self, error):
         before = len(self.takes())
@@ -62,12 +62,12 @@ class Late:
         return [ended > 0 for _, ended in struct.iter_unpack("=qq", self.log.read_bytes()[:whole])]
 
     def node(self):
-        return LeasedNode(self.impostor.cluster, self.log, "1000 per 24h", depth=1, pace=1, deadline_ms=SHORT,
+        return LeasedNode(self.server.cluster, self.log, "1000 per 24h", depth=1, pace=1, deadline_ms=SHORT,
                           mode=self.mode)
 
     def play(self):
         """Until a few calls have followed. What came of it."""
-        with self.impostor:
+        with self.server:
             node = self.node()
             wait_for(lambda: len(self.nonces) > 3)
             return node.stop()
@@ -83,7 +83,7 @@ class Away(Late):
     """Sends the error at once, and answers no greeting until the take has been given up."""
 
     def refuse(self, error):
-        self.impostor.welcome.clear()
+        self.server.welcome.clear()
         threading.Thread(target=self.come_back, args=(len(self.takes()),)).start()
         return error
 
@@ -91,7 +91,7 @@ class Away(Late):
         try:
             wait_for(lambda: False in self.takes()[before:])
         finally:
-            self.impostor.welcome.set()
+            self.server.welcome.set()
 
 
 @pytest.mark.parametrize("mode", KINDS)
@@ -120,13 +120,13 @@ def test_expired_charges_are_left_out_of_a_call_that_is_sent_again(tmp_path):
     go_on, sent, hasty = threading.Event(), [], []
 
     def answers(number, nonce):
-        sent.append(impostor.keys())
+        sent.append(server.keys())
         if len(sent) == 1:
             go_on.wait(PATIENCE)
         elif len(sent) == 2 and len(sent[1]) == 2:
             hasty[0].exception(PATIENCE)  # its time is up
             return b"-NOSCRIPT No matching script.\r\n"
-        return impostor.admit(nonce)
+        return server.admit(nonce)
 
     def ask(user, seconds):
         """Returns when it waits for the store."""
@@ -138,7 +138,7 @@ def test_expired_charges_are_left_out_of_a_call_that_is_sent_again(tmp_path):
 
     def attempt():
         """One is under way, two wait to go together. Whether they did, on one connection."""
-        connections = impostor.connections
+        connections = server.connections
         go_on.clear()
         sent.clear()
         ask("first", PATIENCE)
@@ -146,11 +146,11 @@ def test_expired_charges_are_left_out_of_a_call_that_is_sent_again(tmp_path):
         patient = ask("patient", PATIENCE)
         go_on.set()
         assert patient.result(PATIENCE).overall_code == rls.OK
-        return len(sent) > 2 and len(sent[1]) == 2 and impostor.connections == connections
+        return len(sent) > 2 and len(sent[1]) == 2 and server.connections == connections
 
     options = ["--workers", 1, "--redis-deadline", "10s", "--grpc", "127.0.0.1:0"]
-    with Impostor(answers) as impostor, contextlib.ExitStack() as stack, \
-            Daemon(tmp_path, RULES, [*options, "--redis", impostor.url]) as node:
+    with FakeRedis(answers) as server, contextlib.ExitStack() as stack, \
+            Daemon(tmp_path, RULES, [*options, "--redis", server.url]) as node:
         wait_for(attempt)
     assert sent[2:] == [sent[1][1:]]
 
@@ -168,19 +168,19 @@ class Moving:
 
     def __init__(self, calls):
         self.left, self.calls, self.tags = calls, [], []  # which keys each has; its tag
-        self.impostor = Impostor(self.answers)
+        self.server = FakeRedis(self.answers)
 
     def answers(self, number, nonce):
-        self.calls.append([key.split(b":")[2] for key in self.impostor.keys()])
-        self.tags.append(self.impostor.slot)
+        self.calls.append([key.split(b":")[2] for key in self.server.keys()])
+        self.tags.append(self.server.slot)
         if b"f" in self.calls[-1] and self.left > 0:
             self.left -= 1
-            return error_of(self.impostor, TRYAGAIN)
-        return self.impostor.admit(nonce)
+            return error_of(self.server, TRYAGAIN)
+        return self.server.admit(nonce)
 
     def refund(self, folder, consistency, deadline):
-        options = ["--workers", 1, "--redis-deadline", deadline, "--redis", self.impostor.cluster]
-        with self.impostor, Daemon(folder, API % consistency, options) as node:
+        options = ["--workers", 1, "--redis-deadline", deadline, "--redis", self.server.cluster]
+        with self.server, Daemon(folder, API % consistency, options) as node:
             body = {"attributes": {"user": "ann"}, "cost": 8, "for": 60}
             lease = node.http("POST", "/v1/reserve", body).json["lease"]
             self.calls.clear()
@@ -215,7 +215,7 @@ def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
         """Returns what it does when another charge waits for the store."""
         before = charges(node)
         done = act()
-        wait_for(lambda: charges(node) > before or moving.impostor.connections > connections)
+        wait_for(lambda: charges(node) > before or moving.server.connections > connections)
         return done
 
     def ask(what, **body):
@@ -226,7 +226,7 @@ def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
         None: the reservation happens to be where the key is, or for want of a reply within a
         second the connection was given up."""
         nonlocal connections
-        connections, ann = moving.impostor.connections, {"user": "ann"}
+        connections, ann = moving.server.connections, {"user": "ann"}
         permits.release(2)
         lease = ask("reserve", attributes=ann, **{"for": 60}).result(PATIENCE).json["lease"]
         moving.calls, moving.tags, moving.left = [], [], 10**9
@@ -242,11 +242,11 @@ def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
         while permits.acquire(blocking=False):
             pass
         apart = len(set(moving.tags[:2])) == 2
-        return statuses if apart and moving.impostor.connections == connections else None
+        return statuses if apart and moving.server.connections == connections else None
 
-    moving.impostor.answers = answers
-    options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.impostor.cluster]
-    with moving.impostor, concurrent.futures.ThreadPoolExecutor(4) as crowd, \
+    moving.server.answers = answers
+    options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.server.cluster]
+    with moving.server, concurrent.futures.ThreadPoolExecutor(4) as crowd, \
             Daemon(tmp_path, API % "strict", options) as node:
         assert wait_for(attempt) == [200] * 4
     alone, together, after = moving.calls[:2], moving.calls[2], moving.calls[3:]

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from impostor import Impostor, admission
+from fake_redis import FakeRedis, admission
 from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 ENDLESS = 10**9
@@ -17,7 +17,7 @@ def servers():
     """Two that admit everything, and a Sentinel that has named the first one."""
     with contextlib.ExitStack() as stack:
         first, second, sentinel = (
-            stack.enter_context(Impostor(lambda number, nonce: admission(nonce))) for _ in range(3))
+            stack.enter_context(FakeRedis(lambda number, nonce: admission(nonce))) for _ in range(3))
         sentinel.owner = first.port
         yield first, second, sentinel
 

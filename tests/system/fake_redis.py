@@ -25,7 +25,7 @@ REFUSING = [
 NAMES = [error.split()[0].decode() for error in REFUSING]
 
 
-class Impostor:
+class FakeRedis:
     """Greets like a Redis and gives each call what `answers` makes of its number and nonce;
     None closes the connection instead, and after nothing it is silent for ever."""
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from daemon import Daemon
-from operator_client import run
+from ration_command import run
 from operator_port import pages, refused
 
 RULES = """

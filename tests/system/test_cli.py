@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from daemon import ROOT
-from operator_client import RATION, Answer
+from ration_command import RATION, Answer
 
 RULES = """\
 limits:

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from daemon import PATIENCE
-from operator_client import RATION, daemon, fresh, run, server, terminal  # noqa: F401 (fixtures)
+from ration_command import RATION, daemon, fresh, run, server, terminal  # noqa: F401 (fixtures)
 
 @pytest.mark.parametrize("port", ["resp", "http"])
 @pytest.mark.parametrize("command", ["throttle", "take", "check", "ping"])

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from daemon import ROOT, Daemon
-from operator_client import LOGIN, RULES, daemon, fresh, ration, refuse, run  # noqa: F401 (fixtures)
+from ration_command import LOGIN, RULES, daemon, fresh, ration, refuse, run  # noqa: F401 (fixtures)
 
 
 # --- check and explain ----------------------------------------------------------------

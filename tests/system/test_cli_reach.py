@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from daemon import PATIENCE, Daemon, free_port
-from operator_client import RULES, daemon, run, server  # noqa: F401 (fixtures)
+from ration_command import RULES, daemon, run, server  # noqa: F401 (fixtures)
 from test_tls import has_tls
 
 

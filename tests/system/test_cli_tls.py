@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from daemon import Daemon
-from operator_client import run, server
+from ration_command import run, server
 from test_tls import Authority, has_tls
 
 pytestmark = pytest.mark.skipif(not has_tls(), reason="this build has no TLS")

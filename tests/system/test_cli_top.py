@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from daemon import Resp
-from operator_client import RATION, fresh, refuse, terminal  # noqa: F401 (fixtures)
+from ration_command import RATION, fresh, refuse, terminal  # noqa: F401 (fixtures)
 
 
 def test_top_is_one_table_where_there_is_no_terminal(fresh):

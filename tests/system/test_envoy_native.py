@@ -8,7 +8,7 @@ import pytest
 
 import rls
 from daemon import Daemon
-from operator_client import run
+from ration_command import run
 from redis_server import RedisServer
 
 OPTIONS = ["--grpc", "127.0.0.1:0", "--resp", "none", "--memory", "4M", "--workers", 1]

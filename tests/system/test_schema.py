@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from operator_client import RATION
+from ration_command import RATION
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ROOT / "tests" / "rules"

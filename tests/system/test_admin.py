@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from daemon import PATIENCE, ROOT, Daemon
-from operator_port import daemon, log_line, login, own, refused, spend, until  # noqa: F401 (fixtures)
+from admin_port import daemon, log_line, login, own, refused, spend, until  # noqa: F401 (fixtures)
 
 
 # --- health and status ----------------------------------------------------------------

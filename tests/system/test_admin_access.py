@@ -15,7 +15,7 @@ import pytest
 
 from concurrent_clients import wait_for
 from daemon import PATIENCE, Daemon, RespError
-from operator_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
+from admin_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
 
 @pytest.mark.parametrize("headers", [
     {"X-Forwarded-For": "192.0.2.7"}, {"Forwarded": "for=192.0.2.7"},

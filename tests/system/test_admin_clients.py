@@ -3,7 +3,7 @@
 
 import pytest
 
-from operator_port import daemon, log_line, login, own, refused, spend, state  # noqa: F401 (fixtures)
+from admin_port import daemon, log_line, login, own, refused, spend, state  # noqa: F401 (fixtures)
 
 
 # --- explain and state ----------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from daemon import Daemon
 from ration_command import run
-from operator_port import pages, refused
+from admin_port import pages, refused
 
 RULES = """
 limits:

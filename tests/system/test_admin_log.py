@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from daemon import RATIOND, Daemon
-from operator_port import RULES, log_line, own  # noqa: F401 (fixtures)
+from admin_port import RULES, log_line, own  # noqa: F401 (fixtures)
 
 SECRET = "sk_live_51H8xYz"
 CLIENT = {"api_key": SECRET, "ip": "192.0.2.7"}

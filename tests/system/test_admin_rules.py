@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from daemon import BUILD, Daemon
-from operator_port import RULES, daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
+from admin_port import RULES, daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
 
 
 def test_rules_are_told_with_their_totals(daemon):

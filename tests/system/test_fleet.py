@@ -15,7 +15,7 @@ import time
 import pytest
 
 from daemon import BUILD, PATIENCE, ROOT, Daemon, free_port
-from operator_port import pages
+from admin_port import pages
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
 

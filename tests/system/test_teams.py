@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from daemon import BUILD, PATIENCE, RATIOND, Daemon
-from operator_port import log_line, until
+from admin_port import log_line, until
 
 MISTAKE = "limits:\n  - name: search\n    key: ip\n    lmit: 5 per minute\n"
 

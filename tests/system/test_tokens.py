@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from daemon import PATIENCE, RATIOND, Daemon, RespError
-from operator_port import RULES, log_line, refused, until
+from admin_port import RULES, log_line, refused, until
 from redis_server import RedisServer
 
 SERVER = """

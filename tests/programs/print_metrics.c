@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A page of metrics for test_answers.py: every kind, with labels that try to break it. */
+/* A page of metrics for test_decision_formats.py: every kind, with labels that try to break it. */
 #include <stdio.h>
 
 #include "wire/metrics.h"

@@ -4,7 +4,7 @@
 import pytest
 
 from test_envoy_auth import Envoy, pytestmark
-from test_spellings import (PATHS, RULES, app, apps, proxy,
+from test_path_spellings import (PATHS, RULES, app, apps, proxy,
                             test_no_spelling_reaches_a_handler_when_the_limit_is_spent)
 
 

@@ -153,8 +153,8 @@ def connect(address):
 
 class Daemon:
     """`rules` is the text of a file, or None for none; `options` go to rationd as they
-    are and win over the defaults. `log` collects the lines of stderr. `files` is how many
-    descriptors it may have."""
+    are and win over the defaults. `log` collects the lines of stderr. `status` is its last exit
+    status. `files` is how many descriptors it may have."""
 
     DEFAULTS = {"--http": "127.0.0.1:0", "--resp": "127.0.0.1:0", "--grpc": "none",
                 "--admin": "127.0.0.1:0", "--state": "none"}
@@ -164,7 +164,7 @@ class Daemon:
         self.file = self.folder / "rules.yaml"
         self.options = [str(o) for o in options]
         self.env = {**os.environ, **(env or {})}
-        self.log, self.addresses, self.process = [], {}, None
+        self.log, self.addresses, self.process, self.status = [], {}, None, None
         self.wrapper = [] if files is None else ["prlimit", f"--nofile={files}"]
         if rules is not None:
             self.file.write_text(rules)
@@ -210,12 +210,12 @@ class Daemon:
         self.ready.set()
 
     def _end(self):
-        status = self.process.wait(PATIENCE)
+        self.status = self.process.wait(PATIENCE)
         self.reader.join(PATIENCE)
         self.process.stderr.close()
         self.process = None
         self.addresses = {}
-        return status
+        return self.status
 
     def stop(self):
         """By SIGTERM; the end must be a clean one."""

@@ -312,7 +312,7 @@ def assert_workers_admit(g, limit):
     assert answers - refused <= limit and len(lines) >= answers, (answers, refused, len(lines))
 
 
-class Crowd:
+class LoopingClients:
     """Clients that ask until told to stop or their block ends, a connection for each
     request."""
 

@@ -15,7 +15,7 @@ LEASE, RETURN = 7, 10
 LONGEST = 1_000_000
 
 
-class Wire:
+class ScriptConnection:
     """Calls of one script, by hand: a client that takes its time would be most of the
     test."""
 
@@ -90,11 +90,11 @@ class Node:
         return self.units if now < self.deadline else 0
 
 
-class Crowd:
+class RandomHistory:
     """Some nodes, one limit, and a random history. `bug`: what they get wrong."""
 
-    def __init__(self, source, wire, limit, start, bug=None):
-        self.source, self.wire, self.limit, self.bug = source, wire, limit, bug
+    def __init__(self, source, connection, limit, start, bug=None):
+        self.source, self.connection, self.limit, self.bug = source, connection, limit, bug
         self.now, self.events, self.order = start, [], itertools.count()
         self.key = b"ration:{0}:%d" % start
         self.nodes = [Node() for _ in range(source.randint(2, 12))]
@@ -106,7 +106,7 @@ class Crowd:
         self.losses, self.doubted = 0, start  # how often the store loses the key; until when it may have
         self.unnoticed = False  # by nodes, that is: the store's history tells
         self.history, self.id = self.key + b":history", b"%016x" % 0
-        wire.send(b"SET", self.history, b"0")
+        connection.send(b"SET", self.history, b"0")
         self.spent, self.grants, self.receipts, self.returned = [], 0, [], 0
 
     def at(self, when, do, *args):
@@ -123,17 +123,17 @@ class Crowd:
 
     def run(self, argument):
         history = (self.history, self.id) if self.unnoticed else None
-        return self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0), history)
+        return self.connection.run(self.now, self.key, argument, max(self.doubted - self.now, 0), history)
 
     def lose(self):
         """The store is flushed, or is another one. If nodes notice that, one asks it at
         once."""
-        self.wire.send(b"DEL", self.key)
+        self.connection.send(b"DEL", self.key)
         if not self.unnoticed:
             self.doubted, self.id = self.now + LONGEST, b"%016x" % self.source.getrandbits(64)
             self.run(self.argument(PEEK, 0, 0, 0))
         elif self.source.random() < 0.5:
-            self.wire.send(b"DEL", self.history)
+            self.connection.send(b"DEL", self.history)
         else:
             self.id = b"%016x" % self.source.getrandbits(64)
 
@@ -163,7 +163,7 @@ class Crowd:
         node.restart(self.bug == "a reused id")
 
     def recover(self, argument):
-        self.returned += self.wire.run(self.now, self.key, argument, max(self.doubted - self.now, 0),
+        self.returned += self.connection.run(self.now, self.key, argument, max(self.doubted - self.now, 0),
                                        (self.history, self.id))[0]
 
     def delay(self):

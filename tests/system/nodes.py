@@ -69,7 +69,7 @@ def metric(node, name):
     return int(re.search(rf"^{name} (\d+)", node.admin("GET", "/metrics").text, re.M)[1])
 
 
-class Told:
+class Decision:
     """What one request was told, and when: seconds on the monotonic clock."""
 
     __slots__ = ("node", "user", "path", "sent", "received", "allowed")
@@ -154,7 +154,7 @@ class Load:
                 client.socket.sendall(b"".join(client.request(*words) for words in run))
                 for user, path in run:
                     allowed = client.is_allowed()
-                    self.told.append(Told(index, user, path, sent, time.monotonic(), allowed))
+                    self.told.append(Decision(index, user, path, sent, time.monotonic(), allowed))
                 if self.pause:
                     time.sleep(self.pause * source.random())
 

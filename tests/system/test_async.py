@@ -148,7 +148,7 @@ def test_four_nodes_admit_the_limit_and_at_most_what_they_may_hold(fleet_of, alg
     admitted = settle(fleet)
     counts = fleet.stop()
     assert 10000 <= admitted <= ideal(fleet) + NODES * HELD
-    assert sum(c["units"] + c["passed"] for c in counts) >= admitted, "all of it was told"
+    assert sum(c["units"] + c["passed"] for c in counts) >= admitted, "all of it was reported"
     assert all(c["unreported"] == 0 for c in counts)
 
 
@@ -252,10 +252,10 @@ def test_in_a_cluster_a_call_has_keys_of_one_tag(tmp_path):
     assert counts["reports"] > 100 and counts["resent"] == 0
 
 
-# --- one node that does as it is told ------------------------------------------------------------
+# --- one node that a test commands ---------------------------------------------------------------
 
 
-class Told:
+class CommandedNode:
     """The last node of a fleet. Each answer: error, allowed, remaining, and whether Redis
     was asked."""
 
@@ -276,58 +276,58 @@ class Told:
 
 
 @pytest.fixture
-def told(fleet_of):
-    return Told(fleet_of(DAILY, nodes=0, per_ms=0))
+def node(fleet_of):
+    return CommandedNode(fleet_of(DAILY, nodes=0, per_ms=0))
 
 
-def test_a_key_is_learnt_strictly_and_then_decided_here(told):
-    assert told("take", 3) == (1, 9997, True)
-    told.learn()
-    assert told("take", 3) == (1, 9994, False)
-    assert told("peek", 10000) == (0, 9994, False)
-    assert told("force", 4) == (1, 9990, False)
+def test_a_key_is_learnt_strictly_and_then_decided_here(node):
+    assert node("take", 3) == (1, 9997, True)
+    node.learn()
+    assert node("take", 3) == (1, 9994, False)
+    assert node("peek", 10000) == (0, 9994, False)
+    assert node("force", 4) == (1, 9990, False)
 
 
-def test_more_than_may_be_held_is_decided_in_redis(told):
-    told.learn()
-    assert told("take", 125)[2] is False
-    wait_for(lambda: told("peek")[1] == 9875)
-    assert told("take", 126)[::2] == (1, True)
+def test_more_than_may_be_held_is_decided_in_redis(node):
+    node.learn()
+    assert node("take", 125)[2] is False
+    wait_for(lambda: node("peek")[1] == 9875)
+    assert node("take", 126)[::2] == (1, True)
 
 
-def test_strict_and_own_decisions_are_of_one_limit(server, told):
-    told.learn()
-    told("take", 100)
+def test_strict_and_own_decisions_are_of_one_limit(server, node):
+    node.learn()
+    node("take", 100)
     wait_for(lambda: server.client().keys("ration:*:b:*") and charged(server) > 99)
-    assert told("strict", 50)[:2] == (1, 9850)
-    wait_for(lambda: told("peek")[1] == 9850)
+    assert node("strict", 50)[:2] == (1, 9850)
+    wait_for(lambda: node("peek")[1] == 9850)
 
 
-def test_a_take_is_given_back_whether_it_was_reported_or_not(server, told):
+def test_a_take_is_given_back_whether_it_was_reported_or_not(server, node):
     def is_undone_here():  # unless there was a tick between the two
-        told("take", 5)
-        return told("back", 5)[::2] == (1, False)
+        node("take", 5)
+        return node("back", 5)[::2] == (1, False)
 
-    told.learn()
+    node.learn()
     wait_for(is_undone_here)
-    told("take", 60)
-    told("take", 5)  # more than half of what may be held: reported at once
+    node("take", 60)
+    node("take", 5)  # more than half of what may be held: reported at once
     wait_for(lambda: server.client().keys("ration:*:b:*") and charged(server) > 64)
-    before = told("peek")[1]
-    allowed, remaining, asked = told("back", 5)
+    before = node("peek")[1]
+    allowed, remaining, asked = node("back", 5)
     assert allowed and asked and before + 4 <= remaining <= before + 5, "less what was refilled"
-    wait_for(lambda: told("peek")[1:] in ((remaining, False), (remaining + 1, False)))
+    wait_for(lambda: node("peek")[1:] in ((remaining, False), (remaining + 1, False)))
 
 
-def test_a_reset_clears_unreported_units_too(told):
-    told.learn()
-    told("take", 30)
-    told("take", 7)
-    assert told("reset")[0] == 1
-    assert told("peek")[1] == 10000
-    told.learn()
-    assert told("peek")[1] == 10000
-    assert told("take", 1)[1] == 9999
+def test_a_reset_clears_unreported_units_too(node):
+    node.learn()
+    node("take", 30)
+    node("take", 7)
+    assert node("reset")[0] == 1
+    assert node("peek")[1] == 10000
+    node.learn()
+    assert node("peek")[1] == 10000
+    assert node("take", 1)[1] == 9999
 
 
 # --- replies that are lost or late ------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_reports_without_a_reply_are_charged_once(tmp_path, server, fleet_of, lo
     admitted = fleet.admitted()
     passed = sum(row.failed for row in fleet.rows())
     assert sum(c["resent"] for c in counts) > 0
-    # Nothing is told twice. A strict take without a reply may have been charged, and is
+    # Nothing is reported twice. A strict take without a reply may have been charged, and is
     # burnt; the last report of a node may be lost with its connection.
     assert admitted - NODES * HELD - 1 <= charged(server) <= admitted + passed
     assert admitted <= ideal(fleet) + NODES * HELD

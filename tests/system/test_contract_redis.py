@@ -29,7 +29,7 @@ APART = {
 }
 
 
-class Closely(Play):
+class PlayWithinAMillisecond(Play):
     """Times may differ by a millisecond: the table keeps those of a log more coarsely than
     Redis does."""
 
@@ -56,7 +56,7 @@ def shared(tmp_path_factory):
         yield server, folder / "clock"
 
 
-class InTurn:
+class AlternatingNodes:
     """Several nodes as one."""
 
     def __init__(self, nodes):
@@ -88,10 +88,10 @@ def play_both(tmp_path, shared, rules, scenario):
 
         one, other = node("one", sharing), node("other", sharing)
         asked = {"http": OverHttp(node("alone", OPTIONS)),
-                 "nodes": InTurn([OverHttp(one), OverResp(other, 3)])}
+                 "nodes": AlternatingNodes([OverHttp(one), OverResp(other, 3)])}
         for a in asked.values():
             stack.enter_context(contextlib.closing(a))
-        play = Closely(clock, asked)
+        play = PlayWithinAMillisecond(clock, asked)
         for step in scenario["steps"]:
             play.step(step)
 

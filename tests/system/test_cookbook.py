@@ -65,7 +65,7 @@ def seconds(text):
     return int(count) * UNITS[unit if unit in UNITS else unit.rstrip("s")]
 
 
-class Kitchen:
+class RecipeRun:
     """One state and a clock of its own, which starts at five past ten tomorrow:
     no window turns unless a recipe waits for it."""
 
@@ -109,16 +109,16 @@ def check(line, decisions, expected):
 
 @pytest.mark.parametrize("rules,requests", list(recipes()))
 def test_recipe(tmp_path, rules, requests):
-    kitchen = Kitchen(tmp_path, rules)
+    run = RecipeRun(tmp_path, rules)
     for line in requests.strip().splitlines():
         if line.startswith("after "):
-            kitchen.passed += seconds(line.removeprefix("after "))
+            run.passed += seconds(line.removeprefix("after "))
             continue
         request, expected = line.split("->")
         words = shlex.split(request)
         times = int(words[0]) if words[1:2] == ["x"] else 1
         status = re.search(r", then (\d+)", expected)
-        decisions = kitchen.send(times, words[2:] if words[1:2] == ["x"] else words,
+        decisions = run.send(times, words[2:] if words[1:2] == ["x"] else words,
                                  status and status[1])
         check(line, decisions, expected.strip())
 

@@ -274,27 +274,27 @@ def test_bytes_that_are_not_utf8_do_not_get_into_bodies(answers):
 # --- metrics ---------------------------------------------------------------------
 
 
-def exposition():
+def metrics_page():
     return subprocess.run([PROGRAMS / "print_metrics"], capture_output=True, check=True, timeout=30).stdout
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_has_nothing_to_say_about_metrics():
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=exposition(), capture_output=True, timeout=60
+        ["promtool", "check", "metrics"], input=metrics_page(), capture_output=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_notices_a_broken_page():
-    page = exposition().replace(b'\\"', b'"', 1)
+    page = metrics_page().replace(b'\\"', b'"', 1)
     done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60)
     assert done.returncode != 0
 
 
 def test_buckets_never_count_less_than_those_before():
-    page = exposition().decode()
+    page = metrics_page().decode()
     buckets = re.findall(r'_bucket\{.*le="([^"]+)"\} (\d+)$', page, re.M)
     bounds, counts = [float(le) for le, _ in buckets], [int(n) for _, n in buckets]
     assert bounds == sorted(set(bounds)) and bounds[-1] == float("inf")

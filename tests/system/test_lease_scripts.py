@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from lease_nodes import LEASE, LONGEST, RETURN, Crowd, Wire
+from lease_nodes import LEASE, LONGEST, RETURN, RandomHistory, ScriptConnection
 from redis_server import CREDIT, DRAIN, FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer, embed
 
 SECOND = 1_000_000
@@ -146,8 +146,8 @@ class Bed:
         self.server = RedisServer(folder, self.clock)
         self.now = self.clock.now_us
 
-    def wire(self, text):
-        return Wire(self.server.path, self.clock, text)
+    def connect(self, text):
+        return ScriptConnection(self.server.path, self.clock, text)
 
     def later(self):
         """Long after all that went before."""
@@ -164,14 +164,14 @@ def bed(tmp_path_factory):
 
 def histories(bed, script, text, bug=None, shape=None):
     """(excess, grants) of one random history after another; `shape` is what all have."""
-    wire = bed.wire(text)
+    connection = bed.connect(text)
     for number in range(10**9):
         source = random.Random(f"{SEED}{script}{number}")
-        crowd = Crowd(source, wire, LIMITS[script](source), bed.later(), bug)
-        vars(crowd).update(shape or {})
-        if crowd.losses and crowd.limit.span_us > SOON:
+        history = RandomHistory(source, connection, LIMITS[script](source), bed.later(), bug)
+        vars(history).update(shape or {})
+        if history.losses and history.limit.span_us > SOON:
             continue
-        yield crowd.live(STEPS), crowd.grants, crowd.returned
+        yield history.live(STEPS), history.grants, history.returned
 
 
 def hold_to_the_limit(bed, script, goal, shape=None):
@@ -288,18 +288,18 @@ def test_a_planted_fault_is_found(bed, fault):
 # --- worked examples --------------------------------------------------------------------
 
 
-class Asker:
+class ScriptClient:
     """Asks one script about one key of its own."""
 
     def __init__(self, bed, limit):
         self.bed, self.limit, self.now = bed, limit, bed.later() // SECOND * SECOND
         self.key = b"ration:{0}:%d" % self.now
-        self.wire = bed.wire(embed.assemble(limit.script))
+        self.connection = bed.connect(embed.assemble(limit.script))
         self.calls = 0
 
     def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0, history=None):
         argument = struct.pack("<dddd", op, cost, age, mark) + self.limit.packed + tail
-        return self.wire.run(self.now, self.key, argument, doubt, history)
+        return self.connection.run(self.now, self.key, argument, doubt, history)
 
     def left(self):
         return self.run(PEEK, 0)[1]
@@ -321,70 +321,70 @@ ASKED = {
 
 
 @pytest.fixture(params=ASKED)
-def asker(bed, request):
-    return Asker(bed, ASKED[request.param]())
+def client(bed, request):
+    return ScriptClient(bed, ASKED[request.param]())
 
 
-def test_a_grant_is_at_most_half_unless_that_is_of_no_use(asker):
-    assert asker.lease(1, 80)[:2] == [50, 50]
-    assert asker.lease(2, 80)[:2] == [25, 25]
-    assert asker.lease(3, 10)[:2] == [10, 15]
-    assert asker.lease(4, 12, least=12)[:2] == [12, 3]
-    assert asker.lease(5, 12, least=12)[0] < 12
+def test_a_grant_is_at_most_half_unless_that_is_of_no_use(client):
+    assert client.lease(1, 80)[:2] == [50, 50]
+    assert client.lease(2, 80)[:2] == [25, 25]
+    assert client.lease(3, 10)[:2] == [10, 15]
+    assert client.lease(4, 12, least=12)[:2] == [12, 3]
+    assert client.lease(5, 12, least=12)[0] < 12
 
 
-def test_leased_units_are_not_left_for_single_charges(asker):
-    asker.lease(1, 40)
-    assert asker.left() == 60
-    assert asker.run(TAKE, 61)[0] == 0
-    assert asker.run(TAKE, 60)[0] == 1
-    assert asker.lease(2, 1)[0] == 0
+def test_leased_units_are_not_left_for_single_charges(client):
+    client.lease(1, 40)
+    assert client.left() == 60
+    assert client.run(TAKE, 61)[0] == 0
+    assert client.run(TAKE, 60)[0] == 1
+    assert client.lease(2, 1)[0] == 0
 
 
-def test_units_given_back_are_there_at_once_and_spent_ones_are_not(asker):
-    asker.lease(1, 40)
-    assert asker.lease(1, 0, keep=10, back=20)[:2] == [0, 80]
-    assert asker.lease(1, 0, keep=0, back=0)[:2] == [0, 80]
-    assert asker.lease(1, 0, keep=0, back=5)[:2] == [0, 80], "it has no more to give"
+def test_units_given_back_are_there_at_once_and_spent_ones_are_not(client):
+    client.lease(1, 40)
+    assert client.lease(1, 0, keep=10, back=20)[:2] == [0, 80]
+    assert client.lease(1, 0, keep=0, back=0)[:2] == [0, 80]
+    assert client.lease(1, 0, keep=0, back=5)[:2] == [0, 80], "it has no more to give"
 
 
-def test_a_holder_that_claims_more_than_its_grant_holds_nothing(asker):
-    asker.lease(1, 10)
-    assert asker.lease(1, 0, keep=11)[5] == 0
-    assert asker.lease(2, 0, keep=1)[5] == 0
-    assert asker.left() == 90
+def test_a_holder_that_claims_more_than_its_grant_holds_nothing(client):
+    client.lease(1, 10)
+    assert client.lease(1, 0, keep=11)[5] == 0
+    assert client.lease(2, 0, keep=1)[5] == 0
+    assert client.left() == 90
 
 
-def killed(asker, holder, units, known, ends, call=None, mark=0):
+def killed(client, holder, units, known, ends, call=None, mark=0):
     """What comes back of a holder that was killed; what is left."""
-    tail = struct.pack("<Qdddd", holder, call or asker.calls, units, known, ends)
-    receipt = mark or asker.limit.receipt(ends - 1) or ends
-    return asker.run(RETURN, 0, 0, receipt, tail, history=(asker.key + b":history", b"1" * 16))[:2]
+    tail = struct.pack("<Qdddd", holder, call or client.calls, units, known, ends)
+    receipt = mark or client.limit.receipt(ends - 1) or ends
+    return client.run(RETURN, 0, 0, receipt, tail, history=(client.key + b":history", b"1" * 16))[:2]
 
 
 @pytest.fixture
-def lived(asker):
+def lived(client):
     """A holder got 40, and has spent 15 of them; the store has its history."""
-    asker.wire.send(b"SET", asker.key + b":history", b"0")
-    lasts = asker.lease(1, 40)[4]
-    return asker, asker.now + lasts
+    client.connection.send(b"SET", client.key + b":history", b"0")
+    lasts = client.lease(1, 40)[4]
+    return client, client.now + lasts
 
 
 def test_all_unspent_units_of_a_killed_holder_come_back(lived):
-    asker, ends = lived
-    assert killed(asker, 1, 25, 40, ends) == [25, 85]
-    assert killed(asker, 1, 25, 40, ends) == [0, 85], "once"
+    client, ends = lived
+    assert killed(client, 1, 25, 40, ends) == [25, 85]
+    assert killed(client, 1, 25, 40, ends) == [0, 85], "once"
 
 
 def test_also_the_grant_of_a_reply_it_did_not_live_to_see(lived):
-    asker, ends = lived
-    assert asker.lease(1, 10, keep=30)[:2] == [10, 50]
-    assert killed(asker, 1, 25, 30, ends) == [35, 85]
+    client, ends = lived
+    assert client.lease(1, 10, keep=30)[:2] == [10, 50]
+    assert killed(client, 1, 25, 30, ends) == [35, 85]
 
 
 def test_and_its_units_if_that_call_never_arrived(lived):
-    asker, ends = lived
-    assert killed(asker, 1, 25, 30, ends, call=asker.calls + 1) == [25, 85]
+    client, ends = lived
+    assert killed(client, 1, 25, 30, ends, call=client.calls + 1) == [25, 85]
 
 
 LONG = {
@@ -399,137 +399,137 @@ LONG = {
 @pytest.fixture(params=LONG)
 def ended(bed, request):
     """The same of a limit that lasts, and the lease has ended since."""
-    asker = Asker(bed, LONG[request.param]())
-    asker.now = (asker.now // (10_000 * SECOND) + 1) * 10_000 * SECOND
-    asker.wire.send(b"SET", asker.key + b":history", b"0")
-    ends = asker.now + asker.lease(1, 40)[4]
-    asker.now = ends + SECOND
-    return asker, ends
+    client = ScriptClient(bed, LONG[request.param]())
+    client.now = (client.now // (10_000 * SECOND) + 1) * 10_000 * SECOND
+    client.connection.send(b"SET", client.key + b":history", b"0")
+    ends = client.now + client.lease(1, 40)[4]
+    client.now = ends + SECOND
+    return client, ends
 
 
 def test_unspent_units_come_back_after_the_end_of_the_lease(ended):
-    asker, ends = ended
-    assert asker.left() == 60
-    assert killed(asker, 1, 25, 40, ends) == [25, 85]
+    client, ends = ended
+    assert client.left() == 60
+    assert killed(client, 1, 25, 40, ends) == [25, 85]
 
 
 def test_but_not_to_a_server_that_was_flushed_since(ended):
-    asker, ends = ended
-    asker.wire.send(b"DEL", asker.key, asker.key + b":history")
-    asker.run(TAKE, 50)
-    assert killed(asker, 1, 25, 40, ends)[0] == 0
+    client, ends = ended
+    client.connection.send(b"DEL", client.key, client.key + b":history")
+    client.run(TAKE, 50)
+    assert killed(client, 1, 25, 40, ends)[0] == 0
 
 
-def test_a_reset_leaves_leased_units(asker):
-    asker.lease(1, 40)
-    asker.run(TAKE, 60)
-    assert asker.run(RESET)[:2] == [1, 60]
-    assert asker.lease(1, 0, back=40)[1] == 100
+def test_a_reset_leaves_leased_units(client):
+    client.lease(1, 40)
+    client.run(TAKE, 60)
+    assert client.run(RESET)[:2] == [1, 60]
+    assert client.lease(1, 0, back=40)[1] == 100
 
 
-def test_a_forced_charge_takes_what_is_left(asker):
-    asker.lease(1, 40)
-    assert asker.run(FORCE, 500)[:2] == [1, 0]
-    assert asker.lease(1, 0, keep=40)[5] == 1
+def test_a_forced_charge_takes_what_is_left(client):
+    client.lease(1, 40)
+    assert client.run(FORCE, 500)[:2] == [1, 0]
+    assert client.lease(1, 0, keep=40)[5] == 1
 
 
-def test_a_drain_takes_what_no_lease_holds(asker):
-    asker.lease(1, 40)
-    assert asker.run(DRAIN, 70)[:2] == [0, 0]
-    assert asker.lease(1, 0, keep=40)[5] == 1
-    assert asker.lease(1, 0, back=40)[1] == 40
+def test_a_drain_takes_what_no_lease_holds(client):
+    client.lease(1, 40)
+    assert client.run(DRAIN, 70)[:2] == [0, 0]
+    assert client.lease(1, 0, keep=40)[5] == 1
+    assert client.lease(1, 0, back=40)[1] == 40
 
 
-def test_a_credit_gives_back_nothing_that_a_lease_holds(asker):
-    asker.lease(1, 40)
-    asker.run(TAKE, 30)
-    assert asker.run(CREDIT, 10)[:2] == [1, 40]
-    assert asker.run(CREDIT, 500)[:2] == [1, 60]
-    assert asker.run(CREDIT, 500)[:2] == [0, 60]
-    assert asker.lease(1, 0, back=40)[1] == 100
+def test_a_credit_gives_back_nothing_that_a_lease_holds(client):
+    client.lease(1, 40)
+    client.run(TAKE, 30)
+    assert client.run(CREDIT, 10)[:2] == [1, 40]
+    assert client.run(CREDIT, 500)[:2] == [1, 60]
+    assert client.run(CREDIT, 500)[:2] == [0, 60]
+    assert client.lease(1, 0, back=40)[1] == 100
 
 
-def test_credits_and_drains_beside_leases_move_no_more_than_they_say(asker):
+def test_credits_and_drains_beside_leases_move_no_more_than_they_say(client):
     """A credit frees at most its units, and none that a lease holds; a refused drain leaves none."""
     chance, cap, held = random.Random(SEED), 100, {}
     for _ in range(400):
-        asker.now += chance.choice([0, 0, 0, 1000, 50_000, 300_000])
-        before, step = asker.left(), chance.randrange(4)
+        client.now += chance.choice([0, 0, 0, 1000, 50_000, 300_000])
+        before, step = client.left(), chance.randrange(4)
         if step == 0:
-            asker.run(TAKE, chance.randrange(1, 30))
+            client.run(TAKE, chance.randrange(1, 30))
         elif step == 1:
             holder, lasts = chance.randrange(3), chance.choice([50_000, 500_000, LONGEST])
-            granted = asker.lease(holder, chance.randrange(40), ttl=lasts)
-            held[holder] = granted[0], asker.now + granted[4]
+            granted = client.lease(holder, chance.randrange(40), ttl=lasts)
+            held[holder] = granted[0], client.now + granted[4]
         elif step == 2:
             units = chance.choice([1, 5, 50, 2**40])
-            said = asker.run(CREDIT, units)
-            assert before <= asker.left() <= min(before + units, cap), (before, units, said)
+            said = client.run(CREDIT, units)
+            assert before <= client.left() <= min(before + units, cap), (before, units, said)
         else:
-            said = asker.run(DRAIN, chance.choice([1, 20, cap + 1, 2**50]))
-            assert asker.left() == (before - said[4] if said[0] == 0 else said[1]), (before, said)
-            assert said[0] == 1 or asker.left() == 0, (before, said)
-        out = sum(units for units, ends in held.values() if asker.now < ends)
-        assert asker.left() + out <= cap, (step, before, out)
+            said = client.run(DRAIN, chance.choice([1, 20, cap + 1, 2**50]))
+            assert client.left() == (before - said[4] if said[0] == 0 else said[1]), (before, said)
+            assert said[0] == 1 or client.left() == 0, (before, said)
+        out = sum(units for units, ends in held.values() if client.now < ends)
+        assert client.left() + out <= cap, (step, before, out)
 
 
-def test_a_take_is_given_back_beside_leases(asker):
-    asker.lease(1, 40)
-    mark = asker.run(TAKE, 30)[5]
-    assert asker.run(GIVE_BACK, 30, mark=mark)[:2] == [1, 60]
+def test_a_take_is_given_back_beside_leases(client):
+    client.lease(1, 40)
+    mark = client.run(TAKE, 30)[5]
+    assert client.run(GIVE_BACK, 30, mark=mark)[:2] == [1, 60]
 
 
 def test_one_holder_too_many_learns_that_units_are_not_the_reason(bed):
-    asker = Asker(bed, Bucket(10_000, SECOND, 10_000))
+    client = ScriptClient(bed, Bucket(10_000, SECOND, 10_000))
     for holder in range(256):
-        assert asker.lease(holder, 1)[0] == 1
-    assert asker.lease(1000, 1)[:3] == [0, 10_000 - 256, 0]
-    assert asker.lease(7, 5, keep=1)[0] == 5
-    asker.now += 200_000
-    assert asker.lease(1000, 1)[0] == 1
+        assert client.lease(holder, 1)[0] == 1
+    assert client.lease(1000, 1)[:3] == [0, 10_000 - 256, 0]
+    assert client.lease(7, 5, keep=1)[0] == 5
+    client.now += 200_000
+    assert client.lease(1000, 1)[0] == 1
 
 
 def test_a_lease_from_a_clock_far_ahead_ends_in_a_second(bed):
-    asker = Asker(bed, Bucket(100, SECOND, 100))
-    asker.lease(1, 100, least=100)
-    asker.now -= 3600 * SECOND
-    assert asker.run(TAKE)[0] == 0
-    asker.now += LONGEST - 1
-    assert asker.run(TAKE)[0] == 0, "it may be spent until then, for all that is known here"
-    asker.now += SECOND
-    assert asker.run(TAKE)[0] == 1
+    client = ScriptClient(bed, Bucket(100, SECOND, 100))
+    client.lease(1, 100, least=100)
+    client.now -= 3600 * SECOND
+    assert client.run(TAKE)[0] == 0
+    client.now += LONGEST - 1
+    assert client.run(TAKE)[0] == 0, "it may be spent until then, for all that is known here"
+    client.now += SECOND
+    assert client.run(TAKE)[0] == 1
 
 
-def test_a_key_with_leases_is_not_forgotten_before_they_end(asker):
-    asker.lease(1, 40, ttl=LONGEST)
-    with asker.bed.server.client() as client:
-        assert client.pttl(asker.key) >= asker.lease(1, 0, keep=40, ttl=LONGEST)[4] / 1000
+def test_a_key_with_leases_is_not_forgotten_before_they_end(client):
+    client.lease(1, 40, ttl=LONGEST)
+    with client.bed.server.client() as client:
+        assert client.pttl(client.key) >= client.lease(1, 0, keep=40, ttl=LONGEST)[4] / 1000
 
 
-def test_a_key_that_may_have_been_lost_starts_with_nothing_left(asker):
-    assert asker.run(TAKE, doubt=LONGEST)[:2] == [0, 0]
-    assert asker.lease(1, 10, keep=5, doubt=LONGEST)[:2] == [0, 0]
-    assert asker.run(TAKE)[0] == 0, "any node, in doubt or not"
+def test_a_key_that_may_have_been_lost_starts_with_nothing_left(client):
+    assert client.run(TAKE, doubt=LONGEST)[:2] == [0, 0]
+    assert client.lease(1, 10, keep=5, doubt=LONGEST)[:2] == [0, 0]
+    assert client.run(TAKE)[0] == 0, "any node, in doubt or not"
 
 
-def test_a_lease_of_a_key_that_was_lost_is_burnt(asker):
-    assert asker.lease(1, 10, keep=5, doubt=LONGEST)[5] == 0
+def test_a_lease_of_a_key_that_was_lost_is_burnt(client):
+    assert client.lease(1, 10, keep=5, doubt=LONGEST)[5] == 0
 
 
-def test_a_key_that_is_there_was_not_lost(asker):
-    asker.lease(1, 40)
-    assert asker.run(TAKE, doubt=LONGEST)[:2] == [1, 59]
-    assert asker.lease(1, 10, keep=40, doubt=LONGEST)[5] == 1
+def test_a_key_that_is_there_was_not_lost(client):
+    client.lease(1, 40)
+    assert client.run(TAKE, doubt=LONGEST)[:2] == [1, 59]
+    assert client.lease(1, 10, keep=40, doubt=LONGEST)[5] == 1
 
 
 def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
-    asker = Asker(bed, Bucket(100, SECOND, 100))
-    assert asker.run(TAKE, doubt=300_000)[2] == 300_000
-    asker.now += 300_000
-    assert asker.left() == 0
-    asker.now += 250_000
-    assert asker.left() == 25
-    assert asker.lease(1, 10)[0] == 10
+    client = ScriptClient(bed, Bucket(100, SECOND, 100))
+    assert client.run(TAKE, doubt=300_000)[2] == 300_000
+    client.now += 300_000
+    assert client.left() == 0
+    client.now += 250_000
+    assert client.left() == 25
+    assert client.lease(1, 10)[0] == 10
 
 
 @pytest.mark.parametrize("limit", [
@@ -537,5 +537,5 @@ def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
     Log(100, 3600 * SECOND),
 ], ids=lambda limit: limit.script)
 def test_a_limit_that_needs_more_than_a_minute_to_refill_starts_full(bed, limit):
-    asker = Asker(bed, limit)
-    assert asker.lease(1, 10, doubt=LONGEST)[:2] == [10, limit.cap - 10]
+    client = ScriptClient(bed, limit)
+    assert client.lease(1, 10, doubt=LONGEST)[:2] == [10, limit.cap - 10]

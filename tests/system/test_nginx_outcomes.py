@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from daemon import ROOT
-from gateway import MODULE, Crowd, proxied, wait_until, wrk
+from gateway import MODULE, LoopingClients, proxied, wait_until, wrk
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -191,10 +191,10 @@ def test_a_concurrency_limit_beside_it_bounds_how_many_can_fail(decided, upstrea
 def test_a_crowd_of_guessers_fails_no_more_often_than_the_documentation_says(decided, upstream):
     upstream.release.set()
     g = decided(recipe("Failed logins, many at once"), server=login(upstream), workers=2)
-    with Crowd(g, size=8, path="/login?account=ada", method="POST") as crowd:
-        wait_until(lambda: 'refused by "guesses"' in g.log("error") and len(crowd.answers) > 200,
+    with LoopingClients(g, size=8, path="/login?account=ada", method="POST") as clients:
+        wait_until(lambda: 'refused by "guesses"' in g.log("error") and len(clients.answers) > 200,
                    "the limit is reached")
-    assert not crowd.lost and set(crowd.answers) == {401, 429}
+    assert not clients.lost and set(clients.answers) == {401, 429}
     assert 5 <= upstream.count("/hold") <= 6
 
 

@@ -19,7 +19,7 @@ import http2
 from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
 from daemon import PATIENCE, Daemon
 from faults import Proxy
-from gateway import (BY_WORKER, MODULE, PLACES, SANITIZED, Crowd, assert_workers_admit, begin, proxied,
+from gateway import (BY_WORKER, MODULE, PLACES, SANITIZED, LoopingClients, assert_workers_admit, begin, proxied,
                      wait_until)
 from redis_server import RedisServer
 
@@ -289,7 +289,7 @@ def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(asking,
                     location /other {{ ration_server {nodes[1].addresses["resp"]} {PATIENT}
                                        connections=8; empty_gif; }}""")
         g.wait_for_log(UP, "error", 2)
-        with Crowd(g), Crowd(g, path="/other"):
+        with LoopingClients(g), LoopingClients(g, path="/other"):
             wait_until(lambda: g.log("source").count("verdict=refused") > 50, "the limit is reached")
         g.stop()
     log = g.log("source")
@@ -321,17 +321,17 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(asking, ratio
                 state=tmp_path / "rationd-state")
     g = answers(asking(d.address, f"limits:\n  - {{name: own, key: ip, limit: {own} per 7 days}}\n",
                         workers=2))
-    with Crowd(g) as crowd:
+    with LoopingClients(g) as clients:
         for turn in range(1, 4):
-            seen = len(crowd.answers)
-            wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on")
+            seen = len(clients.answers)
+            wait_until(lambda: len(clients.answers) > seen + 100, "it goes on")
             d.kill()
             g.wait_for_log("until it answers again", "error", 2 * turn)  # both workers
-            seen = len(crowd.answers)
-            wait_until(lambda: len(crowd.answers) > seen + 100, "it goes on without")
+            seen = len(clients.answers)
+            wait_until(lambda: len(clients.answers) > seen + 100, "it goes on without")
             d.start()
             g.wait_for_log(UP, "error", 2 * (turn + 1))
-    assert not crowd.lost and set(crowd.answers) <= {200, 429}
+    assert not clients.lost and set(clients.answers) <= {200, 429}
     allowed = re.findall(r"verdict=allowed rule=\S+ source=(\w+)", g.log("source"))
     assert allowed.count("rationd") <= most and allowed.count("zone") <= own
     assert "source=rationd" in g.log("source")
@@ -340,7 +340,7 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(asking, ratio
 def test_a_frozen_rationd_under_load_delays_and_loses_nobody(asking, rationd):
     d = rationd("limits:\n  - {name: api, key: ip, limit: 100000 per 7 days}\n")
     g = answers(asking(d.address, "limits: []\n", workers=2, parameters="timeout=20ms"))
-    with Crowd(g) as crowd:
+    with LoopingClients(g) as clients:
         def ask_it():  # workers, each of which tells when it begins to, and when it ends
             log = g.log("error")
             return log.count(UP) - log.count("until it answers again")
@@ -350,17 +350,17 @@ def test_a_frozen_rationd_under_load_delays_and_loses_nobody(asking, rationd):
             wait_until(lambda: ask_it() == 0, "it is noticed")
             d.thaw()
             wait_until(lambda: ask_it() == 2, "it is back")
-    assert not crowd.lost and set(crowd.answers) == {200}
+    assert not clients.lost and set(clients.answers) == {200}
 
 
 def test_reloads_under_load_lose_no_request_and_no_count(asking, rationd):
     d = rationd("limits:\n  - {name: api, key: ip, limit: 1000000 per 7 days, algorithm: fixed-window}\n")
     g = answers(asking(d.address, OURS % ", on_store_failure: refuse", workers=2))
-    with Crowd(g) as crowd:
+    with LoopingClients(g) as clients:
         for _ in range(10):
             g.reload()
-    assert not crowd.lost and set(crowd.answers) == {200}
-    assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers) - 1
+    assert not clients.lost and set(clients.answers) == {200}
+    assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(clients.answers) - 1
     assert "open socket" not in g.log("error")
 
 

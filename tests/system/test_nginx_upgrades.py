@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from gateway import MODULE, Crowd, is_alive, wait_until
+from gateway import MODULE, LoopingClients, is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -31,27 +31,27 @@ def upgrade(g):
 
 def test_reloads_and_upgrades_under_load_lose_no_request_and_no_counter(gateway):
     g = gateway(MANY % "", workers=2, log_level="error", daemon="on")
-    crowd = Crowd(g)
+    clients = LoopingClients(g)
     for _ in range(100 if SOAK else 5):
         upgrade(g)
         for _ in range(1 if SOAK else 4):
             g.reload()
-    crowd.end()
-    print(len(crowd.answers), "answers")  # pytest -rP shows it
-    assert not crowd.lost and set(crowd.answers) == {200}
-    assert len(crowd.answers) > 100
-    assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers) - 1
+    clients.end()
+    print(len(clients.answers), "answers")  # pytest -rP shows it
+    assert not clients.lost and set(clients.answers) == {200}
+    assert len(clients.answers) > 100
+    assert int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(clients.answers) - 1
 
 
 def test_reloads_under_load_lose_no_outcome(gateway):
     g = gateway(MANY % ", charge_on: status 403", workers=2, log_level="crit",
                 server="ration on; location / { empty_gif; } location /no { deny all; empty_gif; }")
-    crowd = Crowd(g, path="/no")
+    clients = LoopingClients(g, path="/no")
     for _ in range(100 if SOAK else 10):
         g.reload()
-    crowd.end()
-    assert not crowd.lost and set(crowd.answers) == {403}
-    wait_until(lambda: int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(crowd.answers),
+    clients.end()
+    assert not clients.lost and set(clients.answers) == {403}
+    wait_until(lambda: int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(clients.answers),
                "every outcome is charged")
 
 
@@ -59,14 +59,14 @@ def test_reloads_under_load_lose_no_outcome(gateway):
 def test_a_killed_worker_leaves_the_counters_as_they_are(gateway, algorithm):
     g = gateway(f"limits:\n  - {{name: api, key: ip, limit: 2000 per 7 days, algorithm: {algorithm}}}\n",
                 workers=2, log_level="alert", killed=True)
-    crowd = Crowd(g)
+    clients = LoopingClients(g)
     kills = 50 if SOAK else 5
     for _ in range(kills):
         before = g.workers()
         os.kill(min(before), signal.SIGKILL)
         wait_until(lambda: len(g.workers() - before) >= 1, "a new worker")
-    wait_until(lambda: crowd.answers.count(429) > 0, "the limit is reached")
-    crowd.end()
+    wait_until(lambda: clients.answers.count(429) > 0, "the limit is reached")
+    clients.end()
     # What was charged for answers that never came is lost: at most one per client and kill.
-    assert 2000 - 4 * kills <= crowd.answers.count(200) <= 2000
+    assert 2000 - 4 * kills <= clients.answers.count(200) <= 2000
     assert g.ask()[0] == 429

@@ -84,7 +84,7 @@ def test_nodes_that_share_nothing_are_found_out(tmp_path):
 
 # --- exactness -----------------------------------------------------------------------------
 
-class Trouble:
+class RandomFaults:
     """Chooses at random what happens next, and to whom."""
 
     FAULTS = ["delay=0.02", "delay=0.1", "cut=0.05", "tear=0.05", "drop=0.05", "mute=0.02",
@@ -132,10 +132,10 @@ def test_four_nodes_admit_no_more_than_the_limit_whatever_happens(tmp_path, mode
         urls = [proxy.url(i) for i in range(NODES)]
         with Nodes(tmp_path, rules("refuse", mode), urls, ["--redis-deadline", "50ms"],
                    [clock.env() for clock in clocks], WORKERS) as nodes, Load(nodes, PATHS) as load:
-            trouble = Trouble(nodes, proxy, random.Random(os.environ.get("RATION_SEED", mode)))
+            faults = RandomFaults(nodes, proxy, random.Random(os.environ.get("RATION_SEED", mode)))
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
-                trouble.happen()
+                faults.happen()
             for index in range(NODES):
                 serves_again(nodes, load, index)
     judge(load, mode, nodes.killed)

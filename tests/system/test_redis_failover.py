@@ -12,7 +12,7 @@ from concurrent_clients import wait_for
 from daemon import free_port
 from nodes import Load, Nodes
 from redis_server import RedisServer
-from test_redis_sentinel import Trio
+from test_redis_sentinel import SentinelServers
 
 RUNS = 10 if os.environ.get("RATION_SOAK") else 1
 LIMITS = {"strict": 300, "leased": 1500}
@@ -24,8 +24,8 @@ OPTIONS = ["--redis-deadline", "25ms"]
 
 
 @pytest.fixture
-def trio(tmp_path):
-    with Trio(tmp_path) as running:
+def servers(tmp_path):
+    with SentinelServers(tmp_path) as running:
         for sentinel in running.sentinels:
             sentinel.ask("debug", "info-period", 10_000)  # as they are: one is slow to notice a promotion
             sentinel.ask("debug", "ping-period", 1000)
@@ -44,14 +44,14 @@ def is_spent(load, since):
     return time.monotonic() > since + 3 and not any(t.allowed for t in load.told[-2000:])
 
 
-def replica_of(trio):
+def replica_of(servers):
     """The replica of the master that all Sentinels know, once it has acknowledged a write. `ROLE` is not enough:
     after a full resync a replica says "connected", but its master may send it nothing for another second."""
     def find():
-        ports = {sentinel.master_port() for sentinel in trio.sentinels}
+        ports = {sentinel.master_port() for sentinel in servers.sentinels}
         if len(ports) > 1:
             return None
-        master, replica = sorted(trio.servers, key=lambda server: server.port not in ports)
+        master, replica = sorted(servers.redis, key=lambda server: server.port not in ports)
         with master.client() as client:
             client.set("is_replicated", 1)
             return replica if client.wait(1, 1000) == 1 else None
@@ -59,19 +59,19 @@ def replica_of(trio):
     return wait_for(find, "a replica")
 
 
-def swap(trio, replica, load, mode):
+def swap(servers, replica, load, mode):
     wait_for(lambda: load.admitted() > LIMITS[mode] * len(USERS[mode]) / 3, "a third of all to be spent")
-    wait_for(lambda: trio.sentinels[1].swaps(replica), "another master")
+    wait_for(lambda: servers.sentinels[1].swaps(replica), "another master")
     return time.monotonic()
 
 
 @pytest.mark.parametrize("mode", LIMITS)
-def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, trio, mode):
-    with Nodes(tmp_path, RULES, [trio.url()] * 3, OPTIONS, workers=2) as nodes:
+def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, servers, mode):
+    with Nodes(tmp_path, RULES, [servers.url()] * 3, OPTIONS, workers=2) as nodes:
         for run in range(RUNS):
-            users, replica = [f"{user}-{run}" for user in USERS[mode]], replica_of(trio)
+            users, replica = [f"{user}-{run}" for user in USERS[mode]], replica_of(servers)
             with Load(nodes, [f"/{mode}"], clients=2, depth=4, users=users) as load:
-                begun = swap(trio, replica, load, mode)
+                begun = swap(servers, replica, load, mode)
                 wait_for(lambda: is_spent(load, begun), "all to be spent")
             over = excess(load, mode)
             print(f"{mode}: {load.admitted()} of {LIMITS[mode] * len(users)}, {sum(over.values())} too many")
@@ -79,17 +79,17 @@ def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, trio, mode
         assert nodes.logged("redis.failover") >= RUNS and nodes.logged(" lost_bytes=0") >= RUNS
 
 
-def test_the_log_says_what_a_promoted_replica_lacks(tmp_path, trio):
+def test_the_log_says_what_a_promoted_replica_lacks(tmp_path, servers):
     """It is promoted without a word of Sentinel, which finds out later."""
-    with Nodes(tmp_path, RULES, [trio.url()], OPTIONS) as nodes, \
+    with Nodes(tmp_path, RULES, [servers.url()], OPTIONS) as nodes, \
             Load(nodes, ["/strict"], depth=4, users=USERS["strict"]) as load:
-        replica = replica_of(trio)
+        replica = replica_of(servers)
         wait_for(lambda: load.admitted() > 500, "load")
-        trio.servers[0].client().execute_command("CLIENT", "KILL", "TYPE", "replica")
+        servers.redis[0].client().execute_command("CLIENT", "KILL", "TYPE", "replica")
         replica.client().execute_command("REPLICAOF", "NO", "ONE")
         time.sleep(2)  # charges that it does not hear of
-        trio.servers[0].stop()
-        for sentinel in trio.sentinels:
+        servers.redis[0].stop()
+        for sentinel in servers.sentinels:
             sentinel.ask("remove", "shared")
             sentinel.ask("monitor", "shared", "127.0.0.1", replica.port, 1)
         wait_for(lambda: nodes.logged("redis.changed"), "another master")

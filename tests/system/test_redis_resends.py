@@ -36,7 +36,7 @@ def is_for_a_lease(server):
 KINDS = {"cold": lambda server: True, "leased": is_for_a_lease}
 
 
-class Late:
+class LateError:
     """A node of a cluster that gives the first call of a node of this mode an error when the take
     that it is for has been given up."""
 
@@ -79,7 +79,7 @@ class Late:
         return len(self.nonces) > result["calls"]
 
 
-class Away(Late):
+class LateGreeting(LateError):
     """Sends the error at once, and answers no greeting until the take has been given up."""
 
     def refuse(self, error):
@@ -97,14 +97,14 @@ class Away(Late):
 @pytest.mark.parametrize("mode", KINDS)
 @every_error
 def test_a_call_without_waiting_charges_is_not_sent_again(error, mode, tmp_path):
-    late = Late(tmp_path, mode, error)
+    late = LateError(tmp_path, mode, error)
     result = late.play()
     assert result["resent"] == 0 and not late.has_repeated(result)
 
 
 @pytest.mark.parametrize("mode", KINDS)
 def test_nor_when_the_server_comes_back_too_late(mode, tmp_path):
-    away = Away(tmp_path, mode, b"LOADING Redis is loading the dataset in memory")
+    away = LateGreeting(tmp_path, mode, b"LOADING Redis is loading the dataset in memory")
     result = away.play()
     assert result["resent"] == 1, "it was to be sent"
     assert not away.has_repeated(result)
@@ -162,7 +162,7 @@ def charges(node):
 API = "limits: [{name: api, key: user, algorithm: token-bucket, limit: 10 per hour, consistency: %s}]\n"
 
 
-class Moving:
+class MigratingSlot:
     """A node of a cluster whose slot is on the move: the states are here, and what tells of resets
     is not, for so many calls that ask for it."""
 
@@ -189,7 +189,7 @@ class Moving:
 
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
 def test_a_refund_is_made_when_its_slot_has_arrived(tmp_path, consistency):
-    moving = Moving(5)
+    moving = MigratingSlot(5)
     answer = moving.refund(tmp_path, consistency, "10s")
     assert (answer.status, answer.json) == (200, {"refunded": True})
     assert sum(b"f" in call for call in moving.calls) == 6, "no more often than it takes"
@@ -197,7 +197,7 @@ def test_a_refund_is_made_when_its_slot_has_arrived(tmp_path, consistency):
 
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
 def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency):
-    moving = Moving(10**9)
+    moving = MigratingSlot(10**9)
     answer = moving.refund(tmp_path, consistency, "1s")
     assert answer.status == 503 and answer.json["error"] == "store"
     assert sum(b"f" in call for call in moving.calls) > 3
@@ -205,7 +205,7 @@ def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency
 
 def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
     """Though they were sent together."""
-    moving, permits, connections = Moving(0), threading.Semaphore(0), 0
+    moving, permits, connections = MigratingSlot(0), threading.Semaphore(0), 0
 
     def answers(number, nonce):
         assert permits.acquire(timeout=PATIENCE)
@@ -219,7 +219,7 @@ def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
         return done
 
     def ask(what, **body):
-        return crowd.submit(node.http, "POST", f"/v1/{what}", body)
+        return threads.submit(node.http, "POST", f"/v1/{what}", body)
 
     def attempt():
         """A check is under way while a refund and another check come. What they were answered;
@@ -246,7 +246,7 @@ def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
 
     moving.server.answers = answers
     options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.server.cluster]
-    with moving.server, concurrent.futures.ThreadPoolExecutor(4) as crowd, \
+    with moving.server, concurrent.futures.ThreadPoolExecutor(4) as threads, \
             Daemon(tmp_path, API % "strict", options) as node:
         assert wait_for(attempt) == [200] * 4
     alone, together, after = moving.calls[:2], moving.calls[2], moving.calls[3:]
@@ -261,7 +261,7 @@ def test_in_a_real_cluster_a_refund_waits_for_its_slot_too(tmp_path):
     def refusals():
         return int(source.client().info("errorstats").get("errorstat_TRYAGAIN", "count=0").split("=")[1])
 
-    with RedisCluster(tmp_path / "cluster") as cluster, concurrent.futures.ThreadPoolExecutor(1) as crowd, Daemon(
+    with RedisCluster(tmp_path / "cluster") as cluster, concurrent.futures.ThreadPoolExecutor(1) as threads, Daemon(
             tmp_path, API % "strict", ["--workers", 1, "--redis", cluster.url(), "--redis-deadline", "10s"]) as node:
         wait_for(lambda: node.admin("GET", "/readyz").json["store"] == "up")
         assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 9
@@ -270,7 +270,7 @@ def test_in_a_real_cluster_a_refund_waits_for_its_slot_too(tmp_path):
         slot, target = key_slot(key), next(m for m in cluster.masters() if m is not source)
         target.ask("SETSLOT", slot, "IMPORTING", source.id)
         source.ask("SETSLOT", slot, "MIGRATING", target.id)
-        refund = crowd.submit(node.http, "POST", "/v1/refund", {"lease": lease})
+        refund = threads.submit(node.http, "POST", "/v1/refund", {"lease": lease})
         wait_for(lambda: refusals() > 1)
         assert node.http("POST", "/v1/check", {**ann, "cost": 1}).json["remaining"] == 0, "others go on"
         cluster.move_slot(slot, source, target)

@@ -78,22 +78,22 @@ sentinel failover-timeout shared 3000
             self.process.wait(PATIENCE)
 
 
-class Trio:
+class SentinelServers:
     """A master, its replica and three Sentinels."""
 
     def __init__(self, folder):
-        self.servers, self.sentinels = [], []
+        self.redis, self.sentinels = [], []
         for name in ("master", "replica"):
             (folder / name).mkdir()
-            more = ["--replicaof", "127.0.0.1", str(self.servers[0].port)] if self.servers else []
-            self.servers.append(RedisServer(folder / name, port=free_port(), options=[
+            more = ["--replicaof", "127.0.0.1", str(self.redis[0].port)] if self.redis else []
+            self.redis.append(RedisServer(folder / name, port=free_port(), options=[
                 "--repl-diskless-sync-delay", "0", *more]))
         for i in range(3):
-            self.sentinels.append(Sentinel(folder / f"sentinel{i}", self.servers[0]))
+            self.sentinels.append(Sentinel(folder / f"sentinel{i}", self.redis[0]))
 
     def __enter__(self):
         try:
-            for server in self.servers + self.sentinels:
+            for server in self.redis + self.sentinels:
                 server.start()
             for sentinel in self.sentinels:
                 sentinel.hurry()
@@ -101,14 +101,14 @@ class Trio:
                                  for s in self.sentinels))
             for sentinel in self.sentinels:  # else they undo a failover that others have begun
                 sentinel.ask("debug", "publish-period", 2000)
-            wait_for(lambda: self.servers[1].client().execute_command("ROLE")[3] == b"connected")
+            wait_for(lambda: self.redis[1].client().execute_command("ROLE")[3] == b"connected")
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        for server in self.sentinels + self.servers:
+        for server in self.sentinels + self.redis:
             server.stop()
 
     def url(self):
@@ -116,29 +116,29 @@ class Trio:
 
 
 @pytest.fixture
-def trio(tmp_path):
-    with Trio(tmp_path) as running:
+def servers(tmp_path):
+    with SentinelServers(tmp_path) as running:
         yield running
 
 
-def test_nodes_admit_exactly_what_the_limit_admits(trio):
-    results = [node.result() for node in [Node(trio.url()) for _ in range(3)]]
+def test_nodes_admit_exactly_what_the_limit_admits(servers):
+    results = [node.result() for node in [Node(servers.url()) for _ in range(3)]]
     admitted, lost = (sum(result[name] for result in results) for name in ("allowed", "failed"))
     assert 1000 - lost <= admitted <= 1000
 
-    url = trio.url().replace("/shared", "/nothing")
+    url = servers.url().replace("/shared", "/nothing")
     node = Node(url, count=1)
     node.logs("redis.down")
     assert "Sentinel knows no master of this name" in node.log
 
 
-def test_the_new_master_is_followed_when_the_old_one_is_killed(trio):
-    url = trio.url().replace("//", "//127.0.0.1:1,")  # a Sentinel that is not there
+def test_the_new_master_is_followed_when_the_old_one_is_killed(servers):
+    url = servers.url().replace("//", "//127.0.0.1:1,")  # a Sentinel that is not there
     node = Node(url, PLENTY, key="*8", count=10**9, depth=4, pace=1).up()
-    master, replica = trio.servers
+    master, replica = servers.redis
     wait_for(lambda: replica.client().dbsize() == 8)
     master.stop()
-    trio.sentinels[0].notice()
+    servers.sentinels[0].notice()
     node.logs("redis.down")
     node.logs(f"redis.master server=127.0.0.1:{replica.port}")
     node.logs("redis.up")
@@ -146,11 +146,11 @@ def test_the_new_master_is_followed_when_the_old_one_is_killed(trio):
     assert node.result()["shards"].keys() == {f"127.0.0.1:{replica.port}"}
 
 
-def test_the_new_master_is_followed_when_the_old_one_steps_down(trio):
-    node = Node(trio.url(), PLENTY, key="*8", count=10**9, depth=4, pace=1).up()
-    master, replica = trio.servers
+def test_the_new_master_is_followed_when_the_old_one_steps_down(servers):
+    node = Node(servers.url(), PLENTY, key="*8", count=10**9, depth=4, pace=1).up()
+    master, replica = servers.redis
     wait_for(lambda: replica.client().dbsize() == 8)
-    wait_for(lambda: trio.sentinels[0].swaps(replica))
+    wait_for(lambda: servers.sentinels[0].swaps(replica))
     node.logs(f"redis.master server=127.0.0.1:{replica.port}")
     node.logs(f"redis.changed server=127.0.0.1:{replica.port}")  # it was never without a server
     node.process.send_signal(signal.SIGTERM)

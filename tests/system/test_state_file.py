@@ -18,14 +18,6 @@ needs_nginx = pytest.mark.skipif(SANITIZED is not None or not MODULE.exists() or
                                  reason="needs nginx and the module")
 
 
-class Dying(Daemon):
-    """One that a test ends; keeps its exit status."""
-
-    def _end(self):
-        self.status = super()._end()
-        return self.status
-
-
 def check(daemon, ip="192.0.2.7"):
     return daemon.http("POST", "/v1/check", {"attributes": {"ip": ip}})
 
@@ -68,7 +60,7 @@ def test_a_deleted_state_file_is_said_once_and_counting_goes_on(tmp_path):
 
 def test_a_truncated_state_file_ends_the_daemon_with_a_word(tmp_path):
     state = tmp_path / "state"
-    daemon = Dying(tmp_path, RULES, ["--state", state, "--memory", "1M"])
+    daemon = Daemon(tmp_path, RULES, ["--state", state, "--memory", "1M"])
     check(daemon)
     os.truncate(state, 0)
     with contextlib.suppress(OSError, http.client.HTTPException):

@@ -41,7 +41,7 @@ def kind(request):
     return BALANCERS[request.param]
 
 
-class Farm:
+class BalancedNodes:
     """Three nodes; balancers are started in front of them."""
 
     def __init__(self, folder):
@@ -97,8 +97,8 @@ class Farm:
 
 
 @pytest.fixture
-def farm(tmp_path):
-    with Farm(tmp_path) as running:
+def balanced(tmp_path):
+    with BalancedNodes(tmp_path) as running:
         yield running
 
 
@@ -110,87 +110,87 @@ def ask_all(balancer, keys=KEYS):
     assert {ask(balancer, key) for key in keys} == {200}
 
 
-def test_each_key_is_counted_by_one_node_and_exactly(farm, kind):
-    balancer = farm.balancer(kind)
+def test_each_key_is_counted_by_one_node_and_exactly(balanced, kind):
+    balancer = balanced.balancer(kind)
     answers = in_threads(8, lambda _: [ask(balancer, key) for key in KEYS])
     for of_key in zip(*answers):
         assert sorted(of_key) == [200] * LIMIT + [429] * (8 - LIMIT)
-    places = list(farm.places().values())
+    places = list(balanced.places().values())
     assert all(places.count(index) > len(KEYS) / 9 for index in range(3)), "all have work"
 
 
-def test_who_sends_no_key_is_counted_by_address(farm, kind):
-    balancer = farm.balancer(kind)
+def test_who_sends_no_key_is_counted_by_address(balanced, kind):
+    balancer = balanced.balancer(kind)
     statuses = [balancer.ask(path="/v1/auth", client="127.0.0.9").status for _ in range(LIMIT + 2)]
     assert statuses == [200] * LIMIT + [429] * 2
 
 
-def test_two_balancers_agree(farm, kind):
-    first, second = farm.balancer(kind), farm.balancer(kind)
+def test_two_balancers_agree(balanced, kind):
+    first, second = balanced.balancer(kind), balanced.balancer(kind)
     ask_all(first)
     ask_all(second)
-    assert {sum(farm.spent(key)) for key in KEYS} == {2}
-    farm.places()
+    assert {sum(balanced.spent(key)) for key in KEYS} == {2}
+    balanced.places()
 
 
-def test_a_node_that_is_gone_moves_its_keys_alone_and_has_them_back(farm, kind):
-    balancer = farm.balancer(kind)
+def test_a_node_that_is_gone_moves_its_keys_alone_and_has_them_back(balanced, kind):
+    balancer = balanced.balancer(kind)
     ask_all(balancer)
-    before = farm.places()
-    farm.nodes[1].kill()
+    before = balanced.places()
+    balanced.nodes[1].kill()
     ask_all(balancer)
     for key, place in before.items():
-        spent = farm.spent(key)
+        spent = balanced.spent(key)
         if place == 1:
             assert sorted(spent[::2]) == [0, 1], "begins anew on one of the others"
         else:
             assert spent[place] == 2 and spent[2 - place] == 0, "stays where it was"
-    farm.nodes[1].start()
+    balanced.nodes[1].start()
     moved = [key for key, place in before.items() if place == 1]
-    wait_for(lambda: (ask(balancer, moved[0]), farm.spent(moved[0])[1])[1], "the first is back")
+    wait_for(lambda: (ask(balancer, moved[0]), balanced.spent(moved[0])[1])[1], "the first is back")
     ask_all(balancer, moved[1:])
-    assert all(farm.spent(key)[1] == 1 for key in moved[1:])
+    assert all(balanced.spent(key)[1] == 1 for key in moved[1:])
     print(f"{len(moved)} of {len(KEYS)} keys moved")
 
 
-def test_a_key_that_moves_gets_one_burst_more_for_each_time(farm, kind):
+def test_a_key_that_moves_gets_one_burst_more_for_each_time(balanced, kind):
     """docs/sticky.md, When a node goes or comes."""
-    balancer = farm.balancer(kind)
+    balancer = balanced.balancer(kind)
     ask_all(balancer)
-    key = next(key for key, place in farm.places().items() if place == 0)
+    key = next(key for key, place in balanced.places().items() if place == 0)
 
     def spend():
         return sum(ask(balancer, key) == 200 for _ in range(LIMIT + 3))
 
     assert spend() == LIMIT - 1
-    farm.nodes[0].kill()
+    balanced.nodes[0].kill()
     assert spend() == LIMIT
-    farm.nodes[0].start()
-    wait_for(lambda: (ask(balancer, key), farm.spent(key)[0])[1], "it is back")
+    balanced.nodes[0].start()
+    wait_for(lambda: (ask(balancer, key), balanced.spent(key)[0])[1], "it is back")
     assert spend() == LIMIT - 1
 
 
-def test_a_node_that_comes_takes_its_share_from_all_others(farm, kind):
-    ask_all(farm.balancer(kind, without=("8083",)))
-    before = farm.places()
-    ask_all(farm.balancer(kind))
+def test_a_node_that_comes_takes_its_share_from_all_others(balanced, kind):
+    ask_all(balanced.balancer(kind, without=("8083",)))
+    before = balanced.places()
+    ask_all(balanced.balancer(kind))
     moved = 0
     for key, place in before.items():
-        spent = farm.spent(key)
+        spent = balanced.spent(key)
         moved += spent[2]
         assert spent[place] == (1 if spent[2] else 2) and sum(spent) == 2
     assert len(KEYS) / 9 < moved < len(KEYS) * 5 / 9, "about a third"
     print(f"{moved} of {len(KEYS)} keys moved")
 
 
-def test_a_frozen_node_costs_a_request_its_second_and_then_its_keys_are_counted_elsewhere(farm, kind):
-    balancer = farm.balancer(kind)
+def test_a_frozen_node_costs_a_request_its_second_and_then_its_keys_are_counted_elsewhere(balanced, kind):
+    balancer = balanced.balancer(kind)
     ask_all(balancer)
-    moved = [key for key, place in farm.places().items() if place == 1]
-    farm.nodes[1].freeze()
+    moved = [key for key, place in balanced.places().items() if place == 1]
+    balanced.nodes[1].freeze()
     try:
         assert ask(balancer, moved[0]) in (504, 200) # 200: its health check was quicker
         wait_for(lambda: ask(balancer, moved[1]) == 200, "another node answers for it")
     finally:
-        farm.nodes[1].thaw()
-    wait_for(lambda: (ask(balancer, moved[2]), farm.spent(moved[2])[1] > 1)[1], "it is asked again")
+        balanced.nodes[1].thaw()
+    wait_for(lambda: (ask(balancer, moved[2]), balanced.spent(moved[2])[1] > 1)[1], "it is asked again")

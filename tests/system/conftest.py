@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the gateway ask for."""
+"""Fixtures of several modules: nginx with our module, what it asks, and a Redis for scripts."""
 
 import contextlib
 
 import pytest
 
-from nginx_rationd import LOG, OURS, PATIENT, FakeRationd, Rationd, answers
 from gateway import GIF, THREE, Gateway, Upstream
+from nginx_rationd import LOG, OURS, PATIENT, FakeRationd, Rationd, answers
+from redis_server import ScriptRunner
 
 
 @pytest.fixture
@@ -80,3 +81,11 @@ def decided(request, gateway, asking, rationd):
         return answers(asking(rationd(rules).address, "limits: []\n", server, **settings))
 
     return make
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    """Runs scripts on a Redis whose clock the test moves."""
+    runner = ScriptRunner(tmp_path_factory.mktemp("redis"))
+    with runner.server, runner.server.client() as runner.client:
+        yield runner

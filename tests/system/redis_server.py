@@ -26,6 +26,8 @@ import embed  # noqa: E402  (src/redis/scripts)
 PEEK, TAKE, FORCE, GIVE_BACK, RENEW, RELEASE, RESET = range(7)
 DEBIT, DRAIN, CREDIT = 11, 12, 13
 GIVE_BACK_UNFORGIVEN, FORGIVE = 8, 9
+SECOND = 1_000_000
+SEED = int(os.environ.get("RATION_SEED", "20260101"))  # of tests that choose at random
 
 
 class Clock:
@@ -164,3 +166,26 @@ class Script:
 
     def ask(self, op, cost=1, **more):
         return self.call(self.argument(op, cost, **more))[0]
+
+
+class ScriptRunner:
+    """A Redis whose clock the test moves, a client of it, and unused keys."""
+
+    def __init__(self, folder):
+        self.clock = Clock(folder / "clock")
+        self.server = RedisServer(folder, self.clock)
+        self.keys = 0
+
+    def key(self, letter="t"):
+        self.keys += 1
+        return f"ration:{{0}}:{letter}:{self.keys}"
+
+    def script(self, name, *params, letter="t"):
+        return Script(self.client, name, params, self.key(letter))
+
+    def later(self, us):
+        self.clock.set(self.clock.now_us + us)
+
+    def next_minute(self):
+        """The beginning of a minute long after all that went before."""
+        return (self.clock.now_us // (60 * SECOND) + 100) * 60 * SECOND

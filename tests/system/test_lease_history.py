@@ -5,8 +5,8 @@ test moves: worked examples."""
 import pytest
 
 from lease_nodes import LONGEST
-from redis_server import PEEK
-from test_lease_scripts import SECOND, Bucket, ScriptClient, bed, client  # noqa: F401 (two of them are fixtures)
+from redis_server import PEEK, SECOND
+from test_lease_scripts import Bucket, ScriptClient, client  # noqa: F401 (a fixture)
 
 ONE, TWO = b"1" * 16, b"2" * 16
 
@@ -58,7 +58,7 @@ def test_an_earlier_id_of_the_history_does_not_start_a_new_one(history):
 def test_a_history_does_not_grow_without_end(history):
     for i in range(20):
         history.left(b"%016d" % i)
-    with history.client.bed.server.client() as client:
+    with history.client.runner.server.client() as client:
         assert client.strlen(history.key) == 16 + 4 * 17
 
 
@@ -73,7 +73,7 @@ def test_a_history_from_the_future_begins_now(history):
 def test_a_history_is_not_for_one_key_only(history):
     history.vouch()
     history.left()
-    with history.client.bed.server.client() as client:
+    with history.client.runner.server.client() as client:
         assert client.pttl(history.key) == -1
 
 
@@ -106,8 +106,8 @@ def test_a_lease_that_has_ended_tells_nothing(client):
     assert client.lease(1, 0, keep=40, ends=ends)[:2] == [0, left]
 
 
-def test_a_bucket_that_was_lost_fills_again_a_lease_later(bed):
-    client = ScriptClient(bed, Bucket(100, SECOND, 100))
+def test_a_bucket_that_was_lost_fills_again_a_lease_later(runner):
+    client = ScriptClient(runner, Bucket(100, SECOND, 100))
     client.lease(1, 0, ends=lose(client))
     client.now += LONGEST
     assert client.left() == 0

@@ -3,6 +3,7 @@
 calls and replies, together they never spend more than the limit."""
 
 import collections
+import itertools
 import math
 import os
 import random
@@ -11,17 +12,16 @@ import struct
 import pytest
 
 from lease_nodes import LEASE, LONGEST, RETURN, RandomHistory, ScriptConnection
-from redis_server import CREDIT, DRAIN, FORCE, GIVE_BACK, PEEK, RESET, TAKE, Clock, RedisServer, embed
+from redis_server import CREDIT, DRAIN, FORCE, GIVE_BACK, PEEK, RESET, SECOND, SEED, TAKE, embed
 
-SECOND = 1_000_000
 MANY = 100 if os.environ.get("RATION_SOAK") else 1
 GRANTS = {"lease_bucket": 100_000 * MANY}
 GRANTS_OF_WINDOWS = 5_000 * MANY
 GRANTS_OF_LOSERS = 5_000 * MANY
 GRANTS_OF_KILLED = 1_000 * MANY
 STEPS = 1500
+STARTS = itertools.count(1_800_010_000 * SECOND, 10_000 * SECOND)  # when histories begin, far apart
 SOON = 60 * SECOND  # a lost limit that needs longer to refill starts full
-SEED = int(os.environ.get("RATION_SEED", "20260101"))
 
 
 class Bucket:
@@ -140,44 +140,22 @@ LIMITS = {
 }
 
 
-class Bed:
-    def __init__(self, folder):
-        self.clock = Clock(folder / "clock")
-        self.server = RedisServer(folder, self.clock)
-        self.now = self.clock.now_us
-
-    def connect(self, text):
-        return ScriptConnection(self.server.path, self.clock, text)
-
-    def later(self):
-        """Long after all that went before."""
-        self.now += 10_000 * SECOND
-        return self.now
-
-
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory):
-    bed = Bed(tmp_path_factory.mktemp("redis"))
-    with bed.server:
-        yield bed
-
-
-def histories(bed, script, text, bug=None, shape=None):
+def histories(runner, script, text, bug=None, shape=None):
     """(excess, grants) of one random history after another; `shape` is what all have."""
-    connection = bed.connect(text)
+    connection = ScriptConnection(runner.server.path, runner.clock, text)
     for number in range(10**9):
         source = random.Random(f"{SEED}{script}{number}")
-        history = RandomHistory(source, connection, LIMITS[script](source), bed.later(), bug)
+        history = RandomHistory(source, connection, LIMITS[script](source), next(STARTS), bug)
         vars(history).update(shape or {})
         if history.losses and history.limit.span_us > SOON:
             continue
         yield history.live(STEPS), history.grants, history.returned
 
 
-def hold_to_the_limit(bed, script, goal, shape=None):
+def hold_to_the_limit(runner, script, goal, shape=None):
     """Returns the units that came back from holders that were killed."""
     grants = all_returned = 0
-    for excess, granted, returned in histories(bed, script, embed.assemble(script), shape=shape):
+    for excess, granted, returned in histories(runner, script, embed.assemble(script), shape=shape):
         assert excess == 0, (SEED, excess)
         grants, all_returned = grants + granted, all_returned + returned
         if grants >= goal:
@@ -185,28 +163,28 @@ def hold_to_the_limit(bed, script, goal, shape=None):
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_leases_never_add_up_to_more_than_the_limit(bed, script):
-    hold_to_the_limit(bed, script, GRANTS.get(script, GRANTS_OF_WINDOWS))
+def test_leases_never_add_up_to_more_than_the_limit(runner, script):
+    hold_to_the_limit(runner, script, GRANTS.get(script, GRANTS_OF_WINDOWS))
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_the_store_has_lost_the_key(bed, script):
-    hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, LOSSY)
+def test_nor_do_they_when_the_store_has_lost_the_key(runner, script):
+    hold_to_the_limit(runner, script, GRANTS_OF_LOSERS, LOSSY)
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_no_node_notices_that_it_has(bed, script):
-    hold_to_the_limit(bed, script, GRANTS_OF_LOSERS, UNNOTICED)
+def test_nor_do_they_when_no_node_notices_that_it_has(runner, script):
+    hold_to_the_limit(runner, script, GRANTS_OF_LOSERS, UNNOTICED)
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_units_of_killed_holders_are_returned(bed, script):
-    assert hold_to_the_limit(bed, script, GRANTS_OF_KILLED, KILLED) > 0
+def test_nor_do_they_when_units_of_killed_holders_are_returned(runner, script):
+    assert hold_to_the_limit(runner, script, GRANTS_OF_KILLED, KILLED) > 0
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_units_are_returned_to_a_store_that_has_lost_the_key(bed, script):
-    hold_to_the_limit(bed, script, GRANTS_OF_KILLED, {**KILLED, **UNNOTICED})
+def test_nor_do_they_when_units_are_returned_to_a_store_that_has_lost_the_key(runner, script):
+    hold_to_the_limit(runner, script, GRANTS_OF_KILLED, {**KILLED, **UNNOTICED})
 
 
 # Nodes are killed often, and the next process returns their units.
@@ -276,10 +254,10 @@ SHAPES = {"spent before it is recorded": KILLED, "a killed holder has spent noth
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_fault_is_found(bed, fault):
+def test_a_planted_fault_is_found(runner, fault):
     script, mutate, bug = PLANTED[fault]
     text = mutate(embed.assemble(script))
-    for number, (excess, *_) in enumerate(histories(bed, script, text, bug, SHAPES.get(fault))):
+    for number, (excess, *_) in enumerate(histories(runner, script, text, bug, SHAPES.get(fault))):
         if excess > 0:
             return
         assert number < 400, "not found in 400 histories"
@@ -291,10 +269,10 @@ def test_a_planted_fault_is_found(bed, fault):
 class ScriptClient:
     """Asks one script about one key of its own."""
 
-    def __init__(self, bed, limit):
-        self.bed, self.limit, self.now = bed, limit, bed.later() // SECOND * SECOND
+    def __init__(self, runner, limit):
+        self.runner, self.limit, self.now = runner, limit, next(STARTS)
         self.key = b"ration:{0}:%d" % self.now
-        self.connection = bed.connect(embed.assemble(limit.script))
+        self.connection = ScriptConnection(runner.server.path, runner.clock, embed.assemble(limit.script))
         self.calls = 0
 
     def run(self, op, cost=1, age=0, mark=0, tail=b"", doubt=0, history=None):
@@ -321,8 +299,8 @@ ASKED = {
 
 
 @pytest.fixture(params=ASKED)
-def client(bed, request):
-    return ScriptClient(bed, ASKED[request.param]())
+def client(runner, request):
+    return ScriptClient(runner, ASKED[request.param]())
 
 
 def test_a_grant_is_at_most_half_unless_that_is_of_no_use(client):
@@ -397,9 +375,9 @@ LONG = {
 
 
 @pytest.fixture(params=LONG)
-def ended(bed, request):
+def ended(runner, request):
     """The same of a limit that lasts, and the lease has ended since."""
-    client = ScriptClient(bed, LONG[request.param]())
+    client = ScriptClient(runner, LONG[request.param]())
     client.now = (client.now // (10_000 * SECOND) + 1) * 10_000 * SECOND
     client.connection.send(b"SET", client.key + b":history", b"0")
     ends = client.now + client.lease(1, 40)[4]
@@ -479,8 +457,8 @@ def test_a_take_is_given_back_beside_leases(client):
     assert client.run(GIVE_BACK, 30, mark=mark)[:2] == [1, 60]
 
 
-def test_one_holder_too_many_learns_that_units_are_not_the_reason(bed):
-    client = ScriptClient(bed, Bucket(10_000, SECOND, 10_000))
+def test_one_holder_too_many_learns_that_units_are_not_the_reason(runner):
+    client = ScriptClient(runner, Bucket(10_000, SECOND, 10_000))
     for holder in range(256):
         assert client.lease(holder, 1)[0] == 1
     assert client.lease(1000, 1)[:3] == [0, 10_000 - 256, 0]
@@ -489,8 +467,8 @@ def test_one_holder_too_many_learns_that_units_are_not_the_reason(bed):
     assert client.lease(1000, 1)[0] == 1
 
 
-def test_a_lease_from_a_clock_far_ahead_ends_in_a_second(bed):
-    client = ScriptClient(bed, Bucket(100, SECOND, 100))
+def test_a_lease_from_a_clock_far_ahead_ends_in_a_second(runner):
+    client = ScriptClient(runner, Bucket(100, SECOND, 100))
     client.lease(1, 100, least=100)
     client.now -= 3600 * SECOND
     assert client.run(TAKE)[0] == 0
@@ -502,8 +480,8 @@ def test_a_lease_from_a_clock_far_ahead_ends_in_a_second(bed):
 
 def test_a_key_with_leases_is_not_forgotten_before_they_end(client):
     client.lease(1, 40, ttl=LONGEST)
-    with client.bed.server.client() as client:
-        assert client.pttl(client.key) >= client.lease(1, 0, keep=40, ttl=LONGEST)[4] / 1000
+    with client.runner.server.client() as redis:
+        assert redis.pttl(client.key) >= client.lease(1, 0, keep=40, ttl=LONGEST)[4] / 1000
 
 
 def test_a_key_that_may_have_been_lost_starts_with_nothing_left(client):
@@ -522,8 +500,8 @@ def test_a_key_that_is_there_was_not_lost(client):
     assert client.lease(1, 10, keep=40, doubt=LONGEST)[5] == 1
 
 
-def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
-    client = ScriptClient(bed, Bucket(100, SECOND, 100))
+def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(runner):
+    client = ScriptClient(runner, Bucket(100, SECOND, 100))
     assert client.run(TAKE, doubt=300_000)[2] == 300_000
     client.now += 300_000
     assert client.left() == 0
@@ -536,6 +514,6 @@ def test_a_lost_bucket_fills_from_when_all_leases_of_it_have_ended(bed):
     Bucket(1, SECOND, 61), Window(100, 3600 * SECOND), Counter(100, 3600 * SECOND), SubWindows(100, 3600 * SECOND, 4),
     Log(100, 3600 * SECOND),
 ], ids=lambda limit: limit.script)
-def test_a_limit_that_needs_more_than_a_minute_to_refill_starts_full(bed, limit):
-    client = ScriptClient(bed, limit)
+def test_a_limit_that_needs_more_than_a_minute_to_refill_starts_full(runner, limit):
+    client = ScriptClient(runner, limit)
     assert client.lease(1, 10, doubt=LONGEST)[:2] == [10, limit.cap - 10]

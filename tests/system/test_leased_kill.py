@@ -21,7 +21,7 @@ STATE = ["--state", "ration.state"]  # in the folder of each node
 WORKERS = 2
 
 
-class Bed:
+class LeasedNodes:
     """Three nodes on a Redis; unused limits, one after another."""
 
     def __init__(self, nodes):
@@ -42,33 +42,33 @@ class Bed:
 
 
 @pytest.fixture(params=["a file for each", "no file"])
-def bed(tmp_path, request):
+def leased(tmp_path, request):
     options = STATE if request.param == "a file for each" else []
     with RedisServer(tmp_path) as server, \
             Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"] * 3, [*PATIENT, *options], workers=WORKERS) as nodes:
-        bed = Bed(nodes)
-        bed.keeps = bool(options)
-        yield bed
+        leased = LeasedNodes(nodes)
+        leased.keeps = bool(options)
+        yield leased
 
 
-def test_a_killed_node_loses_no_unspent_units(bed):
+def test_a_killed_node_loses_no_unspent_units(leased):
     """Without a state file up to a hundredth of the limit for each worker. The
     outcome of unanswered requests is not known."""
     missing = lost = recovered = 0
     for _ in range(LOOPS):
-        victim, some = bed.source.randrange(3), bed.source.choice([200, 600, 1000])
-        with bed.load() as load:
-            wait_for(lambda: load.admitted() > some and metric(bed.nodes[victim], "ration_leased_keys") > 0, "leases")
-            bed.nodes.restart(victim)
-            time.sleep(bed.source.uniform(0, 0.3))
-        admitted = bed.admitted(load, bed.source.randrange(3))
-        recovered += metric(bed.nodes[victim], "ration_leased_recovered_units_total")
+        victim, some = leased.source.randrange(3), leased.source.choice([200, 600, 1000])
+        with leased.load() as load:
+            wait_for(lambda: load.admitted() > some and metric(leased.nodes[victim], "ration_leased_keys") > 0, "leases")
+            leased.nodes.restart(victim)
+            time.sleep(leased.source.uniform(0, 0.3))
+        admitted = leased.admitted(load, leased.source.randrange(3))
+        recovered += metric(leased.nodes[victim], "ration_leased_recovered_units_total")
         missing, lost = missing + sum(AMOUNT - n for n in admitted), lost + load.lost()
-        print(f"{bed.path}: {admitted} of {AMOUNT}, {load.lost()} not answered")
+        print(f"{leased.path}: {admitted} of {AMOUNT}, {load.lost()} not answered")
         assert max(admitted) <= AMOUNT
     print(f"{LOOPS} kills: {missing} of {LOOPS * 2 * AMOUNT} missing, {lost} not answered, {recovered} returned")
-    assert missing <= lost + (0 if bed.keeps else LOOPS * 2 * WORKERS * AMOUNT / 100)
-    assert (recovered > 0) == bed.keeps
+    assert missing <= lost + (0 if leased.keeps else LOOPS * 2 * WORKERS * AMOUNT / 100)
+    assert (recovered > 0) == leased.keeps
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def pair(tmp_path):
     options = [*PATIENT, "--state", str(tmp_path / "ration.state")]
     with RedisServer(tmp_path) as server, \
             Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"] * 2, options) as nodes:
-        yield Bed(nodes)
+        yield LeasedNodes(nodes)
 
 
-def hold_some(bed):
+def hold_some(leased):
     """Both hold something of a key; what was admitted."""
-    with bed.load() as load:
-        wait_for(lambda: load.admitted() > 300 and all(metric(n, "ration_leased_keys") for n in bed.nodes.all), "leases")
+    with leased.load() as load:
+        wait_for(lambda: load.admitted() > 300 and all(metric(n, "ration_leased_keys") for n in leased.nodes.all), "leases")
         yield load
 
 

@@ -8,7 +8,7 @@
 
 #include "front/decide.h"
 #include "front/front.h"
-#include "front/held.h"
+#include "front/await/delayed_reply.h"
 
 struct rn_exchange {
     struct rn_front *front;

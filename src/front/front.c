@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "front/grpc.h"
-#include "front/replies.h"
+#include "front/await/reply_queue.h"
 
 #define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)
 

@@ -10,7 +10,7 @@
 
 #include "front/decide.h"
 #include "front/token.h"
-#include "front/turn.h"
+#include "front/await/fiber_pool.h"
 #include "net/server.h"
 #include "wire/http.h"
 #include "wire/metrics.h"

@@ -6,8 +6,8 @@
 #define RN_FRONT_RESP_H
 
 #include "front/front.h"
-#include "front/held.h"
-#include "front/replies.h"
+#include "front/await/delayed_reply.h"
+#include "front/await/reply_queue.h"
 
 struct rn_resp_state {
     struct rn_replies replies;

@@ -136,7 +136,7 @@ static void reload_and_log(void *arg, const char *by)
 }
 
 /* Rules are not replaced while somebody waits for Redis in this thread, who may read
- * them and could not go on: see front/turn.h. */
+ * them and could not go on: see front/await/fiber_pool.h. */
 static void reload_if_due(struct daemon *d)
 {
     if (rn_turn_control_waits(&d->front))

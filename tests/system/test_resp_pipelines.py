@@ -16,7 +16,7 @@ from nodes import Nodes, metric
 from redis_server import RedisServer, silence
 
 PATIENT = ["--redis-deadline", "10s"]
-BOUND = 64  # replies of one connection that are under way (front/replies.h)
+BOUND = 64  # replies of one connection that are under way (front/await/reply_queue.h)
 NAMES = [f"rule{i}" for i in range(8)]
 KINDS = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"]  # apart in calls to Redis
 RULES = "limits:\n" + "".join(
@@ -278,7 +278,7 @@ def test_many_connections_with_long_pipelines_get_every_reply_in_order(tmp_path,
     rules = RULES.replace("user, limit: 100000 per day", f"user, consistency: {consistency}, limit: 100000 per day")
     proxy.set(0, faults)
     with contextlib.ExitStack() as stack, Nodes(tmp_path, rules, [proxy.url(0)], PATIENT, workers=2) as nodes:
-        # At first more than may wait for several checks at a time (front/turn.h), then fewer.
+        # At first more than may wait for several checks at a time (front/await/fiber_pool.h), then fewer.
         clients = [stack.enter_context(nodes[0].resp()) for _ in range(120)]
         plays = [script(random.Random(number), number) for number in range(len(clients))]
         senders = [send(client, data) for client, (data, _) in zip(clients, plays)]

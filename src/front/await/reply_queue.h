@@ -3,8 +3,8 @@
  * The replies of a connection some of whose commands are answered at the same time. They
  * leave in the order of the commands: one that is not complete keeps back all behind it.
  */
-#ifndef RN_FRONT_REPLIES_H
-#define RN_FRONT_REPLIES_H
+#ifndef RN_FRONT_AWAIT_REPLY_QUEUE_H
+#define RN_FRONT_AWAIT_REPLY_QUEUE_H
 
 #include "net/conn.h"
 

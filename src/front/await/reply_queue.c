@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/replies.h"
+#include "front/await/reply_queue.h"
 
 #include <stdlib.h>
 
 #include "front/front.h"
-#include "front/held.h"
+#include "front/await/delayed_reply.h"
 
 #define SPARE_MAX 1024
 #define KEPT_BYTES 4096 /* larger buffers are freed */

@@ -3,8 +3,8 @@
  * A reply that waits until its turn has come (a leaky bucket's queue, a
  * throttled client): a timer, no thread. The connection is not read meanwhile.
  */
-#ifndef RN_FRONT_HELD_H
-#define RN_FRONT_HELD_H
+#ifndef RN_FRONT_AWAIT_DELAYED_REPLY_H
+#define RN_FRONT_AWAIT_DELAYED_REPLY_H
 
 #include "front/decide.h"
 #include "net/conn.h"

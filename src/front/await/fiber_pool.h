@@ -8,8 +8,8 @@
  * control loop has one: whatever it does when nobody waits, such as replacing the rules,
  * can rely on that no reader of theirs sleeps in its own thread.
  */
-#ifndef RN_FRONT_TURN_H
-#define RN_FRONT_TURN_H
+#ifndef RN_FRONT_AWAIT_FIBER_POOL_H
+#define RN_FRONT_AWAIT_FIBER_POOL_H
 
 #include "net/conn.h"
 

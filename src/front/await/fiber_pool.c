@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/turn.h"
+#include "front/await/fiber_pool.h"
 
 #include <stdlib.h>
 
 #include "base/fiber.h"
 #include "front/front.h"
-#include "front/replies.h"
+#include "front/await/reply_queue.h"
 
 /* What a decision needs at most, with room for sanitizers. */
 #define STACK_BYTES ((size_t)1 << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/held.h"
+#include "front/await/delayed_reply.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "front/front.h"
-#include "front/held.h"
+#include "front/await/delayed_reply.h"
 
 #define ROUND_NS (200 * MS) /* before the decision */
 #define HOLD_NS (150 * MS)  /* after it */

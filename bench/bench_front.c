@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/exchange.h"
+#include "front/http/conversation.h"
 #include "front/resp.h"
 #include "steps.h"
 

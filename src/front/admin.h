@@ -7,7 +7,7 @@
 #define RN_FRONT_ADMIN_H
 
 #include "front/change.h"
-#include "front/exchange.h"
+#include "front/http/conversation.h"
 #include "net/log.h"
 #include "wire/members.h"
 

@@ -10,7 +10,7 @@
  *   host       X-Forwarded-Host      Host                    Host
  */
 #include "base/number.h"
-#include "front/http.h"
+#include "front/http/http_internal.h"
 
 static struct rn_slice first_of(const struct rn_http_request *request, const char *a, const char *b,
                                 struct rn_slice otherwise)

@@ -2,10 +2,10 @@
 /*
  * Private to the HTTP port's files: what they share.
  */
-#ifndef RN_FRONT_HTTP_H
-#define RN_FRONT_HTTP_H
+#ifndef RN_FRONT_HTTP_INTERNAL_H
+#define RN_FRONT_HTTP_INTERNAL_H
 
-#include "front/exchange.h"
+#include "front/http/conversation.h"
 
 /* Decides on desk->query and answers. */
 void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb);

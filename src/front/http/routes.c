@@ -3,7 +3,7 @@
  * The HTTP port: /v1/check and the other questions. Forward-auth is in auth.c,
  * what was acquired or reserved in lease.c.
  */
-#include "front/http.h"
+#include "front/http/http_internal.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * place in a queue is taken at once; nothing is held.
  */
 #include "front/admin.h"
-#include "front/http.h"
+#include "front/http/http_internal.h"
 
 static bool gives_back(const struct ration_descriptors *request)
 {

@@ -3,8 +3,8 @@
  * One HTTP request and its answer. What follows a port's routes (HTTP, admin)
  * is the same conversation: parse, find the route, answer, keep alive.
  */
-#ifndef RN_FRONT_EXCHANGE_H
-#define RN_FRONT_EXCHANGE_H
+#ifndef RN_FRONT_HTTP_CONVERSATION_H
+#define RN_FRONT_HTTP_CONVERSATION_H
 
 #include "front/decide.h"
 #include "front/front.h"

@@ -3,7 +3,7 @@
  * What is held between two requests: reservations, places, and what is charged by
  * outcome. The ticket that the caller keeps says all; the daemon remembers nothing.
  */
-#include "front/http.h"
+#include "front/http/http_internal.h"
 
 #define HOLDING (RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_FOR)
 

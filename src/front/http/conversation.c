@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/exchange.h"
+#include "front/http/conversation.h"
 
 #include <stdarg.h>
 #include <stdio.h>

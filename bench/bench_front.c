@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "front/http/conversation.h"
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 #include "steps.h"
 
 #define PIPELINE 64

@@ -2,7 +2,7 @@
 /*
  * A decision as a map with the names that the JSON has. wire/parsed_decision.c reads it.
  */
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 #include "wire/parsed_decision.h"
 #include "wire/resp_format.h"
 

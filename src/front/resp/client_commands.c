@@ -3,7 +3,7 @@
  * What clients of Redis say before they query anything, and expect to be answered.
  */
 #include "base/clock.h"
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 #include "net/log.h"
 #include "rules/report/report.h"
 

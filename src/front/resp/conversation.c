@@ -14,7 +14,7 @@
  *   RESET                 └ waits ───┐ turn 3
  *   CHECK c                          └ waits ── turn 4
  */
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * Private to the RESP port's files: a command being answered.
  */
-#ifndef RN_FRONT_RESP_H
-#define RN_FRONT_RESP_H
+#ifndef RN_FRONT_RESP_INTERNAL_H
+#define RN_FRONT_RESP_INTERNAL_H
 
 #include "front/front.h"
 #include "front/await/delayed_reply.h"

@@ -3,7 +3,7 @@
  * RATION.*: the commands that answer with a decision (resp_decision.c).
  */
 #include "base/error.h"
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
 

@@ -2,7 +2,7 @@
 /*
  * The commands of the RESP port.
  */
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 
 #define ANY RN_RESP_ARGS_MAX
 

@@ -7,7 +7,7 @@
  *   CL.THROTTLE, GCRA   limited? limit remaining retry_after|-1 reset_after
  *   THROTTLE            allowed? burst remaining reset_after retry_after|0
  */
-#include "front/resp.h"
+#include "front/resp/resp_internal.h"
 
 #include "base/clock.h"
 #include "limiter/limiter.h"

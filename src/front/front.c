@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 #include "front/await/reply_queue.h"
 
 #define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)

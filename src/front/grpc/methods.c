@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fiber.h"
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #define RLS "envoy.service.ratelimit.v3.RateLimitService"
 #define HEALTH "grpc.health.v1.Health"

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #define SPARE_MAX 1024
 #define KEPT_BYTES 4096 /* larger buffers are freed */

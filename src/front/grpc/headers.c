@@ -3,7 +3,7 @@
  * The headers of a call: its method, and how long the caller will wait.
  */
 #include "base/number.h"
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #define HEAD_MAX (16 * 1024)
 #define TIMEOUT_DIGITS 8

@@ -8,7 +8,7 @@
  * answered; a moment later the last call that counts is named. So no call is lost.
  */
 #include "base/clock.h"
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #define MESSAGE_NS (5 * RN_SECOND_NS) /* for a request to arrive */
 #define STALL_NS (30 * RN_SECOND_NS)  /* for an answer to be taken */

@@ -10,8 +10,8 @@
  *   grpc_answer.c messages and statuses as frames
  *   grpc_rls.c    what the methods do; knows no frames
  */
-#ifndef RN_FRONT_GRPC_H
-#define RN_FRONT_GRPC_H
+#ifndef RN_FRONT_GRPC_INTERNAL_H
+#define RN_FRONT_GRPC_INTERNAL_H
 
 #include <nghttp2/nghttp2.h>
 

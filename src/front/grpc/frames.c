@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #define PREFIX 5 /* bytes in front of a message: compressed or not, and its length */
 #define STATUS_TEXT 256

@@ -3,7 +3,7 @@
  * The gRPC port: HTTP/2 by nghttp2, with prior knowledge or, over TLS, by ALPN.
  * What one read has brought is answered in one write.
  */
-#include "front/grpc.h"
+#include "front/grpc/grpc_internal.h"
 
 #include "base/clock.h"
 

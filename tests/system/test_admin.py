@@ -119,7 +119,7 @@ def test_the_examples_of_the_page_are_true(tmp_path):
 
 
 def test_the_page_has_every_endpoint():
-    source = (ROOT / "src/front/admin.c").read_text()
+    source = (ROOT / "src/front/admin/routes.c").read_text()
     page = (ROOT / "docs/admin.md").read_text()
     for path in re.findall(r'\{RN_\w+, "([^"]+)"', source):
         assert re.search(r"`[^`\n]*" + re.escape(path.rstrip("/")) + r"\b", page), path

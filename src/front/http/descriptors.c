@@ -3,7 +3,7 @@
  * POST /json: Envoy's rate limit service for those who have no gRPC at hand. A
  * place in a queue is taken at once; nothing is held.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "front/http/http_internal.h"
 
 static bool gives_back(const struct ration_descriptors *request)

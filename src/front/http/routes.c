@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "wire/answer.h"
 
 #define BODY_MAX (1024 * 1024)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "limiter/reload.h"
 #include "rules/report/report.h"
 

@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "rules/match/reason.h"
 #include "rules/report/report.h"
 #include "wire/explanation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/process.h"
+#include "front/admin/process_stats.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * The admin port: its routes, and what their files share. It runs in the
  * control thread, so what takes its time delays no decision.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 
 #include "rules/report/report.h"
 

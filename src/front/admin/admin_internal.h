@@ -3,10 +3,10 @@
  * Private to the admin port's files: what they share. All of it runs in the
  * control thread.
  */
-#ifndef RN_FRONT_ADMIN_H
-#define RN_FRONT_ADMIN_H
+#ifndef RN_FRONT_ADMIN_INTERNAL_H
+#define RN_FRONT_ADMIN_INTERNAL_H
 
-#include "front/change.h"
+#include "front/admin/params.h"
 #include "front/http/conversation.h"
 #include "net/log.h"
 #include "wire/members.h"

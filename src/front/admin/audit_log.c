@@ -5,7 +5,7 @@
  * will do to recognise it.
  */
 #include "base/utf8.h"
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 
 #define SHOWN_BYTES 4   /* at most, of a value */
 #define MASKED_BYTES 12 /* of a shorter value nothing is shown */

@@ -9,8 +9,8 @@
 
 #include <ration/clients.h>
 
-#include "front/admin.h"
-#include "front/process.h"
+#include "front/admin/admin_internal.h"
+#include "front/admin/process_stats.h"
 #include "limiter/value_counts.h"
 
 #define NS_PER_SECOND 1e9

@@ -13,7 +13,7 @@
  * In these cases a token is needed, too. A proxy that adds no such header cannot be told from
  * somebody local: trust_local: false has everybody show a token.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 
 #define TOP_COUNT 20
 

@@ -3,7 +3,7 @@
  * Setting and deleting overrides and bans. Each has an id, the number of the change
  * that set it.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "limiter/clients.h"
 #include "limiter/note.h"
 

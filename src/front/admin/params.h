@@ -3,8 +3,8 @@
  * What an operator asks for: the members of the admin port's bodies and query
  * strings, besides the attributes of a client.
  */
-#ifndef RN_FRONT_CHANGE_H
-#define RN_FRONT_CHANGE_H
+#ifndef RN_FRONT_ADMIN_PARAMS_H
+#define RN_FRONT_ADMIN_PARAMS_H
 
 #include "front/query.h"
 

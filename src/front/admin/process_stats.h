@@ -2,8 +2,8 @@
 /*
  * What the system knows of this process. What cannot be learnt is 0.
  */
-#ifndef RN_FRONT_PROCESS_H
-#define RN_FRONT_PROCESS_H
+#ifndef RN_FRONT_ADMIN_PROCESS_STATS_H
+#define RN_FRONT_ADMIN_PROCESS_STATS_H
 
 #include <stdint.h>
 

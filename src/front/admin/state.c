@@ -2,7 +2,7 @@
 /*
  * Changing what a client has spent.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "rules/report/report.h"
 
 /* Without the rule's name, all rules that apply. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/change.h"
+#include "front/admin/params.h"
 
 #include <inttypes.h>
 

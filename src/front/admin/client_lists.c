@@ -4,7 +4,7 @@
  * were asked for, or as many bytes as one answer may have. The next one begins behind
  * the id of its last.
  */
-#include "front/admin.h"
+#include "front/admin/admin_internal.h"
 #include "limiter/clients.h"
 
 #define PAGE_COUNT 1000              /* unless told */

@@ -8,7 +8,7 @@
 
 #include <ration/rules.h>
 
-#include "front/decide.h"
+#include "front/decision.h"
 #include "front/token.h"
 #include "front/await/fiber_pool.h"
 #include "net/server.h"

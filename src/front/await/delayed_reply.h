@@ -6,7 +6,7 @@
 #ifndef RN_FRONT_AWAIT_DELAYED_REPLY_H
 #define RN_FRONT_AWAIT_DELAYED_REPLY_H
 
-#include "front/decide.h"
+#include "front/decision.h"
 #include "net/conn.h"
 #include "wire/http.h"
 

@@ -6,7 +6,7 @@
 #ifndef RN_FRONT_HTTP_CONVERSATION_H
 #define RN_FRONT_HTTP_CONVERSATION_H
 
-#include "front/decide.h"
+#include "front/decision.h"
 #include "front/front.h"
 #include "front/await/delayed_reply.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/decide.h"
+#include "front/decision.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/query.h"
+#include "front/decision_params.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
 #include "core/algorithm.h"
-#include "front/decide.h"
+#include "front/decision.h"
 #include "rules/report/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -2,10 +2,10 @@
 /*
  * From what a caller asks to an outcome, the same for every protocol.
  */
-#ifndef RN_FRONT_DECIDE_H
-#define RN_FRONT_DECIDE_H
+#ifndef RN_FRONT_DECISION_H
+#define RN_FRONT_DECISION_H
 
-#include "front/query.h"
+#include "front/decision_params.h"
 
 /* The longest that a reply is held, whatever rules and callers say. */
 #define RN_HOLD_MAX_NS INT64_C(60000000000)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "front/grpc/grpc_internal.h"
 #include "front/await/reply_queue.h"
+#include "front/grpc/grpc_internal.h"
 
 #define MEMORY_NS (INT64_C(10) * RN_SECOND_NS)
 

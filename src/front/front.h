@@ -8,9 +8,9 @@
 
 #include <ration/rules.h>
 
+#include "front/await/fiber_pool.h"
 #include "front/decision.h"
 #include "front/token.h"
-#include "front/await/fiber_pool.h"
 #include "net/server.h"
 #include "wire/http.h"
 #include "wire/metrics.h"

@@ -3,8 +3,8 @@
  * Setting and deleting overrides and bans. Each has an id, the number of the change
  * that set it.
  */
-#include "front/admin/admin_internal.h"
 #include "limiter/clients.h"
+#include "front/admin/admin_internal.h"
 #include "limiter/note.h"
 
 /* --- failures -------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/fiber.h"
-#include "front/front.h"
 #include "front/await/reply_queue.h"
+#include "front/front.h"
 
 /* What a decision needs at most, with room for sanitizers. */
 #define STACK_BYTES ((size_t)1 << 20)

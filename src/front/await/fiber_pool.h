@@ -14,9 +14,9 @@
 #include "net/conn.h"
 
 #define RN_TURNS_OF_WORKER 256
-/* A few more than fill a call to the store (redis/strict/batch_queue.h). Each conversation takes several turns
- * at a time only while all that do so have no more than that: with more, each goes through
- * memory of its own and is answered by itself, and nothing is gained. */
+/* A few more than fill a call to the store (redis/strict/batch_queue.h). Each conversation takes
+ * several turns at a time only while all that do so have no more than that: with more, each goes
+ * through memory of its own and is answered by itself, and nothing is gained. */
 #define RN_TURNS_FEW 80
 
 struct rn_desk;

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "front/front.h"
 #include "front/await/delayed_reply.h"
+#include "front/front.h"
 
 #define SPARE_MAX 1024
 #define KEPT_BYTES 4096 /* larger buffers are freed */

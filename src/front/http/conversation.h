@@ -6,9 +6,9 @@
 #ifndef RN_FRONT_HTTP_CONVERSATION_H
 #define RN_FRONT_HTTP_CONVERSATION_H
 
+#include "front/await/delayed_reply.h"
 #include "front/decision.h"
 #include "front/front.h"
-#include "front/await/delayed_reply.h"
 
 struct rn_exchange {
     struct rn_front *front;

@@ -5,9 +5,9 @@
 #ifndef RN_FRONT_RESP_INTERNAL_H
 #define RN_FRONT_RESP_INTERNAL_H
 
-#include "front/front.h"
 #include "front/await/delayed_reply.h"
 #include "front/await/reply_queue.h"
+#include "front/front.h"
 
 struct rn_resp_state {
     struct rn_replies replies;

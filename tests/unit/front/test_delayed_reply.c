@@ -4,8 +4,8 @@
 #include "unit/net/echo.h"
 
 #include "base/clock.h"
-#include "front/front.h"
 #include "front/await/delayed_reply.h"
+#include "front/front.h"
 
 #define ROUND_NS (200 * MS) /* before the decision */
 #define HOLD_NS (150 * MS)  /* after it */

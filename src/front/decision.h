@@ -5,7 +5,7 @@
 #ifndef RN_FRONT_DECISION_H
 #define RN_FRONT_DECISION_H
 
-#include "front/decision_params.h"
+#include "front/params.h"
 
 /* The longest that a reply is held, whatever rules and callers say. */
 #define RN_HOLD_MAX_NS INT64_C(60000000000)

@@ -38,9 +38,9 @@ void rn_front_done(struct rn_front *front)
 {
     for (unsigned i = 0; i < front->loop_count; i++) {
         rn_front_desk_done(&front->loops[i].desk);
-        rn_turns_done(&front->loops[i].turns);
+        rn_await_pool_done(&front->loops[i].turns);
         rn_grpc_spare_done(&front->loops[i]);
-        rn_replies_spare_done(&front->loops[i]);
+        rn_reply_queue_free_spares(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
     rn_token_guard_done(&front->guard);

@@ -83,10 +83,10 @@ struct rn_desk {
 struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
     struct rn_desk desk; /* of conversations that do not wait */
-    struct rn_turns turns;
+    struct rn_fiber_pool turns;
     struct rn_grpc_call *spare_calls; /* and how many there are: */
     uint32_t spare_count;
-    struct rn_reply *spare_replies; /* likewise */
+    struct rn_queued_reply *spare_replies; /* likewise */
     uint32_t spare_reply_count;
 };
 

@@ -139,7 +139,7 @@ static void reload_and_log(void *arg, const char *by)
  * them and could not go on: see front/await/fiber_pool.h. */
 static void reload_if_due(struct daemon *d)
 {
-    if (rn_turn_control_waits(&d->front))
+    if (rn_await_control_is_busy(&d->front))
         return;
     if (d->hangup_due) {
         rn_server_tls_reload(d->server);
@@ -326,7 +326,7 @@ static void tick(void *arg, int64_t now_ns)
     struct ration_error error;
 
     (void)now_ns;
-    if (rn_turn_control_waits(&d->front))
+    if (rn_await_control_is_busy(&d->front))
         return;
     reload_if_due(d);
     rn_membership_count_nodes(&d->membership);

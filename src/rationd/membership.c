@@ -34,7 +34,7 @@ static bool is_busy(void *arg)
 {
     const struct rn_membership *membership = arg;
 
-    return rn_turn_control_waits(membership->front);
+    return rn_await_control_is_busy(membership->front);
 }
 
 static void on_changed(void *arg)

@@ -6,7 +6,7 @@
 #ifndef RN_FRONT_ADMIN_PARAMS_H
 #define RN_FRONT_ADMIN_PARAMS_H
 
-#include "front/decision_params.h"
+#include "front/params.h"
 
 /* Which ones may be given, and which ones were. */
 enum rn_change_member {

@@ -177,14 +177,14 @@ static const struct rn_site site = {.name = RN_FRONT_ADMIN,
                                     .body_max = BODY_MAX,
                                     .admit = rn_admin_admit};
 
-static size_t talk(struct rn_talker *talker, char *data, size_t len)
+static size_t talk(struct rn_conversation *talker, char *data, size_t len)
 {
     return rn_exchange_talk(talker, data, len, &site);
 }
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_turn_take(conn, NULL, talk, data, len);
+    return rn_await_run(conn, NULL, talk, data, len);
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)

@@ -8,7 +8,7 @@
 
 static void fire(struct rn_timer *timer)
 {
-    struct rn_held *held = (struct rn_held *)(void *)timer; /* its first member */
+    struct rn_delayed_reply *held = (struct rn_delayed_reply *)(void *)timer; /* its first member */
     struct rn_conn *conn = held->conn;
 
     *held->slot = NULL;
@@ -17,24 +17,25 @@ static void fire(struct rn_timer *timer)
     rn_conn_resume(conn);
 }
 
-bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_decided *decided,
-                   int64_t hold_ns, const struct rn_telling *telling,
-                   void (*tell)(struct rn_held *held))
+bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
+                            const struct rn_decided *decided, int64_t hold_ns,
+                            const struct rn_decision_format *telling,
+                            void (*tell)(struct rn_delayed_reply *held))
 {
-    struct rn_held *held = malloc(sizeof *held);
+    struct rn_delayed_reply *held = malloc(sizeof *held);
     struct rn_wheel *wheel = rn_conn_wheel(conn);
     const struct rn_front *front = rn_conn_context(conn);
 
     if (!held)
         return false;
-    *held = (struct rn_held){.timer = {.fire = fire},
-                             .conn = conn,
-                             .limiter = front->limiter,
-                             .slot = slot,
-                             .hold_ns = hold_ns,
-                             .decided = *decided,
-                             .telling = *telling,
-                             .tell = tell};
+    *held = (struct rn_delayed_reply){.timer = {.fire = fire},
+                                      .conn = conn,
+                                      .limiter = front->limiter,
+                                      .slot = slot,
+                                      .hold_ns = hold_ns,
+                                      .decided = *decided,
+                                      .telling = *telling,
+                                      .tell = tell};
     *slot = held;
     rn_conn_pause(conn);
     /* The wheel's time is that of when this round began, which may be a while ago. */
@@ -44,16 +45,16 @@ bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_
 
 static void give_back(void *arg, struct rn_desk *desk)
 {
-    struct rn_held *held = arg;
+    struct rn_delayed_reply *held = arg;
 
     (void)desk;
     rn_front_decide_give_back(held->limiter, &held->decided);
 }
 
-void rn_held_drop(struct rn_held *held)
+void rn_delayed_reply_drop(struct rn_delayed_reply *held)
 {
     if (!held)
         return;
     rn_timer_cancel(rn_conn_wheel(held->conn), &held->timer);
-    rn_turn_work_alone(held->conn, &(struct rn_turn_work){give_back, free, held});
+    rn_await_run_detached(held->conn, &(struct rn_await_task){give_back, free, held});
 }

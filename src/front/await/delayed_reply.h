@@ -11,7 +11,7 @@
 #include "wire/http.h"
 
 /* How a decision is to be told. */
-struct rn_telling {
+struct rn_decision_format {
     /* HTTP */
     bool problem; /* application/problem+json */
     enum rn_http_connection keep_alive;
@@ -23,25 +23,26 @@ struct rn_telling {
     bool full; /* with all that a gateway needs */
 };
 
-struct rn_held {
+struct rn_delayed_reply {
     struct rn_timer timer;
     struct rn_conn *conn;
     struct ration *limiter;
-    struct rn_held **slot;
+    struct rn_delayed_reply **slot;
     int64_t hold_ns;
     struct rn_decided decided;
-    struct rn_telling telling;
-    void (*tell)(struct rn_held *held); /* writes the reply to rn_conn_out */
+    struct rn_decision_format telling;
+    void (*tell)(struct rn_delayed_reply *held); /* writes the reply to rn_conn_out */
 };
 
 /* Holds the connection for hold_ns; *slot, in its state, is set until the reply
  * has been told. False: out of memory, answer at once. */
-bool rn_held_begin(struct rn_held **slot, struct rn_conn *conn, const struct rn_decided *decided,
-                   int64_t hold_ns, const struct rn_telling *telling,
-                   void (*tell)(struct rn_held *held));
+bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
+                            const struct rn_decided *decided, int64_t hold_ns,
+                            const struct rn_decision_format *telling,
+                            void (*tell)(struct rn_delayed_reply *held));
 
 /* The connection has ended: gives back what can be, now or when the shared store has
  * answered. NULL is fine. */
-void rn_held_drop(struct rn_held *held);
+void rn_delayed_reply_drop(struct rn_delayed_reply *held);
 
 #endif

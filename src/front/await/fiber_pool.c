@@ -11,16 +11,16 @@
 #define STACK_BYTES ((size_t)1 << 20)
 #define LINE_MIN 64
 
-struct rn_turn {
-    struct rn_turn *next;
+struct rn_pool_fiber {
+    struct rn_pool_fiber *next;
     struct rn_fiber *fiber;
-    struct rn_turns *turns;
+    struct rn_fiber_pool *turns;
     struct rn_conn *conn;
-    struct rn_turn_work work;
+    struct rn_await_task work;
 
-    /* Of rn_turn_take. */
-    rn_turn_talk *talk;
-    struct rn_talker talker;
+    /* Of rn_await_run. */
+    rn_await_handler *talk;
+    struct rn_conversation talker;
     struct rn_buf out;
     char *data;
     size_t len, used;
@@ -30,9 +30,9 @@ struct rn_turn {
 
 /* --- turns and who waits for them ------------------------------------------------------- */
 
-static struct rn_turn *make_turn(struct rn_front_loop *loop)
+static struct rn_pool_fiber *make_turn(struct rn_front_loop *loop)
 {
-    struct rn_turn *turn = calloc(1, sizeof *turn);
+    struct rn_pool_fiber *turn = calloc(1, sizeof *turn);
 
     if (!turn)
         return NULL;
@@ -48,24 +48,24 @@ static struct rn_turn *make_turn(struct rn_front_loop *loop)
 }
 
 /* NULL: all are taken, or there is no memory for another. */
-static struct rn_turn *find_turn(struct rn_front *front, struct rn_front_loop *loop)
+static struct rn_pool_fiber *find_turn(struct rn_front *front, struct rn_front_loop *loop)
 {
-    struct rn_turns *turns = &loop->turns;
+    struct rn_fiber_pool *turns = &loop->turns;
     bool control = loop == &front->loops[front->loop_count - 1];
-    struct rn_turn *turn = turns->spare;
+    struct rn_pool_fiber *turn = turns->spare;
 
     if (turn)
         turns->spare = turn->next;
-    else if (turns->made < (control ? 1 : RN_TURNS_OF_WORKER))
+    else if (turns->made < (control ? 1 : RN_FIBERS_OF_WORKER))
         turn = make_turn(loop);
     turns->taken += turn != NULL;
     return turn;
 }
 
-static bool grow_line(struct rn_turns *turns)
+static bool grow_line(struct rn_fiber_pool *turns)
 {
     size_t room = turns->room ? 2 * turns->room : LINE_MIN;
-    struct rn_turn_guest *line = malloc(room * sizeof *line);
+    struct rn_fiber_waiter *line = malloc(room * sizeof *line);
 
     if (!line)
         return false;
@@ -79,7 +79,7 @@ static bool grow_line(struct rn_turns *turns)
 }
 
 /* False: nobody would ever call it. */
-static bool wait_in_line(struct rn_turns *turns, struct rn_turn_guest guest)
+static bool wait_in_line(struct rn_fiber_pool *turns, struct rn_fiber_waiter guest)
 {
     if (turns->taken == 0 || (turns->waiting == turns->room && !grow_line(turns)))
         return false;
@@ -87,9 +87,9 @@ static bool wait_in_line(struct rn_turns *turns, struct rn_turn_guest guest)
     return true;
 }
 
-static void leave_turn(struct rn_turn *turn)
+static void leave_turn(struct rn_pool_fiber *turn)
 {
-    struct rn_turns *turns = turn->turns;
+    struct rn_fiber_pool *turns = turn->turns;
 
     turn->next = turns->spare;
     turns->spare = turn;
@@ -98,13 +98,13 @@ static void leave_turn(struct rn_turn *turn)
 
 /* A guest may have no use for its turn any more, or be done at once: then it is the
  * next one's. Whatever that ends in the course of it comes back here and finds it done. */
-static void call_next(struct rn_turns *turns)
+static void call_next(struct rn_fiber_pool *turns)
 {
     if (turns->calling)
         return;
     turns->calling = true;
     while (turns->waiting > 0 && turns->spare) {
-        struct rn_turn_guest guest = turns->line[turns->first];
+        struct rn_fiber_waiter guest = turns->line[turns->first];
 
         turns->first = (turns->first + 1) & (turns->room - 1);
         turns->waiting--;
@@ -113,10 +113,10 @@ static void call_next(struct rn_turns *turns)
     turns->calling = false;
 }
 
-void rn_turns_done(struct rn_turns *turns)
+void rn_await_pool_done(struct rn_fiber_pool *turns)
 {
     while (turns->spare) {
-        struct rn_turn *turn = turns->spare;
+        struct rn_pool_fiber *turn = turns->spare;
 
         turns->spare = turn->next;
         rn_front_desk_done(&turn->desk);
@@ -132,15 +132,15 @@ void rn_turns_done(struct rn_turns *turns)
 
 static void run_talk(void *arg)
 {
-    struct rn_turn *turn = arg;
+    struct rn_pool_fiber *turn = arg;
 
     turn->used = turn->talk(&turn->talker, turn->data, turn->len);
 }
 
-static void put_out(struct rn_turn *turn)
+static void put_out(struct rn_pool_fiber *turn)
 {
     if (turn->talker.replies) {
-        rn_replies_put(turn->talker.replies, &turn->out);
+        rn_reply_queue_append(turn->talker.replies, &turn->out);
         return;
     }
     if (turn->out.len > 0)
@@ -150,35 +150,35 @@ static void put_out(struct rn_turn *turn)
     rn_buf_clear(&turn->out);
 }
 
-static void begin_talk(struct rn_turn *turn)
+static void begin_talk(struct rn_pool_fiber *turn)
 {
-    struct rn_replies *replies = turn->talker.replies;
+    struct rn_reply_queue *replies = turn->talker.replies;
 
     if (!replies || replies->turns++ == 0)
         turn->turns->speakers++;
 }
 
-static void leave_talk(struct rn_turn *turn)
+static void leave_talk(struct rn_pool_fiber *turn)
 {
-    struct rn_replies *replies = turn->talker.replies;
+    struct rn_reply_queue *replies = turn->talker.replies;
 
     if (!replies || --replies->turns == 0)
         turn->turns->speakers--;
     leave_turn(turn);
 }
 
-bool rn_turn_may_part(const struct rn_talker *talker)
+bool rn_await_may_split(const struct rn_conversation *talker)
 {
     const struct rn_front *front = rn_conn_context(talker->conn);
     uint32_t speakers = rn_front_loop(front, talker->conn)->turns.speakers;
 
-    return (talker->replies->turns + 1) * speakers <= RN_TURNS_FEW;
+    return (talker->replies->turns + 1) * speakers <= RN_FIBERS_SHARED;
 }
 
-static void end_talk(struct rn_turn *turn)
+static void end_talk(struct rn_pool_fiber *turn)
 {
     if (turn->talker.reply) {
-        rn_replies_end(turn->talker.reply, &turn->out);
+        rn_reply_queue_finish(turn->talker.reply, &turn->out);
     } else {
         put_out(turn);
         rn_conn_consumed(turn->conn, turn->used);
@@ -188,15 +188,15 @@ static void end_talk(struct rn_turn *turn)
 /* Those in line come first: this one may have more to say than others. */
 static void talk_ended(void *arg)
 {
-    struct rn_turn *turn = arg;
-    struct rn_turns *turns = turn->turns;
-    struct rn_talker talker = turn->talker;
+    struct rn_pool_fiber *turn = arg;
+    struct rn_fiber_pool *turns = turn->turns;
+    struct rn_conversation talker = turn->talker;
 
     end_talk(turn);
     leave_talk(turn);
     call_next(turns);
     if (talker.reply)
-        rn_replies_go_on(talker.replies);
+        rn_reply_queue_resume(talker.replies);
     else if (!talker.holds)
         rn_conn_resume(talker.conn);
     rn_conn_unref(talker.conn);
@@ -211,12 +211,12 @@ static void go_on(void *arg)
 }
 
 /* It waits: how many bytes are nobody else's. */
-static size_t leave_rest(struct rn_turn *turn)
+static size_t leave_rest(struct rn_pool_fiber *turn)
 {
-    struct rn_talker *talker = &turn->talker;
+    struct rn_conversation *talker = &turn->talker;
 
     if (talker->rest)
-        talker->reply = rn_replies_add(talker->replies, &turn->out);
+        talker->reply = rn_reply_queue_add(talker->replies, &turn->out);
     if (!talker->reply) {
         talker->waited = true;
         rn_conn_pause(talker->conn);
@@ -226,8 +226,8 @@ static size_t leave_rest(struct rn_turn *turn)
     return (size_t)(talker->rest - turn->data);
 }
 
-static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_turn_talk *talk,
-                      char *data, size_t len)
+static size_t talk_on(struct rn_pool_fiber *turn, const struct rn_conversation *talker,
+                      rn_await_handler *talk, char *data, size_t len)
 {
     turn->conn = talker->conn;
     turn->talk = talk;
@@ -248,24 +248,25 @@ static size_t talk_on(struct rn_turn *turn, const struct rn_talker *talker, rn_t
     return leave_rest(turn);
 }
 
-size_t rn_turn_take(struct rn_conn *conn, struct rn_replies *replies, rn_turn_talk *talk,
+size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *replies, rn_await_handler *talk,
                     char *data, size_t len)
 {
     struct rn_front *front = rn_conn_context(conn);
     struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_talker talker = {.conn = conn, .replies = replies, .desk = &loop->desk};
-    struct rn_turn *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
+    struct rn_conversation talker = {.conn = conn, .replies = replies, .desk = &loop->desk};
+    struct rn_pool_fiber *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
 
     if (turn)
         return talk_on(turn, &talker, talk, data, len);
-    if (front->patience_ns > 0 && wait_in_line(&loop->turns, (struct rn_turn_guest){go_on, conn})) {
+    if (front->patience_ns > 0 &&
+        wait_in_line(&loop->turns, (struct rn_fiber_waiter){go_on, conn})) {
         rn_conn_ref(conn);
         rn_conn_pause(conn);
         return 0;
     }
     if (replies && replies->open > 0) { /* there is no memory to wait in */
         replies->alone = true;
-        (void)rn_replies_stop(replies);
+        (void)rn_reply_queue_pause(replies);
         return 0;
     }
     talker.out = rn_conn_out(conn);
@@ -278,7 +279,7 @@ struct errand {
     struct rn_front *front;
     struct rn_front_loop *loop;
     struct rn_conn *conn; /* NULL: nobody's */
-    struct rn_turn_work work;
+    struct rn_await_task work;
 };
 
 static void keep(struct rn_conn *conn)
@@ -295,16 +296,16 @@ static void let_go(struct rn_conn *conn)
 
 static void run_work(void *arg)
 {
-    struct rn_turn *turn = arg;
+    struct rn_pool_fiber *turn = arg;
 
     turn->work.work(turn->work.arg, &turn->desk);
 }
 
 static void work_ended(void *arg)
 {
-    struct rn_turn *turn = arg;
+    struct rn_pool_fiber *turn = arg;
     struct rn_conn *conn = turn->conn;
-    struct rn_turn_work work = turn->work;
+    struct rn_await_task work = turn->work;
 
     leave_turn(turn);
     work.ended(work.arg);
@@ -312,7 +313,7 @@ static void work_ended(void *arg)
     call_next(turn->turns);
 }
 
-static void work_on(struct rn_turn *turn, const struct errand *errand)
+static void work_on(struct rn_pool_fiber *turn, const struct errand *errand)
 {
     turn->conn = errand->conn;
     turn->work = errand->work;
@@ -340,7 +341,7 @@ static bool put_off(const struct errand *errand)
     if (!later)
         return false;
     *later = *errand;
-    if (!wait_in_line(&errand->loop->turns, (struct rn_turn_guest){begin_errand, later})) {
+    if (!wait_in_line(&errand->loop->turns, (struct rn_fiber_waiter){begin_errand, later})) {
         free(later);
         return false;
     }
@@ -351,7 +352,7 @@ static bool put_off(const struct errand *errand)
 static void run_errand(const struct errand *errand)
 {
     bool waits = errand->front->patience_ns > 0;
-    struct rn_turn *turn = waits ? find_turn(errand->front, errand->loop) : NULL;
+    struct rn_pool_fiber *turn = waits ? find_turn(errand->front, errand->loop) : NULL;
 
     if (turn) {
         work_on(turn, errand);
@@ -361,14 +362,14 @@ static void run_errand(const struct errand *errand)
     }
 }
 
-void rn_turn_work(struct rn_conn *conn, const struct rn_turn_work *work)
+void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *work)
 {
     struct rn_front *front = rn_conn_context(conn);
 
     run_errand(&(struct errand){front, rn_front_loop(front, conn), conn, *work});
 }
 
-void rn_turn_work_alone(const struct rn_conn *conn, const struct rn_turn_work *work)
+void rn_await_run_detached(const struct rn_conn *conn, const struct rn_await_task *work)
 {
     struct rn_front *front = rn_conn_context(conn);
 
@@ -377,13 +378,13 @@ void rn_turn_work_alone(const struct rn_conn *conn, const struct rn_turn_work *w
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-void rn_turn_begin_wait(const struct rn_front *front, const struct rn_conn *conn)
+void rn_await_set_deadline(const struct rn_front *front, const struct rn_conn *conn)
 {
     if (front->patience_ns > 0)
         rn_fiber_set_deadline(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
 }
 
-bool rn_turn_control_waits(const struct rn_front *front)
+bool rn_await_control_is_busy(const struct rn_front *front)
 {
     return front->loops[front->loop_count - 1].turns.taken > 0;
 }

@@ -37,7 +37,7 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
 
 /* --- decisions ---------------------------------------------------------------------------- */
 
-static unsigned status_of(const struct ration_outcome *out, const struct rn_telling *how)
+static unsigned status_of(const struct ration_outcome *out, const struct rn_decision_format *how)
 {
     if (out->decision.allowed)
         return 200;
@@ -55,7 +55,7 @@ static void put_charge(struct rn_buf *out, const struct rn_answer_extra *extra)
 }
 
 static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
-                     const struct rn_telling *how)
+                     const struct rn_decision_format *how)
 {
     if (outcome->decision.allowed || how->deny_status == 0)
         return;
@@ -65,7 +65,8 @@ static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
 }
 
 static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn_buf *out,
-                         const struct rn_decided *d, int64_t held_ns, const struct rn_telling *how)
+                         const struct rn_decided *d, int64_t held_ns,
+                         const struct rn_decision_format *how)
 {
     int64_t now_ns = held_ns > 0 ? RATION_NOW : d->at_ns;
     struct rn_answer_extra extra = {
@@ -93,7 +94,7 @@ static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn
 }
 
 /* A delayed reply, when its time has come. */
-static void write_held(struct rn_held *held)
+static void write_held(struct rn_delayed_reply *held)
 {
     struct rn_front *front = rn_conn_context(held->conn);
     struct rn_desk *desk = &rn_front_loop(front, held->conn)->desk;
@@ -107,13 +108,14 @@ static void write_held(struct rn_held *held)
 }
 
 void rn_exchange_decision(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
-                          struct rn_telling *how)
+                          struct rn_decision_format *how)
 {
     struct rn_http_state *state = rn_conn_state(x->conn);
 
     how->keep_alive = x->keep_alive;
     how->head = x->head;
-    if (hold_ns > 0 && rn_held_begin(&state->held, x->conn, decided, hold_ns, how, write_held)) {
+    if (hold_ns > 0 &&
+        rn_delayed_reply_start(&state->held, x->conn, decided, hold_ns, how, write_held)) {
         x->keep_alive = RN_HTTP_KEEP; /* closed by write_held if at all */
         rn_front_count(&x->desk->counts->held, 1);
         return;
@@ -256,7 +258,7 @@ static void answer_request(struct rn_exchange *x)
     if (rn_conn_draining(x->conn) && !x->more && !rn_conn_has_input(x->conn))
         x->keep_alive = RN_HTTP_CLOSE;
     x->head = rn_slice_is(request->method, "HEAD");
-    rn_turn_begin_wait(x->front, x->conn);
+    rn_await_set_deadline(x->front, x->conn);
     if (!x->site->admit || x->site->admit(x))
         route(x);
     rn_front_count(&x->desk->counts->requests[x->site->name], 1);
@@ -296,7 +298,7 @@ static size_t answer_one(struct rn_exchange *x, char *data, size_t len)
     return 0;
 }
 
-size_t rn_exchange_talk(struct rn_talker *talker, char *data, size_t len,
+size_t rn_exchange_talk(struct rn_conversation *talker, char *data, size_t len,
                         const struct rn_site *site)
 {
     struct rn_conn *conn = talker->conn;
@@ -346,6 +348,6 @@ void rn_exchange_closed(struct rn_conn *conn)
 {
     struct rn_http_state *state = rn_conn_state(conn);
 
-    rn_held_drop(state->held);
+    rn_delayed_reply_drop(state->held);
     state->held = NULL;
 }

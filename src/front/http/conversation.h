@@ -52,12 +52,12 @@ struct rn_site {
 /* The state of a connection that speaks HTTP. */
 struct rn_http_state {
     struct rn_http_parser parser;
-    struct rn_held *held;
+    struct rn_delayed_reply *held;
     struct rn_token_shown shown;
 };
 
-/* For rn_turn_take; and for rn_protocol: limited, closed. */
-size_t rn_exchange_talk(struct rn_talker *talker, char *data, size_t len,
+/* For rn_await_run; and for rn_protocol: limited, closed. */
+size_t rn_exchange_talk(struct rn_conversation *talker, char *data, size_t len,
                         const struct rn_site *site);
 void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site);
 void rn_exchange_closed(struct rn_conn *conn);
@@ -78,6 +78,6 @@ bool rn_exchange_query(struct rn_exchange *x, unsigned members);
 /* Answers a decision now, or when `hold_ns` have passed. The connection's part of
  * `how` is filled in here. */
 void rn_exchange_decision(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
-                          struct rn_telling *how);
+                          struct rn_decision_format *how);
 
 #endif

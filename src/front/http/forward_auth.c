@@ -82,7 +82,7 @@ static bool read_number(struct rn_slice text, uint64_t *n)
     return rn_number_parse(text.data, text.len, &pos, n, NULL) == 0 && pos == text.len;
 }
 
-static const char *read_parameter(struct rn_query *query, struct rn_telling *how,
+static const char *read_parameter(struct rn_query *query, struct rn_decision_format *how,
                                   struct rn_slice name, struct rn_slice value)
 {
     uint64_t n;
@@ -123,7 +123,7 @@ static bool is_clients_query(const struct rn_exchange *x)
                           (struct rn_slice){mark + 1, uri.len - (size_t)(mark + 1 - uri.data)});
 }
 
-static const char *read_query(struct rn_exchange *x, struct rn_telling *how)
+static const char *read_query(struct rn_exchange *x, struct rn_decision_format *how)
 {
     struct rn_slice rest = x->request->query, name, value;
     const char *fault = NULL;
@@ -144,7 +144,8 @@ void rn_front_http_auth(struct rn_exchange *x)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_decided *decided = &x->desk->decided;
-    struct rn_telling how = {.problem = rn_front_http_wants_problem(x->request), .empty = true};
+    struct rn_decision_format how = {.problem = rn_front_http_wants_problem(x->request),
+                                     .empty = true};
     char address[RN_IP_TEXT];
     struct ration_error error;
     const char *fault;

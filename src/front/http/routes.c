@@ -39,7 +39,7 @@ void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
     struct rn_query *query = &x->desk->query;
     struct rn_decided *decided = &x->desk->decided;
-    struct rn_telling how = {0};
+    struct rn_decision_format how = {0};
     struct ration_error error;
 
     if (query->credit && !rn_admin_admit_change(x))
@@ -245,14 +245,14 @@ static const struct rn_site site = {.name = RN_FRONT_HTTP,
                                     .body_max = BODY_MAX,
                                     .admit = admit};
 
-static size_t talk(struct rn_talker *talker, char *data, size_t len)
+static size_t talk(struct rn_conversation *talker, char *data, size_t len)
 {
     return rn_exchange_talk(talker, data, len, &site);
 }
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    return rn_turn_take(conn, NULL, talk, data, len);
+    return rn_await_run(conn, NULL, talk, data, len);
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)

@@ -98,8 +98,8 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
         rn_front_decide_from_charge(&d->outcome, c, c->ad_hoc);
         d->by_limit = true;
         d->ticket[0] = d->due[0] = '\0';
-        rn_front_resp_put_decision(t->out, &(struct rn_telling){.version = t->state->version}, d,
-                                   0);
+        rn_front_resp_put_decision(
+            t->out, &(struct rn_decision_format){.version = t->state->version}, d, 0);
         break;
     }
 }
@@ -110,7 +110,7 @@ void rn_front_resp_charge(struct rn_talk *t)
 
     if (desk->charge_count == 0)
         return;
-    rn_turn_begin_wait(t->front, t->conn);
+    rn_await_set_deadline(t->front, t->conn);
     ration_take_batch(t->front->limiter, desk->charges, desk->charge_count, RATION_NOW);
     for (uint32_t i = 0; i < desk->charge_count; i++)
         put_reply(t, &desk->charges[i], (enum shape)desk->shapes[i]);
@@ -344,7 +344,7 @@ void rn_front_resp_take(struct rn_talk *t)
 
     if (argc > 4 || gives_back) {
         rn_front_resp_charge(t);
-        rn_turn_begin_wait(t->front, t->conn);
+        rn_await_set_deadline(t->front, t->conn);
         rn_front_resp_take_alone(t);
     } else if ((limit = find_limit(t)) &&
                (argc < 4 || rn_front_resp_cost(t, t->argv[3], "cost", &cost))) {

@@ -172,7 +172,7 @@ static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
         rn_front_resp_charge(t);
-        rn_turn_begin_wait(t->front, t->conn);
+        rn_await_set_deadline(t->front, t->conn);
     }
     if (!entry)
         refuse_unknown(t);
@@ -206,7 +206,7 @@ static bool own(struct rn_talk *t)
 
     rn_buf_clear(copy);
     rn_buf_put(copy, t->data, command->bytes);
-    if (copy->failed || !rn_replies_have_room(&t->state->replies))
+    if (copy->failed || !rn_reply_queue_have_room(&t->state->replies))
         return false;
     for (uint32_t i = 0; i < command->argc; i++)
         command->argv[i].data = copy->data + (command->argv[i].data - t->data);
@@ -216,12 +216,12 @@ static bool own(struct rn_talk *t)
 /* Whether a command may begin that might have to wait. */
 RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
 {
-    struct rn_talker *talker = t->talker;
+    struct rn_conversation *talker = t->talker;
     const char *rest = t->data + t->desk->command.bytes;
 
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
         rn_front_resp_charge(t);
-        if (rn_turn_may_part(talker)) {
+        if (rn_await_may_split(talker)) {
             t->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
             talker->rest = !t->ended && own(t) ? rest : NULL;
         }
@@ -313,7 +313,7 @@ static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *co
     return done;
 }
 
-static size_t talk(struct rn_talker *talker, char *data, size_t len)
+static size_t talk(struct rn_conversation *talker, char *data, size_t len)
 {
     struct rn_front_counts *counts = talker->desk->counts;
     struct rn_talk t = {.front = rn_conn_context(talker->conn),
@@ -340,14 +340,14 @@ static size_t talk(struct rn_talker *talker, char *data, size_t len)
 RN_ASIDE static size_t take_turns(struct rn_conn *conn, char *data, size_t len)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
-    struct rn_replies *replies = &state->replies;
+    struct rn_reply_queue *replies = &state->replies;
     size_t used = 0, now;
 
     do {
-        if (replies->first && rn_replies_stop(replies))
+        if (replies->first && rn_reply_queue_pause(replies))
             break;
         replies->alone = replies->again = false;
-        now = rn_turn_take(conn, replies, talk, data + used, len - used);
+        now = rn_await_run(conn, replies, talk, data + used, len - used);
         if (now == RN_CONN_PENDING)
             return now;
         used += now;
@@ -360,14 +360,14 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     const struct rn_front *front = rn_conn_context(conn);
 
     return front->patience_ns > 0 ? take_turns(conn, data, len)
-                                  : rn_turn_take(conn, NULL, talk, data, len);
+                                  : rn_await_run(conn, NULL, talk, data, len);
 }
 
 static void opened(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_replies_init(&state->replies, conn);
+    rn_reply_queue_init(&state->replies, conn);
     state->version = 2;
 }
 
@@ -375,7 +375,7 @@ static void before_sleep(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_replies_flush(&state->replies);
+    rn_reply_queue_flush(&state->replies);
 }
 
 static bool drains(struct rn_conn *conn)
@@ -403,7 +403,7 @@ static void closed(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_replies_drop(&state->replies);
+    rn_reply_queue_drop(&state->replies);
 }
 
 /* Clients keep connections open for days without a word. */

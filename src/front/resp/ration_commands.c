@@ -13,33 +13,34 @@ _Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 9 <= RN_RESP_ARGS_MAX,
 
 /* --- deciding ------------------------------------------------------------------------------- */
 
-static void tell_held(struct rn_held *held)
+static void tell_held(struct rn_delayed_reply *held)
 {
-    struct rn_reply *reply = (struct rn_reply *)(void *)held->slot; /* its first member */
+    struct rn_queued_reply *reply =
+        (struct rn_queued_reply *)(void *)held->slot; /* its first member */
 
     rn_front_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
     reply->of->held--;
-    rn_replies_complete(reply);
-    rn_replies_flush(reply->of);
+    rn_reply_queue_complete(reply);
+    rn_reply_queue_flush(reply->of);
 }
 
 /* False: out of memory, answer at once. */
-static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_telling *how)
+static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_decision_format *how)
 {
-    struct rn_replies *replies = &t->state->replies;
-    struct rn_reply *reply = t->talker->reply;
+    struct rn_reply_queue *replies = &t->state->replies;
+    struct rn_queued_reply *reply = t->talker->reply;
 
     if (!reply)
-        reply = rn_replies_add(replies, t->out);
+        reply = rn_reply_queue_add(replies, t->out);
     if (!reply)
         return false;
-    if (rn_held_begin(&reply->held, t->conn, &t->desk->decided, hold_ns, how, tell_held)) {
+    if (rn_delayed_reply_start(&reply->held, t->conn, &t->desk->decided, hold_ns, how, tell_held)) {
         replies->held++;
         rn_front_count(&t->desk->counts->held, 1);
         return true;
     }
     if (!t->talker->reply)
-        rn_replies_complete(reply);
+        rn_reply_queue_complete(reply);
     return false;
 }
 
@@ -47,7 +48,7 @@ static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_telling *ho
 static void decide(struct rn_talk *t, enum rn_verb verb)
 {
     struct rn_decided *d = &t->desk->decided;
-    struct rn_telling how = {.version = t->state->version, .full = t->desk->query.full};
+    struct rn_decision_format how = {.version = t->state->version, .full = t->desk->query.full};
     struct ration_error error;
     int code = rn_front_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
     int64_t hold_ns;

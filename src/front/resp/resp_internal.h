@@ -10,14 +10,14 @@
 #include "front/front.h"
 
 struct rn_resp_state {
-    struct rn_replies replies;
+    struct rn_reply_queue replies;
     uint8_t version; /* 2, or 3 after HELLO 3 */
     struct rn_token_shown shown;
 };
 
 struct rn_talk {
     struct rn_front *front;
-    struct rn_talker *talker;
+    struct rn_conversation *talker;
     struct rn_desk *desk;
     struct rn_conn *conn;
     struct rn_resp_state *state;
@@ -71,7 +71,7 @@ void rn_front_resp_throttle(struct rn_talk *t);
 void rn_front_resp_take(struct rn_talk *t);
 
 /* resp_decision.c */
-void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
+void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
                                 const struct rn_decided *decided, int64_t held_ns);
 
 /* resp_ration.c */

@@ -41,7 +41,7 @@ static char *write_numbers(char *to, int version, const char *rule, const struct
     return write_time(to, version, v->reset_after_ns);
 }
 
-static void put_limit(struct rn_buf *out, const struct rn_telling *how,
+static void put_limit(struct rn_buf *out, const struct rn_decision_format *how,
                       const struct ration_outcome_limit *l)
 {
     int version = how->version;
@@ -129,7 +129,7 @@ static void put_full(struct rn_buf *out, int version, const struct rn_decided *d
 /* --- all ------------------------------------------------------------------------------------ */
 
 /* What all decisions have. */
-static void put_decision(struct rn_buf *out, const struct rn_telling *how,
+static void put_decision(struct rn_buf *out, const struct rn_decision_format *how,
                          const struct ration_outcome *o)
 {
     const struct ration_verdict *v = &o->decision.verdict;
@@ -148,7 +148,7 @@ static void put_decision(struct rn_buf *out, const struct rn_telling *how,
         put_limit(out, how, &o->limits[i]);
 }
 
-void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_telling *how,
+void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
                                 const struct rn_decided *decided, int64_t held_ns)
 {
     int version = how->version;

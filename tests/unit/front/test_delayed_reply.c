@@ -11,11 +11,11 @@
 #define HOLD_NS (150 * MS)  /* after it */
 
 struct speaker {
-    struct rn_held *held;
+    struct rn_delayed_reply *held;
     int64_t due_ns;
 };
 
-static void tell(struct rn_held *held)
+static void tell(struct rn_delayed_reply *held)
 {
     const struct speaker *speaker = rn_conn_state(held->conn);
     bool early = rn_clock_read_ns(CLOCK_MONOTONIC) < speaker->due_ns;
@@ -26,13 +26,13 @@ static void tell(struct rn_held *held)
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
     static const struct rn_decided decided;
-    static const struct rn_telling telling;
+    static const struct rn_decision_format telling;
     struct speaker *speaker = rn_conn_state(conn);
 
     (void)data;
     usleep(ROUND_NS / 1000);
     speaker->due_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + HOLD_NS;
-    assert_true(rn_held_begin(&speaker->held, conn, &decided, HOLD_NS, &telling, tell));
+    assert_true(rn_delayed_reply_start(&speaker->held, conn, &decided, HOLD_NS, &telling, tell));
     return len;
 }
 

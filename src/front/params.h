@@ -3,8 +3,8 @@
  * What a caller asks, whatever protocol it speaks: by rules (attributes of a
  * request) or by a limit that it brings along (a key and the limit's text).
  */
-#ifndef RN_FRONT_DECISION_PARAMS_H
-#define RN_FRONT_DECISION_PARAMS_H
+#ifndef RN_FRONT_PARAMS_H
+#define RN_FRONT_PARAMS_H
 
 #include <ration/rules.h>
 

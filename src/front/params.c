@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/decision_params.h"
+#include "front/params.h"
 
 #include <stdio.h>
 

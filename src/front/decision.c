@@ -10,8 +10,8 @@
 
 /* --- a limit that came along ------------------------------------------------------------ */
 
-void rn_front_decide_from_charge(struct ration_outcome *out, const struct ration_charge *c,
-                                 const struct ration_limit *limit)
+void rn_decision_from_charge(struct ration_outcome *out, const struct ration_charge *c,
+                             const struct ration_limit *limit)
 {
     bool unlimited = limit->algorithm == RATION_UNLIMITED;
 
@@ -67,32 +67,33 @@ static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns, 
     return code;
 }
 
-static int charge_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                        struct rn_decided *d)
+static int charge_limit(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                        struct rn_decision *d)
 {
-    int64_t max_wait_ns = query->max_wait_ns;
+    int64_t max_wait_ns = params->max_wait_ns;
 
-    if (max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
-        max_wait_ns = RN_HOLD_MAX_NS;
+    if (max_wait_ns == 0 && params->wait == RN_WAIT_HOLD)
+        max_wait_ns = RN_REPLY_DELAY_MAX_NS;
     switch (verb) {
     case RN_RESERVE:
-        return ration_reserve_ticket(r, &d->charge, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
-                                     d->at_ns, d->ticket);
+        return ration_reserve_ticket(r, &d->charge,
+                                     params->for_ns ? params->for_ns : RN_RESERVE_FOR_NS, d->at_ns,
+                                     d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_ticket(r, &d->charge, query->for_ns, d->at_ns, d->ticket);
+        return ration_acquire_ticket(r, &d->charge, params->for_ns, d->at_ns, d->ticket);
     case RN_CHECK:
         break;
     }
-    if (query->credit)
+    if (params->credit)
         return ration_credit(r, &d->charge, d->at_ns);
-    if (query->peek)
+    if (params->peek)
         return peek(r, &d->charge, max_wait_ns, d->at_ns);
     return take(r, &d->charge, max_wait_ns, d->at_ns);
 }
 
-static int check_kind(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
+static int check_kind(const struct rn_params *params, enum rn_verb verb, struct ration_error *error)
 {
-    bool places = query->limit.algorithm == RATION_CONCURRENCY;
+    bool places = params->limit.algorithm == RATION_CONCURRENCY;
 
     if (places && verb != RN_ACQUIRE)
         return rn_error_set(error, RATION_EINVAL, 0,
@@ -104,35 +105,35 @@ static int check_kind(const struct rn_query *query, enum rn_verb verb, struct ra
     return 0;
 }
 
-static int decide_by_limit(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                           struct rn_decided *d, struct ration_error *error)
+static int decide_by_limit(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                           struct rn_decision *d, struct ration_error *error)
 {
-    int code = check_kind(query, verb, error);
+    int code = check_kind(params, verb, error);
 
     if (code != 0)
         return code;
-    d->limit = query->limit;
+    d->limit = params->limit;
     d->charge = (struct ration_charge){.ad_hoc = &d->limit,
-                                       .key = query->key.data,
-                                       .key_len = query->key.len,
-                                       .cost = query->cost,
-                                       .drain = query->drain};
-    code = charge_limit(r, query, verb, d);
+                                       .key = params->key.data,
+                                       .key_len = params->key.len,
+                                       .cost = params->cost,
+                                       .drain = params->drain};
+    code = charge_limit(r, params, verb, d);
     if (code == 0)
-        rn_front_decide_from_charge(&d->outcome, &d->charge, &d->limit);
+        rn_decision_from_charge(&d->outcome, &d->charge, &d->limit);
     return code;
 }
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
 /* To all limits that apply. The answer is that of a look, which nothing refuses. */
-static int give_back(struct ration *r, const struct rn_query *query, struct rn_decided *d)
+static int give_back(struct ration *r, const struct rn_params *params, struct rn_decision *d)
 {
-    struct ration_request request = {.attributes = query->attributes,
-                                     .count = query->attribute_count};
+    struct ration_request request = {.attributes = params->attributes,
+                                     .count = params->attribute_count};
     struct ration_decision *decision = &d->outcome.decision;
     uint64_t most = INT64_MAX;
-    int64_t units = (int64_t)(query->cost < most ? query->cost : most);
+    int64_t units = (int64_t)(params->cost < most ? params->cost : most);
     int code = ration_state_adjust(r, &request, NULL, 0, -units, d->at_ns);
 
     if (code == 0)
@@ -145,68 +146,71 @@ static int give_back(struct ration *r, const struct rn_query *query, struct rn_d
     return 0;
 }
 
-static int ask_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                     struct rn_decided *d)
+static int ask_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                     struct rn_decision *d)
 {
-    struct ration_request request = {.attributes = query->attributes,
-                                     .count = query->attribute_count,
-                                     .cost = query->cost,
-                                     .max_wait_ns = query->max_wait_ns,
-                                     .drain = query->drain,
-                                     .shadow = query->shadow};
+    struct ration_request request = {.attributes = params->attributes,
+                                     .count = params->attribute_count,
+                                     .cost = params->cost,
+                                     .max_wait_ns = params->max_wait_ns,
+                                     .drain = params->drain,
+                                     .shadow = params->shadow};
 
-    if (request.max_wait_ns == 0 && query->wait == RN_WAIT_HOLD)
-        request.max_wait_ns = RN_HOLD_MAX_NS;
+    if (request.max_wait_ns == 0 && params->wait == RN_WAIT_HOLD)
+        request.max_wait_ns = RN_REPLY_DELAY_MAX_NS;
     switch (verb) {
     case RN_RESERVE:
-        return ration_decide_reserve(r, &request, query->for_ns ? query->for_ns : RN_QUERY_FOR_NS,
-                                     d->at_ns, &d->outcome, d->ticket);
+        return ration_decide_reserve(r, &request,
+                                     params->for_ns ? params->for_ns : RN_RESERVE_FOR_NS, d->at_ns,
+                                     &d->outcome, d->ticket);
     case RN_ACQUIRE:
-        return ration_acquire_request(r, &request, query->for_ns, d->at_ns, &d->outcome, d->ticket);
+        return ration_acquire_request(r, &request, params->for_ns, d->at_ns, &d->outcome,
+                                      d->ticket);
     case RN_CHECK:
         break;
     }
-    if (query->credit)
-        return give_back(r, query, d);
-    if (query->peek || query->cost == 0)
+    if (params->credit)
+        return give_back(r, params, d);
+    if (params->peek || params->cost == 0)
         return ration_decide_peek(r, &request, d->at_ns, &d->outcome);
     return ration_decide(r, &request, d->at_ns, &d->outcome);
 }
 
 /* Whoever wants all details waits itself. Places go with no held reply. */
-static bool waits_elsewhere(const struct rn_query *query, enum rn_verb verb,
-                            const struct rn_decided *d)
+static bool waits_elsewhere(const struct rn_params *params, enum rn_verb verb,
+                            const struct rn_decision *d)
 {
-    return query->full && d->outcome.delay_ns > 0 &&
-           (verb == RN_ACQUIRE || rn_front_decide_hold_ns(query, d) == 0);
+    return params->full && d->outcome.delay_ns > 0 &&
+           (verb == RN_ACQUIRE || rn_decision_reply_delay_ns(params, d) == 0);
 }
 
-static int decide_by_rules(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                           struct rn_decided *d)
+static int decide_by_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                           struct rn_decision *d)
 {
-    int code = ask_rules(r, query, verb, d);
+    int code = ask_rules(r, params, verb, d);
 
     if (code == 0 && d->outcome.kind == RATION_BY_NO_RULE)
-        rn_note_unknown(r, query->attributes, query->attribute_count, d->outcome.message);
-    if (code == 0 && waits_elsewhere(query, verb, d))
+        rn_note_unknown(r, params->attributes, params->attribute_count, d->outcome.message);
+    if (code == 0 && waits_elsewhere(params, verb, d))
         rn_ticket_write_turn(r, &d->outcome, d->turn);
     if (code != 0 || d->outcome.due_count == 0)
         return code;
-    return ration_outcome_ticket(r, &d->outcome, RN_DUE_FOR_NS, d->due);
+    return ration_outcome_ticket(r, &d->outcome, RN_CHARGE_TICKET_NS, d->due);
 }
 
 /* --- both ----------------------------------------------------------------------------------- */
 
 /* What does not go together. */
-static int check_drain(const struct rn_query *query, enum rn_verb verb, struct ration_error *error)
+static int check_drain(const struct rn_params *params, enum rn_verb verb,
+                       struct ration_error *error)
 {
-    bool waits = query->wait != RN_WAIT_AS_RULE || query->max_wait_ns != 0;
+    bool waits = params->wait != RN_WAIT_AS_RULE || params->max_wait_ns != 0;
 
-    if (query->credit && (query->peek || query->drain || waits || verb != RN_CHECK))
+    if (params->credit && (params->peek || params->drain || waits || verb != RN_CHECK))
         return rn_error_set(error, RATION_EINVAL, 0,
                             "a negative cost gives units back; peek, drain, wait and lease do not "
                             "go with that");
-    if (query->drain && (query->peek || waits || verb != RN_CHECK))
+    if (params->drain && (params->peek || waits || verb != RN_CHECK))
         return rn_error_set(error, RATION_EINVAL, 0,
                             "drain takes what is left; peek, wait and lease do not go with that");
     return 0;
@@ -231,43 +235,43 @@ static int explain_rules_error(int code, struct ration_error *error)
     }
 }
 
-int rn_front_decide_query(struct ration *r, const struct rn_query *query, enum rn_verb verb,
-                          struct rn_decided *d, struct ration_error *error)
+int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                     struct rn_decision *d, struct ration_error *error)
 {
     int code;
 
     d->at_ns = ration_now(r);
     d->ticket[0] = d->due[0] = d->turn[0] = '\0';
-    d->by_limit = query->by_limit;
+    d->by_limit = params->by_limit;
     error->text[0] = '\0';
-    if (verb != RN_CHECK && query->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
+    if (verb != RN_CHECK && params->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
         return rn_error_set(error, RATION_EINVAL, 0,
                             "there is nothing to hold: \"cost\" must be 1 or more");
-    code = check_drain(query, verb, error);
+    code = check_drain(params, verb, error);
     if (code != 0)
         return code;
-    code = query->by_limit ? decide_by_limit(r, query, verb, d, error)
-                           : decide_by_rules(r, query, verb, d);
-    if (code != 0 && query->by_limit && error->text[0] == '\0')
-        (void)rn_limiter_judge(r, &query->limit, error);
-    if (code != 0 && !query->by_limit)
+    code = params->by_limit ? decide_by_limit(r, params, verb, d, error)
+                            : decide_by_rules(r, params, verb, d);
+    if (code != 0 && params->by_limit && error->text[0] == '\0')
+        (void)rn_limiter_judge(r, &params->limit, error);
+    if (code != 0 && !params->by_limit)
         code = explain_rules_error(code, error);
     if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;
 }
 
-int64_t rn_front_decide_hold_ns(const struct rn_query *query, const struct rn_decided *d)
+int64_t rn_decision_reply_delay_ns(const struct rn_params *params, const struct rn_decision *d)
 {
     const struct ration_outcome *out = &d->outcome;
-    bool hold = query->wait == RN_WAIT_HOLD || (query->wait == RN_WAIT_AS_RULE && out->hold);
+    bool hold = params->wait == RN_WAIT_HOLD || (params->wait == RN_WAIT_AS_RULE && out->hold);
 
-    if (!hold || query->peek || !out->decision.allowed || out->delay_ns <= 0)
+    if (!hold || params->peek || !out->decision.allowed || out->delay_ns <= 0)
         return 0;
-    return out->delay_ns <= RN_HOLD_MAX_NS ? out->delay_ns : 0;
+    return out->delay_ns <= RN_REPLY_DELAY_MAX_NS ? out->delay_ns : 0;
 }
 
-void rn_front_decide_give_back(struct ration *r, struct rn_decided *d)
+void rn_decision_give_back(struct ration *r, struct rn_decision *d)
 {
     /* What cannot be returned is burnt. */
     if (d->by_limit) {

@@ -56,8 +56,8 @@ struct rn_joined {
 struct rn_desk {
     struct rn_front_counts *counts; /* of the loop */
     struct rn_buf scratch, body;
-    struct rn_query query;
-    struct rn_decided decided;
+    struct rn_params params;
+    struct rn_decision decided;
     struct rn_http_request request;
     char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */
 

@@ -78,7 +78,7 @@ int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns)
     struct rn_limit limit;
     struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
 
-    hold_limit(&limit, RN_HOLD_MAX_NS);
+    hold_limit(&limit, RN_REPLY_DELAY_MAX_NS);
     if (hold == 0)
         return RATION_EGONE;
     if (apply(r, hold, &limit, &charge) != 0)

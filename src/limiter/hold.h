@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 #define RN_HOLD_MIN_NS INT64_C(1000000)
-#define RN_HOLD_MAX_NS (INT64_C(86400) * 1000000000)
+#define RN_REPLY_DELAY_MAX_NS (INT64_C(86400) * 1000000000)
 
 struct ration;
 
 static inline bool rn_hold_lasts(int64_t timeout_ns)
 {
-    return timeout_ns >= RN_HOLD_MIN_NS && timeout_ns <= RN_HOLD_MAX_NS;
+    return timeout_ns >= RN_HOLD_MIN_NS && timeout_ns <= RN_REPLY_DELAY_MAX_NS;
 }
 
 /* Makes one that rn_hold_lasts for timeout_ns; `flags` are RN_CHARGE_*. 0, or the

@@ -16,7 +16,7 @@ static int64_t memory_ns(const struct rn_limit *l)
 {
     int64_t ns = rn_envelope_memory_ns(l);
 
-    return ns < RN_HOLD_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS : RN_HOLD_MAX_NS;
+    return ns < RN_REPLY_DELAY_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS : RN_REPLY_DELAY_MAX_NS;
 }
 
 static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_limit *limit,

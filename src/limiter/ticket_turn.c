@@ -15,7 +15,7 @@
 
 static int64_t lasts_ns(int64_t delay_ns)
 {
-    return delay_ns < RN_HOLD_MAX_NS - GRACE_NS ? delay_ns + GRACE_NS : RN_HOLD_MAX_NS;
+    return delay_ns < RN_REPLY_DELAY_MAX_NS - GRACE_NS ? delay_ns + GRACE_NS : RN_REPLY_DELAY_MAX_NS;
 }
 
 void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,

@@ -25,12 +25,12 @@ void rn_admin_end(struct rn_exchange *x, struct rn_members *m, unsigned status);
 void rn_admin_end_with(struct rn_exchange *x, struct rn_members *m, unsigned status,
                        const char *header, struct rn_slice value);
 
-/* The body's members into `change` and desk->query. False after answering. */
-bool rn_admin_read(struct rn_exchange *x, struct rn_change *change, unsigned members);
-/* The query string's: attributes into desk->query, and what else is known into `change`. */
-bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsigned members);
+/* The body's members into `change` and desk->params. False after answering. */
+bool rn_admin_read(struct rn_exchange *x, struct rn_admin_params *params, unsigned members);
+/* The query string's: attributes into desk->params, and what else is known into `change`. */
+bool rn_admin_read_query(struct rn_exchange *x, struct rn_admin_params *params, unsigned members);
 
-/* The request of desk->query. */
+/* The request of desk->params. */
 struct ration_request rn_admin_request(const struct rn_exchange *x);
 
 /* 404, with the name that was probably meant. */
@@ -46,7 +46,7 @@ bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule);
 struct rn_author rn_admin_author(const struct rn_exchange *x);
 #define rn_admin_log(x, event, ...)                                                                \
     rn_log(RN_LOG_INFO, event, RN_LOG_AUTHOR(rn_admin_author(x)), __VA_ARGS__)
-/* The attributes of desk->query for a log line, as much of them as front->log_keys
+/* The attributes of desk->params for a log line, as much of them as front->log_keys
  * lets: ip=192.0.2.7 api_key=sk_l... Lies in desk->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_exchange *x);
 
@@ -76,7 +76,7 @@ void rn_admin_get_state(struct rn_exchange *x);
 /* The limits of `rule` (data NULL: of all rules that apply) as they are now: a
  * member "limits". False after answering: it does not apply, ... */
 bool rn_admin_put_limits(struct rn_exchange *x, struct rn_members *m, struct rn_slice rule);
-/* 400: the rule does not apply to desk->query, and why. */
+/* 400: the rule does not apply to desk->params, and why. */
 void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule);
 
 /* admin_state.c */

@@ -69,12 +69,12 @@ static void put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice
 
 struct rn_slice rn_admin_client(struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->desk->query;
+    const struct rn_params *client = &x->desk->params;
     struct rn_buf *text = &x->desk->scratch;
 
     rn_buf_clear(text);
-    for (uint32_t i = 0; i < query->attribute_count; i++) {
-        const struct ration_attribute *a = &query->attributes[i];
+    for (uint32_t i = 0; i < client->attribute_count; i++) {
+        const struct ration_attribute *a = &client->attributes[i];
         struct rn_slice name = {a->name, a->name_len};
 
         if (i != 0)

@@ -67,15 +67,15 @@ static int list_client(void *arg, const struct ration_override *o)
 
 static void list(struct rn_exchange *x, bool ban)
 {
-    struct rn_change change;
+    struct rn_admin_params params;
 
-    if (!rn_admin_read_query(x, &change, RN_CHANGE_PAGE | (ban ? 0 : RN_CHANGE_RULE)))
+    if (!rn_admin_read_query(x, &params, RN_ADMIN_PAGE | (ban ? 0 : RN_ADMIN_RULE)))
         return;
-    struct page page = {.ban = ban, .most = change.page ? change.page : PAGE_COUNT};
+    struct page page = {.ban = ban, .most = params.page ? params.page : PAGE_COUNT};
     /* One more than fits, to learn whether there is one. */
-    struct ration_listing listing = {.rule = change.rule.data,
-                                     .rule_len = change.rule.len,
-                                     .after = change.after,
+    struct ration_listing listing = {.rule = params.rule.data,
+                                     .rule_len = params.rule.len,
+                                     .after = params.after,
                                      .limit = (size_t)page.most + 1};
 
     page.m = rn_admin_begin(x);

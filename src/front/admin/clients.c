@@ -36,20 +36,20 @@ static void tell_fleet(const struct rn_exchange *x)
 static bool read_client(struct rn_exchange *x, bool ban, unsigned members,
                         struct ration_override *o)
 {
-    const struct rn_query *query = &x->desk->query;
-    struct rn_change change;
+    const struct rn_params *client = &x->desk->params;
+    struct rn_admin_params params;
 
-    if (!rn_admin_read(x, &change, members | RN_CHANGE_ATTRIBUTES | (ban ? 0 : RN_CHANGE_RULE)))
+    if (!rn_admin_read(x, &params, members | RN_ADMIN_ATTRIBUTES | (ban ? 0 : RN_ADMIN_RULE)))
         return false;
-    struct rn_slice note = ban ? change.reason : change.note;
+    struct rn_slice note = ban ? params.reason : params.note;
 
-    *o = (struct ration_override){.rule = change.rule.data,
-                                  .rule_len = change.rule.len,
-                                  .attributes = query->attributes,
-                                  .count = query->attribute_count,
-                                  .limit = change.limit.data,
-                                  .limit_len = change.limit.len,
-                                  .expires_ns = change.for_ns,
+    *o = (struct ration_override){.rule = params.rule.data,
+                                  .rule_len = params.rule.len,
+                                  .attributes = client->attributes,
+                                  .count = client->attribute_count,
+                                  .limit = params.limit.data,
+                                  .limit_len = params.limit.len,
+                                  .expires_ns = params.for_ns,
                                   .note = note.data,
                                   .note_len = note.len};
     if (ban && o->count == 0)
@@ -95,7 +95,7 @@ static void set(struct rn_exchange *x, bool ban, unsigned members)
     char note[RATION_MESSAGE_SIZE] = "";
     struct ration_override o;
 
-    if (!read_client(x, ban, members | RN_CHANGE_FOR, &o) ||
+    if (!read_client(x, ban, members | RN_ADMIN_FOR, &o) ||
         (!ban &&
          (!rn_admin_know_rule(x, (struct rn_slice){o.rule, o.rule_len}) || !has_limit(x, &o))))
         return;
@@ -120,12 +120,12 @@ static void set(struct rn_exchange *x, bool ban, unsigned members)
 
 void rn_admin_put_override(struct rn_exchange *x)
 {
-    set(x, false, RN_CHANGE_LIMIT | RN_CHANGE_NOTE);
+    set(x, false, RN_ADMIN_LIMIT | RN_ADMIN_NOTE);
 }
 
 void rn_admin_put_ban(struct rn_exchange *x)
 {
-    set(x, true, RN_CHANGE_REASON);
+    set(x, true, RN_ADMIN_REASON);
 }
 
 /* --- deleting -------------------------------------------------------------------------------- */
@@ -180,14 +180,14 @@ static void tell_deleted(struct rn_exchange *x, const struct ration_override *o,
 static int remove_client(void *arg, const struct ration_override *o)
 {
     struct removal *removal = arg;
-    struct rn_query *query = &removal->x->desk->query;
+    struct rn_params *client = &removal->x->desk->params;
 
     if (o->sequence != removal->id)
         return 0;
     removal->code = rn_clients_delete(removal->x->front->limiter, o, removal->ban, &removal->error);
     if (removal->code == 0) {
-        query->attribute_count = (uint32_t)o->count;
-        memcpy(query->attributes, o->attributes, o->count * sizeof *o->attributes);
+        client->attribute_count = (uint32_t)o->count;
+        memcpy(client->attributes, o->attributes, o->count * sizeof *o->attributes);
         tell_deleted(removal->x, o, removal->ban);
     }
     return 1;

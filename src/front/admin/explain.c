@@ -25,11 +25,11 @@ void rn_admin_explain(struct rn_exchange *x)
     struct ration_outcome *outcome = &x->desk->decided.outcome;
     int64_t now_ns = ration_now(limiter);
     struct ration_request request;
-    struct rn_change change;
+    struct rn_admin_params params;
     struct rn_members m;
     int code;
 
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_COST | RN_CHANGE_MATCHING))
+    if (!rn_admin_read(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_COST | RN_ADMIN_MATCHING))
         return;
     request = rn_admin_request(x);
     code = ration_decide_peek(limiter, &request, RATION_NOW, outcome);
@@ -37,7 +37,7 @@ void rn_admin_explain(struct rn_exchange *x)
         m = rn_admin_begin(x);
         code = rn_explanation_put(
             &m, limiter,
-            &(struct rn_explanation){&request, outcome, now_ns, change.matching, NULL});
+            &(struct rn_explanation){&request, outcome, now_ns, params.matching, NULL});
     }
     if (code != 0)
         refuse_store(x, code);
@@ -142,13 +142,13 @@ bool rn_admin_put_limits(struct rn_exchange *x, struct rn_members *m, struct rn_
 
 void rn_admin_get_state(struct rn_exchange *x)
 {
-    struct rn_change change;
+    struct rn_admin_params params;
     struct rn_members m;
 
-    if (!rn_admin_read_query(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE) ||
-        (change.rule.data && !rn_admin_know_rule(x, change.rule)))
+    if (!rn_admin_read_query(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) ||
+        (params.rule.data && !rn_admin_know_rule(x, params.rule)))
         return;
     m = rn_admin_begin(x);
-    if (rn_admin_put_limits(x, &m, change.rule))
+    if (rn_admin_put_limits(x, &m, params.rule))
         rn_admin_end(x, &m, 200);
 }

@@ -447,7 +447,7 @@ static void put_process(struct rn_buf *out, const struct rn_front *front)
     static const char info[] = "ration_build_info";
     struct rn_process process;
 
-    rn_process_read(&process);
+    rn_process_stats_read(&process);
     rn_metrics_begin(out, info, RN_METRICS_GAUGE, "The version, as a label; always 1.");
     rn_metrics_put(out, info, &LABEL("version", rn_slice_of(ration_version())), 1, 1);
     put_gauge(out, "ration_workers", "Threads that answer requests.",

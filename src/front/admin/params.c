@@ -13,8 +13,8 @@
 #define PAGE_MAX 10000
 
 struct place {
-    struct rn_change *change;
-    struct rn_query *query;
+    struct rn_admin_params *params;
+    struct rn_params *client;
     struct rn_json *json;
 };
 
@@ -24,44 +24,44 @@ static int read_text(const struct place *p, const struct rn_json_token *token,
                      struct rn_slice *text)
 {
     if (token->kind != RN_JSON_STRING)
-        return rn_query_expected(p->json, token, "a string");
+        return rn_params_expected(p->json, token, "a string");
     *text = token->text;
     return 0;
 }
 
 static int read_attributes(const struct place *p, const struct rn_json_token *token)
 {
-    return rn_query_read_attributes(p->query, p->json, token);
+    return rn_params_read_attributes(p->client, p->json, token);
 }
 
 static int read_cost(const struct place *p, const struct rn_json_token *token)
 {
-    return rn_query_read_cost(p->query, p->json, token);
+    return rn_params_read_cost(p->client, p->json, token);
 }
 
 static int read_rule(const struct place *p, const struct rn_json_token *token)
 {
-    return read_text(p, token, &p->change->rule);
+    return read_text(p, token, &p->params->rule);
 }
 
 static int read_limit(const struct place *p, const struct rn_json_token *token)
 {
-    return read_text(p, token, &p->change->limit);
+    return read_text(p, token, &p->params->limit);
 }
 
 static int read_note(const struct place *p, const struct rn_json_token *token)
 {
-    return read_text(p, token, &p->change->note);
+    return read_text(p, token, &p->params->note);
 }
 
 static int read_reason(const struct place *p, const struct rn_json_token *token)
 {
-    return read_text(p, token, &p->change->reason);
+    return read_text(p, token, &p->params->reason);
 }
 
 static int read_add(const struct place *p, const struct rn_json_token *token)
 {
-    if (rn_json_i64(token, &p->change->add))
+    if (rn_json_i64(token, &p->params->add))
         return 0;
     return rn_json_object_to(p->json, token->at,
                              "\"add\" must be a whole number of units, below 0 to give back");
@@ -69,14 +69,14 @@ static int read_add(const struct place *p, const struct rn_json_token *token)
 
 static int read_remaining(const struct place *p, const struct rn_json_token *token)
 {
-    if (rn_json_u64(token, &p->change->remaining))
+    if (rn_json_u64(token, &p->params->remaining))
         return 0;
     return rn_json_object_to(p->json, token->at, "\"remaining\" must be a whole number, 0 or more");
 }
 
 static int read_for(const struct place *p, const struct rn_json_token *token)
 {
-    int64_t *ns = &p->change->for_ns;
+    int64_t *ns = &p->params->for_ns;
 
     *ns = 0;
     if (token->kind == RN_JSON_NULL)
@@ -91,19 +91,19 @@ static int read_for(const struct place *p, const struct rn_json_token *token)
 static int read_flag(const struct place *p, const struct rn_json_token *token, bool *flag)
 {
     if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
-        return rn_query_expected(p->json, token, "true or false");
+        return rn_params_expected(p->json, token, "true or false");
     *flag = token->kind == RN_JSON_TRUE;
     return 0;
 }
 
 static int read_shadow(const struct place *p, const struct rn_json_token *token)
 {
-    return read_flag(p, token, &p->change->shadow);
+    return read_flag(p, token, &p->params->shadow);
 }
 
 static int read_matching(const struct place *p, const struct rn_json_token *token)
 {
-    return read_flag(p, token, &p->change->matching);
+    return read_flag(p, token, &p->params->matching);
 }
 
 static const struct member {
@@ -111,17 +111,17 @@ static const struct member {
     unsigned bit;
     int (*read)(const struct place *p, const struct rn_json_token *token);
 } members[] = {
-    {"attributes", RN_CHANGE_ATTRIBUTES, read_attributes},
-    {"cost", RN_CHANGE_COST, read_cost},
-    {"rule", RN_CHANGE_RULE, read_rule},
-    {"add", RN_CHANGE_ADD, read_add},
-    {"remaining", RN_CHANGE_REMAINING, read_remaining},
-    {"limit", RN_CHANGE_LIMIT, read_limit},
-    {"for", RN_CHANGE_FOR, read_for},
-    {"note", RN_CHANGE_NOTE, read_note},
-    {"reason", RN_CHANGE_REASON, read_reason},
-    {"shadow", RN_CHANGE_SHADOW, read_shadow},
-    {"matching", RN_CHANGE_MATCHING, read_matching},
+    {"attributes", RN_ADMIN_ATTRIBUTES, read_attributes},
+    {"cost", RN_ADMIN_COST, read_cost},
+    {"rule", RN_ADMIN_RULE, read_rule},
+    {"add", RN_ADMIN_ADD, read_add},
+    {"remaining", RN_ADMIN_REMAINING, read_remaining},
+    {"limit", RN_ADMIN_LIMIT, read_limit},
+    {"for", RN_ADMIN_FOR, read_for},
+    {"note", RN_ADMIN_NOTE, read_note},
+    {"reason", RN_ADMIN_REASON, read_reason},
+    {"shadow", RN_ADMIN_SHADOW, read_shadow},
+    {"matching", RN_ADMIN_MATCHING, read_matching},
 };
 
 static const struct member *find(struct rn_slice name, unsigned allowed)
@@ -141,9 +141,9 @@ static const char *suggest(struct rn_slice name, unsigned allowed)
     for (size_t i = 0; i < COUNT(members); i++)
         if (allowed & members[i].bit)
             names[count++] = members[i].name;
-    if (allowed & RN_CHANGE_COUNT)
+    if (allowed & RN_ADMIN_COUNT)
         names[count++] = "count";
-    if (allowed & RN_CHANGE_PAGE) {
+    if (allowed & RN_ADMIN_PAGE) {
         names[count++] = "limit";
         names[count++] = "after";
     }
@@ -163,10 +163,10 @@ static int refuse_member(struct rn_json *json, const struct rn_json_token *token
                              rn_excerpt(token->name).text);
 }
 
-int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_json *json,
-                   unsigned allowed)
+int rn_admin_params_read(struct rn_admin_params *params, struct rn_params *client,
+                         struct rn_json *json, unsigned allowed)
 {
-    struct place p = {change, query, json};
+    struct place p = {params, client, json};
     struct rn_json_token token;
 
     while ((token = rn_json_next(json)).kind != RN_JSON_END) {
@@ -176,11 +176,11 @@ int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_j
             return RATION_EINVAL;
         if (!member)
             return refuse_member(json, &token, allowed);
-        if (change->given & member->bit)
+        if (params->given & member->bit)
             return rn_json_object_to(json, token.name_at, "\"%s\" is given twice", member->name);
         if (member->read(&p, &token) != 0)
             return RATION_EINVAL;
-        change->given |= member->bit;
+        params->given |= member->bit;
     }
     return 0;
 }
@@ -220,23 +220,24 @@ static int refuse_parameter(struct rn_slice name, unsigned allowed, struct ratio
     return rn_error_set(error, RATION_EINVAL, 0, "unknown parameter %s", rn_excerpt(name).text);
 }
 
-int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct rn_slice name,
-                        struct rn_slice value, unsigned allowed, struct ration_error *error)
+int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_params *client,
+                             struct rn_slice name, struct rn_slice value, unsigned allowed,
+                             struct ration_error *error)
 {
-    if ((allowed & RN_CHANGE_RULE) && rn_slice_is(name, "rule")) {
-        change->rule = value;
+    if ((allowed & RN_ADMIN_RULE) && rn_slice_is(name, "rule")) {
+        params->rule = value;
         return 0;
     }
-    if ((allowed & RN_CHANGE_COUNT) && rn_slice_is(name, "count"))
-        return read_number(name, value, TOP_MAX, &change->count, error);
-    if ((allowed & RN_CHANGE_PAGE) && rn_slice_is(name, "limit"))
-        return read_number(name, value, PAGE_MAX, &change->page, error);
-    if ((allowed & RN_CHANGE_PAGE) && rn_slice_is(name, "after"))
-        return read_after(value, &change->after, error);
-    if (!(allowed & RN_CHANGE_ATTRIBUTES) || name.len == 0)
+    if ((allowed & RN_ADMIN_COUNT) && rn_slice_is(name, "count"))
+        return read_number(name, value, TOP_MAX, &params->count, error);
+    if ((allowed & RN_ADMIN_PAGE) && rn_slice_is(name, "limit"))
+        return read_number(name, value, PAGE_MAX, &params->page, error);
+    if ((allowed & RN_ADMIN_PAGE) && rn_slice_is(name, "after"))
+        return read_after(value, &params->after, error);
+    if (!(allowed & RN_ADMIN_ATTRIBUTES) || name.len == 0)
         return refuse_parameter(name, allowed, error);
-    if (rn_query_add(query, (char *)name.data, name.len, value) != 0)
+    if (rn_params_add(client, (char *)name.data, name.len, value) != 0)
         return rn_error_set(error, RATION_EINVAL, 0, "more than %d attributes",
-                            RN_QUERY_ATTRIBUTES);
+                            RN_PARAMS_ATTRIBUTES_MAX);
     return 0;
 }

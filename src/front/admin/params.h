@@ -9,24 +9,24 @@
 #include "front/params.h"
 
 /* Which ones may be given, and which ones were. */
-enum rn_change_member {
-    RN_CHANGE_ATTRIBUTES = 1,
-    RN_CHANGE_COST = 2,
-    RN_CHANGE_RULE = 4,
-    RN_CHANGE_ADD = 8,
-    RN_CHANGE_REMAINING = 16,
-    RN_CHANGE_LIMIT = 32,
-    RN_CHANGE_FOR = 64,
-    RN_CHANGE_NOTE = 128,
-    RN_CHANGE_REASON = 256,
-    RN_CHANGE_SHADOW = 512,
-    RN_CHANGE_COUNT = 1024, /* in query strings only, */
-    RN_CHANGE_PAGE = 2048,  /* as are limit and after */
-    RN_CHANGE_MATCHING = 4096,
+enum rn_admin_param {
+    RN_ADMIN_ATTRIBUTES = 1,
+    RN_ADMIN_COST = 2,
+    RN_ADMIN_RULE = 4,
+    RN_ADMIN_ADD = 8,
+    RN_ADMIN_REMAINING = 16,
+    RN_ADMIN_LIMIT = 32,
+    RN_ADMIN_FOR = 64,
+    RN_ADMIN_NOTE = 128,
+    RN_ADMIN_REASON = 256,
+    RN_ADMIN_SHADOW = 512,
+    RN_ADMIN_COUNT = 1024, /* in query strings only, */
+    RN_ADMIN_PAGE = 2048,  /* as are limit and after */
+    RN_ADMIN_MATCHING = 4096,
 };
 
 /* Slices point into what was read. */
-struct rn_change {
+struct rn_admin_params {
     unsigned given;
     struct rn_slice rule; /* data NULL: not given */
     int64_t add;
@@ -41,14 +41,15 @@ struct rn_change {
 };
 
 /* Reads the members of the object that the last token began; attributes and cost
- * go to the query. 0, or RATION_EINVAL with json->error. */
-int rn_change_read(struct rn_change *change, struct rn_query *query, struct rn_json *json,
-                   unsigned members);
+ * go to `client`. 0, or RATION_EINVAL with json->error. */
+int rn_admin_params_read(struct rn_admin_params *params, struct rn_params *client,
+                         struct rn_json *json, unsigned members);
 
 /* One parameter of a query string: rule, count, limit and after if they may be given;
  * what else there is are attributes of the client, if those may be. `name` is put into
  * lower case where it stands. 0, or RATION_EINVAL with `error`. */
-int rn_change_parameter(struct rn_change *change, struct rn_query *query, struct rn_slice name,
-                        struct rn_slice value, unsigned members, struct ration_error *error);
+int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_params *client,
+                             struct rn_slice name, struct rn_slice value, unsigned members,
+                             struct ration_error *error);
 
 #endif

@@ -39,7 +39,7 @@ static void count_descriptors(struct rn_process *process)
     closedir(folder);
 }
 
-void rn_process_read(struct rn_process *process)
+void rn_process_stats_read(struct rn_process *process)
 {
     struct rlimit limit;
     struct rusage usage;

@@ -12,6 +12,6 @@ struct rn_process {
     uint64_t resident_bytes, virtual_bytes;
     uint64_t open_fds, max_fds;
 };
-void rn_process_read(struct rn_process *process);
+void rn_process_stats_read(struct rn_process *process);
 
 #endif

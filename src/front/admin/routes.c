@@ -42,32 +42,32 @@ void rn_admin_end(struct rn_exchange *x, struct rn_members *m, unsigned status)
 
 /* --- what is asked ------------------------------------------------------------------------- */
 
-bool rn_admin_read(struct rn_exchange *x, struct rn_change *change, unsigned members)
+bool rn_admin_read(struct rn_exchange *x, struct rn_admin_params *params, unsigned members)
 {
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *client = &x->desk->params;
     struct rn_json json;
 
-    *change = (struct rn_change){0};
-    rn_query_init(query);
+    *params = (struct rn_admin_params){0};
+    rn_params_init(client);
     if (!rn_exchange_object(x, &json))
         return false;
-    if (rn_change_read(change, query, &json, members) == 0 &&
+    if (rn_admin_params_read(params, client, &json, members) == 0 &&
         rn_json_next(&json).kind == RN_JSON_END)
         return true;
     rn_exchange_error(x, 400, "bad_request", "%s", json.error.text);
     return false;
 }
 
-bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsigned members)
+bool rn_admin_read_query(struct rn_exchange *x, struct rn_admin_params *params, unsigned members)
 {
     struct rn_slice rest = x->request->query, name, value;
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *client = &x->desk->params;
     char *decoded = x->desk->names; /* a target is no longer than a head */
     struct ration_error error;
     bool bad = false;
 
-    *change = (struct rn_change){0};
-    rn_query_init(query);
+    *params = (struct rn_admin_params){0};
+    rn_params_init(client);
     while (rn_http_query_next(&rest, &decoded, &name, &value, &bad)) {
         if (bad) {
             rn_exchange_error(
@@ -75,7 +75,7 @@ bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsign
                 "the query string has a %% that two hexadecimal digits do not follow");
             return false;
         }
-        if (rn_change_parameter(change, query, name, value, members, &error) != 0) {
+        if (rn_admin_params_read_one(params, client, name, value, members, &error) != 0) {
             rn_exchange_error(x, 400, "bad_request", "%s", error.text);
             return false;
         }
@@ -85,10 +85,10 @@ bool rn_admin_read_query(struct rn_exchange *x, struct rn_change *change, unsign
 
 struct ration_request rn_admin_request(const struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->desk->query;
+    const struct rn_params *client = &x->desk->params;
 
     return (struct ration_request){
-        .attributes = query->attributes, .count = query->attribute_count, .cost = query->cost};
+        .attributes = client->attributes, .count = client->attribute_count, .cost = client->cost};
 }
 
 /* --- rules that are named ------------------------------------------------------------------ */

@@ -6,19 +6,19 @@
 #include "rules/report/report.h"
 
 /* Without the rule's name, all rules that apply. */
-static struct rn_slice rule_text(const struct rn_change *change)
+static struct rn_slice rule_text(const struct rn_admin_params *params)
 {
-    return change->rule.data ? change->rule : RN_SLICE("all");
+    return params->rule.data ? params->rule : RN_SLICE("all");
 }
 
-static void fail(struct rn_exchange *x, int code, const struct rn_change *change)
+static void fail(struct rn_exchange *x, int code, const struct rn_admin_params *params)
 {
     switch (code) {
     case RATION_ENORULE:
-        rn_admin_refuse_rule(x, change->rule);
+        rn_admin_refuse_rule(x, params->rule);
         break;
     case RATION_EUNMATCHED:
-        rn_admin_refuse_unmatched(x, change->rule);
+        rn_admin_refuse_unmatched(x, params->rule);
         break;
     case RATION_EPLACES:
         rn_exchange_error(x, 400, "bad_request",
@@ -34,9 +34,9 @@ static void fail(struct rn_exchange *x, int code, const struct rn_change *change
 }
 
 /* Nobody is meant by accident. */
-static bool has_client(struct rn_exchange *x, const struct rn_change *change)
+static bool has_client(struct rn_exchange *x, const struct rn_admin_params *params)
 {
-    if (change->given & RN_CHANGE_ATTRIBUTES)
+    if (params->given & RN_ADMIN_ATTRIBUTES)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"attributes\" are missing: the client's, as in its requests, such as "
@@ -47,22 +47,21 @@ static bool has_client(struct rn_exchange *x, const struct rn_change *change)
 void rn_admin_reset(struct rn_exchange *x)
 {
     struct ration_request request;
-    struct rn_change change;
+    struct rn_admin_params params;
     struct rn_members m;
     uint32_t count = 0;
     int code;
 
-    if (!rn_admin_read(x, &change, RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE) ||
-        !has_client(x, &change))
+    if (!rn_admin_read(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) || !has_client(x, &params))
         return;
     request = rn_admin_request(x);
-    code = ration_state_reset(x->front->limiter, &request, change.rule.data, change.rule.len,
+    code = ration_state_reset(x->front->limiter, &request, params.rule.data, params.rule.len,
                               RATION_NOW, &count);
     if (code != 0) {
-        fail(x, code, &change);
+        fail(x, code, &params);
         return;
     }
-    rn_admin_log(x, "state.reset", RN_LOG_TEXT("rule", rule_text(&change)),
+    rn_admin_log(x, "state.reset", RN_LOG_TEXT("rule", rule_text(&params)),
                  RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_NUMBER("limits", count));
     m = rn_admin_begin(x);
     rn_members_u64(&m, "reset", count);
@@ -70,47 +69,46 @@ void rn_admin_reset(struct rn_exchange *x)
 }
 
 /* One of "add" and "remaining". */
-static bool is_complete(struct rn_exchange *x, const struct rn_change *change)
+static bool is_complete(struct rn_exchange *x, const struct rn_admin_params *params)
 {
-    unsigned both = RN_CHANGE_ADD | RN_CHANGE_REMAINING;
+    unsigned both = RN_ADMIN_ADD | RN_ADMIN_REMAINING;
 
-    if ((change->given & both) != 0 && (change->given & both) != both)
+    if ((params->given & both) != 0 && (params->given & both) != both)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "give \"add\" (units to charge, below 0 to give back) or \"remaining\" "
                       "(units to leave)%s",
-                      change->given & both ? ", not both" : "");
+                      params->given & both ? ", not both" : "");
     return false;
 }
 
 void rn_admin_adjust(struct rn_exchange *x)
 {
     struct ration_request request;
-    struct rn_change change;
+    struct rn_admin_params params;
     struct rn_members m;
     bool add;
     int code;
 
-    if (!rn_admin_read(x, &change,
-                       RN_CHANGE_ATTRIBUTES | RN_CHANGE_RULE | RN_CHANGE_ADD |
-                           RN_CHANGE_REMAINING) ||
-        !has_client(x, &change) || !is_complete(x, &change))
+    if (!rn_admin_read(x, &params,
+                       RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE | RN_ADMIN_ADD | RN_ADMIN_REMAINING) ||
+        !has_client(x, &params) || !is_complete(x, &params))
         return;
-    add = change.given & RN_CHANGE_ADD;
+    add = params.given & RN_ADMIN_ADD;
     request = rn_admin_request(x);
-    code = add ? ration_state_adjust(x->front->limiter, &request, change.rule.data, change.rule.len,
-                                     change.add, RATION_NOW)
-               : ration_state_set_remaining(x->front->limiter, &request, change.rule.data,
-                                            change.rule.len, change.remaining, RATION_NOW);
+    code = add ? ration_state_adjust(x->front->limiter, &request, params.rule.data, params.rule.len,
+                                     params.add, RATION_NOW)
+               : ration_state_set_remaining(x->front->limiter, &request, params.rule.data,
+                                            params.rule.len, params.remaining, RATION_NOW);
     if (code != 0) {
-        fail(x, code, &change);
+        fail(x, code, &params);
         return;
     }
-    rn_admin_log(x, "state.adjust", RN_LOG_TEXT("rule", rule_text(&change)),
+    rn_admin_log(x, "state.adjust", RN_LOG_TEXT("rule", rule_text(&params)),
                  RN_LOG_TEXT("client", rn_admin_client(x)),
-                 add ? RN_LOG_NUMBER("add", change.add)
-                     : RN_LOG_NUMBER("remaining", change.remaining));
+                 add ? RN_LOG_NUMBER("add", params.add)
+                     : RN_LOG_NUMBER("remaining", params.remaining));
     m = rn_admin_begin(x);
-    if (rn_admin_put_limits(x, &m, change.rule))
+    if (rn_admin_put_limits(x, &m, params.rule))
         rn_admin_end(x, &m, 200);
 }

@@ -170,13 +170,13 @@ static void put_top(struct rn_members *m, const struct ration_top *top)
 void rn_admin_top(struct rn_exchange *x)
 {
     struct ration_top *keys;
-    struct rn_change change;
+    struct rn_admin_params params;
     struct rn_members m;
     size_t count;
 
-    if (!rn_admin_read_query(x, &change, RN_CHANGE_COUNT))
+    if (!rn_admin_read_query(x, &params, RN_ADMIN_COUNT))
         return;
-    count = change.count ? (size_t)change.count : TOP_COUNT;
+    count = params.count ? (size_t)params.count : TOP_COUNT;
     keys = calloc(count, sizeof *keys);
     if (!keys) {
         rn_exchange_error(x, 503, "memory", "out of memory");
@@ -206,16 +206,16 @@ void rn_admin_get_shadow(struct rn_exchange *x)
 
 void rn_admin_put_shadow(struct rn_exchange *x)
 {
-    struct rn_change change;
+    struct rn_admin_params params;
 
-    if (!rn_admin_read(x, &change, RN_CHANGE_SHADOW))
+    if (!rn_admin_read(x, &params, RN_ADMIN_SHADOW))
         return;
-    if (!change.given) {
+    if (!params.given) {
         rn_exchange_error(x, 400, "bad_request", "\"shadow\" is missing: true or false");
         return;
     }
-    ration_shadow_set(x->front->limiter, change.shadow);
+    ration_shadow_set(x->front->limiter, params.shadow);
     rn_admin_log(x, "shadow.set",
-                 RN_LOG_TEXT("shadow", change.shadow ? RN_SLICE("on") : RN_SLICE("off")));
+                 RN_LOG_TEXT("shadow", params.shadow ? RN_SLICE("on") : RN_SLICE("off")));
     rn_admin_get_shadow(x);
 }

@@ -18,7 +18,7 @@ static void fire(struct rn_timer *timer)
 }
 
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
-                            const struct rn_decided *decided, int64_t hold_ns,
+                            const struct rn_decision *decided, int64_t hold_ns,
                             const struct rn_decision_format *telling,
                             void (*tell)(struct rn_delayed_reply *held))
 {
@@ -48,7 +48,7 @@ static void give_back(void *arg, struct rn_desk *desk)
     struct rn_delayed_reply *held = arg;
 
     (void)desk;
-    rn_front_decide_give_back(held->limiter, &held->decided);
+    rn_decision_give_back(held->limiter, &held->decided);
 }
 
 void rn_delayed_reply_drop(struct rn_delayed_reply *held)

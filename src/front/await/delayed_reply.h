@@ -29,7 +29,7 @@ struct rn_delayed_reply {
     struct ration *limiter;
     struct rn_delayed_reply **slot;
     int64_t hold_ns;
-    struct rn_decided decided;
+    struct rn_decision decided;
     struct rn_decision_format telling;
     void (*tell)(struct rn_delayed_reply *held); /* writes the reply to rn_conn_out */
 };
@@ -37,7 +37,7 @@ struct rn_delayed_reply {
 /* Holds the connection for hold_ns; *slot, in its state, is set until the reply
  * has been told. False: out of memory, answer at once. */
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
-                            const struct rn_decided *decided, int64_t hold_ns,
+                            const struct rn_decision *decided, int64_t hold_ns,
                             const struct rn_decision_format *telling,
                             void (*tell)(struct rn_delayed_reply *held));
 

@@ -58,7 +58,7 @@ static int64_t due_of(const struct rn_grpc_call *call, int64_t now_ns)
 {
     if (!call->complete)
         return call->begun_ns + MESSAGE_NS;
-    return call->answered && !call->watching ? call->begun_ns + RN_HOLD_MAX_NS + STALL_NS
+    return call->answered && !call->watching ? call->begun_ns + RN_REPLY_DELAY_MAX_NS + STALL_NS
                                              : now_ns + STALL_NS;
 }
 

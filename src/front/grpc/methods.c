@@ -20,8 +20,8 @@ static int64_t patience(const struct rn_grpc_call *call)
 {
     int64_t left_ns = call->timeout_ns - MARGIN_NS - (rn_grpc_now(call->on) - call->begun_ns);
 
-    if (call->timeout_ns == 0 || left_ns > RN_HOLD_MAX_NS)
-        return RN_HOLD_MAX_NS;
+    if (call->timeout_ns == 0 || left_ns > RN_REPLY_DELAY_MAX_NS)
+        return RN_REPLY_DELAY_MAX_NS;
     return left_ns > 1 ? left_ns : 1;
 }
 

@@ -65,7 +65,7 @@ static void put_mark(struct rn_buf *out, const struct ration_outcome *outcome,
 }
 
 static void write_answer(struct rn_front *front, struct rn_desk *desk, struct rn_buf *out,
-                         const struct rn_decided *d, int64_t held_ns,
+                         const struct rn_decision *d, int64_t held_ns,
                          const struct rn_decision_format *how)
 {
     int64_t now_ns = held_ns > 0 ? RATION_NOW : d->at_ns;
@@ -107,7 +107,7 @@ static void write_held(struct rn_delayed_reply *held)
         rn_conn_close(held->conn);
 }
 
-void rn_exchange_decision(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
+void rn_exchange_decision(struct rn_exchange *x, struct rn_decision *decided, int64_t hold_ns,
                           struct rn_decision_format *how)
 {
     struct rn_http_state *state = rn_conn_state(x->conn);
@@ -150,17 +150,17 @@ bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json)
 
 bool rn_exchange_query(struct rn_exchange *x, unsigned members)
 {
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *params = &x->desk->params;
     struct rn_json_token token;
     struct ration_error error;
     struct rn_json json;
 
-    rn_query_init(query);
+    rn_params_init(params);
     if (!rn_exchange_object(x, &json))
         return false;
-    if (rn_query_read(query, &json, members) != 0 || rn_json_read(&json, &token) != RN_JSON_END)
+    if (rn_params_read(params, &json, members) != 0 || rn_json_read(&json, &token) != RN_JSON_END)
         return refuse_json(x, &json);
-    if (rn_query_complete(query, &error) == 0)
+    if (rn_params_check(params, &error) == 0)
         return true;
     rn_exchange_error(x, 400, "bad_request", "%s", error.text);
     return false;

@@ -72,12 +72,12 @@ void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name,
 /* The body as one JSON object, whose members are up to the caller. False after
  * answering 400. */
 bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
-/* The same, read into desk->query, nothing behind it. */
+/* The same, read into desk->params, nothing behind it. */
 bool rn_exchange_query(struct rn_exchange *x, unsigned members);
 
 /* Answers a decision now, or when `hold_ns` have passed. The connection's part of
  * `how` is filled in here. */
-void rn_exchange_decision(struct rn_exchange *x, struct rn_decided *decided, int64_t hold_ns,
+void rn_exchange_decision(struct rn_exchange *x, struct rn_decision *decided, int64_t hold_ns,
                           struct rn_decision_format *how);
 
 #endif

@@ -22,10 +22,10 @@ static struct rn_slice first_of(const struct rn_http_request *request, const cha
     return value.data ? value : otherwise;
 }
 
-static void add(struct rn_query *query, char *name, struct rn_slice value)
+static void add(struct rn_params *params, char *name, struct rn_slice value)
 {
     if (value.data && value.len != 0)
-        (void)rn_query_add(query, name, strlen(name), value); /* there is room: they come first */
+        (void)rn_params_add(params, name, strlen(name), value); /* there is room: they come first */
 }
 
 /* The proxy itself, to begin with: rules tell which proxies are believed. One
@@ -51,7 +51,7 @@ static void add_headers(struct rn_exchange *x)
 
         memcpy(at, "header.", 7);
         memcpy(at + 7, h->name.data, h->name.len);
-        if (rn_query_add(&x->desk->query, at, len, h->value) != 0)
+        if (rn_params_add(&x->desk->params, at, len, h->value) != 0)
             return;
         at += len;
     }
@@ -60,16 +60,16 @@ static void add_headers(struct rn_exchange *x)
 static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
 {
     const struct rn_http_request *request = x->request;
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *params = &x->desk->params;
     static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
                 scheme[] = "scheme";
 
-    add(query, ip, peer_address(x, address));
-    add(query, method,
+    add(params, ip, peer_address(x, address));
+    add(params, method,
         first_of(request, "x-forwarded-method", "x-original-method", request->method));
-    add(query, path, first_of(request, "x-forwarded-uri", "x-original-uri", x->rest));
-    add(query, host, first_of(request, "x-forwarded-host", NULL, request->host));
-    add(query, scheme, rn_http_find(request, "x-forwarded-proto"));
+    add(params, path, first_of(request, "x-forwarded-uri", "x-original-uri", x->rest));
+    add(params, host, first_of(request, "x-forwarded-host", NULL, request->host));
+    add(params, scheme, rn_http_find(request, "x-forwarded-proto"));
     add_headers(x);
 }
 
@@ -82,7 +82,7 @@ static bool read_number(struct rn_slice text, uint64_t *n)
     return rn_number_parse(text.data, text.len, &pos, n, NULL) == 0 && pos == text.len;
 }
 
-static const char *read_parameter(struct rn_query *query, struct rn_decision_format *how,
+static const char *read_parameter(struct rn_params *params, struct rn_decision_format *how,
                                   struct rn_slice name, struct rn_slice value)
 {
     uint64_t n;
@@ -92,13 +92,13 @@ static const char *read_parameter(struct rn_query *query, struct rn_decision_for
             return "deny must be a status from 400 to 599";
         how->deny_status = (uint16_t)n;
     } else if (rn_slice_is(name, "cost")) {
-        if (!read_number(value, &query->cost))
+        if (!read_number(value, &params->cost))
             return "cost must be a whole number";
-        query->cost_given = true;
+        params->cost_given = true;
     } else if (rn_slice_is(name, "wait")) {
         if (!rn_slice_is(value, "hold") && !rn_slice_is(value, "return"))
             return "wait must be hold or return";
-        query->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
+        params->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
     } else {
         return "unknown parameter; there are deny, cost and wait";
     }
@@ -136,14 +136,14 @@ static const char *read_query(struct rn_exchange *x, struct rn_decision_format *
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
-        fault = bad ? "an escape is not %XX" : read_parameter(&x->desk->query, how, name, value);
+        fault = bad ? "an escape is not %XX" : read_parameter(&x->desk->params, how, name, value);
     return fault;
 }
 
 void rn_front_http_auth(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->desk->query;
-    struct rn_decided *decided = &x->desk->decided;
+    struct rn_params *params = &x->desk->params;
+    struct rn_decision *decided = &x->desk->decided;
     struct rn_decision_format how = {.problem = rn_front_http_wants_problem(x->request),
                                      .empty = true};
     char address[RN_IP_TEXT];
@@ -151,18 +151,18 @@ void rn_front_http_auth(struct rn_exchange *x)
     const char *fault;
     int code;
 
-    rn_query_init(query);
+    rn_params_init(params);
     rn_buf_clear(&x->desk->scratch);
     if ((fault = read_query(x, &how))) {
         rn_exchange_error(x, 400, "bad_request", "%s", fault);
         return;
     }
     describe_request(x, address);
-    code = rn_front_decide_query(x->front->limiter, query, RN_CHECK, decided, &error);
+    code = rn_decision_make(x->front->limiter, params, RN_CHECK, decided, &error);
     if (x->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
         how.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
     if (code != 0)
         rn_front_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
     else
-        rn_exchange_decision(x, decided, rn_front_decide_hold_ns(query, decided), &how);
+        rn_exchange_decision(x, decided, rn_decision_reply_delay_ns(params, decided), &how);
 }

@@ -7,7 +7,7 @@
 
 #include "front/http/conversation.h"
 
-/* Decides on desk->query and answers. */
+/* Decides on desk->params and answers. */
 void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb);
 /* Answers that there is no decision: with 400 if what was asked is wrong, else with `status`. */
 void rn_front_http_fail(struct rn_exchange *x, int code, unsigned status,

@@ -37,22 +37,22 @@ void rn_front_http_fail(struct rn_exchange *x, int code, unsigned status,
 
 void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb)
 {
-    struct rn_query *query = &x->desk->query;
-    struct rn_decided *decided = &x->desk->decided;
+    struct rn_params *params = &x->desk->params;
+    struct rn_decision *decided = &x->desk->decided;
     struct rn_decision_format how = {0};
     struct ration_error error;
 
-    if (query->credit && !rn_admin_admit_change(x))
+    if (params->credit && !rn_admin_admit_change(x))
         return;
-    int code = rn_front_decide_query(x->front->limiter, query, verb, decided, &error);
+    int code = rn_decision_make(x->front->limiter, params, verb, decided, &error);
 
     if (code != 0) {
         rn_front_http_fail(x, code, 503, &error);
         return;
     }
     how.problem = !decided->outcome.decision.allowed && rn_front_http_wants_problem(x->request);
-    rn_exchange_decision(x, decided, verb == RN_CHECK ? rn_front_decide_hold_ns(query, decided) : 0,
-                         &how);
+    rn_exchange_decision(x, decided,
+                         verb == RN_CHECK ? rn_decision_reply_delay_ns(params, decided) : 0, &how);
 }
 
 /* --- several at once --------------------------------------------------------------------- */
@@ -66,11 +66,11 @@ static void put_item_error(struct rn_buf *out, const struct ration_error *error)
 
 static void decide_item(struct rn_exchange *x, struct rn_buf *out, struct rn_answer_extra *how)
 {
-    struct rn_decided *decided = &x->desk->decided;
+    struct rn_decision *decided = &x->desk->decided;
     struct ration_error error;
 
-    if (rn_query_complete(&x->desk->query, &error) != 0 ||
-        rn_front_decide_query(x->front->limiter, &x->desk->query, RN_CHECK, decided, &error) != 0) {
+    if (rn_params_check(&x->desk->params, &error) != 0 ||
+        rn_decision_make(x->front->limiter, &x->desk->params, RN_CHECK, decided, &error) != 0) {
         put_item_error(out, &error);
         return;
     }
@@ -97,12 +97,12 @@ static bool read_batch(struct rn_exchange *x, struct rn_json *json, struct rn_bu
             rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX);
             return false;
         }
-        rn_query_init(&x->desk->query);
-        if (rn_query_read(&x->desk->query, json,
-                          RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_CREDIT | RN_QUERY_PEEK |
-                              RN_QUERY_DRAIN | RN_QUERY_KEY) != 0)
+        rn_params_init(&x->desk->params);
+        if (rn_params_read(&x->desk->params, json,
+                           RN_PARAM_ATTRIBUTES | RN_PARAM_CREDIT | RN_PARAM_PEEK | RN_PARAM_DRAIN |
+                               RN_PARAM_KEY) != 0)
             return false;
-        *credits |= x->desk->query.credit;
+        *credits |= x->desk->params.credit;
         if (out) {
             if (count > 1)
                 rn_buf_put_char(out, ',');
@@ -170,17 +170,17 @@ static void answer_check(struct rn_exchange *x)
 {
     if (is_batch(x->request->body))
         answer_batch(x);
-    else if (rn_exchange_query(x, RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_CREDIT | RN_QUERY_WAIT |
-                                      RN_QUERY_PEEK | RN_QUERY_DRAIN))
+    else if (rn_exchange_query(x, RN_PARAM_ATTRIBUTES | RN_PARAM_CREDIT | RN_PARAM_WAIT |
+                                      RN_PARAM_PEEK | RN_PARAM_DRAIN))
         rn_front_http_decide(x, RN_CHECK);
 }
 
 static void answer_throttle(struct rn_exchange *x)
 {
-    if (!rn_exchange_query(x, RN_QUERY_KEY | RN_QUERY_CREDIT | RN_QUERY_WAIT | RN_QUERY_PEEK |
-                                  RN_QUERY_DRAIN))
+    if (!rn_exchange_query(x, RN_PARAM_KEY | RN_PARAM_CREDIT | RN_PARAM_WAIT | RN_PARAM_PEEK |
+                                  RN_PARAM_DRAIN))
         return;
-    if (x->desk->query.by_limit)
+    if (x->desk->params.by_limit)
         rn_front_http_decide(x, RN_CHECK);
     else
         rn_exchange_error(x, 400, "bad_request",

@@ -5,7 +5,7 @@
  */
 #include "front/http/http_internal.h"
 
-#define HOLDING (RN_QUERY_ATTRIBUTES_BIT | RN_QUERY_KEY | RN_QUERY_COST | RN_QUERY_FOR)
+#define HOLDING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEY | RN_PARAM_COST | RN_PARAM_FOR)
 
 void rn_front_http_reserve(struct rn_exchange *x)
 {
@@ -22,9 +22,9 @@ void rn_front_http_acquire(struct rn_exchange *x)
 /* Reads a body that names a lease. */
 static bool read_lease(struct rn_exchange *x, unsigned members)
 {
-    if (!rn_exchange_query(x, RN_QUERY_LEASE | members))
+    if (!rn_exchange_query(x, RN_PARAM_LEASE | members))
         return false;
-    if (x->desk->query.lease.data)
+    if (x->desk->params.lease.data)
         return true;
     rn_exchange_error(x, 400, "bad_request",
                       "\"lease\" is missing: what reserve or acquire has answered");
@@ -33,15 +33,15 @@ static bool read_lease(struct rn_exchange *x, unsigned members)
 
 static bool read_charge(struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->desk->query;
+    const struct rn_params *params = &x->desk->params;
 
-    if (!rn_exchange_query(x, RN_QUERY_CHARGE))
+    if (!rn_exchange_query(x, RN_PARAM_CHARGE))
         return false;
-    if (query->charge.data && query->status != 0)
+    if (params->charge.data && params->status != 0)
         return true;
     rn_exchange_error(x, 400, "bad_request", "%s",
-                      query->charge.data ? "\"status\" is missing: that of the answer, such as 401"
-                                         : "\"charge\" is missing: what check has answered");
+                      params->charge.data ? "\"status\" is missing: that of the answer, such as 401"
+                                          : "\"charge\" is missing: what check has answered");
     return false;
 }
 
@@ -66,12 +66,12 @@ static void answer_done(struct rn_exchange *x, int code, const char *what, bool 
 
 void rn_front_http_commit(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *params = &x->desk->params;
 
-    if (read_lease(x, RN_QUERY_COST))
+    if (read_lease(x, RN_PARAM_COST))
         answer_done(x,
-                    ration_ticket_commit(x->front->limiter, query->lease.data, query->lease.len,
-                                         !query->cost_given, query->cost, RATION_NOW),
+                    ration_ticket_commit(x->front->limiter, params->lease.data, params->lease.len,
+                                         !params->cost_given, params->cost, RATION_NOW),
                     "committed", false);
 }
 
@@ -81,7 +81,7 @@ void rn_front_http_refund(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->desk->query.lease;
+    lease = x->desk->params.lease;
     answer_done(x, ration_ticket_refund(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "refunded", false);
 }
@@ -92,22 +92,22 @@ void rn_front_http_release(struct rn_exchange *x)
 
     if (!read_lease(x, 0))
         return;
-    lease = x->desk->query.lease;
+    lease = x->desk->params.lease;
     answer_done(x, ration_ticket_release(x->front->limiter, lease.data, lease.len, RATION_NOW),
                 "released", true);
 }
 
 void rn_front_http_renew(struct rn_exchange *x)
 {
-    struct rn_query *query = &x->desk->query;
+    struct rn_params *params = &x->desk->params;
     struct rn_buf *body = &x->desk->scratch;
     int64_t expires_ns;
     int code;
 
-    if (!read_lease(x, RN_QUERY_FOR))
+    if (!read_lease(x, RN_PARAM_FOR))
         return;
-    code = ration_ticket_renew(x->front->limiter, query->lease.data, query->lease.len,
-                               query->for_ns, RATION_NOW, &expires_ns);
+    code = ration_ticket_renew(x->front->limiter, params->lease.data, params->lease.len,
+                               params->for_ns, RATION_NOW, &expires_ns);
     if (code != 0) {
         answer_done(x, code, "renewed", false);
         return;
@@ -121,14 +121,14 @@ void rn_front_http_renew(struct rn_exchange *x)
 
 void rn_front_http_charge(struct rn_exchange *x)
 {
-    const struct rn_query *query = &x->desk->query;
+    const struct rn_params *params = &x->desk->params;
     uint32_t count = 0;
     int code;
 
     if (!read_charge(x))
         return;
-    code = ration_ticket_charge(x->front->limiter, query->charge.data, query->charge.len,
-                                (unsigned)query->status, RATION_NOW, &count);
+    code = ration_ticket_charge(x->front->limiter, params->charge.data, params->charge.len,
+                                (unsigned)params->status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
         rn_exchange_error(x, 400, "bad_request", "\"charge\" is none of this daemon's");
     else /* a status that charges nothing is as good as one that has been charged */

@@ -81,7 +81,7 @@ static RN_ASIDE void put_failure(struct rn_talk *t, const struct ration_charge *
 
 static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
 {
-    struct rn_decided *d = &t->desk->decided;
+    struct rn_decision *d = &t->desk->decided;
 
     if (rn_unlikely(c->error != 0)) {
         put_failure(t, c);
@@ -95,7 +95,7 @@ static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum sha
         put_crab(t->out, &c->verdict);
         break;
     case SHAPE_OURS:
-        rn_front_decide_from_charge(&d->outcome, c, c->ad_hoc);
+        rn_decision_from_charge(&d->outcome, c, c->ad_hoc);
         d->by_limit = true;
         d->ticket[0] = d->due[0] = '\0';
         rn_front_resp_put_decision(
@@ -321,7 +321,7 @@ static const struct ration_limit *find_limit(struct rn_talk *t)
     if (r)
         return &r->limit;
     r = forget_one(t);
-    if (rn_query_parse_limit(t->argv[2], &r->limit, &error) != 0) {
+    if (rn_params_parse_limit(t->argv[2], &r->limit, &error) != 0) {
         rn_front_resp_fail(t, "%s", error.text);
         return NULL;
     }

@@ -8,7 +8,7 @@
 #include "rules/report/report.h"
 
 /* As many attributes as JSON may have, one too many to tell so, and all options. */
-_Static_assert(2 + 2 * (RN_QUERY_ATTRIBUTES + 1) + 9 <= RN_RESP_ARGS_MAX,
+_Static_assert(2 + 2 * (RN_PARAMS_ATTRIBUTES_MAX + 1) + 9 <= RN_RESP_ARGS_MAX,
                "a command has room for the attributes of a request");
 
 /* --- deciding ------------------------------------------------------------------------------- */
@@ -44,13 +44,13 @@ static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_decision_fo
     return false;
 }
 
-/* Decides on desk->query and answers, now or later. */
+/* Decides on desk->params and answers, now or later. */
 static void decide(struct rn_talk *t, enum rn_verb verb)
 {
-    struct rn_decided *d = &t->desk->decided;
-    struct rn_decision_format how = {.version = t->state->version, .full = t->desk->query.full};
+    struct rn_decision *d = &t->desk->decided;
+    struct rn_decision_format how = {.version = t->state->version, .full = t->desk->params.full};
     struct ration_error error;
-    int code = rn_front_decide_query(t->front->limiter, &t->desk->query, verb, d, &error);
+    int code = rn_decision_make(t->front->limiter, &t->desk->params, verb, d, &error);
     int64_t hold_ns;
 
     if (code == RATION_EINVAL) {
@@ -62,7 +62,7 @@ static void decide(struct rn_talk *t, enum rn_verb verb)
         rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_front_decide_hold_ns(&t->desk->query, d) : 0;
+    hold_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&t->desk->params, d) : 0;
     if (hold_ns <= 0 || !hold(t, hold_ns, &how))
         rn_front_resp_put_decision(t->out, &how, d, 0);
 }
@@ -81,15 +81,15 @@ enum {
 };
 
 /* An option that is one word; NULL: it is none. */
-static bool *find_mark(struct rn_query *query, struct rn_slice word)
+static bool *find_mark(struct rn_params *params, struct rn_slice word)
 {
     if (rn_front_resp_is(word, "PEEK"))
-        return &query->peek;
+        return &params->peek;
     if (rn_front_resp_is(word, "LEASE"))
-        return &query->keep_places;
+        return &params->keep_places;
     if (rn_front_resp_is(word, "SHADOW"))
-        return &query->shadow;
-    return rn_front_resp_is(word, "FULL") ? &query->full : NULL;
+        return &params->shadow;
+    return rn_front_resp_is(word, "FULL") ? &params->full : NULL;
 }
 
 static bool is_decimal(struct rn_slice text)
@@ -118,21 +118,21 @@ static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
 
 static bool read_cost(struct rn_talk *t, struct rn_slice text)
 {
-    t->desk->query.cost_given = true;
-    return rn_front_resp_cost(t, text, "cost", &t->desk->query.cost);
+    t->desk->params.cost_given = true;
+    return rn_front_resp_cost(t, text, "cost", &t->desk->params.cost);
 }
 
 /* A negative cost gives units back, for callers that may reset. */
 static bool read_credit(struct rn_talk *t, struct rn_slice text)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
     bool negative = text.len > 1 && text.data[0] == '-';
     struct rn_json_token units = {.kind = RN_JSON_NUMBER,
                                   .text = {text.data + negative, text.len - negative}};
 
-    if (!negative || !rn_json_u64(&units, &query->cost))
+    if (!negative || !rn_json_u64(&units, &params->cost))
         return read_cost(t, text);
-    query->cost_given = query->credit = true;
+    params->cost_given = params->credit = true;
     return rn_front_resp_may_change(t);
 }
 
@@ -145,7 +145,7 @@ static int64_t read_patience(struct rn_slice text)
         if (text.data[i] < '0' || text.data[i] > '9')
             return 0;
         ms = ms * 10 + (text.data[i] - '0');
-        if (ms > RN_HOLD_MAX_NS / 1000000)
+        if (ms > RN_REPLY_DELAY_MAX_NS / 1000000)
             return 0;
     }
     return ms;
@@ -153,13 +153,13 @@ static int64_t read_patience(struct rn_slice text)
 
 static bool read_wait(struct rn_talk *t, struct rn_slice text)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
 
-    query->wait = rn_front_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
+    params->wait = rn_front_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
     if (rn_front_resp_is(text, "RETURN") || rn_front_resp_is(text, "HOLD"))
         return true;
-    query->max_wait_ns = read_patience(text) * 1000000;
-    if (query->max_wait_ns > 0)
+    params->max_wait_ns = read_patience(text) * 1000000;
+    if (params->max_wait_ns > 0)
         return true;
     rn_front_resp_fail(
         t,
@@ -179,14 +179,14 @@ static bool fail_repeated(struct rn_talk *t, struct rn_slice option)
 static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
                          struct rn_slice *algorithm)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
 
     for (; at < t->argc; at += 2) {
         struct rn_slice name = t->argv[at], value;
-        bool *mark = allowed & OPTION_MARKS ? find_mark(query, name) : NULL;
+        bool *mark = allowed & OPTION_MARKS ? find_mark(params, name) : NULL;
 
         if ((allowed & OPTION_DRAIN) && rn_front_resp_is(name, "DRAIN"))
-            mark = &query->drain;
+            mark = &params->drain;
         if (mark && *mark)
             return fail_repeated(t, name);
         if (mark) {
@@ -198,19 +198,19 @@ static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
             return rn_front_resp_fail_usage(t), false;
         value = t->argv[at + 1];
         if ((allowed & OPTION_COST) && rn_front_resp_is(name, "COST")) {
-            if (query->cost_given)
+            if (params->cost_given)
                 return fail_repeated(t, name);
             if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(t, value))
                 return false;
         } else if ((allowed & OPTION_WAIT) && rn_front_resp_is(name, "WAIT")) {
-            if (query->wait != RN_WAIT_AS_RULE)
+            if (params->wait != RN_WAIT_AS_RULE)
                 return fail_repeated(t, name);
             if (!read_wait(t, value))
                 return false;
         } else if ((allowed & OPTION_FOR) && rn_front_resp_is(name, "FOR")) {
-            if (query->for_ns != 0)
+            if (params->for_ns != 0)
                 return fail_repeated(t, name);
-            if (!read_seconds(t, value, &query->for_ns))
+            if (!read_seconds(t, value, &params->for_ns))
                 return false;
         } else if ((allowed & OPTION_ALGORITHM) && rn_front_resp_is(name, "ALGORITHM")) {
             if (algorithm->data)
@@ -240,9 +240,9 @@ static bool is_option(struct rn_slice word)
 /* Attributes from argv[at] on, then options. */
 static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
 
-    rn_query_init(query);
+    rn_params_init(params);
     for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
         if (at + 1 == t->argc) {
             rn_front_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
@@ -252,8 +252,9 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
             rn_front_resp_fail(t, "an attribute has no name");
             return false;
         }
-        if (rn_query_add(query, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) != 0) {
-            rn_front_resp_fail(t, "more than %d attributes", RN_QUERY_ATTRIBUTES);
+        if (rn_params_add(params, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) !=
+            0) {
+            rn_front_resp_fail(t, "more than %d attributes", RN_PARAMS_ATTRIBUTES_MAX);
             return false;
         }
     }
@@ -263,14 +264,14 @@ static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
 /* key limit, then options from argv[at] on. */
 static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
     struct rn_slice algorithm = {0};
     struct ration_error error;
 
     if (!read_options(t, at, allowed, &algorithm))
         return false;
-    query->key = t->argv[1];
-    if (rn_query_limit(query, t->argv[2], algorithm, &error) == 0)
+    params->key = t->argv[1];
+    if (rn_params_set_limit(params, t->argv[2], algorithm, &error) == 0)
         return true;
     rn_front_resp_fail(t, "%s", error.text);
     return false;
@@ -287,22 +288,22 @@ static bool by_rules(const struct rn_talk *t)
 /* Whoever keeps its places can neither only look nor have its reply held. */
 void rn_front_resp_check(struct rn_talk *t)
 {
-    const struct rn_query *query = &t->desk->query;
+    const struct rn_params *params = &t->desk->params;
 
     if (!read_request(t, 1,
                       OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_MARKS | OPTION_DRAIN))
         return;
-    if (query->keep_places && (query->peek || query->wait == RN_WAIT_HOLD))
+    if (params->keep_places && (params->peek || params->wait == RN_WAIT_HOLD))
         rn_front_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
     else
-        decide(t, query->keep_places ? RN_ACQUIRE : RN_CHECK);
+        decide(t, params->keep_places ? RN_ACQUIRE : RN_CHECK);
 }
 
 /* key limit [cost] [options]: where the options begin. False after answering. */
 static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
 {
     *at = 3;
-    rn_query_init(&t->desk->query);
+    rn_params_init(&t->desk->params);
     if (t->argc > 3 && !rn_front_resp_is(t->argv[3], "WAIT") &&
         !rn_front_resp_is(t->argv[3], "ALGORITHM") && !rn_front_resp_is(t->argv[3], "DRAIN")) {
         *at = 4;
@@ -326,28 +327,28 @@ void rn_front_resp_peek(struct rn_talk *t)
 
     if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
-    t->desk->query.peek = true;
+    t->desk->params.peek = true;
     decide(t, RN_CHECK);
 }
 
 void rn_front_resp_reset_key(struct rn_talk *t)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
     struct ration_error error;
     int code;
 
-    rn_query_init(query);
+    rn_params_init(params);
     if (!read_limit(t, 3, OPTION_ALGORITHM))
         return;
     code = ration_reset(t->front->limiter,
-                        &(struct ration_charge){.ad_hoc = &query->limit,
-                                                .key = query->key.data,
-                                                .key_len = query->key.len},
+                        &(struct ration_charge){.ad_hoc = &params->limit,
+                                                .key = params->key.data,
+                                                .key_len = params->key.len},
                         RATION_NOW);
     if (code == 0)
         rn_resp_put_integer(t->out, 1);
     else if (code == RATION_EINVAL &&
-             rn_limiter_judge(t->front->limiter, &query->limit, &error) != 0)
+             rn_limiter_judge(t->front->limiter, &params->limit, &error) != 0)
         rn_front_resp_fail(t, "%s", error.text);
     else
         rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
@@ -355,7 +356,7 @@ void rn_front_resp_reset_key(struct rn_talk *t)
 
 void rn_front_resp_acquire(struct rn_talk *t)
 {
-    rn_query_init(&t->desk->query);
+    rn_params_init(&t->desk->params);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
                     : read_limit(t, 3, OPTION_COST | OPTION_FOR))
         decide(t, RN_ACQUIRE);
@@ -363,7 +364,7 @@ void rn_front_resp_acquire(struct rn_talk *t)
 
 void rn_front_resp_reserve(struct rn_talk *t)
 {
-    rn_query_init(&t->desk->query);
+    rn_params_init(&t->desk->params);
     if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
                     : t->argc > 3 && read_cost(t, t->argv[3]) &&
                           read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
@@ -385,12 +386,12 @@ static void answer_done(struct rn_talk *t, int code)
 
 void rn_front_resp_renew(struct rn_talk *t)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
 
-    rn_query_init(query);
+    rn_params_init(params);
     if (read_options(t, 2, OPTION_FOR, NULL))
         answer_done(t, ration_ticket_renew(t->front->limiter, t->argv[1].data, t->argv[1].len,
-                                           query->for_ns, RATION_NOW, NULL));
+                                           params->for_ns, RATION_NOW, NULL));
 }
 
 void rn_front_resp_release(struct rn_talk *t)
@@ -401,12 +402,12 @@ void rn_front_resp_release(struct rn_talk *t)
 
 void rn_front_resp_commit(struct rn_talk *t)
 {
-    struct rn_query *query = &t->desk->query;
+    struct rn_params *params = &t->desk->params;
 
-    rn_query_init(query);
+    rn_params_init(params);
     if (t->argc < 3 || read_cost(t, t->argv[2]))
         answer_done(t, ration_ticket_commit(t->front->limiter, t->argv[1].data, t->argv[1].len,
-                                            !query->cost_given, query->cost, RATION_NOW));
+                                            !params->cost_given, params->cost, RATION_NOW));
 }
 
 void rn_front_resp_refund(struct rn_talk *t)
@@ -423,10 +424,9 @@ void rn_front_resp_charge_due(struct rn_talk *t)
     uint32_t count = 0;
     int code;
 
-    if (!rn_json_u64(&number, &status) || status < RN_QUERY_STATUS_MIN ||
-        status > RN_QUERY_STATUS_MAX) {
+    if (!rn_json_u64(&number, &status) || status < RN_STATUS_MIN || status > RN_STATUS_MAX) {
         rn_front_resp_fail(t, "status must be that of the answer, from %d to %d, found %s",
-                           RN_QUERY_STATUS_MIN, RN_QUERY_STATUS_MAX, rn_excerpt(number.text).text);
+                           RN_STATUS_MIN, RN_STATUS_MAX, rn_excerpt(number.text).text);
         return;
     }
     code = ration_ticket_charge(t->front->limiter, t->argv[1].data, t->argv[1].len,

@@ -72,7 +72,7 @@ void rn_front_resp_take(struct rn_talk *t);
 
 /* resp_decision.c */
 void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
-                                const struct rn_decided *decided, int64_t held_ns);
+                                const struct rn_decision *decided, int64_t held_ns);
 
 /* resp_ration.c */
 void rn_front_resp_check(struct rn_talk *t);

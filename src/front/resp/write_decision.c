@@ -107,7 +107,7 @@ static int64_t shortest_lease_ns(const struct ration_outcome *o)
 }
 
 /* FULL: what a gateway needs to answer a client as this server would. */
-static void put_full(struct rn_buf *out, int version, const struct rn_decided *decided)
+static void put_full(struct rn_buf *out, int version, const struct rn_decision *decided)
 {
     const struct ration_outcome *o = &decided->outcome;
 
@@ -149,7 +149,7 @@ static void put_decision(struct rn_buf *out, const struct rn_decision_format *ho
 }
 
 void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
-                                const struct rn_decided *decided, int64_t held_ns)
+                                const struct rn_decision *decided, int64_t held_ns)
 {
     int version = how->version;
     const struct ration_outcome *o = &decided->outcome;

@@ -25,7 +25,7 @@ static void tell(struct rn_delayed_reply *held)
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    static const struct rn_decided decided;
+    static const struct rn_decision decided;
     static const struct rn_decision_format telling;
     struct speaker *speaker = rn_conn_state(conn);
 

@@ -40,7 +40,7 @@ static void demand(bool read)
 
 static void read_command(void *context, uint64_t count)
 {
-    static struct rn_front_resp_command command;
+    static struct rn_resp_command command;
     const char *error;
 
     (void)context;

@@ -191,7 +191,7 @@ static enum rn_parse naive_read(struct naive *n)
 
 /* --- ours ------------------------------------------------------------------------ */
 
-static struct rn_front_resp_command command;
+static struct rn_resp_command command;
 
 /* A look at `len` bytes must be what the naive reader says of them. */
 static enum rn_parse look(const char *data, size_t len)

@@ -24,22 +24,22 @@ int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_serv
     front->loop_count = (unsigned)count;
     memset(front->loops, 0, count * sizeof *front->loops);
     for (size_t i = 0; i < count; i++)
-        front->loops[i].desk.counts = &front->loops[i].counts;
+        front->loops[i].ws.counts = &front->loops[i].counts;
     return 0;
 }
 
-void rn_front_desk_done(struct rn_desk *desk)
+void rn_front_workspace_done(struct rn_front_workspace *ws)
 {
-    rn_buf_done(&desk->scratch);
-    rn_buf_done(&desk->body);
+    rn_buf_done(&ws->scratch);
+    rn_buf_done(&ws->body);
 }
 
 void rn_front_done(struct rn_front *front)
 {
     for (unsigned i = 0; i < front->loop_count; i++) {
-        rn_front_desk_done(&front->loops[i].desk);
+        rn_front_workspace_done(&front->loops[i].ws);
         rn_await_pool_done(&front->loops[i].turns);
-        rn_grpc_spare_done(&front->loops[i]);
+        rn_grpc_free_spares(&front->loops[i]);
         rn_reply_queue_free_spares(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);

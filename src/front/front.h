@@ -17,7 +17,13 @@
 #include "wire/resp.h"
 #include "wire/rls.h"
 
-enum rn_front_name { RN_FRONT_HTTP, RN_FRONT_RESP, RN_FRONT_GRPC, RN_FRONT_ADMIN, RN_FRONT_COUNT };
+enum rn_front_protocol {
+    RN_FRONT_HTTP,
+    RN_FRONT_RESP,
+    RN_FRONT_GRPC,
+    RN_FRONT_ADMIN,
+    RN_FRONT_COUNT
+};
 
 /* Of one loop: written by its thread, read by anyone, hence atomically. */
 struct rn_front_counts {
@@ -32,10 +38,10 @@ struct rn_front_counts {
 };
 
 #define RN_FRONT_BATCH 64
-#define RN_RECALLED 8
+#define RN_LIMIT_CACHE 8
 
 /* A limit that came with a command lately: its bytes, and what they mean. */
-struct rn_recalled {
+struct rn_cached_limit {
     char text[62];
     uint8_t len, extra; /* len 0: nothing is remembered */
     struct ration_limit limit;
@@ -45,7 +51,7 @@ struct rn_resp_entry;
 
 /* What a command of the batch means, but for its key. */
 struct rn_joined {
-    const struct ration_limit *limit; /* one of those that are recalled; NULL: nothing */
+    const struct ration_limit *limit; /* one of those that are limit_cache; NULL: nothing */
     uint64_t cost;
     uint8_t shape; /* how it wants to be answered */
     bool drain;
@@ -53,7 +59,7 @@ struct rn_joined {
 
 /* Memory to work in, for one conversation at a time. What is left behind saves work, and
  * means nothing. */
-struct rn_desk {
+struct rn_front_workspace {
     struct rn_front_counts *counts; /* of the loop */
     struct rn_buf scratch, body;
     struct rn_params params;
@@ -62,17 +68,18 @@ struct rn_desk {
     char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */
 
     /* RESP: a run of commands that are charged together. */
-    struct rn_front_resp_command command;
-    const struct rn_resp_entry *said; /* what was found last, */
-    char said_name[16];               /* and under which name */
-    uint8_t said_len;
+    struct rn_resp_command command;
+    const struct rn_resp_entry *last_entry; /* what was found last, */
+    char last_name[16];                     /* and under which name */
+    uint8_t last_name_len;
     struct ration_charge charges[RN_FRONT_BATCH];
     uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
     uint32_t charge_count;
-    struct rn_joined joined;        /* what joined last, */
-    struct rn_resp_refrain refrain; /* and how it is said, if it was said twice in a row */
-    uint8_t recalled_last;
-    struct rn_recalled recalled[RN_RECALLED];
+    struct rn_joined joined; /* what joined last, */
+    struct rn_resp_refrain
+        refrain; /* and how it is last_entry, if it was last_entry twice in a row */
+    uint8_t limit_cache_last;
+    struct rn_cached_limit limit_cache[RN_LIMIT_CACHE];
 
     /* Envoy's rate limit service. */
     struct ration_descriptors_outcome rls_outcome;
@@ -82,7 +89,7 @@ struct rn_desk {
 /* One loop's. */
 struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
-    struct rn_desk desk; /* of conversations that do not wait */
+    struct rn_front_workspace ws; /* of conversations that do not wait */
     struct rn_fiber_pool turns;
     struct rn_grpc_call *spare_calls; /* and how many there are: */
     uint32_t spare_count;
@@ -161,7 +168,7 @@ struct rn_front {
     int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
 };
 
-void rn_front_desk_done(struct rn_desk *desk);
+void rn_front_workspace_done(struct rn_front_workspace *ws);
 
 /* 0, RATION_ENOMEM or RATION_EIO. */
 int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_server *server);

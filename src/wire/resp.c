@@ -93,7 +93,7 @@ static enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice 
     return RN_PARSE_DONE;
 }
 
-static enum rn_parse not_a_bulk(struct rn_front_resp_command *command, char found,
+static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found,
                                 const char **error)
 {
     snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
@@ -101,7 +101,7 @@ static enum rn_parse not_a_bulk(struct rn_front_resp_command *command, char foun
     return RN_PARSE_BAD;
 }
 
-static enum rn_parse parse_array(struct reader *r, struct rn_front_resp_command *command,
+static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
                                  const char **error)
 {
     uint64_t count;
@@ -198,7 +198,7 @@ static bool read_word(char **at, char *end, struct rn_slice *word)
     return true;
 }
 
-static enum rn_parse split_words(char *line, char *end, struct rn_front_resp_command *command,
+static enum rn_parse split_words(char *line, char *end, struct rn_resp_command *command,
                                  const char **error)
 {
     uint32_t count = 0;
@@ -223,7 +223,7 @@ static enum rn_parse split_words(char *line, char *end, struct rn_front_resp_com
 
 /* A line, which as in Redis may end with LF alone. */
 static __attribute__((noinline)) enum rn_parse
-parse_inline(struct reader *r, struct rn_front_resp_command *command, const char **error)
+parse_inline(struct reader *r, struct rn_resp_command *command, const char **error)
 {
     size_t look = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
     char *end = memchr(r->data, '\n', look);
@@ -241,7 +241,7 @@ parse_inline(struct reader *r, struct rn_front_resp_command *command, const char
 /* --- either -------------------------------------------------------------------- */
 
 static __attribute__((noinline)) enum rn_parse
-parse_any(char *data, size_t len, struct rn_front_resp_command *command, const char **error)
+parse_any(char *data, size_t len, struct rn_resp_command *command, const char **error)
 {
     struct reader r = {.data = data, .len = len};
     enum rn_parse answer;
@@ -294,7 +294,7 @@ static inline char *pass_short_bulk(char *at, const char *end, struct rn_slice *
 /* Nearly every command has up to nine arguments of up to 99 bytes, which are all
  * there: it is read by the shortest way. What is different in any respect goes the
  * long way from its beginning. */
-enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_front_resp_command *command,
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error)
 {
     const char *end = data + len;
@@ -317,7 +317,7 @@ enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_front_resp_command
 /* --- again ------------------------------------------------------------------------ */
 
 void rn_resp_keep_refrain(struct rn_resp_refrain *refrain, const char *data,
-                          const struct rn_front_resp_command *command)
+                          const struct rn_resp_command *command)
 {
     const struct rn_slice *argv = command->argv;
 

@@ -20,7 +20,7 @@
 #define RN_RESP_COMMAND_MAX (256 * 1024) /* bytes of a command in all */
 
 /* One command; the arguments point into the data. */
-struct rn_front_resp_command {
+struct rn_resp_command {
     uint32_t argc;       /* 0: an empty line or array, to be skipped */
     char error_text[28]; /* private: room for an error that quotes a byte */
     size_t bytes;        /* how long it is on the wire */
@@ -35,7 +35,7 @@ struct rn_front_resp_command {
  *
  * A length is digits without a sign, leading zeros or spaces, the line ends with
  * CR LF, and so does a bulk string; Redis does not look at all of these bytes. */
-enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_front_resp_command *command,
+enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error);
 
 /* A command that is said over and over in the same words but for its first argument:
@@ -48,7 +48,7 @@ struct rn_resp_refrain {
 /* The refrain of a command that was read from `data`. None if that is inline, has no
  * arguments or longer ones. */
 void rn_resp_keep_refrain(struct rn_resp_refrain *refrain, const char *data,
-                          const struct rn_front_resp_command *command);
+                          const struct rn_resp_command *command);
 /* If `data` begins with that command around another argument, all of it, then
  * rn_resp_parse would say DONE, and this is how long it is. 0: it is to be parsed. */
 size_t rn_resp_pass_refrain(const struct rn_resp_refrain *refrain, char *data, size_t len,

@@ -105,99 +105,99 @@ static bool is_bearer(struct rn_slice value, struct rn_slice *token)
 }
 
 /* {"error":name,"message":text}, with a line of header. */
-static void answer_error(struct rn_exchange *x, unsigned status, const char *name, const char *text,
-                         const char *header, struct rn_slice value)
+static void answer_error(struct rn_http_context *c, unsigned status, const char *name,
+                         const char *text, const char *header, struct rn_slice value)
 {
-    struct rn_buf *body = &x->desk->scratch;
+    struct rn_buf *body = &c->ws->scratch;
 
     rn_buf_clear(body);
     rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
     rn_json_put_string(body, rn_slice_of(text));
     rn_buf_put_literal(body, "}\n");
-    rn_front_count(&x->desk->counts->bad[x->site->name], 1);
-    rn_http_put_status(x->out, status);
-    rn_http_put_header(x->out, header, value);
-    rn_http_put_body(x->out, x->keep_alive, x->head, "application/json", rn_buf_slice(body));
+    rn_front_count(&c->ws->counts->bad[c->port->protocol], 1);
+    rn_http_put_status(c->out, status);
+    rn_http_put_header(c->out, header, value);
+    rn_http_put_body(c->out, c->keep_alive, c->head, "application/json", rn_buf_slice(body));
 }
 
-static bool refuse(struct rn_exchange *x, const char *why, const char *advice)
+static bool refuse(struct rn_http_context *c, const char *why, const char *advice)
 {
     char text[320];
 
     snprintf(text, sizeof text, "%s; %s", why, advice);
-    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(x)),
-           RN_LOG_TEXT("path", x->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
-    answer_error(x, 401, "unauthorized", text, "WWW-Authenticate",
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(c)),
+           RN_LOG_TEXT("path", c->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
+    answer_error(c, 401, "unauthorized", text, "WWW-Authenticate",
                  RN_SLICE("Bearer realm=\"rationd\""));
     return false;
 }
 
-static bool refuse_scope(struct rn_exchange *x, enum rn_token_scope needed)
+static bool refuse_scope(struct rn_http_context *c, enum rn_token_scope needed)
 {
-    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(x)),
-           RN_LOG_TEXT("path", x->request->path),
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(c)),
+           RN_LOG_TEXT("path", c->request->path),
            RN_LOG_TEXT("needs", rn_slice_of(rn_token_scope_name(needed))));
-    rn_exchange_error(x, 403, "forbidden", "this needs a token of scope %s; %s has scope %s",
-                      rn_token_scope_name(needed), x->token->name,
-                      rn_token_scope_name(x->token->scope));
+    rn_front_http_error(c, 403, "forbidden", "this needs a token of scope %s; %s has scope %s",
+                        rn_token_scope_name(needed), c->token->name,
+                        rn_token_scope_name(c->token->scope));
     return false;
 }
 
-static bool refuse_for_now(struct rn_exchange *x)
+static bool refuse_for_now(struct rn_http_context *c)
 {
-    answer_error(x, 429, "too_many",
+    answer_error(c, 429, "too_many",
                  "too many wrong tokens from this address; try again in a second", "Retry-After",
                  RN_SLICE("1"));
     return false;
 }
 
-/* Finds x->token for a caller that needs one; `why` says for what reason. False after
+/* Finds c->token for a caller that needs one; `why` says for what reason. False after
  * answering. */
-static bool demand_token(struct rn_exchange *x, const char *why)
+static bool demand_token(struct rn_http_context *c, const char *why)
 {
-    struct rn_slice given = rn_http_find(x->request, "authorization"), text;
-    struct rn_http_state *state = rn_conn_state(x->conn);
+    struct rn_slice given = rn_http_find(c->request, "authorization"), text;
+    struct rn_http_state *state = rn_conn_state(c->conn);
     enum rn_token_answer answer;
 
-    if (x->front->guard.token_count == 0)
-        return refuse(x, why, ADVICE_TOKEN);
+    if (c->front->guard.token_count == 0)
+        return refuse(c, why, ADVICE_TOKEN);
     if (!given.data)
-        return refuse(x, why, "send a token as Authorization: Bearer TOKEN");
+        return refuse(c, why, "send a token as Authorization: Bearer TOKEN");
     if (!is_bearer(given, &text))
-        return refuse(x, why, memchr(given.data, ' ', given.len) ? ADVICE_SCHEME : ADVICE_BARE);
-    answer = rn_token_try(&x->front->guard, rn_conn_peer(x->conn), &state->shown,
+        return refuse(c, why, memchr(given.data, ' ', given.len) ? ADVICE_SCHEME : ADVICE_BARE);
+    answer = rn_token_try(&c->front->guard, rn_conn_peer(c->conn), &state->shown,
                           (struct rn_slice){0}, text, rn_clock_read_ns(CLOCK_MONOTONIC));
-    x->token = state->shown.token;
+    c->token = state->shown.token;
     if (answer == RN_TOKEN_RIGHT)
         return true;
-    rn_front_count(&x->desk->counts->wrong_tokens[x->site->name], 1);
-    return answer == RN_TOKEN_LATER ? refuse_for_now(x)
-                                    : refuse(x, why, "this token is not known here");
+    rn_front_count(&c->ws->counts->wrong_tokens[c->port->protocol], 1);
+    return answer == RN_TOKEN_LATER ? refuse_for_now(c)
+                                    : refuse(c, why, "this token is not known here");
 }
 
-static bool admit(struct rn_exchange *x, enum rn_token_scope needed)
+static bool admit(struct rn_http_context *c, enum rn_token_scope needed)
 {
-    struct rn_slice given = rn_http_find(x->request, "authorization"), text;
+    struct rn_slice given = rn_http_find(c->request, "authorization"), text;
     const char *stranger;
 
     if (needed == RN_SCOPE_NONE)
         return true;
-    stranger = !rn_conn_peer(x->conn)->local ? "the request is from another machine"
-               : !x->front->trust_local      ? "trust_local is false"
-                                             : find_stranger(x->request);
-    if (stranger && !demand_token(x, stranger))
+    stranger = !rn_conn_peer(c->conn)->local ? "the request is from another machine"
+               : !c->front->trust_local      ? "trust_local is false"
+                                             : find_stranger(c->request);
+    if (stranger && !demand_token(c, stranger))
         return false;
     if (!stranger && is_bearer(given, &text)) /* it counts where none is needed, too */
-        x->token = rn_token_find(&x->front->guard, text);
-    return !x->token || x->token->scope >= needed || refuse_scope(x, needed);
+        c->token = rn_token_find(&c->front->guard, text);
+    return !c->token || c->token->scope >= needed || refuse_scope(c, needed);
 }
 
-bool rn_admin_admit(struct rn_exchange *x)
+bool rn_admin_admit(struct rn_http_context *c)
 {
-    return admit(x, scope_needed(x->request));
+    return admit(c, scope_needed(c->request));
 }
 
-bool rn_admin_admit_change(struct rn_exchange *x)
+bool rn_admin_admit_change(struct rn_http_context *c)
 {
-    return admit(x, RN_SCOPE_ADMIN);
+    return admit(c, RN_SCOPE_ADMIN);
 }

@@ -24,11 +24,11 @@ void rn_front_log_report(const struct ration_report *report)
     ration_report_each(report, log_diagnostic, NULL);
 }
 
-struct rn_author rn_admin_author(const struct rn_exchange *x)
+struct rn_author rn_admin_author(const struct rn_http_context *c)
 {
-    return (struct rn_author){.by = rn_slice_of(rn_conn_peer(x->conn)->text),
+    return (struct rn_author){.by = rn_slice_of(rn_conn_peer(c->conn)->text),
                               .token =
-                                  x->token ? rn_slice_of(x->token->name) : (struct rn_slice){0}};
+                                  c->token ? rn_slice_of(c->token->name) : (struct rn_slice){0}};
 }
 
 /* What is asked and from where is no secret; but the query of a path may be. */
@@ -67,10 +67,10 @@ static void put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice
         rn_buf_put_literal(out, "...");
 }
 
-struct rn_slice rn_admin_client(struct rn_exchange *x)
+struct rn_slice rn_admin_client(struct rn_http_context *c)
 {
-    const struct rn_params *client = &x->desk->params;
-    struct rn_buf *text = &x->desk->scratch;
+    const struct rn_params *client = &c->ws->params;
+    struct rn_buf *text = &c->ws->scratch;
 
     rn_buf_clear(text);
     for (uint32_t i = 0; i < client->attribute_count; i++) {
@@ -81,7 +81,7 @@ struct rn_slice rn_admin_client(struct rn_exchange *x)
             rn_buf_put_char(text, ' ');
         rn_buf_put_slice(text, name);
         rn_buf_put_char(text, '=');
-        put_value(text, x->front->log_keys, name, (struct rn_slice){a->value, a->value_len});
+        put_value(text, c->front->log_keys, name, (struct rn_slice){a->value, a->value_len});
     }
     return rn_buf_slice(text);
 }

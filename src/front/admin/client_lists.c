@@ -65,11 +65,11 @@ static int list_client(void *arg, const struct ration_override *o)
     return 0;
 }
 
-static void list(struct rn_exchange *x, bool ban)
+static void list(struct rn_http_context *c, bool ban)
 {
     struct rn_admin_params params;
 
-    if (!rn_admin_read_query(x, &params, RN_ADMIN_PAGE | (ban ? 0 : RN_ADMIN_RULE)))
+    if (!rn_admin_read_query(c, &params, RN_ADMIN_PAGE | (ban ? 0 : RN_ADMIN_RULE)))
         return;
     struct page page = {.ban = ban, .most = params.page ? params.page : PAGE_COUNT};
     /* One more than fits, to learn whether there is one. */
@@ -78,24 +78,24 @@ static void list(struct rn_exchange *x, bool ban)
                                      .after = params.after,
                                      .limit = (size_t)page.most + 1};
 
-    page.m = rn_admin_begin(x);
+    page.m = rn_admin_begin(c);
     rn_members_open(&page.m, ban ? "bans" : "overrides", '[');
-    int code = rn_clients_each(x->front->limiter, ban, &listing, list_client, &page);
+    int code = rn_clients_each(c->front->limiter, ban, &listing, list_client, &page);
 
     rn_members_close(&page.m, ']');
     if (page.more)
         rn_members_u64(&page.m, "next", page.last);
     if (code != 0)
         page.m.out->failed = true;
-    rn_admin_end(x, &page.m, 200);
+    rn_admin_end(c, &page.m, 200);
 }
 
-void rn_admin_get_overrides(struct rn_exchange *x)
+void rn_admin_get_overrides(struct rn_http_context *c)
 {
-    list(x, false);
+    list(c, false);
 }
 
-void rn_admin_get_bans(struct rn_exchange *x)
+void rn_admin_get_bans(struct rn_http_context *c)
 {
-    list(x, true);
+    list(c, true);
 }

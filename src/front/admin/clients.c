@@ -9,22 +9,22 @@
 
 /* --- failures -------------------------------------------------------------------------------- */
 
-static void fail(struct rn_exchange *x, int code, const struct ration_error *error)
+static void fail(struct rn_http_context *c, int code, const struct ration_error *error)
 {
     const char *text = error->text[0] ? error->text : ration_error_text(code);
 
     if (code == RATION_EINVAL || code == RATION_EPARSE)
-        rn_exchange_error(x, 400, "bad_request", "%s", text);
+        rn_front_http_error(c, 400, "bad_request", "%s", text);
     else if (code == RATION_EFULL)
-        rn_exchange_error(x, 507, "full", "%s", text);
+        rn_front_http_error(c, 507, "full", "%s", text);
     else
-        rn_exchange_error(x, 503, "store", "%s", text);
+        rn_front_http_error(c, 503, "store", "%s", text);
 }
 
 /* Other nodes are told, if there are any. */
-static void tell_fleet(const struct rn_exchange *x)
+static void tell_fleet(const struct rn_http_context *c)
 {
-    const struct rn_front_fleet *fleet = &x->front->fleet;
+    const struct rn_front_fleet *fleet = &c->front->fleet;
 
     if (fleet->changed)
         fleet->changed(fleet->arg);
@@ -33,13 +33,13 @@ static void tell_fleet(const struct rn_exchange *x)
 /* --- setting --------------------------------------------------------------------------------- */
 
 /* False after answering. */
-static bool read_client(struct rn_exchange *x, bool ban, unsigned members,
+static bool read_client(struct rn_http_context *c, bool ban, unsigned members,
                         struct ration_override *o)
 {
-    const struct rn_params *client = &x->desk->params;
+    const struct rn_params *client = &c->ws->params;
     struct rn_admin_params params;
 
-    if (!rn_admin_read(x, &params, members | RN_ADMIN_ATTRIBUTES | (ban ? 0 : RN_ADMIN_RULE)))
+    if (!rn_admin_read(c, &params, members | RN_ADMIN_ATTRIBUTES | (ban ? 0 : RN_ADMIN_RULE)))
         return false;
     struct rn_slice note = ban ? params.reason : params.note;
 
@@ -53,185 +53,185 @@ static bool read_client(struct rn_exchange *x, bool ban, unsigned members,
                                   .note = note.data,
                                   .note_len = note.len};
     if (ban && o->count == 0)
-        rn_exchange_error(
-            x, 400, "bad_request",
+        rn_front_http_error(
+            c, 400, "bad_request",
             "\"attributes\" are missing: the client to ban, such as {\"ip\": \"192.0.2.7\"}");
     else if (!ban && !o->rule)
-        rn_exchange_error(x, 400, "bad_request", "\"rule\" is missing: whose limit is replaced");
+        rn_front_http_error(c, 400, "bad_request", "\"rule\" is missing: whose limit is replaced");
     else
         return true;
     return false;
 }
 
-static bool has_limit(struct rn_exchange *x, const struct ration_override *o)
+static bool has_limit(struct rn_http_context *c, const struct ration_override *o)
 {
     if (!o->limit)
-        rn_exchange_error(x, 400, "bad_request",
-                          "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
     return o->limit != NULL;
 }
 
-static void log_set(struct rn_exchange *x, const struct ration_override *o, bool ban)
+static void log_set(struct rn_http_context *c, const struct ration_override *o, bool ban)
 {
     int64_t seconds = o->expires_ns / 1000000000;
 
     if (ban)
-        rn_admin_log(x, "ban.set", RN_LOG_NUMBER("id", o->sequence),
-                     RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_NUMBER("seconds", seconds),
+        rn_admin_log(c, "ban.set", RN_LOG_NUMBER("id", o->sequence),
+                     RN_LOG_TEXT("client", rn_admin_client(c)), RN_LOG_NUMBER("seconds", seconds),
                      RN_LOG_TEXT("reason", (o->note ? (struct rn_slice){o->note, o->note_len}
                                                     : RN_SLICE(""))));
     else
-        rn_admin_log(x, "override.set", RN_LOG_NUMBER("id", o->sequence),
+        rn_admin_log(c, "override.set", RN_LOG_NUMBER("id", o->sequence),
                      RN_LOG_TEXT("rule", ((struct rn_slice){o->rule, o->rule_len})),
-                     RN_LOG_TEXT("client", rn_admin_client(x)),
+                     RN_LOG_TEXT("client", rn_admin_client(c)),
                      RN_LOG_TEXT("limit", ((struct rn_slice){o->limit, o->limit_len})),
                      RN_LOG_NUMBER("seconds", seconds));
 }
 
-static void set(struct rn_exchange *x, bool ban, unsigned members)
+static void set(struct rn_http_context *c, bool ban, unsigned members)
 {
-    struct ration *r = x->front->limiter;
+    struct ration *r = c->front->limiter;
     struct ration_error error = {0};
     char note[RATION_MESSAGE_SIZE] = "";
     struct ration_override o;
 
-    if (!read_client(x, ban, members | RN_ADMIN_FOR, &o) ||
+    if (!read_client(c, ban, members | RN_ADMIN_FOR, &o) ||
         (!ban &&
-         (!rn_admin_know_rule(x, (struct rn_slice){o.rule, o.rule_len}) || !has_limit(x, &o))))
+         (!rn_admin_know_rule(c, (struct rn_slice){o.rule, o.rule_len}) || !has_limit(c, &o))))
         return;
     int code = rn_clients_set(r, &o, ban, RATION_NOW, &error);
 
     if (code != 0) {
-        fail(x, code, &error);
+        fail(c, code, &error);
         return;
     }
     rn_clients_look_up(r, &o, ban, NULL);
-    log_set(x, &o, ban);
-    tell_fleet(x);
-    struct rn_members m = rn_admin_begin(x);
+    log_set(c, &o, ban);
+    tell_fleet(c);
+    struct rn_members m = rn_admin_begin(c);
 
     rn_admin_put_client_members(&m, &o, ban);
     if (ban)
         rn_note_unknown(r, o.attributes, o.count, note);
     if (note[0])
         rn_members_text(&m, "note", rn_slice_of(note));
-    rn_admin_end(x, &m, 200);
+    rn_admin_end(c, &m, 200);
 }
 
-void rn_admin_put_override(struct rn_exchange *x)
+void rn_admin_put_override(struct rn_http_context *c)
 {
-    set(x, false, RN_ADMIN_LIMIT | RN_ADMIN_NOTE);
+    set(c, false, RN_ADMIN_LIMIT | RN_ADMIN_NOTE);
 }
 
-void rn_admin_put_ban(struct rn_exchange *x)
+void rn_admin_put_ban(struct rn_http_context *c)
 {
-    set(x, true, RN_ADMIN_REASON);
+    set(c, true, RN_ADMIN_REASON);
 }
 
 /* --- deleting -------------------------------------------------------------------------------- */
 
 /* One that was found by its id, and deleted while it was seen. */
 struct removal {
-    struct rn_exchange *x;
+    struct rn_http_context *c;
     bool ban;
     uint64_t id;
     int code;
     struct ration_error error;
 };
 
-static void answer_deleted(struct rn_exchange *x, int code, const struct ration_error *error)
+static void answer_deleted(struct rn_http_context *c, int code, const struct ration_error *error)
 {
     struct rn_members m;
 
     if (code != 0 && code != RATION_EGONE) {
-        fail(x, code, error);
+        fail(c, code, error);
         return;
     }
-    m = rn_admin_begin(x);
+    m = rn_admin_begin(c);
     rn_members_bool(&m, "deleted", code == 0);
-    rn_admin_end(x, &m, 200);
+    rn_admin_end(c, &m, 200);
 }
 
 /* The number behind /v1/overrides/ in the path. */
-static bool read_id(struct rn_exchange *x, uint64_t *id)
+static bool read_id(struct rn_http_context *c, uint64_t *id)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER,
-                                   .text = {x->rest.data + 1, x->rest.len - 1}};
+                                   .text = {c->rest.data + 1, c->rest.len - 1}};
 
     if (rn_json_u64(&number, id))
         return true;
-    rn_exchange_error(x, 400, "bad_request", "an id is a number, as the list tells it");
+    rn_front_http_error(c, 400, "bad_request", "an id is a number, as the list tells it");
     return false;
 }
 
-static void tell_deleted(struct rn_exchange *x, const struct ration_override *o, bool ban)
+static void tell_deleted(struct rn_http_context *c, const struct ration_override *o, bool ban)
 {
     if (ban)
-        rn_admin_log(x, "ban.delete", RN_LOG_NUMBER("id", o->sequence),
-                     RN_LOG_TEXT("client", rn_admin_client(x)));
+        rn_admin_log(c, "ban.delete", RN_LOG_NUMBER("id", o->sequence),
+                     RN_LOG_TEXT("client", rn_admin_client(c)));
     else
-        rn_admin_log(x, "override.delete", RN_LOG_NUMBER("id", o->sequence),
+        rn_admin_log(c, "override.delete", RN_LOG_NUMBER("id", o->sequence),
                      RN_LOG_TEXT("rule", ((struct rn_slice){o->rule, o->rule_len})),
-                     RN_LOG_TEXT("client", rn_admin_client(x)));
-    tell_fleet(x);
+                     RN_LOG_TEXT("client", rn_admin_client(c)));
+    tell_fleet(c);
 }
 
 /* The log line needs the attributes of what is deleted. */
 static int remove_client(void *arg, const struct ration_override *o)
 {
     struct removal *removal = arg;
-    struct rn_params *client = &removal->x->desk->params;
+    struct rn_params *client = &removal->c->ws->params;
 
     if (o->sequence != removal->id)
         return 0;
-    removal->code = rn_clients_delete(removal->x->front->limiter, o, removal->ban, &removal->error);
+    removal->code = rn_clients_delete(removal->c->front->limiter, o, removal->ban, &removal->error);
     if (removal->code == 0) {
         client->attribute_count = (uint32_t)o->count;
         memcpy(client->attributes, o->attributes, o->count * sizeof *o->attributes);
-        tell_deleted(removal->x, o, removal->ban);
+        tell_deleted(removal->c, o, removal->ban);
     }
     return 1;
 }
 
-static void delete_by_id(struct rn_exchange *x, bool ban)
+static void delete_by_id(struct rn_http_context *c, bool ban)
 {
-    struct removal removal = {.x = x, .ban = ban, .code = RATION_EGONE};
+    struct removal removal = {.c = c, .ban = ban, .code = RATION_EGONE};
 
-    if (!read_id(x, &removal.id))
+    if (!read_id(c, &removal.id))
         return;
     /* The first that is not before it: itself, if it is there. */
     struct ration_listing listing = {.after = removal.id - 1, .limit = 1};
-    int code = rn_clients_each(x->front->limiter, ban, &listing, remove_client, &removal);
+    int code = rn_clients_each(c->front->limiter, ban, &listing, remove_client, &removal);
 
-    answer_deleted(x, code != 0 ? code : removal.code, &removal.error);
+    answer_deleted(c, code != 0 ? code : removal.code, &removal.error);
 }
 
-static void delete_one(struct rn_exchange *x, bool ban)
+static void delete_one(struct rn_http_context *c, bool ban)
 {
-    struct ration *r = x->front->limiter;
+    struct ration *r = c->front->limiter;
     struct ration_error error = {0};
     struct ration_override o;
 
-    if (x->rest.len > 1) {
-        delete_by_id(x, ban);
+    if (c->rest.len > 1) {
+        delete_by_id(c, ban);
         return;
     }
-    if (!read_client(x, ban, 0, &o))
+    if (!read_client(c, ban, 0, &o))
         return;
     rn_clients_look_up(r, &o, ban, NULL); /* its id, for the log */
     int code = rn_clients_delete(r, &o, ban, &error);
 
     if (code == 0)
-        tell_deleted(x, &o, ban);
-    answer_deleted(x, code, &error);
+        tell_deleted(c, &o, ban);
+    answer_deleted(c, code, &error);
 }
 
-void rn_admin_delete_override(struct rn_exchange *x)
+void rn_admin_delete_override(struct rn_http_context *c)
 {
-    delete_one(x, false);
+    delete_one(c, false);
 }
 
-void rn_admin_delete_ban(struct rn_exchange *x)
+void rn_admin_delete_ban(struct rn_http_context *c)
 {
-    delete_one(x, true);
+    delete_one(c, true);
 }

@@ -10,39 +10,39 @@
 #include "rules/report/report.h"
 #include "wire/explanation.h"
 
-static void refuse_store(struct rn_exchange *x, int code)
+static void refuse_store(struct rn_http_context *c, int code)
 {
     if (code == RATION_EINVAL)
-        rn_exchange_error(x, 400, "bad_request",
-                          "more limits apply to these attributes than can be decided together");
+        rn_front_http_error(c, 400, "bad_request",
+                            "more limits apply to these attributes than can be decided together");
     else
-        rn_exchange_error(x, 503, "store", "%s", ration_error_text(code));
+        rn_front_http_error(c, 503, "store", "%s", ration_error_text(code));
 }
 
-void rn_admin_explain(struct rn_exchange *x)
+void rn_admin_explain(struct rn_http_context *c)
 {
-    struct ration *limiter = x->front->limiter;
-    struct ration_outcome *outcome = &x->desk->decided.outcome;
+    struct ration *limiter = c->front->limiter;
+    struct ration_outcome *outcome = &c->ws->decided.outcome;
     int64_t now_ns = ration_now(limiter);
     struct ration_request request;
     struct rn_admin_params params;
     struct rn_members m;
     int code;
 
-    if (!rn_admin_read(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_COST | RN_ADMIN_MATCHING))
+    if (!rn_admin_read(c, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_COST | RN_ADMIN_MATCHING))
         return;
-    request = rn_admin_request(x);
+    request = rn_admin_request(c);
     code = ration_decide_peek(limiter, &request, RATION_NOW, outcome);
     if (code == 0) {
-        m = rn_admin_begin(x);
+        m = rn_admin_begin(c);
         code = rn_explanation_put(
             &m, limiter,
             &(struct rn_explanation){&request, outcome, now_ns, params.matching, NULL});
     }
     if (code != 0)
-        refuse_store(x, code);
+        refuse_store(c, code);
     else
-        rn_admin_end(x, &m, 200);
+        rn_admin_end(c, &m, 200);
 }
 
 /* --- a rule that does not apply --------------------------------------------------------------- */
@@ -77,26 +77,26 @@ static int word_rule(void *arg, const struct rn_surveyed *seen)
     return 1;
 }
 
-void rn_admin_refuse_unmatched(struct rn_exchange *x, struct rn_slice rule)
+void rn_admin_refuse_unmatched(struct rn_http_context *c, struct rn_slice rule)
 {
-    struct ration_request request = rn_admin_request(x);
+    struct ration_request request = rn_admin_request(c);
     struct reason reason = {.rule = rule};
     struct rn_excerpt name = rn_excerpt(rule);
 
-    rn_survey_run(x->front->limiter, &(struct rn_survey){.request = &request,
+    rn_survey_run(c->front->limiter, &(struct rn_survey){.request = &request,
                                                          .now_ns = RATION_NOW,
                                                          .arg = &reason,
                                                          .begin = word_list,
                                                          .see = word_rule});
     if (!reason.found)
-        rn_exchange_error(x, 400, "unmatched", "rule %s is found by descriptors, not by attributes",
-                          name.text);
+        rn_front_http_error(c, 400, "unmatched",
+                            "rule %s is found by descriptors, not by attributes", name.text);
     else if (reason.listed)
-        rn_exchange_error(x, 400, "unmatched", "no rule is asked: %.*s", (int)reason.words.len,
-                          reason.words.data);
+        rn_front_http_error(c, 400, "unmatched", "no rule is asked: %.*s", (int)reason.words.len,
+                            reason.words.data);
     else
-        rn_exchange_error(x, 400, "unmatched", "rule %s does not apply to these attributes: %.*s",
-                          name.text, (int)reason.words.len, reason.words.data);
+        rn_front_http_error(c, 400, "unmatched", "rule %s does not apply to these attributes: %.*s",
+                            name.text, (int)reason.words.len, reason.words.data);
     rn_buf_done(&reason.words);
 }
 
@@ -121,34 +121,34 @@ static int list_limits(void *arg, const struct rn_surveyed *seen)
     return l->error;
 }
 
-bool rn_admin_put_limits(struct rn_exchange *x, struct rn_members *m, struct rn_slice rule)
+bool rn_admin_put_limits(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule)
 {
-    struct ration_request request = rn_admin_request(x);
+    struct ration_request request = rn_admin_request(c);
     struct listing l = {.m = m, .rule = rule};
 
     rn_members_open(m, "limits", '[');
-    rn_survey_run(x->front->limiter,
+    rn_survey_run(c->front->limiter,
                   &(struct rn_survey){
                       .request = &request, .now_ns = RATION_NOW, .arg = &l, .see = list_limits});
     rn_members_close(m, ']');
     if (l.error != 0)
-        refuse_store(x, l.error);
+        refuse_store(c, l.error);
     else if (rule.data && !l.found)
-        rn_admin_refuse_unmatched(x, rule);
+        rn_admin_refuse_unmatched(c, rule);
     else
         return true;
     return false;
 }
 
-void rn_admin_get_state(struct rn_exchange *x)
+void rn_admin_get_state(struct rn_http_context *c)
 {
     struct rn_admin_params params;
     struct rn_members m;
 
-    if (!rn_admin_read_query(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) ||
-        (params.rule.data && !rn_admin_know_rule(x, params.rule)))
+    if (!rn_admin_read_query(c, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) ||
+        (params.rule.data && !rn_admin_know_rule(c, params.rule)))
         return;
-    m = rn_admin_begin(x);
-    if (rn_admin_put_limits(x, &m, params.rule))
-        rn_admin_end(x, &m, 200);
+    m = rn_admin_begin(c);
+    if (rn_admin_put_limits(c, &m, params.rule))
+        rn_admin_end(c, &m, 200);
 }

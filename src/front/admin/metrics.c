@@ -158,11 +158,11 @@ static void put_by_decision(struct rn_buf *out, const struct rows *rows, const c
 static void put_rows(struct rn_buf *out, const struct rows *rows)
 {
     put_by_decision(out, rows, "ration_rule_decisions_total",
-                    "Decisions in which a rule took part, by what the rule said.",
+                    "Decisions in which a rule took part, by what the rule last_entry.",
                     offsetof(struct ration_totals, allowed),
                     offsetof(struct ration_totals, refused));
     put_by_decision(out, rows, "ration_rule_hits_total",
-                    "Units that requests asked a rule for, by what the rule said.",
+                    "Units that requests asked a rule for, by what the rule last_entry.",
                     offsetof(struct ration_totals, hits_allowed),
                     offsetof(struct ration_totals, hits_refused));
     for (size_t r = 0; r < sizeof remarks / sizeof *remarks; r++) {
@@ -465,31 +465,31 @@ static void put_process(struct rn_buf *out, const struct rn_front *front)
     put_gauge(out, "process_max_fds", "File descriptors that may be open.", process.max_fds);
 }
 
-void rn_admin_metrics(struct rn_exchange *x)
+void rn_admin_metrics(struct rn_http_context *c)
 {
-    struct rn_buf *out = &x->desk->scratch;
+    struct rn_buf *out = &c->ws->scratch;
 
     rn_buf_clear(out);
-    put_totals(out, x->front);
-    put_rules(out, x->front);
-    put_values(out, x->front);
-    put_reloads(out, x->front);
-    put_conversations(out, x->front);
-    put_connections(out, x->front->server);
+    put_totals(out, c->front);
+    put_rules(out, c->front);
+    put_values(out, c->front);
+    put_reloads(out, c->front);
+    put_conversations(out, c->front);
+    put_connections(out, c->front->server);
     put_gauge(out, "ration_unfinished_input_bytes",
               "Bytes of requests that are not complete, of all connections.",
-              rn_server_unfinished(x->front->server));
-    put_memory(out, x->front);
-    put_clients(out, x->front);
-    if (x->front->store.arg)
-        x->front->store.put_metrics(x->front->store.arg, out);
-    if (x->front->fleet.put_metrics)
-        x->front->fleet.put_metrics(x->front->fleet.arg, out);
-    put_process(out, x->front);
+              rn_server_unfinished(c->front->server));
+    put_memory(out, c->front);
+    put_clients(out, c->front);
+    if (c->front->store.arg)
+        c->front->store.put_metrics(c->front->store.arg, out);
+    if (c->front->fleet.put_metrics)
+        c->front->fleet.put_metrics(c->front->fleet.arg, out);
+    put_process(out, c->front);
     if (out->failed) {
-        rn_exchange_error(x, 503, "memory", "out of memory");
+        rn_front_http_error(c, 503, "memory", "out of memory");
         return;
     }
-    rn_http_put_status(x->out, 200);
-    rn_http_put_body(x->out, x->keep_alive, x->head, CONTENT_TYPE, rn_buf_slice(out));
+    rn_http_put_status(c->out, 200);
+    rn_http_put_body(c->out, c->keep_alive, c->head, CONTENT_TYPE, rn_buf_slice(out));
 }

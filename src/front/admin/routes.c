@@ -11,58 +11,59 @@
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-struct rn_members rn_admin_begin(struct rn_exchange *x)
+struct rn_members rn_admin_begin(struct rn_http_context *c)
 {
-    struct rn_members m = {.out = &x->desk->scratch};
+    struct rn_members m = {.out = &c->ws->scratch};
 
     rn_buf_clear(m.out);
     rn_members_open(&m, NULL, '{');
     return m;
 }
 
-void rn_admin_end_with(struct rn_exchange *x, struct rn_members *m, unsigned status,
+void rn_admin_end_with(struct rn_http_context *c, struct rn_members *m, unsigned status,
                        const char *header, struct rn_slice value)
 {
     rn_members_close(m, '}');
     rn_buf_put_char(m->out, '\n');
     if (m->out->failed) {
-        rn_exchange_error(x, 503, "memory", "out of memory");
+        rn_front_http_error(c, 503, "memory", "out of memory");
         return;
     }
-    rn_http_put_status(x->out, status);
+    rn_http_put_status(c->out, status);
     if (header)
-        rn_http_put_header(x->out, header, value);
-    rn_http_put_body(x->out, x->keep_alive, x->head, "application/json", rn_buf_slice(m->out));
+        rn_http_put_header(c->out, header, value);
+    rn_http_put_body(c->out, c->keep_alive, c->head, "application/json", rn_buf_slice(m->out));
 }
 
-void rn_admin_end(struct rn_exchange *x, struct rn_members *m, unsigned status)
+void rn_admin_end(struct rn_http_context *c, struct rn_members *m, unsigned status)
 {
-    rn_admin_end_with(x, m, status, NULL, (struct rn_slice){0});
+    rn_admin_end_with(c, m, status, NULL, (struct rn_slice){0});
 }
 
 /* --- what is asked ------------------------------------------------------------------------- */
 
-bool rn_admin_read(struct rn_exchange *x, struct rn_admin_params *params, unsigned members)
+bool rn_admin_read(struct rn_http_context *c, struct rn_admin_params *params, unsigned members)
 {
-    struct rn_params *client = &x->desk->params;
+    struct rn_params *client = &c->ws->params;
     struct rn_json json;
 
     *params = (struct rn_admin_params){0};
     rn_params_init(client);
-    if (!rn_exchange_object(x, &json))
+    if (!rn_front_http_read_object(c, &json))
         return false;
     if (rn_admin_params_read(params, client, &json, members) == 0 &&
         rn_json_next(&json).kind == RN_JSON_END)
         return true;
-    rn_exchange_error(x, 400, "bad_request", "%s", json.error.text);
+    rn_front_http_error(c, 400, "bad_request", "%s", json.error.text);
     return false;
 }
 
-bool rn_admin_read_query(struct rn_exchange *x, struct rn_admin_params *params, unsigned members)
+bool rn_admin_read_query(struct rn_http_context *c, struct rn_admin_params *params,
+                         unsigned members)
 {
-    struct rn_slice rest = x->request->query, name, value;
-    struct rn_params *client = &x->desk->params;
-    char *decoded = x->desk->names; /* a target is no longer than a head */
+    struct rn_slice rest = c->request->query, name, value;
+    struct rn_params *client = &c->ws->params;
+    char *decoded = c->ws->names; /* a target is no longer than a head */
     struct ration_error error;
     bool bad = false;
 
@@ -70,22 +71,22 @@ bool rn_admin_read_query(struct rn_exchange *x, struct rn_admin_params *params, 
     rn_params_init(client);
     while (rn_http_query_next(&rest, &decoded, &name, &value, &bad)) {
         if (bad) {
-            rn_exchange_error(
-                x, 400, "bad_request",
+            rn_front_http_error(
+                c, 400, "bad_request",
                 "the query string has a %% that two hexadecimal digits do not follow");
             return false;
         }
         if (rn_admin_params_read_one(params, client, name, value, members, &error) != 0) {
-            rn_exchange_error(x, 400, "bad_request", "%s", error.text);
+            rn_front_http_error(c, 400, "bad_request", "%s", error.text);
             return false;
         }
     }
     return true;
 }
 
-struct ration_request rn_admin_request(const struct rn_exchange *x)
+struct ration_request rn_admin_request(const struct rn_http_context *c)
 {
-    const struct rn_params *client = &x->desk->params;
+    const struct rn_params *client = &c->ws->params;
 
     return (struct ration_request){
         .attributes = client->attributes, .count = client->attribute_count, .cost = client->cost};
@@ -113,32 +114,32 @@ static int look(void *arg, const struct ration_rule_info *info)
     return search->found;
 }
 
-static struct search search_rule(struct rn_exchange *x, struct rn_slice rule)
+static struct search search_rule(struct rn_http_context *c, struct rn_slice rule)
 {
     struct search search = {.rule = rule};
 
-    ration_rules_each(x->front->limiter, look, &search);
+    ration_rules_each(c->front->limiter, look, &search);
     return search;
 }
 
-void rn_admin_refuse_rule(struct rn_exchange *x, struct rn_slice rule)
+void rn_admin_refuse_rule(struct rn_http_context *c, struct rn_slice rule)
 {
-    struct search search = search_rule(x, rule);
+    struct search search = search_rule(c, rule);
 
     if (search.meant[0])
-        rn_exchange_error(x, 404, "no_rule", "there is no rule %s; did you mean %s?",
-                          rn_excerpt(rule).text, rn_excerpt(rn_slice_of(search.meant)).text);
+        rn_front_http_error(c, 404, "no_rule", "there is no rule %s; did you mean %s?",
+                            rn_excerpt(rule).text, rn_excerpt(rn_slice_of(search.meant)).text);
     else
-        rn_exchange_error(x, 404, "no_rule", "there is no rule %s; GET /v1/rules lists them",
-                          rn_excerpt(rule).text);
+        rn_front_http_error(c, 404, "no_rule", "there is no rule %s; GET /v1/rules lists them",
+                            rn_excerpt(rule).text);
 }
 
-bool rn_admin_know_rule(struct rn_exchange *x, struct rn_slice rule)
+bool rn_admin_know_rule(struct rn_http_context *c, struct rn_slice rule)
 {
-    struct search search = search_rule(x, rule);
+    struct search search = search_rule(c, rule);
 
     if (!search.found)
-        rn_admin_refuse_rule(x, rule);
+        rn_admin_refuse_rule(c, rule);
     return search.found;
 }
 
@@ -171,15 +172,15 @@ static const struct rn_route routes[] = {
     {RN_PUT, "/v1/shadow", rn_admin_put_shadow},
 };
 
-static const struct rn_site site = {.name = RN_FRONT_ADMIN,
-                                    .routes = routes,
-                                    .route_count = sizeof routes / sizeof *routes,
-                                    .body_max = BODY_MAX,
-                                    .admit = rn_admin_admit};
+static const struct rn_http_port port = {.protocol = RN_FRONT_ADMIN,
+                                         .routes = routes,
+                                         .route_count = sizeof routes / sizeof *routes,
+                                         .body_max = BODY_MAX,
+                                         .admit = rn_admin_admit};
 
 static size_t talk(struct rn_conversation *talker, char *data, size_t len)
 {
-    return rn_exchange_talk(talker, data, len, &site);
+    return rn_front_http_run(talker, data, len, &port);
 }
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
@@ -189,7 +190,7 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 {
-    rn_exchange_limited(conn, why, &site);
+    rn_front_http_limited(conn, why, &port);
 }
 
 const struct rn_protocol rn_admin_protocol = {
@@ -201,5 +202,5 @@ const struct rn_protocol rn_admin_protocol = {
     .message_max = RN_HTTP_BYTES_MAX(BODY_MAX),
     .received = received,
     .limited = limited,
-    .closed = rn_exchange_closed,
+    .closed = rn_front_http_closed,
 };

@@ -20,12 +20,12 @@ struct version {
     char tag[24]; /* "3", in quotes */
 };
 
-static struct version version_of(const struct rn_exchange *x)
+static struct version version_of(const struct rn_http_context *c)
 {
     struct version v;
 
     snprintf(v.tag, sizeof v.tag, "\"%llu\"",
-             (unsigned long long)ration_rules_version(x->front->limiter));
+             (unsigned long long)ration_rules_version(c->front->limiter));
     return v;
 }
 
@@ -50,15 +50,15 @@ static bool names_version(struct rn_slice list, const char *tag)
 }
 
 /* False after answering: the caller has other rules in mind. */
-static bool is_current(struct rn_exchange *x)
+static bool is_current(struct rn_http_context *c)
 {
-    struct rn_slice wanted = rn_http_find(x->request, "if-match");
-    struct version v = version_of(x);
+    struct rn_slice wanted = rn_http_find(c->request, "if-match");
+    struct version v = version_of(c);
 
     if (!wanted.data || names_version(wanted, v.tag))
         return true;
-    rn_exchange_error(x, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
-                      wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
+    rn_front_http_error(c, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
+                        wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
     return false;
 }
 
@@ -79,37 +79,37 @@ static void put_warnings(struct rn_members *m, const struct ration_report *repor
     rn_members_close(m, ']');
 }
 
-static void answer_bad(struct rn_exchange *x, int code, const struct ration_report *report)
+static void answer_bad(struct rn_http_context *c, int code, const struct ration_report *report)
 {
     unsigned long long errors = report ? ration_report_errors(report) : 0;
     struct rn_members m;
     char text[40];
 
     if (code == RATION_ENOMEM) {
-        rn_exchange_error(x, 503, "memory", "out of memory");
+        rn_front_http_error(c, 503, "memory", "out of memory");
         return;
     }
-    m = rn_admin_begin(x);
+    m = rn_admin_begin(c);
     snprintf(text, sizeof text, "%llu error%s", errors, errors == 1 ? "" : "s");
     rn_members_text(&m, "error", RN_SLICE("bad_rules"));
     rn_members_text(&m, "message", rn_slice_of(text));
     rn_members_text(&m, "report", rn_slice_of(report ? ration_report_text(report) : ""));
-    rn_front_count(&x->desk->counts->bad[RN_FRONT_ADMIN], 1);
-    rn_admin_end(x, &m, 422);
+    rn_front_count(&c->ws->counts->bad[RN_FRONT_ADMIN], 1);
+    rn_admin_end(c, &m, 422);
 }
 
 /* 200 with the version. `note` may be NULL. */
-static void answer_loaded(struct rn_exchange *x, const struct ration_report *report,
+static void answer_loaded(struct rn_http_context *c, const struct ration_report *report,
                           const char *note)
 {
-    struct rn_members m = rn_admin_begin(x);
-    struct version v = version_of(x);
+    struct rn_members m = rn_admin_begin(c);
+    struct version v = version_of(c);
 
-    rn_members_u64(&m, "version", ration_rules_version(x->front->limiter));
+    rn_members_u64(&m, "version", ration_rules_version(c->front->limiter));
     put_warnings(&m, report);
     if (note)
         rn_members_text(&m, "note", rn_slice_of(note));
-    rn_admin_end_with(x, &m, 200, "ETag", rn_slice_of(v.tag));
+    rn_admin_end_with(c, &m, 200, "ETag", rn_slice_of(v.tag));
 }
 
 /* --- the rules as they are ---------------------------------------------------------------------
@@ -156,14 +156,14 @@ static int put_rule(void *arg, const struct ration_rule_info *info)
     return 0;
 }
 
-static void answer_yaml(struct rn_exchange *x, struct rn_slice text)
+static void answer_yaml(struct rn_http_context *c, struct rn_slice text)
 {
-    struct version v = version_of(x);
+    struct version v = version_of(c);
 
-    rn_http_put_status(x->out, 200);
-    rn_http_put_header(x->out, "ETag", rn_slice_of(v.tag));
-    rn_http_put_header(x->out, "Vary", RN_SLICE("Accept"));
-    rn_http_put_body(x->out, x->keep_alive, x->head, YAML, text);
+    rn_http_put_status(c->out, 200);
+    rn_http_put_header(c->out, "ETag", rn_slice_of(v.tag));
+    rn_http_put_header(c->out, "Vary", RN_SLICE("Accept"));
+    rn_http_put_body(c->out, c->keep_alive, c->head, YAML, text);
 }
 
 /* The first file in Envoy's format that has rules. */
@@ -174,55 +174,55 @@ static int find_envoy(void *arg, const struct ration_rule_info *info)
     return info->envoy;
 }
 
-static void answer_json(struct rn_exchange *x, struct rn_slice text)
+static void answer_json(struct rn_http_context *c, struct rn_slice text)
 {
-    const struct rn_front_daemon *daemon = &x->front->daemon;
-    struct rn_members m = rn_admin_begin(x);
-    struct version v = version_of(x);
+    const struct rn_front_daemon *daemon = &c->front->daemon;
+    struct rn_members m = rn_admin_begin(c);
+    struct version v = version_of(c);
 
-    rn_members_u64(&m, "version", ration_rules_version(x->front->limiter));
-    rn_members_text(&m, "source", x->front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
+    rn_members_u64(&m, "version", ration_rules_version(c->front->limiter));
+    rn_members_text(&m, "source", c->front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
     rn_members_open(&m, "files", '[');
     for (size_t i = 0; i < daemon->file_count; i++)
         rn_members_text(&m, NULL, rn_slice_of(daemon->files[i]));
     rn_members_close(&m, ']');
     rn_members_text(&m, "text", text);
     rn_members_open(&m, "rules", '[');
-    ration_rules_each(x->front->limiter, put_rule, &m);
+    ration_rules_each(c->front->limiter, put_rule, &m);
     rn_members_close(&m, ']');
-    rn_admin_end_with(x, &m, 200, "ETag", rn_slice_of(v.tag));
+    rn_admin_end_with(c, &m, 200, "ETag", rn_slice_of(v.tag));
 }
 
-void rn_admin_get_rules(struct rn_exchange *x)
+void rn_admin_get_rules(struct rn_http_context *c)
 {
-    struct rn_slice accept = rn_http_find(x->request, "accept");
+    struct rn_slice accept = rn_http_find(c->request, "accept");
     bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
     /* As they were given, unless a secret of the daemon is among them. */
-    bool as_given = x->front->rules_from_api && !rn_limiter_has_secrets(x->front->limiter);
-    struct rn_slice text = as_given ? rn_buf_slice(&x->front->rules_text) : RN_SLICE("");
+    bool as_given = c->front->rules_from_api && !rn_limiter_has_secrets(c->front->limiter);
+    struct rn_slice text = as_given ? rn_buf_slice(&c->front->rules_text) : RN_SLICE("");
     struct rn_excerpt envoy = {{'\0'}};
     char *printed = NULL;
 
     if (!as_given)
-        ration_rules_each(x->front->limiter, find_envoy, &envoy);
+        ration_rules_each(c->front->limiter, find_envoy, &envoy);
     if (envoy.text[0] != '\0' && yaml) { /* whoever put that back would lose them */
-        rn_exchange_error(x, 409, "envoy",
-                          "rules in Envoy's format, such as those of %s, have no native form and "
-                          "would be missing; read the files, or GET /v1/rules as JSON",
-                          envoy.text);
+        rn_front_http_error(c, 409, "envoy",
+                            "rules in Envoy's format, such as those of %s, have no native form and "
+                            "would be missing; read the files, or GET /v1/rules as JSON",
+                            envoy.text);
         return;
     }
     if (!as_given && envoy.text[0] == '\0') {
-        if (ration_rules_text(x->front->limiter, &printed, &text.len) != 0) {
-            rn_exchange_error(x, 503, "memory", "out of memory");
+        if (ration_rules_text(c->front->limiter, &printed, &text.len) != 0) {
+            rn_front_http_error(c, 503, "memory", "out of memory");
             return;
         }
         text.data = printed;
     }
     if (yaml)
-        answer_yaml(x, text);
+        answer_yaml(c, text);
     else
-        answer_json(x, text);
+        answer_json(c, text);
     ration_text_free(printed);
 }
 
@@ -262,19 +262,19 @@ int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice
     return code;
 }
 
-static bool has_body(struct rn_exchange *x)
+static bool has_body(struct rn_http_context *c)
 {
-    if (x->request->body.len != 0)
+    if (c->request->body.len != 0)
         return true;
-    rn_exchange_error(x, 400, "bad_request", "the body is empty; send rules as YAML or JSON");
+    rn_front_http_error(c, 400, "bad_request", "the body is empty; send rules as YAML or JSON");
     return false;
 }
 
 /* ?name=FILE: what messages call the text. False after answering. */
-static bool read_name(struct rn_exchange *x, char out[NAME_SIZE])
+static bool read_name(struct rn_http_context *c, char out[NAME_SIZE])
 {
-    struct rn_slice rest = x->request->query, name, value;
-    char *decoded = x->desk->names; /* a target is no longer than a head */
+    struct rn_slice rest = c->request->query, name, value;
+    char *decoded = c->ws->names; /* a target is no longer than a head */
     bool bad = false;
 
     rn_slice_copy(out, NAME_SIZE, RN_SLICE(NAME));
@@ -282,8 +282,8 @@ static bool read_name(struct rn_exchange *x, char out[NAME_SIZE])
         if (rn_slice_is(name, "name") && value.len != 0)
             rn_slice_copy(out, NAME_SIZE, value);
     if (bad)
-        rn_exchange_error(x, 400, "bad_request",
-                          "the query string has a %% that two hexadecimal digits do not follow");
+        rn_front_http_error(c, 400, "bad_request",
+                            "the query string has a %% that two hexadecimal digits do not follow");
     return !bad;
 }
 
@@ -293,43 +293,43 @@ static int note_kept(void *arg, const struct ration_team_info *info)
     return 0;
 }
 
-static void reload(struct rn_exchange *x)
+static void reload(struct rn_http_context *c)
 {
-    const struct rn_front_daemon *daemon = &x->front->daemon;
+    const struct rn_front_daemon *daemon = &c->front->daemon;
     struct ration_report *report = NULL;
-    int code = daemon->reload(daemon->arg, rn_admin_author(x), &report);
+    int code = daemon->reload(daemon->arg, rn_admin_author(c), &report);
     const char *note = NULL;
     bool kept = false;
 
-    ration_teams_each(x->front->limiter, note_kept, &kept);
+    ration_teams_each(c->front->limiter, note_kept, &kept);
     if (kept)
         note = "teams with errors in their files keep their former rules";
-    else if (x->front->rules_from_api)
+    else if (c->front->rules_from_api)
         note = "the files are in order; the rules that an operator has set stay in force";
     if (code == 0)
-        answer_loaded(x, report, note);
+        answer_loaded(c, report, note);
     else
-        answer_bad(x, code, report);
+        answer_bad(c, code, report);
     ration_report_free(report);
 }
 
 /* False after answering. */
-static bool can_be_shared(struct rn_exchange *x)
+static bool can_be_shared(struct rn_http_context *c)
 {
-    const struct rn_front_fleet *fleet = &x->front->fleet;
+    const struct rn_front_fleet *fleet = &c->front->fleet;
 
-    if (!fleet->changed || x->request->body.len <= fleet->rules_max)
+    if (!fleet->changed || c->request->body.len <= fleet->rules_max)
         return true;
-    rn_exchange_error(x, 413, "too_large",
-                      "%zu bytes of rules; nodes share at most %zu, put more into files",
-                      x->request->body.len, fleet->rules_max);
+    rn_front_http_error(c, 413, "too_large",
+                        "%zu bytes of rules; nodes share at most %zu, put more into files",
+                        c->request->body.len, fleet->rules_max);
     return false;
 }
 
 /* False: the change will not outlast a restart, although there is a place to keep it. */
-static bool keep_rules(const struct rn_exchange *x, struct rn_slice text)
+static bool keep_rules(const struct rn_http_context *c, struct rn_slice text)
 {
-    const struct rn_front_fleet *fleet = &x->front->fleet;
+    const struct rn_front_fleet *fleet = &c->front->fleet;
 
     return !fleet->rules_changed || fleet->rules_changed(fleet->arg, text);
 }
@@ -347,59 +347,59 @@ static const char *note_on_rules(const struct rn_front *front, bool kept)
            "them beside";
 }
 
-void rn_admin_put_rules(struct rn_exchange *x)
+void rn_admin_put_rules(struct rn_http_context *c)
 {
-    struct rn_slice text = x->request->body;
+    struct rn_slice text = c->request->body;
     struct ration_report *report = NULL;
     char name[NAME_SIZE];
     int code;
 
-    if (!has_body(x) || !is_current(x) || !can_be_shared(x) || !read_name(x, name))
+    if (!has_body(c) || !is_current(c) || !can_be_shared(c) || !read_name(c, name))
         return;
-    code = rn_front_put_rules(x->front, name, text, rn_admin_author(x), &report);
+    code = rn_front_put_rules(c->front, name, text, rn_admin_author(c), &report);
     if (code == 0)
-        answer_loaded(x, report, note_on_rules(x->front, keep_rules(x, text)));
+        answer_loaded(c, report, note_on_rules(c->front, keep_rules(c, text)));
     else
-        answer_bad(x, code, report);
+        answer_bad(c, code, report);
     ration_report_free(report);
 }
 
 /* Back to the files: on all nodes, where they share. */
-void rn_admin_delete_rules(struct rn_exchange *x)
+void rn_admin_delete_rules(struct rn_http_context *c)
 {
-    if (!is_current(x))
+    if (!is_current(c))
         return;
-    if (keep_rules(x, (struct rn_slice){0}))
-        reload(x);
+    if (keep_rules(c, (struct rn_slice){0}))
+        reload(c);
     else
-        rn_exchange_error(x, 503, "store",
-                          "the rules could not be deleted from the disk; the log says why");
+        rn_front_http_error(c, 503, "store",
+                            "the rules could not be deleted from the disk; the log says why");
 }
 
-void rn_admin_validate(struct rn_exchange *x)
+void rn_admin_validate(struct rn_http_context *c)
 {
-    struct rn_slice text = x->request->body;
+    struct rn_slice text = c->request->body;
     struct ration_report *report = NULL;
     char name[NAME_SIZE];
     struct rn_members m;
     int code;
 
-    if (!has_body(x) || !read_name(x, name))
+    if (!has_body(c) || !read_name(c, name))
         return;
     code = ration_rules_validate(name, text.data, text.len, &report);
     if (code == 0) {
-        m = rn_admin_begin(x);
+        m = rn_admin_begin(c);
         rn_members_bool(&m, "valid", true);
         put_warnings(&m, report);
-        rn_admin_end(x, &m, 200);
+        rn_admin_end(c, &m, 200);
     } else {
-        answer_bad(x, code, report);
+        answer_bad(c, code, report);
     }
     ration_report_free(report);
 }
 
-void rn_admin_reload(struct rn_exchange *x)
+void rn_admin_reload(struct rn_http_context *c)
 {
-    if (is_current(x))
-        reload(x);
+    if (is_current(c))
+        reload(c);
 }

@@ -11,40 +11,40 @@ static struct rn_slice rule_text(const struct rn_admin_params *params)
     return params->rule.data ? params->rule : RN_SLICE("all");
 }
 
-static void fail(struct rn_exchange *x, int code, const struct rn_admin_params *params)
+static void fail(struct rn_http_context *c, int code, const struct rn_admin_params *params)
 {
     switch (code) {
     case RATION_ENORULE:
-        rn_admin_refuse_rule(x, params->rule);
+        rn_admin_refuse_rule(c, params->rule);
         break;
     case RATION_EUNMATCHED:
-        rn_admin_refuse_unmatched(x, params->rule);
+        rn_admin_refuse_unmatched(c, params->rule);
         break;
     case RATION_EPLACES:
-        rn_exchange_error(x, 400, "bad_request",
-                          "places of a concurrency limit are released or reset, not adjusted");
+        rn_front_http_error(c, 400, "bad_request",
+                            "places of a concurrency limit are released or reset, not adjusted");
         break;
     case RATION_EINVAL:
-        rn_exchange_error(x, 400, "bad_request",
-                          "more limits apply to these attributes than can be changed together");
+        rn_front_http_error(c, 400, "bad_request",
+                            "more limits apply to these attributes than can be changed together");
         break;
     default:
-        rn_exchange_error(x, 503, "store", "%s", ration_error_text(code));
+        rn_front_http_error(c, 503, "store", "%s", ration_error_text(code));
     }
 }
 
 /* Nobody is meant by accident. */
-static bool has_client(struct rn_exchange *x, const struct rn_admin_params *params)
+static bool has_client(struct rn_http_context *c, const struct rn_admin_params *params)
 {
     if (params->given & RN_ADMIN_ATTRIBUTES)
         return true;
-    rn_exchange_error(x, 400, "bad_request",
-                      "\"attributes\" are missing: the client's, as in its requests, such as "
-                      "{\"ip\": \"192.0.2.7\", \"path\": \"/login\"}");
+    rn_front_http_error(c, 400, "bad_request",
+                        "\"attributes\" are missing: the client's, as in its requests, such as "
+                        "{\"ip\": \"192.0.2.7\", \"path\": \"/login\"}");
     return false;
 }
 
-void rn_admin_reset(struct rn_exchange *x)
+void rn_admin_reset(struct rn_http_context *c)
 {
     struct ration_request request;
     struct rn_admin_params params;
@@ -52,37 +52,37 @@ void rn_admin_reset(struct rn_exchange *x)
     uint32_t count = 0;
     int code;
 
-    if (!rn_admin_read(x, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) || !has_client(x, &params))
+    if (!rn_admin_read(c, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) || !has_client(c, &params))
         return;
-    request = rn_admin_request(x);
-    code = ration_state_reset(x->front->limiter, &request, params.rule.data, params.rule.len,
+    request = rn_admin_request(c);
+    code = ration_state_reset(c->front->limiter, &request, params.rule.data, params.rule.len,
                               RATION_NOW, &count);
     if (code != 0) {
-        fail(x, code, &params);
+        fail(c, code, &params);
         return;
     }
-    rn_admin_log(x, "state.reset", RN_LOG_TEXT("rule", rule_text(&params)),
-                 RN_LOG_TEXT("client", rn_admin_client(x)), RN_LOG_NUMBER("limits", count));
-    m = rn_admin_begin(x);
+    rn_admin_log(c, "state.reset", RN_LOG_TEXT("rule", rule_text(&params)),
+                 RN_LOG_TEXT("client", rn_admin_client(c)), RN_LOG_NUMBER("limits", count));
+    m = rn_admin_begin(c);
     rn_members_u64(&m, "reset", count);
-    rn_admin_end(x, &m, 200);
+    rn_admin_end(c, &m, 200);
 }
 
 /* One of "add" and "remaining". */
-static bool is_complete(struct rn_exchange *x, const struct rn_admin_params *params)
+static bool is_complete(struct rn_http_context *c, const struct rn_admin_params *params)
 {
     unsigned both = RN_ADMIN_ADD | RN_ADMIN_REMAINING;
 
     if ((params->given & both) != 0 && (params->given & both) != both)
         return true;
-    rn_exchange_error(x, 400, "bad_request",
-                      "give \"add\" (units to charge, below 0 to give back) or \"remaining\" "
-                      "(units to leave)%s",
-                      params->given & both ? ", not both" : "");
+    rn_front_http_error(c, 400, "bad_request",
+                        "give \"add\" (units to charge, below 0 to give back) or \"remaining\" "
+                        "(units to leave)%s",
+                        params->given & both ? ", not both" : "");
     return false;
 }
 
-void rn_admin_adjust(struct rn_exchange *x)
+void rn_admin_adjust(struct rn_http_context *c)
 {
     struct ration_request request;
     struct rn_admin_params params;
@@ -90,25 +90,25 @@ void rn_admin_adjust(struct rn_exchange *x)
     bool add;
     int code;
 
-    if (!rn_admin_read(x, &params,
+    if (!rn_admin_read(c, &params,
                        RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE | RN_ADMIN_ADD | RN_ADMIN_REMAINING) ||
-        !has_client(x, &params) || !is_complete(x, &params))
+        !has_client(c, &params) || !is_complete(c, &params))
         return;
     add = params.given & RN_ADMIN_ADD;
-    request = rn_admin_request(x);
-    code = add ? ration_state_adjust(x->front->limiter, &request, params.rule.data, params.rule.len,
+    request = rn_admin_request(c);
+    code = add ? ration_state_adjust(c->front->limiter, &request, params.rule.data, params.rule.len,
                                      params.add, RATION_NOW)
-               : ration_state_set_remaining(x->front->limiter, &request, params.rule.data,
+               : ration_state_set_remaining(c->front->limiter, &request, params.rule.data,
                                             params.rule.len, params.remaining, RATION_NOW);
     if (code != 0) {
-        fail(x, code, &params);
+        fail(c, code, &params);
         return;
     }
-    rn_admin_log(x, "state.adjust", RN_LOG_TEXT("rule", rule_text(&params)),
-                 RN_LOG_TEXT("client", rn_admin_client(x)),
+    rn_admin_log(c, "state.adjust", RN_LOG_TEXT("rule", rule_text(&params)),
+                 RN_LOG_TEXT("client", rn_admin_client(c)),
                  add ? RN_LOG_NUMBER("add", params.add)
                      : RN_LOG_NUMBER("remaining", params.remaining));
-    m = rn_admin_begin(x);
-    if (rn_admin_put_limits(x, &m, params.rule))
-        rn_admin_end(x, &m, 200);
+    m = rn_admin_begin(c);
+    if (rn_admin_put_limits(c, &m, params.rule))
+        rn_admin_end(c, &m, 200);
 }

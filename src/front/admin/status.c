@@ -13,10 +13,10 @@
 
 static const char *const listeners[] = {"http", "resp", "grpc", "admin"};
 
-void rn_admin_health(struct rn_exchange *x)
+void rn_admin_health(struct rn_http_context *c)
 {
-    rn_http_put_status(x->out, 200);
-    rn_http_put_body(x->out, x->keep_alive, x->head, "text/plain", RN_SLICE("ok\n"));
+    rn_http_put_status(c->out, 200);
+    rn_http_put_body(c->out, c->keep_alive, c->head, "text/plain", RN_SLICE("ok\n"));
 }
 
 /* Without it requests are decided by each rule's policy: that is no reason to send them
@@ -26,20 +26,20 @@ static const char *state_of_store(const struct rn_front *front)
     return front->store.is_up(front->store.arg) ? "up" : "down";
 }
 
-void rn_admin_ready(struct rn_exchange *x)
+void rn_admin_ready(struct rn_http_context *c)
 {
-    bool draining = rn_server_stopping(x->front->server);
-    bool ready = !draining && !x->front->starting;
-    struct rn_members m = rn_admin_begin(x);
+    bool draining = rn_server_stopping(c->front->server);
+    bool ready = !draining && !c->front->starting;
+    struct rn_members m = rn_admin_begin(c);
 
     rn_members_bool(&m, "ready", ready);
     if (!ready)
         rn_members_text(&m, "reason", draining ? RN_SLICE("draining") : RN_SLICE("starting"));
     else
-        rn_members_u64(&m, "rules_version", ration_rules_version(x->front->limiter));
-    if (x->front->store.arg)
-        rn_members_text(&m, "store", rn_slice_of(state_of_store(x->front)));
-    rn_admin_end(x, &m, ready ? 200 : 503);
+        rn_members_u64(&m, "rules_version", ration_rules_version(c->front->limiter));
+    if (c->front->store.arg)
+        rn_members_text(&m, "store", rn_slice_of(state_of_store(c->front)));
+    rn_admin_end(c, &m, ready ? 200 : 503);
 }
 
 /* --- status ------------------------------------------------------------------------------- */
@@ -136,10 +136,10 @@ static void put_connections(struct rn_members *m, const struct rn_server *server
     rn_members_close(m, '}');
 }
 
-void rn_admin_status(struct rn_exchange *x)
+void rn_admin_status(struct rn_http_context *c)
 {
-    struct rn_front *front = x->front;
-    struct rn_members m = rn_admin_begin(x);
+    struct rn_front *front = c->front;
+    struct rn_members m = rn_admin_begin(c);
 
     rn_members_text(&m, "version", rn_slice_of(ration_version()));
     rn_members_seconds(&m, "uptime", rn_clock_read_ns(CLOCK_REALTIME) - front->started_ns);
@@ -150,7 +150,7 @@ void rn_admin_status(struct rn_exchange *x)
     put_memory(&m, front);
     put_listeners(&m, front->server);
     put_connections(&m, front->server);
-    rn_admin_end(x, &m, 200);
+    rn_admin_end(c, &m, 200);
 }
 
 /* --- who is refused most -------------------------------------------------------------------- */
@@ -167,55 +167,55 @@ static void put_top(struct rn_members *m, const struct ration_top *top)
     rn_members_close(m, '}');
 }
 
-void rn_admin_top(struct rn_exchange *x)
+void rn_admin_top(struct rn_http_context *c)
 {
     struct ration_top *keys;
     struct rn_admin_params params;
     struct rn_members m;
     size_t count;
 
-    if (!rn_admin_read_query(x, &params, RN_ADMIN_COUNT))
+    if (!rn_admin_read_query(c, &params, RN_ADMIN_COUNT))
         return;
     count = params.count ? (size_t)params.count : TOP_COUNT;
     keys = calloc(count, sizeof *keys);
     if (!keys) {
-        rn_exchange_error(x, 503, "memory", "out of memory");
+        rn_front_http_error(c, 503, "memory", "out of memory");
         return;
     }
-    count = ration_top(x->front->limiter, keys, count);
-    m = rn_admin_begin(x);
+    count = ration_top(c->front->limiter, keys, count);
+    m = rn_admin_begin(c);
     rn_members_open(&m, "keys", '[');
     for (size_t i = 0; i < count; i++)
         put_top(&m, &keys[i]);
     rn_members_close(&m, ']');
-    put_time(&m, "since", x->front->started_ns);
-    rn_admin_end(x, &m, 200);
+    put_time(&m, "since", c->front->started_ns);
+    rn_admin_end(c, &m, 200);
     free(keys);
 }
 
 /* --- shadow mode --------------------------------------------------------------------------------
  */
 
-void rn_admin_get_shadow(struct rn_exchange *x)
+void rn_admin_get_shadow(struct rn_http_context *c)
 {
-    struct rn_members m = rn_admin_begin(x);
+    struct rn_members m = rn_admin_begin(c);
 
-    rn_members_bool(&m, "shadow", ration_shadow(x->front->limiter));
-    rn_admin_end(x, &m, 200);
+    rn_members_bool(&m, "shadow", ration_shadow(c->front->limiter));
+    rn_admin_end(c, &m, 200);
 }
 
-void rn_admin_put_shadow(struct rn_exchange *x)
+void rn_admin_put_shadow(struct rn_http_context *c)
 {
     struct rn_admin_params params;
 
-    if (!rn_admin_read(x, &params, RN_ADMIN_SHADOW))
+    if (!rn_admin_read(c, &params, RN_ADMIN_SHADOW))
         return;
     if (!params.given) {
-        rn_exchange_error(x, 400, "bad_request", "\"shadow\" is missing: true or false");
+        rn_front_http_error(c, 400, "bad_request", "\"shadow\" is missing: true or false");
         return;
     }
-    ration_shadow_set(x->front->limiter, params.shadow);
-    rn_admin_log(x, "shadow.set",
+    ration_shadow_set(c->front->limiter, params.shadow);
+    rn_admin_log(c, "shadow.set",
                  RN_LOG_TEXT("shadow", params.shadow ? RN_SLICE("on") : RN_SLICE("off")));
-    rn_admin_get_shadow(x);
+    rn_admin_get_shadow(c);
 }

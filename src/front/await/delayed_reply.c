@@ -43,11 +43,11 @@ bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn
     return true;
 }
 
-static void give_back(void *arg, struct rn_desk *desk)
+static void give_back(void *arg, struct rn_front_workspace *ws)
 {
     struct rn_delayed_reply *held = arg;
 
-    (void)desk;
+    (void)ws;
     rn_decision_give_back(held->limiter, &held->decided);
 }
 

@@ -25,7 +25,7 @@ struct rn_pool_fiber {
     char *data;
     size_t len, used;
 
-    struct rn_desk desk;
+    struct rn_front_workspace ws;
 };
 
 /* --- turns and who waits for them ------------------------------------------------------- */
@@ -42,7 +42,7 @@ static struct rn_pool_fiber *make_turn(struct rn_front_loop *loop)
         return NULL;
     }
     turn->turns = &loop->turns;
-    turn->desk.counts = &loop->counts;
+    turn->ws.counts = &loop->counts;
     loop->turns.made++;
     return turn;
 }
@@ -119,7 +119,7 @@ void rn_await_pool_done(struct rn_fiber_pool *turns)
         struct rn_pool_fiber *turn = turns->spare;
 
         turns->spare = turn->next;
-        rn_front_desk_done(&turn->desk);
+        rn_front_workspace_done(&turn->ws);
         rn_buf_done(&turn->out);
         rn_fiber_free(turn->fiber);
         free(turn);
@@ -232,7 +232,7 @@ static size_t talk_on(struct rn_pool_fiber *turn, const struct rn_conversation *
     turn->conn = talker->conn;
     turn->talk = talk;
     turn->talker = *talker;
-    turn->talker.desk = &turn->desk;
+    turn->talker.ws = &turn->ws;
     turn->talker.out = &turn->out;
     turn->talker.behind = talker->replies && talker->replies->open > 0;
     turn->talker.waits = true;
@@ -253,7 +253,7 @@ size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *replies, rn_awa
 {
     struct rn_front *front = rn_conn_context(conn);
     struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_conversation talker = {.conn = conn, .replies = replies, .desk = &loop->desk};
+    struct rn_conversation talker = {.conn = conn, .replies = replies, .ws = &loop->ws};
     struct rn_pool_fiber *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
 
     if (turn)
@@ -298,7 +298,7 @@ static void run_work(void *arg)
 {
     struct rn_pool_fiber *turn = arg;
 
-    turn->work.work(turn->work.arg, &turn->desk);
+    turn->work.work(turn->work.arg, &turn->ws);
 }
 
 static void work_ended(void *arg)
@@ -357,7 +357,7 @@ static void run_errand(const struct errand *errand)
     if (turn) {
         work_on(turn, errand);
     } else if (!waits || !put_off(errand)) {
-        errand->work.work(errand->work.arg, &errand->loop->desk);
+        errand->work.work(errand->work.arg, &errand->loop->ws);
         errand->work.ended(errand->work.arg);
     }
 }

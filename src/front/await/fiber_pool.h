@@ -19,7 +19,7 @@
  * through memory of its own and is answered by itself, and nothing is gained. */
 #define RN_FIBERS_SHARED 80
 
-struct rn_desk;
+struct rn_front_workspace;
 struct rn_front;
 struct rn_reply_queue;
 struct rn_queued_reply;
@@ -45,7 +45,7 @@ void rn_await_pool_done(struct rn_fiber_pool *turns);
 /* What a conversation works with. */
 struct rn_conversation {
     struct rn_conn *conn;
-    struct rn_desk *desk;
+    struct rn_front_workspace *ws;
     struct rn_buf *out;
     struct rn_reply_queue *replies; /* of the connection; NULL: it answers one after the other */
     bool behind;                    /* others before it have not been answered yet */
@@ -73,7 +73,7 @@ bool rn_await_may_split(const struct rn_conversation *talker);
 /* Has `work` called, now or when it is its turn, and then `ended`: on the loop's own stack,
  * with the connection still there. */
 struct rn_await_task {
-    void (*work)(void *arg, struct rn_desk *desk);
+    void (*work)(void *arg, struct rn_front_workspace *ws);
     void (*ended)(void *arg);
     void *arg;
 };

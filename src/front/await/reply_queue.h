@@ -31,7 +31,7 @@ struct rn_reply_queue {
     uint32_t turns; /* that the conversation has (turn.c) */
     bool alone;     /* the next command begins when all before it have been answered */
     bool again;     /* there may be more to begin of what has arrived */
-    bool stopped;   /* rn_reply_queue_pause has said so last */
+    bool stopped;   /* rn_reply_queue_pause has last_entry so last */
 };
 
 void rn_reply_queue_init(struct rn_reply_queue *replies, struct rn_conn *conn);

@@ -53,11 +53,11 @@ static void free_call(struct rn_grpc_call *call)
     free(call);
 }
 
-static void give_back(void *arg, struct rn_desk *desk)
+static void give_back(void *arg, struct rn_front_workspace *ws)
 {
-    struct rn_grpc_held *held = arg;
+    struct rn_grpc_delayed *held = arg;
 
-    (void)desk;
+    (void)ws;
     (void)ration_descriptors_give_back(held->limiter, &held->outcome, RATION_NOW);
 }
 
@@ -67,7 +67,7 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     struct rn_front_loop *loop = c->loop;
 
     if (call->deciding) {
-        call->gone = true;
+        call->cancelled = true;
         return;
     }
     *call->link = call->next;
@@ -89,7 +89,7 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     loop->spare_count++;
 }
 
-void rn_grpc_spare_done(struct rn_front_loop *loop)
+void rn_grpc_free_spares(struct rn_front_loop *loop)
 {
     while (loop->spare_calls) {
         struct rn_grpc_call *call = loop->spare_calls;

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 #define CALLS_MAX 1000                 /* at once, of a connection */
-#define HEAD_MAX (16 * 1024)           /* bytes of headers, as told to the peer */
+#define HEAD_MAX (16 * 1024)           /* bytes of headers, as reported to the peer */
 #define BUFFERED_MAX ((size_t)1 << 20) /* of incomplete messages, of a connection */
 #define RESETS_BURST 1000              /* streams that a peer may reset, */
 #define RESETS_RATE 200                /* and how many more in a second */
@@ -129,8 +129,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)arg;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST || !call)
         return 0;
-    return rn_grpc_head(call, (struct rn_slice){(const char *)name, name_len},
-                        (struct rn_slice){(const char *)value, value_len})
+    return rn_grpc_read_header(call, (struct rn_slice){(const char *)name, name_len},
+                               (struct rn_slice){(const char *)value, value_len})
                ? 0
                : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
@@ -227,9 +227,9 @@ void rn_grpc_flush(struct rn_grpc_conn *c)
 
     while ((len = nghttp2_session_mem_send(c->session, &data)) > 0)
         rn_buf_put(out, data, (size_t)len);
-    if (c->buffered != c->told) {
-        c->told = c->buffered;
-        rn_conn_set_buffered(c->conn, c->told);
+    if (c->buffered != c->reported) {
+        c->reported = c->buffered;
+        rn_conn_set_buffered(c->conn, c->reported);
     }
     if (len < 0 || (c->phase == RN_GRPC_GONE && c->call_count == 0) ||
         (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)))
@@ -254,7 +254,7 @@ static void opened(struct rn_conn *conn)
         rn_conn_close(conn);
         return;
     }
-    rn_grpc_begin_time(c); /* nothing is said before it is known what the peer speaks */
+    rn_grpc_start_timer(c); /* nothing is last_entry before it is known what the peer speaks */
 }
 
 static void refuse_protocol(struct rn_grpc_conn *c)
@@ -269,7 +269,7 @@ static void refuse_protocol(struct rn_grpc_conn *c)
     rn_conn_close(c->conn);
 }
 
-void rn_grpc_note(struct rn_grpc_conn *c, int64_t began_ns)
+void rn_grpc_count_answered(struct rn_grpc_conn *c, int64_t began_ns)
 {
     struct rn_front_counts *counts = &c->loop->counts;
 
@@ -297,7 +297,7 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
     if (c->call_count != 0)
         rn_grpc_set_slow(c);
     rn_grpc_set_timer(c);
-    rn_grpc_note(c, began_ns);
+    rn_grpc_count_answered(c, began_ns);
     return len;
 }
 

@@ -111,7 +111,7 @@ void rn_grpc_set_slow(struct rn_grpc_conn *c)
         c->slow_ns = rn_grpc_now(c) + MESSAGE_NS;
 }
 
-void rn_grpc_begin_time(struct rn_grpc_conn *c)
+void rn_grpc_start_timer(struct rn_grpc_conn *c)
 {
     c->timer.fire = fire;
     c->leave_ns = age_at(c);

@@ -39,7 +39,7 @@ struct rn_grpc_method {
 };
 
 /* What to give back, should a held reply be cancelled. */
-struct rn_grpc_held {
+struct rn_grpc_delayed {
     struct ration *limiter;
     struct ration_descriptors_outcome outcome;
 };
@@ -58,14 +58,14 @@ struct rn_grpc_call {
     bool answered;      /* or refused */
     bool watching;      /* more messages may follow */
     bool deciding;      /* on a turn, or waits for one */
-    bool gone;          /* and its stream has ended meanwhile */
+    bool cancelled;     /* and its stream has ended meanwhile */
     int64_t begun_ns;   /* of the loop's time, as is */
     int64_t timeout_ns; /* after that; 0: none */
     int64_t asked_ns;   /* when it was complete, if it may have to wait */
     struct rn_buf in;   /* what has come of the message, with its prefix */
     struct rn_buf out;  /* messages with their prefixes, */
     size_t sent;        /* and how much of it has been packed into frames */
-    struct rn_grpc_held *held;
+    struct rn_grpc_delayed *held;
 };
 
 enum rn_grpc_phase {
@@ -83,7 +83,7 @@ struct rn_grpc_conn {
     struct rn_grpc_call *calls;
     uint32_t call_count;
     size_t buffered; /* bytes of incomplete messages, */
-    size_t told;     /* and as many as net was told of */
+    size_t reported; /* and as many as net was reported of */
     bool greeted;    /* the peer speaks HTTP/2 */
     bool receiving;  /* what is answered goes out when all that came has been read */
     enum rn_grpc_phase phase;
@@ -107,10 +107,10 @@ static inline struct rn_slice rn_grpc_message(const struct rn_grpc_call *call)
  * `received`. */
 void rn_grpc_flush(struct rn_grpc_conn *c);
 /* Counts what was answered since `began_ns`. */
-void rn_grpc_note(struct rn_grpc_conn *c, int64_t began_ns);
+void rn_grpc_count_answered(struct rn_grpc_conn *c, int64_t began_ns);
 
 /* grpc_time.c: when a connection begins; */
-void rn_grpc_begin_time(struct rn_grpc_conn *c);
+void rn_grpc_start_timer(struct rn_grpc_conn *c);
 /* there are calls to look after; */
 void rn_grpc_set_slow(struct rn_grpc_conn *c);
 /* something may have changed. */
@@ -119,7 +119,7 @@ void rn_grpc_set_timer(struct rn_grpc_conn *c);
 void rn_grpc_leave(struct rn_grpc_conn *c);
 
 /* grpc_head.c: one header of a call. False: there are too many. */
-bool rn_grpc_head(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value);
+bool rn_grpc_read_header(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value);
 
 /* grpc_calls.c: NULL: out of memory. */
 struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
@@ -127,7 +127,7 @@ struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
  * been. */
 void rn_grpc_call_free(struct rn_grpc_call *call);
 /* Those that no call uses. */
-void rn_grpc_spare_done(struct rn_front_loop *loop);
+void rn_grpc_free_spares(struct rn_front_loop *loop);
 
 /* grpc_answer.c. Nothing is sent before rn_grpc_flush. */
 

@@ -47,7 +47,7 @@ static bool read_timeout(struct rn_slice text, int64_t *ns)
     return false;
 }
 
-bool rn_grpc_head(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value)
+bool rn_grpc_read_header(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value)
 {
     call->head_bytes += name.len + value.len + 32; /* as HTTP/2 counts them */
     if (call->head_bytes > HEAD_MAX)

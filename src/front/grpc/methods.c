@@ -75,7 +75,7 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
     call->held = malloc(sizeof *call->held);
     if (!call->held)
         return false;
-    *call->held = (struct rn_grpc_held){call->on->front->limiter, *outcome};
+    *call->held = (struct rn_grpc_delayed){call->on->front->limiter, *outcome};
     call->timer.fire = end_hold;
     /* The wheel's time is that of when this round began, which may be a while ago. */
     rn_timer_set(wheel, &call->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + outcome->delay_ns);
@@ -83,39 +83,39 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
     return true;
 }
 
-static void tell(struct rn_grpc_call *call, struct rn_desk *desk)
+static void tell(struct rn_grpc_call *call, struct rn_front_workspace *ws)
 {
     size_t at = rn_grpc_message_begin(call);
 
-    rn_rls_write(&call->out, &desk->rls, &desk->rls_outcome, &call->on->front->rls);
+    rn_rls_write(&call->out, &ws->rls, &ws->rls_outcome, &call->on->front->rls);
     rn_grpc_message_end(call, at);
-    if (desk->rls_outcome.delay_ns <= 0 || !hold(call, &desk->rls_outcome))
+    if (ws->rls_outcome.delay_ns <= 0 || !hold(call, &ws->rls_outcome))
         rn_grpc_answer(call);
 }
 
 /* The caller may have gone while this waited: what was charged is then burnt. */
-static void decide(void *arg, struct rn_desk *desk)
+static void decide(void *arg, struct rn_front_workspace *ws)
 {
     struct rn_grpc_call *call = arg;
     struct rn_front *front = call->on->front;
     struct ration_error error;
-    int code = rn_rls_read(&desk->rls, rn_grpc_message(call), &error);
+    int code = rn_rls_read(&ws->rls, rn_grpc_message(call), &error);
 
     if (code != 0) {
         fail_reading(call, code, &error);
         return;
     }
-    desk->rls.request.max_wait_ns = patience(call);
-    rn_front_set_rls(front, &desk->rls);
+    ws->rls.request.max_wait_ns = patience(call);
+    rn_front_set_rls(front, &ws->rls);
     begin_wait(call);
-    code = ration_decide_descriptors(front->limiter, &desk->rls.request, RATION_NOW,
-                                     &desk->rls_outcome);
-    if (call->gone)
+    code =
+        ration_decide_descriptors(front->limiter, &ws->rls.request, RATION_NOW, &ws->rls_outcome);
+    if (call->cancelled)
         return;
     if (code != 0)
         fail_deciding(call, code);
     else
-        tell(call, desk);
+        tell(call, ws);
 }
 
 static void decided(void *arg)
@@ -125,10 +125,10 @@ static void decided(void *arg)
 
     call->deciding = false;
     if (!c->receiving) {
-        rn_grpc_note(c, call->asked_ns);
+        rn_grpc_count_answered(c, call->asked_ns);
         rn_conn_call_before_sleep(c->conn);
     }
-    if (call->gone)
+    if (call->cancelled)
         rn_grpc_call_free(call);
 }
 
@@ -160,7 +160,7 @@ static void put_health(struct rn_grpc_call *call, enum rn_health health)
 static bool read_service(struct rn_grpc_call *call, struct rn_slice message,
                          struct rn_slice *service)
 {
-    struct rn_rls_reader *reader = &call->on->loop->desk.rls;
+    struct rn_rls_reader *reader = &call->on->loop->ws.rls;
 
     if (rn_rls_read_health(reader, message) != 0) {
         rn_grpc_fail(call, RN_GRPC_INTERNAL, "not a HealthCheckRequest");

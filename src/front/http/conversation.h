@@ -10,10 +10,10 @@
 #include "front/decision.h"
 #include "front/front.h"
 
-struct rn_exchange {
+struct rn_http_context {
     struct rn_front *front;
-    const struct rn_site *site;
-    struct rn_desk *desk;
+    const struct rn_http_port *port;
+    struct rn_front_workspace *ws;
     struct rn_conn *conn;
     struct rn_http_request *request;
     struct rn_buf *out;
@@ -36,17 +36,17 @@ struct rn_route {
     unsigned methods;
     const char
         *path; /* one that ends in / matches all that begins with it; `rest` is what follows */
-    void (*answer)(struct rn_exchange *x);
+    void (*answer)(struct rn_http_context *c);
 };
 
 /* What a port offers. */
-struct rn_site {
-    enum rn_front_name name; /* whose counters count */
+struct rn_http_port {
+    enum rn_front_protocol protocol; /* whose counters count */
     const struct rn_route *routes;
     size_t route_count;
     size_t body_max;
     /* Whether this caller may have an answer at all; else it has answered. NULL: everyone may. */
-    bool (*admit)(struct rn_exchange *x);
+    bool (*admit)(struct rn_http_context *c);
 };
 
 /* The state of a connection that speaks HTTP. */
@@ -57,27 +57,28 @@ struct rn_http_state {
 };
 
 /* For rn_await_run; and for rn_protocol: limited, closed. */
-size_t rn_exchange_talk(struct rn_conversation *talker, char *data, size_t len,
-                        const struct rn_site *site);
-void rn_exchange_limited(struct rn_conn *conn, enum rn_conn_limit why, const struct rn_site *site);
-void rn_exchange_closed(struct rn_conn *conn);
+size_t rn_front_http_run(struct rn_conversation *talker, char *data, size_t len,
+                         const struct rn_http_port *port);
+void rn_front_http_limited(struct rn_conn *conn, enum rn_conn_limit why,
+                           const struct rn_http_port *port);
+void rn_front_http_closed(struct rn_conn *conn);
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-void rn_exchange_json(struct rn_exchange *x, unsigned status, struct rn_slice body);
+void rn_front_http_json(struct rn_http_context *c, unsigned status, struct rn_slice body);
 /* {"error":name,"message":...} */
-void rn_exchange_error(struct rn_exchange *x, unsigned status, const char *name, const char *format,
-                       ...) __attribute__((format(printf, 4, 5)));
+void rn_front_http_error(struct rn_http_context *c, unsigned status, const char *name,
+                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The body as one JSON object, whose members are up to the caller. False after
  * answering 400. */
-bool rn_exchange_object(struct rn_exchange *x, struct rn_json *json);
-/* The same, read into desk->params, nothing behind it. */
-bool rn_exchange_query(struct rn_exchange *x, unsigned members);
+bool rn_front_http_read_object(struct rn_http_context *c, struct rn_json *json);
+/* The same, read into ws->params, nothing behind it. */
+bool rn_front_http_read_params(struct rn_http_context *c, unsigned members);
 
 /* Answers a decision now, or when `hold_ns` have passed. The connection's part of
  * `how` is filled in here. */
-void rn_exchange_decision(struct rn_exchange *x, struct rn_decision *decided, int64_t hold_ns,
-                          struct rn_decision_format *how);
+void rn_front_http_put_decision(struct rn_http_context *c, struct rn_decision *decided,
+                                int64_t hold_ns, struct rn_decision_format *how);
 
 #endif

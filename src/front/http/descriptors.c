@@ -14,33 +14,33 @@ static bool gives_back(const struct ration_descriptors *request)
     return false;
 }
 
-void rn_front_http_rls(struct rn_exchange *x)
+void rn_front_http_rls(struct rn_http_context *c)
 {
-    struct rn_rls_reader *reader = &x->desk->rls;
-    struct ration_descriptors_outcome *outcome = &x->desk->rls_outcome;
-    struct rn_slice body = x->request->body;
-    struct rn_buf *out = &x->desk->scratch;
+    struct rn_rls_reader *reader = &c->ws->rls;
+    struct ration_descriptors_outcome *outcome = &c->ws->rls_outcome;
+    struct rn_slice body = c->request->body;
+    struct rn_buf *out = &c->ws->scratch;
     struct ration_error error;
     int code = rn_rls_read_json(reader, (char *)body.data, body.len, &error);
 
     if (code != 0) {
-        rn_exchange_error(x, 400, "bad_request", "%s", error.text);
+        rn_front_http_error(c, 400, "bad_request", "%s", error.text);
         return;
     }
-    if (gives_back(&reader->request) && !rn_admin_admit_change(x))
+    if (gives_back(&reader->request) && !rn_admin_admit_change(c))
         return;
-    rn_front_set_rls(x->front, reader);
-    code = ration_decide_descriptors(x->front->limiter, &reader->request, RATION_NOW, outcome);
+    rn_front_set_rls(c->front, reader);
+    code = ration_decide_descriptors(c->front->limiter, &reader->request, RATION_NOW, outcome);
     if (code == RATION_EINVAL) {
-        rn_exchange_error(x, 400, "bad_request", "more descriptors than can be decided");
+        rn_front_http_error(c, 400, "bad_request", "more descriptors than can be decided");
     } else if (code != 0) {
-        rn_front_count(&x->desk->counts->failed[RN_FRONT_HTTP], 1);
-        rn_exchange_error(x, 500, "store", "no decision could be made: %s",
-                          ration_error_text(code));
+        rn_front_count(&c->ws->counts->failed[RN_FRONT_HTTP], 1);
+        rn_front_http_error(c, 500, "store", "no decision could be made: %s",
+                            ration_error_text(code));
     } else {
         rn_buf_clear(out);
-        rn_rls_write_json(out, reader, outcome, &x->front->rls);
+        rn_rls_write_json(out, reader, outcome, &c->front->rls);
         rn_buf_put_char(out, '\n');
-        rn_exchange_json(x, outcome->allowed ? 200 : 429, rn_buf_slice(out));
+        rn_front_http_json(c, outcome->allowed ? 200 : 429, rn_buf_slice(out));
     }
 }

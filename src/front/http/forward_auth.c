@@ -30,9 +30,9 @@ static void add(struct rn_params *params, char *name, struct rn_slice value)
 
 /* The proxy itself, to begin with: rules tell which proxies are believed. One
  * that comes through a unix socket is on this machine. */
-static struct rn_slice peer_address(const struct rn_exchange *x, char text[RN_IP_TEXT])
+static struct rn_slice peer_address(const struct rn_http_context *c, char text[RN_IP_TEXT])
 {
-    const struct rn_peer *peer = rn_conn_peer(x->conn);
+    const struct rn_peer *peer = rn_conn_peer(c->conn);
 
     if (peer->ip.bits == 0)
         return RN_SLICE("127.0.0.1");
@@ -41,36 +41,36 @@ static struct rn_slice peer_address(const struct rn_exchange *x, char text[RN_IP
 
 /* Every header as header.NAME. More than there is room for are left out: the ones
  * that came first count, as everywhere. */
-static void add_headers(struct rn_exchange *x)
+static void add_headers(struct rn_http_context *c)
 {
-    char *at = x->desk->names;
+    char *at = c->ws->names;
 
-    for (uint32_t i = 0; i < x->request->header_count; i++) {
-        const struct rn_http_header *h = &x->request->headers[i];
+    for (uint32_t i = 0; i < c->request->header_count; i++) {
+        const struct rn_http_header *h = &c->request->headers[i];
         size_t len = 7 + h->name.len;
 
         memcpy(at, "header.", 7);
         memcpy(at + 7, h->name.data, h->name.len);
-        if (rn_params_add(&x->desk->params, at, len, h->value) != 0)
+        if (rn_params_add(&c->ws->params, at, len, h->value) != 0)
             return;
         at += len;
     }
 }
 
-static void describe_request(struct rn_exchange *x, char address[RN_IP_TEXT])
+static void describe_request(struct rn_http_context *c, char address[RN_IP_TEXT])
 {
-    const struct rn_http_request *request = x->request;
-    struct rn_params *params = &x->desk->params;
+    const struct rn_http_request *request = c->request;
+    struct rn_params *params = &c->ws->params;
     static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
                 scheme[] = "scheme";
 
-    add(params, ip, peer_address(x, address));
+    add(params, ip, peer_address(c, address));
     add(params, method,
         first_of(request, "x-forwarded-method", "x-original-method", request->method));
-    add(params, path, first_of(request, "x-forwarded-uri", "x-original-uri", x->rest));
+    add(params, path, first_of(request, "x-forwarded-uri", "x-original-uri", c->rest));
     add(params, host, first_of(request, "x-forwarded-host", NULL, request->host));
     add(params, scheme, rn_http_find(request, "x-forwarded-proto"));
-    add_headers(x);
+    add_headers(c);
 }
 
 /* --- ?deny=403&cost=2&wait=hold ------------------------------------------------------------ */
@@ -109,13 +109,13 @@ static const char *read_parameter(struct rn_params *params, struct rn_decision_f
  * us: behind a path it always is. Caddy puts our path in the place of the client's
  * and leaves the client's query, unless it is given another one; what it says in
  * X-Forwarded-Uri then ends in the same query. */
-static bool is_clients_query(const struct rn_exchange *x)
+static bool is_clients_query(const struct rn_http_context *c)
 {
-    struct rn_slice query = x->request->query;
-    struct rn_slice uri = rn_http_find(x->request, "x-forwarded-uri");
+    struct rn_slice query = c->request->query;
+    struct rn_slice uri = rn_http_find(c->request, "x-forwarded-uri");
     const char *mark = uri.data ? memchr(uri.data, '?', uri.len) : NULL;
 
-    if (x->rest.len != 0)
+    if (c->rest.len != 0)
         return true;
     if (!mark)
         return false;
@@ -123,28 +123,28 @@ static bool is_clients_query(const struct rn_exchange *x)
                           (struct rn_slice){mark + 1, uri.len - (size_t)(mark + 1 - uri.data)});
 }
 
-static const char *read_query(struct rn_exchange *x, struct rn_decision_format *how)
+static const char *read_query(struct rn_http_context *c, struct rn_decision_format *how)
 {
-    struct rn_slice rest = x->request->query, name, value;
+    struct rn_slice rest = c->request->query, name, value;
     const char *fault = NULL;
     bool bad = false;
     char *out;
 
-    if (rest.len == 0 || is_clients_query(x))
+    if (rest.len == 0 || is_clients_query(c))
         return NULL;
-    out = rn_buf_reserve(&x->desk->scratch, rest.len);
+    out = rn_buf_reserve(&c->ws->scratch, rest.len);
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
-        fault = bad ? "an escape is not %XX" : read_parameter(&x->desk->params, how, name, value);
+        fault = bad ? "an escape is not %XX" : read_parameter(&c->ws->params, how, name, value);
     return fault;
 }
 
-void rn_front_http_auth(struct rn_exchange *x)
+void rn_front_http_auth(struct rn_http_context *c)
 {
-    struct rn_params *params = &x->desk->params;
-    struct rn_decision *decided = &x->desk->decided;
-    struct rn_decision_format how = {.problem = rn_front_http_wants_problem(x->request),
+    struct rn_params *params = &c->ws->params;
+    struct rn_decision *decided = &c->ws->decided;
+    struct rn_decision_format how = {.problem = rn_front_http_wants_problem(c->request),
                                      .empty = true};
     char address[RN_IP_TEXT];
     struct ration_error error;
@@ -152,17 +152,17 @@ void rn_front_http_auth(struct rn_exchange *x)
     int code;
 
     rn_params_init(params);
-    rn_buf_clear(&x->desk->scratch);
-    if ((fault = read_query(x, &how))) {
-        rn_exchange_error(x, 400, "bad_request", "%s", fault);
+    rn_buf_clear(&c->ws->scratch);
+    if ((fault = read_query(c, &how))) {
+        rn_front_http_error(c, 400, "bad_request", "%s", fault);
         return;
     }
-    describe_request(x, address);
-    code = rn_decision_make(x->front->limiter, params, RN_CHECK, decided, &error);
-    if (x->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
+    describe_request(c, address);
+    code = rn_decision_make(c->front->limiter, params, RN_CHECK, decided, &error);
+    if (c->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
         how.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
     if (code != 0)
-        rn_front_http_fail(x, code, how.deny_status ? how.deny_status : 503, &error);
+        rn_front_http_fail(c, code, how.deny_status ? how.deny_status : 503, &error);
     else
-        rn_exchange_decision(x, decided, rn_decision_reply_delay_ns(params, decided), &how);
+        rn_front_http_put_decision(c, decided, rn_decision_reply_delay_ns(params, decided), &how);
 }

@@ -7,26 +7,26 @@
 
 #include "front/http/conversation.h"
 
-/* Decides on desk->params and answers. */
-void rn_front_http_decide(struct rn_exchange *x, enum rn_verb verb);
+/* Decides on ws->params and answers. */
+void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb);
 /* Answers that there is no decision: with 400 if what was asked is wrong, else with `status`. */
-void rn_front_http_fail(struct rn_exchange *x, int code, unsigned status,
+void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
                         const struct ration_error *error);
 bool rn_front_http_wants_problem(const struct rn_http_request *request);
 
 /* auth.c */
-void rn_front_http_auth(struct rn_exchange *x);
+void rn_front_http_auth(struct rn_http_context *c);
 
 /* rls.c */
-void rn_front_http_rls(struct rn_exchange *x);
+void rn_front_http_rls(struct rn_http_context *c);
 
 /* lease.c */
-void rn_front_http_reserve(struct rn_exchange *x);
-void rn_front_http_commit(struct rn_exchange *x);
-void rn_front_http_refund(struct rn_exchange *x);
-void rn_front_http_acquire(struct rn_exchange *x);
-void rn_front_http_renew(struct rn_exchange *x);
-void rn_front_http_release(struct rn_exchange *x);
-void rn_front_http_charge(struct rn_exchange *x);
+void rn_front_http_reserve(struct rn_http_context *c);
+void rn_front_http_commit(struct rn_http_context *c);
+void rn_front_http_refund(struct rn_http_context *c);
+void rn_front_http_acquire(struct rn_http_context *c);
+void rn_front_http_renew(struct rn_http_context *c);
+void rn_front_http_release(struct rn_http_context *c);
+void rn_front_http_charge(struct rn_http_context *c);
 
 #endif

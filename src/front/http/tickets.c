@@ -7,130 +7,131 @@
 
 #define HOLDING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEY | RN_PARAM_COST | RN_PARAM_FOR)
 
-void rn_front_http_reserve(struct rn_exchange *x)
+void rn_front_http_reserve(struct rn_http_context *c)
 {
-    if (rn_exchange_query(x, HOLDING))
-        rn_front_http_decide(x, RN_RESERVE);
+    if (rn_front_http_read_params(c, HOLDING))
+        rn_front_http_decide(c, RN_RESERVE);
 }
 
-void rn_front_http_acquire(struct rn_exchange *x)
+void rn_front_http_acquire(struct rn_http_context *c)
 {
-    if (rn_exchange_query(x, HOLDING))
-        rn_front_http_decide(x, RN_ACQUIRE);
+    if (rn_front_http_read_params(c, HOLDING))
+        rn_front_http_decide(c, RN_ACQUIRE);
 }
 
 /* Reads a body that names a lease. */
-static bool read_lease(struct rn_exchange *x, unsigned members)
+static bool read_lease(struct rn_http_context *c, unsigned members)
 {
-    if (!rn_exchange_query(x, RN_PARAM_LEASE | members))
+    if (!rn_front_http_read_params(c, RN_PARAM_LEASE | members))
         return false;
-    if (x->desk->params.lease.data)
+    if (c->ws->params.lease.data)
         return true;
-    rn_exchange_error(x, 400, "bad_request",
-                      "\"lease\" is missing: what reserve or acquire has answered");
+    rn_front_http_error(c, 400, "bad_request",
+                        "\"lease\" is missing: what reserve or acquire has answered");
     return false;
 }
 
-static bool read_charge(struct rn_exchange *x)
+static bool read_charge(struct rn_http_context *c)
 {
-    const struct rn_params *params = &x->desk->params;
+    const struct rn_params *params = &c->ws->params;
 
-    if (!rn_exchange_query(x, RN_PARAM_CHARGE))
+    if (!rn_front_http_read_params(c, RN_PARAM_CHARGE))
         return false;
     if (params->charge.data && params->status != 0)
         return true;
-    rn_exchange_error(x, 400, "bad_request", "%s",
-                      params->charge.data ? "\"status\" is missing: that of the answer, such as 401"
-                                          : "\"charge\" is missing: what check has answered");
+    rn_front_http_error(c, 400, "bad_request", "%s",
+                        params->charge.data
+                            ? "\"status\" is missing: that of the answer, such as 401"
+                            : "\"charge\" is missing: what check has answered");
     return false;
 }
 
 /* {"committed":true}; EALREADY: false. What has ended is 410 unless `mild`. */
-static void answer_done(struct rn_exchange *x, int code, const char *what, bool mild)
+static void answer_done(struct rn_http_context *c, int code, const char *what, bool mild)
 {
-    struct rn_buf *body = &x->desk->scratch;
+    struct rn_buf *body = &c->ws->scratch;
 
     if (code == RATION_EGONE && !mild) {
-        rn_exchange_error(x, 410, "gone",
-                          "it has ended: its time is over, or its limit is no more");
+        rn_front_http_error(c, 410, "gone",
+                            "it has ended: its time is over, or its limit is no more");
     } else if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE) {
         rn_buf_clear(body);
         rn_buf_putf(body, "{\"%s\":%s}\n", what, code == 0 ? "true" : "false");
-        rn_exchange_json(x, 200, rn_buf_slice(body));
+        rn_front_http_json(c, 200, rn_buf_slice(body));
     } else if (code == RATION_EINVAL) {
-        rn_exchange_error(x, 400, "bad_request", "\"lease\" is none of this daemon's");
+        rn_front_http_error(c, 400, "bad_request", "\"lease\" is none of this daemon's");
     } else {
-        rn_exchange_error(x, 503, "store", "%s", ration_error_text(code));
+        rn_front_http_error(c, 503, "store", "%s", ration_error_text(code));
     }
 }
 
-void rn_front_http_commit(struct rn_exchange *x)
+void rn_front_http_commit(struct rn_http_context *c)
 {
-    struct rn_params *params = &x->desk->params;
+    struct rn_params *params = &c->ws->params;
 
-    if (read_lease(x, RN_PARAM_COST))
-        answer_done(x,
-                    ration_ticket_commit(x->front->limiter, params->lease.data, params->lease.len,
+    if (read_lease(c, RN_PARAM_COST))
+        answer_done(c,
+                    ration_ticket_commit(c->front->limiter, params->lease.data, params->lease.len,
                                          !params->cost_given, params->cost, RATION_NOW),
                     "committed", false);
 }
 
-void rn_front_http_refund(struct rn_exchange *x)
+void rn_front_http_refund(struct rn_http_context *c)
 {
     struct rn_slice lease;
 
-    if (!read_lease(x, 0))
+    if (!read_lease(c, 0))
         return;
-    lease = x->desk->params.lease;
-    answer_done(x, ration_ticket_refund(x->front->limiter, lease.data, lease.len, RATION_NOW),
+    lease = c->ws->params.lease;
+    answer_done(c, ration_ticket_refund(c->front->limiter, lease.data, lease.len, RATION_NOW),
                 "refunded", false);
 }
 
-void rn_front_http_release(struct rn_exchange *x)
+void rn_front_http_release(struct rn_http_context *c)
 {
     struct rn_slice lease;
 
-    if (!read_lease(x, 0))
+    if (!read_lease(c, 0))
         return;
-    lease = x->desk->params.lease;
-    answer_done(x, ration_ticket_release(x->front->limiter, lease.data, lease.len, RATION_NOW),
+    lease = c->ws->params.lease;
+    answer_done(c, ration_ticket_release(c->front->limiter, lease.data, lease.len, RATION_NOW),
                 "released", true);
 }
 
-void rn_front_http_renew(struct rn_exchange *x)
+void rn_front_http_renew(struct rn_http_context *c)
 {
-    struct rn_params *params = &x->desk->params;
-    struct rn_buf *body = &x->desk->scratch;
+    struct rn_params *params = &c->ws->params;
+    struct rn_buf *body = &c->ws->scratch;
     int64_t expires_ns;
     int code;
 
-    if (!read_lease(x, RN_PARAM_FOR))
+    if (!read_lease(c, RN_PARAM_FOR))
         return;
-    code = ration_ticket_renew(x->front->limiter, params->lease.data, params->lease.len,
+    code = ration_ticket_renew(c->front->limiter, params->lease.data, params->lease.len,
                                params->for_ns, RATION_NOW, &expires_ns);
     if (code != 0) {
-        answer_done(x, code, "renewed", false);
+        answer_done(c, code, "renewed", false);
         return;
     }
     rn_buf_clear(body);
     rn_buf_put_literal(body, "{\"renewed\":true,\"expires_after\":");
     rn_json_put_seconds(body, expires_ns);
     rn_buf_put_literal(body, "}\n");
-    rn_exchange_json(x, 200, rn_buf_slice(body));
+    rn_front_http_json(c, 200, rn_buf_slice(body));
 }
 
-void rn_front_http_charge(struct rn_exchange *x)
+void rn_front_http_charge(struct rn_http_context *c)
 {
-    const struct rn_params *params = &x->desk->params;
+    const struct rn_params *params = &c->ws->params;
     uint32_t count = 0;
     int code;
 
-    if (!read_charge(x))
+    if (!read_charge(c))
         return;
-    code = ration_ticket_charge(x->front->limiter, params->charge.data, params->charge.len,
+    code = ration_ticket_charge(c->front->limiter, params->charge.data, params->charge.len,
                                 (unsigned)params->status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
-        rn_exchange_error(x, 400, "bad_request", "\"charge\" is none of this daemon's");
+        rn_front_http_error(c, 400, "bad_request", "\"charge\" is none of this daemon's");
     else /* a status that charges nothing is as good as one that has been charged */
-        answer_done(x, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
+        answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
 }

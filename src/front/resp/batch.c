@@ -67,102 +67,106 @@ static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
 }
 
 /* A limit that cannot be used is the caller's fault, all else the store's. */
-static RN_ASIDE void put_failure(struct rn_talk *t, const struct ration_charge *c)
+static RN_ASIDE void put_failure(struct rn_resp_context *c, const struct ration_charge *charge)
 {
     struct ration_error error;
 
-    if (c->error == RATION_EINVAL && rn_limiter_judge(t->front->limiter, c->ad_hoc, &error) != 0) {
-        rn_resp_put_error(t->out, "ERR", rn_slice_of(error.text));
+    if (charge->error == RATION_EINVAL &&
+        rn_limiter_judge(c->front->limiter, charge->ad_hoc, &error) != 0) {
+        rn_resp_put_error(c->out, "ERR", rn_slice_of(error.text));
         return;
     }
-    rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
-    rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(c->error)));
+    rn_front_count(&c->ws->counts->failed[RN_FRONT_RESP], 1);
+    rn_resp_put_error(c->out, "STORE", rn_slice_of(ration_error_text(charge->error)));
 }
 
-static void put_reply(struct rn_talk *t, const struct ration_charge *c, enum shape shape)
+static void put_reply(struct rn_resp_context *c, const struct ration_charge *charge,
+                      enum shape shape)
 {
-    struct rn_decision *d = &t->desk->decided;
+    struct rn_decision *d = &c->ws->decided;
 
-    if (rn_unlikely(c->error != 0)) {
-        put_failure(t, c);
+    if (rn_unlikely(charge->error != 0)) {
+        put_failure(c, charge);
         return;
     }
     switch (shape) {
     case SHAPE_CELL:
-        put_cell(t->out, &c->verdict);
+        put_cell(c->out, &charge->verdict);
         break;
     case SHAPE_CRAB:
-        put_crab(t->out, &c->verdict);
+        put_crab(c->out, &charge->verdict);
         break;
     case SHAPE_OURS:
-        rn_decision_from_charge(&d->outcome, c, c->ad_hoc);
+        rn_decision_from_charge(&d->outcome, charge, charge->ad_hoc);
         d->by_limit = true;
         d->ticket[0] = d->due[0] = '\0';
         rn_front_resp_put_decision(
-            t->out, &(struct rn_decision_format){.version = t->state->version}, d, 0);
+            c->out, &(struct rn_decision_format){.version = c->state->version}, d, 0);
         break;
     }
 }
 
-void rn_front_resp_charge(struct rn_talk *t)
+void rn_front_resp_charge(struct rn_resp_context *c)
 {
-    struct rn_desk *desk = t->desk;
+    struct rn_front_workspace *ws = c->ws;
 
-    if (desk->charge_count == 0)
+    if (ws->charge_count == 0)
         return;
-    rn_await_set_deadline(t->front, t->conn);
-    ration_take_batch(t->front->limiter, desk->charges, desk->charge_count, RATION_NOW);
-    for (uint32_t i = 0; i < desk->charge_count; i++)
-        put_reply(t, &desk->charges[i], (enum shape)desk->shapes[i]);
-    desk->charge_count = 0;
+    rn_await_set_deadline(c->front, c->conn);
+    ration_take_batch(c->front->limiter, ws->charges, ws->charge_count, RATION_NOW);
+    for (uint32_t i = 0; i < ws->charge_count; i++)
+        put_reply(c, &ws->charges[i], (enum shape)ws->shapes[i]);
+    ws->charge_count = 0;
 }
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-/* Callers say the same limit over and over: it is read once and then recalled by
+/* Callers say the same limit over and over: it is read once and then limit_cache by
  * the bytes it was given in. `extra` tells apart commands that read the same
  * bytes differently. NULL: unknown; what was asked last is the place for it. */
-static struct rn_recalled *recall_older(struct rn_desk *desk, struct rn_slice text, uint8_t extra)
+static struct rn_cached_limit *find_older(struct rn_front_workspace *ws, struct rn_slice text,
+                                          uint8_t extra)
 {
     if (text.len == 0) /* as that of a place where nothing is remembered */
         return NULL;
-    for (uint8_t i = 0; i < RN_RECALLED; i++) {
-        struct rn_recalled *r = &desk->recalled[i];
+    for (uint8_t i = 0; i < RN_LIMIT_CACHE; i++) {
+        struct rn_cached_limit *r = &ws->limit_cache[i];
 
         if (r->len == text.len && r->extra == extra &&
             rn_slice_repeats(r->text, text.data, text.len)) {
-            desk->recalled_last = i;
+            ws->limit_cache_last = i;
             return r;
         }
     }
     return NULL;
 }
 
-static inline struct rn_recalled *recall(struct rn_talk *t, struct rn_slice text, uint8_t extra)
+static inline struct rn_cached_limit *find_cached(struct rn_resp_context *c, struct rn_slice text,
+                                                  uint8_t extra)
 {
-    struct rn_recalled *r = &t->desk->recalled[t->desk->recalled_last];
+    struct rn_cached_limit *r = &c->ws->limit_cache[c->ws->limit_cache_last];
 
     if (r->len == text.len && r->extra == extra && text.len != 0 &&
         rn_slice_repeats(r->text, text.data, text.len))
         return r;
-    return recall_older(t->desk, text, extra);
+    return find_older(c->ws, text, extra);
 }
 
 /* The oldest of them is replaced. Those that wait to be charged may still need
  * it: they go first. */
-static struct rn_recalled *forget_one(struct rn_talk *t)
+static struct rn_cached_limit *replace_oldest(struct rn_resp_context *c)
 {
-    struct rn_desk *desk = t->desk;
+    struct rn_front_workspace *ws = c->ws;
 
-    rn_front_resp_charge(t);
-    desk->joined.limit = NULL;
-    desk->refrain.before_len = 0;
-    desk->recalled_last = (uint8_t)((desk->recalled_last + 1) % RN_RECALLED);
-    desk->recalled[desk->recalled_last].len = 0;
-    return &desk->recalled[desk->recalled_last];
+    rn_front_resp_charge(c);
+    ws->joined.limit = NULL;
+    ws->refrain.before_len = 0;
+    ws->limit_cache_last = (uint8_t)((ws->limit_cache_last + 1) % RN_LIMIT_CACHE);
+    ws->limit_cache[ws->limit_cache_last].len = 0;
+    return &ws->limit_cache[ws->limit_cache_last];
 }
 
-static void remember(struct rn_recalled *r, struct rn_slice text, uint8_t extra)
+static void keep_limit(struct rn_cached_limit *r, struct rn_slice text, uint8_t extra)
 {
     if (text.len > sizeof r->text)
         return;
@@ -173,22 +177,22 @@ static void remember(struct rn_recalled *r, struct rn_slice text, uint8_t extra)
 
 /* argv[2] to argv[4]: burst, count, period in seconds. `extra` is what the bucket
  * holds besides the burst. */
-static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t extra)
+static bool read_bucket(struct rn_resp_context *c, struct ration_limit *limit, int64_t extra)
 {
     struct ration_error error;
     int64_t burst, count, period;
 
-    if (!rn_front_resp_number(t, t->argv[2], "max_burst", &burst) ||
-        !rn_front_resp_number(t, t->argv[3], "count", &count) ||
-        !rn_front_resp_number(t, t->argv[4], "period", &period))
+    if (!rn_front_resp_number(c, c->argv[2], "max_burst", &burst) ||
+        !rn_front_resp_number(c, c->argv[3], "count", &count) ||
+        !rn_front_resp_number(c, c->argv[4], "period", &period))
         return false;
     if (period > INT64_MAX / RN_SECOND_NS) {
-        rn_front_resp_fail(t, "period must be at most ten years (315576000), found %s",
-                           rn_excerpt(t->argv[4]).text);
+        rn_front_resp_fail(c, "period must be at most ten years (315576000), found %s",
+                           rn_excerpt(c->argv[4]).text);
         return false;
     }
     if (burst + extra <= 0 || count <= 0 || period <= 0) {
-        rn_front_resp_fail(t,
+        rn_front_resp_fail(c,
                            "zero rates are not supported: count and period must be positive, "
                            "max_burst %s",
                            extra ? "0 or more" : "too");
@@ -200,154 +204,155 @@ static bool read_bucket(struct rn_talk *t, struct ration_limit *limit, int64_t e
                                    .burst = (uint64_t)(burst + extra)};
     if (ration_limit_check(limit, &error) == 0)
         return true;
-    rn_front_resp_fail(t, "%s", error.text);
+    rn_front_resp_fail(c, "%s", error.text);
     return false;
 }
 
 /* The three words as they stand on the wire, with what is between them. */
-static const struct ration_limit *find_bucket(struct rn_talk *t, uint8_t extra)
+static const struct ration_limit *find_bucket(struct rn_resp_context *c, uint8_t extra)
 {
-    struct rn_slice text = {t->argv[2].data,
-                            (size_t)(t->argv[4].data + t->argv[4].len - t->argv[2].data)};
-    struct rn_recalled *r = recall(t, text, extra);
+    struct rn_slice text = {c->argv[2].data,
+                            (size_t)(c->argv[4].data + c->argv[4].len - c->argv[2].data)};
+    struct rn_cached_limit *r = find_cached(c, text, extra);
 
     if (r)
         return &r->limit;
-    r = forget_one(t);
-    if (!read_bucket(t, &r->limit, extra))
+    r = replace_oldest(c);
+    if (!read_bucket(c, &r->limit, extra))
         return NULL;
-    remember(r, text, extra);
+    keep_limit(r, text, extra);
     return &r->limit;
 }
 
 /* --- joining ------------------------------------------------------------------------------- */
 
-static void add(struct rn_talk *t, const struct rn_joined *what, struct rn_slice key)
+static void add(struct rn_resp_context *c, const struct rn_joined *what, struct rn_slice key)
 {
-    struct rn_desk *desk = t->desk;
+    struct rn_front_workspace *ws = c->ws;
 
-    if (desk->charge_count == RN_FRONT_BATCH)
-        rn_front_resp_charge(t);
-    struct ration_charge *c = &desk->charges[desk->charge_count];
+    if (ws->charge_count == RN_FRONT_BATCH)
+        rn_front_resp_charge(c);
+    struct ration_charge *charge = &ws->charges[ws->charge_count];
 
-    desk->shapes[desk->charge_count++] = what->shape;
-    c->ad_hoc = what->limit; /* the rest is for the answer */
-    c->key = key.data;
-    c->key_len = key.len;
-    c->cost = what->cost;
-    c->drain = what->drain;
+    ws->shapes[ws->charge_count++] = what->shape;
+    charge->ad_hoc = what->limit; /* the rest is for the answer */
+    charge->key = key.data;
+    charge->key_len = key.len;
+    charge->cost = what->cost;
+    charge->drain = what->drain;
 }
 
-/* Pipelines mostly say the same thing of many keys: that is recalled once it has been
- * said twice. */
-static void join(struct rn_talk *t, const struct rn_joined *what)
+/* Pipelines mostly say the same thing of many keys: that is limit_cache once it has been
+ * last_entry twice. */
+static void join(struct rn_resp_context *c, const struct rn_joined *what)
 {
-    struct rn_desk *desk = t->desk;
-    struct rn_joined *last = &desk->joined;
+    struct rn_front_workspace *ws = c->ws;
+    struct rn_joined *last = &ws->joined;
     bool again = last->limit == what->limit && last->cost == what->cost &&
                  last->shape == what->shape && last->drain == what->drain;
 
     *last = *what;
-    desk->refrain.before_len = 0;
+    ws->refrain.before_len = 0;
     if (again)
-        rn_resp_keep_refrain(&desk->refrain, t->data, &desk->command);
-    add(t, last, t->argv[1]);
+        rn_resp_keep_refrain(&ws->refrain, c->data, &ws->command);
+    add(c, last, c->argv[1]);
 }
 
-size_t rn_front_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t len, uint64_t *count)
 {
-    struct rn_desk *desk = t->desk;
+    struct rn_front_workspace *ws = c->ws;
     struct rn_slice key;
     size_t done = 0, bytes;
 
-    if (desk->charge_count == RN_FRONT_BATCH)
-        rn_front_resp_charge(t);
-    while (desk->charge_count < RN_FRONT_BATCH &&
-           (bytes = rn_resp_pass_refrain(&desk->refrain, data + done, len - done, &key)) != 0) {
-        add(t, &desk->joined, key);
+    if (ws->charge_count == RN_FRONT_BATCH)
+        rn_front_resp_charge(c);
+    while (ws->charge_count < RN_FRONT_BATCH &&
+           (bytes = rn_resp_pass_refrain(&ws->refrain, data + done, len - done, &key)) != 0) {
+        add(c, &ws->joined, key);
         ++*count;
         done += bytes;
     }
     return done;
 }
 
-static bool read_quantity(struct rn_talk *t, struct rn_slice text, uint64_t least, uint64_t *cost)
+static bool read_quantity(struct rn_resp_context *c, struct rn_slice text, uint64_t least,
+                          uint64_t *cost)
 {
-    if (!rn_front_resp_cost(t, text, "quantity", cost))
+    if (!rn_front_resp_cost(c, text, "quantity", cost))
         return false;
     if (*cost < least)
-        rn_front_resp_fail(t, "quantity must be %llu or more, found %llu",
+        rn_front_resp_fail(c, "quantity must be %llu or more, found %llu",
                            (unsigned long long)least, (unsigned long long)*cost);
     return *cost >= least;
 }
 
-void rn_front_resp_cl_throttle(struct rn_talk *t)
+void rn_front_resp_cl_throttle(struct rn_resp_context *c)
 {
     uint64_t cost = 1;
 
-    const struct ration_limit *limit = find_bucket(t, 1);
+    const struct ration_limit *limit = find_bucket(c, 1);
 
-    if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
-        join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
+    if (limit && (c->argc < 6 || read_quantity(c, c->argv[5], 0, &cost)))
+        join(c, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
 
-void rn_front_resp_throttle(struct rn_talk *t)
+void rn_front_resp_throttle(struct rn_resp_context *c)
 {
     uint64_t cost = 1;
 
-    const struct ration_limit *limit = find_bucket(t, 0);
+    const struct ration_limit *limit = find_bucket(c, 0);
 
-    if (limit && (t->argc < 6 || read_quantity(t, t->argv[5], 0, &cost)))
-        join(t, &(struct rn_joined){limit, cost, SHAPE_CRAB, false});
+    if (limit && (c->argc < 6 || read_quantity(c, c->argv[5], 0, &cost)))
+        join(c, &(struct rn_joined){limit, cost, SHAPE_CRAB, false});
 }
 
-void rn_front_resp_gcra(struct rn_talk *t)
+void rn_front_resp_gcra(struct rn_resp_context *c)
 {
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
-    if (t->argc == 6 || (t->argc == 7 && !rn_front_resp_is(t->argv[5], "TOKENS")))
-        rn_front_resp_fail_usage(t);
-    else if ((limit = find_bucket(t, 1)) && (t->argc < 7 || read_quantity(t, t->argv[6], 1, &cost)))
-        join(t, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
+    if (c->argc == 6 || (c->argc == 7 && !rn_front_resp_is(c->argv[5], "TOKENS")))
+        rn_front_resp_fail_usage(c);
+    else if ((limit = find_bucket(c, 1)) && (c->argc < 7 || read_quantity(c, c->argv[6], 1, &cost)))
+        join(c, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
 }
 
-static const struct ration_limit *find_limit(struct rn_talk *t)
+static const struct ration_limit *find_limit(struct rn_resp_context *c)
 {
     enum { AS_TEXT = 2 };
-    struct rn_recalled *r = recall(t, t->argv[2], AS_TEXT);
+    struct rn_cached_limit *r = find_cached(c, c->argv[2], AS_TEXT);
     struct ration_error error;
 
     if (r)
         return &r->limit;
-    r = forget_one(t);
-    if (rn_params_parse_limit(t->argv[2], &r->limit, &error) != 0) {
-        rn_front_resp_fail(t, "%s", error.text);
+    r = replace_oldest(c);
+    if (rn_params_parse_limit(c->argv[2], &r->limit, &error) != 0) {
+        rn_front_resp_fail(c, "%s", error.text);
         return NULL;
     }
     if (r->limit.algorithm == RATION_CONCURRENCY) {
-        rn_front_resp_fail(t, "places are acquired and released, not taken; use RATION.ACQUIRE");
+        rn_front_resp_fail(c, "places are acquired and released, not taken; use RATION.ACQUIRE");
         return NULL;
     }
-    remember(r, t->argv[2], AS_TEXT);
+    keep_limit(r, c->argv[2], AS_TEXT);
     return &r->limit;
 }
 
 /* RATION.TAKE key limit [cost] [DRAIN], and nothing that needs more attention. */
-void rn_front_resp_take(struct rn_talk *t)
+void rn_front_resp_take(struct rn_resp_context *c)
 {
-    bool drain = t->argc > 3 && rn_front_resp_is(t->argv[t->argc - 1], "DRAIN");
-    uint32_t argc = t->argc - drain;
-    bool gives_back = argc == 4 && t->argv[3].len > 0 && t->argv[3].data[0] == '-';
+    bool drain = c->argc > 3 && rn_front_resp_is(c->argv[c->argc - 1], "DRAIN");
+    uint32_t argc = c->argc - drain;
+    bool gives_back = argc == 4 && c->argv[3].len > 0 && c->argv[3].data[0] == '-';
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
     if (argc > 4 || gives_back) {
-        rn_front_resp_charge(t);
-        rn_await_set_deadline(t->front, t->conn);
-        rn_front_resp_take_alone(t);
-    } else if ((limit = find_limit(t)) &&
-               (argc < 4 || rn_front_resp_cost(t, t->argv[3], "cost", &cost))) {
-        join(t, &(struct rn_joined){limit, cost, SHAPE_OURS, drain});
+        rn_front_resp_charge(c);
+        rn_await_set_deadline(c->front, c->conn);
+        rn_front_resp_take_alone(c);
+    } else if ((limit = find_limit(c)) &&
+               (argc < 4 || rn_front_resp_cost(c, c->argv[3], "cost", &cost))) {
+        join(c, &(struct rn_joined){limit, cost, SHAPE_OURS, drain});
     }
 }

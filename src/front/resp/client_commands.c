@@ -10,51 +10,51 @@
 /* What we speak, for clients that decide by version what they may send. */
 #define REDIS_VERSION "7.0.0"
 
-void rn_front_resp_ping(struct rn_talk *t)
+void rn_front_resp_ping(struct rn_resp_context *c)
 {
-    if (t->argc == 2)
-        rn_resp_put_bulk(t->out, t->argv[1]);
+    if (c->argc == 2)
+        rn_resp_put_bulk(c->out, c->argv[1]);
     else
-        rn_resp_put_simple(t->out, "PONG");
+        rn_resp_put_simple(c->out, "PONG");
 }
 
-void rn_front_resp_echo(struct rn_talk *t)
+void rn_front_resp_echo(struct rn_resp_context *c)
 {
-    rn_resp_put_bulk(t->out, t->argv[1]);
+    rn_resp_put_bulk(c->out, c->argv[1]);
 }
 
 /* --- who is there ---------------------------------------------------------------------------- */
 
 /* Anybody may go on without a token; only a wrong one is an error. */
-static bool authenticate(struct rn_talk *t, struct rn_slice name, struct rn_slice token)
+static bool authenticate(struct rn_resp_context *c, struct rn_slice name, struct rn_slice token)
 {
-    if (t->front->guard.token_count == 0) {
-        rn_front_resp_fail(t, "no token is set, so AUTH has nothing to compare; start rationd with "
+    if (c->front->guard.token_count == 0) {
+        rn_front_resp_fail(c, "no token is set, so AUTH has nothing to compare; start rationd with "
                               "admin_token or tokens in its server section");
         return false;
     }
     enum rn_token_answer answer =
-        rn_token_try(&t->front->guard, rn_conn_peer(t->conn), &t->state->shown, name, token,
+        rn_token_try(&c->front->guard, rn_conn_peer(c->conn), &c->state->shown, name, token,
                      rn_clock_read_ns(CLOCK_MONOTONIC));
 
     if (answer == RN_TOKEN_RIGHT)
         return true;
-    rn_front_count(&t->desk->counts->wrong_tokens[RN_FRONT_RESP], 1);
-    rn_log(RN_LOG_WARN, "auth.wrong", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
+    rn_front_count(&c->ws->counts->wrong_tokens[RN_FRONT_RESP], 1);
+    rn_log(RN_LOG_WARN, "auth.wrong", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(c->conn)->text)),
            RN_LOG_TEXT("listener", RN_SLICE("resp")));
     if (answer == RN_TOKEN_WRONG)
-        rn_resp_put_error(t->out, "WRONGPASS", RN_SLICE("invalid user and token pair"));
+        rn_resp_put_error(c->out, "WRONGPASS", RN_SLICE("invalid user and token pair"));
     else
-        rn_front_resp_fail(t, "too many wrong tokens from this address; try again in a second");
+        rn_front_resp_fail(c, "too many wrong tokens from this address; try again in a second");
     return false;
 }
 
-void rn_front_resp_auth(struct rn_talk *t)
+void rn_front_resp_auth(struct rn_resp_context *c)
 {
-    struct rn_slice name = t->argc == 3 ? t->argv[1] : (struct rn_slice){0};
+    struct rn_slice name = c->argc == 3 ? c->argv[1] : (struct rn_slice){0};
 
-    if (authenticate(t, name, t->argv[t->argc - 1]))
-        rn_resp_put_simple(t->out, "OK");
+    if (authenticate(c, name, c->argv[c->argc - 1]))
+        rn_resp_put_simple(c->out, "OK");
 }
 
 static void put_pair(struct rn_buf *out, const char *name, const char *value)
@@ -63,17 +63,17 @@ static void put_pair(struct rn_buf *out, const char *name, const char *value)
     rn_resp_put_bulk(out, rn_slice_of(value));
 }
 
-static void put_hello(struct rn_talk *t)
+static void put_hello(struct rn_resp_context *c)
 {
-    struct rn_buf *out = t->out;
+    struct rn_buf *out = c->out;
 
-    rn_resp_put_map(out, t->state->version, 7);
+    rn_resp_put_map(out, c->state->version, 7);
     put_pair(out, "server", "ration");
     put_pair(out, "version", ration_version());
     rn_resp_put_bulk(out, RN_SLICE("proto"));
-    rn_resp_put_integer(out, t->state->version);
+    rn_resp_put_integer(out, c->state->version);
     rn_resp_put_bulk(out, RN_SLICE("id"));
-    rn_resp_put_integer(out, rn_conn_peer(t->conn)->port);
+    rn_resp_put_integer(out, rn_conn_peer(c->conn)->port);
     put_pair(out, "mode", "standalone");
     put_pair(out, "role", "master");
     rn_resp_put_bulk(out, RN_SLICE("modules"));
@@ -81,79 +81,79 @@ static void put_hello(struct rn_talk *t)
 }
 
 /* The options of HELLO, from argv[2] on. False after answering. */
-static bool read_hello(struct rn_talk *t)
+static bool read_hello(struct rn_resp_context *c)
 {
-    for (uint32_t i = 2; i < t->argc;) {
-        if (rn_front_resp_is(t->argv[i], "AUTH") && i + 2 < t->argc) {
-            if (!authenticate(t, t->argv[i + 1], t->argv[i + 2]))
+    for (uint32_t i = 2; i < c->argc;) {
+        if (rn_front_resp_is(c->argv[i], "AUTH") && i + 2 < c->argc) {
+            if (!authenticate(c, c->argv[i + 1], c->argv[i + 2]))
                 return false;
             i += 3;
-        } else if (rn_front_resp_is(t->argv[i], "SETNAME") && i + 1 < t->argc) {
+        } else if (rn_front_resp_is(c->argv[i], "SETNAME") && i + 1 < c->argc) {
             i += 2;
         } else {
-            rn_front_resp_fail_usage(t);
+            rn_front_resp_fail_usage(c);
             return false;
         }
     }
     return true;
 }
 
-void rn_front_resp_hello(struct rn_talk *t)
+void rn_front_resp_hello(struct rn_resp_context *c)
 {
-    if (t->argc > 1) {
-        if (!rn_slice_is(t->argv[1], "2") && !rn_slice_is(t->argv[1], "3")) {
-            rn_resp_put_error(t->out, "NOPROTO", RN_SLICE("unsupported protocol version"));
+    if (c->argc > 1) {
+        if (!rn_slice_is(c->argv[1], "2") && !rn_slice_is(c->argv[1], "3")) {
+            rn_resp_put_error(c->out, "NOPROTO", RN_SLICE("unsupported protocol version"));
             return;
         }
-        if (!read_hello(t))
+        if (!read_hello(c))
             return;
-        t->state->version = (uint8_t)(t->argv[1].data[0] - '0');
+        c->state->version = (uint8_t)(c->argv[1].data[0] - '0');
     }
-    put_hello(t);
+    put_hello(c);
 }
 
-void rn_front_resp_select(struct rn_talk *t)
+void rn_front_resp_select(struct rn_resp_context *c)
 {
-    if (rn_slice_is(t->argv[1], "0"))
-        rn_resp_put_simple(t->out, "OK");
+    if (rn_slice_is(c->argv[1], "0"))
+        rn_resp_put_simple(c->out, "OK");
     else
-        rn_front_resp_fail(t, "DB index is out of range: there is only 0");
+        rn_front_resp_fail(c, "DB index is out of range: there is only 0");
 }
 
-void rn_front_resp_quit(struct rn_talk *t)
+void rn_front_resp_quit(struct rn_resp_context *c)
 {
-    rn_resp_put_simple(t->out, "OK");
-    t->ended = true;
-    rn_conn_close(t->conn);
+    rn_resp_put_simple(c->out, "OK");
+    c->ended = true;
+    rn_conn_close(c->conn);
 }
 
-void rn_front_resp_reset(struct rn_talk *t)
+void rn_front_resp_reset(struct rn_resp_context *c)
 {
-    t->state->version = 2;
-    t->state->shown = (struct rn_token_shown){0};
-    rn_resp_put_simple(t->out, "RESET");
+    c->state->version = 2;
+    c->state->shown = (struct rn_token_shown){0};
+    rn_resp_put_simple(c->out, "RESET");
 }
 
-void rn_front_resp_client(struct rn_talk *t)
+void rn_front_resp_client(struct rn_resp_context *c)
 {
     static const char *const accepted[] = {"SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"};
-    struct rn_slice what = t->argv[1];
+    struct rn_slice what = c->argv[1];
 
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
         if (rn_front_resp_is(what, accepted[i])) {
-            rn_resp_put_simple(t->out, "OK");
+            rn_resp_put_simple(c->out, "OK");
             return;
         }
     }
     if (rn_front_resp_is(what, "ID"))
-        rn_resp_put_integer(t->out, rn_conn_peer(t->conn)->port);
+        rn_resp_put_integer(c->out, rn_conn_peer(c->conn)->port);
     else if (rn_front_resp_is(what, "GETNAME"))
-        rn_resp_put_null(t->out, t->state->version);
+        rn_resp_put_null(c->out, c->state->version);
     else if (rn_front_resp_is(what, "INFO") || rn_front_resp_is(what, "LIST"))
-        rn_resp_put_bulk(t->out, rn_slice_of(rn_conn_peer(t->conn)->text));
+        rn_resp_put_bulk(c->out, rn_slice_of(rn_conn_peer(c->conn)->text));
     else
         rn_front_resp_fail(
-            t,
+            c,
             "unknown subcommand %s; known: ID, INFO, LIST, GETNAME, SETNAME, SETINFO, "
             "NO-EVICT, NO-TOUCH",
             rn_excerpt(what).text);
@@ -162,13 +162,13 @@ void rn_front_resp_client(struct rn_talk *t)
 /* --- the server --------------------------------------------------------------------------------
  */
 
-void rn_front_resp_info(struct rn_talk *t)
+void rn_front_resp_info(struct rn_resp_context *c)
 {
-    struct rn_buf *text = &t->desk->scratch;
+    struct rn_buf *text = &c->ws->scratch;
     struct ration_totals totals;
-    int64_t up_ns = rn_clock_read_ns(CLOCK_REALTIME) - t->front->started_ns;
+    int64_t up_ns = rn_clock_read_ns(CLOCK_REALTIME) - c->front->started_ns;
 
-    ration_totals(t->front->limiter, &totals);
+    ration_totals(c->front->limiter, &totals);
     rn_buf_clear(text);
     rn_buf_putf(text,
                 "# Server\r\nredis_version:" REDIS_VERSION "\r\nration_version:%s\r\n"
@@ -178,97 +178,97 @@ void rn_front_resp_info(struct rn_talk *t)
     rn_buf_putf(text, "# Stats\r\nallowed:%llu\r\nrefused:%llu\r\nerrors:%llu\r\n",
                 (unsigned long long)totals.allowed, (unsigned long long)totals.refused,
                 (unsigned long long)totals.errors);
-    rn_resp_put_bulk(t->out, rn_buf_slice(text));
+    rn_resp_put_bulk(c->out, rn_buf_slice(text));
 }
 
-static struct rn_slice lower_name(struct rn_talk *t, const struct rn_resp_entry *e)
+static struct rn_slice lower_name(struct rn_resp_context *c, const struct rn_resp_entry *e)
 {
-    rn_buf_clear(&t->desk->scratch);
-    for (const char *c = e->name; *c; c++)
-        rn_buf_put_char(&t->desk->scratch, *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c);
-    return rn_buf_slice(&t->desk->scratch);
+    rn_buf_clear(&c->ws->scratch);
+    for (const char *p = e->name; *p; p++)
+        rn_buf_put_char(&c->ws->scratch, *p >= 'A' && *p <= 'Z' ? (char)(*p | 0x20) : *p);
+    return rn_buf_slice(&c->ws->scratch);
 }
 
 /* name, arity, flags, first key, last key, step. */
-static void put_entry(struct rn_talk *t, const struct rn_resp_entry *e)
+static void put_entry(struct rn_resp_context *c, const struct rn_resp_entry *e)
 {
     bool fixed = e->argc_min == e->argc_max, key = (e->flags & RN_RESP_JOINS) != 0;
 
-    rn_resp_put_array(t->out, 6);
-    rn_resp_put_bulk(t->out, lower_name(t, e));
-    rn_resp_put_integer(t->out, fixed ? (int64_t)e->argc_min : -(int64_t)e->argc_min);
-    rn_resp_put_array(t->out, 1);
-    rn_resp_put_simple(t->out, key ? "write" : "fast");
+    rn_resp_put_array(c->out, 6);
+    rn_resp_put_bulk(c->out, lower_name(c, e));
+    rn_resp_put_integer(c->out, fixed ? (int64_t)e->argc_min : -(int64_t)e->argc_min);
+    rn_resp_put_array(c->out, 1);
+    rn_resp_put_simple(c->out, key ? "write" : "fast");
     for (int i = 0; i < 3; i++)
-        rn_resp_put_integer(t->out, key);
+        rn_resp_put_integer(c->out, key);
 }
 
-static void put_docs(struct rn_talk *t, const struct rn_resp_entry *e)
+static void put_docs(struct rn_resp_context *c, const struct rn_resp_entry *e)
 {
-    rn_resp_put_bulk(t->out, lower_name(t, e));
-    rn_resp_put_map(t->out, t->state->version, 2);
-    put_pair(t->out, "summary", e->summary);
-    put_pair(t->out, "group", "generic");
+    rn_resp_put_bulk(c->out, lower_name(c, e));
+    rn_resp_put_map(c->out, c->state->version, 2);
+    put_pair(c->out, "summary", e->summary);
+    put_pair(c->out, "group", "generic");
 }
 
 /* COMMAND INFO and DOCS: of the named ones, or of all. */
-static void put_named(struct rn_talk *t, bool docs)
+static void put_named(struct rn_resp_context *c, bool docs)
 {
     const struct rn_resp_entry *e;
-    size_t known = t->argc == 2 ? rn_resp_entry_count : 0;
+    size_t known = c->argc == 2 ? rn_resp_entry_count : 0;
 
-    for (uint32_t i = 2; i < t->argc; i++)
-        known += rn_front_resp_find(t->argv[i]) != NULL;
+    for (uint32_t i = 2; i < c->argc; i++)
+        known += rn_front_resp_find(c->argv[i]) != NULL;
     if (docs)
-        rn_resp_put_map(t->out, t->state->version, known);
+        rn_resp_put_map(c->out, c->state->version, known);
     else
-        rn_resp_put_array(t->out, t->argc == 2 ? known : t->argc - 2);
-    for (size_t i = 0; t->argc == 2 && i < rn_resp_entry_count; i++)
-        docs ? put_docs(t, &rn_resp_entries[i]) : put_entry(t, &rn_resp_entries[i]);
-    for (uint32_t i = 2; i < t->argc; i++) {
-        if ((e = rn_front_resp_find(t->argv[i])))
-            docs ? put_docs(t, e) : put_entry(t, e);
+        rn_resp_put_array(c->out, c->argc == 2 ? known : c->argc - 2);
+    for (size_t i = 0; c->argc == 2 && i < rn_resp_entry_count; i++)
+        docs ? put_docs(c, &rn_resp_entries[i]) : put_entry(c, &rn_resp_entries[i]);
+    for (uint32_t i = 2; i < c->argc; i++) {
+        if ((e = rn_front_resp_find(c->argv[i])))
+            docs ? put_docs(c, e) : put_entry(c, e);
         else if (!docs)
-            rn_resp_put_null(t->out, t->state->version);
+            rn_resp_put_null(c->out, c->state->version);
     }
 }
 
-void rn_front_resp_command(struct rn_talk *t)
+void rn_front_resp_command(struct rn_resp_context *c)
 {
-    if (t->argc == 1) {
-        rn_resp_put_array(t->out, rn_resp_entry_count);
+    if (c->argc == 1) {
+        rn_resp_put_array(c->out, rn_resp_entry_count);
         for (size_t i = 0; i < rn_resp_entry_count; i++)
-            put_entry(t, &rn_resp_entries[i]);
-    } else if (rn_front_resp_is(t->argv[1], "COUNT")) {
-        rn_resp_put_integer(t->out, (int64_t)rn_resp_entry_count);
-    } else if (rn_front_resp_is(t->argv[1], "LIST")) {
-        rn_resp_put_array(t->out, rn_resp_entry_count);
+            put_entry(c, &rn_resp_entries[i]);
+    } else if (rn_front_resp_is(c->argv[1], "COUNT")) {
+        rn_resp_put_integer(c->out, (int64_t)rn_resp_entry_count);
+    } else if (rn_front_resp_is(c->argv[1], "LIST")) {
+        rn_resp_put_array(c->out, rn_resp_entry_count);
         for (size_t i = 0; i < rn_resp_entry_count; i++)
-            rn_resp_put_bulk(t->out, lower_name(t, &rn_resp_entries[i]));
-    } else if (rn_front_resp_is(t->argv[1], "INFO") || rn_front_resp_is(t->argv[1], "DOCS")) {
-        put_named(t, rn_front_resp_is(t->argv[1], "DOCS"));
+            rn_resp_put_bulk(c->out, lower_name(c, &rn_resp_entries[i]));
+    } else if (rn_front_resp_is(c->argv[1], "INFO") || rn_front_resp_is(c->argv[1], "DOCS")) {
+        put_named(c, rn_front_resp_is(c->argv[1], "DOCS"));
     } else {
-        rn_front_resp_fail(t, "unknown subcommand %s; known: COUNT, LIST, INFO, DOCS",
-                           rn_excerpt(t->argv[1]).text);
+        rn_front_resp_fail(c, "unknown subcommand %s; known: COUNT, LIST, INFO, DOCS",
+                           rn_excerpt(c->argv[1]).text);
     }
 }
 
 /* redis-benchmark asks for these two. */
-void rn_front_resp_config(struct rn_talk *t)
+void rn_front_resp_config(struct rn_resp_context *c)
 {
     bool save = false, appendonly = false;
 
-    if (!rn_front_resp_is(t->argv[1], "GET")) {
-        rn_front_resp_fail(t, "CONFIG only answers GET; settings are in the rules file");
+    if (!rn_front_resp_is(c->argv[1], "GET")) {
+        rn_front_resp_fail(c, "CONFIG only answers GET; settings are in the rules file");
         return;
     }
-    for (uint32_t i = 2; i < t->argc; i++) {
-        save |= rn_front_resp_is(t->argv[i], "SAVE");
-        appendonly |= rn_front_resp_is(t->argv[i], "APPENDONLY");
+    for (uint32_t i = 2; i < c->argc; i++) {
+        save |= rn_front_resp_is(c->argv[i], "SAVE");
+        appendonly |= rn_front_resp_is(c->argv[i], "APPENDONLY");
     }
-    rn_resp_put_map(t->out, t->state->version, (size_t)save + appendonly);
+    rn_resp_put_map(c->out, c->state->version, (size_t)save + appendonly);
     if (save)
-        put_pair(t->out, "save", "");
+        put_pair(c->out, "save", "");
     if (appendonly)
-        put_pair(t->out, "appendonly", "no");
+        put_pair(c->out, "appendonly", "no");
 }

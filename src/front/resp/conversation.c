@@ -27,7 +27,7 @@
 
 /* --- errors ------------------------------------------------------------------------------ */
 
-void rn_front_resp_fail(struct rn_talk *t, const char *format, ...)
+void rn_front_resp_fail(struct rn_resp_context *c, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -35,16 +35,16 @@ void rn_front_resp_fail(struct rn_talk *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rn_front_resp_charge(t); /* answers come in order */
-    rn_front_count(&t->desk->counts->bad[RN_FRONT_RESP], 1);
-    rn_resp_put_error(t->out, "ERR", rn_slice_of(text));
+    rn_front_resp_charge(c); /* answers come in order */
+    rn_front_count(&c->ws->counts->bad[RN_FRONT_RESP], 1);
+    rn_resp_put_error(c->out, "ERR", rn_slice_of(text));
 }
 
-void rn_front_resp_fail_usage(struct rn_talk *t)
+void rn_front_resp_fail_usage(struct rn_resp_context *c)
 {
-    const struct rn_resp_entry *entry = rn_front_resp_find(t->argv[0]);
+    const struct rn_resp_entry *entry = rn_front_resp_find(c->argv[0]);
 
-    rn_front_resp_fail(t, "usage: %s %s", entry->name, entry->usage);
+    rn_front_resp_fail(c, "usage: %s %s", entry->name, entry->usage);
 }
 
 bool rn_front_resp_is(struct rn_slice word, const char *capitals)
@@ -60,7 +60,8 @@ bool rn_front_resp_is(struct rn_slice word, const char *capitals)
     return true;
 }
 
-bool rn_front_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n)
+bool rn_front_resp_number(struct rn_resp_context *c, struct rn_slice text, const char *what,
+                          int64_t *n)
 {
     bool negative = text.len > 0 && text.data[0] == '-', whole = text.len > negative;
     bool large = text.len - negative > 18;
@@ -77,20 +78,21 @@ bool rn_front_resp_number(struct rn_talk *t, struct rn_slice text, const char *w
         return true;
     }
     if (whole)
-        rn_front_resp_fail(t, "%s must have at most 18 digits, found %s", what,
+        rn_front_resp_fail(c, "%s must have at most 18 digits, found %s", what,
                            rn_excerpt(text).text);
     else
-        rn_front_resp_fail(t, "%s must be a whole number, found %s", what, rn_excerpt(text).text);
+        rn_front_resp_fail(c, "%s must be a whole number, found %s", what, rn_excerpt(text).text);
     return false;
 }
 
-bool rn_front_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n)
+bool rn_front_resp_cost(struct rn_resp_context *c, struct rn_slice text, const char *what,
+                        uint64_t *n)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
 
     if (text.len > 0 && rn_json_u64(&number, n))
         return true;
-    rn_front_resp_fail(t, "%s must be a whole number, 0 or more, found %s", what,
+    rn_front_resp_fail(c, "%s must be a whole number, 0 or more, found %s", what,
                        rn_excerpt(text).text);
     return false;
 }
@@ -98,194 +100,194 @@ bool rn_front_resp_cost(struct rn_talk *t, struct rn_slice text, const char *wha
 /* --- one command --------------------------------------------------------------------------- */
 
 /* A token that was shown counts, also of those who need none. */
-bool rn_front_resp_may_change(struct rn_talk *t)
+bool rn_front_resp_may_change(struct rn_resp_context *c)
 {
-    const struct rn_token *token = rn_token_of(&t->state->shown);
+    const struct rn_token *token = rn_token_of(&c->state->shown);
     char text[160];
 
     if (token ? token->scope == RN_SCOPE_ADMIN
-              : t->front->trust_local && rn_conn_peer(t->conn)->local)
+              : c->front->trust_local && rn_conn_peer(c->conn)->local)
         return true;
     if (token) {
         snprintf(text, sizeof text, "this needs a token of scope admin; %s has scope %s",
                  token->name, rn_token_scope_name(token->scope));
-        rn_resp_put_error(t->out, "NOPERM", rn_slice_of(text));
+        rn_resp_put_error(c->out, "NOPERM", rn_slice_of(text));
     } else {
-        rn_resp_put_error(t->out, "NOAUTH", RN_SLICE("Authentication required."));
+        rn_resp_put_error(c->out, "NOAUTH", RN_SLICE("Authentication required."));
     }
     return false;
 }
 
 /* Most commands are the one before. */
-static const struct rn_resp_entry *find_entry(struct rn_desk *desk, struct rn_slice name)
+static const struct rn_resp_entry *find_entry(struct rn_front_workspace *ws, struct rn_slice name)
 {
-    if (name.len == desk->said_len && rn_slice_repeats(name.data, desk->said_name, name.len))
-        return desk->said;
+    if (name.len == ws->last_name_len && rn_slice_repeats(name.data, ws->last_name, name.len))
+        return ws->last_entry;
     const struct rn_resp_entry *entry = rn_front_resp_find(name);
 
-    if (entry && name.len <= sizeof desk->said_name) {
-        memcpy(desk->said_name, name.data, name.len);
-        desk->said_len = (uint8_t)name.len;
-        desk->said = entry;
+    if (entry && name.len <= sizeof ws->last_name) {
+        memcpy(ws->last_name, name.data, name.len);
+        ws->last_name_len = (uint8_t)name.len;
+        ws->last_entry = entry;
     }
     return entry;
 }
 
 /* A line rather than an array. (Unquoted in place, a line may begin with a star as well, but
  * then its first word does, and that is no command.) */
-static bool is_inline(const struct rn_talk *t)
+static bool is_inline(const struct rn_resp_context *c)
 {
-    return t->data[0] != '*';
+    return c->data[0] != '*';
 }
 
 /* The line "POST / HTTP/1.1", or a header such as "Host: a". */
-static bool is_http(const struct rn_talk *t)
+static bool is_http(const struct rn_resp_context *c)
 {
-    struct rn_slice first = t->argv[0], last = t->argv[t->argc - 1];
+    struct rn_slice first = c->argv[0], last = c->argv[c->argc - 1];
 
-    return is_inline(t) && (rn_slice_starts_with(last, RN_SLICE("HTTP/")) ||
+    return is_inline(c) && (rn_slice_starts_with(last, RN_SLICE("HTTP/")) ||
                             (first.len > 1 && first.data[first.len - 1] == ':'));
 }
 
 /* A web page, or a server that is made to send a request, puts commands into what it sends in
  * another protocol: HTTP, or RTSP, SMTP, FTP, whose first line is no command either. Nothing
  * behind that line is read. */
-static void refuse_unknown(struct rn_talk *t)
+static void refuse_unknown(struct rn_resp_context *c)
 {
-    if (is_http(t)) {
-        rn_front_resp_fail(t, "Protocol error: this port speaks the Redis protocol, not HTTP");
-        rn_front_count(&t->desk->counts->resp_http, 1);
+    if (is_http(c)) {
+        rn_front_resp_fail(c, "Protocol error: this port speaks the Redis protocol, not HTTP");
+        rn_front_count(&c->ws->counts->resp_http, 1);
         rn_log(RN_LOG_WARN, "resp.http",
-               RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(t->conn)->text)),
+               RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(c->conn)->text)),
                RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
     } else {
-        rn_front_resp_fail(t, "unknown command %s; RATION.HELP lists what there is",
-                           rn_excerpt(t->argv[0]).text);
+        rn_front_resp_fail(c, "unknown command %s; RATION.HELP lists what there is",
+                           rn_excerpt(c->argv[0]).text);
     }
-    if (is_inline(t)) {
-        t->ended = true;
-        rn_conn_close(t->conn);
+    if (is_inline(c)) {
+        c->ended = true;
+        rn_conn_close(c->conn);
     }
 }
 
-static void answer(struct rn_talk *t, const struct rn_resp_entry *entry)
+static void answer(struct rn_resp_context *c, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
-        rn_front_resp_charge(t);
-        rn_await_set_deadline(t->front, t->conn);
+        rn_front_resp_charge(c);
+        rn_await_set_deadline(c->front, c->conn);
     }
     if (!entry)
-        refuse_unknown(t);
-    else if (t->argc < entry->argc_min || t->argc > entry->argc_max)
-        rn_front_resp_fail_usage(t);
-    else if (is_inline(t) && !(entry->flags & RN_RESP_INLINE))
+        refuse_unknown(c);
+    else if (c->argc < entry->argc_min || c->argc > entry->argc_max)
+        rn_front_resp_fail_usage(c);
+    else if (is_inline(c) && !(entry->flags & RN_RESP_INLINE))
         rn_front_resp_fail(
-            t,
+            c,
             "%s changes state, which no inline command may; send it as an array of bulk "
             "strings, as clients do",
             entry->name);
-    else if (!(entry->flags & RN_RESP_CHANGES) || rn_front_resp_may_change(t))
-        entry->answer(t);
+    else if (!(entry->flags & RN_RESP_CHANGES) || rn_front_resp_may_change(c))
+        entry->answer(c);
 }
 
 /* --- one among others ------------------------------------------------------------------------ */
 
 /* Nothing of the rest begins before all that was asked has been answered. */
-static void wait_for_others(struct rn_talk *t)
+static void wait_for_others(struct rn_resp_context *c)
 {
-    t->state->replies.alone = t->state->replies.again = true;
-    t->ended = true;
+    c->state->replies.alone = c->state->replies.again = true;
+    c->ended = true;
 }
 
 /* Moves the command to the desk: when it is overtaken, the input goes away. False: out of
  * memory. */
-static bool own(struct rn_talk *t)
+static bool own(struct rn_resp_context *c)
 {
-    struct rn_front_resp_command *command = &t->desk->command;
-    struct rn_buf *copy = &t->desk->body;
+    struct rn_resp_command *command = &c->ws->command;
+    struct rn_buf *copy = &c->ws->body;
 
     rn_buf_clear(copy);
-    rn_buf_put(copy, t->data, command->bytes);
-    if (copy->failed || !rn_reply_queue_have_room(&t->state->replies))
+    rn_buf_put(copy, c->data, command->bytes);
+    if (copy->failed || !rn_reply_queue_have_room(&c->state->replies))
         return false;
     for (uint32_t i = 0; i < command->argc; i++)
-        command->argv[i].data = copy->data + (command->argv[i].data - t->data);
+        command->argv[i].data = copy->data + (command->argv[i].data - c->data);
     return true;
 }
 
 /* Whether a command may begin that might have to wait. */
-RN_ASIDE static bool may_begin(struct rn_talk *t, const struct rn_resp_entry *entry)
+RN_ASIDE static bool may_begin(struct rn_resp_context *c, const struct rn_resp_entry *entry)
 {
-    struct rn_conversation *talker = t->talker;
-    const char *rest = t->data + t->desk->command.bytes;
+    struct rn_conversation *talker = c->talker;
+    const char *rest = c->data + c->ws->command.bytes;
 
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
-        rn_front_resp_charge(t);
+        rn_front_resp_charge(c);
         if (rn_await_may_split(talker)) {
-            t->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
-            talker->rest = !t->ended && own(t) ? rest : NULL;
+            c->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
+            talker->rest = !c->ended && own(c) ? rest : NULL;
         }
     }
     if (talker->behind && !talker->rest)
-        wait_for_others(t);
-    return !t->ended;
+        wait_for_others(c);
+    return !c->ended;
 }
 
-static void end_begun(struct rn_talk *t)
+static void end_begun(struct rn_resp_context *c)
 {
-    t->talker->rest = NULL;
-    t->ended |= t->talker->reply != NULL;
+    c->talker->rest = NULL;
+    c->ended |= c->talker->reply != NULL;
 }
 
 /* --- the conversation ------------------------------------------------------------------------ */
 
-static void refuse(struct rn_talk *t, const char *error)
+static void refuse(struct rn_resp_context *c, const char *error)
 {
-    if (t->talker->behind) {
-        wait_for_others(t);
+    if (c->talker->behind) {
+        wait_for_others(c);
         return;
     }
-    rn_front_resp_fail(t, "Protocol error: %s", error);
-    t->ended = true;
-    rn_conn_close(t->conn);
+    rn_front_resp_fail(c, "Protocol error: %s", error);
+    c->ended = true;
+    rn_conn_close(c->conn);
 }
 
 /* Answers the command at hand. False: it is not its time. */
-static bool answer_one(struct rn_talk *t)
+static bool answer_one(struct rn_resp_context *c)
 {
-    const struct rn_resp_entry *entry = find_entry(t->desk, t->argv[0]);
+    const struct rn_resp_entry *entry = find_entry(c->ws, c->argv[0]);
 
-    if (t->talker->waits && !may_begin(t, entry))
+    if (c->talker->waits && !may_begin(c, entry))
         return false;
-    answer(t, entry);
-    if (t->talker->waits)
-        end_begun(t);
+    answer(c, entry);
+    if (c->talker->waits)
+        end_begun(c);
     return true;
 }
 
 /* Reads and answers one command: how many bytes that took. 0: it is not complete, or
  * nothing is answered any more. */
-static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+static size_t answer_next(struct rn_resp_context *c, char *data, size_t len, uint64_t *count)
 {
-    struct rn_front_resp_command *command = &t->desk->command;
+    struct rn_resp_command *command = &c->ws->command;
     const char *error;
 
     switch (rn_resp_parse(data, len, command, &error)) {
     case RN_PARSE_MORE:
-        if (t->talker->behind && len >= RN_RESP_COMMAND_MAX)
-            wait_for_others(t); /* then net objects to it */
+        if (c->talker->behind && len >= RN_RESP_COMMAND_MAX)
+            wait_for_others(c); /* then net objects to it */
         return 0;
     case RN_PARSE_BAD:
-        refuse(t, error);
+        refuse(c, error);
         return 0; /* the rest is unread: net lets the peer finish, and hear why */
     case RN_PARSE_DONE:
         break;
     }
     if (command->argc > 0) {
-        t->data = data;
-        t->argc = command->argc;
-        t->argv = command->argv;
-        if (!answer_one(t))
+        c->data = data;
+        c->argc = command->argc;
+        c->argv = command->argv;
+        if (!answer_one(c))
             return 0;
         ++*count;
     }
@@ -293,44 +295,44 @@ static size_t answer_next(struct rn_talk *t, char *data, size_t len, uint64_t *c
 }
 
 /* What was unsent before is no more than that, either. */
-static bool is_full(const struct rn_talk *t)
+static bool is_full(const struct rn_resp_context *c)
 {
-    return t->out->len > RN_CONN_FULL_BYTES;
+    return c->out->len > RN_CONN_FULL_BYTES;
 }
 
-static size_t answer_all(struct rn_talk *t, char *data, size_t len, uint64_t *count)
+static size_t answer_all(struct rn_resp_context *c, char *data, size_t len, uint64_t *count)
 {
     size_t done = 0, bytes;
 
-    while (done < len && t->state->replies.held == 0 && !t->ended && !is_full(t)) {
-        bytes = rn_front_resp_join_again(t, data + done, len - done, count);
-        if (bytes == 0 && (bytes = answer_next(t, data + done, len - done, count)) == 0)
+    while (done < len && c->state->replies.held == 0 && !c->ended && !is_full(c)) {
+        bytes = rn_front_resp_join_again(c, data + done, len - done, count);
+        if (bytes == 0 && (bytes = answer_next(c, data + done, len - done, count)) == 0)
             break;
         done += bytes;
     }
-    if (t->talker->behind && is_full(t))
-        wait_for_others(t);
+    if (c->talker->behind && is_full(c))
+        wait_for_others(c);
     return done;
 }
 
 static size_t talk(struct rn_conversation *talker, char *data, size_t len)
 {
-    struct rn_front_counts *counts = talker->desk->counts;
-    struct rn_talk t = {.front = rn_conn_context(talker->conn),
-                        .talker = talker,
-                        .desk = talker->desk,
-                        .conn = talker->conn,
-                        .state = rn_conn_state(talker->conn),
-                        .out = talker->out};
+    struct rn_front_counts *counts = talker->ws->counts;
+    struct rn_resp_context c = {.front = rn_conn_context(talker->conn),
+                                .talker = talker,
+                                .ws = talker->ws,
+                                .conn = talker->conn,
+                                .state = rn_conn_state(talker->conn),
+                                .out = talker->out};
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     uint64_t count = 0;
     size_t done;
 
     if (talker->behind)
-        t.desk->refrain.before_len = 0; /* what joins is alone */
-    done = answer_all(&t, data, len, &count);
-    rn_front_resp_charge(&t);
-    talker->holds = t.state->replies.held > 0;
+        c.ws->refrain.before_len = 0; /* what joins is alone */
+    done = answer_all(&c, data, len, &count);
+    rn_front_resp_charge(&c);
+    talker->holds = c.state->replies.held > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
     rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_RESP],
                                   rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);

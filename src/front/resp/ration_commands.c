@@ -25,46 +25,46 @@ static void tell_held(struct rn_delayed_reply *held)
 }
 
 /* False: out of memory, answer at once. */
-static bool hold(struct rn_talk *t, int64_t hold_ns, const struct rn_decision_format *how)
+static bool hold(struct rn_resp_context *c, int64_t hold_ns, const struct rn_decision_format *how)
 {
-    struct rn_reply_queue *replies = &t->state->replies;
-    struct rn_queued_reply *reply = t->talker->reply;
+    struct rn_reply_queue *replies = &c->state->replies;
+    struct rn_queued_reply *reply = c->talker->reply;
 
     if (!reply)
-        reply = rn_reply_queue_add(replies, t->out);
+        reply = rn_reply_queue_add(replies, c->out);
     if (!reply)
         return false;
-    if (rn_delayed_reply_start(&reply->held, t->conn, &t->desk->decided, hold_ns, how, tell_held)) {
+    if (rn_delayed_reply_start(&reply->held, c->conn, &c->ws->decided, hold_ns, how, tell_held)) {
         replies->held++;
-        rn_front_count(&t->desk->counts->held, 1);
+        rn_front_count(&c->ws->counts->held, 1);
         return true;
     }
-    if (!t->talker->reply)
+    if (!c->talker->reply)
         rn_reply_queue_complete(reply);
     return false;
 }
 
-/* Decides on desk->params and answers, now or later. */
-static void decide(struct rn_talk *t, enum rn_verb verb)
+/* Decides on ws->params and answers, now or later. */
+static void decide(struct rn_resp_context *c, enum rn_verb verb)
 {
-    struct rn_decision *d = &t->desk->decided;
-    struct rn_decision_format how = {.version = t->state->version, .full = t->desk->params.full};
+    struct rn_decision *d = &c->ws->decided;
+    struct rn_decision_format how = {.version = c->state->version, .full = c->ws->params.full};
     struct ration_error error;
-    int code = rn_decision_make(t->front->limiter, &t->desk->params, verb, d, &error);
+    int code = rn_decision_make(c->front->limiter, &c->ws->params, verb, d, &error);
     int64_t hold_ns;
 
     if (code == RATION_EINVAL) {
-        rn_front_resp_fail(t, "%s", error.text);
+        rn_front_resp_fail(c, "%s", error.text);
         return;
     }
     if (code != 0) {
-        rn_front_count(&t->desk->counts->failed[RN_FRONT_RESP], 1);
-        rn_resp_put_error(t->out, "STORE", rn_slice_of(error.text));
+        rn_front_count(&c->ws->counts->failed[RN_FRONT_RESP], 1);
+        rn_resp_put_error(c->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&t->desk->params, d) : 0;
-    if (hold_ns <= 0 || !hold(t, hold_ns, &how))
-        rn_front_resp_put_decision(t->out, &how, d, 0);
+    hold_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&c->ws->params, d) : 0;
+    if (hold_ns <= 0 || !hold(c, hold_ns, &how))
+        rn_front_resp_put_decision(c->out, &how, d, 0);
 }
 
 /* --- options -----------------------------------------------------------------------------------
@@ -104,36 +104,36 @@ static bool is_decimal(struct rn_slice text)
 }
 
 /* Seconds as a decimal. */
-static bool read_seconds(struct rn_talk *t, struct rn_slice text, int64_t *ns)
+static bool read_seconds(struct rn_resp_context *c, struct rn_slice text, int64_t *ns)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
 
     if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
         *ns <= RATION_LEASE_MAX_NS)
         return true;
-    rn_front_resp_fail(t, "FOR must be seconds, from 0.001 to 86400, found %s",
+    rn_front_resp_fail(c, "FOR must be seconds, from 0.001 to 86400, found %s",
                        rn_excerpt(text).text);
     return false;
 }
 
-static bool read_cost(struct rn_talk *t, struct rn_slice text)
+static bool read_cost(struct rn_resp_context *c, struct rn_slice text)
 {
-    t->desk->params.cost_given = true;
-    return rn_front_resp_cost(t, text, "cost", &t->desk->params.cost);
+    c->ws->params.cost_given = true;
+    return rn_front_resp_cost(c, text, "cost", &c->ws->params.cost);
 }
 
 /* A negative cost gives units back, for callers that may reset. */
-static bool read_credit(struct rn_talk *t, struct rn_slice text)
+static bool read_credit(struct rn_resp_context *c, struct rn_slice text)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
     bool negative = text.len > 1 && text.data[0] == '-';
     struct rn_json_token units = {.kind = RN_JSON_NUMBER,
                                   .text = {text.data + negative, text.len - negative}};
 
     if (!negative || !rn_json_u64(&units, &params->cost))
-        return read_cost(t, text);
+        return read_cost(c, text);
     params->cost_given = params->credit = true;
-    return rn_front_resp_may_change(t);
+    return rn_front_resp_may_change(c);
 }
 
 /* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
@@ -151,9 +151,9 @@ static int64_t read_patience(struct rn_slice text)
     return ms;
 }
 
-static bool read_wait(struct rn_talk *t, struct rn_slice text)
+static bool read_wait(struct rn_resp_context *c, struct rn_slice text)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
 
     params->wait = rn_front_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
     if (rn_front_resp_is(text, "RETURN") || rn_front_resp_is(text, "HOLD"))
@@ -162,62 +162,62 @@ static bool read_wait(struct rn_talk *t, struct rn_slice text)
     if (params->max_wait_ns > 0)
         return true;
     rn_front_resp_fail(
-        t,
+        c,
         "WAIT must be hold, return or the longest wait in milliseconds, up to 60000, "
         "found %s",
         rn_excerpt(text).text);
     return false;
 }
 
-static bool fail_repeated(struct rn_talk *t, struct rn_slice option)
+static bool fail_repeated(struct rn_resp_context *c, struct rn_slice option)
 {
-    rn_front_resp_fail(t, "%s is given twice; give it once", rn_excerpt(option).text);
+    rn_front_resp_fail(c, "%s is given twice; give it once", rn_excerpt(option).text);
     return false;
 }
 
 /* The options from argv[at] on. `algorithm` may be NULL. */
-static bool read_options(struct rn_talk *t, uint32_t at, unsigned allowed,
+static bool read_options(struct rn_resp_context *c, uint32_t at, unsigned allowed,
                          struct rn_slice *algorithm)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
 
-    for (; at < t->argc; at += 2) {
-        struct rn_slice name = t->argv[at], value;
+    for (; at < c->argc; at += 2) {
+        struct rn_slice name = c->argv[at], value;
         bool *mark = allowed & OPTION_MARKS ? find_mark(params, name) : NULL;
 
         if ((allowed & OPTION_DRAIN) && rn_front_resp_is(name, "DRAIN"))
             mark = &params->drain;
         if (mark && *mark)
-            return fail_repeated(t, name);
+            return fail_repeated(c, name);
         if (mark) {
             *mark = true;
             at--;
             continue;
         }
-        if (at + 1 == t->argc)
-            return rn_front_resp_fail_usage(t), false;
-        value = t->argv[at + 1];
+        if (at + 1 == c->argc)
+            return rn_front_resp_fail_usage(c), false;
+        value = c->argv[at + 1];
         if ((allowed & OPTION_COST) && rn_front_resp_is(name, "COST")) {
             if (params->cost_given)
-                return fail_repeated(t, name);
-            if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(t, value))
+                return fail_repeated(c, name);
+            if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(c, value))
                 return false;
         } else if ((allowed & OPTION_WAIT) && rn_front_resp_is(name, "WAIT")) {
             if (params->wait != RN_WAIT_AS_RULE)
-                return fail_repeated(t, name);
-            if (!read_wait(t, value))
+                return fail_repeated(c, name);
+            if (!read_wait(c, value))
                 return false;
         } else if ((allowed & OPTION_FOR) && rn_front_resp_is(name, "FOR")) {
             if (params->for_ns != 0)
-                return fail_repeated(t, name);
-            if (!read_seconds(t, value, &params->for_ns))
+                return fail_repeated(c, name);
+            if (!read_seconds(c, value, &params->for_ns))
                 return false;
         } else if ((allowed & OPTION_ALGORITHM) && rn_front_resp_is(name, "ALGORITHM")) {
             if (algorithm->data)
-                return fail_repeated(t, name);
+                return fail_repeated(c, name);
             *algorithm = value;
         } else {
-            return rn_front_resp_fail_usage(t), false;
+            return rn_front_resp_fail_usage(c), false;
         }
     }
     return true;
@@ -238,214 +238,214 @@ static bool is_option(struct rn_slice word)
 }
 
 /* Attributes from argv[at] on, then options. */
-static bool read_request(struct rn_talk *t, uint32_t at, unsigned allowed)
+static bool read_request(struct rn_resp_context *c, uint32_t at, unsigned allowed)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
 
     rn_params_init(params);
-    for (; at < t->argc && !is_option(t->argv[at]); at += 2) {
-        if (at + 1 == t->argc) {
-            rn_front_resp_fail(t, "attribute %s has no value", rn_excerpt(t->argv[at]).text);
+    for (; at < c->argc && !is_option(c->argv[at]); at += 2) {
+        if (at + 1 == c->argc) {
+            rn_front_resp_fail(c, "attribute %s has no value", rn_excerpt(c->argv[at]).text);
             return false;
         }
-        if (t->argv[at].len == 0) {
-            rn_front_resp_fail(t, "an attribute has no name");
+        if (c->argv[at].len == 0) {
+            rn_front_resp_fail(c, "an attribute has no name");
             return false;
         }
-        if (rn_params_add(params, (char *)t->argv[at].data, t->argv[at].len, t->argv[at + 1]) !=
+        if (rn_params_add(params, (char *)c->argv[at].data, c->argv[at].len, c->argv[at + 1]) !=
             0) {
-            rn_front_resp_fail(t, "more than %d attributes", RN_PARAMS_ATTRIBUTES_MAX);
+            rn_front_resp_fail(c, "more than %d attributes", RN_PARAMS_ATTRIBUTES_MAX);
             return false;
         }
     }
-    return read_options(t, at, allowed, NULL);
+    return read_options(c, at, allowed, NULL);
 }
 
 /* key limit, then options from argv[at] on. */
-static bool read_limit(struct rn_talk *t, uint32_t at, unsigned allowed)
+static bool read_limit(struct rn_resp_context *c, uint32_t at, unsigned allowed)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
     struct rn_slice algorithm = {0};
     struct ration_error error;
 
-    if (!read_options(t, at, allowed, &algorithm))
+    if (!read_options(c, at, allowed, &algorithm))
         return false;
-    params->key = t->argv[1];
-    if (rn_params_set_limit(params, t->argv[2], algorithm, &error) == 0)
+    params->key = c->argv[1];
+    if (rn_params_set_limit(params, c->argv[2], algorithm, &error) == 0)
         return true;
-    rn_front_resp_fail(t, "%s", error.text);
+    rn_front_resp_fail(c, "%s", error.text);
     return false;
 }
 
-static bool by_rules(const struct rn_talk *t)
+static bool by_rules(const struct rn_resp_context *c)
 {
-    return rn_slice_is(t->argv[1], "RULES");
+    return rn_slice_is(c->argv[1], "RULES");
 }
 
 /* --- commands ------------------------------------------------------------------------------------
  */
 
 /* Whoever keeps its places can neither only look nor have its reply held. */
-void rn_front_resp_check(struct rn_talk *t)
+void rn_front_resp_check(struct rn_resp_context *c)
 {
-    const struct rn_params *params = &t->desk->params;
+    const struct rn_params *params = &c->ws->params;
 
-    if (!read_request(t, 1,
+    if (!read_request(c, 1,
                       OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_MARKS | OPTION_DRAIN))
         return;
     if (params->keep_places && (params->peek || params->wait == RN_WAIT_HOLD))
-        rn_front_resp_fail(t, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
+        rn_front_resp_fail(c, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
     else
-        decide(t, params->keep_places ? RN_ACQUIRE : RN_CHECK);
+        decide(c, params->keep_places ? RN_ACQUIRE : RN_CHECK);
 }
 
 /* key limit [cost] [options]: where the options begin. False after answering. */
-static bool read_optional_cost(struct rn_talk *t, uint32_t *at)
+static bool read_optional_cost(struct rn_resp_context *c, uint32_t *at)
 {
     *at = 3;
-    rn_params_init(&t->desk->params);
-    if (t->argc > 3 && !rn_front_resp_is(t->argv[3], "WAIT") &&
-        !rn_front_resp_is(t->argv[3], "ALGORITHM") && !rn_front_resp_is(t->argv[3], "DRAIN")) {
+    rn_params_init(&c->ws->params);
+    if (c->argc > 3 && !rn_front_resp_is(c->argv[3], "WAIT") &&
+        !rn_front_resp_is(c->argv[3], "ALGORITHM") && !rn_front_resp_is(c->argv[3], "DRAIN")) {
         *at = 4;
-        return read_credit(t, t->argv[3]);
+        return read_credit(c, c->argv[3]);
     }
     return true;
 }
 
-void rn_front_resp_take_alone(struct rn_talk *t)
+void rn_front_resp_take_alone(struct rn_resp_context *c)
 {
     uint32_t at;
 
-    if (read_optional_cost(t, &at) &&
-        read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM | OPTION_DRAIN))
-        decide(t, RN_CHECK);
+    if (read_optional_cost(c, &at) &&
+        read_limit(c, at, OPTION_WAIT | OPTION_ALGORITHM | OPTION_DRAIN))
+        decide(c, RN_CHECK);
 }
 
-void rn_front_resp_peek(struct rn_talk *t)
+void rn_front_resp_peek(struct rn_resp_context *c)
 {
     uint32_t at;
 
-    if (!read_optional_cost(t, &at) || !read_limit(t, at, OPTION_WAIT | OPTION_ALGORITHM))
+    if (!read_optional_cost(c, &at) || !read_limit(c, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
-    t->desk->params.peek = true;
-    decide(t, RN_CHECK);
+    c->ws->params.peek = true;
+    decide(c, RN_CHECK);
 }
 
-void rn_front_resp_reset_key(struct rn_talk *t)
+void rn_front_resp_reset_key(struct rn_resp_context *c)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
     struct ration_error error;
     int code;
 
     rn_params_init(params);
-    if (!read_limit(t, 3, OPTION_ALGORITHM))
+    if (!read_limit(c, 3, OPTION_ALGORITHM))
         return;
-    code = ration_reset(t->front->limiter,
+    code = ration_reset(c->front->limiter,
                         &(struct ration_charge){.ad_hoc = &params->limit,
                                                 .key = params->key.data,
                                                 .key_len = params->key.len},
                         RATION_NOW);
     if (code == 0)
-        rn_resp_put_integer(t->out, 1);
+        rn_resp_put_integer(c->out, 1);
     else if (code == RATION_EINVAL &&
-             rn_limiter_judge(t->front->limiter, &params->limit, &error) != 0)
-        rn_front_resp_fail(t, "%s", error.text);
+             rn_limiter_judge(c->front->limiter, &params->limit, &error) != 0)
+        rn_front_resp_fail(c, "%s", error.text);
     else
-        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
+        rn_resp_put_error(c->out, "STORE", rn_slice_of(ration_error_text(code)));
 }
 
-void rn_front_resp_acquire(struct rn_talk *t)
+void rn_front_resp_acquire(struct rn_resp_context *c)
 {
-    rn_params_init(&t->desk->params);
-    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
-                    : read_limit(t, 3, OPTION_COST | OPTION_FOR))
-        decide(t, RN_ACQUIRE);
+    rn_params_init(&c->ws->params);
+    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR)
+                    : read_limit(c, 3, OPTION_COST | OPTION_FOR))
+        decide(c, RN_ACQUIRE);
 }
 
-void rn_front_resp_reserve(struct rn_talk *t)
+void rn_front_resp_reserve(struct rn_resp_context *c)
 {
-    rn_params_init(&t->desk->params);
-    if (by_rules(t) ? read_request(t, 2, OPTION_COST | OPTION_FOR)
-                    : t->argc > 3 && read_cost(t, t->argv[3]) &&
-                          read_limit(t, 4, OPTION_FOR | OPTION_ALGORITHM))
-        decide(t, RN_RESERVE);
-    else if (!by_rules(t) && t->argc == 3)
-        rn_front_resp_fail_usage(t);
+    rn_params_init(&c->ws->params);
+    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR)
+                    : c->argc > 3 && read_cost(c, c->argv[3]) &&
+                          read_limit(c, 4, OPTION_FOR | OPTION_ALGORITHM))
+        decide(c, RN_RESERVE);
+    else if (!by_rules(c) && c->argc == 3)
+        rn_front_resp_fail_usage(c);
 }
 
 /* 1: done; 0: it was over already. */
-static void answer_done(struct rn_talk *t, int code)
+static void answer_done(struct rn_resp_context *c, int code)
 {
     if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE)
-        rn_resp_put_integer(t->out, code == 0);
+        rn_resp_put_integer(c->out, code == 0);
     else if (code == RATION_EINVAL)
-        rn_front_resp_fail(t, "the lease is none of this daemon's");
+        rn_front_resp_fail(c, "the lease is none of this daemon's");
     else
-        rn_resp_put_error(t->out, "STORE", rn_slice_of(ration_error_text(code)));
+        rn_resp_put_error(c->out, "STORE", rn_slice_of(ration_error_text(code)));
 }
 
-void rn_front_resp_renew(struct rn_talk *t)
+void rn_front_resp_renew(struct rn_resp_context *c)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
 
     rn_params_init(params);
-    if (read_options(t, 2, OPTION_FOR, NULL))
-        answer_done(t, ration_ticket_renew(t->front->limiter, t->argv[1].data, t->argv[1].len,
+    if (read_options(c, 2, OPTION_FOR, NULL))
+        answer_done(c, ration_ticket_renew(c->front->limiter, c->argv[1].data, c->argv[1].len,
                                            params->for_ns, RATION_NOW, NULL));
 }
 
-void rn_front_resp_release(struct rn_talk *t)
+void rn_front_resp_release(struct rn_resp_context *c)
 {
     answer_done(
-        t, ration_ticket_release(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
+        c, ration_ticket_release(c->front->limiter, c->argv[1].data, c->argv[1].len, RATION_NOW));
 }
 
-void rn_front_resp_commit(struct rn_talk *t)
+void rn_front_resp_commit(struct rn_resp_context *c)
 {
-    struct rn_params *params = &t->desk->params;
+    struct rn_params *params = &c->ws->params;
 
     rn_params_init(params);
-    if (t->argc < 3 || read_cost(t, t->argv[2]))
-        answer_done(t, ration_ticket_commit(t->front->limiter, t->argv[1].data, t->argv[1].len,
+    if (c->argc < 3 || read_cost(c, c->argv[2]))
+        answer_done(c, ration_ticket_commit(c->front->limiter, c->argv[1].data, c->argv[1].len,
                                             !params->cost_given, params->cost, RATION_NOW));
 }
 
-void rn_front_resp_refund(struct rn_talk *t)
+void rn_front_resp_refund(struct rn_resp_context *c)
 {
     answer_done(
-        t, ration_ticket_refund(t->front->limiter, t->argv[1].data, t->argv[1].len, RATION_NOW));
+        c, ration_ticket_refund(c->front->limiter, c->argv[1].data, c->argv[1].len, RATION_NOW));
 }
 
 /* charge status: 1, charged; 0, nothing is, or it was already. */
-void rn_front_resp_charge_due(struct rn_talk *t)
+void rn_front_resp_charge_due(struct rn_resp_context *c)
 {
-    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = t->argv[2]};
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = c->argv[2]};
     uint64_t status;
     uint32_t count = 0;
     int code;
 
     if (!rn_json_u64(&number, &status) || status < RN_STATUS_MIN || status > RN_STATUS_MAX) {
-        rn_front_resp_fail(t, "status must be that of the answer, from %d to %d, found %s",
+        rn_front_resp_fail(c, "status must be that of the answer, from %d to %d, found %s",
                            RN_STATUS_MIN, RN_STATUS_MAX, rn_excerpt(number.text).text);
         return;
     }
-    code = ration_ticket_charge(t->front->limiter, t->argv[1].data, t->argv[1].len,
+    code = ration_ticket_charge(c->front->limiter, c->argv[1].data, c->argv[1].len,
                                 (unsigned)status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
-        rn_front_resp_fail(t, "the charge is none of this daemon's");
+        rn_front_resp_fail(c, "the charge is none of this daemon's");
     else
-        answer_done(t, code == 0 && count == 0 ? RATION_EALREADY : code);
+        answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code);
 }
 
-void rn_front_resp_help(struct rn_talk *t)
+void rn_front_resp_help(struct rn_resp_context *c)
 {
-    rn_resp_put_array(t->out, rn_resp_entry_count);
+    rn_resp_put_array(c->out, rn_resp_entry_count);
     for (size_t i = 0; i < rn_resp_entry_count; i++) {
         const struct rn_resp_entry *e = &rn_resp_entries[i];
 
-        rn_buf_clear(&t->desk->scratch);
-        rn_buf_putf(&t->desk->scratch, "%s%s%s: %s", e->name, e->usage[0] ? " " : "", e->usage,
+        rn_buf_clear(&c->ws->scratch);
+        rn_buf_putf(&c->ws->scratch, "%s%s%s: %s", e->name, e->usage[0] ? " " : "", e->usage,
                     e->summary);
-        rn_resp_put_bulk(t->out, rn_buf_slice(&t->desk->scratch));
+        rn_resp_put_bulk(c->out, rn_buf_slice(&c->ws->scratch));
     }
 }

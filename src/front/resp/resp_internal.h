@@ -15,10 +15,10 @@ struct rn_resp_state {
     struct rn_token_shown shown;
 };
 
-struct rn_talk {
+struct rn_resp_context {
     struct rn_front *front;
     struct rn_conversation *talker;
-    struct rn_desk *desk;
+    struct rn_front_workspace *ws;
     struct rn_conn *conn;
     struct rn_resp_state *state;
     struct rn_buf *out;
@@ -40,7 +40,7 @@ struct rn_resp_entry {
     uint32_t argc_min, argc_max; /* with the name */
     unsigned flags;
     const char *summary, *usage;
-    void (*answer)(struct rn_talk *t);
+    void (*answer)(struct rn_resp_context *c);
 };
 
 /* resp_table.c: all commands; NULL: there is none of that name. */
@@ -48,57 +48,59 @@ extern const struct rn_resp_entry rn_resp_entries[];
 extern const size_t rn_resp_entry_count;
 const struct rn_resp_entry *rn_front_resp_find(struct rn_slice name);
 
-void rn_front_resp_fail(struct rn_talk *t, const char *format, ...)
+void rn_front_resp_fail(struct rn_resp_context *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The usage of the command at hand. */
-void rn_front_resp_fail_usage(struct rn_talk *t);
+void rn_front_resp_fail_usage(struct rn_resp_context *c);
 bool rn_front_resp_is(struct rn_slice word, const char *capitals);
 /* A whole number; false after answering. */
-bool rn_front_resp_number(struct rn_talk *t, struct rn_slice text, const char *what, int64_t *n);
+bool rn_front_resp_number(struct rn_resp_context *c, struct rn_slice text, const char *what,
+                          int64_t *n);
 /* One that is 0 or more, however large, as JSON takes it; false after answering. */
-bool rn_front_resp_cost(struct rn_talk *t, struct rn_slice text, const char *what, uint64_t *n);
+bool rn_front_resp_cost(struct rn_resp_context *c, struct rn_slice text, const char *what,
+                        uint64_t *n);
 /* Whether this caller may change what others have spent. False after answering. */
-bool rn_front_resp_may_change(struct rn_talk *t);
+bool rn_front_resp_may_change(struct rn_resp_context *c);
 
 /* resp_batch.c: charges and answers what has joined. */
-void rn_front_resp_charge(struct rn_talk *t);
-/* Has those join that are the last one said again with another key, up to a full batch: how
+void rn_front_resp_charge(struct rn_resp_context *c);
+/* Has those join that are the last one last_entry again with another key, up to a full batch: how
  * many bytes that took. 0: the next one is to be parsed. */
-size_t rn_front_resp_join_again(struct rn_talk *t, char *data, size_t len, uint64_t *count);
-void rn_front_resp_cl_throttle(struct rn_talk *t);
-void rn_front_resp_gcra(struct rn_talk *t);
-void rn_front_resp_throttle(struct rn_talk *t);
-void rn_front_resp_take(struct rn_talk *t);
+size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t len, uint64_t *count);
+void rn_front_resp_cl_throttle(struct rn_resp_context *c);
+void rn_front_resp_gcra(struct rn_resp_context *c);
+void rn_front_resp_throttle(struct rn_resp_context *c);
+void rn_front_resp_take(struct rn_resp_context *c);
 
 /* resp_decision.c */
 void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
                                 const struct rn_decision *decided, int64_t held_ns);
 
 /* resp_ration.c */
-void rn_front_resp_check(struct rn_talk *t);
-void rn_front_resp_take_alone(struct rn_talk *t);
-void rn_front_resp_peek(struct rn_talk *t);
-void rn_front_resp_reset_key(struct rn_talk *t);
-void rn_front_resp_acquire(struct rn_talk *t);
-void rn_front_resp_renew(struct rn_talk *t);
-void rn_front_resp_release(struct rn_talk *t);
-void rn_front_resp_reserve(struct rn_talk *t);
-void rn_front_resp_commit(struct rn_talk *t);
-void rn_front_resp_refund(struct rn_talk *t);
-void rn_front_resp_charge_due(struct rn_talk *t);
-void rn_front_resp_help(struct rn_talk *t);
+void rn_front_resp_check(struct rn_resp_context *c);
+void rn_front_resp_take_alone(struct rn_resp_context *c);
+void rn_front_resp_peek(struct rn_resp_context *c);
+void rn_front_resp_reset_key(struct rn_resp_context *c);
+void rn_front_resp_acquire(struct rn_resp_context *c);
+void rn_front_resp_renew(struct rn_resp_context *c);
+void rn_front_resp_release(struct rn_resp_context *c);
+void rn_front_resp_reserve(struct rn_resp_context *c);
+void rn_front_resp_commit(struct rn_resp_context *c);
+void rn_front_resp_refund(struct rn_resp_context *c);
+void rn_front_resp_charge_due(struct rn_resp_context *c);
+void rn_front_resp_help(struct rn_resp_context *c);
 
 /* resp_client.c: what clients say before they query. */
-void rn_front_resp_ping(struct rn_talk *t);
-void rn_front_resp_echo(struct rn_talk *t);
-void rn_front_resp_hello(struct rn_talk *t);
-void rn_front_resp_auth(struct rn_talk *t);
-void rn_front_resp_select(struct rn_talk *t);
-void rn_front_resp_quit(struct rn_talk *t);
-void rn_front_resp_reset(struct rn_talk *t);
-void rn_front_resp_client(struct rn_talk *t);
-void rn_front_resp_info(struct rn_talk *t);
-void rn_front_resp_command(struct rn_talk *t);
-void rn_front_resp_config(struct rn_talk *t);
+void rn_front_resp_ping(struct rn_resp_context *c);
+void rn_front_resp_echo(struct rn_resp_context *c);
+void rn_front_resp_hello(struct rn_resp_context *c);
+void rn_front_resp_auth(struct rn_resp_context *c);
+void rn_front_resp_select(struct rn_resp_context *c);
+void rn_front_resp_quit(struct rn_resp_context *c);
+void rn_front_resp_reset(struct rn_resp_context *c);
+void rn_front_resp_client(struct rn_resp_context *c);
+void rn_front_resp_info(struct rn_resp_context *c);
+void rn_front_resp_command(struct rn_resp_context *c);
+void rn_front_resp_config(struct rn_resp_context *c);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* --- a connection, and what it has read, as text ---------------------------- */
 
-static struct rn_front_resp_command command;
+static struct rn_resp_command command;
 
 static void tell_command(struct rn_buf *told)
 {

@@ -45,7 +45,6 @@ int rn_command_lint(const struct rn_options *options);
 
 /* Commands that ask a running daemon. */
 int rn_command_check_daemon(const struct rn_options *options);
-int rn_command_explain_daemon(const struct rn_options *options);
 int rn_command_top(const struct rn_options *options);
 int rn_command_state(const struct rn_options *options);
 int rn_command_reset(const struct rn_options *options);

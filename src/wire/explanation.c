@@ -5,11 +5,13 @@
 #include "wire/explanation.h"
 
 #include "rules/match/reason.h"
+#include "rules/ruleset.h"
 #include "wire/answer.h"
 
 struct writer {
     struct rn_members *m;
     struct rn_buf words; /* to make a sentence in */
+    const struct ration_request *request;
     const struct rn_explanation_descriptor *descriptor;
     bool matching, begun;
     int error; /* of the store */
@@ -147,25 +149,57 @@ static void put_key(struct rn_members *m, const struct rn_surveyed *seen)
     rn_members_close(m, '}');
 }
 
+/* The tier, and the attribute that chose it; its value is null if it is absent. */
+static void put_tier(struct rn_members *m, const struct rn_surveyed *seen)
+{
+    uint16_t attribute = seen->rule->tier_attribute;
+
+    if (attribute == RN_NO_ATTRIBUTE) {
+        rn_members_null(m, "tier");
+        return;
+    }
+    rn_members_text(m, "tier", seen->match->tier->value);
+    rn_members_text(m, "tier_attribute", seen->ruleset->attributes[attribute].name);
+    if (seen->values->value[attribute].len > 0)
+        rn_members_text(m, "tier_value", seen->values->value[attribute]);
+    else
+        rn_members_null(m, "tier_value");
+}
+
+static void put_throttle(struct rn_members *m, const struct rn_throttle *throttle)
+{
+    rn_members_open(m, "throttle", '{');
+    if (throttle->from_units != 0)
+        rn_members_u64(m, "from_requests", throttle->from_units);
+    else
+        rn_members_u64(m, "from_percent", throttle->from_percent);
+    if (throttle->max_ns != 0)
+        rn_members_seconds(m, "max_delay", throttle->max_ns);
+    rn_members_close(m, '}');
+}
+
 static void put_charge(struct writer *w, const struct rn_surveyed *seen)
 {
+    const struct rn_rule *rule = seen->rule;
+    int code;
+
     put_key(w->m, seen);
-    if (seen->rule->tier_attribute == RN_NO_ATTRIBUTE)
-        rn_members_null(w->m, "tier");
-    else
-        rn_members_text(w->m, "tier", seen->match->tier->value);
+    put_tier(w->m, seen);
     rn_members_u64(w->m, "cost", seen->cost);
-    if (seen->rule->by_outcome) {
+    if (rule->by_outcome) {
         char text[RN_STATUSES_TEXT];
 
-        rn_statuses_write(&seen->rule->charge_on, text);
+        rn_statuses_write(&rule->charge_on, text);
         rn_members_text(w->m, "charge_on", rn_slice_of(text));
     }
     rn_members_u64(w->m, "keep_percent", seen->match->keep_percent);
-    rn_members_bool(w->m, "shadow", seen->rule->shadow || seen->ruleset->shadow);
+    if (rule->soft_percent != 0)
+        rn_members_u64(w->m, "soft_percent", rule->soft_percent);
+    if (rule->throttle.on)
+        put_throttle(w->m, &rule->throttle);
+    rn_members_bool(w->m, "shadow", rule->shadow || seen->ruleset->shadow);
     rn_members_open(w->m, "limits", '[');
-    int code = rn_explanation_put_limits(w->m, seen);
-
+    code = rn_explanation_put_limits(w->m, seen);
     w->error = w->error ? w->error : code;
     rn_members_close(w->m, ']');
 }
@@ -204,18 +238,67 @@ static int put_rule(void *arg, const struct rn_surveyed *seen)
 
 /* --- the request ---------------------------------------------------------------------------- */
 
-static void put_attributes(struct rn_members *m, const struct ration_request *request)
+/* `ruleset` is NULL if it is not known which attributes rules look at. */
+static void put_attributes(struct writer *w, const struct rn_ruleset *ruleset)
 {
+    struct rn_members *m = w->m;
+
     rn_members_open(m, "request", '[');
-    for (size_t i = 0; i < request->count; i++) {
-        const struct ration_attribute *a = &request->attributes[i];
+    for (size_t i = 0; i < w->request->count; i++) {
+        const struct ration_attribute *a = &w->request->attributes[i];
+        struct rn_slice name = {a->name, a->name_len};
 
         rn_members_open(m, NULL, '{');
-        rn_members_text(m, "attribute", (struct rn_slice){a->name, a->name_len});
+        rn_members_text(m, "attribute", name);
         rn_members_text(m, "value", (struct rn_slice){a->value, a->value_len});
+        if (ruleset && !rn_ruleset_uses_attribute(ruleset, name)) {
+            const char *meant = rn_ruleset_suggest_attribute(ruleset, name);
+
+            rn_members_bool(m, "unused", true);
+            if (meant)
+                rn_members_text(m, "meant", rn_slice_of(meant));
+        }
         rn_members_close(m, '}');
     }
     rn_members_close(m, ']');
+}
+
+static bool is_given(const struct ration_request *request, struct rn_slice name,
+                     struct rn_slice value)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        const struct ration_attribute *a = &request->attributes[i];
+
+        if (rn_slice_equal(name, (struct rn_slice){a->name, a->name_len}) &&
+            rn_slice_equal(value, (struct rn_slice){a->value, a->value_len}))
+            return true;
+    }
+    return false;
+}
+
+/* Attributes that rules derive: a user from the path, the client's address from a header. */
+static void put_derived(struct writer *w, const struct rn_surveyed_request *r)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < r->ruleset->attribute_count; i++) {
+        const struct rn_attribute *a = &r->ruleset->attributes[i];
+        bool path = a->source == RN_SOURCE_PATH;
+
+        if (a->source == RN_SOURCE_REQUEST || !r->values->value[i].data ||
+            is_given(w->request, a->name, r->values->value[i]))
+            continue;
+        if (!any)
+            rn_members_open(w->m, "derived", '[');
+        any = true;
+        rn_members_open(w->m, NULL, '{');
+        rn_members_text(w->m, "attribute", a->name);
+        rn_members_text(w->m, "value", r->values->value[i]);
+        rn_members_text(w->m, path ? "path" : "header", path ? a->pattern : a->header);
+        rn_members_close(w->m, '}');
+    }
+    if (any)
+        rn_members_close(w->m, ']');
 }
 
 static void put_readings(struct rn_members *m, const struct rn_path_readings *paths)
@@ -247,14 +330,17 @@ static void begin(void *arg, const struct rn_surveyed_request *request)
     const struct rn_explanation_descriptor *d = w->descriptor;
     bool native = !d || request->ruleset->apply_to_envoy;
 
-    if (native)
+    put_attributes(w, d ? NULL : request->ruleset);
+    if (native) {
         put_readings(w->m, &request->values->paths);
+        put_derived(w, request);
+    }
     if (native && request->entry)
         put_entry(w, request);
-    if (d)
+    if (d && d->put)
         d->put(d->arg, w->m);
     rn_members_open(w->m, "rules", '[');
-    if (d)
+    if (d && d->put_rule)
         d->put_rule(d->arg, w->m);
     w->begun = true;
 }
@@ -262,20 +348,23 @@ static void begin(void *arg, const struct rn_surveyed_request *request)
 int rn_explanation_put(struct rn_members *m, struct ration *limiter,
                        const struct rn_explanation *explanation)
 {
-    struct writer w = {
-        .m = m, .matching = explanation->matching, .descriptor = explanation->descriptor};
+    struct writer w = {.m = m,
+                       .request = explanation->request,
+                       .matching = explanation->matching,
+                       .descriptor = explanation->descriptor};
     struct rn_answer_extra extra = {.wall_ns = ration_wall(limiter, explanation->now_ns)};
 
     rn_members_name(m, "decision");
     rn_answer_put_json(m->out, explanation->outcome, &extra);
-    put_attributes(m, explanation->request);
     rn_survey_run(limiter, &(struct rn_survey){.request = explanation->request,
                                                .now_ns = explanation->now_ns,
                                                .arg = &w,
                                                .begin = begin,
                                                .see = put_rule});
-    if (!w.begun)
+    if (!w.begun) {
+        put_attributes(&w, NULL);
         rn_members_open(m, "rules", '[');
+    }
     rn_members_close(m, ']');
     rn_buf_done(&w.words);
     return w.error;

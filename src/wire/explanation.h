@@ -8,11 +8,11 @@
 #include "limiter/survey.h"
 #include "wire/members.h"
 
-/* A request that is a descriptor of Envoy's, of which the caller tells; native rules are asked
- * if they are for Envoy, too. */
+/* The request is a descriptor of Envoy's, which the caller explains; native rules are asked if
+ * they apply to Envoy, too. Each function may be NULL. */
 struct rn_explanation_descriptor {
-    void (*put)(void *arg, struct rn_members *m);      /* members of the object */
-    void (*put_rule)(void *arg, struct rn_members *m); /* of the list of rules: the one it finds */
+    void (*put)(void *arg, struct rn_members *m);      /* adds members to the object */
+    void (*put_rule)(void *arg, struct rn_members *m); /* adds the rule it finds to the rules */
     void *arg;
 };
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "cli/explain/explain.h"
+#include "cli/output/decision.h"
 #include "rules/envoy/tree_internal.h"
 
 #define SHOWN 6 /* at most this many alternatives are listed */
@@ -47,34 +48,23 @@ static void walk(const struct rn_offline *s, struct path *path)
 
 /* --- for people -------------------------------------------------------------------- */
 
-static void put_node(const struct rn_output *out, const struct path *path, size_t i)
+/* Where the match ends, and the keys and values that are known there. */
+static void put_stop(const struct rn_output *out, const struct path *path)
 {
-    const struct rn_envoy_node *node = path->nodes[i];
-
-    rn_output_put(out, RN_GOOD, "    + ");
-    rn_output_escaped(out, path->entries[i].key);
-    rn_output_put(out, RN_PLAIN, " ");
-    rn_output_quoted(out, path->entries[i].value);
-    if (node->value.len == 0) {
-        rn_output_put(out, RN_PLAIN, " is found by its key");
-    } else {
-        rn_output_put(out, RN_PLAIN, node->wildcard ? " matches " : " is ");
-        rn_output_escaped(out, node->value);
-    }
-    rn_output_put(out, RN_DIM, "  line %" PRIu32 "\n", node->line);
-}
-
-/* The keys and values that a level has. */
-static void put_level(const struct rn_output *out, const struct rn_envoy_level *level)
-{
+    const struct rn_envoy_level *level = path->level;
     size_t count = 0;
 
+    rn_output_put(out, RN_BAD, "    - ");
+    if (path->found < path->count) {
+        rn_output_pair(out, "", path->entries[path->found].key, path->entries[path->found].value);
+        rn_output_put(out, RN_PLAIN, " is not found");
+    } else {
+        rn_output_put(out, RN_PLAIN, "no limit here: the descriptor must have more pairs");
+    }
     for (uint32_t i = 0; level != NULL && i <= level->mask; i++) {
         const struct rn_envoy_node *node = level->slots[i].node;
 
-        if (node == NULL || level->slots[i].chain)
-            continue;
-        if (count++ >= SHOWN)
+        if (node == NULL || level->slots[i].chain || count++ >= SHOWN)
             continue;
         rn_output_put(out, RN_PLAIN, count == 1 ? "; known here: " : ", ");
         rn_output_escaped(out, node->key);
@@ -86,20 +76,6 @@ static void put_level(const struct rn_output *out, const struct rn_envoy_level *
     if (count == 0)
         rn_output_put(out, RN_PLAIN, "; the descriptors end here");
     rn_output_put(out, RN_PLAIN, "\n");
-}
-
-static void put_stop(const struct rn_output *out, const struct path *path)
-{
-    rn_output_put(out, RN_BAD, "    - ");
-    if (path->found < path->count) {
-        rn_output_escaped(out, path->entries[path->found].key);
-        rn_output_put(out, RN_PLAIN, " ");
-        rn_output_quoted(out, path->entries[path->found].value);
-        rn_output_put(out, RN_PLAIN, " is not found");
-    } else {
-        rn_output_put(out, RN_PLAIN, "no limit here: the descriptor must have more pairs");
-    }
-    put_level(out, path->level);
 }
 
 static void put_domains(const struct rn_output *out, const struct rn_ruleset *ruleset)
@@ -115,24 +91,19 @@ static void put_domains(const struct rn_output *out, const struct rn_ruleset *ru
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_limit(const struct rn_output *out, const struct rn_cli_explain *e,
-                      const struct path *path)
+static void put_limit(const struct rn_output *out, const struct path *path, uint64_t cost,
+                      const struct ration_outcome *o)
 {
     const struct rn_envoy_limit *limit = path->limit;
-    const struct ration_verdict *left = rn_cli_explain_left(e, 0);
-    uint64_t cost = e->offline->options->cost;
+    const struct ration_verdict *left = &o->limits[0].verdict;
     char text[RN_LIMIT_TEXT];
 
     rn_output_put(out, RN_DIM, "    key     ");
-    for (uint32_t i = 0; i + 1 < path->part_count; i += 2) {
-        rn_output_put(out, RN_PLAIN, i == 0 ? "" : ", ");
-        rn_output_escaped(out, path->parts[i]);
-        rn_output_put(out, RN_PLAIN, " ");
-        rn_output_quoted(out, path->parts[i + 1]);
-    }
+    for (uint32_t i = 0; i + 1 < path->part_count; i += 2)
+        rn_output_pair(out, i == 0 ? "" : ", ", path->parts[i], path->parts[i + 1]);
     rn_output_put(out, RN_DIM, "\n    limit   ");
     rn_output_put(out, RN_PLAIN, "%s", rn_cli_decision_limit(limit->limit, text));
-    if (left != NULL)
+    if (o->kind == RATION_BY_LIMITS && o->listed > 0 && (o->listed > 1 || o->limit_count == 1))
         rn_output_put(out, RN_PLAIN, "; %" PRIu64 " of %" PRIu64 " left", left->remaining,
                       left->limit);
     rn_output_put(out, RN_DIM, "\n    cost    ");
@@ -141,53 +112,45 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_explain *
         rn_output_put(out, RN_ODD, "    mode    shadow: counted, never refused\n");
 }
 
-void rn_cli_explain_put_descriptor(const struct rn_output *out, const struct rn_cli_explain *e)
+void rn_cli_explain_put_descriptor(const struct rn_output *out, const struct rn_offline *offline,
+                                   const struct ration_outcome *outcome)
 {
     struct path path = {.domain = NULL};
 
-    walk(e->offline, &path);
+    walk(offline, &path);
     rn_output_put(out, RN_BOLD, "descriptor ");
     if (path.limit != NULL && path.limit->rule != NULL)
         rn_output_put(out, RN_GOOD, "finds %.*s", (int)path.limit->rule->name.len,
                       path.limit->rule->name.data);
     else
         rn_output_put(out, RN_DIM, path.limit != NULL ? "is white-listed" : "finds no limit");
-    if (path.domain != NULL) {
-        rn_output_put(out, RN_PLAIN, "  ");
-        rn_output_escaped(out, path.domain->file);
-    }
+    rn_output_put(out, RN_PLAIN, path.domain != NULL ? "  " : "");
+    rn_output_escaped(out, path.domain != NULL ? path.domain->file : RN_SLICE(""));
     rn_output_put(out, RN_PLAIN, "\n");
-    for (size_t i = 0; i < path.found; i++)
-        put_node(out, &path, i);
+    for (size_t i = 0; i < path.found; i++) {
+        const struct rn_envoy_node *node = path.nodes[i];
+
+        rn_output_put(out, RN_GOOD, "    + ");
+        rn_output_pair(out, "", path.entries[i].key, path.entries[i].value);
+        rn_output_put(out, RN_PLAIN,
+                      node->value.len == 0 ? " is found by its key"
+                      : node->wildcard     ? " matches "
+                                           : " is ");
+        rn_output_escaped(out, node->value);
+        rn_output_put(out, RN_DIM, "  line %" PRIu32 "\n", node->line);
+    }
     if (path.domain == NULL)
-        put_domains(out, e->offline->ruleset);
+        put_domains(out, offline->ruleset);
     else if (path.limit == NULL)
         put_stop(out, &path);
     else if (path.limit->limit != NULL)
-        put_limit(out, e, &path);
+        put_limit(out, &path, offline->options->cost, outcome);
     else if (path.limit->unlimited)
         rn_output_put(out, RN_DIM, "    limit   unlimited\n");
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
 /* --- for programs ------------------------------------------------------------------ */
-
-static void json_rule(struct rn_members *m, const struct path *path)
-{
-    const struct rn_rule *rule = path->limit->rule;
-
-    rn_members_open(m, NULL, '{');
-    rn_members_text(m, "rule", rule->name);
-    rn_members_text(m, "file", rule->file);
-    rn_members_u64(m, "line", rule->line);
-    rn_members_bool(m, "applies", true);
-    rn_members_text(m, "why", rn_slice_of(path->limit->unlimited ? "unlimited" : "applies"));
-    rn_members_open(m, "key", '[');
-    for (uint32_t i = 0; i < path->part_count; i++)
-        rn_members_text(m, NULL, path->parts[i]);
-    rn_members_close(m, ']');
-    rn_members_close(m, '}');
-}
 
 void rn_cli_explain_json_descriptor(void *offline, struct rn_members *m)
 {
@@ -212,8 +175,21 @@ void rn_cli_explain_json_descriptor(void *offline, struct rn_members *m)
 void rn_cli_explain_json_descriptor_rule(void *offline, struct rn_members *m)
 {
     struct path path = {.domain = NULL};
+    const struct rn_rule *rule;
 
     walk(offline, &path);
-    if (path.limit != NULL && path.limit->rule != NULL)
-        json_rule(m, &path);
+    if (path.limit == NULL || path.limit->rule == NULL)
+        return;
+    rule = path.limit->rule;
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "rule", rule->name);
+    rn_members_text(m, "file", rule->file);
+    rn_members_u64(m, "line", rule->line);
+    rn_members_bool(m, "applies", true);
+    rn_members_text(m, "why", rn_slice_of(path.limit->unlimited ? "unlimited" : "applies"));
+    rn_members_open(m, "key", '[');
+    for (uint32_t i = 0; i < path.part_count; i++)
+        rn_members_text(m, NULL, path.parts[i]);
+    rn_members_close(m, ']');
+    rn_members_close(m, '}');
 }

@@ -99,12 +99,8 @@ void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli
 {
     const struct rn_cli_json *v = attributes != NULL ? attributes->first : NULL;
 
-    for (const char *comma = ""; v != NULL; v = v->next, comma = ", ") {
-        rn_output_put(out, RN_PLAIN, "%s", comma);
-        rn_output_escaped(out, v->name);
-        rn_output_put(out, RN_PLAIN, " ");
-        rn_output_quoted(out, v->text);
-    }
+    for (const char *comma = ""; v != NULL; v = v->next, comma = ", ")
+        rn_output_pair(out, comma, v->name, v->text);
 }
 
 void rn_daemon_reply_pairs(struct rn_columns *columns, const struct rn_cli_json *attributes)

@@ -20,7 +20,6 @@ static void find_descriptor(const struct rn_offline *s, struct rn_matched_limits
 
     if (limit != NULL && limit->limit != NULL)
         matched->limits[matched->count++] = limit->limit;
-    matched->of_descriptor = matched->count;
 }
 
 void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *matched)
@@ -77,35 +76,6 @@ static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome
 
 /* --- for people -------------------------------------------------------------------- */
 
-static void put_entry(const struct rn_output *out, const char *how,
-                      const struct rn_list_entry *entry)
-{
-    rn_output_put(out, RN_PLAIN, "%s", how);
-    if (entry == NULL)
-        return;
-    rn_output_put(out, RN_PLAIN, " (");
-    rn_output_place(out, entry->file, entry->line);
-    rn_output_put(out, RN_PLAIN, ")");
-}
-
-static void put_refused(const struct rn_output *out, const struct ration_outcome *o)
-{
-    int64_t retry_ns = o->decision.verdict.retry_after_ns;
-    char text[RN_TIME_TEXT];
-
-    rn_output_put(out, RN_PLAIN, " by ");
-    /* Names of rules are plain ASCII. */
-    rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
-    if (retry_ns == RATION_NEVER && o->kind == RATION_BY_BAN)
-        rn_output_put(out, RN_PLAIN, " without end");
-    else if (retry_ns == RATION_NEVER)
-        rn_output_put(out, RN_PLAIN, "; it costs more than the limit ever admits");
-    else
-        rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
-    if (o->status != 0)
-        rn_output_put(out, RN_DIM, " (status %u)", o->status);
-}
-
 static void put_allowed(const struct rn_output *out, const struct ration_outcome *o, bool several)
 {
     const char *shadow = NULL; /* the first rule in shadow mode that would have refused */
@@ -133,21 +103,38 @@ static void put_allowed(const struct rn_output *out, const struct ration_outcome
 }
 
 void rn_cli_decision_line(const struct rn_output *out, const struct ration_outcome *o,
-                          const struct rn_matched_limits *matched, bool several)
+                          const struct rn_list_entry *entry, bool several)
 {
     bool allowed = o->decision.allowed, denied = o->kind == RATION_BY_DENY_LIST;
+    int64_t retry_ns = o->decision.verdict.retry_after_ns;
+    char text[RN_TIME_TEXT];
 
     rn_output_put(out, allowed ? RN_GOOD : RN_BAD, allowed ? "allowed" : "refused");
-    if (denied || o->kind == RATION_BY_ALLOW_LIST)
-        put_entry(out,
-                  denied && allowed ? " though on the deny list"
-                  : denied          ? " by the deny list"
-                                    : " by the allow list",
-                  matched->entry);
-    else if (!allowed)
-        put_refused(out, o);
-    else if (o->kind == RATION_BY_BAN)
+    if (denied || o->kind == RATION_BY_ALLOW_LIST) {
+        rn_output_put(out, RN_PLAIN,
+                      denied && allowed ? " though on the deny list"
+                      : denied          ? " by the deny list"
+                                        : " by the allow list");
+        if (entry != NULL) {
+            rn_output_put(out, RN_PLAIN, " (");
+            rn_output_place(out, entry->file, entry->line);
+            rn_output_put(out, RN_PLAIN, ")");
+        }
+    } else if (!allowed) {
+        rn_output_put(out, RN_PLAIN, " by ");
+        /* Names of rules are plain ASCII. */
+        rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
+        if (retry_ns == RATION_NEVER)
+            rn_output_put(out, RN_PLAIN,
+                          o->kind == RATION_BY_BAN ? " without end"
+                                                   : "; it costs more than the limit ever admits");
+        else
+            rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
+        if (o->status != 0)
+            rn_output_put(out, RN_DIM, " (status %u)", o->status);
+    } else if (o->kind == RATION_BY_BAN) {
         rn_output_put(out, RN_PLAIN, " though banned");
+    }
     if (allowed)
         put_allowed(out, o, several);
 }

@@ -13,16 +13,15 @@
 struct rn_matched_limits {
     const struct rn_rule_limit *limits[RATION_CHARGES_MAX];
     uint32_t count;
-    uint32_t of_descriptor;            /* the first so many are limits of Envoy's rules */
     const struct rn_list_entry *entry; /* the list entry that decided, if any */
     bool unknown;                      /* the daemon decided; its limits are not known here */
 };
 void rn_cli_decision_find(const struct rn_offline *offline, struct rn_matched_limits *matched);
 
-/* `refused by login; try again in 48 s`, no newline. `several`: this is the last of several equal
- * decisions. */
+/* `refused by login; try again in 48 s`, no newline. `entry` is the list entry that decided, if
+ * it is known. `several`: this is the last of several equal decisions. */
 void rn_cli_decision_line(const struct rn_output *out, const struct ration_outcome *outcome,
-                          const struct rn_matched_limits *matched, bool several);
+                          const struct rn_list_entry *entry, bool several);
 /* A row for each limit, with a mark at the deciding one. Prints nothing without limits. */
 void rn_cli_decision_table(const struct rn_output *out, const struct ration_outcome *outcome,
                            const struct rn_matched_limits *matched);

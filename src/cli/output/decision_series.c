@@ -20,7 +20,7 @@ static void put_run(const struct rn_cli_decision_series *s)
     else
         snprintf(numbers, sizeof numbers, "%" PRIu64 "-%" PRIu64, s->from, s->to);
     rn_output_put(&s->out, RN_DIM, "%-9s ", numbers);
-    rn_cli_decision_line(&s->out, &s->last, &s->matched, s->from != s->to);
+    rn_cli_decision_line(&s->out, &s->last, s->matched.entry, s->from != s->to);
     rn_output_put(&s->out, RN_PLAIN, "\n");
 }
 
@@ -43,7 +43,7 @@ void rn_cli_decision_series_add(struct rn_cli_decision_series *s,
 void rn_cli_decision_series_end(struct rn_cli_decision_series *s)
 {
     if (s->times == 1) {
-        rn_cli_decision_line(&s->out, &s->last, &s->matched, false);
+        rn_cli_decision_line(&s->out, &s->last, s->matched.entry, false);
         rn_output_put(&s->out, RN_PLAIN, "\n");
     } else {
         put_run(s);

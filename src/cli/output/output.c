@@ -75,6 +75,15 @@ void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
     put_buf(out, &escaped);
 }
 
+void rn_output_pair(const struct rn_output *out, const char *before, struct rn_slice name,
+                    struct rn_slice value)
+{
+    rn_output_put(out, RN_PLAIN, "%s", before);
+    rn_output_escaped(out, name);
+    rn_output_put(out, RN_PLAIN, " ");
+    rn_output_quoted(out, value);
+}
+
 void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t line)
 {
     fputs(out->colour ? codes[RN_DIM] : "", out->file);

@@ -29,6 +29,10 @@ void rn_output_quoted(const struct rn_output *out, struct rn_slice text);
 /* The same without quotes. */
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text);
 
+/* Writes `ip "192.0.2.7"` after `before`. */
+void rn_output_pair(const struct rn_output *out, const char *before, struct rn_slice name,
+                    struct rn_slice value);
+
 /* Writes text that may have several lines; control characters are escaped. */
 void rn_output_lines(const struct rn_output *out, struct rn_slice text);
 

@@ -288,11 +288,12 @@ static const unsigned char operations[] = {
 
 static void put_params(struct output *o, const struct rn_limit *l, const struct rn_ask *ask)
 {
-    bool subs = l->form == RN_FORM_SUBS;
     struct parts p;
 
-    switch (rn_codec_script(l)) {
-    case RN_SCRIPT_BUCKET:
+    switch (l->form) {
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
         p = parts_of(l);
         put(o, (double)p.tick_us);
         put(o, (double)p.paid);
@@ -300,29 +301,35 @@ static void put_params(struct output *o, const struct rn_limit *l, const struct 
         put(o, (double)(uint64_t)p.full);
         put(o, l->algorithm == RATION_LEAKY_BUCKET);
         break;
-    case RN_SCRIPT_WINDOW:
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
         put(o, (double)l->amount);
         put(o, (double)rn_codec_us(l->period_ns));
         put(o, l->from_first);
         put_calendar(o, l->calendar, ask->now_ns + ask->wall_offset_ns);
         put(o, (double)rn_codec_us(l->longest_ns));
         break;
-    case RN_SCRIPT_COUNTER:
+    case RN_FORM_COUNTER:
         put(o, (double)l->amount);
         put(o, (double)rn_codec_us(l->period_ns));
         break;
-    case RN_SCRIPT_LOG:
+    case RN_FORM_SUBS:
         put(o, (double)l->amount);
-        put(o, subs ? (double)rn_codec_us(l->sub_ns) : 1);
-        put(o, subs ? (double)l->subs + 1 : (double)rn_codec_us(l->period_ns));
+        put(o, (double)rn_codec_us(l->sub_ns));
+        put(o, (double)l->subs + 1);
         break;
-    case RN_SCRIPT_PLACES:
+    case RN_FORM_LOG:
+        put(o, (double)l->amount);
+        put(o, 1);
+        put(o, (double)rn_codec_us(l->period_ns));
+        break;
+    case RN_FORM_PLACES:
         put(o, (double)l->amount);
         put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
         put(o, (double)rn_codec_us(RATION_LEASE_MAX_NS));
         put_word(o, ask->id);
         break;
-    default: /* rn_codec_script returns no other script; without one, the limit is never sent */
+    case RN_FORM_NONE: /* has no state: never sent */
         break;
     }
 }

@@ -15,17 +15,14 @@ int64_t rn_local_budget_settle_ns(const struct rn_limit *l, uint64_t most, unsig
     __extension__ typedef unsigned __int128 wide;
     wide ns;
 
-    switch (rn_codec_script(l)) {
-    case RN_SCRIPT_WINDOW:
+    if (rn_codec_script(l) == RN_SCRIPT_WINDOW)
         return l->longest_ns;
-    case RN_SCRIPT_COUNTER:
+    if (rn_codec_script(l) == RN_SCRIPT_COUNTER)
         return 2 * l->period_ns;
-    default:
-        ns = (wide)most * (holders + UINT64_C(1)) * (uint64_t)l->period_ns /
-                 (l->amount ? l->amount : 1) +
-             (uint64_t)l->step_ns;
-        return ns < INT64_MAX ? (int64_t)ns : RN_NEVER;
-    }
+    ns = (wide)most * (holders + UINT64_C(1)) * (uint64_t)l->period_ns /
+             (l->amount ? l->amount : 1) +
+         (uint64_t)l->step_ns;
+    return ns < INT64_MAX ? (int64_t)ns : RN_NEVER;
 }
 
 void rn_local_budget_init(struct rn_local_budget *h, const struct rn_charge *charge,
@@ -116,7 +113,12 @@ bool rn_local_budget_decide(struct rn_local_budget *h, struct rn_charge *charge,
     case RN_GIVE_BACK:
         here = drop(h, ask);
         break;
-    default:
+    case RN_OLDEST:
+    case RN_DEBIT:
+    case RN_CREDIT:
+    case RN_RELEASE:
+    case RN_RENEW:
+    case RN_RESET:
         break;
     }
     if (here)

@@ -167,18 +167,16 @@ static int64_t counter_wait(const struct rn_view *v, int64_t store_us, uint64_t 
 int64_t rn_view_left(const struct rn_view *v, int64_t store_us)
 {
     struct counter c;
-    int64_t parts;
 
-    switch (v->kind) {
-    case RN_SCRIPT_BUCKET:
-        parts = v->parts.full - debt_at(v, store_us);
+    if (v->kind == RN_SCRIPT_BUCKET) {
+        int64_t parts = v->parts.full - debt_at(v, store_us);
+
         return parts / v->parts.unit - (parts % v->parts.unit < 0); /* rounded down */
-    case RN_SCRIPT_WINDOW:
-        return (int64_t)v->amount - window_count(v, store_us);
-    default: /* a sliding counter: rn_view_serves admits no other */
-        c = roll(v, store_us);
-        return counter_left(v, &c);
     }
+    if (v->kind == RN_SCRIPT_WINDOW)
+        return (int64_t)v->amount - window_count(v, store_us);
+    c = roll(v, store_us); /* a sliding counter: rn_view_serves admits no other */
+    return counter_left(v, &c);
 }
 
 int64_t rn_view_wait(const struct rn_view *v, const struct rn_limit *l, int64_t store_us,
@@ -186,30 +184,20 @@ int64_t rn_view_wait(const struct rn_view *v, const struct rn_limit *l, int64_t 
 {
     int64_t us;
 
-    switch (v->kind) {
-    case RN_SCRIPT_BUCKET:
+    if (v->kind == RN_SCRIPT_BUCKET)
         us = bucket_wait(v, store_us, more + cost);
-        break;
-    case RN_SCRIPT_WINDOW:
+    else if (v->kind == RN_SCRIPT_WINDOW)
         us = window_count(v, store_us) + (int64_t)(more + cost) > (int64_t)v->amount
                  ? end_of_window(v, l, store_us) - store_us
                  : 0;
-        break;
-    default:
+    else
         us = counter_wait(v, store_us, more, cost);
-        break;
-    }
     return us > INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
 }
 
 int64_t rn_view_mark(const struct rn_view *v, const struct rn_limit *l, int64_t store_us)
 {
-    switch (v->kind) {
-    case RN_SCRIPT_BUCKET:
+    if (v->kind == RN_SCRIPT_BUCKET)
         return store_us;
-    case RN_SCRIPT_WINDOW:
-        return end_of_window(v, l, store_us);
-    default:
-        return roll(v, store_us).number;
-    }
+    return v->kind == RN_SCRIPT_WINDOW ? end_of_window(v, l, store_us) : roll(v, store_us).number;
 }

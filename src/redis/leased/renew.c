@@ -75,16 +75,13 @@ static int64_t to_ns(int64_t us)
  * worth by the server's clock. */
 static int64_t mark_of(const struct rn_hot_key *hot, int64_t now_us, int64_t reset_us)
 {
-    switch (hot->script) {
-    case RN_SCRIPT_LEASE_WINDOW:
+    if (hot->script == RN_SCRIPT_LEASE_WINDOW)
         return now_us + reset_us;
-    case RN_SCRIPT_LEASE_COUNTER:
+    if (hot->script == RN_SCRIPT_LEASE_COUNTER)
         return now_us / rn_codec_us(hot->period_ns);
-    case RN_SCRIPT_LEASE_SUBS:
+    if (hot->script == RN_SCRIPT_LEASE_SUBS)
         return now_us / rn_codec_us(hot->sub_ns);
-    default: /* buckets and logs */
-        return now_us;
-    }
+    return now_us; /* buckets and logs */
 }
 
 /* scripts/leases.lua has the numbers of a reply. */

@@ -37,8 +37,7 @@ static inline void model_age(struct store_model *m, long long now_us)
 {
     long long *t = m->told, tick, number;
 
-    switch (rn_codec_script(m->limit)) {
-    case RN_SCRIPT_BUCKET:
+    if (rn_codec_script(m->limit) == RN_SCRIPT_BUCKET) {
         for (tick = now_us / m->parts.tick_us; t[1] < tick && t[0] > 0;) {
             long long most = t[0] / m->parts.paid + 1,
                       ticks = tick - t[1] < most ? tick - t[1] : most;
@@ -47,18 +46,15 @@ static inline void model_age(struct store_model *m, long long now_us)
             t[1] += ticks;
         }
         t[1] = t[1] > tick ? t[1] : tick;
-        break;
-    case RN_SCRIPT_WINDOW:
+    } else if (rn_codec_script(m->limit) == RN_SCRIPT_WINDOW) {
         if (t[0] <= now_us)
             t[0] = t[1] = 0;
-        break;
-    default:
+    } else {
         for (number = now_us / period_us(m); t[0] < number && (t[1] > 0 || t[2] > 0); t[0]++) {
             t[1] = t[2];
             t[2] = 0;
         }
         t[0] = t[0] > number ? t[0] : number;
-        break;
     }
 }
 
@@ -68,19 +64,17 @@ static inline long long model_left(struct store_model *m, long long now_us)
     model_wide area;
 
     model_age(m, now_us);
-    switch (rn_codec_script(m->limit)) {
-    case RN_SCRIPT_BUCKET:
+    if (rn_codec_script(m->limit) == RN_SCRIPT_BUCKET) {
         area = (model_wide)m->parts.full - t[0];
         return (long long)(area >= 0 ? area / m->parts.unit
                                      : -((m->parts.unit - 1 - area) / m->parts.unit));
-    case RN_SCRIPT_WINDOW:
-        return (long long)m->limit->amount - t[1];
-    default:
-        area = ((model_wide)m->limit->amount - t[2]) * period_us(m) -
-               (model_wide)t[1] * ((t[0] + 1) * period_us(m) - now_us);
-        return (long long)(area >= 0 ? area / period_us(m)
-                                     : -((period_us(m) - 1 - area) / period_us(m)));
     }
+    if (rn_codec_script(m->limit) == RN_SCRIPT_WINDOW)
+        return (long long)m->limit->amount - t[1];
+    area = ((model_wide)m->limit->amount - t[2]) * period_us(m) -
+           (model_wide)t[1] * ((t[0] + 1) * period_us(m) - now_us);
+    return (long long)(area >= 0 ? area / period_us(m)
+                                 : -((period_us(m) - 1 - area) / period_us(m)));
 }
 
 static inline void model_charge(struct store_model *m, long long now_us, long long units)
@@ -89,19 +83,15 @@ static inline void model_charge(struct store_model *m, long long now_us, long lo
 
     if (m->forgiving && units > left)
         units = left > 0 ? left : 0;
-    switch (rn_codec_script(m->limit)) {
-    case RN_SCRIPT_BUCKET:
+    if (rn_codec_script(m->limit) == RN_SCRIPT_BUCKET) {
         t[0] += units * m->parts.unit;
-        break;
-    case RN_SCRIPT_WINDOW:
+    } else if (rn_codec_script(m->limit) == RN_SCRIPT_WINDOW) {
         if (units > 0 && t[0] == 0)
             t[0] = m->limit->from_first ? now_us + period_us(m)
                                         : (now_us / period_us(m) + 1) * period_us(m);
         t[1] += units;
-        break;
-    default:
+    } else {
         t[2] += units;
-        break;
     }
 }
 

@@ -37,9 +37,11 @@ static int64_t unit_of(enum ration_calendar unit, int64_t day)
         return date.year * 12 + date.month - 1;
     case RATION_CALENDAR_YEAR:
         return date.year;
-    default:
-        return day;
+    case RATION_CALENDAR_NONE: /* not asked: such a limit has a period */
+    case RATION_CALENDAR_DAY:
+        break;
     }
+    return day;
 }
 
 static struct rn_civil first_day(enum ration_calendar unit, int64_t number)
@@ -54,9 +56,11 @@ static struct rn_civil first_day(enum ration_calendar unit, int64_t number)
     }
     case RATION_CALENDAR_YEAR:
         return (struct rn_civil){number, 1, 1};
-    default:
-        return rn_civil_of_days(number);
+    case RATION_CALENDAR_NONE:
+    case RATION_CALENDAR_DAY:
+        break;
     }
+    return rn_civil_of_days(number);
 }
 
 static int64_t begin_of(const struct rn_zone *zone, enum ration_calendar unit, int64_t number)

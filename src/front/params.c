@@ -47,11 +47,15 @@ static const char *implied_by(const struct ration_limit *limit)
         return "concurrent";
     case RATION_UNLIMITED:
         return "unlimited";
-    default:
-        if (limit->calendar != RATION_CALENDAR_NONE)
-            return "calendar";
-        return limit->burst != 0 ? "burst" : limit->step_ns != 0 ? "steps" : NULL;
+    case RATION_TOKEN_BUCKET:
+    case RATION_FIXED_WINDOW:
+    case RATION_SLIDING_LOG:
+    case RATION_SLIDING_WINDOW:
+        break;
     }
+    if (limit->calendar != RATION_CALENDAR_NONE)
+        return "calendar";
+    return limit->burst != 0 ? "burst" : limit->step_ns != 0 ? "steps" : NULL;
 }
 
 static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
@@ -155,7 +159,10 @@ static int read_attribute(struct rn_params *params, struct rn_json *json,
         break;
     case RN_JSON_NULL: /* as if it were not there */
         return 0;
-    default:
+    case RN_JSON_OBJECT:
+    case RN_JSON_ARRAY:
+    case RN_JSON_END:
+    case RN_JSON_BAD:
         return rn_params_expected(json, token, "a string, a number or a boolean");
     }
     if (token->name.len == 0)

@@ -111,7 +111,11 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
         else
             rn_store_disown(shared, charge, charge->late);
         break;
-    default:
+    case RN_GIVE_BACK:
+    case RN_RELEASE:
+    case RN_RENEW:
+    case RN_CREDIT:
+    case RN_RESET:
         count(&p->counts.lost);
     }
 }

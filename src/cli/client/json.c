@@ -115,17 +115,12 @@ static void write_members(struct rn_buf *out, const struct rn_cli_json *parent, 
 
 void rn_cli_json_write(struct rn_buf *out, const struct rn_cli_json *value)
 {
-    switch (value->kind) {
-    case RN_JSON_OBJECT:
+    if (value->kind == RN_JSON_OBJECT)
         write_members(out, value, '{', '}');
-        break;
-    case RN_JSON_ARRAY:
+    else if (value->kind == RN_JSON_ARRAY)
         write_members(out, value, '[', ']');
-        break;
-    case RN_JSON_STRING:
+    else if (value->kind == RN_JSON_STRING)
         rn_json_put_string(out, value->text);
-        break;
-    default:
+    else
         rn_buf_put_slice(out, value->text);
-    }
 }

@@ -157,14 +157,17 @@ static int on_event(struct rn_tree *tree, const yaml_event_t *event)
     case YAML_ALIAS_EVENT:
         return rn_tree_alias(tree, at, slice_of(event->data.alias.anchor));
     case YAML_DOCUMENT_START_EVENT:
-        if (tree->root == NULL)
-            return 0;
-        rn_report_error(tree->report, at,
-                        "a second document begins here; a file holds one: split it");
+        if (tree->root != NULL)
+            rn_report_error(tree->report, at,
+                            "a second document begins here; a file holds one: split it");
         return 0;
-    default:
+    case YAML_DOCUMENT_END_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_STREAM_END_EVENT:
+    case YAML_NO_EVENT:
         return 0;
     }
+    return 0;
 }
 
 /* --- running the parser -------------------------------------------------------- */

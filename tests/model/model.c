@@ -268,9 +268,11 @@ bool model_fits(const struct model *m, uint64_t cost)
         return log_fits(m, m->spec.period_ns, cost);
     case RATION_SLIDING_WINDOW:
         return sliding_fits(m, cost);
-    default:
-        return true;
+    case RATION_CONCURRENCY: /* has a model of its own */
+    case RATION_UNLIMITED:
+        break;
     }
+    return true;
 }
 
 bool model_must_fit(const struct model *m, uint64_t cost)
@@ -289,9 +291,11 @@ bool model_must_fit(const struct model *m, uint64_t cost)
     case RATION_FIXED_WINDOW:
         /* A state that owes stays as it is until the next charge: a step back may come first. */
         return !is_unclear(m) && !(m->quanta > 1 && is_disturbed(m)) && model_fits(m, cost);
-    default:
-        return model_fits(m, cost);
+    case RATION_CONCURRENCY:
+    case RATION_UNLIMITED:
+        break;
     }
+    return model_fits(m, cost);
 }
 
 static void note(struct model *m, struct model_charge charge)
@@ -526,7 +530,9 @@ model_int model_bound(const struct model *m, int64_t apart_ns)
         return full * (whole_periods + 2);
     case RATION_FIXED_WINDOW:
         return full * (whole_periods + 2);
-    default:
-        return INT64_MAX;
+    case RATION_CONCURRENCY:
+    case RATION_UNLIMITED:
+        break;
     }
+    return INT64_MAX;
 }

@@ -203,9 +203,12 @@ static inline int64_t subject_horizon(const struct subject *s)
         return s->limit.period_ns + s->limit.sub_ns;
     case RN_FORM_WINDOW:
         return s->limit.period_ns + 320000;
-    default:
-        return s->limit.period_ns;
+    case RN_FORM_NONE:
+    case RN_FORM_WIDE:
+    case RN_FORM_PLACES:
+        break;
     }
+    return s->limit.period_ns;
 }
 
 /* ---- random limits */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "limiter/plain.h"
-#include "limiter/policy.h"
+#include "limiter/decide/fast_path.h"
+#include "limiter/decide/fallback.h"
 #include "limiter/roster.h"
 #include "limiter/value_counts.h"
 #include "store/store.h"

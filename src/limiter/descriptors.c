@@ -21,7 +21,7 @@
 #include "limiter/roster.h"
 #include "limiter/state.h"
 #include "limiter/value_counts.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 /* --- what applies ------------------------------------------------------------------- */
 

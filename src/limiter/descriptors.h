@@ -8,7 +8,7 @@
 
 #include <ration/envoy.h>
 
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 #define RN_NO_CHARGE UINT8_MAX
 /* Parts of keys, of all descriptors together: two for each entry. */

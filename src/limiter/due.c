@@ -5,12 +5,12 @@
  */
 #include "limiter/due.h"
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/hold.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
-#include "limiter/ruling.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/gather.h"
+#include "limiter/decide/workspace.h"
 
 /* Whether the rule wants this outcome charged; one without charge_on wants all. */
 static bool is_charged_on(const struct rn_rule *rule, unsigned status)

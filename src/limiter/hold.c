@@ -10,10 +10,10 @@
  */
 #include "limiter/hold.h"
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/due.h"
 #include "limiter/limiter.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
 {

@@ -3,11 +3,11 @@
  * One key of one limit: hashing it, looking at it, returning a charge to it,
  * forgetting it.
  */
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/limiter.h"
 #include "limiter/pardon.h"
 #include "limiter/state.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
 {

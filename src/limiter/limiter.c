@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "limiter/pardon.h"
 #include "limiter/reload.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 /* Percentages of memory for blocks: */
 #define SHARE_AD_HOC 2      /* for limits given with the call, if those known need none */

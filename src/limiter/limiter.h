@@ -13,7 +13,7 @@
 #include "limiter/clients.h"
 #include "limiter/compiled.h"
 #include "limiter/pin.h"
-#include "limiter/policy.h"
+#include "limiter/decide/fallback.h"
 #include "limiter/stats.h"
 #include "limiter/ticket_keys.h"
 #include "limiter/top.h"

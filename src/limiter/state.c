@@ -8,8 +8,8 @@
 #include "limiter/limiter.h"
 #include "limiter/pardon.h"
 #include "limiter/roster.h"
-#include "limiter/ruling.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/gather.h"
+#include "limiter/decide/workspace.h"
 
 /* One limit of a client. */
 struct target {

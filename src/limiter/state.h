@@ -2,7 +2,7 @@
 #ifndef RN_LIMITER_STATE_H
 #define RN_LIMITER_STATE_H
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 
 /* Gives `units` of what the client has spent back, and at most that; also in the
  * states of the limit's variants. `item` is of a check that has ended. */

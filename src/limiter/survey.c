@@ -3,7 +3,7 @@
 
 #include "limiter/book.h"
 #include "limiter/limiter.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 /* What the rule alone would say. */
 static void look(struct rn_ruling *g, const struct ration_request *request,

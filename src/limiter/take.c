@@ -6,10 +6,10 @@
  * the store is taken in the common case: a limit given at open, without
  * variants of another shape.
  */
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 /* Charges that are hashed and fetched before the first one is decided. */
 #define CHUNK 16

@@ -8,15 +8,15 @@
  */
 #include <string.h>
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/due.h"
 #include "limiter/hold.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 #include "limiter/ticket.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 /* --- making --------------------------------------------------------------------------- */
 

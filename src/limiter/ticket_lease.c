@@ -7,7 +7,7 @@
 
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 #include "limiter/ticket.h"
 
 static bool can_last(int64_t lease_ns)

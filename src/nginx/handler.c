@@ -4,7 +4,7 @@
  * redirect (an error page, try_files) and for subrequests: they share the context, and so
  * the decision, of the first run.
  */
-#include "limiter/policy.h"
+#include "limiter/decide/fallback.h"
 #include "nginx/module.h"
 
 /* A refused request is not delayed, whatever a queue has said. */

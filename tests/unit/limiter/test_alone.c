@@ -3,7 +3,7 @@
  * shadow mode. */
 #include "rules_fixture.h"
 
-#include "limiter/policy.h"
+#include "limiter/decide/fallback.h"
 
 static const char rules[] =
     "limits:\n"

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "limiter/plain.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/fast_path.h"
+#include "limiter/decide/gather.h"
 
 /* --- whom it is for --------------------------------------------------------------------- */
 

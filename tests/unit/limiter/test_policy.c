@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "base/fiber.h"
-#include "limiter/policy.h"
+#include "limiter/decide/fallback.h"
 
 /* A store that does as it is told, and keeps what it was asked. */
 struct shared {

@@ -19,8 +19,8 @@
  * request that the rule applies to, to be tried again in a second, and charges nothing. Lists and
  * bans hold as ever; a rule in shadow mode refuses nothing.
  */
-#ifndef RN_LIMITER_POLICY_H
-#define RN_LIMITER_POLICY_H
+#ifndef RN_LIMITER_DECIDE_FALLBACK_H
+#define RN_LIMITER_DECIDE_FALLBACK_H
 
 #include <ration/rules.h>
 

@@ -3,12 +3,12 @@
  * One request under rules: the limits that apply are gathered, charged together
  * (check.h), and what comes of it is told and counted.
  */
-#ifndef RN_LIMITER_RULING_H
-#define RN_LIMITER_RULING_H
+#ifndef RN_LIMITER_DECIDE_GATHER_H
+#define RN_LIMITER_DECIDE_GATHER_H
 
 #include <ration/rules.h>
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/limiter.h"
 #include "rules/envoy/envoy.h"
 #include "rules/match/match.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/policy.h"
+#include "limiter/decide/fallback.h"
 
 #include <ration/error.h>
 
 #include "base/clock.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 __extension__ typedef unsigned __int128 u128;
 

@@ -36,12 +36,12 @@
  * spent. Two decisions on one key under two variants at the same instant see
  * each other in a guard that is asked; else each may admit what the other took.
  */
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 
-#include "limiter/decide.h"
+#include "limiter/decide/verdict.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 __extension__ typedef unsigned __int128 u128;
 

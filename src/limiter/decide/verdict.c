@@ -2,7 +2,7 @@
 /*
  * From the answers of all limits to one decision.
  */
-#include "limiter/decide.h"
+#include "limiter/decide/verdict.h"
 
 #include "limiter/limiter.h"
 

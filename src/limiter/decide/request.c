@@ -4,10 +4,10 @@
  */
 #include "limiter/descriptors.h"
 #include "limiter/limiter.h"
-#include "limiter/plain.h"
+#include "limiter/decide/fast_path.h"
 #include "limiter/roster.h"
-#include "limiter/ruling.h"
-#include "limiter/workspace.h"
+#include "limiter/decide/gather.h"
+#include "limiter/decide/workspace.h"
 #include "rules/envoy/envoy.h"
 
 /* What is decided on. */

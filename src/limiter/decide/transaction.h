@@ -21,8 +21,8 @@
  * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the check ends with
  * that error.
  */
-#ifndef RN_LIMITER_CHECK_H
-#define RN_LIMITER_CHECK_H
+#ifndef RN_LIMITER_DECIDE_TRANSACTION_H
+#define RN_LIMITER_DECIDE_TRANSACTION_H
 
 #include <ration/ration.h>
 

@@ -9,7 +9,7 @@
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 #define STATUS_REFUSED 429
 #define STATUS_DENIED 403

@@ -21,7 +21,7 @@
  * instant that do not see each other. What they charged is carried over by the
  * next claim.
  */
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 
 #include "limiter/limiter.h"
 

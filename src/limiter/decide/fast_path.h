@@ -5,8 +5,8 @@
  * or undone. All else, refusals as well, is left to the long way (ruling.h), which comes to
  * the same outcome where both can be taken.
  */
-#ifndef RN_LIMITER_PLAIN_H
-#define RN_LIMITER_PLAIN_H
+#ifndef RN_LIMITER_DECIDE_FAST_PATH_H
+#define RN_LIMITER_DECIDE_FAST_PATH_H
 
 #include <ration/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/workspace.h"
+#include "limiter/decide/workspace.h"
 
 #include <stdlib.h>
 

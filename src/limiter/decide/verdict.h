@@ -3,10 +3,10 @@
  * The end of a check: which limit decided, what the caller is told, what is
  * counted.
  */
-#ifndef RN_LIMITER_DECIDE_H
-#define RN_LIMITER_DECIDE_H
+#ifndef RN_LIMITER_DECIDE_VERDICT_H
+#define RN_LIMITER_DECIDE_VERDICT_H
 
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 
 /* Turns an admission at `cost` into a refusal where the rule wants one: the wait
  * is too long, or the client is about to be charged what it had spent. */

@@ -2,7 +2,7 @@
 /*
  * Gathering the limits of a request, charging them, counting the outcome.
  */
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/plain.h"
+#include "limiter/decide/fast_path.h"
 
 #include "limiter/limiter.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 
 /* What check.c calls needs, and what outcome.c would have to say besides; of the rule alone,
  * so that it is asked once. */

@@ -8,9 +8,9 @@
  * limit that is not its own, whatever it gives back and whatever is rounded.
  * Without being asked, guards count like all other variants.
  */
-#include "limiter/check.h"
+#include "limiter/decide/transaction.h"
 
-#include "limiter/decide.h"
+#include "limiter/decide/verdict.h"
 #include "limiter/limiter.h"
 
 __extension__ typedef unsigned __int128 u128;

@@ -5,11 +5,11 @@
  * first decision nothing is allocated. A thread needs more than one only while fibers of its
  * own wait in the middle of a decision.
  */
-#ifndef RN_LIMITER_WORKSPACE_H
-#define RN_LIMITER_WORKSPACE_H
+#ifndef RN_LIMITER_DECIDE_WORKSPACE_H
+#define RN_LIMITER_DECIDE_WORKSPACE_H
 
 #include "limiter/descriptors.h"
-#include "limiter/ruling.h"
+#include "limiter/decide/gather.h"
 #include "rules/match/match.h"
 
 struct rn_workspace {

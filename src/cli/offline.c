@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/output/output.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "rules/envoy/tree_internal.h"
 #include "rules/yaml/document.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
-#include "limiter/note.h"
+#include "limiter/rulebook/unused_attribute.h"
 #include "limiter/ticket.h"
 
 /* --- a limit that came along ------------------------------------------------------------ */

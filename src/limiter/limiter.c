@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "limiter/pardon.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "limiter/decide/workspace.h"
 
 /* Percentages of memory for blocks: */

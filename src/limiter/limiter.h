@@ -12,7 +12,7 @@
 #include "limiter/calendars.h"
 #include "limiter/clients.h"
 #include "limiter/compiled.h"
-#include "limiter/pin.h"
+#include "limiter/rulebook/pin.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/stats.h"
 #include "limiter/ticket_keys.h"

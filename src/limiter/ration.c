@@ -3,7 +3,7 @@
  * The parts of the public interface that the table answers.
  */
 #include "limiter/limiter.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 
 RN_HOT int64_t ration_now(const struct ration *r)
 {

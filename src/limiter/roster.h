@@ -13,7 +13,7 @@
 
 #include <ration/rules.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/client.h"
 #include "limiter/roll.h"
 #include "rules/builder.h"

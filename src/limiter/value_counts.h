@@ -9,7 +9,7 @@
 
 #include <ration/ration.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 
 #define RN_VALUE_ROWS 100
 #define RN_VALUE_TEXT 256 /* a longer text is cut, and shares a row with those that begin alike */

@@ -10,7 +10,7 @@
 
 #include <ration/clients.h>
 
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "limiter/roster.h"
 #include "nginx/module.h"
 

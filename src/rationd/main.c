@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "front/front.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "net/log.h"
 #include "net/systemd.h"
 #include "rationd/membership.h"

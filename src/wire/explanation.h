@@ -5,7 +5,7 @@
 #ifndef RN_WIRE_EXPLANATION_H
 #define RN_WIRE_EXPLANATION_H
 
-#include "limiter/survey.h"
+#include "limiter/rulebook/explain.h"
 #include "wire/members.h"
 
 /* The request is a descriptor of Envoy's, which the caller explains; native rules are asked if

@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #include "base/siphash.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "rules/match/match.h"
 #include "store/table.h"
 

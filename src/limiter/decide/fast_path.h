@@ -10,7 +10,7 @@
 
 #include <ration/rules.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "rules/match/match.h"
 
 /* For rn_compiled.plain: whether the limit, which is the rule's and linked, can be charged

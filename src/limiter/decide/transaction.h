@@ -26,7 +26,7 @@
 
 #include <ration/ration.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/compiled.h"
 #include "limiter/limiter.h"
 

@@ -7,9 +7,9 @@
 
 #include <ration/rules.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/limiter.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 
 /* Puts rules in place as if it were `now_ns`. */
 static inline void rules_at(struct ration *r, const char *text, int64_t now_ns)

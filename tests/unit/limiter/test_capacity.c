@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "limiter/limiter.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "rules/report/report.h"
 #include "rules/ruleset.h"
 

@@ -13,8 +13,8 @@
  * store, count themselves in `holds`: one counter for even generations and one
  * for odd, so that the old book's runs down although new readers keep coming.
  */
-#ifndef RN_LIMITER_PIN_H
-#define RN_LIMITER_PIN_H
+#ifndef RN_LIMITER_RULEBOOK_PIN_H
+#define RN_LIMITER_RULEBOOK_PIN_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /*
  * Making a book from a ruleset; its rules by name, and what they have counted.
  */
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/note.h"
+#include "limiter/rulebook/unused_attribute.h"
 
 #include <stdio.h>
 

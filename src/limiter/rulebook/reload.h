@@ -2,10 +2,10 @@
 /*
  * Replacing the rules of a limiter.
  */
-#ifndef RN_LIMITER_RELOAD_H
-#define RN_LIMITER_RELOAD_H
+#ifndef RN_LIMITER_RULEBOOK_RELOAD_H
+#define RN_LIMITER_RULEBOOK_RELOAD_H
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 
 struct ration;
 struct rn_report;

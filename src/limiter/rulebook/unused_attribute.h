@@ -2,8 +2,8 @@
 /*
  * A word to callers about attributes that no rule looks at.
  */
-#ifndef RN_LIMITER_NOTE_H
-#define RN_LIMITER_NOTE_H
+#ifndef RN_LIMITER_RULEBOOK_UNUSED_ATTRIBUTE_H
+#define RN_LIMITER_RULEBOOK_UNUSED_ATTRIBUTE_H
 
 #include <ration/rules.h>
 

@@ -3,8 +3,8 @@
  * What every rule makes of a request, for people who wonder: the slow way, one
  * rule after the other. Nothing is charged or counted.
  */
-#ifndef RN_LIMITER_SURVEY_H
-#define RN_LIMITER_SURVEY_H
+#ifndef RN_LIMITER_RULEBOOK_EXPLAIN_H
+#define RN_LIMITER_RULEBOOK_EXPLAIN_H
 
 #include <ration/rules.h>
 

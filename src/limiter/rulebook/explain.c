@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/survey.h"
+#include "limiter/rulebook/explain.h"
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/limiter.h"
 #include "limiter/decide/gather.h"
 

@@ -3,7 +3,7 @@
  * The limits of one rule: which are variants of each other, and which succeed
  * limits that the rule had before a reload.
  */
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 
 #include "core/envelope.h"
 

@@ -2,7 +2,7 @@
 /*
  * Replacing a book that others are reading.
  */
-#include "limiter/pin.h"
+#include "limiter/rulebook/pin.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 
 #define PATIENCE 100 /* looks before going to sleep between them */
 #define NAP_NS 50000

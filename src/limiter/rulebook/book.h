@@ -17,8 +17,8 @@
  * that it has no longer is retired: inherit.c carries the share that a client
  * had spent from the retired to the fresh.
  */
-#ifndef RN_LIMITER_BOOK_H
-#define RN_LIMITER_BOOK_H
+#ifndef RN_LIMITER_RULEBOOK_BOOK_H
+#define RN_LIMITER_RULEBOOK_BOOK_H
 
 #include "limiter/compiled.h"
 #include "limiter/stats.h"

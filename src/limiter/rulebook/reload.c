@@ -3,7 +3,7 @@
  * Reading rules, putting them in the place of others, and what is said about
  * them.
  */
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 
 #include <stdlib.h>
 #include <string.h>

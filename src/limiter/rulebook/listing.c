@@ -9,9 +9,9 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
-#include "limiter/book.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/limiter.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "rules/print/print.h"
 
 /* --- rules ------------------------------------------------------------------------------ */

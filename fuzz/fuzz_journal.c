@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "limiter/client.h"
+#include "limiter/clients/client.h"
 #include "store/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -18,7 +18,7 @@
 #include "limiter/due.h"
 #include "limiter/limiter.h"
 #include "limiter/receipt.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/state.h"
 #include "limiter/value_counts.h"
 #include "limiter/decide/workspace.h"

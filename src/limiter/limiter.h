@@ -10,7 +10,7 @@
 
 #include "base/hints.h"
 #include "limiter/calendars.h"
-#include "limiter/clients.h"
+#include "limiter/clients/clients.h"
 #include "limiter/compiled.h"
 #include "limiter/rulebook/pin.h"
 #include "limiter/decide/fallback.h"

@@ -5,7 +5,7 @@
 #include "limiter/receipt.h"
 
 #include "limiter/limiter.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
 
 __extension__ typedef unsigned __int128 u128;

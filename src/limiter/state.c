@@ -7,7 +7,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/pardon.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
 

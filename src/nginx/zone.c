@@ -11,7 +11,7 @@
 #include <ration/clients.h>
 
 #include "limiter/rulebook/reload.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "nginx/module.h"
 
 #define REFRESH_MS 500

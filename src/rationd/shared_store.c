@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "limiter/share.h"
+#include "limiter/clients/replication.h"
 #include "net/log.h"
 #include "redis/codec.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "limiter/limiter.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/state.h"
 #include "limiter/value_counts.h"
 

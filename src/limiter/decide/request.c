@@ -5,7 +5,7 @@
 #include "limiter/descriptors.h"
 #include "limiter/limiter.h"
 #include "limiter/decide/fast_path.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
 #include "rules/envoy/envoy.h"

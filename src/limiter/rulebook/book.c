@@ -8,7 +8,7 @@
 
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/fallback.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 #include "limiter/value_counts.h"
 #include "store/store.h"
 

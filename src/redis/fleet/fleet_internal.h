@@ -4,7 +4,7 @@
 #define RN_REDIS_FLEET_INTERNAL_H
 
 #include "base/buf.h"
-#include "limiter/share.h"
+#include "limiter/clients/replication.h"
 #include "net/server.h"
 #include "redis/fleet/fleet.h"
 

@@ -2,7 +2,7 @@
 /* Overrides and bans between nodes that have nothing else in common. */
 #include "clients_fixture.h"
 
-#include "limiter/share.h"
+#include "limiter/clients/replication.h"
 
 static const char rules[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
 #define HOUR (60 * MINUTE)

@@ -6,13 +6,13 @@
  * Guarded by a lock of its own, which comes before the shelf's: who holds it
  * keeps the book in place, and may wait for files. Decisions know nothing of it.
  */
-#ifndef RN_LIMITER_CLIENTS_H
-#define RN_LIMITER_CLIENTS_H
+#ifndef RN_LIMITER_CLIENTS_CLIENTS_H
+#define RN_LIMITER_CLIENTS_CLIENTS_H
 
 #include <pthread.h>
 
-#include "limiter/client.h"
-#include "limiter/roll.h"
+#include "limiter/clients/client.h"
+#include "limiter/clients/map.h"
 #include "store/journal.h"
 
 struct ration;

@@ -8,8 +8,8 @@
  * table or an item that has just been replaced: freeing them is up to who knows
  * that nobody does.
  */
-#ifndef RN_LIMITER_ROLL_H
-#define RN_LIMITER_ROLL_H
+#ifndef RN_LIMITER_CLIENTS_MAP_H
+#define RN_LIMITER_CLIENTS_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /*
  * Overrides and bans as values, and as bytes.
  */
-#include "limiter/client.h"
+#include "limiter/clients/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>

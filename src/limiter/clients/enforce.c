@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 
 struct rn_book *rn_clients_book(struct ration *r)
 {

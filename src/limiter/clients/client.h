@@ -10,8 +10,8 @@
  * one has rule and attributes only, and when it was made. The last is absent where
  * an earlier version wrote it.
  */
-#ifndef RN_LIMITER_CLIENT_H
-#define RN_LIMITER_CLIENT_H
+#ifndef RN_LIMITER_CLIENTS_CLIENT_H
+#define RN_LIMITER_CLIENTS_CLIENT_H
 
 #include <ration/clients.h>
 

@@ -3,7 +3,7 @@
  * What was spent is not carried over to an override that comes from another node: who
  * set it has done so, where the counters are.
  */
-#include "limiter/share.h"
+#include "limiter/clients/replication.h"
 
 #include <stdlib.h>
 

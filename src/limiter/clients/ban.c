@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 
 /* --- what is compared ------------------------------------------------------------------ */
 

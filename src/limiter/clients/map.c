@@ -2,7 +2,7 @@
 /*
  * Open addressing, at most three quarters used. One thread at a time in here.
  */
-#include "limiter/roll.h"
+#include "limiter/clients/map.h"
 
 #include <stdlib.h>
 

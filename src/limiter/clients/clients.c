@@ -3,7 +3,7 @@
  * The list of overrides and bans, kept abreast of the journal. How the roster is
  * kept abreast of it is in clients_roster.c.
  */
-#include "limiter/clients.h"
+#include "limiter/clients/clients.h"
 
 #include <inttypes.h>
 #include <limits.h>

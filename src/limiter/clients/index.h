@@ -8,14 +8,14 @@
  * What is replaced stays in limbo until the whole roster is freed, with its book
  * or with the shell of it (rn_book_renew) that a fresh roster was made for.
  */
-#ifndef RN_LIMITER_ROSTER_H
-#define RN_LIMITER_ROSTER_H
+#ifndef RN_LIMITER_CLIENTS_INDEX_H
+#define RN_LIMITER_CLIENTS_INDEX_H
 
 #include <ration/rules.h>
 
 #include "limiter/rulebook/book.h"
-#include "limiter/client.h"
-#include "limiter/roll.h"
+#include "limiter/clients/client.h"
+#include "limiter/clients/map.h"
 #include "rules/builder.h"
 #include "rules/match/match.h"
 

@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "limiter/limiter.h"
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 
 #define RULE_MAX 1024 /* bytes of a name */
 #define LIMIT_MAX 255

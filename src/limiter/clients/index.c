@@ -2,7 +2,7 @@
 /*
  * The roster as a whole: its memory.
  */
-#include "limiter/roster.h"
+#include "limiter/clients/index.h"
 
 #include <stdlib.h>
 

@@ -9,8 +9,8 @@
  * knows is always later than that (rn_clients_change), so that clocks that differ
  * cannot undo what an operator did after having seen it.
  */
-#ifndef RN_LIMITER_SHARE_H
-#define RN_LIMITER_SHARE_H
+#ifndef RN_LIMITER_CLIENTS_REPLICATION_H
+#define RN_LIMITER_CLIENTS_REPLICATION_H
 
 #include "limiter/limiter.h"
 

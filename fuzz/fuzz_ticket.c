@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

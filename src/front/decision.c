@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "limiter/limiter.h"
 #include "limiter/rulebook/unused_attribute.h"
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 /* --- a limit that came along ------------------------------------------------------------ */
 

@@ -15,9 +15,9 @@
  */
 #include "limiter/descriptors.h"
 
-#include "limiter/due.h"
+#include "limiter/tickets/charge_later.h"
 #include "limiter/limiter.h"
-#include "limiter/receipt.h"
+#include "limiter/tickets/receipt.h"
 #include "limiter/clients/index.h"
 #include "limiter/state.h"
 #include "limiter/value_counts.h"

@@ -5,7 +5,7 @@
  */
 #include "limiter/decide/transaction.h"
 #include "limiter/limiter.h"
-#include "limiter/pardon.h"
+#include "limiter/tickets/reset_log.h"
 #include "limiter/state.h"
 #include "limiter/decide/workspace.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "limiter/pardon.h"
+#include "limiter/tickets/reset_log.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/decide/workspace.h"
 

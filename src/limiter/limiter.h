@@ -15,7 +15,7 @@
 #include "limiter/rulebook/pin.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/stats.h"
-#include "limiter/ticket_keys.h"
+#include "limiter/tickets/ticket_keys.h"
 #include "limiter/top.h"
 #include "store/table.h"
 

@@ -6,7 +6,7 @@
 #include "limiter/state.h"
 
 #include "limiter/limiter.h"
-#include "limiter/pardon.h"
+#include "limiter/tickets/reset_log.h"
 #include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"

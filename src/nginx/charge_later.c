@@ -4,7 +4,7 @@
  * once for each request of a client, after the response, whatever error pages and redirects
  * it took. The status is the one that the access log shows.
  */
-#include "limiter/due.h"
+#include "limiter/tickets/charge_later.h"
 #include "nginx/module.h"
 
 struct rn_ngx_charge_later {

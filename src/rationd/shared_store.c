@@ -14,7 +14,7 @@
 
 /* The secret of nodes without redis_key_secret. It is public, so that names of keys in Redis can be
  * guessed from a client's name. Nothing secret may derive from it: tickets are signed with random
- * keys (limiter/ticket_keys.h). */
+ * keys (limiter/tickets/ticket_keys.h). */
 static const struct rn_hash_key published = {UINT64_C(0x7261746961746564),
                                              UINT64_C(0x6f6e206b65797331)};
 

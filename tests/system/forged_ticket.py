@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tickets as bytes, and somebody who signs his own: see src/limiter/ticket.c."""
+"""Tickets as bytes, and somebody who signs his own: see src/limiter/tickets/ticket.c."""
 
 import base64
 import secrets
@@ -90,7 +90,7 @@ class Ticket:
                 return n
 
     def body(self):
-        """As src/limiter/ticket.c writes it."""
+        """As src/limiter/tickets/ticket.c writes it."""
         head = struct.pack("<BBQQ", VERSION, self.kind, self.id, self.at_ns) + number(self.timeout)
         receipts = b"".join(struct.pack("<QQq", *r[:3]) + number(r[3]) + number(r[4]) for r in self.receipts)
         if self.kind == RESERVATION:

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "limiter/due.h"
-#include "limiter/lease.h"
+#include "limiter/tickets/charge_later.h"
+#include "limiter/tickets/lease.h"
 #include "limiter/limiter.h"
-#include "limiter/receipt.h"
+#include "limiter/tickets/receipt.h"
 #include "limiter/decide/gather.h"
 
 #define STATUS_REFUSED 429

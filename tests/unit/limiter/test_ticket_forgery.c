@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 /* Every one of these calls must say that it is no ticket. */
 static void assert_worthless(struct ration *r, const char *text, size_t len)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 static const char rules[] = "limits:\n"
                             "  - { name: line, key: user, limit: 1 per second queue 3 }\n"

@@ -11,7 +11,7 @@
  *   receipt      hash, salt, mark, capacity, taken
  *   places       how many; for each hash, amount, length of the lease
  */
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "limiter/lease.h"
+#include "limiter/tickets/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/decide/gather.h"
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 static bool can_last(int64_t lease_ns)
 {

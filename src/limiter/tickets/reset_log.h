@@ -5,8 +5,8 @@
  * what was charged, a day at most; if one is evicted at capacity, a refund gives back what it
  * would have without a reset.
  */
-#ifndef RN_LIMITER_PARDON_H
-#define RN_LIMITER_PARDON_H
+#ifndef RN_LIMITER_TICKETS_RESET_LOG_H
+#define RN_LIMITER_TICKETS_RESET_LOG_H
 
 #include "core/limit.h"
 

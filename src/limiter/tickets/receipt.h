@@ -5,8 +5,8 @@
  * rule and its shape; one of an override, by its client. One that is gone keeps what
  * it was charged.
  */
-#ifndef RN_LIMITER_RECEIPT_H
-#define RN_LIMITER_RECEIPT_H
+#ifndef RN_LIMITER_TICKETS_RECEIPT_H
+#define RN_LIMITER_TICKETS_RECEIPT_H
 
 #include <ration/rules.h>
 

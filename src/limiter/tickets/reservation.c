@@ -8,10 +8,10 @@
  * it was live, so that of all threads and processes one settles it. If it is
  * evicted at capacity, the charge stands: nothing is minted.
  */
-#include "limiter/hold.h"
+#include "limiter/tickets/reservation.h"
 
 #include "limiter/decide/transaction.h"
-#include "limiter/due.h"
+#include "limiter/tickets/charge_later.h"
 #include "limiter/limiter.h"
 #include "limiter/decide/workspace.h"
 

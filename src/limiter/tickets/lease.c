@@ -2,7 +2,7 @@
 /*
  * Concurrency limits: places held under a lease.
  */
-#include "limiter/lease.h"
+#include "limiter/tickets/lease.h"
 
 #include "limiter/limiter.h"
 

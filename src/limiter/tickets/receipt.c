@@ -2,7 +2,7 @@
 /*
  * Finding the limits of receipts again, and giving back.
  */
-#include "limiter/receipt.h"
+#include "limiter/tickets/receipt.h"
 
 #include "limiter/limiter.h"
 #include "limiter/clients/index.h"

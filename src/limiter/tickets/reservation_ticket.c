@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "limiter/decide/transaction.h"
-#include "limiter/due.h"
-#include "limiter/hold.h"
-#include "limiter/lease.h"
+#include "limiter/tickets/charge_later.h"
+#include "limiter/tickets/reservation.h"
+#include "limiter/tickets/lease.h"
 #include "limiter/limiter.h"
-#include "limiter/receipt.h"
+#include "limiter/tickets/receipt.h"
 #include "limiter/decide/gather.h"
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 #include "limiter/decide/workspace.h"
 
 /* --- making --------------------------------------------------------------------------- */

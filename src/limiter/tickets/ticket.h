@@ -9,8 +9,8 @@
  * both in the alphabet of base64url without padding. There is one text for each
  * ticket: bits that do not count must be zero.
  */
-#ifndef RN_LIMITER_TICKET_H
-#define RN_LIMITER_TICKET_H
+#ifndef RN_LIMITER_TICKETS_TICKET_H
+#define RN_LIMITER_TICKETS_TICKET_H
 
 #include <ration/rules.h>
 

@@ -4,11 +4,11 @@
  * taken by a reset: how much of the time that it takes to refill is left tells when the
  * reset was, whatever clock the table has.
  */
-#include "limiter/pardon.h"
+#include "limiter/tickets/reset_log.h"
 
 #include "base/clock.h"
 #include "core/envelope.h"
-#include "limiter/hold.h"
+#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
 
 /* In whole seconds. */

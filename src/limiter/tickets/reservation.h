@@ -2,8 +2,8 @@
 /*
  * Reservations as keys of the table: there until they are settled, once, or end.
  */
-#ifndef RN_LIMITER_HOLD_H
-#define RN_LIMITER_HOLD_H
+#ifndef RN_LIMITER_TICKETS_RESERVATION_H
+#define RN_LIMITER_TICKETS_RESERVATION_H
 
 #include <stdbool.h>
 #include <stdint.h>

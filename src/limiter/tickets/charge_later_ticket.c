@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "limiter/due.h"
-#include "limiter/hold.h"
+#include "limiter/tickets/charge_later.h"
+#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, int64_t timeout_ns,
                           char ticket[RATION_TICKET_SIZE])

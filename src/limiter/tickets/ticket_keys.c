@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "limiter/ticket_keys.h"
+#include "limiter/tickets/ticket_keys.h"
 
 static struct rn_hash_key key_at(const struct rn_ticket_keys *keys, unsigned place)
 {

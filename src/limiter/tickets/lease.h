@@ -3,8 +3,8 @@
  * Places that are held, without the limit that they are of: it may have changed
  * or be gone by now, and they are held all the same.
  */
-#ifndef RN_LIMITER_LEASE_H
-#define RN_LIMITER_LEASE_H
+#ifndef RN_LIMITER_TICKETS_LEASE_H
+#define RN_LIMITER_TICKETS_LEASE_H
 
 #include <ration/rules.h>
 

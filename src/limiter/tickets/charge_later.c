@@ -3,12 +3,12 @@
  * Late debits: the limits are found again, as receipts are, and each is charged in full,
  * also where others have taken the room meanwhile. What no limit can hold is counted.
  */
-#include "limiter/due.h"
+#include "limiter/tickets/charge_later.h"
 
 #include "limiter/decide/transaction.h"
-#include "limiter/hold.h"
+#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
-#include "limiter/receipt.h"
+#include "limiter/tickets/receipt.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
 

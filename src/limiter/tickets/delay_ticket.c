@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "limiter/hold.h"
+#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
-#include "limiter/ticket.h"
+#include "limiter/tickets/ticket.h"
 
 /* The word of somebody who has left takes a while to come, and who waits began to
  * when he was told. */

@@ -7,8 +7,8 @@
  * One thread adds keys; any thread reads them, without a lock. While the oldest key is
  * overwritten a reader may see half of each: nothing is signed with that.
  */
-#ifndef RN_LIMITER_TICKET_KEYS_H
-#define RN_LIMITER_TICKET_KEYS_H
+#ifndef RN_LIMITER_TICKETS_TICKET_KEYS_H
+#define RN_LIMITER_TICKETS_TICKET_KEYS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * Charging limits when the outcome of a request is known, perhaps under rules that
  * have been replaced since.
  */
-#ifndef RN_LIMITER_DUE_H
-#define RN_LIMITER_DUE_H
+#ifndef RN_LIMITER_TICKETS_CHARGE_LATER_H
+#define RN_LIMITER_TICKETS_CHARGE_LATER_H
 
 #include <ration/rules.h>
 

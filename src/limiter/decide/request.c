@@ -2,7 +2,7 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 #include "limiter/limiter.h"
 #include "limiter/decide/fast_path.h"
 #include "limiter/clients/index.h"

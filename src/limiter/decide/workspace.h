@@ -8,7 +8,7 @@
 #ifndef RN_LIMITER_DECIDE_WORKSPACE_H
 #define RN_LIMITER_DECIDE_WORKSPACE_H
 
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 #include "limiter/decide/gather.h"
 #include "rules/match/match.h"
 

@@ -13,7 +13,7 @@
  * limits are: if they have room. Should others take its last room just then, the
  * request is refused, although a second might have had some.
  */
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 
 #include "limiter/tickets/charge_later.h"
 #include "limiter/limiter.h"

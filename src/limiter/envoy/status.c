@@ -3,7 +3,7 @@
  * What is told about each descriptor.
  */
 #include "limiter/decide/verdict.h"
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 
 uint32_t rn_descriptors_status_clip(uint64_t n)
 {

@@ -7,7 +7,7 @@
  * and what it admits is counted in the rule's, too. Where no rule matches there
  * is a state for each unit under the name of the domain.
  */
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 
 #include "limiter/limiter.h"
 

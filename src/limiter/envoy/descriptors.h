@@ -3,8 +3,8 @@
  * Private to the files that decide Envoy's requests: what is known of each
  * descriptor on the way.
  */
-#ifndef RN_LIMITER_DESCRIPTORS_H
-#define RN_LIMITER_DESCRIPTORS_H
+#ifndef RN_LIMITER_ENVOY_DESCRIPTORS_H
+#define RN_LIMITER_ENVOY_DESCRIPTORS_H
 
 #include <ration/envoy.h>
 

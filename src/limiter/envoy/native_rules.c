@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "limiter/descriptors.h"
+#include "limiter/envoy/descriptors.h"
 
 size_t rn_descriptor_attributes(struct rn_slice domain,
                                 const struct ration_descriptor_entry *entries, size_t count,

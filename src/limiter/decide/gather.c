@@ -9,7 +9,7 @@
 #include "limiter/limiter.h"
 #include "limiter/clients/index.h"
 #include "limiter/state.h"
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 
 #define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
 

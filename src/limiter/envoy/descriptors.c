@@ -20,7 +20,7 @@
 #include "limiter/tickets/receipt.h"
 #include "limiter/clients/index.h"
 #include "limiter/state.h"
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 #include "limiter/decide/workspace.h"
 
 /* --- what applies ------------------------------------------------------------------- */

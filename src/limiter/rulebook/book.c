@@ -9,7 +9,7 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/clients/index.h"
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 #include "store/store.h"
 
 /* Which of the limits of one shape in this tier the one at `at` is. */

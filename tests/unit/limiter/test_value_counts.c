@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 
 struct seen {
     char descriptor[RN_VALUE_TEXT + 1];

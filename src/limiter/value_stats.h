@@ -4,8 +4,8 @@
  * value_to_metric. Values come from outside, so their number is bounded: the first
  * RN_VALUE_ROWS of a rule have a row each, and all others share one.
  */
-#ifndef RN_LIMITER_VALUE_COUNTS_H
-#define RN_LIMITER_VALUE_COUNTS_H
+#ifndef RN_LIMITER_VALUE_STATS_H
+#define RN_LIMITER_VALUE_STATS_H
 
 #include <ration/ration.h>
 

@@ -3,7 +3,7 @@
  * Rows are found without a lock and never removed. Those of a rule are a hash table of
  * pointers that is never more than half full.
  */
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -132,7 +132,7 @@ void rn_compiled_sort(const struct rn_compiled **variants, size_t n)
         qsort(variants, n, sizeof *variants, compare_variants);
 }
 
-/* Buckets that refill evenly hold each other in check as they are: check.c. */
+/* Buckets that refill evenly hold each other in check as they are: transaction.c. */
 static int64_t settles_ns(const struct rn_compiled *l, const struct rn_compiled *guard)
 {
     if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||

@@ -4,10 +4,10 @@
  * forgetting it.
  */
 #include "limiter/decide/transaction.h"
-#include "limiter/limiter.h"
-#include "limiter/tickets/reset_log.h"
-#include "limiter/state.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/limiter.h"
+#include "limiter/state.h"
+#include "limiter/tickets/reset_log.h"
 
 uint64_t ration_hash(const struct ration *r, uint32_t limit, const void *key, size_t len)
 {
@@ -60,11 +60,11 @@ static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t n
 
     if (!w)
         return c->error = RATION_ENOMEM;
-    struct rn_check *check = &w->ruling.check;
+    struct rn_transaction *tx = &w->ruling.tx;
 
-    rn_check_init(check, r, &copy, 1, now_ns);
-    check->look_only = check->uncounted = true;
-    c->error = rn_check_run(check);
+    rn_transaction_init(tx, r, &copy, 1, now_ns);
+    tx->look_only = tx->uncounted = true;
+    c->error = rn_transaction_run(tx);
     rn_workspace_return(s, w);
     if (c->error != 0)
         return c->error;
@@ -118,7 +118,7 @@ int ration_give_back(struct ration *r, struct ration_charge *c, int64_t now_ns)
 
 int ration_credit(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
-    struct rn_check_item item = {0};
+    struct rn_transaction_item item = {0};
     struct ration_charge look = *c;
 
     item.limit = rn_limiter_find(r, c, &item.own);

@@ -5,11 +5,11 @@
  */
 #include "limiter/state.h"
 
-#include "limiter/limiter.h"
-#include "limiter/tickets/reset_log.h"
 #include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/limiter.h"
+#include "limiter/tickets/reset_log.h"
 
 /* One limit of a client. */
 struct target {
@@ -301,7 +301,8 @@ static int set_limit(const struct target *t, uint64_t soft, uint64_t remaining)
     return code == 0 ? lift_guards(t, goal) : code;
 }
 
-static int adjust_item(struct ration *r, const struct rn_check_item *item, struct adjustment *a)
+static int adjust_item(struct ration *r, const struct rn_transaction_item *item,
+                       struct adjustment *a)
 {
     struct target t = {.r = r,
                        .limit = item->limit,
@@ -331,10 +332,10 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
     rn_ruling_init(g, r, book, adjustment->now_ns);
     *rn_ruling_next(g) = *a;
     rn_ruling_add(g);
-    int code = g->error != 0 ? g->error : rn_check_run(&g->check);
+    int code = g->error != 0 ? g->error : rn_transaction_run(&g->tx);
 
-    for (size_t i = 0; i < g->check.n && code == 0; i++)
-        code = adjust_item(r, &g->check.items[i], adjustment);
+    for (size_t i = 0; i < g->tx.n && code == 0; i++)
+        code = adjust_item(r, &g->tx.items[i], adjustment);
     rn_workspace_return(s, w);
     return code;
 }
@@ -364,7 +365,7 @@ int ration_state_set_remaining(struct ration *r, const struct ration_request *re
                       .now_ns = rn_limiter_now(r, now_ns), .set = true, .remaining = remaining});
 }
 
-int rn_state_credit(struct ration *r, const struct rn_check_item *item, uint64_t units,
+int rn_state_credit(struct ration *r, const struct rn_transaction_item *item, uint64_t units,
                     int64_t now_ns)
 {
     struct target t = {.r = r,
@@ -404,17 +405,17 @@ static int drain(const struct target *t, uint64_t cost, uint64_t keep, uint64_t 
     return code;
 }
 
-int rn_state_drain(struct rn_check *k)
+int rn_state_drain(struct rn_transaction *tx)
 {
-    const struct rn_check_item *item = &k->items[0];
-    struct ration_charge *c = &k->charges[0];
+    const struct rn_transaction_item *item = &tx->items[0];
+    struct ration_charge *c = &tx->charges[0];
     uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
     uint64_t left = item->answer.remaining > item->keep ? item->answer.remaining - item->keep : 0;
     uint64_t drained = 0;
-    struct target t = {.r = k->r,
+    struct target t = {.r = tx->r,
                        .limit = item->limit,
                        .key = item->key,
-                       .now_ns = k->now_ns,
+                       .now_ns = tx->now_ns,
                        .shift_ns = item->shift_ns};
     struct rn_answer answer = {0};
 
@@ -432,6 +433,6 @@ int rn_state_drain(struct rn_check *k)
     c->verdict.reset_after_ns = answer.reset_after_ns;
     if (answer.retry_after_ns > c->verdict.retry_after_ns)
         c->verdict.retry_after_ns = answer.retry_after_ns;
-    k->decision.verdict = c->verdict;
+    tx->decision.verdict = c->verdict;
     return 0;
 }

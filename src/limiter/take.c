@@ -7,9 +7,9 @@
  * variants of another shape.
  */
 #include "limiter/decide/transaction.h"
+#include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
-#include "limiter/decide/workspace.h"
 
 /* Charges that are hashed and fetched before the first one is decided. */
 #define CHUNK 16
@@ -48,11 +48,11 @@ static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t
 
     if (!w)
         return c->error = RATION_ENOMEM;
-    rn_check_init(&w->ruling.check, r, c, 1, now_ns);
-    int code = rn_check_run(&w->ruling.check);
+    rn_transaction_init(&w->ruling.tx, r, c, 1, now_ns);
+    int code = rn_transaction_run(&w->ruling.tx);
 
     if (code == 0 && c->drain)
-        c->error = code = rn_state_drain(&w->ruling.check);
+        c->error = code = rn_state_drain(&w->ruling.tx);
     rn_workspace_return(s, w);
     return code;
 }

@@ -6,7 +6,7 @@
  * Let s be the share of a limit that is spent. An override whose
  * shape the rule does not have starts with the largest s among the rule's own
  * states of the client, and each admission under it raises theirs, as between
- * the tiers of a rule (check.c). So while no time passes, an admission of u
+ * the tiers of a rule (transaction.c). So while no time passes, an admission of u
  * units under either raises the s of both by at least u / the larger capacity:
  * setting and deleting to and fro admits no more than that.
  *
@@ -20,9 +20,9 @@
  * rule's, which may be far smaller, was filled up by what the override admitted.
  */
 #include "base/error.h"
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
 
 __extension__ typedef unsigned __int128 u128;
 

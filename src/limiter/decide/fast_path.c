@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/decide/fast_path.h"
 
-#include "limiter/limiter.h"
 #include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
 
-/* What check.c calls needs, and what outcome.c would have to say besides; of the rule alone,
+/* What transaction.c calls needs, and what outcome.c would have to say besides; of the rule alone,
  * so that it is asked once. */
 bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
                    const struct rn_rule_limit *limit)

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
+#include "limiter/limiter.h"
 #include "limiter/state.h"
 #include "limiter/value_stats.h"
 
@@ -26,8 +26,8 @@ RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct r
     g->rule_count = g->lease_count = 0;
     g->error = 0;
     g->lease = 0;
-    rn_check_init(&g->check, r, g->charges, 0, now_ns);
-    g->check.uncounted = true;
+    rn_transaction_init(&g->tx, r, g->charges, 0, now_ns);
+    g->tx.uncounted = true;
 }
 
 /* Under a key of `api_key or ip`, whoever sends an address for its API key must
@@ -71,7 +71,7 @@ static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
     return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
 }
 
-static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_check_item *item)
+static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_transaction_item *item)
 {
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
     g->lease_count++;
@@ -88,8 +88,8 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
 {
     const struct rn_compiled *l =
         rn_unlikely(a->instead != NULL) ? a->instead : &g->book->limits[limit->id];
-    size_t at = g->check.n;
-    struct rn_check_item *item = rn_check_add(&g->check, l, hash ^ l->salt, a->cost);
+    size_t at = g->tx.n;
+    struct rn_transaction_item *item = rn_transaction_add(&g->tx, l, hash ^ l->salt, a->cost);
 
     g->rule_of[at] = (uint8_t)(g->rule_count - 1);
     g->limits[at] = limit;
@@ -112,8 +112,7 @@ static void replace_limits(const struct rn_ruling *g, const struct rn_roster *ro
 {
     const struct rn_override *o = rn_roll_find(&roster->overrides, hash);
 
-    if (!o ||
-        (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->check.now_ns)))
+    if (!o || (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->tx.now_ns)))
         return;
     a->limits = &o->plan->limit;
     a->limit_count = o->plan->limit != NULL;
@@ -144,7 +143,7 @@ RN_HOT void rn_ruling_add(struct rn_ruling *g)
     if (rn_unlikely(of != NULL))
         replace_limits(g, roster, hash, a);
     if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
-                    g->check.n + a->limit_count > RATION_CHARGES_MAX)) {
+                    g->tx.n + a->limit_count > RATION_CHARGES_MAX)) {
         g->error = RATION_EINVAL;
         return;
     }
@@ -177,15 +176,15 @@ static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint
 {
     char key[RATION_NAME_SIZE];
 
-    for (size_t i = 0; i < g->check.n; i++) {
-        const struct rn_check_item *item = &g->check.items[i];
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_transaction_item *item = &g->tx.items[i];
 
         if (g->rule_of[i] != rule || item->shadow || g->charges[i].verdict.allowed)
             continue;
         struct ration_charge c; /* what rn_top_note reads of it */
 
         c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
-        c.at_ns = g->check.now_ns;
+        c.at_ns = g->tx.now_ns;
         c.key = key;
         c.key_len = rn_ruling_join_key(&g->rules[rule], key, sizeof key);
         rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);
@@ -257,7 +256,7 @@ static void count_failure(const struct rn_ruling *g)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
 
-    for (size_t i = 0; i < g->check.n; i++)
+    for (size_t i = 0; i < g->tx.n; i++)
         if (g->charges[i].error != 0)
             rn_stats_add(s, &rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index)->errors);
     rn_stats_add(s, &s->total.errors);
@@ -268,20 +267,20 @@ static void count_failure(const struct rn_ruling *g)
 /* Why these limits cannot be drained; 0: they can. */
 static int drain_fault(const struct rn_ruling *g)
 {
-    if (g->check.n > 1)
+    if (g->tx.n > 1)
         return RATION_ESEVERAL;
     return g->lease_count != 0 ? RATION_EPLACES : 0;
 }
 
 RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
 {
-    g->check.look_only = look_only;
+    g->tx.look_only = look_only;
     if (rn_unlikely(g->drain) && drain_fault(g) != 0)
         return drain_fault(g);
     if (g->error == 0)
-        g->error = rn_check_run(&g->check);
-    if (rn_unlikely(g->drain) && g->error == 0 && g->check.n == 1 && !look_only && !g->lenient)
-        g->error = rn_state_drain(&g->check);
+        g->error = rn_transaction_run(&g->tx);
+    if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->lenient)
+        g->error = rn_state_drain(&g->tx);
     if (g->error != 0) {
         if (!look_only)
             count_failure(g);

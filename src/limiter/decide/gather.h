@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request under rules: the limits that apply are gathered, charged together
- * (check.h), and what comes of it is told and counted.
+ * (transaction.h), and what comes of it is told and counted.
  */
 #ifndef RN_LIMITER_DECIDE_GATHER_H
 #define RN_LIMITER_DECIDE_GATHER_H
@@ -63,7 +63,7 @@ struct rn_ruling {
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
-    uint8_t said[RN_MATCHES_MAX];                /* RN_SAID_*, when the check has ended */
+    uint8_t said[RN_MATCHES_MAX];                /* RN_SAID_*, when the transaction has ended */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -73,7 +73,7 @@ struct rn_ruling {
     int error;      /* too many limits */
     uint64_t lease; /* 0: no concurrency limit applies */
     uint32_t lease_count;
-    struct rn_check check;
+    struct rn_transaction tx;
 };
 
 /* Whether the whole service is in shadow mode. */
@@ -112,7 +112,7 @@ void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool loo
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 /* What the rule wants to be told: its name, message, status, headers. */
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
-/* From a check that has ended without an error. */
+/* From a transaction that has ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
 /* From one limit of the rule that was charged and has admitted. */
 void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * INHERIT, the step of a check that carries what a client had spent before a
+ * INHERIT, the step of a transaction that carries what a client had spent before a
  * reload over to limits of a new shape. For each rule that was changed, while
  * anybody can still have something to carry:
  *
@@ -29,7 +29,7 @@ __extension__ typedef unsigned __int128 u128;
 
 /* A rule that was changed: the item of its first limit, and what is spent of each retired state. */
 struct heir {
-    struct rn_check *check;
+    struct rn_transaction *tx;
     size_t item;
     const struct rn_family *family;
     uint64_t spent[RN_RETIRED_MAX];
@@ -38,27 +38,27 @@ struct heir {
 /* Has the store answer the batch. False: one of its charges failed. */
 static bool apply(const struct heir *h)
 {
-    struct rn_check *k = h->check;
+    struct rn_transaction *tx = h->tx;
 
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++)
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, h->item, k->batch[i].error);
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++)
+        if (tx->batch[i].error != 0)
+            return rn_transaction_fail(tx, h->item, tx->batch[i].error);
     return true;
 }
 
 static bool look_at_retired(struct heir *h)
 {
-    struct rn_check *k = h->check;
+    struct rn_transaction *tx = h->tx;
     const struct rn_family *f = h->family;
 
-    k->batch_n = 0;
+    tx->batch_n = 0;
     for (uint32_t i = 0; i < f->retired_count; i++)
-        rn_check_ask(k, h->item, &f->retired[i].limit, RN_PEEK, 0);
+        rn_transaction_ask(tx, h->item, &f->retired[i].limit, RN_PEEK, 0);
     if (!apply(h))
         return false;
     for (uint32_t i = 0; i < f->retired_count; i++)
-        h->spent[i] = f->retired[i].limit.limit.cap - k->batch[i].answer.remaining;
+        h->spent[i] = f->retired[i].limit.limit.cap - tx->batch[i].answer.remaining;
     return true;
 }
 
@@ -91,34 +91,34 @@ static uint64_t share_for(const struct heir *h, const struct rn_member *m)
 /* Of the items of this rule, up to the first one of the next rule. */
 static void set_floors(const struct heir *h)
 {
-    struct rn_check *k = h->check;
+    struct rn_transaction *tx = h->tx;
     const struct rn_family *f = h->family;
     size_t i = h->item;
 
     do {
         for (uint32_t m = 0; m < f->member_count; m++)
-            if (f->members[m].limit->salt == k->items[i].limit->salt)
-                k->items[i].floor = share_for(h, &f->members[m]);
-        k->needs |= RN_NEEDS_LOOK;
-    } while (++i < k->n && !k->items[i].family);
+            if (f->members[m].limit->salt == tx->items[i].limit->salt)
+                tx->items[i].floor = share_for(h, &f->members[m]);
+        tx->needs |= RN_NEEDS_LOOK;
+    } while (++i < tx->n && !tx->items[i].family);
 }
 
 /* A batch at a time: a rule may have any number of tiers. */
 static bool force_shares(const struct heir *h)
 {
-    struct rn_check *k = h->check;
+    struct rn_transaction *tx = h->tx;
 
-    k->batch_n = 0;
+    tx->batch_n = 0;
     for (uint32_t i = 0; i < h->family->member_count; i++) {
         const struct rn_member *m = &h->family->members[i];
         uint64_t share = share_for(h, m);
 
         if (share != 0)
-            rn_check_ask(k, h->item, m->limit, RN_FORCE, share);
-        if (k->batch_n == RATION_CHARGES_MAX) {
+            rn_transaction_ask(tx, h->item, m->limit, RN_FORCE, share);
+        if (tx->batch_n == RATION_CHARGES_MAX) {
             if (!apply(h))
                 return false;
-            k->batch_n = 0;
+            tx->batch_n = 0;
         }
     }
     return apply(h);
@@ -128,32 +128,32 @@ static bool forget_retired(const struct heir *h)
 {
     const struct rn_family *f = h->family;
 
-    h->check->batch_n = 0;
+    h->tx->batch_n = 0;
     for (uint32_t i = 0; i < f->retired_count; i++)
         if (h->spent[i] != 0)
-            rn_check_ask(h->check, h->item, &f->retired[i].limit, RN_RESET, 0);
-    rn_check_ask(h->check, h->item, f->claim, RN_RESET, 0);
+            rn_transaction_ask(h->tx, h->item, &f->retired[i].limit, RN_RESET, 0);
+    rn_transaction_ask(h->tx, h->item, f->claim, RN_RESET, 0);
     return apply(h);
 }
 
 static bool claim(const struct heir *h)
 {
-    h->check->batch_n = 0;
-    rn_check_ask(h->check, h->item, h->family->claim, RN_TAKE, 1);
+    h->tx->batch_n = 0;
+    rn_transaction_ask(h->tx, h->item, h->family->claim, RN_TAKE, 1);
     return apply(h);
 }
 
 static bool inherit(struct heir *h)
 {
-    struct rn_check *k = h->check;
+    struct rn_transaction *tx = h->tx;
 
     if (!look_at_retired(h))
         return false;
     if (!has_spent(h))
         return true;
-    if (!k->look_only && !claim(h))
+    if (!tx->look_only && !claim(h))
         return false;
-    if (k->look_only || !k->batch[0].answer.allowed) {
+    if (tx->look_only || !tx->batch[0].answer.allowed) {
         set_floors(h);
         return true;
     }
@@ -163,12 +163,12 @@ static bool inherit(struct heir *h)
     return forget_retired(h);
 }
 
-bool rn_check_inherit(struct rn_check *k)
+bool rn_transaction_inherit(struct rn_transaction *tx)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        struct heir h = {.check = k, .item = i, .family = k->items[i].family};
+    for (size_t i = 0; i < tx->n; i++) {
+        struct heir h = {.tx = tx, .item = i, .family = tx->items[i].family};
 
-        if (h.family && h.family->until_ns >= k->now_ns && !inherit(&h))
+        if (h.family && h.family->until_ns >= tx->now_ns && !inherit(&h))
             return false;
     }
     return true;

@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
+#include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
 #include "limiter/tickets/charge_later.h"
 #include "limiter/tickets/lease.h"
-#include "limiter/limiter.h"
 #include "limiter/tickets/receipt.h"
-#include "limiter/decide/gather.h"
 
 #define STATUS_REFUSED 429
 #define STATUS_DENIED 403
@@ -45,7 +45,7 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
 static unsigned said_by(const struct rn_ruling *g, size_t i)
 {
     const struct ration_verdict *verdict = &g->charges[i].verdict;
-    bool shadow = g->check.items[i].shadow;
+    bool shadow = g->tx.items[i].shadow;
 
     if (rn_unlikely(g->charges[i].error != 0))
         return 0;
@@ -58,11 +58,11 @@ static unsigned said_by(const struct rn_ruling *g, size_t i)
 
 /* Units left after this request, of all that the limit has; whether its outcome
  * will be charged nobody knows yet. */
-static uint64_t left_after(const struct rn_check *k, size_t i)
+static uint64_t left_after(const struct rn_transaction *tx, size_t i)
 {
-    uint64_t left = k->items[i].answer.remaining, cost = k->charges[i].cost;
+    uint64_t left = tx->items[i].answer.remaining, cost = tx->charges[i].cost;
 
-    if (!k->look_only || k->items[i].by_outcome)
+    if (!tx->look_only || tx->items[i].by_outcome)
         return left;
     return left > cost ? left - cost : 0;
 }
@@ -70,16 +70,17 @@ static uint64_t left_after(const struct rn_check *k, size_t i)
 /* What is spent after this request. A bucket that refills evenly tells it to the nanosecond: the
  * time to full. Where the two do not agree (another node's bucket, a share of it), whole units
  * count, as for all other limits. */
-static u128 spent_after(const struct rn_check *k, size_t i, const struct rn_limit *l, u128 full)
+static u128 spent_after(const struct rn_transaction *tx, size_t i, const struct rn_limit *l,
+                        u128 full)
 {
-    uint64_t left = left_after(k, i), whole = left < l->cap ? l->cap - left : 0;
+    uint64_t left = left_after(tx, i), whole = left < l->cap ? l->cap - left : 0;
     u128 most = full * whole / l->cap, unit = full / l->cap, exact;
 
     if (!rn_throttle_can_pace(l))
         return most;
-    exact = (u128)(uint64_t)k->items[i].answer.reset_after_ns;
-    if (k->look_only && !k->items[i].by_outcome)
-        exact += unit * k->charges[i].cost;
+    exact = (u128)(uint64_t)tx->items[i].answer.reset_after_ns;
+    if (tx->look_only && !tx->items[i].by_outcome)
+        exact += unit * tx->charges[i].cost;
     return exact <= most && exact + unit > most ? exact : most;
 }
 
@@ -87,7 +88,7 @@ static u128 spent_after(const struct rn_check *k, size_t i, const struct rn_limi
  * is reached, or as long as the limit takes to refill what lies above `from`. Reckoned in
  * nanoseconds of refill, below 2^61, or in hundredths of a unit, below 2^58: a product with a time
  * fits. */
-static RN_ASIDE int64_t throttle_ns(const struct rn_check *k, size_t i,
+static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
                                     const struct rn_throttle *throttle,
                                     const struct rn_rule_limit *limit)
 {
@@ -101,7 +102,7 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_check *k, size_t i,
     written = full * (l->cap - limit->soft_units) / l->cap;
     from = throttle->from_units != 0 ? full * throttle->from_units / l->cap
                                      : written * throttle->from_percent / 100;
-    spent = spent_after(k, i, l, full);
+    spent = spent_after(tx, i, l, full);
     if (spent <= from)
         return 0;
     if (throttle->max_ns == 0)
@@ -125,24 +126,24 @@ static RN_ASIDE void add_shadow_delay(struct ration_outcome *out, struct rn_ruli
  * tells the delay, too. */
 static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
 {
-    const struct rn_check *k = &g->check;
+    const struct rn_transaction *tx = &g->tx;
     const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
     struct ration_verdict *verdict = &g->charges[i].verdict;
-    uint64_t left = left_after(k, i);
+    uint64_t left = left_after(tx, i);
 
     if (rn_unlikely(g->charges[i].error != 0 || !verdict->allowed))
         return;
     if (rn_unlikely(rule->throttle.on)) {
-        int64_t throttled_ns = throttle_ns(k, i, &rule->throttle, g->limits[i]);
+        int64_t throttled_ns = throttle_ns(tx, i, &rule->throttle, g->limits[i]);
 
         if (verdict->delay_ns < throttled_ns)
             verdict->delay_ns = throttled_ns;
     }
-    if (rn_unlikely(k->items[i].shadow || g->lenient)) {
+    if (rn_unlikely(tx->items[i].shadow || g->lenient)) {
         add_shadow_delay(out, g, i, verdict->delay_ns);
         return;
     }
-    if (left < k->items[i].soft && k->charges[i].cost != 0) {
+    if (left < tx->items[i].soft && tx->charges[i].cost != 0) {
         out->soft = true;
         g->said[g->rule_of[i]] |= RN_SAID_SOFT;
     }
@@ -170,14 +171,14 @@ static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ru
 static inline void list_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
 {
     set_limit(to, g->rules[g->rule_of[i]].rule, &g->limits[i]->limit, &g->charges[i].verdict);
-    to->shadow = g->check.items[i].shadow || g->lenient;
+    to->shadow = g->tx.items[i].shadow || g->lenient;
 }
 
 /* The first ones have been listed, in the order of the rules; the decisive one takes
  * the place of the last if need be. */
 static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
 {
-    int decider = g->check.decision.decided_by;
+    int decider = g->tx.decision.decided_by;
 
     if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) {
         list_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
@@ -188,7 +189,7 @@ static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
 
 static void list_place(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
 {
-    const struct rn_limit *limit = &g->check.items[i].limit->limit;
+    const struct rn_limit *limit = &g->tx.items[i].limit->limit;
 
     out->lease = g->lease;
     out->places[out->place_count].hash = g->charges[i].hash;
@@ -198,7 +199,7 @@ static void list_place(struct ration_outcome *out, const struct rn_ruling *g, si
 
 static struct ration_receipt receipt_of(const struct rn_ruling *g, size_t i, uint64_t taken)
 {
-    const struct rn_compiled *l = g->check.items[i].limit;
+    const struct rn_compiled *l = g->tx.items[i].limit;
 
     return (struct ration_receipt){.hash = g->charges[i].hash,
                                    .salt = l->salt,
@@ -212,7 +213,7 @@ static void list_due(struct ration_outcome *out, const struct rn_ruling *g, size
 {
     const struct ration_charge *c = &g->charges[i];
 
-    if (c->cost != 0 && c->verdict.allowed && !g->check.look_only)
+    if (c->cost != 0 && c->verdict.allowed && !g->tx.look_only)
         out->dues[out->due_count++] = receipt_of(g, i, c->cost);
 }
 
@@ -220,9 +221,9 @@ static void list_receipt(struct ration_outcome *out, const struct rn_ruling *g, 
 {
     uint64_t taken = g->charges[i].taken;
 
-    if (rn_unlikely(g->check.items[i].by_outcome))
+    if (rn_unlikely(g->tx.items[i].by_outcome))
         list_due(out, g, i);
-    else if (taken != 0 && rn_unlikely(g->check.items[i].lease != 0))
+    else if (taken != 0 && rn_unlikely(g->tx.items[i].lease != 0))
         list_place(out, g, i);
     else if (taken != 0)
         out->receipts[out->receipt_count++] = receipt_of(g, i, taken);
@@ -255,7 +256,7 @@ RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *ru
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
 static const struct rn_rule *speaker(const struct rn_ruling *g)
 {
-    int decider = g->check.decision.decided_by;
+    int decider = g->tx.decision.decided_by;
 
     return g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 }
@@ -265,12 +266,12 @@ static const struct rn_rule *speaker(const struct rn_ruling *g)
 /* Returns what any of the rules has said. */
 static unsigned tell_limits(struct ration_outcome *out, struct rn_ruling *g)
 {
-    bool allowed = g->check.decision.allowed;
+    bool allowed = g->tx.decision.allowed;
     unsigned all = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++)
         g->said[i] = 0;
-    for (size_t i = 0; i < g->check.n; i++) {
+    for (size_t i = 0; i < g->tx.n; i++) {
         unsigned said = said_by(g, i);
 
         g->said[g->rule_of[i]] |= (uint8_t)said;
@@ -300,14 +301,14 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
         return;
     }
     clear(out, RATION_BY_LIMITS);
-    out->decision = g->check.decision;
-    out->limit_count = (uint32_t)g->check.n;
+    out->decision = g->tx.decision;
+    out->limit_count = (uint32_t)g->tx.n;
     unsigned said = tell_limits(out, g);
 
     list_decider(out, g);
     rn_outcome_name(out, speaker(g));
     if (out->decision.allowed) {
-        out->at_ns = g->check.now_ns;
+        out->at_ns = g->tx.now_ns;
         out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
         out->decision.verdict.delay_ns = out->delay_ns;
     }

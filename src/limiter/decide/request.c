@@ -2,12 +2,12 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
-#include "limiter/envoy/descriptors.h"
-#include "limiter/limiter.h"
-#include "limiter/decide/fast_path.h"
 #include "limiter/clients/index.h"
+#include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/envoy/descriptors.h"
+#include "limiter/limiter.h"
 #include "rules/envoy/envoy.h"
 
 /* What is decided on. */
@@ -39,11 +39,11 @@ static inline bool rule_by_ban(struct rn_ruling *g, struct rn_values *values,
     const struct rn_roster *roster = rn_book_roster(g->book);
     int64_t left_ns;
     const struct rn_ban *ban =
-        roster ? rn_ban_find(g->r, roster, values, request, g->check.now_ns, &left_ns) : NULL;
+        roster ? rn_ban_find(g->r, roster, values, request, g->tx.now_ns, &left_ns) : NULL;
 
     for (uint32_t n = 1; roster && !ban && values && n < values->paths.count; n++) {
         rn_values_read_as(g->book->ruleset, values, n);
-        ban = rn_ban_find(g->r, roster, values, request, g->check.now_ns, &left_ns);
+        ban = rn_ban_find(g->r, roster, values, request, g->tx.now_ns, &left_ns);
     }
     if (!ban)
         return false;
@@ -165,7 +165,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
     add_native(g, matches, d->hits);
     int code = rn_ruling_run(g, false, out);
 
-    if (code == 0 && e && e->unlimited && g->check.n == 0)
+    if (code == 0 && e && e->unlimited && g->tx.n == 0)
         out->decision.verdict.limit = out->decision.verdict.remaining = UINT32_MAX;
     return code;
 }
@@ -174,8 +174,8 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
 
 static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
 {
-    for (size_t i = 0; i < g->check.n; i++) {
-        terms->charge_flags |= g->check.items[i].limit->charge_flags;
+    for (size_t i = 0; i < g->tx.n; i++) {
+        terms->charge_flags |= g->tx.items[i].limit->charge_flags;
         if (g->charges[i].cost > terms->reserved)
             terms->reserved = g->charges[i].cost;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The all-or-nothing check; rn_check_run is its outline.
+ * The all-or-nothing transaction; rn_transaction_run is its outline.
  *
  * Variants. Every admission is counted in the state of every variant: its
  * units, and at least the share of the limit that is now spent. Let C be the
@@ -39,229 +39,229 @@
 #include "limiter/decide/transaction.h"
 
 #include "limiter/decide/verdict.h"
+#include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
-#include "limiter/decide/workspace.h"
 
 __extension__ typedef unsigned __int128 u128;
 
-void rn_check_ask(struct rn_check *k, size_t item, const struct rn_compiled *l, enum rn_op op,
-                  uint64_t cost)
+void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
+                        enum rn_op op, uint64_t cost)
 {
-    struct rn_charge *charge = &k->batch[k->batch_n];
+    struct rn_charge *charge = &tx->batch[tx->batch_n];
 
-    k->item_of[k->batch_n++] = (uint8_t)item;
+    tx->item_of[tx->batch_n++] = (uint8_t)item;
     charge->limit = &l->limit;
-    charge->key = k->items[item].key ^ k->items[item].limit->salt ^ l->salt;
+    charge->key = tx->items[item].key ^ tx->items[item].limit->salt ^ l->salt;
     charge->flags = l->charge_flags;
     charge->ask = (struct rn_ask){.op = op,
-                                  .now_ns = k->now_ns,
-                                  .wall_offset_ns = k->wall_offset_ns - k->items[item].shift_ns,
+                                  .now_ns = tx->now_ns,
+                                  .wall_offset_ns = tx->wall_offset_ns - tx->items[item].shift_ns,
                                   .cost = cost,
-                                  .id = k->items[item].lease,
+                                  .id = tx->items[item].lease,
                                   .lease_ns = l->limit.lease_ns};
 }
 
 /* The error of a shadow limit is noted with its charge and stops no request. */
-static void note_answer(struct rn_check *k, size_t item, const struct rn_charge *charge)
+static void note_answer(struct rn_transaction *tx, size_t item, const struct rn_charge *charge)
 {
-    k->charges[item].error = charge->error;
+    tx->charges[item].error = charge->error;
     if (rn_likely(charge->error == 0))
-        k->items[item].answer = charge->answer;
+        tx->items[item].answer = charge->answer;
     else
-        k->items[item].answer = (struct rn_answer){0};
+        tx->items[item].answer = (struct rn_answer){0};
 }
 
-bool rn_check_fail(struct rn_check *k, size_t item, int error)
+bool rn_transaction_fail(struct rn_transaction *tx, size_t item, int error)
 {
-    k->error = error;
-    k->charges[item].error = error;
+    tx->error = error;
+    tx->charges[item].error = error;
     return false;
 }
 
 /* --- LOOK ------------------------------------------------------------------------- */
 
 /* Whether LOOK can tell what TAKE alone would not. */
-static bool may_hold_back(const struct rn_check_item *item)
+static bool may_hold_back(const struct rn_transaction_item *item)
 {
     return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
 }
 
-static bool must_look(const struct rn_check *k)
+static bool must_look(const struct rn_transaction *tx)
 {
-    return (k->needs & RN_NEEDS_LOOK) || (k->n > 1 && k->enforced != 0) ||
-           (k->look_only && k->n != 0);
+    return (tx->needs & RN_NEEDS_LOOK) || (tx->n > 1 && tx->enforced != 0) ||
+           (tx->look_only && tx->n != 0);
 }
 
 /* Whether `a` has room for fewer requests like this one than `b`: the one more
  * likely to refuse is asked first, when there is least to undo. */
-static bool narrower(const struct rn_check *k, uint8_t a, uint8_t b)
+static bool narrower(const struct rn_transaction *tx, uint8_t a, uint8_t b)
 {
-    return (u128)k->items[a].answer.remaining * k->charges[b].cost <
-           (u128)k->items[b].answer.remaining * k->charges[a].cost;
+    return (u128)tx->items[a].answer.remaining * tx->charges[b].cost <
+           (u128)tx->items[b].answer.remaining * tx->charges[a].cost;
 }
 
-static void sort_narrowest_first(struct rn_check *k)
+static void sort_narrowest_first(struct rn_transaction *tx)
 {
-    for (size_t i = 1; i < k->enforced; i++) {
-        uint8_t moved = k->order[i];
+    for (size_t i = 1; i < tx->enforced; i++) {
+        uint8_t moved = tx->order[i];
         size_t at = i;
 
-        for (; at > 0 && narrower(k, moved, k->order[at - 1]); at--)
-            k->order[at] = k->order[at - 1];
-        k->order[at] = moved;
+        for (; at > 0 && narrower(tx, moved, tx->order[at - 1]); at--)
+            tx->order[at] = tx->order[at - 1];
+        tx->order[at] = moved;
     }
 }
 
-RN_HOT static bool look(struct rn_check *k)
+RN_HOT static bool look(struct rn_transaction *tx)
 {
     bool fits = true;
 
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        uint64_t cost = k->charges[i].cost, keep = cost ? k->items[i].keep : 0;
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++) {
+        uint64_t cost = tx->charges[i].cost, keep = cost ? tx->items[i].keep : 0;
 
-        rn_check_ask(k, i, k->items[i].limit, RN_PEEK,
-                     cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
+        rn_transaction_ask(tx, i, tx->items[i].limit, RN_PEEK,
+                           cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
     }
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_check_item *item = &k->items[i];
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->n; i++) {
+        struct rn_transaction_item *item = &tx->items[i];
 
-        if (rn_unlikely(k->batch[i].error != 0) && !item->shadow)
-            return rn_check_fail(k, i, k->batch[i].error);
-        note_answer(k, i, &k->batch[i]);
-        if (rn_likely(!(k->needs & RN_NEEDS_LOOK)))
+        if (rn_unlikely(tx->batch[i].error != 0) && !item->shadow)
+            return rn_transaction_fail(tx, i, tx->batch[i].error);
+        note_answer(tx, i, &tx->batch[i]);
+        if (rn_likely(!(tx->needs & RN_NEEDS_LOOK)))
             continue;
-        rn_decide_hold_back(item, k->batch[i].ask.cost);
+        rn_decide_hold_back(item, tx->batch[i].ask.cost);
         item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
     }
-    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_look_at_guards(k))
+    if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_look_at_guards(tx))
         return false;
-    for (size_t i = 0; i < k->n; i++)
-        fits &= k->items[i].shadow || k->items[i].answer.allowed;
+    for (size_t i = 0; i < tx->n; i++)
+        fits &= tx->items[i].shadow || tx->items[i].answer.allowed;
     return fits;
 }
 
 /* --- TAKE ------------------------------------------------------------------------- */
 
-RN_HOT static bool take_one(struct rn_check *k, size_t i)
+RN_HOT static bool take_one(struct rn_transaction *tx, size_t i)
 {
-    struct rn_check_item *item = &k->items[i];
+    struct rn_transaction_item *item = &tx->items[i];
 
-    k->batch_n = 0;
-    rn_check_ask(k, i, item->limit, RN_TAKE, k->charges[i].cost);
-    rn_check_apply(k);
-    if (k->batch[0].error != 0)
-        return rn_check_fail(k, i, k->batch[0].error);
-    item->answer = k->batch[0].answer;
+    tx->batch_n = 0;
+    rn_transaction_ask(tx, i, item->limit, RN_TAKE, tx->charges[i].cost);
+    rn_transaction_apply(tx);
+    if (tx->batch[0].error != 0)
+        return rn_transaction_fail(tx, i, tx->batch[0].error);
+    item->answer = tx->batch[0].answer;
     if (!item->answer.allowed)
         return false;
-    item->taken = k->charges[i].cost;
-    return rn_likely(!(k->needs & RN_NEEDS_LOOK)) || !rn_decide_hold_back(item, item->taken);
+    item->taken = tx->charges[i].cost;
+    return rn_likely(!(tx->needs & RN_NEEDS_LOOK)) || !rn_decide_hold_back(item, item->taken);
 }
 
 /* Each trip to a shared store takes long, and LOOK has just found that all limits have room. The
  * first error counts; else any refusal. */
-static bool take_at_once(struct rn_check *k)
+static bool take_at_once(struct rn_transaction *tx)
 {
-    size_t failed = k->enforced;
+    size_t failed = tx->enforced;
     bool fits = true;
 
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->enforced; i++)
-        rn_check_ask(k, k->order[i], k->items[k->order[i]].limit, RN_TAKE,
-                     k->charges[k->order[i]].cost);
-    rn_check_apply(k);
-    for (size_t i = k->enforced; i-- > 0;) {
-        struct rn_check_item *item = &k->items[k->order[i]];
-        uint64_t cost = k->charges[k->order[i]].cost;
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->enforced; i++)
+        rn_transaction_ask(tx, tx->order[i], tx->items[tx->order[i]].limit, RN_TAKE,
+                           tx->charges[tx->order[i]].cost);
+    rn_transaction_apply(tx);
+    for (size_t i = tx->enforced; i-- > 0;) {
+        struct rn_transaction_item *item = &tx->items[tx->order[i]];
+        uint64_t cost = tx->charges[tx->order[i]].cost;
 
-        if (k->batch[i].error != 0) {
+        if (tx->batch[i].error != 0) {
             failed = i;
             continue;
         }
-        item->answer = k->batch[i].answer;
+        item->answer = tx->batch[i].answer;
         item->taken = item->answer.allowed ? cost : 0;
         fits &= item->answer.allowed && !rn_decide_hold_back(item, cost);
     }
-    if (failed < k->enforced)
-        return rn_check_fail(k, k->order[failed], k->batch[failed].error);
+    if (failed < tx->enforced)
+        return rn_transaction_fail(tx, tx->order[failed], tx->batch[failed].error);
     return fits;
 }
 
-RN_HOT static bool take(struct rn_check *k)
+RN_HOT static bool take(struct rn_transaction *tx)
 {
-    if (rn_unlikely(k->r->policy != NULL))
-        return take_at_once(k);
-    for (size_t i = 0; i < k->enforced; i++)
-        if (!take_one(k, k->order[i]))
+    if (rn_unlikely(tx->r->policy != NULL))
+        return take_at_once(tx);
+    for (size_t i = 0; i < tx->enforced; i++)
+        if (!take_one(tx, tx->order[i]))
             return false;
     return true;
 }
 
 /* What cannot be given back is burnt: the charge stands. */
-static void undo(struct rn_check *k)
+static void undo(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_check_item *item = &k->items[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++) {
+        struct rn_transaction_item *item = &tx->items[i];
 
         if (item->taken == 0)
             continue;
-        rn_check_ask(k, i, item->limit, RN_GIVE_BACK, item->taken);
-        k->batch[k->batch_n - 1].ask.at_ns = k->now_ns;
-        k->batch[k->batch_n - 1].ask.mark = item->answer.mark;
+        rn_transaction_ask(tx, i, item->limit, RN_GIVE_BACK, item->taken);
+        tx->batch[tx->batch_n - 1].ask.at_ns = tx->now_ns;
+        tx->batch[tx->batch_n - 1].ask.mark = item->answer.mark;
         item->taken = 0;
     }
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        struct rn_answer *answer = &k->items[k->item_of[i]].answer;
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        struct rn_answer *answer = &tx->items[tx->item_of[i]].answer;
 
-        if (k->batch[i].error != 0)
+        if (tx->batch[i].error != 0)
             continue;
-        answer->remaining = k->batch[i].answer.remaining;
-        answer->reset_after_ns = k->batch[i].answer.reset_after_ns;
+        answer->remaining = tx->batch[i].answer.remaining;
+        answer->reset_after_ns = tx->batch[i].answer.reset_after_ns;
     }
 }
 
 /* --- SHADOW, DEBIT ------------------------------------------------------------------ */
 
-static void take_shadows(struct rn_check *k)
+static void take_shadows(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].shadow && !k->items[i].held_back && !k->items[i].by_outcome)
-            rn_check_ask(k, i, k->items[i].limit, RN_TAKE, k->charges[i].cost);
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        size_t at = k->item_of[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++)
+        if (tx->items[i].shadow && !tx->items[i].held_back && !tx->items[i].by_outcome)
+            rn_transaction_ask(tx, i, tx->items[i].limit, RN_TAKE, tx->charges[i].cost);
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        size_t at = tx->item_of[i];
 
-        note_answer(k, at, &k->batch[i]);
-        k->items[at].taken = k->items[at].answer.allowed ? k->charges[at].cost : 0;
+        note_answer(tx, at, &tx->batch[i]);
+        tx->items[at].taken = tx->items[at].answer.allowed ? tx->charges[at].cost : 0;
     }
 }
 
 /* A limit that fails does not keep the others from being charged. */
-static void debit(struct rn_check *k)
+static void debit(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        rn_check_ask(k, i, k->items[i].limit, RN_DEBIT, k->charges[i].cost);
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_charge *charge = &k->batch[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++)
+        rn_transaction_ask(tx, i, tx->items[i].limit, RN_DEBIT, tx->charges[i].cost);
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_charge *charge = &tx->batch[i];
 
-        note_answer(k, i, charge);
-        k->items[i].taken = charge->error == 0 ? k->charges[i].cost : 0;
-        k->items[i].uncollected = charge->error == 0 ? charge->answer.uncollected : 0;
-        k->error = k->error != 0 ? k->error : charge->error;
+        note_answer(tx, i, charge);
+        tx->items[i].taken = charge->error == 0 ? tx->charges[i].cost : 0;
+        tx->items[i].uncollected = charge->error == 0 ? charge->answer.uncollected : 0;
+        tx->error = tx->error != 0 ? tx->error : charge->error;
     }
 }
 
 /* --- the whole ------------------------------------------------------------------------ */
 
-static void clear_item(struct rn_check_item *item)
+static void clear_item(struct rn_transaction_item *item)
 {
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
@@ -271,50 +271,52 @@ static void clear_item(struct rn_check_item *item)
     item->family = NULL;
 }
 
-RN_HOT void rn_check_init(struct rn_check *k, struct ration *r, struct ration_charge *charges,
-                          size_t n, int64_t now_ns)
+RN_HOT void rn_transaction_init(struct rn_transaction *tx, struct ration *r,
+                                struct ration_charge *charges, size_t n, int64_t now_ns)
 {
-    k->r = r;
-    k->charges = charges;
-    k->n = n;
-    k->now_ns = now_ns;
-    k->look_only = k->uncounted = k->late = false;
-    k->error = 0;
-    k->enforced = k->batch_n = k->guards_taken = 0;
-    k->needs = 0;
+    tx->r = r;
+    tx->charges = charges;
+    tx->n = n;
+    tx->now_ns = now_ns;
+    tx->look_only = tx->uncounted = tx->late = false;
+    tx->error = 0;
+    tx->enforced = tx->batch_n = tx->guards_taken = 0;
+    tx->needs = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
-        clear_item(&k->items[i]);
+        clear_item(&tx->items[i]);
     }
 }
 
-RN_HOT struct rn_check_item *rn_check_add(struct rn_check *k, const struct rn_compiled *limit,
-                                          uint64_t key, uint64_t cost)
+RN_HOT struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
+                                                      const struct rn_compiled *limit, uint64_t key,
+                                                      uint64_t cost)
 {
-    struct rn_check_item *item = &k->items[k->n];
+    struct rn_transaction_item *item = &tx->items[tx->n];
 
     clear_item(item);
     item->limit = limit;
     item->key = key;
     item->shadow = limit->shadow;
-    k->charges[k->n++] = (struct ration_charge){.limit = limit->index, .cost = cost, .hash = key};
-    rn_table_prefetch(k->r->table, key);
+    tx->charges[tx->n++] = (struct ration_charge){.limit = limit->index, .cost = cost, .hash = key};
+    rn_table_prefetch(tx->r->table, key);
     return item;
 }
 
-/* What rn_check_add does, for a charge of the caller's own. */
-static int complete(struct rn_check *k, struct rn_check_item *item, struct ration_charge *c)
+/* What rn_transaction_add does, for a charge of the caller's own. */
+static int complete(struct rn_transaction *tx, struct rn_transaction_item *item,
+                    struct ration_charge *c)
 {
-    item->limit = rn_limiter_find(k->r, c, &item->own);
+    item->limit = rn_limiter_find(tx->r, c, &item->own);
     if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
         return c->error = RATION_EINVAL;
     item->key = rn_compiled_key(item->limit, c);
     item->shadow = item->limit->shadow;
-    rn_table_prefetch(k->r->table, item->key);
+    rn_table_prefetch(tx->r->table, item->key);
     return 0;
 }
 
-static unsigned needs_of(const struct rn_check_item *item)
+static unsigned needs_of(const struct rn_transaction_item *item)
 {
     unsigned needs = item->shadow ? RN_NEEDS_SHADOW : 0;
 
@@ -330,58 +332,58 @@ static unsigned needs_of(const struct rn_check_item *item)
 }
 
 /* All that can be done before the clock is read. */
-static int prepare(struct rn_check *k)
+static int prepare(struct rn_transaction *tx)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_check_item *item = &k->items[i];
+    for (size_t i = 0; i < tx->n; i++) {
+        struct rn_transaction_item *item = &tx->items[i];
 
-        if (!item->limit && complete(k, item, &k->charges[i]) != 0)
-            return k->charges[i].error;
+        if (!item->limit && complete(tx, item, &tx->charges[i]) != 0)
+            return tx->charges[i].error;
         if (!item->shadow && !item->by_outcome)
-            k->order[k->enforced++] = (uint8_t)i;
-        k->needs |= needs_of(item);
+            tx->order[tx->enforced++] = (uint8_t)i;
+        tx->needs |= needs_of(item);
     }
-    k->now_ns = rn_limiter_now(k->r, k->now_ns);
-    k->wall_offset_ns = rn_table_wall_offset(k->r->table, k->now_ns);
+    tx->now_ns = rn_limiter_now(tx->r, tx->now_ns);
+    tx->wall_offset_ns = rn_table_wall_offset(tx->r->table, tx->now_ns);
     return 0;
 }
 
 /* Whether the request is admitted. If not, what was taken must be given back. */
-RN_HOT static bool charge_all(struct rn_check *k)
+RN_HOT static bool charge_all(struct rn_transaction *tx)
 {
-    if (rn_unlikely(k->needs & RN_NEEDS_INHERIT) && !rn_check_inherit(k))
+    if (rn_unlikely(tx->needs & RN_NEEDS_INHERIT) && !rn_transaction_inherit(tx))
         return false;
-    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_watch(k))
+    if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_watch(tx))
         return false;
-    if (rn_unlikely(k->late)) {
-        debit(k);
-        return !(k->needs & RN_NEEDS_VARIANTS) || rn_check_follow(k);
+    if (rn_unlikely(tx->late)) {
+        debit(tx);
+        return !(tx->needs & RN_NEEDS_VARIANTS) || rn_transaction_follow(tx);
     }
-    if (must_look(k) && !look(k))
+    if (must_look(tx) && !look(tx))
         return false;
-    if (k->look_only)
+    if (tx->look_only)
         return true;
-    sort_narrowest_first(k);
-    if (!take(k))
+    sort_narrowest_first(tx);
+    if (!take(tx))
         return false;
-    if (rn_unlikely(k->needs & RN_NEEDS_VARIANTS) && !rn_check_guard(k))
+    if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_guard(tx))
         return false;
-    if (rn_unlikely(k->needs & RN_NEEDS_SHADOW))
-        take_shadows(k);
-    return rn_likely(!(k->needs & RN_NEEDS_VARIANTS)) || rn_check_follow(k);
+    if (rn_unlikely(tx->needs & RN_NEEDS_SHADOW))
+        take_shadows(tx);
+    return rn_likely(!(tx->needs & RN_NEEDS_VARIANTS)) || rn_transaction_follow(tx);
 }
 
-RN_HOT int rn_check_run(struct rn_check *k)
+RN_HOT int rn_transaction_run(struct rn_transaction *tx)
 {
-    k->error = prepare(k);
-    if (rn_unlikely(k->error != 0))
-        return k->error;
-    bool allowed = charge_all(k);
+    tx->error = prepare(tx);
+    if (rn_unlikely(tx->error != 0))
+        return tx->error;
+    bool allowed = charge_all(tx);
 
     if (!allowed)
-        undo(k);
-    rn_decide_end(k, allowed);
-    return k->error;
+        undo(tx);
+    rn_decide_end(tx, allowed);
+    return tx->error;
 }
 
 int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
@@ -398,15 +400,15 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
 
     if (!w)
         return RATION_ENOMEM;
-    struct rn_check *check = &w->ruling.check;
+    struct rn_transaction *tx = &w->ruling.tx;
 
-    rn_check_init(check, r, c, n, now_ns);
-    int code = rn_check_run(check);
+    rn_transaction_init(tx, r, c, n, now_ns);
+    int code = rn_transaction_run(tx);
 
     if (code == 0 && n == 1 && c->drain)
-        code = rn_state_drain(check);
+        code = rn_state_drain(tx);
     if (code == 0)
-        *decision = check->decision;
+        *decision = tx->decision;
     rn_workspace_return(s, w);
     return code;
 }

@@ -18,7 +18,7 @@
  * known, DEBIT charges them, each by itself, in the place of the steps from LOOK to
  * SHADOW.
  *
- * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the check ends with
+ * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the transaction ends with
  * that error.
  */
 #ifndef RN_LIMITER_DECIDE_TRANSACTION_H
@@ -26,12 +26,12 @@
 
 #include <ration/ration.h>
 
-#include "limiter/rulebook/book.h"
 #include "limiter/compiled.h"
 #include "limiter/limiter.h"
+#include "limiter/rulebook/book.h"
 
 /* What limits need besides being asked and charged. */
-enum rn_check_needs {
+enum rn_transaction_needs {
     RN_NEEDS_INHERIT = 1,  /* INHERIT */
     RN_NEEDS_VARIANTS = 2, /* WATCH, GUARD, FOLLOW */
     RN_NEEDS_LOOK = 4,     /* LOOK can tell what TAKE alone would not */
@@ -39,7 +39,7 @@ enum rn_check_needs {
     RN_NEEDS_SOFT = 16,    /* part of the capacity is not told about */
 };
 
-struct rn_check_item {
+struct rn_transaction_item {
     const struct rn_compiled *limit;
     uint64_t key;
     uint64_t taken;       /* what UNDO would have to give back */
@@ -64,7 +64,7 @@ struct rn_check_item {
 };
 
 /* Large (about 36 KB): part of a workspace. */
-struct rn_check {
+struct rn_transaction {
     struct ration *r;
     struct ration_charge *charges; /* borrowed until the end, with keys and limits */
     size_t n;
@@ -86,39 +86,40 @@ struct rn_check {
     size_t batch_n;
     uint8_t item_of[RATION_CHARGES_MAX]; /* the item that a charge of the batch belongs to */
     struct rn_charge batch[RATION_CHARGES_MAX];
-    struct rn_check_item items[RATION_CHARGES_MAX];
+    struct rn_transaction_item items[RATION_CHARGES_MAX];
 };
 
 /* n <= RATION_CHARGES_MAX. look_only, uncounted and late may be set afterwards. */
-void rn_check_init(struct rn_check *check, struct ration *r, struct ration_charge *charges,
-                   size_t n, int64_t now_ns);
+void rn_transaction_init(struct rn_transaction *tx, struct ration *r, struct ration_charge *charges,
+                         size_t n, int64_t now_ns);
 
 /* Appends a limit of a rule, with its state key. The array of charges has room
  * for it. To be completed by the caller. */
-struct rn_check_item *rn_check_add(struct rn_check *check, const struct rn_compiled *limit,
-                                   uint64_t key, uint64_t cost);
+struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
+                                               const struct rn_compiled *limit, uint64_t key,
+                                               uint64_t cost);
 
 /* Returns `error`; if it is 0, `decision` is filled in. */
-int rn_check_run(struct rn_check *check);
+int rn_transaction_run(struct rn_transaction *tx);
 
 /* For inherit.c and variant.c: adds a charge of `item` to the batch, */
-void rn_check_ask(struct rn_check *check, size_t item, const struct rn_compiled *l, enum rn_op op,
-                  uint64_t cost);
+void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
+                        enum rn_op op, uint64_t cost);
 /* and has the store answer the batch, which may be empty. */
-static inline void rn_check_apply(struct rn_check *check)
+static inline void rn_transaction_apply(struct rn_transaction *tx)
 {
-    if (check->batch_n != 0)
-        rn_store_apply(check->r->store, check->batch, check->batch_n);
+    if (tx->batch_n != 0)
+        rn_store_apply(tx->r->store, tx->batch, tx->batch_n);
 }
 /* Notes the error of an item. Returns false, for a step to return. */
-bool rn_check_fail(struct rn_check *check, size_t item, int error);
+bool rn_transaction_fail(struct rn_transaction *tx, size_t item, int error);
 
 /* The steps. False: the request is refused, or `error` is set. */
-bool rn_check_inherit(struct rn_check *check);
-bool rn_check_watch(struct rn_check *check);
+bool rn_transaction_inherit(struct rn_transaction *tx);
+bool rn_transaction_watch(struct rn_transaction *tx);
 /* The second half of LOOK: marks the items that a guard would refuse. False: only on an error. */
-bool rn_check_look_at_guards(struct rn_check *check);
-bool rn_check_guard(struct rn_check *check);
-bool rn_check_follow(struct rn_check *check);
+bool rn_transaction_look_at_guards(struct rn_transaction *tx);
+bool rn_transaction_guard(struct rn_transaction *tx);
+bool rn_transaction_follow(struct rn_transaction *tx);
 
 #endif

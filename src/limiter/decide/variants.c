@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a check that are about the variants of its limits. Why they keep
- * clients within the larger one is said in check.c.
+ * The steps of a transaction that are about the variants of its limits. Why they keep
+ * clients within the larger one is said in transaction.c.
  *
  * A limit asks its guards only while its mark says that another variant was
  * charged lately. A client that never moves is thus never refused on behalf of a
@@ -17,53 +17,53 @@ __extension__ typedef unsigned __int128 u128;
 
 /* --- WATCH --------------------------------------------------------------------- */
 
-bool rn_check_watch(struct rn_check *k)
+bool rn_transaction_watch(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++)
-        if (k->items[i].limit->mark && !k->items[i].shadow)
-            rn_check_ask(k, i, k->items[i].limit->mark, RN_PEEK, 0);
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-        if (k->batch[i].answer.reset_after_ns <= 0)
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++)
+        if (tx->items[i].limit->mark && !tx->items[i].shadow)
+            rn_transaction_ask(tx, i, tx->items[i].limit->mark, RN_PEEK, 0);
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        if (tx->batch[i].error != 0)
+            return rn_transaction_fail(tx, tx->item_of[i], tx->batch[i].error);
+        if (tx->batch[i].answer.reset_after_ns <= 0)
             continue;
-        k->items[k->item_of[i]].ask_guards = true;
-        k->needs |= RN_NEEDS_LOOK;
+        tx->items[tx->item_of[i]].ask_guards = true;
+        tx->needs |= RN_NEEDS_LOOK;
     }
     return true;
 }
 
 /* --- LOOK ---------------------------------------------------------------------- */
 
-static bool look_at_batch(struct rn_check *k)
+static bool look_at_batch(struct rn_transaction *tx)
 {
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-        rn_decide_guard(&k->items[k->item_of[i]], &k->batch[i].answer);
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        if (tx->batch[i].error != 0)
+            return rn_transaction_fail(tx, tx->item_of[i], tx->batch[i].error);
+        rn_decide_guard(&tx->items[tx->item_of[i]], &tx->batch[i].answer);
     }
-    k->batch_n = 0;
+    tx->batch_n = 0;
     return true;
 }
 
 /* A batch at a time: a name may have any number of shapes. */
-bool rn_check_look_at_guards(struct rn_check *k)
+bool rn_transaction_look_at_guards(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_check_item *item = &k->items[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_transaction_item *item = &tx->items[i];
         uint32_t count = item->ask_guards ? item->limit->guard_count : 0;
 
         for (uint32_t g = 0; g < count; g++) {
-            rn_check_ask(k, i, item->limit->guards[g], RN_PEEK, k->charges[i].cost);
-            if (k->batch_n == RATION_CHARGES_MAX && !look_at_batch(k))
+            rn_transaction_ask(tx, i, item->limit->guards[g], RN_PEEK, tx->charges[i].cost);
+            if (tx->batch_n == RATION_CHARGES_MAX && !look_at_batch(tx))
                 return false;
         }
     }
-    return look_at_batch(k);
+    return look_at_batch(tx);
 }
 
 /* --- GUARD --------------------------------------------------------------------- */
@@ -71,53 +71,53 @@ bool rn_check_look_at_guards(struct rn_check *k)
 /* Gives back to the guards that took. UNDO does so for the limits afterwards, so that none
  * ever has less than its guard of what one of them has refused. What cannot be given back is
  * burnt. */
-static void return_guards(struct rn_check *k)
+static void return_guards(struct rn_transaction *tx)
 {
     size_t taken = 0;
 
-    for (size_t i = 0; i < k->batch_n; i++) {
-        struct rn_charge *charge = &k->batch[i];
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        struct rn_charge *charge = &tx->batch[i];
 
         if (charge->error != 0 || !charge->answer.allowed)
             continue;
         charge->ask.op = RN_GIVE_BACK;
-        charge->ask.at_ns = k->now_ns;
+        charge->ask.at_ns = tx->now_ns;
         charge->ask.mark = charge->answer.mark;
-        k->item_of[taken] = k->item_of[i];
-        k->batch[taken++] = *charge;
+        tx->item_of[taken] = tx->item_of[i];
+        tx->batch[taken++] = *charge;
     }
-    k->batch_n = taken;
-    rn_check_apply(k);
+    tx->batch_n = taken;
+    rn_transaction_apply(tx);
 }
 
 /* Guards that do not fit into one batch, which can be undone, have been looked at and are only
  * counted. */
-bool rn_check_guard(struct rn_check *k)
+bool rn_transaction_guard(struct rn_transaction *tx)
 {
     bool all = true;
 
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_check_item *item = &k->items[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_transaction_item *item = &tx->items[i];
         uint32_t count = item->ask_guards && item->taken != 0 ? item->limit->guard_count : 0;
 
-        for (uint32_t g = 0; g < count && k->batch_n < RATION_CHARGES_MAX; g++)
-            rn_check_ask(k, i, item->limit->guards[g], RN_TAKE, item->taken);
+        for (uint32_t g = 0; g < count && tx->batch_n < RATION_CHARGES_MAX; g++)
+            rn_transaction_ask(tx, i, item->limit->guards[g], RN_TAKE, item->taken);
     }
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        size_t at = k->item_of[i];
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        size_t at = tx->item_of[i];
 
-        if (k->batch[i].error != 0)
-            rn_check_fail(k, at, k->batch[i].error);
+        if (tx->batch[i].error != 0)
+            rn_transaction_fail(tx, at, tx->batch[i].error);
         else
-            rn_decide_guard(&k->items[at], &k->batch[i].answer);
-        all &= k->batch[i].error == 0 && k->batch[i].answer.allowed;
+            rn_decide_guard(&tx->items[at], &tx->batch[i].answer);
+        all &= tx->batch[i].error == 0 && tx->batch[i].answer.allowed;
     }
     if (!all)
-        return_guards(k);
+        return_guards(tx);
     else
-        k->guards_taken = k->batch_n;
+        tx->guards_taken = tx->batch_n;
     return all;
 }
 
@@ -125,7 +125,7 @@ bool rn_check_guard(struct rn_check *k)
 
 /* What the state of a variant lacks: the units just charged, or more if it
  * would still show a smaller share spent than this limit does. Rounded up. */
-static uint64_t shortfall(const struct rn_check_item *item, const struct rn_charge *peeked)
+static uint64_t shortfall(const struct rn_transaction_item *item, const struct rn_charge *peeked)
 {
     uint64_t cap = item->limit->limit.cap, other_cap = peeked->limit->cap;
     uint64_t spent = cap - item->answer.remaining;
@@ -139,57 +139,57 @@ static uint64_t shortfall(const struct rn_check_item *item, const struct rn_char
 /* Looks at the variants of the batch, then counts the charges there. Guards were asked for a
  * cost, which is all that is charged to them: a larger limit that showed the share of a smaller
  * one would refuse what it has room for. */
-static bool follow_batch(struct rn_check *k)
+static bool follow_batch(struct rn_transaction *tx)
 {
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++) {
-        struct rn_charge *charge = &k->batch[i];
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++) {
+        struct rn_charge *charge = &tx->batch[i];
 
         if (charge->error != 0)
-            return rn_check_fail(k, k->item_of[i], charge->error);
+            return rn_transaction_fail(tx, tx->item_of[i], charge->error);
         charge->ask.op = RN_FORCE;
         if (charge->ask.cost == 0)
-            charge->ask.cost = shortfall(&k->items[k->item_of[i]], charge);
+            charge->ask.cost = shortfall(&tx->items[tx->item_of[i]], charge);
     }
-    rn_check_apply(k);
-    for (size_t i = 0; i < k->batch_n; i++)
-        if (k->batch[i].error != 0)
-            return rn_check_fail(k, k->item_of[i], k->batch[i].error);
-    k->batch_n = 0;
+    rn_transaction_apply(tx);
+    for (size_t i = 0; i < tx->batch_n; i++)
+        if (tx->batch[i].error != 0)
+            return rn_transaction_fail(tx, tx->item_of[i], tx->batch[i].error);
+    tx->batch_n = 0;
     return true;
 }
 
 /* Asks the variant at `at`, first guards, then shapes, unless it needs nothing. */
-static void ask_follower(struct rn_check *k, size_t i, uint32_t at)
+static void ask_follower(struct rn_transaction *tx, size_t i, uint32_t at)
 {
-    const struct rn_check_item *item = &k->items[i];
+    const struct rn_transaction_item *item = &tx->items[i];
     const struct rn_compiled *l = item->limit;
 
     if (at >= l->guard_count) {
         const struct rn_compiled *shape = l->shapes[at - l->guard_count];
 
         if (rn_compiled_follows(l, shape))
-            rn_check_ask(k, i, shape, RN_PEEK, 0);
-    } else if (item->ask_guards && k->guards_taken > 0) {
-        k->guards_taken--; /* they were taken in this order */
+            rn_transaction_ask(tx, i, shape, RN_PEEK, 0);
+    } else if (item->ask_guards && tx->guards_taken > 0) {
+        tx->guards_taken--; /* they were taken in this order */
     } else {
-        rn_check_ask(k, i, l->guards[at], RN_PEEK, item->taken);
+        rn_transaction_ask(tx, i, l->guards[at], RN_PEEK, item->taken);
     }
 }
 
 /* A batch at a time, as above. */
-bool rn_check_follow(struct rn_check *k)
+bool rn_transaction_follow(struct rn_transaction *tx)
 {
-    k->batch_n = 0;
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_check_item *item = &k->items[i];
+    tx->batch_n = 0;
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_transaction_item *item = &tx->items[i];
         uint32_t count = item->taken ? item->limit->guard_count + item->limit->shape_count : 0;
 
         for (uint32_t at = 0; at < count; at++) {
-            ask_follower(k, i, at);
-            if (k->batch_n == RATION_CHARGES_MAX && !follow_batch(k))
+            ask_follower(tx, i, at);
+            if (tx->batch_n == RATION_CHARGES_MAX && !follow_batch(tx))
                 return false;
         }
     }
-    return follow_batch(k);
+    return follow_batch(tx);
 }

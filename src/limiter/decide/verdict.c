@@ -23,7 +23,7 @@ bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verd
     return allowed ? nearer(a, b) : a->retry_after_ns > b->retry_after_ns;
 }
 
-bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost)
+bool rn_decide_hold_back(struct rn_transaction_item *item, uint64_t cost)
 {
     struct rn_answer *answer = &item->answer;
 
@@ -40,7 +40,7 @@ bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost)
     return true;
 }
 
-void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard)
+void rn_decide_guard(struct rn_transaction_item *item, const struct rn_answer *guard)
 {
     struct rn_answer *answer = &item->answer;
 
@@ -56,7 +56,7 @@ void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard)
 
 /* Neither what lies above the limit as written nor what must be left to others
  * is this client's to count on; nor what a guard would refuse. */
-static void hide_reserve(const struct rn_check_item *item, struct ration_verdict *verdict)
+static void hide_reserve(const struct rn_transaction_item *item, struct ration_verdict *verdict)
 {
     uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
     uint64_t left = verdict->limit - item->floor;
@@ -67,62 +67,62 @@ static void hide_reserve(const struct rn_check_item *item, struct ration_verdict
     verdict->remaining = left < item->guard_left ? left : item->guard_left;
 }
 
-static void fill_charge(struct rn_check *k, size_t i)
+static void fill_charge(struct rn_transaction *tx, size_t i)
 {
-    const struct rn_check_item *item = &k->items[i];
-    struct ration_charge *c = &k->charges[i];
+    const struct rn_transaction_item *item = &tx->items[i];
+    struct ration_charge *c = &tx->charges[i];
 
     c->hash = item->key;
-    c->at_ns = k->now_ns;
+    c->at_ns = tx->now_ns;
     c->mark = item->answer.mark;
     c->taken = item->taken;
     rn_verdict_set(&c->verdict, item->limit, &item->answer);
-    if (rn_unlikely(k->needs != 0))
+    if (rn_unlikely(tx->needs != 0))
         hide_reserve(item, &c->verdict);
 }
 
 /* Shadow limits never decide; nor, in a refusal, those that would admit. */
-static void decide(struct rn_check *k, bool allowed)
+static void decide(struct rn_transaction *tx, bool allowed)
 {
-    struct ration_decision *d = &k->decision;
+    struct ration_decision *d = &tx->decision;
     int64_t delay_ns = 0;
 
     d->allowed = allowed;
     d->decided_by = -1;
-    for (size_t i = 0; i < k->n; i++) {
-        const struct ration_verdict *verdict = &k->charges[i].verdict;
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct ration_verdict *verdict = &tx->charges[i].verdict;
 
-        fill_charge(k, i);
-        if (k->items[i].shadow)
+        fill_charge(tx, i);
+        if (tx->items[i].shadow)
             continue;
         if (allowed && verdict->delay_ns > delay_ns)
             delay_ns = verdict->delay_ns;
         if (verdict->allowed == allowed &&
             (d->decided_by < 0 ||
-             rn_decide_outranks(verdict, &k->charges[d->decided_by].verdict, allowed)))
+             rn_decide_outranks(verdict, &tx->charges[d->decided_by].verdict, allowed)))
             d->decided_by = (int)i;
     }
     if (rn_likely(d->decided_by >= 0))
-        d->verdict = k->charges[d->decided_by].verdict;
+        d->verdict = tx->charges[d->decided_by].verdict;
     else /* nothing stood in the way: as of no limit */
         d->verdict =
             (struct ration_verdict){.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
     d->verdict.delay_ns = delay_ns;
 }
 
-static void count_admission(struct rn_check *k, struct rn_stripe *s)
+static void count_admission(struct rn_transaction *tx, struct rn_stripe *s)
 {
     bool shadowed = false;
 
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_counts *row = rn_stats_row(s, k->items[i].limit->index);
+    for (size_t i = 0; i < tx->n; i++) {
+        struct rn_counts *row = rn_stats_row(s, tx->items[i].limit->index);
 
-        if (k->charges[i].error != 0) {
-            rn_limiter_failed(s, k->items[i].limit);
+        if (tx->charges[i].error != 0) {
+            rn_limiter_failed(s, tx->items[i].limit);
             continue;
         }
         rn_stats_add(s, &row->allowed);
-        if (!k->charges[i].verdict.allowed) {
+        if (!tx->charges[i].verdict.allowed) {
             rn_stats_add(s, &row->shadowed);
             shadowed = true;
         }
@@ -132,39 +132,39 @@ static void count_admission(struct rn_check *k, struct rn_stripe *s)
         rn_stats_add(s, &s->total.shadowed);
 }
 
-static void count_refusal(struct rn_check *k, struct rn_stripe *s)
+static void count_refusal(struct rn_transaction *tx, struct rn_stripe *s)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        const struct rn_compiled *l = k->items[i].limit;
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_compiled *l = tx->items[i].limit;
 
-        if (k->items[i].shadow || k->charges[i].verdict.allowed)
+        if (tx->items[i].shadow || tx->charges[i].verdict.allowed)
             continue;
         rn_stats_add(s, &rn_stats_row(s, l->index)->refused);
-        rn_top_note(k->r->top, s, l->index, RN_SLICE(""), &k->charges[i]);
+        rn_top_note(tx->r->top, s, l->index, RN_SLICE(""), &tx->charges[i]);
     }
     rn_stats_add(s, &s->total.refused);
 }
 
-static void count_failure(const struct rn_check *k, struct rn_stripe *s)
+static void count_failure(const struct rn_transaction *tx, struct rn_stripe *s)
 {
-    for (size_t i = 0; i < k->n; i++)
-        if (k->charges[i].error != 0)
-            rn_stats_add(s, &rn_stats_row(s, k->items[i].limit->index)->errors);
+    for (size_t i = 0; i < tx->n; i++)
+        if (tx->charges[i].error != 0)
+            rn_stats_add(s, &rn_stats_row(s, tx->items[i].limit->index)->errors);
     rn_stats_add(s, &s->total.errors);
 }
 
-RN_HOT void rn_decide_end(struct rn_check *k, bool allowed)
+RN_HOT void rn_decide_end(struct rn_transaction *tx, bool allowed)
 {
-    if (k->error == 0)
-        decide(k, allowed);
-    if (k->uncounted)
+    if (tx->error == 0)
+        decide(tx, allowed);
+    if (tx->uncounted)
         return;
-    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
+    struct rn_stripe *s = rn_stats_stripe(&tx->r->stats);
 
-    if (k->error != 0)
-        count_failure(k, s);
+    if (tx->error != 0)
+        count_failure(tx, s);
     else if (allowed)
-        count_admission(k, s);
+        count_admission(tx, s);
     else
-        count_refusal(k, s);
+        count_refusal(tx, s);
 }

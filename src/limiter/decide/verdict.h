@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a check: which limit decided, what the caller is told, what is
+ * The end of a transaction: which limit decided, what the caller is told, what is
  * counted.
  */
 #ifndef RN_LIMITER_DECIDE_VERDICT_H
@@ -10,7 +10,7 @@
 
 /* Turns an admission at `cost` into a refusal where the rule wants one: the wait
  * is too long, or the client is about to be charged what it had spent. */
-bool rn_decide_hold_back(struct rn_check_item *item, uint64_t cost);
+bool rn_decide_hold_back(struct rn_transaction_item *item, uint64_t cost);
 
 /* Whether `a` is told rather than `b`: of refusals the longer wait, else the one nearer its limit.
  */
@@ -18,9 +18,9 @@ bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verd
                         bool allowed);
 
 /* Makes the answer of a guard part of that of its limit. */
-void rn_decide_guard(struct rn_check_item *item, const struct rn_answer *guard);
+void rn_decide_guard(struct rn_transaction_item *item, const struct rn_answer *guard);
 
-/* With check->error set, only counts the failure. */
-void rn_decide_end(struct rn_check *check, bool allowed);
+/* With tx->error set, only counts the failure. */
+void rn_decide_end(struct rn_transaction *tx, bool allowed);
 
 #endif

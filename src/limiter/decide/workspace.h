@@ -8,8 +8,8 @@
 #ifndef RN_LIMITER_DECIDE_WORKSPACE_H
 #define RN_LIMITER_DECIDE_WORKSPACE_H
 
-#include "limiter/envoy/descriptors.h"
 #include "limiter/decide/gather.h"
+#include "limiter/envoy/descriptors.h"
 #include "rules/match/match.h"
 
 struct rn_workspace {
@@ -17,7 +17,7 @@ struct rn_workspace {
     struct rn_matches matches;
     struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1]; /* of a descriptor */
     union {
-        struct rn_ruling ruling; /* of it, a check without rules uses `check` and `charges` */
+        struct rn_ruling ruling; /* of it, a transaction without rules uses `tx` and `charges` */
         struct rn_descriptors descriptors;
     };
 };

@@ -15,13 +15,13 @@
  */
 #include "limiter/envoy/descriptors.h"
 
-#include "limiter/tickets/charge_later.h"
-#include "limiter/limiter.h"
-#include "limiter/tickets/receipt.h"
 #include "limiter/clients/index.h"
-#include "limiter/state.h"
-#include "limiter/value_stats.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/limiter.h"
+#include "limiter/state.h"
+#include "limiter/tickets/charge_later.h"
+#include "limiter/tickets/receipt.h"
+#include "limiter/value_stats.h"
 
 /* --- what applies ------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descr
                           uint64_t units)
 {
     struct rn_ruling *g = &d->ruling;
-    struct rn_check_item *item = &g->check.items[charge];
+    struct rn_transaction_item *item = &g->tx.items[charge];
 
     d->wishes[charge] = (uint8_t)wish;
     d->units[charge] = units;
@@ -156,7 +156,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
                                  .key_count = item->part_count,
                                  .refund = wish == RN_WISH_REFUND,
                                  .cost = wish == RN_WISH_LOOK || wish == RN_WISH_REFUND ? 0 : hits};
-    size_t before = g->check.n;
+    size_t before = g->tx.n;
 
     if (item->given) {
         struct rn_given *given = &d->given[at];
@@ -177,8 +177,8 @@ static void add_one(struct rn_descriptors *d, size_t at)
     }
     *rn_ruling_next(g) = applied;
     rn_ruling_add(g);
-    item->unlimited |= g->check.n == before;
-    if (g->check.n == before)
+    item->unlimited |= g->tx.n == before;
+    if (g->tx.n == before)
         return;
     item->charge = (uint8_t)before;
     item->charges |= UINT64_C(1) << before;
@@ -187,9 +187,9 @@ static void add_one(struct rn_descriptors *d, size_t at)
 
 static bool has_room(const struct rn_ruling *g, size_t charge)
 {
-    const struct rn_check_item *item = &g->check.items[charge];
+    const struct rn_transaction_item *item = &g->tx.items[charge];
     struct rn_charge peek = {
-        .ask = {.op = RN_PEEK, .now_ns = g->check.now_ns, .cost = g->charges[charge].cost}};
+        .ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns, .cost = g->charges[charge].cost}};
 
     return rn_limiter_apply(g->r, item->limit, item->key, &peek) == 0 && peek.answer.allowed;
 }
@@ -213,13 +213,13 @@ static void choose_quota(struct rn_descriptors *d)
         quotas += rn_descriptor_is_quota(d, &d->items[i]);
     if (quotas < 2)
         return;
-    g->check.now_ns = rn_limiter_now(g->r, g->check.now_ns);
+    g->tx.now_ns = rn_limiter_now(g->r, g->tx.now_ns);
     for (size_t i = 0; i < d->count && enforced == d->count; i++)
         if (rn_descriptor_is_quota(d, &d->items[i]) && has_room(g, d->items[i].charge))
             enforced = i;
     for (size_t i = 0; i < d->count && enforced < d->count; i++)
         if (rn_descriptor_is_quota(d, &d->items[i]) && i != enforced)
-            g->check.items[d->items[i].charge].shadow = true;
+            g->tx.items[d->items[i].charge].shadow = true;
 }
 
 /* What a refund leaves takes the place of what was there before it. */
@@ -228,13 +228,13 @@ static int refund_all(struct rn_descriptors *d)
     struct rn_ruling *g = &d->ruling;
     int code = 0;
 
-    for (size_t i = 0; i < g->check.n && code == 0; i++) {
-        struct rn_check_item *charged = &g->check.items[i];
-        struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->check.now_ns}};
+    for (size_t i = 0; i < g->tx.n && code == 0; i++) {
+        struct rn_transaction_item *charged = &g->tx.items[i];
+        struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns}};
 
         if (d->wishes[i] != RN_WISH_REFUND)
             continue;
-        code = rn_state_credit(g->r, charged, d->units[i], g->check.now_ns);
+        code = rn_state_credit(g->r, charged, d->units[i], g->tx.now_ns);
         if (code == 0)
             code = rn_limiter_apply(g->r, charged->limit, charged->key, &peek);
         if (code == 0)
@@ -259,8 +259,8 @@ static int64_t delay_of(const struct rn_ruling *g)
 {
     int64_t delay_ns = 0;
 
-    for (size_t i = 0; i < g->check.n && !g->lenient; i++)
-        if (g->charges[i].taken != 0 && !g->check.items[i].shadow &&
+    for (size_t i = 0; i < g->tx.n && !g->lenient; i++)
+        if (g->charges[i].taken != 0 && !g->tx.items[i].shadow &&
             g->charges[i].verdict.delay_ns > delay_ns)
             delay_ns = g->charges[i].verdict.delay_ns;
     return g->max_wait_ns > 0 && delay_ns > g->max_wait_ns ? g->max_wait_ns : delay_ns;
@@ -271,8 +271,7 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
 {
     out->allowed = o->decision.allowed;
     out->shadowed = o->shadow_refused;
-    out->decided_by =
-        d->ruling.check.n ? descriptor_of(d, d->ruling.check.decision.decided_by) : -1;
+    out->decided_by = d->ruling.tx.n ? descriptor_of(d, d->ruling.tx.decision.decided_by) : -1;
     out->delay_ns = out->allowed ? delay_of(&d->ruling) : 0;
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++)
@@ -317,8 +316,8 @@ static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_
     const struct rn_ruling *g = &d->ruling;
     size_t count = 0;
 
-    for (size_t i = 0; i < g->check.n; i++) {
-        const struct rn_check_item *charged = &g->check.items[i];
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_transaction_item *charged = &g->tx.items[i];
 
         if (d->wishes[i] == RN_WISH_USED && g->charges[i].taken == 0)
             late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
@@ -334,7 +333,7 @@ static void tell_late(const struct rn_descriptors *d, size_t charge, uint64_t re
             out->statuses[i].remaining = rn_descriptors_status_clip(remaining);
 }
 
-/* Each by itself. The answer has been filled in, so that the check can be used again. */
+/* Each by itself. The answer has been filled in, so that the transaction can be used again. */
 static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_ruling *g = &d->ruling;
@@ -343,13 +342,13 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
 
     if (rn_likely(count == 0))
         return;
-    rn_check_init(&g->check, g->r, g->charges, 0, g->check.now_ns);
-    g->check.uncounted = g->check.late = true;
+    rn_transaction_init(&g->tx, g->r, g->charges, 0, g->tx.now_ns);
+    g->tx.uncounted = g->tx.late = true;
     for (size_t i = 0; i < count; i++)
-        rn_check_add(&g->check, late[i].limit, late[i].key, d->units[late[i].charge])->shift_ns =
+        rn_transaction_add(&g->tx, late[i].limit, late[i].key, d->units[late[i].charge])->shift_ns =
             late[i].shift_ns;
-    rn_check_run(&g->check);
-    rn_due_count(&g->check, g->book);
+    rn_transaction_run(&g->tx);
+    rn_due_count(&g->tx, g->book);
     for (size_t i = 0; i < count; i++) {
         const struct rn_applied *applied = &g->rules[g->rule_of[late[i].charge]];
 
@@ -374,7 +373,7 @@ static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struc
         .attributes = d->attributes,
         .count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes)};
 
-    return rn_ban_find(g->r, roster, NULL, &request, g->check.now_ns, left_ns);
+    return rn_ban_find(g->r, roster, NULL, &request, g->tx.now_ns, left_ns);
 }
 
 /* The outcome is a refusal that descriptor `at` is the reason of. */

@@ -52,7 +52,7 @@ static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct
 static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct rn_applied *applied)
 {
     struct rn_ruling *g = &d->ruling;
-    size_t before = g->check.n;
+    size_t before = g->tx.n;
     uint32_t at = g->rule_count;
 
     *rn_ruling_next(g) = *applied;
@@ -64,7 +64,7 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
     n->cost = 0;
     n->wish = RN_WISH_LOOK;
     n->first = (uint8_t)before;
-    n->count = (uint8_t)(g->check.n - before);
+    n->count = (uint8_t)(g->tx.n - before);
     n->told = (struct rn_slice){n->key, rn_ruling_join_key(&g->rules[at], n->key, sizeof n->key)};
     g->rules[at].key = &n->told;
     g->rules[at].key_names = NULL;
@@ -140,7 +140,7 @@ static void settle(struct rn_descriptors *d)
 void rn_descriptors_drop_native(struct rn_descriptors *d)
 {
     d->ruling.rule_count = 0;
-    d->ruling.check.n = 0;
+    d->ruling.tx.n = 0;
     for (size_t i = 0; i < d->count; i++)
         d->items[i].charges = 0;
 }

@@ -12,16 +12,16 @@ uint32_t rn_descriptors_status_clip(uint64_t n)
 
 /* Until the window ends, also one in which nothing is spent: clients spread their
  * requests by it. */
-static int64_t reset_of(const struct rn_check *k, size_t charge)
+static int64_t reset_of(const struct rn_transaction *tx, size_t charge)
 {
-    const struct rn_limit *limit = &k->items[charge].limit->limit;
-    const struct ration_verdict *verdict = &k->charges[charge].verdict;
+    const struct rn_limit *limit = &tx->items[charge].limit->limit;
+    const struct ration_verdict *verdict = &tx->charges[charge].verdict;
 
     if (limit->algorithm == RATION_FIXED_WINDOW && !limit->from_first)
         return verdict->reset_after_ns > 0
                    ? verdict->reset_after_ns
-                   : rn_limit_window_left(limit, k->now_ns + k->wall_offset_ns -
-                                                     k->items[charge].shift_ns);
+                   : rn_limit_window_left(limit, tx->now_ns + tx->wall_offset_ns -
+                                                     tx->items[charge].shift_ns);
     return verdict->allowed || verdict->retry_after_ns == RATION_NEVER ? verdict->reset_after_ns
                                                                        : verdict->retry_after_ns;
 }
@@ -57,7 +57,7 @@ static void tell_names(struct ration_descriptor_status *status, const struct rn_
 static bool is_shadow(const struct rn_descriptors *d, const struct rn_descriptor *item,
                       size_t charge)
 {
-    return d->ruling.check.items[charge].shadow &&
+    return d->ruling.tx.items[charge].shadow &&
            (charge != item->charge || !rn_descriptor_is_quota(d, item));
 }
 
@@ -106,7 +106,7 @@ void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct 
     status->over = !verdict->allowed && !shadow;
     status->shadow = !verdict->allowed && shadow;
     status->remaining = rn_descriptors_status_clip(verdict->remaining);
-    status->reset_ns = reset_of(&g->check, item->told);
+    status->reset_ns = reset_of(&g->tx, item->told);
     tell_limit(status, item, g->limits[item->told]);
     tell_names(status, item, g->rules[g->rule_of[item->told]].rule);
 }

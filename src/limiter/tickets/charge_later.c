@@ -5,12 +5,12 @@
  */
 #include "limiter/tickets/charge_later.h"
 
+#include "limiter/decide/gather.h"
 #include "limiter/decide/transaction.h"
-#include "limiter/tickets/reservation.h"
+#include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
 #include "limiter/tickets/receipt.h"
-#include "limiter/decide/gather.h"
-#include "limiter/decide/workspace.h"
+#include "limiter/tickets/reservation.h"
 
 /* Whether the rule wants this outcome charged; one without charge_on wants all. */
 static bool is_charged_on(const struct rn_rule *rule, unsigned status)
@@ -19,16 +19,16 @@ static bool is_charged_on(const struct rn_rule *rule, unsigned status)
 }
 
 /* What was spent before a reload is left to the next decision to carry over. */
-static void add_due(struct rn_check *k, const struct rn_book *book,
+static void add_due(struct rn_transaction *tx, const struct rn_book *book,
                     const struct ration_receipt *due, const struct rn_compiled *l, uint64_t units)
 {
-    struct rn_check_item *item = rn_check_add(k, l, due->hash, units);
+    struct rn_transaction_item *item = rn_transaction_add(tx, l, due->hash, units);
 
     item->shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
 }
 
 /* RATION_EGONE: no limit is there any more. */
-static int gather(struct rn_check *k, const struct rn_book *book, const struct rn_due *due,
+static int gather(struct rn_transaction *tx, const struct rn_book *book, const struct rn_due *due,
                   unsigned status)
 {
     bool found = due->count == 0;
@@ -38,69 +38,70 @@ static int gather(struct rn_check *k, const struct rn_book *book, const struct r
 
         found |= l != NULL;
         if (l && is_charged_on(&book->ruleset->rules[l->index], status))
-            add_due(k, book, &due->items[i], l, due->items[i].taken);
+            add_due(tx, book, &due->items[i], l, due->items[i].taken);
     }
     return found ? 0 : RATION_EGONE;
 }
 
-static int charge(struct rn_check *k, const struct rn_due *due)
+static int charge(struct rn_transaction *tx, const struct rn_due *due)
 {
-    int code = due->id != 0 ? rn_hold_use(k->r, due->id, due->within_ns, k->now_ns, 0) : 0;
+    int code = due->id != 0 ? rn_hold_use(tx->r, due->id, due->within_ns, tx->now_ns, 0) : 0;
 
     if (code != 0)
         return code;
-    return rn_check_run(k);
+    return rn_transaction_run(tx);
 }
 
-static bool is_of_same_client(const struct rn_check_item *a, const struct rn_check_item *b)
+static bool is_of_same_client(const struct rn_transaction_item *a,
+                              const struct rn_transaction_item *b)
 {
     return a->limit->index == b->limit->index &&
            (a->key ^ a->limit->salt) == (b->key ^ b->limit->salt);
 }
 
 /* A thread has the same number in both stripes: `s` answers for `rows`. */
-void rn_due_count(const struct rn_check *k, const struct rn_book *book)
+void rn_due_count(const struct rn_transaction *tx, const struct rn_book *book)
 {
-    struct rn_stripe *s = rn_stats_stripe(&k->r->stats);
+    struct rn_stripe *s = rn_stats_stripe(&tx->r->stats);
     struct rn_stripe *rows = book ? rn_stats_stripe(&book->stats) : s;
 
-    for (size_t i = 0; i < k->n; i++) {
-        struct rn_counts *row = rn_stats_row(rows, k->items[i].limit->index);
-        uint64_t units = k->charges[i].cost, lost = k->items[i].uncollected;
+    for (size_t i = 0; i < tx->n; i++) {
+        struct rn_counts *row = rn_stats_row(rows, tx->items[i].limit->index);
+        uint64_t units = tx->charges[i].cost, lost = tx->items[i].uncollected;
 
-        if (k->charges[i].error != 0)
+        if (tx->charges[i].error != 0)
             continue;
         rn_stats_add_units(s, &row->uncollected, lost);
         rn_stats_add_units(s, &s->total.uncollected, lost);
-        if (i != 0 && is_of_same_client(&k->items[i], &k->items[i - 1]))
+        if (i != 0 && is_of_same_client(&tx->items[i], &tx->items[i - 1]))
             continue; /* another limit of the same rule; they lie together */
         rn_stats_add_units(s, &row->hits_allowed, units);
     }
 }
 
 /* Once for each rule, however many of its limits were charged. */
-static void count_charged(const struct rn_check *k, const struct rn_book *book)
+static void count_charged(const struct rn_transaction *tx, const struct rn_book *book)
 {
-    struct rn_stripe *s = rn_stats_stripe(&k->r->stats), *rows = rn_stats_stripe(&book->stats);
+    struct rn_stripe *s = rn_stats_stripe(&tx->r->stats), *rows = rn_stats_stripe(&book->stats);
 
     rn_stats_add(s, &s->total.charged);
-    for (size_t i = 0; i < k->n; i++) {
-        uint32_t rule = k->items[i].limit->index;
+    for (size_t i = 0; i < tx->n; i++) {
+        uint32_t rule = tx->items[i].limit->index;
 
-        if (i == 0 || rule != k->items[i - 1].limit->index)
+        if (i == 0 || rule != tx->items[i - 1].limit->index)
             rn_stats_add(s, &rn_stats_row(rows, rule)->charged);
     }
-    rn_due_count(k, book);
+    rn_due_count(tx, book);
 }
 
-/* A check without charges yet, all of which are debits. */
-static struct rn_check *begin(struct ration *r, struct rn_workspace *w, int64_t now_ns)
+/* A transaction without charges yet, all of which are debits. */
+static struct rn_transaction *begin(struct ration *r, struct rn_workspace *w, int64_t now_ns)
 {
-    struct rn_check *check = &w->ruling.check;
+    struct rn_transaction *tx = &w->ruling.tx;
 
-    rn_check_init(check, r, w->ruling.charges, 0, rn_limiter_now(r, now_ns));
-    check->uncounted = check->late = true;
-    return check;
+    rn_transaction_init(tx, r, w->ruling.charges, 0, rn_limiter_now(r, now_ns));
+    tx->uncounted = tx->late = true;
+    return tx;
 }
 
 int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
@@ -112,16 +113,16 @@ int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, i
     if (!w)
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
-    struct rn_check *check = begin(r, w, now_ns);
-    int code = gather(check, pin.book, due, status);
+    struct rn_transaction *tx = begin(r, w, now_ns);
+    int code = gather(tx, pin.book, due, status);
 
-    if (code == 0 && check->n != 0) {
-        code = charge(check, due);
+    if (code == 0 && tx->n != 0) {
+        code = charge(tx, due);
         if (code == 0)
-            count_charged(check, pin.book);
+            count_charged(tx, pin.book);
     }
     if (code == 0 && count)
-        *count = (uint32_t)check->n;
+        *count = (uint32_t)tx->n;
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);
     return code;
@@ -136,18 +137,18 @@ int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t
     if (!w)
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
-    struct rn_check *check = begin(r, w, now_ns);
+    struct rn_transaction *tx = begin(r, w, now_ns);
     int code = n == 0 ? 0 : RATION_EGONE;
 
     for (size_t i = 0; i < n; i++) {
         const struct rn_compiled *l = pin.book ? rn_receipt_find(pin.book, &receipts[i]) : NULL;
 
         if (l)
-            add_due(check, pin.book, &receipts[i], l, units);
+            add_due(tx, pin.book, &receipts[i], l, units);
     }
-    if (check->n != 0) {
-        code = rn_check_run(check);
-        rn_due_count(check, pin.book);
+    if (tx->n != 0) {
+        code = rn_transaction_run(tx);
+        rn_due_count(tx, pin.book);
     }
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);

@@ -27,10 +27,10 @@ int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t
                  int64_t now_ns);
 
 struct rn_book;
-struct rn_check;
+struct rn_transaction;
 
-/* Counts the units of a check that charged late; `book`: of its limits, NULL: they were given
+/* Counts the units of a transaction that charged late; `book`: of its limits, NULL: they were given
  * at open or with the call. */
-void rn_due_count(const struct rn_check *check, const struct rn_book *book);
+void rn_due_count(const struct rn_transaction *tx, const struct rn_book *book);
 
 #endif

@@ -11,9 +11,9 @@
 #include "limiter/tickets/reservation.h"
 
 #include "limiter/decide/transaction.h"
-#include "limiter/tickets/charge_later.h"
-#include "limiter/limiter.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/limiter.h"
+#include "limiter/tickets/charge_later.h"
 
 static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
 {
@@ -142,20 +142,20 @@ static int debit_excess(struct ration *r, const struct ration_charge *c, size_t 
 
     if (!w)
         return RATION_ENOMEM;
-    struct rn_check *check = &w->ruling.check;
+    struct rn_transaction *tx = &w->ruling.tx;
 
-    rn_check_init(check, r, w->ruling.charges, 0, now_ns);
-    check->uncounted = check->late = true;
-    for (size_t i = 0; i < n && check->n < RATION_CHARGES_MAX; i++) {
+    rn_transaction_init(tx, r, w->ruling.charges, 0, now_ns);
+    tx->uncounted = tx->late = true;
+    for (size_t i = 0; i < n && tx->n < RATION_CHARGES_MAX; i++) {
         uint64_t reserved = c[i].taken > c[i].cost ? c[i].taken : c[i].cost;
-        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &check->items[check->n].own);
+        const struct rn_compiled *l = rn_limiter_find(r, &c[i], &tx->items[tx->n].own);
 
         if (used[i] > reserved && l)
-            rn_check_add(check, l, c[i].hash, used[i] - reserved);
+            rn_transaction_add(tx, l, c[i].hash, used[i] - reserved);
     }
-    if (check->n != 0) {
-        code = rn_check_run(check);
-        rn_due_count(check, NULL);
+    if (tx->n != 0) {
+        code = rn_transaction_run(tx);
+        rn_due_count(tx, NULL);
     }
     rn_workspace_return(s, w);
     return code;

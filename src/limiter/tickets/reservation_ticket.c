@@ -8,15 +8,15 @@
  */
 #include <string.h>
 
-#include "limiter/decide/transaction.h"
-#include "limiter/tickets/charge_later.h"
-#include "limiter/tickets/reservation.h"
-#include "limiter/tickets/lease.h"
-#include "limiter/limiter.h"
-#include "limiter/tickets/receipt.h"
 #include "limiter/decide/gather.h"
-#include "limiter/tickets/ticket.h"
+#include "limiter/decide/transaction.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/limiter.h"
+#include "limiter/tickets/charge_later.h"
+#include "limiter/tickets/lease.h"
+#include "limiter/tickets/receipt.h"
+#include "limiter/tickets/reservation.h"
+#include "limiter/tickets/ticket.h"
 
 /* --- making --------------------------------------------------------------------------- */
 
@@ -134,16 +134,16 @@ static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t uni
 
     if (!w)
         return t->receipt_count != 0 ? RATION_ENOMEM : 0;
-    struct rn_check *check = &w->ruling.check;
+    struct rn_transaction *tx = &w->ruling.tx;
 
-    rn_check_init(check, r, charges, 0, now_ns);
-    check->uncounted = check->late = true;
-    const struct rn_compiled *l = rn_limiter_find(r, &c, &check->items[0].own);
+    rn_transaction_init(tx, r, charges, 0, now_ns);
+    tx->uncounted = tx->late = true;
+    const struct rn_compiled *l = rn_limiter_find(r, &c, &tx->items[0].own);
 
     if (l) {
-        rn_check_add(check, l, c.hash, units);
-        code = rn_check_run(check);
-        rn_due_count(check, NULL);
+        rn_transaction_add(tx, l, c.hash, units);
+        code = rn_transaction_run(tx);
+        rn_due_count(tx, NULL);
     }
     rn_workspace_return(s, w);
     return code;

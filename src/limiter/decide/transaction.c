@@ -82,7 +82,7 @@ bool rn_transaction_fail(struct rn_transaction *tx, size_t item, int error)
 /* --- LOOK ------------------------------------------------------------------------- */
 
 /* Whether LOOK can tell what TAKE alone would not. */
-static bool may_hold_back(const struct rn_transaction_item *item)
+static bool is_restricted(const struct rn_transaction_item *item)
 {
     return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
 }
@@ -133,8 +133,8 @@ RN_HOT static bool look(struct rn_transaction *tx)
         note_answer(tx, i, &tx->batch[i]);
         if (rn_likely(!(tx->needs & RN_NEEDS_LOOK)))
             continue;
-        rn_decide_hold_back(item, tx->batch[i].ask.cost);
-        item->held_back = item->shadow && !item->answer.allowed && may_hold_back(item);
+        rn_verdict_restrict(item, tx->batch[i].ask.cost);
+        item->refused_by_look = item->shadow && !item->answer.allowed && is_restricted(item);
     }
     if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_look_at_guards(tx))
         return false;
@@ -158,7 +158,7 @@ RN_HOT static bool take_one(struct rn_transaction *tx, size_t i)
     if (!item->answer.allowed)
         return false;
     item->taken = tx->charges[i].cost;
-    return rn_likely(!(tx->needs & RN_NEEDS_LOOK)) || !rn_decide_hold_back(item, item->taken);
+    return rn_likely(!(tx->needs & RN_NEEDS_LOOK)) || !rn_verdict_restrict(item, item->taken);
 }
 
 /* Each trip to a shared store takes long, and LOOK has just found that all limits have room. The
@@ -183,7 +183,7 @@ static bool take_at_once(struct rn_transaction *tx)
         }
         item->answer = tx->batch[i].answer;
         item->taken = item->answer.allowed ? cost : 0;
-        fits &= item->answer.allowed && !rn_decide_hold_back(item, cost);
+        fits &= item->answer.allowed && !rn_verdict_restrict(item, cost);
     }
     if (failed < tx->enforced)
         return rn_transaction_fail(tx, tx->order[failed], tx->batch[failed].error);
@@ -231,7 +231,7 @@ static void take_shadows(struct rn_transaction *tx)
 {
     tx->batch_n = 0;
     for (size_t i = 0; i < tx->n; i++)
-        if (tx->items[i].shadow && !tx->items[i].held_back && !tx->items[i].by_outcome)
+        if (tx->items[i].shadow && !tx->items[i].refused_by_look && !tx->items[i].by_outcome)
             rn_transaction_ask(tx, i, tx->items[i].limit, RN_TAKE, tx->charges[i].cost);
     rn_transaction_apply(tx);
     for (size_t i = 0; i < tx->batch_n; i++) {
@@ -266,7 +266,7 @@ static void clear_item(struct rn_transaction_item *item)
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
     item->shift_ns = item->max_wait_ns = 0;
-    item->held_back = item->ask_guards = item->by_outcome = false;
+    item->refused_by_look = item->ask_guards = item->by_outcome = false;
     item->guard_left = UINT64_MAX;
     item->family = NULL;
 }
@@ -320,7 +320,7 @@ static unsigned needs_of(const struct rn_transaction_item *item)
 {
     unsigned needs = item->shadow ? RN_NEEDS_SHADOW : 0;
 
-    if (item->by_outcome || may_hold_back(item))
+    if (item->by_outcome || is_restricted(item))
         needs |= RN_NEEDS_LOOK;
     if (item->soft != 0)
         needs |= RN_NEEDS_SOFT;
@@ -382,7 +382,7 @@ RN_HOT int rn_transaction_run(struct rn_transaction *tx)
 
     if (!allowed)
         undo(tx);
-    rn_decide_end(tx, allowed);
+    rn_verdict_finish(tx, allowed);
     return tx->error;
 }
 

@@ -51,7 +51,7 @@ struct rn_transaction_item {
 
     /* What rules add; 0 for other limits. */
     bool by_outcome;                /* only looked at: due.c charges it */
-    bool held_back;                 /* a shadow limit that LOOK would have refused: not charged */
+    bool refused_by_look;           /* a shadow limit that LOOK would have refused: not charged */
     uint64_t keep;                  /* units that this request must leave to others */
     uint64_t soft;                  /* units of the capacity that lie above the limit as written */
     uint64_t floor;                 /* units that count as spent at least: see inherit.c */

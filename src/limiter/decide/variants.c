@@ -43,7 +43,7 @@ static bool look_at_batch(struct rn_transaction *tx)
     for (size_t i = 0; i < tx->batch_n; i++) {
         if (tx->batch[i].error != 0)
             return rn_transaction_fail(tx, tx->item_of[i], tx->batch[i].error);
-        rn_decide_guard(&tx->items[tx->item_of[i]], &tx->batch[i].answer);
+        rn_verdict_add_guard(&tx->items[tx->item_of[i]], &tx->batch[i].answer);
     }
     tx->batch_n = 0;
     return true;
@@ -111,7 +111,7 @@ bool rn_transaction_guard(struct rn_transaction *tx)
         if (tx->batch[i].error != 0)
             rn_transaction_fail(tx, at, tx->batch[i].error);
         else
-            rn_decide_guard(&tx->items[at], &tx->batch[i].answer);
+            rn_verdict_add_guard(&tx->items[at], &tx->batch[i].answer);
         all &= tx->batch[i].error == 0 && tx->batch[i].answer.allowed;
     }
     if (!all)

@@ -17,13 +17,13 @@ static bool nearer(const struct ration_verdict *a, const struct ration_verdict *
     return (u128)a->remaining * b->limit < (u128)b->remaining * a->limit;
 }
 
-bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
-                        bool allowed)
+bool rn_verdict_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
+                         bool allowed)
 {
     return allowed ? nearer(a, b) : a->retry_after_ns > b->retry_after_ns;
 }
 
-bool rn_decide_hold_back(struct rn_transaction_item *item, uint64_t cost)
+bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost)
 {
     struct rn_answer *answer = &item->answer;
 
@@ -40,7 +40,7 @@ bool rn_decide_hold_back(struct rn_transaction_item *item, uint64_t cost)
     return true;
 }
 
-void rn_decide_guard(struct rn_transaction_item *item, const struct rn_answer *guard)
+void rn_verdict_add_guard(struct rn_transaction_item *item, const struct rn_answer *guard)
 {
     struct rn_answer *answer = &item->answer;
 
@@ -99,7 +99,7 @@ static void decide(struct rn_transaction *tx, bool allowed)
             delay_ns = verdict->delay_ns;
         if (verdict->allowed == allowed &&
             (d->decided_by < 0 ||
-             rn_decide_outranks(verdict, &tx->charges[d->decided_by].verdict, allowed)))
+             rn_verdict_outranks(verdict, &tx->charges[d->decided_by].verdict, allowed)))
             d->decided_by = (int)i;
     }
     if (rn_likely(d->decided_by >= 0))
@@ -153,7 +153,7 @@ static void count_failure(const struct rn_transaction *tx, struct rn_stripe *s)
     rn_stats_add(s, &s->total.errors);
 }
 
-RN_HOT void rn_decide_end(struct rn_transaction *tx, bool allowed)
+RN_HOT void rn_verdict_finish(struct rn_transaction *tx, bool allowed)
 {
     if (tx->error == 0)
         decide(tx, allowed);

@@ -10,17 +10,17 @@
 
 /* Turns an admission at `cost` into a refusal where the rule wants one: the wait
  * is too long, or the client is about to be charged what it had spent. */
-bool rn_decide_hold_back(struct rn_transaction_item *item, uint64_t cost);
+bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost);
 
 /* Whether `a` is told rather than `b`: of refusals the longer wait, else the one nearer its limit.
  */
-bool rn_decide_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
-                        bool allowed);
+bool rn_verdict_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
+                         bool allowed);
 
 /* Makes the answer of a guard part of that of its limit. */
-void rn_decide_guard(struct rn_transaction_item *item, const struct rn_answer *guard);
+void rn_verdict_add_guard(struct rn_transaction_item *item, const struct rn_answer *guard);
 
 /* With tx->error set, only counts the failure. */
-void rn_decide_end(struct rn_transaction *tx, bool allowed);
+void rn_verdict_finish(struct rn_transaction *tx, bool allowed);
 
 #endif

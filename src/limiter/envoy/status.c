@@ -75,7 +75,7 @@ static uint8_t find_tightest(const struct rn_descriptors *d, const struct rn_des
 
         if (rank > found_rank ||
             (rank == found_rank &&
-             rn_decide_outranks(verdict, &d->ruling.charges[found].verdict, rank != 2))) {
+             rn_verdict_outranks(verdict, &d->ruling.charges[found].verdict, rank != 2))) {
             found = charge;
             found_rank = rank;
         }

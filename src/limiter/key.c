@@ -60,7 +60,7 @@ static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t n
 
     if (!w)
         return c->error = RATION_ENOMEM;
-    struct rn_transaction *tx = &w->ruling.tx;
+    struct rn_transaction *tx = &w->gathered.tx;
 
     rn_transaction_init(tx, r, &copy, 1, now_ns);
     tx->look_only = tx->uncounted = true;

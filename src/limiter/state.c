@@ -155,7 +155,7 @@ static int reset_rule(struct ration *r, const struct rn_book *book, const struct
     const struct rn_override_rule *of = roster ? rn_override_rule(roster, a->rule) : NULL;
     const struct rn_compiled *any = of ? &of->base : any_limit(book, a->rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
-    uint64_t hash = any ? rn_ruling_hash(a, any) : 0;
+    uint64_t hash = any ? rn_gather_hash(a, any) : 0;
     const struct rn_override *o = of ? rn_roll_find(&roster->overrides, hash) : NULL;
     int code = any ? forget_rule(&t, book, a->rule, hash) : 0;
 
@@ -327,11 +327,11 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
 
     if (!w)
         return RATION_ENOMEM;
-    struct rn_ruling *g = &w->ruling;
+    struct rn_gathered *g = &w->gathered;
 
-    rn_ruling_init(g, r, book, adjustment->now_ns);
-    *rn_ruling_next(g) = *a;
-    rn_ruling_add(g);
+    rn_gather_init(g, r, book, adjustment->now_ns);
+    *rn_gather_next(g) = *a;
+    rn_gather_add(g);
     int code = g->error != 0 ? g->error : rn_transaction_run(&g->tx);
 
     for (size_t i = 0; i < g->tx.n && code == 0; i++)

@@ -48,11 +48,11 @@ static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t
 
     if (!w)
         return c->error = RATION_ENOMEM;
-    rn_transaction_init(&w->ruling.tx, r, c, 1, now_ns);
-    int code = rn_transaction_run(&w->ruling.tx);
+    rn_transaction_init(&w->gathered.tx, r, c, 1, now_ns);
+    int code = rn_transaction_run(&w->gathered.tx);
 
     if (code == 0 && c->drain)
-        c->error = code = rn_state_drain(&w->ruling.tx);
+        c->error = code = rn_state_drain(&w->gathered.tx);
     rn_workspace_return(s, w);
     return code;
 }

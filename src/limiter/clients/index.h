@@ -13,9 +13,9 @@
 
 #include <ration/rules.h>
 
-#include "limiter/rulebook/book.h"
 #include "limiter/clients/client.h"
 #include "limiter/clients/map.h"
+#include "limiter/rulebook/book.h"
 #include "rules/builder.h"
 #include "rules/match/match.h"
 
@@ -62,7 +62,7 @@ struct rn_ban {
 };
 
 struct rn_roster {
-    struct rn_roll overrides;        /* struct rn_override, by rn_ruling_hash */
+    struct rn_roll overrides;        /* struct rn_override, by rn_gather_hash */
     struct rn_roll bans;             /* struct rn_ban */
     bool bans_meet;                  /* two are one here, such as /a and /A where case is ignored */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */

@@ -11,7 +11,7 @@
 
 /* --- the key ------------------------------------------------------------------------- */
 
-/* Parts of the key as ruling.c hashes them. */
+/* Parts of the key as gather.c hashes them. */
 struct parts {
     struct ration_part items[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count;

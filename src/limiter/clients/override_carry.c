@@ -139,7 +139,7 @@ int rn_override_carry_over(struct ration *r, const struct rn_book *book,
     const struct rn_override *before = rn_roll_find(&roster->overrides, key->hash);
     struct client_state s = {.r = r, .hash = key->hash, .now_ns = r->clients.now_ns};
 
-    s.shift_ns = rn_ruling_shift_ns(key->rule, key->hash);
+    s.shift_ns = rn_gather_shift_ns(key->rule, key->hash);
     if (before && before->expires_ns <= s.now_ns)
         before = NULL;
     int code =

@@ -181,7 +181,7 @@ unsigned rn_policy_flags(const struct rn_rule *rule)
 int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                      struct ration_outcome *out)
 {
-    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){.alone = true}, out);
+    return rn_gather_decide(r, request, now_ns, &(struct rn_terms){.no_server = true}, out);
 }
 
 bool rn_policy_counts(const struct rn_rule *rule)

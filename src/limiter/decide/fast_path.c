@@ -12,11 +12,11 @@ bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
     const struct rn_compiled *l = &book->limits[limit->id];
     enum ration_algorithm algorithm = l->limit.algorithm;
     bool counts = rn_compiled_counts(l) && algorithm != RATION_LEAKY_BUCKET;
-    bool alone =
+    bool uncoupled =
         l->shape_count + l->guard_count == 0 && book->families[rule->index].until_ns == INT64_MIN;
     bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
 
-    return counts && alone && !waits && !rule->shadow && !rule->by_outcome &&
+    return counts && uncoupled && !waits && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
 }
 
@@ -24,7 +24,7 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
 {
     struct rn_applied applied = rn_applied_of(match);
 
-    return rn_ruling_hash(&applied, l);
+    return rn_gather_hash(&applied, l);
 }
 
 static uint64_t hash_key(const struct rn_match *match, const struct rn_compiled *l)
@@ -64,11 +64,11 @@ RN_HOT bool rn_plain_admit(struct ration *r, const struct rn_book *book,
     charge.ask.cost = match->cost;
     charge.ask.now_ns = rn_limiter_now(r, now_ns);
     charge.ask.wall_offset_ns =
-        rn_table_wall_offset(r->table, charge.ask.now_ns) - rn_ruling_shift_ns(match->rule, hash);
+        rn_table_wall_offset(r->table, charge.ask.now_ns) - rn_gather_shift_ns(match->rule, hash);
     rn_store_apply(r->store, &charge, 1);
     if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
         return false;
     rn_outcome_admit(out, match->rule, l, &charge);
-    count(r, book, match, rn_ruling_is_near(&out->decision.verdict));
+    count(r, book, match, rn_gather_is_near(&out->decision.verdict));
     return true;
 }

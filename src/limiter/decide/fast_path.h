@@ -2,7 +2,7 @@
 /*
  * The short way to an admission, which most requests take: one rule applies, by one limit,
  * and there is room. No other limit has to agree, so nothing is gathered, looked at before
- * or undone. All else, refusals as well, is left to the long way (ruling.h), which comes to
+ * or undone. All else, refusals as well, is left to the long way (gather.h), which comes to
  * the same outcome where both can be taken.
  */
 #ifndef RN_LIMITER_DECIDE_FAST_PATH_H

@@ -15,13 +15,13 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-RN_HOT void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
+RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct rn_book *book,
                            int64_t now_ns)
 {
     g->r = r;
     g->book = book;
-    g->lenient = rn_ruling_is_lenient(r, book);
-    g->alone = g->drain = false;
+    g->all_shadow = rn_gather_is_shadow(r, book);
+    g->no_server = g->drain = false;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;
     g->error = 0;
@@ -45,7 +45,7 @@ static uint64_t hash_parts(const struct rn_applied *a, const struct rn_compiled 
     return rn_compiled_hash_parts(l, parts, count);
 }
 
-RN_HOT uint64_t rn_ruling_hash(const struct rn_applied *a, const struct rn_compiled *l)
+RN_HOT uint64_t rn_gather_hash(const struct rn_applied *a, const struct rn_compiled *l)
 {
     if (rn_likely(a->key_count == 1 && (!a->key_names || !a->key_names[0].data)))
         return rn_siphash(&l->seed, a->key[0].data, a->key[0].len); /* as of one part */
@@ -61,7 +61,7 @@ static RN_ASIDE uint64_t keep_units(const struct rn_applied *a, const struct rn_
 }
 
 /* Of the rule and the caller, the less patient one's; a caller minds queues only. */
-static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
+static int64_t max_wait(const struct rn_gathered *g, const struct rn_rule *rule,
                         const struct rn_compiled *l)
 {
     int64_t most_ns = rule->max_wait_ns;
@@ -71,7 +71,7 @@ static int64_t max_wait(const struct rn_ruling *g, const struct rn_rule *rule,
     return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
 }
 
-static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_transaction_item *item)
+static RN_ASIDE void add_places(struct rn_gathered *g, struct rn_transaction_item *item)
 {
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
     g->lease_count++;
@@ -83,7 +83,7 @@ static RN_ASIDE void add_places(struct rn_ruling *g, struct rn_transaction_item 
     item->limit = &item->own;
 }
 
-static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
+static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
                       const struct rn_rule_limit *limit, uint64_t hash)
 {
     const struct rn_compiled *l =
@@ -99,7 +99,7 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
         item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
     item->max_wait_ns = max_wait(g, a->rule, l);
-    item->shift_ns = rn_ruling_shift_ns(a->rule, hash);
+    item->shift_ns = rn_gather_shift_ns(a->rule, hash);
     if (rn_unlikely(l->limit.algorithm == RATION_CONCURRENCY))
         add_places(g, item);
     if (limit == a->limits[0] && a->rule->index != RN_AD_HOC)
@@ -107,8 +107,8 @@ static void add_limit(struct rn_ruling *g, const struct rn_applied *a,
 }
 
 /* Puts the limit of an override in the place of the rule's. */
-static void replace_limits(const struct rn_ruling *g, const struct rn_roster *roster, uint64_t hash,
-                           struct rn_applied *a)
+static void replace_limits(const struct rn_gathered *g, const struct rn_roster *roster,
+                           uint64_t hash, struct rn_applied *a)
 {
     const struct rn_override *o = rn_roll_find(&roster->overrides, hash);
 
@@ -120,7 +120,7 @@ static void replace_limits(const struct rn_ruling *g, const struct rn_roster *ro
 }
 
 /* Whose seed the key is hashed with; NULL: there is nothing to hash it for. */
-static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct rn_applied *a,
+static const struct rn_compiled *seed_of(const struct rn_gathered *g, const struct rn_applied *a,
                                          const struct rn_override_rule *of)
 {
     if (rn_unlikely(of != NULL))
@@ -130,15 +130,15 @@ static const struct rn_compiled *seed_of(const struct rn_ruling *g, const struct
     return rn_likely(a->limit_count != 0) ? &g->book->limits[a->limits[0]->id] : NULL;
 }
 
-RN_HOT void rn_ruling_add(struct rn_ruling *g)
+RN_HOT void rn_gather_add(struct rn_gathered *g)
 {
-    struct rn_applied *a = rn_ruling_next(g);
+    struct rn_applied *a = rn_gather_next(g);
     const struct rn_roster *roster = rn_book_roster(g->book);
     const struct rn_override_rule *of = rn_unlikely(roster != NULL) && a->rule->index != RN_AD_HOC
                                             ? rn_override_rule(roster, a->rule)
                                             : NULL;
     const struct rn_compiled *seed = seed_of(g, a, of);
-    uint64_t hash = seed ? rn_ruling_hash(a, seed) : 0;
+    uint64_t hash = seed ? rn_gather_hash(a, seed) : 0;
 
     if (rn_unlikely(of != NULL))
         replace_limits(g, roster, hash, a);
@@ -156,7 +156,7 @@ RN_HOT void rn_ruling_add(struct rn_ruling *g)
 
 /* --- counting -------------------------------------------------------------------- */
 
-size_t rn_ruling_join_key(const struct rn_applied *a, char *out, size_t size)
+size_t rn_gather_join_key(const struct rn_applied *a, char *out, size_t size)
 {
     size_t len = 0;
 
@@ -172,7 +172,7 @@ size_t rn_ruling_join_key(const struct rn_applied *a, char *out, size_t size)
     return len;
 }
 
-static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint32_t rule)
+static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, uint32_t rule)
 {
     char key[RATION_NAME_SIZE];
 
@@ -186,38 +186,39 @@ static RN_ASIDE void note_refusal(struct rn_ruling *g, struct rn_stripe *s, uint
         c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
         c.at_ns = g->tx.now_ns;
         c.key = key;
-        c.key_len = rn_ruling_join_key(&g->rules[rule], key, sizeof key);
+        c.key_len = rn_gather_join_key(&g->rules[rule], key, sizeof key);
         rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);
         return;
     }
 }
 
 /* What is worth a second look among the admissions. */
-static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *row, unsigned said)
+static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *row,
+                                   unsigned results)
 {
-    if (said & (RN_SAID_REFUSED | RN_SAID_SHADOWED))
+    if (results & (RN_RESULT_REFUSED | RN_RESULT_SHADOWED))
         rn_stats_add(s, &row->shadowed);
-    if (said & RN_SAID_DELAYED)
+    if (results & RN_RESULT_DELAYED)
         rn_stats_add(s, &row->delayed);
-    if (said & RN_SAID_SHADOW_DELAYED)
+    if (results & RN_RESULT_SHADOW_DELAYED)
         rn_stats_add(s, &row->shadow_delayed);
-    if (said & RN_SAID_SOFT)
+    if (results & RN_RESULT_SOFT)
         rn_stats_add(s, &row->soft);
-    if (said & RN_SAID_NEAR)
+    if (results & RN_RESULT_NEAR)
         rn_stats_add(s, &row->near);
 }
 
 /* A thread has the same number, and shares it with the same others, in both
  * stripes: `s` answers for `rows`. */
-RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
+RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
-    unsigned all = out->shadow_refused ? RN_SAID_SHADOWED : 0;
+    unsigned all = out->shadow_refused ? RN_RESULT_SHADOWED : 0;
     uint32_t refunds = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++) {
         struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
-        unsigned said = g->said[i];
+        unsigned results = g->results[i];
 
         if (rn_unlikely(g->rules[i].refund)) {
             refunds++;
@@ -231,10 +232,11 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
             if (rn_unlikely(g->rules[i].rule->values != NULL))
                 rn_value_counts_add(g->book, g->rules[i].rule, g->rules[i].key,
                                     &(struct rn_value_totals){.allowed = 1, .hits_allowed = units});
-            if (rn_unlikely(said != 0))
-                count_remarks(s, row, said);
-            all |= said & (RN_SAID_DELAYED | RN_SAID_SHADOW_DELAYED | RN_SAID_SOFT | RN_SAID_NEAR);
-        } else if (said & RN_SAID_REFUSED) {
+            if (rn_unlikely(results != 0))
+                count_remarks(s, row, results);
+            all |= results &
+                   (RN_RESULT_DELAYED | RN_RESULT_SHADOW_DELAYED | RN_RESULT_SOFT | RN_RESULT_NEAR);
+        } else if (results & RN_RESULT_REFUSED) {
             rn_stats_add(s, &row->refused);
             rn_stats_add_units(s, &row->hits_refused, units);
             if (rn_unlikely(g->rules[i].rule->values != NULL))
@@ -252,7 +254,7 @@ RN_HOT static void count(struct rn_ruling *g, const struct ration_outcome *out)
         count_remarks(s, &s->total, all);
 }
 
-static void count_failure(const struct rn_ruling *g)
+static void count_failure(const struct rn_gathered *g)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
 
@@ -265,21 +267,21 @@ static void count_failure(const struct rn_ruling *g)
 /* --- deciding --------------------------------------------------------------------- */
 
 /* Why these limits cannot be drained; 0: they can. */
-static int drain_fault(const struct rn_ruling *g)
+static int drain_fault(const struct rn_gathered *g)
 {
     if (g->tx.n > 1)
         return RATION_ESEVERAL;
     return g->lease_count != 0 ? RATION_EPLACES : 0;
 }
 
-RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out)
+RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     g->tx.look_only = look_only;
     if (rn_unlikely(g->drain) && drain_fault(g) != 0)
         return drain_fault(g);
     if (g->error == 0)
         g->error = rn_transaction_run(&g->tx);
-    if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->lenient)
+    if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->all_shadow)
         g->error = rn_state_drain(&g->tx);
     if (g->error != 0) {
         if (!look_only)
@@ -293,9 +295,9 @@ RN_HOT int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outc
 }
 
 /* Unless the whole service is in shadow mode. */
-static void refuse(const struct rn_ruling *g, int64_t retry_after_ns, struct ration_outcome *out)
+static void refuse(const struct rn_gathered *g, int64_t retry_after_ns, struct ration_outcome *out)
 {
-    if (g->lenient) {
+    if (g->all_shadow) {
         out->shadow_refused = true;
         return;
     }
@@ -304,7 +306,7 @@ static void refuse(const struct rn_ruling *g, int64_t retry_after_ns, struct rat
     out->decision.verdict.retry_after_ns = retry_after_ns;
 }
 
-void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool look_only,
+void rn_gather_by_list(struct rn_gathered *g, enum ration_outcome_kind kind, bool look_only,
                        struct ration_outcome *out)
 {
     rn_outcome_init(out, kind);
@@ -314,8 +316,8 @@ void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool 
         count(g, out);
 }
 
-void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_ns, bool look_only,
-                      struct ration_outcome *out)
+void rn_gather_by_ban(struct rn_gathered *g, struct rn_slice reason, int64_t left_ns,
+                      bool look_only, struct ration_outcome *out)
 {
     _Static_assert(RATION_NOTE_MAX < RATION_MESSAGE_SIZE, "a reason fits a message");
 
@@ -327,7 +329,7 @@ void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_
         count(g, out);
 }
 
-void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
+void rn_gather_by_rule(struct rn_gathered *g, const struct rn_rule *rule, bool look_only,
                        struct ration_outcome *out)
 {
     rn_outcome_init(out, RATION_BY_LIMITS);

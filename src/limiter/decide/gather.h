@@ -43,27 +43,27 @@ static inline struct rn_applied rn_applied_of(const struct rn_match *match)
 }
 
 /* What a rule has said about a request. */
-enum rn_said {
-    RN_SAID_REFUSED = 1,
-    RN_SAID_SHADOWED = 2, /* would have refused, were it not in shadow mode */
-    RN_SAID_DELAYED = 4,
-    RN_SAID_SOFT = 8,            /* above the limit as written */
-    RN_SAID_NEAR = 16,           /* less than a fifth of it is left */
-    RN_SAID_SHADOW_DELAYED = 32, /* would have delayed, were it not in shadow mode */
+enum rn_rule_result {
+    RN_RESULT_REFUSED = 1,
+    RN_RESULT_SHADOWED = 2, /* would have refused, were it not in shadow mode */
+    RN_RESULT_DELAYED = 4,
+    RN_RESULT_SOFT = 8,            /* above the limit as written */
+    RN_RESULT_NEAR = 16,           /* less than a fifth of it is left */
+    RN_RESULT_SHADOW_DELAYED = 32, /* would have delayed, were it not in shadow mode */
 };
 
 /* Large (about 50 KB): part of a workspace (workspace.h). */
-struct rn_ruling {
+struct rn_gathered {
     struct ration *r;
     const struct rn_book *book;
-    bool lenient;        /* the whole service is in shadow mode, or this request */
+    bool all_shadow;     /* the whole service is in shadow mode, or this request */
     bool drain;          /* what is left, if it does not fit */
-    bool alone;          /* the server does not answer: rn_policy_decide */
+    bool no_server;      /* the server does not answer: rn_policy_decide */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
-    uint8_t said[RN_MATCHES_MAX];                /* RN_SAID_*, when the transaction has ended */
+    uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, when the transaction has ended */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -77,35 +77,35 @@ struct rn_ruling {
 };
 
 /* Whether the whole service is in shadow mode. */
-static inline bool rn_ruling_is_lenient(const struct ration *r, const struct rn_book *book)
+static inline bool rn_gather_is_shadow(const struct ration *r, const struct rn_book *book)
 {
     return book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
 }
 
 /* `now_ns` may be RATION_NOW. The terms (lease_ns, max_wait_ns) are set
  * afterwards, before anything is added. */
-void rn_ruling_init(struct rn_ruling *g, struct ration *r, const struct rn_book *book,
+void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct rn_book *book,
                     int64_t now_ns);
 /* Adds the rule that the caller has put there. That there are too many limits is for
- * rn_ruling_run to say. */
-static inline struct rn_applied *rn_ruling_next(struct rn_ruling *g)
+ * rn_gather_run to say. */
+static inline struct rn_applied *rn_gather_next(struct rn_gathered *g)
 {
     return &g->rules[g->rule_count];
 }
-void rn_ruling_add(struct rn_ruling *g);
+void rn_gather_add(struct rn_gathered *g);
 /* Charges (or only looks), fills `out`, counts. An error leaves `out` alone. */
-int rn_ruling_run(struct rn_ruling *g, bool look_only, struct ration_outcome *out);
+int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out);
 
 /* A refusal or an admission without limits; counted unless `look_only`. */
-void rn_ruling_by_list(struct rn_ruling *g, enum ration_outcome_kind kind, bool look_only,
+void rn_gather_by_list(struct rn_gathered *g, enum ration_outcome_kind kind, bool look_only,
                        struct ration_outcome *out);
 
 /* The same for a client that is banned for `left_ns` more. */
-void rn_ruling_by_ban(struct rn_ruling *g, struct rn_slice reason, int64_t left_ns, bool look_only,
-                      struct ration_outcome *out);
+void rn_gather_by_ban(struct rn_gathered *g, struct rn_slice reason, int64_t left_ns,
+                      bool look_only, struct ration_outcome *out);
 
 /* The same for a rule that admits nobody for the moment. */
-void rn_ruling_by_rule(struct rn_ruling *g, const struct rn_rule *rule, bool look_only,
+void rn_gather_by_rule(struct rn_gathered *g, const struct rn_rule *rule, bool look_only,
                        struct ration_outcome *out);
 
 /* outcome.c: as of no limit. Sets all but what lies behind counts. */
@@ -113,27 +113,27 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 /* What the rule wants to be told: its name, message, status, headers. */
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
 /* From a transaction that has ended without an error. */
-void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g);
+void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g);
 /* From one limit of the rule that was charged and has admitted. */
 void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
                       const struct rn_compiled *l, const struct rn_charge *charge);
 
 /* Less than a fifth of the limit is left. */
-static inline bool rn_ruling_is_near(const struct ration_verdict *verdict)
+static inline bool rn_gather_is_near(const struct ration_verdict *verdict)
 {
     return verdict->remaining < (verdict->limit + 4) / 5;
 }
 
 /* The part of the state keys of a client that all limits of the rule have in
  * common: `l` is any of them. */
-uint64_t rn_ruling_hash(const struct rn_applied *applied, const struct rn_compiled *l);
+uint64_t rn_gather_hash(const struct rn_applied *applied, const struct rn_compiled *l);
 
 /* The parts of a key as one text, for the list of the keys refused most; returns its length. */
-size_t rn_ruling_join_key(const struct rn_applied *applied, char *out, size_t size);
+size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t size);
 
 /* How much later the windows of that client end: the clients of a rule are spread
  * evenly over its `spread`. */
-static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t hash)
+static inline int64_t rn_gather_shift_ns(const struct rn_rule *rule, uint64_t hash)
 {
     __extension__ typedef unsigned __int128 u128;
 
@@ -143,14 +143,14 @@ static inline int64_t rn_ruling_shift_ns(const struct rn_rule *rule, uint64_t ha
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {
     bool look_only;
-    bool alone;            /* rn_policy_decide */
+    bool no_server;        /* rn_policy_decide */
     int64_t lease_ns;      /* 0: the limits' own */
     bool reserving;        /* the following two are wanted */
     unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */
     uint64_t reserved;     /* and the largest cost; */
     bool decided;          /* and whether `out` is filled */
 };
-int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+int rn_gather_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                      struct rn_terms *terms, struct ration_outcome *out);
 
 #endif

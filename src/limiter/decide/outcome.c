@@ -42,7 +42,7 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
 
 /* --- what rules say -------------------------------------------------------------------- */
 
-static unsigned said_by(const struct rn_ruling *g, size_t i)
+static unsigned result_of(const struct rn_gathered *g, size_t i)
 {
     const struct ration_verdict *verdict = &g->charges[i].verdict;
     bool shadow = g->tx.items[i].shadow;
@@ -50,8 +50,8 @@ static unsigned said_by(const struct rn_ruling *g, size_t i)
     if (rn_unlikely(g->charges[i].error != 0))
         return 0;
     if (!verdict->allowed)
-        return shadow ? RN_SAID_SHADOWED : RN_SAID_REFUSED;
-    return !shadow && rn_ruling_is_near(verdict) ? RN_SAID_NEAR : 0;
+        return shadow ? RN_RESULT_SHADOWED : RN_RESULT_REFUSED;
+    return !shadow && rn_gather_is_near(verdict) ? RN_RESULT_NEAR : 0;
 }
 
 /* --- soft limits, throttling --------------------------------------------------------- */
@@ -113,18 +113,18 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
 }
 
 /* Of a limit in shadow mode that would admit, but only later. */
-static RN_ASIDE void add_shadow_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i,
+static RN_ASIDE void add_shadow_delay(struct ration_outcome *out, struct rn_gathered *g, size_t i,
                                       int64_t delay_ns)
 {
     if (delay_ns > 0)
-        g->said[g->rule_of[i]] |= RN_SAID_SHADOW_DELAYED;
+        g->results[g->rule_of[i]] |= RN_RESULT_SHADOW_DELAYED;
     if (delay_ns > out->shadow_delay_ns)
         out->shadow_delay_ns = delay_ns;
 }
 
 /* Of an admission: whether it is soft, and how long it must wait. The limit's own verdict
  * tells the delay, too. */
-static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
+static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t i)
 {
     const struct rn_transaction *tx = &g->tx;
     const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
@@ -139,16 +139,16 @@ static void add_delay(struct ration_outcome *out, struct rn_ruling *g, size_t i)
         if (verdict->delay_ns < throttled_ns)
             verdict->delay_ns = throttled_ns;
     }
-    if (rn_unlikely(tx->items[i].shadow || g->lenient)) {
+    if (rn_unlikely(tx->items[i].shadow || g->all_shadow)) {
         add_shadow_delay(out, g, i, verdict->delay_ns);
         return;
     }
     if (left < tx->items[i].soft && tx->charges[i].cost != 0) {
         out->soft = true;
-        g->said[g->rule_of[i]] |= RN_SAID_SOFT;
+        g->results[g->rule_of[i]] |= RN_RESULT_SOFT;
     }
     if (verdict->delay_ns > 0)
-        g->said[g->rule_of[i]] |= RN_SAID_DELAYED;
+        g->results[g->rule_of[i]] |= RN_RESULT_DELAYED;
     if (verdict->delay_ns > out->delay_ns) {
         out->delay_ns = verdict->delay_ns;
         out->hold = rule->hold;
@@ -168,15 +168,16 @@ static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ru
     to->shadow = false;
 }
 
-static inline void list_limit(struct ration_outcome_limit *to, const struct rn_ruling *g, size_t i)
+static inline void list_limit(struct ration_outcome_limit *to, const struct rn_gathered *g,
+                              size_t i)
 {
     set_limit(to, g->rules[g->rule_of[i]].rule, &g->limits[i]->limit, &g->charges[i].verdict);
-    to->shadow = g->tx.items[i].shadow || g->lenient;
+    to->shadow = g->tx.items[i].shadow || g->all_shadow;
 }
 
 /* The first ones have been listed, in the order of the rules; the decisive one takes
  * the place of the last if need be. */
-static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
+static void list_decider(struct ration_outcome *out, const struct rn_gathered *g)
 {
     int decider = g->tx.decision.decided_by;
 
@@ -187,7 +188,7 @@ static void list_decider(struct ration_outcome *out, const struct rn_ruling *g)
     out->decision.decided_by = decider;
 }
 
-static void list_place(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
+static void list_place(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
 {
     const struct rn_limit *limit = &g->tx.items[i].limit->limit;
 
@@ -197,7 +198,7 @@ static void list_place(struct ration_outcome *out, const struct rn_ruling *g, si
     out->places[out->place_count++].lease_ns = limit->lease_ns;
 }
 
-static struct ration_receipt receipt_of(const struct rn_ruling *g, size_t i, uint64_t taken)
+static struct ration_receipt receipt_of(const struct rn_gathered *g, size_t i, uint64_t taken)
 {
     const struct rn_compiled *l = g->tx.items[i].limit;
 
@@ -209,7 +210,7 @@ static struct ration_receipt receipt_of(const struct rn_ruling *g, size_t i, uin
 }
 
 /* A shadow limit without room is not charged later, as it would not be now. */
-static void list_due(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
+static void list_due(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
 {
     const struct ration_charge *c = &g->charges[i];
 
@@ -217,7 +218,7 @@ static void list_due(struct ration_outcome *out, const struct rn_ruling *g, size
         out->dues[out->due_count++] = receipt_of(g, i, c->cost);
 }
 
-static void list_receipt(struct ration_outcome *out, const struct rn_ruling *g, size_t i)
+static void list_receipt(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
 {
     uint64_t taken = g->charges[i].taken;
 
@@ -254,7 +255,7 @@ RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *ru
 }
 
 /* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
-static const struct rn_rule *speaker(const struct rn_ruling *g)
+static const struct rn_rule *speaker(const struct rn_gathered *g)
 {
     int decider = g->tx.decision.decided_by;
 
@@ -264,18 +265,18 @@ static const struct rn_rule *speaker(const struct rn_ruling *g)
 /* --- the outcome ------------------------------------------------------------------------ */
 
 /* Returns what any of the rules has said. */
-static unsigned tell_limits(struct ration_outcome *out, struct rn_ruling *g)
+static unsigned tell_limits(struct ration_outcome *out, struct rn_gathered *g)
 {
     bool allowed = g->tx.decision.allowed;
     unsigned all = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++)
-        g->said[i] = 0;
+        g->results[i] = 0;
     for (size_t i = 0; i < g->tx.n; i++) {
-        unsigned said = said_by(g, i);
+        unsigned results = result_of(g, i);
 
-        g->said[g->rule_of[i]] |= (uint8_t)said;
-        all |= said;
+        g->results[g->rule_of[i]] |= (uint8_t)results;
+        all |= results;
         if (allowed)
             add_delay(out, g, i);
         if (i < RATION_OUTCOME_LIMITS)
@@ -294,7 +295,7 @@ static void forgive(struct ration_outcome *out)
     out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
 }
 
-RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
+RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
 {
     if (g->rule_count == 0) {
         rn_outcome_init(out, RATION_BY_NO_RULE);
@@ -303,16 +304,16 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_ruling *g)
     clear(out, RATION_BY_LIMITS);
     out->decision = g->tx.decision;
     out->limit_count = (uint32_t)g->tx.n;
-    unsigned said = tell_limits(out, g);
+    unsigned results = tell_limits(out, g);
 
     list_decider(out, g);
     rn_outcome_name(out, speaker(g));
     if (out->decision.allowed) {
         out->at_ns = g->tx.now_ns;
-        out->shadow_refused = (said & RN_SAID_SHADOWED) != 0;
+        out->shadow_refused = (results & RN_RESULT_SHADOWED) != 0;
         out->decision.verdict.delay_ns = out->delay_ns;
     }
-    if (rn_unlikely(g->lenient))
+    if (rn_unlikely(g->all_shadow))
         forgive(out);
 }
 

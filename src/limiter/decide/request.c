@@ -19,20 +19,20 @@ struct scene {
     struct rn_workspace *workspace;
 };
 
-static void add_matches(struct rn_ruling *g, const struct rn_matches *m)
+static void add_matches(struct rn_gathered *g, const struct rn_matches *m)
 {
     for (uint32_t i = 0; i < m->count; i++) {
         const struct rn_match *match = &m->items[i];
 
-        if (rn_unlikely(g->alone) && !rn_policy_counts(match->rule))
+        if (rn_unlikely(g->no_server) && !rn_policy_counts(match->rule))
             continue;
-        *rn_ruling_next(g) = rn_applied_of(match);
-        rn_ruling_add(g);
+        *rn_gather_next(g) = rn_applied_of(match);
+        rn_gather_add(g);
     }
 }
 
 /* Whether the client is banned; `out` says so. */
-static inline bool rule_by_ban(struct rn_ruling *g, struct rn_values *values,
+static inline bool rule_by_ban(struct rn_gathered *g, struct rn_values *values,
                                const struct ration_request *request, bool look_only,
                                struct ration_outcome *out)
 {
@@ -47,11 +47,11 @@ static inline bool rule_by_ban(struct rn_ruling *g, struct rn_values *values,
     }
     if (!ban)
         return false;
-    rn_ruling_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, look_only, out);
+    rn_gather_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, look_only, out);
     return true;
 }
 
-static int rule_on_matches(struct rn_ruling *g, struct rn_matches *matches,
+static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
                            const struct ration_request *request, bool look_only,
                            struct ration_outcome *out)
 {
@@ -60,25 +60,25 @@ static int rule_on_matches(struct rn_ruling *g, struct rn_matches *matches,
     case RN_MATCH_TOO_MANY:
         break;
     case RN_MATCH_ALLOWED:
-        rn_ruling_by_list(g, RATION_BY_ALLOW_LIST, look_only, out);
+        rn_gather_by_list(g, RATION_BY_ALLOW_LIST, look_only, out);
         return 0;
     case RN_MATCH_DENIED:
-        rn_ruling_by_list(g, RATION_BY_DENY_LIST, look_only, out);
+        rn_gather_by_list(g, RATION_BY_DENY_LIST, look_only, out);
         return 0;
     }
     if (rule_by_ban(g, &matches->values, request, look_only, out))
         return 0;
-    const struct rn_rule *refuser = rn_unlikely(g->alone) ? rn_policy_refuser(matches) : NULL;
+    const struct rn_rule *refuser = rn_unlikely(g->no_server) ? rn_policy_refuser(matches) : NULL;
 
     if (refuser) {
-        rn_ruling_by_rule(g, refuser, look_only, out);
+        rn_gather_by_rule(g, refuser, look_only, out);
         return 0;
     }
     if (matches->outcome == RN_MATCH_TOO_MANY)
         g->error = RATION_EINVAL;
     else
         add_matches(g, matches);
-    return rn_ruling_run(g, look_only, out);
+    return rn_gather_run(g, look_only, out);
 }
 
 /* Without rules nothing applies. */
@@ -110,24 +110,24 @@ static const struct rn_envoy_limit *match_descriptor(const struct rn_ruleset *ru
 }
 
 /* What is asked for with no hits is only looked at. */
-static void add_native(struct rn_ruling *g, const struct rn_matches *matches, uint64_t hits)
+static void add_native(struct rn_gathered *g, const struct rn_matches *matches, uint64_t hits)
 {
     if (matches->outcome == RN_MATCH_TOO_MANY)
         g->error = RATION_EINVAL;
     for (uint32_t i = 0; i < matches->count; i++) {
         if (!matches->items[i].rule->for_envoy)
             continue;
-        *rn_ruling_next(g) = rn_applied_of(&matches->items[i]);
+        *rn_gather_next(g) = rn_applied_of(&matches->items[i]);
         if (hits == 0)
-            rn_ruling_next(g)->cost = 0;
-        rn_ruling_add(g);
+            rn_gather_next(g)->cost = 0;
+        rn_gather_add(g);
     }
 }
 
 static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descriptor *d,
                               struct ration_outcome *out)
 {
-    struct rn_ruling *g = &w->ruling;
+    struct rn_gathered *g = &w->gathered;
     struct rn_matches *matches = &w->matches;
     struct ration_request request = {.attributes = w->attributes, .cost = d->hits};
 
@@ -140,7 +140,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
     if (g->book->ruleset->apply_to_envoy)
         rn_match_request(g->book->ruleset, &request, matches);
     if (matches->outcome == RN_MATCH_ALLOWED || matches->outcome == RN_MATCH_DENIED) {
-        rn_ruling_by_list(
+        rn_gather_by_list(
             g, matches->outcome == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST,
             d->hits == 0, out);
         return 0;
@@ -152,7 +152,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
     const struct rn_envoy_limit *e = match_descriptor(g->book->ruleset, d, parts, &part_count);
 
     if (e && e->rule) {
-        *rn_ruling_next(g) =
+        *rn_gather_next(g) =
             (struct rn_applied){.rule = e->rule,
                                 .limits = e->limit ? e->rule->tiers[0].limits : NULL,
                                 .limit_count = e->limit != NULL,
@@ -160,10 +160,10 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
                                 .key_count = part_count,
                                 .cost = d->hits,
                                 .shadow = e->shadow_mode || e->rule->shadow};
-        rn_ruling_add(g);
+        rn_gather_add(g);
     }
     add_native(g, matches, d->hits);
-    int code = rn_ruling_run(g, false, out);
+    int code = rn_gather_run(g, false, out);
 
     if (code == 0 && e && e->unlimited && g->tx.n == 0)
         out->decision.verdict.limit = out->decision.verdict.remaining = UINT32_MAX;
@@ -172,7 +172,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
+static void read_terms(const struct rn_gathered *g, struct rn_terms *terms)
 {
     for (size_t i = 0; i < g->tx.n; i++) {
         terms->charge_flags |= g->tx.items[i].limit->charge_flags;
@@ -184,14 +184,14 @@ static void read_terms(const struct rn_ruling *g, struct rn_terms *terms)
 static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *terms,
                                      struct ration_outcome *out)
 {
-    struct rn_ruling *g = &s->workspace->ruling;
+    struct rn_gathered *g = &s->workspace->gathered;
     int code;
 
-    rn_ruling_init(g, s->r, s->book, s->now_ns);
+    rn_gather_init(g, s->r, s->book, s->now_ns);
     g->max_wait_ns = s->request->max_wait_ns;
     g->lease_ns = terms->lease_ns;
-    g->lenient |= s->request->shadow;
-    g->alone = terms->alone;
+    g->all_shadow |= s->request->shadow;
+    g->no_server = terms->no_server;
     g->drain = s->request->drain;
     code = rule_on_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     if (terms->reserving)
@@ -202,8 +202,8 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
 /* Whether nothing but the limits that apply has to be minded. */
 static bool is_ordinary(const struct scene *s, const struct rn_terms *terms)
 {
-    return !terms->look_only && !terms->alone && !terms->reserving && !s->request->shadow &&
-           !s->r->policy && !rn_book_roster(s->book) && !rn_ruling_is_lenient(s->r, s->book);
+    return !terms->look_only && !terms->no_server && !terms->reserving && !s->request->shadow &&
+           !s->r->policy && !rn_book_roster(s->book) && !rn_gather_is_shadow(s->r, s->book);
 }
 
 RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
@@ -220,7 +220,7 @@ RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
     return decide_at_length(s, terms, out);
 }
 
-RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                             struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
@@ -242,13 +242,13 @@ RN_HOT int rn_ruling_decide(struct ration *r, const struct ration_request *reque
 RN_HOT int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                          struct ration_outcome *out)
 {
-    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){0}, out);
+    return rn_gather_decide(r, request, now_ns, &(struct rn_terms){0}, out);
 }
 
 int ration_decide_peek(struct ration *r, const struct ration_request *request, int64_t now_ns,
                        struct ration_outcome *out)
 {
-    return rn_ruling_decide(r, request, now_ns, &(struct rn_terms){.look_only = true}, out);
+    return rn_gather_decide(r, request, now_ns, &(struct rn_terms){.look_only = true}, out);
 }
 
 int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *descriptor,
@@ -263,7 +263,7 @@ int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *d
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
 
     if (pin.book) {
-        rn_ruling_init(&w->ruling, r, pin.book, now_ns);
+        rn_gather_init(&w->gathered, r, pin.book, now_ns);
         code = rule_on_descriptor(w, descriptor, out);
     } else {
         code = allow_all(s, false, out);

@@ -400,7 +400,7 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
 
     if (!w)
         return RATION_ENOMEM;
-    struct rn_transaction *tx = &w->ruling.tx;
+    struct rn_transaction *tx = &w->gathered.tx;
 
     rn_transaction_init(tx, r, c, n, now_ns);
     int code = rn_transaction_run(tx);

@@ -17,7 +17,8 @@ struct rn_workspace {
     struct rn_matches matches;
     struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1]; /* of a descriptor */
     union {
-        struct rn_ruling ruling; /* of it, a transaction without rules uses `tx` and `charges` */
+        struct rn_gathered
+            gathered; /* of it, a transaction without rules uses `tx` and `charges` */
         struct rn_descriptors descriptors;
     };
 };

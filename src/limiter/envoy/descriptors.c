@@ -133,7 +133,7 @@ enum rn_descriptor_wish rn_descriptor_wish(const struct ration_descriptor_ask *a
 void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descriptor_wish wish,
                           uint64_t units)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     struct rn_transaction_item *item = &g->tx.items[charge];
 
     d->wishes[charge] = (uint8_t)wish;
@@ -149,7 +149,7 @@ void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descr
 static void add_one(struct rn_descriptors *d, size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
     uint64_t hits = wish == RN_WISH_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
     struct rn_applied applied = {.key = item->parts,
@@ -175,8 +175,8 @@ static void add_one(struct rn_descriptors *d, size_t at)
     } else {
         return;
     }
-    *rn_ruling_next(g) = applied;
-    rn_ruling_add(g);
+    *rn_gather_next(g) = applied;
+    rn_gather_add(g);
     item->unlimited |= g->tx.n == before;
     if (g->tx.n == before)
         return;
@@ -185,7 +185,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
     rn_descriptor_charge(d, before, wish, hits);
 }
 
-static bool has_room(const struct rn_ruling *g, size_t charge)
+static bool has_room(const struct rn_gathered *g, size_t charge)
 {
     const struct rn_transaction_item *item = &g->tx.items[charge];
     struct rn_charge peek = {
@@ -206,7 +206,7 @@ bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_desc
 /* Without room anywhere all stay as they are, and refuse. */
 static void choose_quota(struct rn_descriptors *d)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     size_t enforced = d->count, quotas = 0;
 
     for (size_t i = 0; i < d->count; i++)
@@ -225,7 +225,7 @@ static void choose_quota(struct rn_descriptors *d)
 /* What a refund leaves takes the place of what was there before it. */
 static int refund_all(struct rn_descriptors *d)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     int code = 0;
 
     for (size_t i = 0; i < g->tx.n && code == 0; i++) {
@@ -255,11 +255,11 @@ static int descriptor_of(const struct rn_descriptors *d, int charge)
 
 /* Of those that took a place. A queue's is not longer than the caller would wait; a throttled
  * request goes ahead then. */
-static int64_t delay_of(const struct rn_ruling *g)
+static int64_t delay_of(const struct rn_gathered *g)
 {
     int64_t delay_ns = 0;
 
-    for (size_t i = 0; i < g->tx.n && !g->lenient; i++)
+    for (size_t i = 0; i < g->tx.n && !g->all_shadow; i++)
         if (g->charges[i].taken != 0 && !g->tx.items[i].shadow &&
             g->charges[i].verdict.delay_ns > delay_ns)
             delay_ns = g->charges[i].verdict.delay_ns;
@@ -271,8 +271,8 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
 {
     out->allowed = o->decision.allowed;
     out->shadowed = o->shadow_refused;
-    out->decided_by = d->ruling.tx.n ? descriptor_of(d, d->ruling.tx.decision.decided_by) : -1;
-    out->delay_ns = out->allowed ? delay_of(&d->ruling) : 0;
+    out->decided_by = d->gathered.tx.n ? descriptor_of(d, d->gathered.tx.decision.decided_by) : -1;
+    out->delay_ns = out->allowed ? delay_of(&d->gathered) : 0;
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++)
         rn_descriptors_status_fill(&out->statuses[i], d, i);
@@ -313,7 +313,7 @@ struct late {
 
 static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_CHARGES_MAX])
 {
-    const struct rn_ruling *g = &d->ruling;
+    const struct rn_gathered *g = &d->gathered;
     size_t count = 0;
 
     for (size_t i = 0; i < g->tx.n; i++) {
@@ -336,7 +336,7 @@ static void tell_late(const struct rn_descriptors *d, size_t charge, uint64_t re
 /* Each by itself. The answer has been filled in, so that the transaction can be used again. */
 static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     struct late late[RATION_CHARGES_MAX];
     size_t count = find_late(d, late);
 
@@ -367,7 +367,7 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
 static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struct rn_roster *roster,
                                      const struct ration_descriptor_ask *ask, int64_t *left_ns)
 {
-    const struct rn_ruling *g = &d->ruling;
+    const struct rn_gathered *g = &d->gathered;
     struct rn_slice domain = {d->request->domain, d->request->domain_len};
     struct ration_request request = {
         .attributes = d->attributes,
@@ -404,7 +404,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
     if (!ban)
         return false;
     rn_descriptors_drop_native(d);
-    rn_ruling_by_ban(&d->ruling, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false,
+    rn_gather_by_ban(&d->gathered, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false,
                      o);
     refuse_by(d, at - 1, left_ns, o, out);
     return true;
@@ -414,7 +414,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
 
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     const struct rn_roster *roster = rn_book_roster(g->book);
     struct ration_outcome o;
 
@@ -423,7 +423,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     size_t denied = g->book->ruleset->apply_to_envoy ? rn_descriptors_add_native(d) : d->count;
 
     if (denied < d->count) {
-        rn_ruling_by_list(g, RATION_BY_DENY_LIST, false, &o);
+        rn_gather_by_list(g, RATION_BY_DENY_LIST, false, &o);
         refuse_by(d, denied, RATION_NEVER, &o, out);
         return 0;
     }
@@ -432,7 +432,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);
     choose_quota(d);
-    int code = rn_ruling_run(g, false, &o);
+    int code = rn_gather_run(g, false, &o);
 
     if (code == 0 && o.decision.allowed)
         code = refund_all(d);
@@ -481,8 +481,8 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
         d->request = request;
         d->matches = &w->matches;
         d->attributes = w->attributes;
-        rn_ruling_init(&d->ruling, r, pin.book, now_ns);
-        d->ruling.max_wait_ns = request->max_wait_ns;
+        rn_gather_init(&d->gathered, r, pin.book, now_ns);
+        d->gathered.max_wait_ns = request->max_wait_ns;
         code = decide(d, out);
     } else {
         allow_all(r, request->count, out);

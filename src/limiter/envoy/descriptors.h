@@ -49,7 +49,7 @@ struct rn_descriptor {
     const struct rn_envoy_limit *match; /* NULL: none applies, or it was replaced */
     const struct rn_slice *parts;
     uint32_t part_count;
-    uint64_t charges; /* of the ruling: bit i is charge i */
+    uint64_t charges; /* of `gathered`: bit i is charge i */
     uint8_t charge;   /* that of `match` or of its own limit; RN_NO_CHARGE: there is none */
     uint8_t told;     /* the charge that its status tells of; RN_NO_CHARGE: none */
     bool given;       /* the limit of the ask counts */
@@ -70,8 +70,8 @@ struct rn_descriptors {
     /* By charge. */
     uint8_t wishes[RATION_CHARGES_MAX]; /* enum rn_descriptor_wish */
     uint64_t units[RATION_CHARGES_MAX]; /* that are charged, looked for or given back */
-    struct rn_native_charge natives[RN_MATCHES_MAX]; /* the first rules of the ruling */
-    struct rn_ruling ruling;
+    struct rn_native_charge natives[RN_MATCHES_MAX]; /* the first rules of `gathered` */
+    struct rn_gathered gathered;
 };
 
 /* descriptors_given.c: makes the limit of an ask ready. The unit is a known one. */
@@ -104,7 +104,7 @@ void rn_descriptors_drop_native(struct rn_descriptors *d);
 
 /* A number as the protocol has it. */
 uint32_t rn_descriptors_status_clip(uint64_t n);
-/* descriptors_status.c: from a ruling that has ended, or was never begun. Sets `told`. */
+/* descriptors_status.c: from a decision that has ended, or was never begun. Sets `told`. */
 void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d,
                                 size_t at);
 

@@ -29,7 +29,7 @@ static uint64_t hash_key(const struct rn_book *book, const struct rn_applied *ap
 
     for (uint32_t i = 0; i < rule->tier_count; i++)
         if (rule->tiers[i].limit_count != 0)
-            return rn_ruling_hash(applied, &book->limits[rule->tiers[i].limits[0]->id]);
+            return rn_gather_hash(applied, &book->limits[rule->tiers[i].limits[0]->id]);
     return 0; /* nothing is counted */
 }
 
@@ -37,10 +37,10 @@ static uint64_t hash_key(const struct rn_book *book, const struct rn_applied *ap
 static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct rn_rule *rule,
                                           uint64_t hash, enum rn_descriptor_wish wish)
 {
-    for (uint32_t i = 0; i < d->ruling.rule_count; i++) {
+    for (uint32_t i = 0; i < d->gathered.rule_count; i++) {
         struct rn_native_charge *n = &d->natives[i];
 
-        if (d->ruling.rules[i].rule == rule && n->hash == hash &&
+        if (d->gathered.rules[i].rule == rule && n->hash == hash &&
             (n->wish == RN_WISH_REFUND) == (wish == RN_WISH_REFUND))
             return n;
     }
@@ -51,12 +51,12 @@ static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct
  * descriptor overwrites. */
 static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct rn_applied *applied)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
     size_t before = g->tx.n;
     uint32_t at = g->rule_count;
 
-    *rn_ruling_next(g) = *applied;
-    rn_ruling_add(g);
+    *rn_gather_next(g) = *applied;
+    rn_gather_add(g);
     if (g->error != 0)
         return NULL;
     struct rn_native_charge *n = &d->natives[at];
@@ -65,7 +65,7 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
     n->wish = RN_WISH_LOOK;
     n->first = (uint8_t)before;
     n->count = (uint8_t)(g->tx.n - before);
-    n->told = (struct rn_slice){n->key, rn_ruling_join_key(&g->rules[at], n->key, sizeof n->key)};
+    n->told = (struct rn_slice){n->key, rn_gather_join_key(&g->rules[at], n->key, sizeof n->key)};
     g->rules[at].key = &n->told;
     g->rules[at].key_names = NULL;
     g->rules[at].key_count = 1;
@@ -77,7 +77,7 @@ static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
 {
     enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
     struct rn_applied applied = rn_applied_of(match);
-    uint64_t hash = hash_key(d->ruling.book, &applied);
+    uint64_t hash = hash_key(d->gathered.book, &applied);
     struct rn_native_charge *n = find_same(d, match->rule, hash, wish);
 
     applied.refund = wish == RN_WISH_REFUND;
@@ -98,7 +98,7 @@ static void add_matches(struct rn_descriptors *d, struct rn_descriptor *item,
                         const struct rn_matches *matches)
 {
     if (matches->outcome == RN_MATCH_TOO_MANY)
-        d->ruling.error = RATION_EINVAL;
+        d->gathered.error = RATION_EINVAL;
     if (matches->outcome == RN_MATCH_ALLOWED) {
         item->allowed = true;
         item->match = NULL;
@@ -106,7 +106,7 @@ static void add_matches(struct rn_descriptors *d, struct rn_descriptor *item,
     }
     if (matches->outcome != RN_MATCH_LIMITS)
         return;
-    for (uint32_t i = 0; i < matches->count && d->ruling.error == 0; i++)
+    for (uint32_t i = 0; i < matches->count && d->gathered.error == 0; i++)
         if (matches->items[i].rule->for_envoy)
             add_match(d, item, &matches->items[i]);
 }
@@ -126,7 +126,7 @@ static void sort_by_entries(const struct rn_descriptors *d, uint8_t order[RATION
 /* When all descriptors are known. */
 static void settle(struct rn_descriptors *d)
 {
-    struct rn_ruling *g = &d->ruling;
+    struct rn_gathered *g = &d->gathered;
 
     for (uint32_t i = 0; i < g->rule_count; i++) {
         const struct rn_native_charge *n = &d->natives[i];
@@ -139,8 +139,8 @@ static void settle(struct rn_descriptors *d)
 
 void rn_descriptors_drop_native(struct rn_descriptors *d)
 {
-    d->ruling.rule_count = 0;
-    d->ruling.tx.n = 0;
+    d->gathered.rule_count = 0;
+    d->gathered.tx.n = 0;
     for (size_t i = 0; i < d->count; i++)
         d->items[i].charges = 0;
 }
@@ -159,7 +159,7 @@ size_t rn_descriptors_add_native(struct rn_descriptors *d)
                                          .cost = rn_descriptor_hits(d, ask)};
 
         request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes);
-        rn_match_request(d->ruling.book->ruleset, &request, matches);
+        rn_match_request(d->gathered.book->ruleset, &request, matches);
         if (matches->outcome == RN_MATCH_DENIED) {
             rn_descriptors_drop_native(d);
             return order[i];

@@ -57,7 +57,7 @@ static void tell_names(struct ration_descriptor_status *status, const struct rn_
 static bool is_shadow(const struct rn_descriptors *d, const struct rn_descriptor *item,
                       size_t charge)
 {
-    return d->ruling.tx.items[charge].shadow &&
+    return d->gathered.tx.items[charge].shadow &&
            (charge != item->charge || !rn_descriptor_is_quota(d, item));
 }
 
@@ -70,12 +70,12 @@ static uint8_t find_tightest(const struct rn_descriptors *d, const struct rn_des
 
     for (uint64_t left = item->charges; left != 0; left &= left - 1) {
         uint8_t charge = (uint8_t)__builtin_ctzll(left);
-        const struct ration_verdict *verdict = &d->ruling.charges[charge].verdict;
+        const struct ration_verdict *verdict = &d->gathered.charges[charge].verdict;
         int rank = is_shadow(d, item, charge) ? 0 : verdict->allowed ? 1 : 2;
 
         if (rank > found_rank ||
             (rank == found_rank &&
-             rn_verdict_outranks(verdict, &d->ruling.charges[found].verdict, rank != 2))) {
+             rn_verdict_outranks(verdict, &d->gathered.charges[found].verdict, rank != 2))) {
             found = charge;
             found_rank = rank;
         }
@@ -87,7 +87,7 @@ void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct 
                                 size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
-    const struct rn_ruling *g = &d->ruling;
+    const struct rn_gathered *g = &d->gathered;
 
     status->over = status->limited = status->shadow = false;
     status->name[0] = status->rule[0] = '\0';

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/rulebook/explain.h"
 
-#include "limiter/rulebook/book.h"
-#include "limiter/limiter.h"
 #include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
+#include "limiter/rulebook/book.h"
 
 /* What the rule alone would say. */
-static void look(struct rn_ruling *g, const struct ration_request *request,
+static void look(struct rn_gathered *g, const struct ration_request *request,
                  struct rn_surveyed *seen, struct ration_outcome *outcome)
 {
-    struct rn_applied *applied = rn_ruling_next(g);
+    struct rn_applied *applied = rn_gather_next(g);
 
     *applied = rn_applied_of(seen->match);
     if (applied->cost == 0)
         applied->cost = request->cost ? request->cost : 1;
     seen->cost = applied->cost;
-    rn_ruling_add(g);
-    seen->error = rn_ruling_run(g, true, outcome);
+    rn_gather_add(g);
+    seen->error = rn_gather_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->outcome = outcome;
     seen->limits = g->limits;
@@ -28,14 +28,14 @@ static int see_rule(struct ration *r, const struct rn_book *book, const struct r
 {
     struct ration_outcome outcome;
     struct rn_match match;
-    struct rn_ruling g;
+    struct rn_gathered g;
 
     seen->reason = rn_match_explain(seen->ruleset, seen->rule, values, &match);
     seen->values = values;
     seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
     if (seen->applies) {
         seen->match = &match;
-        rn_ruling_init(&g, r, book, survey->now_ns);
+        rn_gather_init(&g, r, book, survey->now_ns);
         look(&g, survey->request, seen, &outcome);
     }
     return survey->see(survey->arg, seen);

@@ -24,7 +24,7 @@ static void add_due(struct rn_transaction *tx, const struct rn_book *book,
 {
     struct rn_transaction_item *item = rn_transaction_add(tx, l, due->hash, units);
 
-    item->shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
+    item->shift_ns = rn_gather_shift_ns(&book->ruleset->rules[l->index], due->hash ^ due->salt);
 }
 
 /* RATION_EGONE: no limit is there any more. */
@@ -97,9 +97,9 @@ static void count_charged(const struct rn_transaction *tx, const struct rn_book 
 /* A transaction without charges yet, all of which are debits. */
 static struct rn_transaction *begin(struct ration *r, struct rn_workspace *w, int64_t now_ns)
 {
-    struct rn_transaction *tx = &w->ruling.tx;
+    struct rn_transaction *tx = &w->gathered.tx;
 
-    rn_transaction_init(tx, r, w->ruling.charges, 0, rn_limiter_now(r, now_ns));
+    rn_transaction_init(tx, r, w->gathered.charges, 0, rn_limiter_now(r, now_ns));
     tx->uncounted = tx->late = true;
     return tx;
 }

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "limiter/tickets/lease.h"
-#include "limiter/limiter.h"
 #include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
+#include "limiter/tickets/lease.h"
 #include "limiter/tickets/ticket.h"
 
 static bool can_last(int64_t lease_ns)
@@ -24,7 +24,7 @@ int ration_acquire_request(struct ration *r, const struct ration_request *reques
 
     if (!can_last(lease_ns) || request->drain)
         return RATION_EINVAL;
-    int code = rn_ruling_decide(r, request, now_ns, &terms, out);
+    int code = rn_gather_decide(r, request, now_ns, &terms, out);
 
     if (code != 0)
         return code;

@@ -4,9 +4,9 @@
  */
 #include "limiter/tickets/receipt.h"
 
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/limiter.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -61,7 +61,7 @@ static const struct rn_compiled *find_limit(const struct ration *r, const struct
     *shift_ns = 0;
     if (!l)
         return find_given(r, receipt);
-    *shift_ns = rn_ruling_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
+    *shift_ns = rn_gather_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
     return l;
 }
 

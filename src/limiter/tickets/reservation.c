@@ -142,9 +142,9 @@ static int debit_excess(struct ration *r, const struct ration_charge *c, size_t 
 
     if (!w)
         return RATION_ENOMEM;
-    struct rn_transaction *tx = &w->ruling.tx;
+    struct rn_transaction *tx = &w->gathered.tx;
 
-    rn_transaction_init(tx, r, w->ruling.charges, 0, now_ns);
+    rn_transaction_init(tx, r, w->gathered.charges, 0, now_ns);
     tx->uncounted = tx->late = true;
     for (size_t i = 0; i < n && tx->n < RATION_CHARGES_MAX; i++) {
         uint64_t reserved = c[i].taken > c[i].cost ? c[i].taken : c[i].cost;

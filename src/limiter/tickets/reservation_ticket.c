@@ -47,7 +47,7 @@ int ration_decide_reserve(struct ration *r, const struct ration_request *request
     if (!rn_hold_lasts(timeout_ns) || request->drain)
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
-    code = rn_ruling_decide(r, request, now_ns, &terms, &made);
+    code = rn_gather_decide(r, request, now_ns, &terms, &made);
     if (code == 0 && made.decision.allowed)
         code = rn_hold_create(r, timeout_ns, now_ns, terms.charge_flags, &t.id);
     if (code != 0) {
@@ -134,7 +134,7 @@ static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t uni
 
     if (!w)
         return t->receipt_count != 0 ? RATION_ENOMEM : 0;
-    struct rn_transaction *tx = &w->ruling.tx;
+    struct rn_transaction *tx = &w->gathered.tx;
 
     rn_transaction_init(tx, r, charges, 0, now_ns);
     tx->uncounted = tx->late = true;

@@ -42,7 +42,7 @@ static int settle(struct stay *s, const struct client *c, size_t slot, uint64_t 
 static void stay_with(const struct ration_named *pair, uint32_t which, int steps)
 {
     struct stay with_others = {.r = open_limits(pair, 2)};
-    struct stay alone = {.r = open_limits(&pair[which], 1)};
+    struct stay no_server = {.r = open_limits(&pair[which], 1)};
     struct client c = new_client(which + 100);
     char text[200];
 
@@ -56,22 +56,22 @@ static void stay_with(const struct ration_named *pair, uint32_t which, int steps
             uint64_t used = below(&c, 3);
             int code = settle(&with_others, &c, slot, used);
 
-            assert_int_equal(code, settle(&alone, &c, slot, used));
+            assert_int_equal(code, settle(&no_server, &c, slot, used));
             continue;
         }
         bool reserve = below(&c, 2);
         int64_t timeout_ns = SECOND / 100 + (int64_t)below(&c, (uint64_t)MINUTE);
 
         take_or_reserve(&with_others, &c, which, cost, slot, reserve, timeout_ns);
-        take_or_reserve(&alone, &c, 0, cost, slot, reserve, timeout_ns);
-        if (with_others.receipts[slot].verdict.allowed != alone.receipts[slot].verdict.allowed)
+        take_or_reserve(&no_server, &c, 0, cost, slot, reserve, timeout_ns);
+        if (with_others.receipts[slot].verdict.allowed != no_server.receipts[slot].verdict.allowed)
             fail_msg("step %d: %s is not what it is alone", i, text);
-        assert_same(&with_others.receipts[slot].verdict, &alone.receipts[slot].verdict);
-        c.retry_ns = alone.receipts[slot].verdict.retry_after_ns;
+        assert_same(&with_others.receipts[slot].verdict, &no_server.receipts[slot].verdict);
+        c.retry_ns = no_server.receipts[slot].verdict.retry_after_ns;
         c.retry_ns = c.retry_ns == RATION_NEVER ? 0 : c.retry_ns;
     }
     ration_close(with_others.r);
-    ration_close(alone.r);
+    ration_close(no_server.r);
 }
 
 static void stay_with_either(const struct ration_named *pair)

@@ -89,7 +89,7 @@ static int settle(struct life *l, size_t at, uint64_t used, int64_t now_ns)
 static void stay_with(const struct pair *p, bool pro, int steps)
 {
     struct life with_others = {.r = open_pair(p, true, true)};
-    struct life alone = {.r = open_pair(p, !pro, pro)};
+    struct life no_server = {.r = open_pair(p, !pro, pro)};
     const char *words = pro ? "user=ann plan=pro" : "user=ann plan=free";
     struct client c = new_client(pro);
 
@@ -101,13 +101,13 @@ static void stay_with(const struct pair *p, bool pro, int steps)
         rest(&c);
         if (below(&c, 3) == 0) {
             assert_int_equal(settle(&with_others, at, used, c.now_ns),
-                             settle(&alone, at, used, c.now_ns));
+                             settle(&no_server, at, used, c.now_ns));
             continue;
         }
         begin(&with_others, words, cost, at, ticket, c.now_ns);
-        begin(&alone, words, cost, at, ticket, c.now_ns);
+        begin(&no_server, words, cost, at, ticket, c.now_ns);
         const struct ration_verdict *got = &with_others.slips[at].out.decision.verdict;
-        const struct ration_verdict *wanted = &alone.slips[at].out.decision.verdict;
+        const struct ration_verdict *wanted = &no_server.slips[at].out.decision.verdict;
 
         if (got->allowed != wanted->allowed)
             fail_msg("step %d: %s is not what it is alone", i, pro ? p->pro : p->free);
@@ -115,7 +115,7 @@ static void stay_with(const struct pair *p, bool pro, int steps)
         c.retry_ns = wanted->retry_after_ns == RATION_NEVER ? 0 : wanted->retry_after_ns;
     }
     ration_close(with_others.r);
-    ration_close(alone.r);
+    ration_close(no_server.r);
 }
 
 static void a_client_that_settles_and_stays_never_notices_the_other_tier(void **state)

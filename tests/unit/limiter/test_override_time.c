@@ -236,7 +236,7 @@ static void at_one_instant_the_larger_of_both_is_not_exceeded(void **state)
 /* A client that keeps its override, and one whose rule says the same, alone. */
 static void keep(const struct change *x, int steps)
 {
-    struct ration *r = open_change(x), *alone;
+    struct ration *r = open_change(x), *no_server;
     struct change own = {x->algorithm, x->instead, x->plan, NULL};
     struct slip slips[2][8] = {0};
     struct client c = new_client(7);
@@ -245,7 +245,7 @@ static void keep(const struct change *x, int steps)
         own.algorithm = "leaky-bucket";
     else if (strstr(x->instead, "burst") || strstr(x->instead, "steps"))
         own.algorithm = "token-bucket";
-    alone = open_change(&own);
+    no_server = open_change(&own);
     set_at(r, "user=ann", x->instead, T0);
     for (int i = 0; i < steps; i++) {
         const char *const plans[] = {"user=ann plan=free", "user=ann plan=pro"};
@@ -256,17 +256,17 @@ static void keep(const struct change *x, int steps)
         rest(&c);
         if (below(&c, 4) == 0 && slips[0][at].text[0] != '\0') {
             assert_int_equal(refund(r, &slips[0][at], stopped_at(r, c.now_ns)),
-                             refund(alone, &slips[1][at], stopped_at(alone, c.now_ns)));
+                             refund(no_server, &slips[1][at], stopped_at(no_server, c.now_ns)));
             continue;
         }
         reserve(r, words, cost, stopped_at(r, c.now_ns), &slips[0][at]);
-        reserve(alone, words, cost, stopped_at(alone, c.now_ns), &slips[1][at]);
+        reserve(no_server, words, cost, stopped_at(no_server, c.now_ns), &slips[1][at]);
         assert_same(&slips[0][at].out.decision.verdict, &slips[1][at].out.decision.verdict);
         c.retry_ns = slips[1][at].out.decision.verdict.retry_after_ns;
         c.retry_ns = c.retry_ns == RATION_NEVER ? 0 : c.retry_ns;
     }
     ration_close(r);
-    ration_close(alone);
+    ration_close(no_server);
 }
 
 static void a_client_that_keeps_it_never_notices_the_rule(void **state)

@@ -105,7 +105,7 @@ static struct ration_outcome decide_at_length(struct ration *r, const char *word
 
     split_words(&w, words);
     w.request.cost = cost;
-    assert_int_equal(rn_ruling_decide(r, &w.request, now_ns, &terms, &out), 0);
+    assert_int_equal(rn_gather_decide(r, &w.request, now_ns, &terms, &out), 0);
     return out;
 }
 

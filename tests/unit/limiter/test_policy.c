@@ -224,11 +224,11 @@ static void nor_is_it_to_a_guard(void **state)
         with(named("v", "10 per 2m"), RATION_SLIDING_LOG),
         with(named("v", "20 per minute"), RATION_SLIDING_LOG),
     };
-    struct ration *alone = s->r;
+    struct ration *no_server = s->r;
     struct ration_charge here = charge(0, "k", 1), there = here;
 
     s->r = open_limits(variants, 2);
-    ration_close(alone);
+    ration_close(no_server);
     assert_int_equal(rn_limiter_share(s->r, &(struct rn_hash_key){1, 2}, none_is_unfit), 0);
     assert_int_equal(ration_take(s->r, &there, RATION_NOW), 0);
     s->shared.silent = true;

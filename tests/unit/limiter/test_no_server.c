@@ -18,7 +18,7 @@ static const char rules[] =
     "allow:\n  - {user: root}\n"
     "deny:\n  - {user: eve}\n";
 
-static struct ration_outcome alone(struct ration *r, const char *words)
+static struct ration_outcome no_server(struct ration *r, const char *words)
 {
     struct words w;
     struct ration_outcome out;
@@ -34,8 +34,8 @@ static void a_local_rule_is_counted_with_what_was_decided_before(void **state)
 
     (void)state;
     assert_true(decide(r, "user=ann path=/local", T0).decision.allowed);
-    assert_true(alone(r, "user=ann path=/local").decision.allowed);
-    assert_false(alone(r, "user=ann path=/local").decision.allowed);
+    assert_true(no_server(r, "user=ann path=/local").decision.allowed);
+    assert_false(no_server(r, "user=ann path=/local").decision.allowed);
     assert_false(decide(r, "user=ann path=/local", T0).decision.allowed);
     ration_close(r);
 }
@@ -46,7 +46,7 @@ static void an_open_rule_is_as_if_it_were_not_there(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct ration_outcome out = alone(r, "user=ann path=/open");
+        struct ration_outcome out = no_server(r, "user=ann path=/open");
 
         assert_true(out.decision.allowed && out.kind == RATION_BY_NO_RULE && out.listed == 0);
     }
@@ -57,7 +57,7 @@ static void an_open_rule_is_as_if_it_were_not_there(void **state)
 static void a_rule_that_is_shut_refuses_in_its_own_words(void **state)
 {
     struct ration *r = open_rules(rules);
-    struct ration_outcome out = alone(r, "user=ann path=/shut");
+    struct ration_outcome out = no_server(r, "user=ann path=/shut");
 
     (void)state;
     assert_false(out.decision.allowed);
@@ -76,7 +76,7 @@ static void what_one_rule_refuses_no_other_is_charged_for(void **state)
     struct ration *r = open_rules(rules);
 
     (void)state;
-    assert_string_equal(alone(r, "user=ann path=/both").rule, "two");
+    assert_string_equal(no_server(r, "user=ann path=/both").rule, "two");
     assert_int_equal(decide(r, "user=ann path=/both", T0).decision.verdict.remaining, 4);
     ration_close(r);
 }
@@ -86,9 +86,9 @@ static void shadows_refuse_nobody(void **state)
     struct ration *r = open_rules(rules);
 
     (void)state;
-    assert_true(alone(r, "user=ann path=/seen").decision.allowed);
+    assert_true(no_server(r, "user=ann path=/seen").decision.allowed);
     ration_shadow_set(r, true);
-    struct ration_outcome out = alone(r, "user=ann path=/shut");
+    struct ration_outcome out = no_server(r, "user=ann path=/shut");
 
     assert_true(out.decision.allowed && out.shadow_refused);
     ration_close(r);
@@ -99,8 +99,8 @@ static void lists_are_as_ever(void **state)
     struct ration *r = open_rules(rules);
 
     (void)state;
-    assert_int_equal(alone(r, "user=root path=/shut").kind, RATION_BY_ALLOW_LIST);
-    assert_int_equal(alone(r, "user=eve path=/open").kind, RATION_BY_DENY_LIST);
+    assert_int_equal(no_server(r, "user=root path=/shut").kind, RATION_BY_ALLOW_LIST);
+    assert_int_equal(no_server(r, "user=eve path=/open").kind, RATION_BY_DENY_LIST);
     ration_close(r);
 }
 

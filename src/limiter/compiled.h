@@ -27,9 +27,9 @@ struct rn_compiled {
     uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
     unsigned charge_flags; /* RN_CHARGE_* */
     bool shadow;
-    bool lean;    /* one RN_TAKE is all there is to charging it */
-    bool plain;   /* the same of a limit of a rule, and to deciding: plain.h */
-    bool is_mark; /* of another limit, and none itself: see `mark` */
+    bool lean;      /* one RN_TAKE is all there is to charging it */
+    bool fast_path; /* the same of a limit of a rule, and to deciding: fast_path.h */
+    bool is_mark;   /* of another limit, and none itself: see `mark` */
     struct rn_limit limit;
 
     /* One limit of each shape that its name has, the largest of that shape; and

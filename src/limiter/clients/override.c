@@ -171,14 +171,14 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
 /* --- the limit ------------------------------------------------------------------------ */
 
 /* What the rule's own limits say besides amounts, if it may be said of this one. */
-static void refine_from(const struct ration_limit *own, bool plain, struct ration_limit *spec)
+static void refine_from(const struct ration_limit *own, bool bare_rate, struct ration_limit *spec)
 {
     bool rate = own->algorithm != RATION_CONCURRENCY && own->calendar == RATION_CALENDAR_NONE &&
                 own->queue == 0;
 
     if (spec->algorithm == RATION_CONCURRENCY && own->algorithm == RATION_CONCURRENCY)
         spec->lease_ns = own->lease_ns;
-    if (!plain || !rate)
+    if (!bare_rate || !rate)
         return;
     spec->algorithm = own->algorithm;
     spec->sub_windows = own->sub_windows;
@@ -188,11 +188,12 @@ static void refine_from(const struct ration_limit *own, bool plain, struct ratio
 /* From the last to the first, which has the last word. */
 static void refine(const struct rn_rule *rule, struct ration_limit *spec)
 {
-    bool plain = spec->algorithm == RATION_TOKEN_BUCKET && spec->burst == 0 && spec->step_ns == 0;
+    bool bare_rate =
+        spec->algorithm == RATION_TOKEN_BUCKET && spec->burst == 0 && spec->step_ns == 0;
 
     for (uint32_t t = rule->tier_count; t-- > 0;)
         for (uint32_t i = rule->tiers[t].limit_count; i-- > 0;)
-            refine_from(&rule->tiers[t].limits[i]->spec, plain, spec);
+            refine_from(&rule->tiers[t].limits[i]->spec, bare_rate, spec);
 }
 
 static bool list_variants(struct rn_roster *roster, const struct rn_book *book,

@@ -6,8 +6,8 @@
 
 /* What transaction.c calls needs, and what outcome.c would have to say besides; of the rule alone,
  * so that it is asked once. */
-bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
-                   const struct rn_rule_limit *limit)
+bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
+                       const struct rn_rule_limit *limit)
 {
     const struct rn_compiled *l = &book->limits[limit->id];
     enum ration_algorithm algorithm = l->limit.algorithm;
@@ -49,9 +49,9 @@ static void count(const struct ration *r, const struct rn_book *book, const stru
     }
 }
 
-RN_HOT bool rn_plain_admit(struct ration *r, const struct rn_book *book,
-                           const struct rn_match *match, const struct rn_compiled *l,
-                           int64_t now_ns, struct ration_outcome *out)
+RN_HOT bool rn_fast_path_admit(struct ration *r, const struct rn_book *book,
+                               const struct rn_match *match, const struct rn_compiled *l,
+                               int64_t now_ns, struct ration_outcome *out)
 {
     uint64_t hash = hash_key(match, l);
     struct rn_charge charge; /* as much of it as a take reads */

@@ -13,15 +13,15 @@
 #include "limiter/rulebook/book.h"
 #include "rules/match/match.h"
 
-/* For rn_compiled.plain: whether the limit, which is the rule's and linked, can be charged
+/* For rn_compiled.fast_path: whether the limit, which is the rule's and linked, can be charged
  * this way, for whoever the rule applies to. */
-bool rn_plain_fits(const struct rn_book *book, const struct rn_rule *rule,
-                   const struct rn_rule_limit *limit);
+bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
+                       const struct rn_rule_limit *limit);
 
 /* The limit to try this way; NULL: there is none. Overrides and bans (a roster), modes and
  * terms of the request are for the caller to know. */
-static inline const struct rn_compiled *rn_plain_find(const struct rn_book *book,
-                                                      const struct rn_matches *matches)
+static inline const struct rn_compiled *rn_fast_path_find(const struct rn_book *book,
+                                                          const struct rn_matches *matches)
 {
     const struct rn_match *match = &matches->items[0];
 
@@ -29,12 +29,12 @@ static inline const struct rn_compiled *rn_plain_find(const struct rn_book *book
         return NULL;
     const struct rn_compiled *l = &book->limits[match->tier->limits[0]->id];
 
-    return l->plain ? l : NULL;
+    return l->fast_path ? l : NULL;
 }
 
 /* Whether there was room: then the limit has been charged, `out` is filled and the admission
  * counted. Else nothing was done. `now_ns` may be RATION_NOW. */
-bool rn_plain_admit(struct ration *r, const struct rn_book *book, const struct rn_match *match,
-                    const struct rn_compiled *l, int64_t now_ns, struct ration_outcome *out);
+bool rn_fast_path_admit(struct ration *r, const struct rn_book *book, const struct rn_match *match,
+                        const struct rn_compiled *l, int64_t now_ns, struct ration_outcome *out);
 
 #endif

@@ -210,12 +210,12 @@ RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
                                   struct ration_outcome *out)
 {
     struct rn_matches *matches = &s->workspace->matches;
-    const struct rn_compiled *plain;
+    const struct rn_compiled *fast_path;
 
     rn_match_request(s->book->ruleset, s->request, matches);
-    plain = rn_likely(is_ordinary(s, terms)) ? rn_plain_find(s->book, matches) : NULL;
-    if (rn_likely(plain != NULL) &&
-        rn_plain_admit(s->r, s->book, &matches->items[0], plain, s->now_ns, out))
+    fast_path = rn_likely(is_ordinary(s, terms)) ? rn_fast_path_find(s->book, matches) : NULL;
+    if (rn_likely(fast_path != NULL) &&
+        rn_fast_path_admit(s->r, s->book, &matches->items[0], fast_path, s->now_ns, out))
         return 0;
     return decide_at_length(s, terms, out);
 }

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-#include "limiter/decide/fast_path.h"
-#include "limiter/decide/fallback.h"
 #include "limiter/clients/index.h"
+#include "limiter/decide/fallback.h"
+#include "limiter/decide/fast_path.h"
 #include "limiter/value_stats.h"
 #include "store/store.h"
 
@@ -125,13 +125,13 @@ const struct rn_rule *rn_book_find(const struct rn_book *b, struct rn_slice name
     return found ? *found : NULL;
 }
 
-static void mark_plain(struct rn_book *b, const struct rn_rule *rule)
+static void mark_fast_path(struct rn_book *b, const struct rn_rule *rule)
 {
     for (uint32_t i = 0; i < rule->tier_count; i++) {
         const struct rn_tier *tier = &rule->tiers[i];
 
         for (uint32_t k = 0; k < tier->limit_count; k++)
-            b->limits[tier->limits[k]->id].plain = rn_plain_fits(b, rule, tier->limits[k]);
+            b->limits[tier->limits[k]->id].fast_path = rn_fast_path_fits(b, rule, tier->limits[k]);
     }
 }
 
@@ -159,7 +159,7 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
             return false;
         if (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns))
             return false;
-        mark_plain(b, rule);
+        mark_fast_path(b, rule);
         if (!count_values(b, rule, old))
             return false;
     }

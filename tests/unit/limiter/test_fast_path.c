@@ -18,7 +18,7 @@ static bool goes_the_short_way(struct ration *r, const char *words)
 
     split_words(&w, words);
     rn_match_request(r->shelf.book->ruleset, &w.request, &matches);
-    return rn_plain_find(r->shelf.book, &matches) != NULL;
+    return rn_fast_path_find(r->shelf.book, &matches) != NULL;
 }
 
 /* Of a rule that says so besides its name and key. */

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "limiter/tickets/reset_log.h"
-#include "limiter/rulebook/reload.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/rulebook/reload.h"
+#include "limiter/tickets/reset_log.h"
 
 /* Percentages of memory for blocks: */
 #define SHARE_AD_HOC 2      /* for limits given with the call, if those known need none */
@@ -203,17 +203,17 @@ int rn_limiter_judge(const struct ration *r, const struct ration_limit *spec,
         own.limit.calendar_id != 0 ? rn_calendars_attach(r->calendars, spec, &own.limit, error) : 0;
     if (code != 0)
         return code;
-    fault = r->policy ? r->policy->judge(&own.limit) : NULL;
+    fault = r->fallback ? r->fallback->judge(&own.limit) : NULL;
     return fault ? rn_error_set(error, RATION_EINVAL, 0, "the limit has %s", fault) : 0;
 }
 
 int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
 {
-    r->policy = malloc(sizeof *r->policy);
-    if (!r->policy)
+    r->fallback = malloc(sizeof *r->fallback);
+    if (!r->fallback)
         return RATION_ENOMEM;
-    rn_policy_init(r->policy, r->table, judge);
-    r->store = &r->policy->store;
+    rn_fallback_init(r->fallback, r->table, judge);
+    r->store = &r->fallback->store;
     r->shelf.waits = true;
     set_secret(r, secret);
     struct rn_hash_key own = bind_to_secret(r, &r->ticket_key);
@@ -298,7 +298,7 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
-    free(r->policy);
+    free(r->fallback);
     if (r->table)
         rn_table_close(r->table);
     free(r);
@@ -330,7 +330,7 @@ static bool mark_in_guard(const struct ration *r, const struct rn_limit *guard, 
 {
     bool fades = rn_limit_mark_at(guard, at_ns, mark);
 
-    if (r->policy)
+    if (r->fallback)
         *mark = RN_MARK_BY_AGE;
     return fades;
 }
@@ -363,7 +363,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                                        .at_ns = refund->at_ns,
                                        .mark = refund->mark}};
 
-    if (rn_policy_has_decided(refund->mark) || /* no store has it */
+    if (rn_fallback_has_decided(refund->mark) || /* no store has it */
         rn_pardon_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
         return 0;
     give_back_to_guards(r, l, refund, now_ns);
@@ -372,7 +372,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
 
 /* A count keeps the ids of a thread apart; process and time those of a child
  * that was forked with our seed and counts. Hashed, none gives away another. An id is the
- * mark of a lease, too: 63 bits, since negative marks are those of policy.h. */
+ * mark of a lease, too: 63 bits, since negative marks are those of fallback.h. */
 uint64_t rn_limiter_new_id(struct ration *r)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);

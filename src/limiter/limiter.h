@@ -12,8 +12,8 @@
 #include "limiter/calendars.h"
 #include "limiter/clients/clients.h"
 #include "limiter/compiled.h"
-#include "limiter/rulebook/pin.h"
 #include "limiter/decide/fallback.h"
+#include "limiter/rulebook/pin.h"
 #include "limiter/stats.h"
 #include "limiter/tickets/ticket_keys.h"
 #include "limiter/top.h"
@@ -21,8 +21,8 @@
 
 struct ration {
     struct rn_table *table;
-    struct rn_store *store;   /* the table's, or `policy` */
-    struct rn_policy *policy; /* NULL: limits are this process's own, or of its table */
+    struct rn_store *store;       /* the table's, or `fallback` */
+    struct rn_fallback *fallback; /* NULL: limits are this process's own, or of its table */
     struct rn_compiled *limits;
     size_t limit_count;
     struct rn_stats stats;
@@ -43,7 +43,7 @@ struct ration {
 };
 
 /* From here on limits are shared with other nodes, through whatever store each thread
- * names to rn_policy_use, and keys are hashed under a secret that all nodes have. It may be
+ * names to rn_fallback_use, and keys are hashed under a secret that all nodes have. It may be
  * one that everybody knows: nothing that must not be guessed derives from it alone.
  * `judge` knows which limits such a store can hold.
  * After opening, before any rules. 0 or RATION_ENOMEM. */

@@ -115,7 +115,7 @@ static int decide(struct rn_ngx_context *context)
         return 0;
     if (rn_ngx_attributes_read(context->request, worker, false, &request) == NGX_OK)
         code = context->question == RN_NGX_UNANSWERED
-                   ? rn_policy_decide(worker->limiter, &request, RATION_NOW, &worker->outcome)
+                   ? rn_fallback_decide(worker->limiter, &request, RATION_NOW, &worker->outcome)
                    : ration_decide(worker->limiter, &request, RATION_NOW, &worker->outcome);
     if (code != 0) {
         ngx_log_error(NGX_LOG_ERR, context->request->connection->log, 0,

@@ -168,7 +168,7 @@ void rn_membership_leave(struct rn_membership *membership)
 void rn_membership_count_nodes(struct rn_membership *membership)
 {
     if (membership->fleet && membership->options->redis_nodes == 0)
-        atomic_store_explicit(&membership->front->limiter->policy->nodes,
+        atomic_store_explicit(&membership->front->limiter->fallback->nodes,
                               rn_fleet_nodes(membership->fleet), memory_order_relaxed);
 }
 

@@ -51,7 +51,7 @@ bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_ration
     }
     if (options->redis_changes)
         rn_share_begin(limiter); /* while no request uses what the journal says */
-    limiter->policy->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
+    limiter->fallback->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }
 
@@ -77,7 +77,7 @@ void rn_shared_store_close(struct rn_shared_store *shared)
 
 static unsigned nodes_of(const struct rn_shared_store *shared)
 {
-    return atomic_load_explicit(&shared->limiter->policy->nodes, memory_order_relaxed);
+    return atomic_load_explicit(&shared->limiter->fallback->nodes, memory_order_relaxed);
 }
 
 static void count_nodes(struct rn_timer *timer)
@@ -137,7 +137,7 @@ void rn_shared_store_begin(struct rn_shared_store *shared, struct rn_loop *loop)
     *place = store;
     pthread_mutex_unlock(&shared->lock);
     count_nodes(&place->timer);
-    rn_policy_use(&rn_async_backend(place->async)->store);
+    rn_fallback_use(&rn_async_backend(place->async)->store);
 }
 
 void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop)
@@ -151,7 +151,7 @@ void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop)
     place->redis = NULL;
     pthread_mutex_unlock(&shared->lock);
     close_store(&store); /* waiting charges may still use it */
-    rn_policy_use(NULL);
+    rn_fallback_use(NULL);
 }
 
 /* --- status --------------------------------------------------------------------------- */

@@ -137,7 +137,7 @@ static void put_servers(struct rn_shared_store *shared, struct rn_buf *out)
 
 /* --- without it --------------------------------------------------------------------------- */
 
-static void put_policy(const struct rn_policy_counts *counts, struct rn_buf *out)
+static void put_policy(const struct rn_fallback_counts *counts, struct rn_buf *out)
 {
     static const char name[] = "ration_store_fallbacks_total", lost[] = "ration_store_lost_total";
     const struct {
@@ -168,5 +168,5 @@ void rn_shared_store_put_metrics(void *arg, struct rn_buf *out)
     put_families(shared, out);
     put_servers(shared, out);
     pthread_mutex_unlock(&shared->lock);
-    put_policy(&shared->limiter->policy->counts, out);
+    put_policy(&shared->limiter->fallback->counts, out);
 }

@@ -12,7 +12,7 @@ __extension__ typedef unsigned __int128 u128;
 
 static _Thread_local struct rn_store *shared;
 
-void rn_policy_use(struct rn_store *store)
+void rn_fallback_use(struct rn_store *store)
 {
     shared = store;
 }
@@ -41,7 +41,7 @@ struct share {
     uint64_t units, of;
 };
 
-static struct share share_of(const struct rn_policy *p, const struct rn_limit *limit)
+static struct share share_of(const struct rn_fallback *p, const struct rn_limit *limit)
 {
     unsigned nodes = atomic_load_explicit(&p->nodes, memory_order_relaxed);
     uint64_t units = limit->cap / (nodes > 1 ? nodes : 1);
@@ -61,7 +61,7 @@ static uint64_t to_share(struct share share, uint64_t remaining)
     return share.of > 0 ? (uint64_t)((u128)remaining * share.units / share.of) : remaining;
 }
 
-static void decide_here(struct rn_policy *p, struct rn_charge *charge)
+static void decide_here(struct rn_fallback *p, struct rn_charge *charge)
 {
     struct share share = share_of(p, charge->limit);
     uint64_t key = charge->key, cost = charge->ask.cost;
@@ -74,24 +74,24 @@ static void decide_here(struct rn_policy *p, struct rn_charge *charge)
     charge->answer.remaining = to_share(share, charge->answer.remaining);
     if (charge->ask.op == RN_DRAIN)
         charge->answer.drained = to_share(share, charge->answer.drained);
-    charge->answer.mark = RN_POLICY_MARK;
+    charge->answer.mark = RN_FALLBACK_MARK;
     count(&p->counts.local);
 }
 
-static void answer_without(struct rn_policy *p, struct rn_charge *charge, bool allow)
+static void answer_without(struct rn_fallback *p, struct rn_charge *charge, bool allow)
 {
     charge->error = 0;
     charge->answer = (struct rn_answer){.allowed = allow,
                                         .remaining = allow ? charge->limit->cap : 0,
                                         .retry_after_ns = allow ? 0 : RETRY_NS,
                                         .reset_after_ns = allow ? 0 : RETRY_NS,
-                                        .mark = RN_POLICY_MARK};
+                                        .mark = RN_FALLBACK_MARK};
     if (charge->ask.op == RN_DEBIT)
         charge->answer.uncollected = charge->ask.cost;
     count(allow ? &p->counts.allowed : &p->counts.refused);
 }
 
-static void do_without(struct rn_policy *p, struct rn_charge *charge)
+static void do_without(struct rn_fallback *p, struct rn_charge *charge)
 {
     switch (charge->ask.op) {
     case RN_PEEK:
@@ -107,7 +107,7 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
         if (charge->late == 0)
             break;
         if (charge->error == 0 && charge->answer.allowed)
-            charge->answer.mark = RN_POLICY_MARK + (int64_t)charge->late;
+            charge->answer.mark = RN_FALLBACK_MARK + (int64_t)charge->late;
         else
             rn_store_disown(shared, charge, charge->late);
         break;
@@ -126,16 +126,16 @@ static void do_without(struct rn_policy *p, struct rn_charge *charge)
  * unless the charge arrived there late. */
 static bool gives_back_here(struct rn_charge *charge)
 {
-    if (charge->ask.op != RN_GIVE_BACK || !rn_policy_has_decided(charge->ask.mark))
+    if (charge->ask.op != RN_GIVE_BACK || !rn_fallback_has_decided(charge->ask.mark))
         return false;
     if (shared)
-        rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_POLICY_MARK));
+        rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_FALLBACK_MARK));
     charge->error = 0;
     charge->answer = (struct rn_answer){0};
     return true;
 }
 
-static void apply_run(struct rn_policy *p, struct rn_charge *batch, size_t n)
+static void apply_run(struct rn_fallback *p, struct rn_charge *batch, size_t n)
 {
     if (n != 0)
         ask(batch, n);
@@ -146,7 +146,7 @@ static void apply_run(struct rn_policy *p, struct rn_charge *batch, size_t n)
 
 static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
-    struct rn_policy *p = (struct rn_policy *)(void *)store;
+    struct rn_fallback *p = (struct rn_fallback *)(void *)store;
     size_t begin = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -157,19 +157,19 @@ static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
     apply_run(p, batch + begin, n - begin);
 }
 
-static const struct rn_store_ops policy_ops = {.apply = apply};
+static const struct rn_store_ops fallback_ops = {.apply = apply};
 
-void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge)
+void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table, rn_limit_judge *judge)
 {
-    *policy = (struct rn_policy){.store = {.ops = &policy_ops},
-                                 .table = table,
-                                 .secret = *rn_table_secret(table),
-                                 .judge = judge};
+    *fallback = (struct rn_fallback){.store = {.ops = &fallback_ops},
+                                     .table = table,
+                                     .secret = *rn_table_secret(table),
+                                     .judge = judge};
 }
 
 /* --- rules --------------------------------------------------------------------------------- */
 
-unsigned rn_policy_flags(const struct rn_rule *rule)
+unsigned rn_fallback_flags(const struct rn_rule *rule)
 {
     static const unsigned flags[] = {[RN_FAIL_LOCAL] = 0,
                                      [RN_FAIL_ALLOW] = RN_CHARGE_ELSE_ALLOW,
@@ -178,18 +178,18 @@ unsigned rn_policy_flags(const struct rn_rule *rule)
     return flags[rule->on_store_failure];
 }
 
-int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct ration_outcome *out)
+int rn_fallback_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                       struct ration_outcome *out)
 {
     return rn_gather_decide(r, request, now_ns, &(struct rn_terms){.no_server = true}, out);
 }
 
-bool rn_policy_counts(const struct rn_rule *rule)
+bool rn_fallback_is_local(const struct rn_rule *rule)
 {
     return rule->on_store_failure == RN_FAIL_LOCAL;
 }
 
-const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches)
+const struct rn_rule *rn_fallback_refuser(const struct rn_matches *matches)
 {
     for (uint32_t i = 0; i < matches->count; i++) {
         const struct rn_rule *rule = matches->items[i].rule;

@@ -3,7 +3,7 @@
  * on_store_failure: what holds if the limits of a rule are counted elsewhere and no answer
  * comes. There are two such cases.
  *
- * A shared store: struct rn_policy is the store of a limiter whose limits many nodes share. It
+ * A shared store: struct rn_fallback is the store of a limiter whose limits many nodes share. It
  * asks the shared store and decides in its place if that does not answer:
  *
  *   local   (no flag)     this node's share of the limit, counted in its own table
@@ -14,7 +14,7 @@
  * arrive there late, though: if the request is refused, the shared store must give it back.
  * Other changes of a state (give back, renew, release, reset) fail with RATION_ESTORE.
  *
- * A server that decides for many nodes (nginx asks one): rn_policy_decide is ration_decide in its
+ * A server that decides for many nodes (nginx asks one): rn_fallback_decide is ration_decide in its
  * place. `local` counts the rule here, in full; `allow` skips the rule; `refuse` refuses every
  * request that the rule applies to, to be tried again in a second, and charges nothing. Lists and
  * bans hold as ever; a rule in shadow mode refuses nothing.
@@ -32,42 +32,42 @@
 #include "store/table.h"
 
 /* Decided without the shared store, which did not answer. */
-struct rn_policy_counts {
+struct rn_fallback_counts {
     _Atomic uint64_t local, allowed, refused;
     _Atomic uint64_t lost; /* changes that could not be made */
 };
 
-struct rn_policy {
+struct rn_fallback {
     struct rn_store store; /* first */
     struct rn_table *table;
     struct rn_hash_key secret; /* the table's, for the keys that every node knows */
     rn_limit_judge *judge;     /* which limits the shared store can hold */
     _Atomic unsigned nodes;    /* among which a limit is shared out; 0 is 1 */
-    struct rn_policy_counts counts;
+    struct rn_fallback_counts counts;
 };
 
-void rn_policy_init(struct rn_policy *policy, struct rn_table *table, rn_limit_judge *judge);
+void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table, rn_limit_judge *judge);
 
-/* Marks of what was decided here: no store answers with them. From RN_POLICY_MARK on it is
+/* Marks of what was decided here: no store answers with them. From RN_FALLBACK_MARK on it is
  * rn_charge.late of the charge. */
-#define RN_POLICY_MARK INT64_MIN
-static inline bool rn_policy_has_decided(int64_t mark)
+#define RN_FALLBACK_MARK INT64_MIN
+static inline bool rn_fallback_has_decided(int64_t mark)
 {
-    return mark <= RN_POLICY_MARK + (int64_t)RN_CHARGE_LATE_MAX;
+    return mark <= RN_FALLBACK_MARK + (int64_t)RN_CHARGE_LATE_MAX;
 }
 
 /* The shared store as this thread reaches it, from now on; NULL: not at all. */
-void rn_policy_use(struct rn_store *shared);
+void rn_fallback_use(struct rn_store *shared);
 
 /* RN_CHARGE_ELSE_* of the limits of a rule. */
-unsigned rn_policy_flags(const struct rn_rule *rule);
+unsigned rn_fallback_flags(const struct rn_rule *rule);
 
 /* ration_decide, without the server. */
-int rn_policy_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
-                     struct ration_outcome *out);
+int rn_fallback_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                       struct ration_outcome *out);
 /* For request.c: whether the rule takes part in that, */
-bool rn_policy_counts(const struct rn_rule *rule);
+bool rn_fallback_is_local(const struct rn_rule *rule);
 /* and the first rule that refuses; NULL: none. */
-const struct rn_rule *rn_policy_refuser(const struct rn_matches *matches);
+const struct rn_rule *rn_fallback_refuser(const struct rn_matches *matches);
 
 #endif

@@ -58,7 +58,7 @@ struct rn_gathered {
     const struct rn_book *book;
     bool all_shadow;     /* the whole service is in shadow mode, or this request */
     bool drain;          /* what is left, if it does not fit */
-    bool no_server;      /* the server does not answer: rn_policy_decide */
+    bool no_server;      /* the server does not answer: rn_fallback_decide */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
@@ -143,7 +143,7 @@ static inline int64_t rn_gather_shift_ns(const struct rn_rule *rule, uint64_t ha
 /* request.c: what a decision is made on, besides the request. */
 struct rn_terms {
     bool look_only;
-    bool no_server;        /* rn_policy_decide */
+    bool no_server;        /* rn_fallback_decide */
     int64_t lease_ns;      /* 0: the limits' own */
     bool reserving;        /* the following two are wanted */
     unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */

@@ -24,7 +24,7 @@ static void add_matches(struct rn_gathered *g, const struct rn_matches *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const struct rn_match *match = &m->items[i];
 
-        if (rn_unlikely(g->no_server) && !rn_policy_counts(match->rule))
+        if (rn_unlikely(g->no_server) && !rn_fallback_is_local(match->rule))
             continue;
         *rn_gather_next(g) = rn_applied_of(match);
         rn_gather_add(g);
@@ -68,7 +68,7 @@ static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
     }
     if (rule_by_ban(g, &matches->values, request, look_only, out))
         return 0;
-    const struct rn_rule *refuser = rn_unlikely(g->no_server) ? rn_policy_refuser(matches) : NULL;
+    const struct rn_rule *refuser = rn_unlikely(g->no_server) ? rn_fallback_refuser(matches) : NULL;
 
     if (refuser) {
         rn_gather_by_rule(g, refuser, look_only, out);
@@ -203,7 +203,7 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
 static bool is_ordinary(const struct scene *s, const struct rn_terms *terms)
 {
     return !terms->look_only && !terms->no_server && !terms->reserving && !s->request->shadow &&
-           !s->r->policy && !rn_book_roster(s->book) && !rn_gather_is_shadow(s->r, s->book);
+           !s->r->fallback && !rn_book_roster(s->book) && !rn_gather_is_shadow(s->r, s->book);
 }
 
 RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,

@@ -192,7 +192,7 @@ static bool take_at_once(struct rn_transaction *tx)
 
 RN_HOT static bool take(struct rn_transaction *tx)
 {
-    if (rn_unlikely(tx->r->policy != NULL))
+    if (rn_unlikely(tx->r->fallback != NULL))
         return take_at_once(tx);
     for (size_t i = 0; i < tx->enforced; i++)
         if (!take_one(tx, tx->order[i]))

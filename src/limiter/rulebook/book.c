@@ -30,7 +30,7 @@ unsigned rn_book_charge_flags(const struct rn_rule *rule)
                                     [RN_FULL_EVICT_LAST] = RN_CHARGE_EVICT_LAST,
                                     [RN_FULL_REFUSE] = RN_CHARGE_KEEP};
 
-    return full[rule->on_full] | consistency[rule->consistency] | rn_policy_flags(rule);
+    return full[rule->on_full] | consistency[rule->consistency] | rn_fallback_flags(rule);
 }
 
 static void compile_rule(struct rn_book *b, const struct rn_rule *rule)

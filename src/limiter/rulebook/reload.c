@@ -188,7 +188,8 @@ int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
     rn_report_init(&said);
     pthread_mutex_lock(&r->load_lock); /* `teams` is replaced by loading only */
     int code = install(
-        r, rn_ruleset_reload(paths, count, r->teams, r->policy ? r->policy->judge : NULL, &said),
+        r,
+        rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, &said),
         &said, report);
     pthread_mutex_unlock(&r->load_lock);
     return code;
@@ -202,7 +203,7 @@ int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
     rn_report_init(&said);
     pthread_mutex_lock(&r->load_lock);
     struct rn_ruleset *ruleset =
-        rn_ruleset_reload(paths, count, r->teams, r->policy ? r->policy->judge : NULL, &said);
+        rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, &said);
     pthread_mutex_unlock(&r->load_lock);
     int code = ruleset ? 0 : fault_of(&said);
 
@@ -221,7 +222,7 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
     struct rn_ruleset *ruleset =
         rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
 
-    if (ruleset && r->policy && !rn_ruleset_fits(ruleset, r->policy->judge, &said)) {
+    if (ruleset && r->fallback && !rn_ruleset_fits(ruleset, r->fallback->judge, &said)) {
         rn_ruleset_free(ruleset);
         ruleset = NULL;
     }

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "core/envelope.h"
-#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
+#include "limiter/tickets/reservation.h"
 
 /* In whole seconds. */
 static int64_t memory_ns(const struct rn_limit *l)
@@ -44,7 +44,7 @@ int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key,
 {
     struct rn_limit pardon;
 
-    if (r->policy || limit->form == RN_FORM_PLACES) /* those are released, never given back */
+    if (r->fallback || limit->form == RN_FORM_PLACES) /* those are released, never given back */
         return 0;
     init_limit(&pardon, limit);
     struct rn_charge batch[] = {ask(r, RN_RESET, &pardon, key, now_ns),
@@ -59,7 +59,7 @@ bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t k
 {
     struct rn_limit pardon;
 
-    if (r->policy)
+    if (r->fallback)
         return false;
     init_limit(&pardon, limit);
     struct rn_charge peek = ask(r, RN_PEEK, &pardon, key, now_ns);

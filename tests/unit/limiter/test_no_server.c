@@ -24,7 +24,7 @@ static struct ration_outcome no_server(struct ration *r, const char *words)
     struct ration_outcome out;
 
     split_words(&w, words);
-    assert_int_equal(rn_policy_decide(r, &w.request, T0, &out), 0);
+    assert_int_equal(rn_fallback_decide(r, &w.request, T0, &out), 0);
     return out;
 }
 

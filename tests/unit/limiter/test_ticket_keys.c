@@ -76,7 +76,7 @@ static void nodes_honour_each_other_once_they_have_a_key_in_common(void **state)
     struct slip before, after;
 
     (void)state;
-    rn_policy_use(NULL);
+    rn_fallback_use(NULL);
     reserve(one, "user=ann", 1, T0, &before);
     assert_int_equal(refund(two, &before, T0), RATION_EINVAL); /* the same secret is not enough */
     rn_limiter_add_ticket_key(two, &one->ticket_key, true);

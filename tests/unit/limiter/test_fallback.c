@@ -74,7 +74,7 @@ static int set_up(void **state)
     scene.shared = (struct shared){.store = {.ops = &ops}, .left = 3};
     scene.limit = named("x", "8 per minute").limit;
     assert_int_equal(rn_limiter_share(scene.r, &secret, none_is_unfit), 0);
-    rn_policy_use(&scene.shared.store);
+    rn_fallback_use(&scene.shared.store);
     *state = &scene;
     return 0;
 }
@@ -83,7 +83,7 @@ static int tear_down(void **state)
 {
     struct scene *s = *state;
 
-    rn_policy_use(NULL);
+    rn_fallback_use(NULL);
     ration_close(s->r);
     return 0;
 }
@@ -111,7 +111,7 @@ static void what_the_shared_store_says_holds(void **state)
 
     assert_int_equal(admitted(s, 10), 3);
     assert_int_equal(s->shared.asked, 10);
-    assert_int_equal(s->r->policy->counts.local, 0);
+    assert_int_equal(s->r->fallback->counts.local, 0);
 }
 
 static void work(void *arg)
@@ -150,10 +150,10 @@ static void without_an_answer_a_node_has_its_share(void **state)
     struct scene *s = *state;
 
     s->shared.silent = true;
-    s->r->policy->nodes = 4;
+    s->r->fallback->nodes = 4;
     assert_int_equal(take_cost(s, 1).verdict.remaining, 1);
     assert_int_equal(admitted(s, 10), 1);
-    assert_int_equal(s->r->policy->counts.local, 11);
+    assert_int_equal(s->r->fallback->counts.local, 11);
 }
 
 static void alone_a_node_has_all_of_it(void **state)
@@ -169,7 +169,7 @@ static void a_share_of_less_than_one_is_one(void **state)
     struct scene *s = *state;
 
     s->shared.silent = true;
-    s->r->policy->nodes = 100;
+    s->r->fallback->nodes = 100;
     assert_int_equal(admitted(s, 20), 1);
 }
 
@@ -178,7 +178,7 @@ static void a_cost_above_the_share_is_refused(void **state)
     struct scene *s = *state;
 
     s->shared.silent = true;
-    s->r->policy->nodes = 4;
+    s->r->fallback->nodes = 4;
     assert_false(take_cost(s, 3).verdict.allowed);
     assert_true(take_cost(s, 2).verdict.allowed);
     assert_false(take_cost(s, 1).verdict.allowed);
@@ -192,7 +192,7 @@ static void the_share_refills_at_its_part_of_the_rate(void **state)
     unsigned n = 0;
 
     s->shared.silent = true;
-    s->r->policy->nodes = 4;
+    s->r->fallback->nodes = 4;
     for (int second = 0; second <= 120; second++) {
         assert_int_equal(ration_take(s->r, &c, now + second * SECOND), 0);
         n += c.verdict.allowed;
@@ -250,7 +250,7 @@ static void changes_need_the_shared_store(void **state)
     assert_int_equal(ration_give_back(s->r, &c, RATION_NOW), RATION_ESTORE);
     c = (struct ration_charge){.ad_hoc = &s->limit, .key = "k", .key_len = 1};
     assert_int_equal(ration_reset(s->r, &c, RATION_NOW), RATION_ESTORE);
-    assert_int_equal(s->r->policy->counts.lost, 2);
+    assert_int_equal(s->r->fallback->counts.lost, 2);
 }
 
 /* One charge with these flags, as rules make them. */
@@ -282,9 +282,9 @@ static void a_rule_may_allow_or_refuse_instead(void **state)
     assert_int_equal(c.error, 0);
     assert_false(c.answer.allowed);
     assert_int_equal(c.answer.retry_after_ns, SECOND);
-    assert_int_equal(s->r->policy->counts.allowed, 20);
-    assert_int_equal(s->r->policy->counts.refused, 1);
-    assert_int_equal(s->r->policy->counts.local, 0);
+    assert_int_equal(s->r->fallback->counts.allowed, 20);
+    assert_int_equal(s->r->fallback->counts.refused, 1);
+    assert_int_equal(s->r->fallback->counts.local, 0);
 }
 
 static void a_late_charge_is_unwanted_if_the_request_is_refused_at_once(void **state)
@@ -307,7 +307,7 @@ static void or_if_it_is_refused_by_another_limit_after_all(void **state)
     s->shared.silent = true;
     s->shared.late = RN_CHARGE_LATE_MAX;
     c = charge_with(s, RN_CHARGE_ELSE_ALLOW, RN_TAKE);
-    assert_true(c.answer.allowed && rn_policy_has_decided(c.answer.mark));
+    assert_true(c.answer.allowed && rn_fallback_has_decided(c.answer.mark));
     assert_int_equal(s->shared.disowned, 0); /* it was admitted: the charge stands */
     c.ask.op = RN_GIVE_BACK;
     c.ask.mark = c.answer.mark;
@@ -321,7 +321,7 @@ static void without_a_shared_store_the_policy_answers(void **state)
 {
     struct scene *s = *state;
 
-    rn_policy_use(NULL);
+    rn_fallback_use(NULL);
     assert_int_equal(admitted(s, 20), 8);
 }
 

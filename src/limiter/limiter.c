@@ -21,7 +21,7 @@
 #define SHARE_MIXED_MOST 75 /* if keys of some limits need less than those of others */
 #define SHARE_UNKNOWN 50    /* no limit is known */
 /* Any number: ids of reservations are hashed like no limit's keys. */
-#define HOLD_DOMAIN UINT64_C(0xA0761D6478BD642F)
+#define RESERVATION_DOMAIN UINT64_C(0xA0761D6478BD642F)
 
 static int check_limit(const struct ration_named *named, size_t i, struct ration_error *error)
 {
@@ -161,14 +161,14 @@ static int compile_limits(struct ration *r, const struct ration_options *o,
 static void set_secret(struct ration *r, const struct rn_hash_key *secret)
 {
     r->secret = *secret;
-    r->hold_seed = (struct rn_hash_key){secret->k0 ^ HOLD_DOMAIN, ~secret->k1};
+    r->reservation_seed = (struct rn_hash_key){secret->k0 ^ RESERVATION_DOMAIN, ~secret->k1};
 }
 
 /* Secret, as the table's is. */
 static void make_ticket_key(struct ration *r)
 {
     r->ticket_key = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
-                                         rn_siphash(&r->hold_seed, "ticket", 6)};
+                                         rn_siphash(&r->reservation_seed, "ticket", 6)};
     rn_ticket_keys_init(&r->ticket_keys, &r->ticket_key);
 }
 

@@ -32,9 +32,9 @@ struct ration {
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* of limits that are not from rules files */
     struct rn_top *top;
-    struct rn_hash_key secret;     /* the table's, or that of all nodes */
-    struct rn_hash_key hold_seed;  /* hashes the ids of reservations */
-    struct rn_hash_key ticket_key; /* this table's own, the first of these: */
+    struct rn_hash_key secret;           /* the table's, or that of all nodes */
+    struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
+    struct rn_hash_key ticket_key;       /* this table's own, the first of these: */
     struct rn_ticket_keys ticket_keys;
     struct rn_hash_key id_seed; /* makes ids: random, of this process */
     struct rn_arena variants;   /* how the limits are linked */

@@ -186,7 +186,7 @@ bool rn_shared_store_is_up(void *arg)
 
 bool rn_shared_store_is_whole(struct rn_shared_store *shared)
 {
-    struct rn_pin pin = rn_pin_hold(&shared->limiter->shelf);
+    struct rn_pin pin = rn_pin_take_counted(&shared->limiter->shelf);
     bool leased = false;
 
     for (uint32_t i = 0; pin.book && i < pin.book->ruleset->rule_count; i++)

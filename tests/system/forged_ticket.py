@@ -11,7 +11,7 @@ RESERVATION, LEASE, DUE, TURN = 1, 2, 3, 4
 # The secret of nodes that were given none, and what makes the seed of reservations of it:
 # constants of the source (src/rationd/shared_store.c, src/limiter/limiter.c).
 PUBLISHED = (0x7261746961746564, 0x6F6E206B65797331)
-HOLD_DOMAIN = 0xA0761D6478BD642F
+RESERVATION_DOMAIN = 0xA0761D6478BD642F
 
 
 def siphash(key, data):
@@ -46,7 +46,7 @@ def siphash(key, data):
 
 def key_of(secret):
     """The key that tickets were once signed with, given the secret of the nodes."""
-    seed = (secret[0] ^ HOLD_DOMAIN, ~secret[1] & MASK)
+    seed = (secret[0] ^ RESERVATION_DOMAIN, ~secret[1] & MASK)
     return siphash(secret, b"ticket"), siphash(seed, b"ticket")
 
 

@@ -52,7 +52,7 @@ static void begin(const struct rn_ruleset *ruleset, const struct rn_survey *surv
 
 void rn_survey_run(struct ration *r, const struct rn_survey *survey)
 {
-    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     const struct rn_ruleset *ruleset = pin.book ? pin.book->ruleset : NULL;
     struct rn_values values;
 

@@ -9,8 +9,8 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
-#include "limiter/rulebook/book.h"
 #include "limiter/limiter.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
 #include "rules/print/print.h"
 
@@ -107,7 +107,7 @@ static void print(void *context, const char *text, size_t len)
 
 int ration_rules_text(struct ration *r, char **text, size_t *len)
 {
-    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     struct rn_buf buf;
 
     rn_buf_init(&buf);
@@ -127,7 +127,7 @@ int ration_rules_text(struct ration *r, char **text, size_t *len)
 
 bool rn_limiter_has_secrets(struct ration *r)
 {
-    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     bool has = pin.book && rn_print_omits_secrets(pin.book->ruleset);
 
     rn_pin_drop(&pin);
@@ -153,7 +153,7 @@ static int copy_setting(const struct rn_setting *from, struct ration_setting *to
 
 int ration_setting(struct ration *r, const char *name, struct ration_setting *setting)
 {
-    struct rn_pin pin = rn_pin_hold(&r->shelf);
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     const struct rn_ruleset *set = pin.book ? pin.book->ruleset : NULL;
     int code = RATION_ENOSETTING;
 

@@ -40,19 +40,20 @@ void rn_pin_shelf_done(struct rn_shelf *shelf)
 
 /* Who counted itself before the generation changed is seen by the swap; who did
  * after finds another generation and counts itself again. */
-struct rn_pin rn_pin_hold(struct rn_shelf *shelf)
+struct rn_pin rn_pin_take_counted(struct rn_shelf *shelf)
 {
-    uint64_t *hold, generation = __atomic_load_n(&shelf->generation, __ATOMIC_SEQ_CST), now;
+    uint64_t *counter, generation = __atomic_load_n(&shelf->generation, __ATOMIC_SEQ_CST), now;
 
     for (;; generation = now) {
-        hold = &shelf->holds[generation & 1];
-        __atomic_fetch_add(hold, 1, __ATOMIC_SEQ_CST);
+        counter = &shelf->readers[generation & 1];
+        __atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
         now = __atomic_load_n(&shelf->generation, __ATOMIC_SEQ_CST);
         if (now == generation)
             break;
-        __atomic_fetch_sub(hold, 1, __ATOMIC_RELEASE);
+        __atomic_fetch_sub(counter, 1, __ATOMIC_RELEASE);
     }
-    return (struct rn_pin){.book = __atomic_load_n(&shelf->book, __ATOMIC_SEQ_CST), .hold = hold};
+    return (struct rn_pin){.book = __atomic_load_n(&shelf->book, __ATOMIC_SEQ_CST),
+                           .counter = counter};
 }
 
 static void rest(unsigned *looks)
@@ -77,7 +78,7 @@ static void wait_for_readers(const struct rn_shelf *shelf, const struct rn_stats
         while (__atomic_load_n(&s->book, __ATOMIC_SEQ_CST) == old)
             rest(&looks);
     }
-    while (__atomic_load_n(&shelf->holds[generation & 1], __ATOMIC_SEQ_CST) != 0)
+    while (__atomic_load_n(&shelf->readers[generation & 1], __ATOMIC_SEQ_CST) != 0)
         rest(&looks);
 }
 

@@ -10,7 +10,7 @@
  * threads of the process pass one. Where the kernel has none, readers pay.
  *
  * Threads that share a stripe, and those who keep a book while they wait for a
- * store, count themselves in `holds`: one counter for even generations and one
+ * store, count themselves in `readers`: one counter for even generations and one
  * for odd, so that the old book's runs down although new readers keep coming.
  */
 #ifndef RN_LIMITER_RULEBOOK_PIN_H
@@ -29,7 +29,7 @@ struct rn_shelf {
     struct rn_book *book; /* NULL: no rules yet */
     uint64_t generation;  /* counts the swaps, */
     uint64_t version;     /* and those that brought other rules */
-    uint64_t holds[2];
+    uint64_t readers[2];
     bool fenced;           /* readers have to fence: no membarrier; set at open */
     bool waits;            /* readers may wait for a store: all count themselves; set at open */
     pthread_mutex_t lock;  /* of swaps, and of what books carry over */
@@ -45,19 +45,19 @@ void rn_pin_shelf_done(struct rn_shelf *shelf);
 struct rn_pin {
     struct rn_book *book; /* NULL: there are no rules */
     struct rn_stripe *stripe;
-    uint64_t *hold; /* NULL: announced in the stripe */
+    uint64_t *counter; /* NULL: announced in the stripe */
 };
 
 /* For the time of one call by one thread, not nested unless `waits`: rn_pin_take. For longer,
- * across threads: rn_pin_hold. */
-struct rn_pin rn_pin_hold(struct rn_shelf *shelf);
+ * across threads: rn_pin_take_counted. */
+struct rn_pin rn_pin_take_counted(struct rn_shelf *shelf);
 
 static inline struct rn_pin rn_pin_take(struct rn_shelf *shelf, struct rn_stripe *s)
 {
     struct rn_book *book, *now;
 
     if (__builtin_expect(s->shared | shelf->waits, 0))
-        return rn_pin_hold(shelf);
+        return rn_pin_take_counted(shelf);
     now = __atomic_load_n(&shelf->book, __ATOMIC_RELAXED);
     do {
         book = now;
@@ -75,8 +75,8 @@ static inline struct rn_pin rn_pin_take(struct rn_shelf *shelf, struct rn_stripe
 
 static inline void rn_pin_drop(struct rn_pin *pin)
 {
-    if (pin->hold)
-        __atomic_fetch_sub(pin->hold, 1, __ATOMIC_RELEASE);
+    if (pin->counter)
+        __atomic_fetch_sub(pin->counter, 1, __ATOMIC_RELEASE);
     else
         __atomic_store_n(&pin->stripe->book, NULL, __ATOMIC_RELEASE);
 }

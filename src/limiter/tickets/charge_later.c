@@ -45,7 +45,8 @@ static int gather(struct rn_transaction *tx, const struct rn_book *book, const s
 
 static int charge(struct rn_transaction *tx, const struct rn_due *due)
 {
-    int code = due->id != 0 ? rn_hold_use(tx->r, due->id, due->within_ns, tx->now_ns, 0) : 0;
+    int code =
+        due->id != 0 ? rn_reservation_use_id(tx->r, due->id, due->within_ns, tx->now_ns, 0) : 0;
 
     if (code != 0)
         return code;

@@ -12,7 +12,7 @@ struct rn_due {
     const struct ration_receipt *items;
     size_t count;
     uint64_t id;       /* charged at most once within within_ns; 0: the caller sees to that */
-    int64_t within_ns; /* hold.h says how long it may be */
+    int64_t within_ns; /* reservation.h says how long it may be */
 };
 
 /* Charges those whose rule is charged on this HTTP status what was due, in full.

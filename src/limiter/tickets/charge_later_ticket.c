@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "limiter/limiter.h"
 #include "limiter/tickets/charge_later.h"
 #include "limiter/tickets/reservation.h"
-#include "limiter/limiter.h"
 #include "limiter/tickets/ticket.h"
 
 int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, int64_t timeout_ns,
@@ -15,7 +15,7 @@ int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, in
 {
     struct rn_ticket t;
 
-    if (!rn_hold_lasts(timeout_ns))
+    if (!rn_reservation_can_last(timeout_ns))
         return RATION_EINVAL;
     ticket[0] = '\0';
     if (out->due_count == 0)

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "limiter/tickets/reservation.h"
 #include "limiter/limiter.h"
+#include "limiter/tickets/reservation.h"
 #include "limiter/tickets/ticket.h"
 
 /* The word of somebody who has left takes a while to come, and who waits began to
@@ -15,7 +15,8 @@
 
 static int64_t lasts_ns(int64_t delay_ns)
 {
-    return delay_ns < RN_REPLY_DELAY_MAX_NS - GRACE_NS ? delay_ns + GRACE_NS : RN_REPLY_DELAY_MAX_NS;
+    return delay_ns < RN_RESERVATION_MAX_NS - GRACE_NS ? delay_ns + GRACE_NS
+                                                       : RN_RESERVATION_MAX_NS;
 }
 
 void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,

@@ -15,7 +15,7 @@
 #include "limiter/limiter.h"
 #include "limiter/tickets/charge_later.h"
 
-static void hold_limit(struct rn_limit *limit, int64_t timeout_ns)
+static void init_limit(struct rn_limit *limit, int64_t timeout_ns)
 {
     rn_limit_init(limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
                                                 .amount = 1,
@@ -26,7 +26,7 @@ static int apply(struct ration *r, uint64_t id, const struct rn_limit *limit,
                  struct rn_charge *charge)
 {
     charge->limit = limit;
-    charge->key = rn_siphash(&r->hold_seed, &id, sizeof id);
+    charge->key = rn_siphash(&r->reservation_seed, &id, sizeof id);
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns);
     rn_store_apply(r->store, charge, 1);
     return charge->error;
@@ -43,15 +43,15 @@ static unsigned flags_of(const struct ration *r, const struct ration_charge *c, 
     return flags;
 }
 
-int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
-                   uint64_t *hold)
+int rn_reservation_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigned flags,
+                          uint64_t *hold)
 {
     struct rn_limit limit;
     struct rn_charge charge = {.flags = flags & (RN_CHARGE_KEEP | RN_CHARGE_EVICT_LAST),
                                .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
     uint64_t id;
 
-    hold_limit(&limit, timeout_ns);
+    init_limit(&limit, timeout_ns);
     do {
         id = rn_limiter_new_id(r);
         if (apply(r, id, &limit, &charge) != 0)
@@ -61,24 +61,25 @@ int rn_hold_create(struct ration *r, int64_t timeout_ns, int64_t now_ns, unsigne
     return 0;
 }
 
-int rn_hold_use(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns, unsigned flags)
+int rn_reservation_use_id(struct ration *r, uint64_t id, int64_t timeout_ns, int64_t now_ns,
+                          unsigned flags)
 {
     struct rn_limit limit;
     struct rn_charge charge = {.flags = flags & (RN_CHARGE_KEEP | RN_CHARGE_EVICT_LAST),
                                .ask = {.op = RN_TAKE, .now_ns = now_ns, .cost = 1}};
 
-    hold_limit(&limit, timeout_ns);
+    init_limit(&limit, timeout_ns);
     if (apply(r, id, &limit, &charge) != 0)
         return charge.error;
     return charge.answer.allowed ? 0 : RATION_EALREADY;
 }
 
-int rn_hold_settle(struct ration *r, uint64_t hold, int64_t now_ns)
+int rn_reservation_settle(struct ration *r, uint64_t hold, int64_t now_ns)
 {
     struct rn_limit limit;
     struct rn_charge charge = {.ask = {.op = RN_RESET, .now_ns = now_ns}};
 
-    hold_limit(&limit, RN_REPLY_DELAY_MAX_NS);
+    init_limit(&limit, RN_RESERVATION_MAX_NS);
     if (hold == 0)
         return RATION_EGONE;
     if (apply(r, hold, &limit, &charge) != 0)
@@ -108,7 +109,7 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
 {
     struct ration_decision decided;
 
-    if (!rn_hold_lasts(timeout_ns))
+    if (!rn_reservation_can_last(timeout_ns))
         return RATION_EINVAL;
     for (size_t i = 0; i < n; i++)
         if (c[i].drain)
@@ -121,7 +122,7 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
     uint64_t id = 0;
 
     if (decided.allowed)
-        code = rn_hold_create(r, timeout_ns, now_ns, flags_of(r, c, n), &id);
+        code = rn_reservation_create(r, timeout_ns, now_ns, flags_of(r, c, n), &id);
     if (code != 0) {
         (void)give_back_rest(r, c, n, NULL, now_ns);
         return code;
@@ -165,7 +166,7 @@ int ration_commit(struct ration *r, uint64_t hold, struct ration_charge *c, size
                   const uint64_t *used, int64_t now_ns)
 {
     now_ns = rn_limiter_now(r, now_ns);
-    int code = rn_hold_settle(r, hold, now_ns);
+    int code = rn_reservation_settle(r, hold, now_ns);
 
     if (code != 0)
         return code;
@@ -179,7 +180,7 @@ int ration_refund(struct ration *r, uint64_t hold, struct ration_charge *c, size
                   int64_t now_ns)
 {
     now_ns = rn_limiter_now(r, now_ns);
-    int code = rn_hold_settle(r, hold, now_ns);
+    int code = rn_reservation_settle(r, hold, now_ns);
 
     return code ? code : give_back_rest(r, c, n, NULL, now_ns);
 }

@@ -3,7 +3,7 @@
  * Reservations that are known by a ticket: charged, and settled by anybody who
  * shares the table.
  *
- * The hold of a reservation (hold.c) is gone once it is settled and once it has
+ * The hold of a reservation (reservation.c) is gone once it is settled and once it has
  * expired. Which of the two it was, the ticket tells: it has the time.
  */
 #include <string.h>
@@ -44,12 +44,12 @@ int ration_decide_reserve(struct ration *r, const struct ration_request *request
     struct rn_ticket t;
     int code;
 
-    if (!rn_hold_lasts(timeout_ns) || request->drain)
+    if (!rn_reservation_can_last(timeout_ns) || request->drain)
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     code = rn_gather_decide(r, request, now_ns, &terms, &made);
     if (code == 0 && made.decision.allowed)
-        code = rn_hold_create(r, timeout_ns, now_ns, terms.charge_flags, &t.id);
+        code = rn_reservation_create(r, timeout_ns, now_ns, terms.charge_flags, &t.id);
     if (code != 0) {
         if (terms.decided)
             (void)ration_outcome_give_back(r, &made, now_ns);
@@ -118,8 +118,8 @@ static int give_back_given(struct ration *r, const struct rn_ticket *t, uint64_t
 static int settle_hold(struct ration *r, const struct rn_ticket *t, int64_t now_ns)
 {
     if (t->kind == RN_TICKET_TURN)
-        return rn_hold_use(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP);
-    int code = rn_hold_settle(r, t->id, now_ns);
+        return rn_reservation_use_id(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP);
+    int code = rn_reservation_settle(r, t->id, now_ns);
 
     return code == RATION_EGONE ? RATION_EALREADY : code;
 }

@@ -16,7 +16,8 @@ static int64_t memory_ns(const struct rn_limit *l)
 {
     int64_t ns = rn_envelope_memory_ns(l);
 
-    return ns < RN_REPLY_DELAY_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS : RN_REPLY_DELAY_MAX_NS;
+    return ns < RN_RESERVATION_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS
+                                      : RN_RESERVATION_MAX_NS;
 }
 
 static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_limit *limit,
@@ -25,7 +26,7 @@ static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_lim
     const uint64_t words[] = {key, 1}; /* longer than the id of a reservation */
 
     return (struct rn_charge){.limit = limit,
-                              .key = rn_siphash(&r->hold_seed, words, sizeof words),
+                              .key = rn_siphash(&r->reservation_seed, words, sizeof words),
                               .ask = {.op = op,
                                       .now_ns = now_ns,
                                       .cost = op == RN_TAKE,

@@ -301,15 +301,15 @@ static size_t encode(const unsigned char *bytes, size_t n, char *out)
 {
     char *at = out;
     uint32_t bits = 0;
-    unsigned held = 0;
+    unsigned bit_count = 0;
 
     for (size_t i = 0; i < n; i++) {
         bits = bits << 8 | bytes[i];
-        for (held += 8; held >= 6; held -= 6)
-            *at++ = alphabet[bits >> (held - 6) & 63];
+        for (bit_count += 8; bit_count >= 6; bit_count -= 6)
+            *at++ = alphabet[bits >> (bit_count - 6) & 63];
     }
-    if (held != 0)
-        *at++ = alphabet[bits << (6 - held) & 63];
+    if (bit_count != 0)
+        *at++ = alphabet[bits << (6 - bit_count) & 63];
     return (size_t)(at - out);
 }
 
@@ -329,7 +329,7 @@ static size_t decode(struct rn_slice text, unsigned char out[BYTES_MAX])
 {
     size_t n = 0;
     uint32_t bits = 0;
-    unsigned held = 0;
+    unsigned bit_count = 0;
 
     if (text.len >= RATION_TICKET_SIZE || text.len % 4 == 1)
         return 0;
@@ -339,15 +339,15 @@ static size_t decode(struct rn_slice text, unsigned char out[BYTES_MAX])
         if (value < 0)
             return 0;
         bits = bits << 6 | (uint32_t)value;
-        held += 6;
-        if (held < 8)
+        bit_count += 6;
+        if (bit_count < 8)
             continue;
         if (n == BYTES_MAX)
             return 0;
-        held -= 8;
-        out[n++] = (unsigned char)(bits >> held);
+        bit_count -= 8;
+        out[n++] = (unsigned char)(bits >> bit_count);
     }
-    return (bits & ((1U << held) - 1)) == 0 ? n : 0;
+    return (bits & ((1U << bit_count) - 1)) == 0 ? n : 0;
 }
 
 void rn_ticket_write(const struct rn_ticket *t, const struct rn_hash_key *key,

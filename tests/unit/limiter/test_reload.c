@@ -223,7 +223,8 @@ static void *swap_rules(void *arg)
 static void a_held_book_is_waited_for(void **state)
 {
     struct crew crew = {.r = open_rules(sets[0])};
-    struct rn_pin first = rn_pin_hold(&crew.r->shelf), second = rn_pin_hold(&crew.r->shelf);
+    struct rn_pin first = rn_pin_take_counted(&crew.r->shelf),
+                  second = rn_pin_take_counted(&crew.r->shelf);
     struct rn_pin now;
     pthread_t id;
 
@@ -233,7 +234,7 @@ static void a_held_book_is_waited_for(void **state)
         sched_yield();
     /* Decisions go on, by the new rules, while the old ones are still held. */
     assert_string_equal(decide(crew.r, "user=ann ip=192.0.2.1", T0).limits[0].rule, "b1");
-    now = rn_pin_hold(&crew.r->shelf);
+    now = rn_pin_take_counted(&crew.r->shelf);
     assert_ptr_not_equal(now.book, first.book);
     rn_pin_drop(&first);
     for (unsigned i = 0; i < 1000; i++)

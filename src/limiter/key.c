@@ -139,11 +139,11 @@ int ration_credit(struct ration *r, struct ration_charge *c, int64_t now_ns)
 
 static int forget(struct ration *r, const struct rn_compiled *l, uint64_t key, int64_t now_ns)
 {
-    struct rn_charge charge = {.flags = RN_CHARGE_PARDON,
+    struct rn_charge charge = {.flags = RN_CHARGE_RESET_LOG,
                                .ask = {.op = RN_RESET, .now_ns = now_ns}};
     int code = rn_limiter_apply(r, l, key, &charge);
 
-    return code == 0 ? rn_pardon_note(r, &l->limit, key, now_ns) : code;
+    return code == 0 ? rn_reset_log_add(r, &l->limit, key, now_ns) : code;
 }
 
 int ration_reset(struct ration *r, struct ration_charge *c, int64_t now_ns)

@@ -340,7 +340,7 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
 {
     for (uint32_t i = 0; i < l->guard_count; i++) {
         const struct rn_compiled *guard = l->guards[i];
-        struct rn_charge charge = {.flags = RN_CHARGE_PARDON,
+        struct rn_charge charge = {.flags = RN_CHARGE_RESET_LOG,
                                    .ask = {.op = RN_GIVE_BACK,
                                            .now_ns = now_ns,
                                            .cost = refund->units,
@@ -355,7 +355,7 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
 int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                          const struct rn_refund *refund, int64_t now_ns)
 {
-    struct rn_charge charge = {.flags = RN_CHARGE_PARDON,
+    struct rn_charge charge = {.flags = RN_CHARGE_RESET_LOG,
                                .ask = {.op = RN_GIVE_BACK,
                                        .now_ns = now_ns,
                                        .cost = refund->cost,
@@ -364,7 +364,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                                        .mark = refund->mark}};
 
     if (rn_fallback_has_decided(refund->mark) || /* no store has it */
-        rn_pardon_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
+        rn_reset_log_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
         return 0;
     give_back_to_guards(r, l, refund, now_ns);
     return rn_limiter_apply_shifted(r, l, refund->key, refund->shift_ns, &charge);

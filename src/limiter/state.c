@@ -111,11 +111,11 @@ struct reset {
 static int forget(const struct target *t, const struct rn_compiled *l, uint64_t hash)
 {
     uint64_t key = hash ^ l->salt;
-    struct rn_charge charge = {.flags = l->is_mark ? 0 : RN_CHARGE_PARDON,
+    struct rn_charge charge = {.flags = l->is_mark ? 0 : RN_CHARGE_RESET_LOG,
                                .ask = {.op = RN_RESET, .now_ns = t->now_ns}};
     int code = rn_limiter_apply_shifted(t->r, l, key, t->shift_ns, &charge);
 
-    return code == 0 && !l->is_mark ? rn_pardon_note(t->r, &l->limit, key, t->now_ns) : code;
+    return code == 0 && !l->is_mark ? rn_reset_log_add(t->r, &l->limit, key, t->now_ns) : code;
 }
 
 /* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */

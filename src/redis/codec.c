@@ -186,7 +186,7 @@ size_t rn_codec_name(const struct rn_charge *charge, char out[RN_CODEC_NAME])
 
 bool rn_codec_uses_reset_log(const struct rn_charge *charge)
 {
-    return (charge->flags & RN_CHARGE_PARDON) && charge->limit->form != RN_FORM_PLACES &&
+    return (charge->flags & RN_CHARGE_RESET_LOG) && charge->limit->form != RN_FORM_PLACES &&
            (charge->ask.op == RN_GIVE_BACK || charge->ask.op == RN_RESET);
 }
 

@@ -21,7 +21,7 @@ enum rn_charge_flags {
 
     /* Of a reset: such a store remembers it for as long as a charge before it would have
      * counted. Of a refund: what was charged before such a reset is not given back. */
-    RN_CHARGE_PARDON = 32,
+    RN_CHARGE_RESET_LOG = 32,
 
     /* At capacity keys without this are evicted first, and then those that have spent least. */
     RN_CHARGE_EVICT_LAST = 64,

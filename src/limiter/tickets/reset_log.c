@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key of a pardon is that of the state, hashed, under a token bucket of one unit that is
+ * The key of an entry is that of the state, hashed, under a token bucket of one unit that is
  * taken by a reset: how much of the time that it takes to refill is left tells when the
  * reset was, whatever clock the table has.
  */
@@ -33,40 +33,40 @@ static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_lim
                                       .wall_offset_ns = rn_table_wall_offset(r->table, now_ns)}};
 }
 
-static void init_limit(struct rn_limit *pardon, const struct rn_limit *of)
+static void init_limit(struct rn_limit *entry, const struct rn_limit *of)
 {
-    rn_limit_init(pardon, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
-                                                 .amount = 1,
-                                                 .period_ns = memory_ns(of)});
+    rn_limit_init(entry, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
+                                                .amount = 1,
+                                                .period_ns = memory_ns(of)});
 }
 
 /* One that is there already is of an earlier reset. */
-int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns)
+int rn_reset_log_add(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns)
 {
-    struct rn_limit pardon;
+    struct rn_limit entry;
 
     if (r->fallback || limit->form == RN_FORM_PLACES) /* those are released, never given back */
         return 0;
-    init_limit(&pardon, limit);
-    struct rn_charge batch[] = {ask(r, RN_RESET, &pardon, key, now_ns),
-                                ask(r, RN_TAKE, &pardon, key, now_ns)};
+    init_limit(&entry, limit);
+    struct rn_charge batch[] = {ask(r, RN_RESET, &entry, key, now_ns),
+                                ask(r, RN_TAKE, &entry, key, now_ns)};
 
     rn_store_apply(r->store, batch, 2);
     return batch[0].error ? batch[0].error : batch[1].error;
 }
 
-bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t at_ns,
-                      int64_t now_ns)
+bool rn_reset_log_covers(struct ration *r, const struct rn_limit *limit, uint64_t key,
+                         int64_t at_ns, int64_t now_ns)
 {
-    struct rn_limit pardon;
+    struct rn_limit entry;
 
     if (r->fallback)
         return false;
-    init_limit(&pardon, limit);
-    struct rn_charge peek = ask(r, RN_PEEK, &pardon, key, now_ns);
+    init_limit(&entry, limit);
+    struct rn_charge peek = ask(r, RN_PEEK, &entry, key, now_ns);
 
     rn_store_apply(r->store, &peek, 1);
     int64_t left_ns = peek.error == 0 ? peek.answer.reset_after_ns : 0;
 
-    return left_ns > 0 && now_ns - at_ns > pardon.full_ns - left_ns;
+    return left_ns > 0 && now_ns - at_ns > entry.full_ns - left_ns;
 }

@@ -13,13 +13,13 @@
 struct ration;
 
 /* Both do nothing where limits are shared with other nodes: the store does the same to charges
- * that are flagged RN_CHARGE_PARDON, in the same trip and at once with what they do. */
+ * that are flagged RN_CHARGE_RESET_LOG, in the same trip and at once with what they do. */
 
 /* The state of this key was forgotten at now_ns. 0, or the store's error. */
-int rn_pardon_note(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns);
+int rn_reset_log_add(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns);
 
 /* Whether it was after at_ns. */
-bool rn_pardon_covers(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t at_ns,
-                      int64_t now_ns);
+bool rn_reset_log_covers(struct ration *r, const struct rn_limit *limit, uint64_t key,
+                         int64_t at_ns, int64_t now_ns);
 
 #endif

@@ -83,7 +83,7 @@ struct rn_late_charge *rn_late_charges_answer(struct rn_late_charges *lates, uin
     charge->ask.op = RN_GIVE_BACK;
     charge->ask.at_ns = charge->ask.now_ns;
     charge->ask.mark = charge->answer.mark;
-    charge->flags |= RN_CHARGE_PARDON;
+    charge->flags |= RN_CHARGE_RESET_LOG;
     late->charged = true;
     return return_if_due(late);
 }

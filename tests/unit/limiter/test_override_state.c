@@ -204,22 +204,23 @@ static void a_reset_forgets_that_a_client_has_moved(void **state)
     struct ration_memory memory;
 
     (void)state;
-    assert_int_equal(reset(r, "user=eve", NULL), 0); /* who has never come: pardons alone */
+    assert_int_equal(reset(r, "user=eve", NULL),
+                     0); /* no request came: entries of the reset log alone */
     ration_memory(r, T0, &memory);
-    uint64_t pardons = memory.live;
+    uint64_t logged = memory.live;
 
     assert_int_equal(admitted(r, "user=ann plan=pro", 99, stopped_at(r, T0)), 90);
     assert_int_equal(reset(r, "user=ann", NULL), 0);
     assert_int_equal(left_of(r, "a", "user=ann plan=pro", T0), 90);
     ration_memory(r, T0, &memory);
-    assert_int_equal(memory.live, 2 * pardons);
+    assert_int_equal(memory.live, 2 * logged);
     assert_int_equal(admitted(r, "user=ann plan=free", 99, T0), 10);
     /* Nor of one whose override the rule's limits guard. */
     assert_int_equal(admitted(r, "user=bob plan=pro", 30, T0), 30);
     set_limit(r, "a", "user=bob", "5 per 20s");
     assert_int_equal(reset(r, "user=bob", NULL), 0);
     ration_memory(r, T0, &memory);
-    assert_int_equal(memory.live, 2 + 3 * pardons + 1); /* both logs of ann; and the override's */
+    assert_int_equal(memory.live, 2 + 3 * logged + 1); /* both logs of ann; and the override's */
     ration_close(r);
 }
 

@@ -243,13 +243,13 @@ static void a_refund_tells_its_age_rounded_up_and_its_mark(void **state)
     assert_true(number_at(bytes, 2) == 0);
 }
 
-static void what_pardons_names_the_key_that_tells_of_resets(void **state)
+static void what_uses_the_reset_log_names_its_key(void **state)
 {
     struct rn_limit l = limit_of((struct ration_limit){
         .algorithm = RATION_FIXED_WINDOW, .amount = 5, .period_ns = 30 * SECOND});
     struct rn_charge charge = {
         .limit = &l,
-        .flags = RN_CHARGE_PARDON,
+        .flags = RN_CHARGE_RESET_LOG,
         .key = UINT64_C(0xffc0000000000012),
         .ask = {.op = RN_GIVE_BACK, .now_ns = 5000, .at_ns = 1000, .mark = 77}};
     char bytes[RN_CODEC_BYTES], name[RN_CODEC_NAME];
@@ -289,7 +289,7 @@ static void a_refund_tells_when_its_take_was_if_the_mark_does(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rn_limit l = limit_of(rows[i].spec);
         struct rn_charge charge = {.limit = &l,
-                                   .flags = RN_CHARGE_PARDON,
+                                   .flags = RN_CHARGE_RESET_LOG,
                                    .ask = {.op = RN_GIVE_BACK, .cost = 1, .mark = 77}};
         char bytes[RN_CODEC_BYTES];
         size_t len = rn_codec_write(&charge, 1, bytes);
@@ -298,14 +298,14 @@ static void a_refund_tells_when_its_take_was_if_the_mark_does(void **state)
     }
 }
 
-static void places_and_takes_need_no_pardon(void **state)
+static void places_and_takes_use_no_reset_log(void **state)
 {
     struct rn_limit places =
         limit_of((struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = 5});
     struct rn_limit bucket = limit_of(
         (struct ration_limit){.algorithm = RATION_TOKEN_BUCKET, .amount = 5, .period_ns = SECOND});
     struct rn_charge charge = {
-        .limit = &places, .flags = RN_CHARGE_PARDON, .ask = {.op = RN_GIVE_BACK}};
+        .limit = &places, .flags = RN_CHARGE_RESET_LOG, .ask = {.op = RN_GIVE_BACK}};
 
     (void)state;
     assert_false(rn_codec_uses_reset_log(&charge));
@@ -425,9 +425,9 @@ int main(void)
         cmocka_unit_test(a_call_for_a_lease_ends_with_its_holder),
         cmocka_unit_test(a_calendar_leaves_room_for_a_clock_that_differs),
         cmocka_unit_test(a_refund_tells_its_age_rounded_up_and_its_mark),
-        cmocka_unit_test(what_pardons_names_the_key_that_tells_of_resets),
+        cmocka_unit_test(what_uses_the_reset_log_names_its_key),
         cmocka_unit_test(a_refund_tells_when_its_take_was_if_the_mark_does),
-        cmocka_unit_test(places_and_takes_need_no_pardon),
+        cmocka_unit_test(places_and_takes_use_no_reset_log),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
         cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),
         cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),

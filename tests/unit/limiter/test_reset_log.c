@@ -86,7 +86,7 @@ static void what_is_given_back_without_a_reservation_is_judged_alike(void **stat
     ration_close(r);
 }
 
-static void a_pardon_lasts_no_longer_than_what_it_forgave_could_have(void **state)
+static void an_entry_lasts_no_longer_than_what_it_forgave_could_have(void **state)
 {
     struct ration *r = open_rules("limits: [{name: api, key: user, limit: 10 per minute}]");
     struct ration_memory memory;
@@ -107,7 +107,7 @@ int main(void)
         cmocka_unit_test(what_was_charged_after_a_reset_is_given_back),
         cmocka_unit_test(of_several_resets_the_last_one_counts),
         cmocka_unit_test(what_is_given_back_without_a_reservation_is_judged_alike),
-        cmocka_unit_test(a_pardon_lasts_no_longer_than_what_it_forgave_could_have),
+        cmocka_unit_test(an_entry_lasts_no_longer_than_what_it_forgave_could_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

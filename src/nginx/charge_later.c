@@ -41,7 +41,7 @@ RN_HOT ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r)
     }
     if (!context || !context->later)
         return NGX_OK;
-    code = rn_due_charge(
+    code = rn_charge_later_run(
         context->worker->limiter,
         &(struct rn_due){.items = context->later->items, .count = context->later->count},
         (unsigned)status, RATION_NOW, NULL);

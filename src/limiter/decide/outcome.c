@@ -363,8 +363,8 @@ int ration_outcome_give_back(struct ration *r, struct ration_outcome *out, int64
 int ration_outcome_charge(struct ration *r, struct ration_outcome *out, unsigned status,
                           int64_t now_ns, uint32_t *count)
 {
-    struct rn_due due = {.items = out->dues, .count = out->due_count};
+    struct rn_charge_later due = {.items = out->dues, .count = out->due_count};
 
     out->due_count = 0;
-    return rn_due_charge(r, &due, status, now_ns, count);
+    return rn_charge_later_run(r, &due, status, now_ns, count);
 }

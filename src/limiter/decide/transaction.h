@@ -50,7 +50,7 @@ struct rn_transaction_item {
     uint64_t guard_left; /* units left of the guard that has the fewest */
 
     /* What rules add; 0 for other limits. */
-    bool by_outcome;                /* only looked at: due.c charges it */
+    bool by_outcome;                /* only looked at: charge_later.c charges it */
     bool refused_by_look;           /* a shadow limit that LOOK would have refused: not charged */
     uint64_t keep;                  /* units that this request must leave to others */
     uint64_t soft;                  /* units of the capacity that lie above the limit as written */

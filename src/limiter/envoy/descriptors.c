@@ -348,7 +348,7 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
         rn_transaction_add(&g->tx, late[i].limit, late[i].key, d->units[late[i].charge])->shift_ns =
             late[i].shift_ns;
     rn_transaction_run(&g->tx);
-    rn_due_count(&g->tx, g->book);
+    rn_charge_later_count(&g->tx, g->book);
     for (size_t i = 0; i < count; i++) {
         const struct rn_applied *applied = &g->rules[g->rule_of[late[i].charge]];
 

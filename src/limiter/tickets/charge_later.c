@@ -28,8 +28,8 @@ static void add_due(struct rn_transaction *tx, const struct rn_book *book,
 }
 
 /* RATION_EGONE: no limit is there any more. */
-static int gather(struct rn_transaction *tx, const struct rn_book *book, const struct rn_due *due,
-                  unsigned status)
+static int gather(struct rn_transaction *tx, const struct rn_book *book,
+                  const struct rn_charge_later *due, unsigned status)
 {
     bool found = due->count == 0;
 
@@ -43,7 +43,7 @@ static int gather(struct rn_transaction *tx, const struct rn_book *book, const s
     return found ? 0 : RATION_EGONE;
 }
 
-static int charge(struct rn_transaction *tx, const struct rn_due *due)
+static int charge(struct rn_transaction *tx, const struct rn_charge_later *due)
 {
     int code =
         due->id != 0 ? rn_reservation_use_id(tx->r, due->id, due->within_ns, tx->now_ns, 0) : 0;
@@ -61,7 +61,7 @@ static bool is_of_same_client(const struct rn_transaction_item *a,
 }
 
 /* A thread has the same number in both stripes: `s` answers for `rows`. */
-void rn_due_count(const struct rn_transaction *tx, const struct rn_book *book)
+void rn_charge_later_count(const struct rn_transaction *tx, const struct rn_book *book)
 {
     struct rn_stripe *s = rn_stats_stripe(&tx->r->stats);
     struct rn_stripe *rows = book ? rn_stats_stripe(&book->stats) : s;
@@ -92,7 +92,7 @@ static void count_charged(const struct rn_transaction *tx, const struct rn_book 
         if (i == 0 || rule != tx->items[i - 1].limit->index)
             rn_stats_add(s, &rn_stats_row(rows, rule)->charged);
     }
-    rn_due_count(tx, book);
+    rn_charge_later_count(tx, book);
 }
 
 /* A transaction without charges yet, all of which are debits. */
@@ -105,8 +105,8 @@ static struct rn_transaction *begin(struct ration *r, struct rn_workspace *w, in
     return tx;
 }
 
-int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, int64_t now_ns,
-                  uint32_t *count)
+int rn_charge_later_run(struct ration *r, const struct rn_charge_later *due, unsigned status,
+                        int64_t now_ns, uint32_t *count)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
@@ -129,8 +129,8 @@ int rn_due_charge(struct ration *r, const struct rn_due *due, unsigned status, i
     return code;
 }
 
-int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t n, uint64_t units,
-                 int64_t now_ns)
+int rn_charge_later_debit(struct ration *r, const struct ration_receipt *receipts, size_t n,
+                          uint64_t units, int64_t now_ns)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
@@ -149,7 +149,7 @@ int rn_due_debit(struct ration *r, const struct ration_receipt *receipts, size_t
     }
     if (tx->n != 0) {
         code = rn_transaction_run(tx);
-        rn_due_count(tx, pin.book);
+        rn_charge_later_count(tx, pin.book);
     }
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);

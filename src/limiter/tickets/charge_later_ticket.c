@@ -40,8 +40,8 @@ int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsig
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t.at_ns >= t.timeout_ns)
         return RATION_EGONE;
-    struct rn_due due = {
+    struct rn_charge_later due = {
         .items = t.receipts, .count = t.receipt_count, .id = t.id, .within_ns = t.timeout_ns};
 
-    return rn_due_charge(r, &due, status, now_ns, count);
+    return rn_charge_later_run(r, &due, status, now_ns, count);
 }

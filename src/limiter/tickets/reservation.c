@@ -156,7 +156,7 @@ static int debit_excess(struct ration *r, const struct ration_charge *c, size_t 
     }
     if (tx->n != 0) {
         code = rn_transaction_run(tx);
-        rn_due_count(tx, NULL);
+        rn_charge_later_count(tx, NULL);
     }
     rn_workspace_return(s, w);
     return code;

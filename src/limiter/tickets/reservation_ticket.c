@@ -143,7 +143,7 @@ static int debit_given(struct ration *r, const struct rn_ticket *t, uint64_t uni
     if (l) {
         rn_transaction_add(tx, l, c.hash, units);
         code = rn_transaction_run(tx);
-        rn_due_count(tx, NULL);
+        rn_charge_later_count(tx, NULL);
     }
     rn_workspace_return(s, w);
     return code;
@@ -158,7 +158,7 @@ static int debit(struct ration *r, const struct rn_ticket *t, uint64_t units, in
     for (uint32_t i = 0; i < t->receipt_count; i++)
         if (t->receipts[i].taken == t->reserved)
             whole[count++] = t->receipts[i];
-    return rn_due_debit(r, whole, count, units, now_ns);
+    return rn_charge_later_debit(r, whole, count, units, now_ns);
 }
 
 static int settle(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
